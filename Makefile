@@ -1,0 +1,52 @@
+# `make demo` and `make test` are all that a newcomer needs; each sets up what it uses.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# One marker per set of packages: the demo does not wait for torch.
+BASE := $(VENV)/.base
+DEV := $(VENV)/.dev
+# Two test workers on two cores: linear algebra must not start threads of its own.
+QUIET := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
+
+.PHONY: help demo test test-slow check format bench defaults clean
+
+help:
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
+
+$(BASE): pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
+	@touch $@
+
+$(DEV): $(BASE)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+demo: $(BASE)  ## find wrong labels in a real data set, and say where to look
+	$(BIN)/kspr demo
+
+test: $(DEV)  ## set up, check style and types, run all tests but the slow ones
+	$(MAKE) --no-print-directory check
+	$(QUIET) $(BIN)/python -m pytest -n 2
+
+test-slow: $(DEV)  ## the statistical checks that need more time
+	$(QUIET) $(BIN)/python -m pytest -n 2 -m slow
+
+check: $(DEV)  ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(DEV)  ## let ruff rewrite what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(DEV)  ## speed, memory and peers; writes benchmarks/results/speed.json
+	$(BIN)/python benchmarks/speed.py
+
+defaults: $(DEV)  ## the comparison that chose the defaults; writes docs/defaults.md
+	$(BIN)/python benchmarks/defaults.py
+
+clean:  ## remove what the Makefile made
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,5 @@
+"""Lets ``python -m kspr`` be the command line."""
+
+from kspr.cli import main
+
+main()

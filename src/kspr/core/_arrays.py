@@ -1,0 +1,68 @@
+"""Helpers that keep the core free of any one array library."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import array_api_compat as compat
+import numpy as np
+
+Array = Any
+"""A NumPy array or a torch tensor; the core never mixes the two in one call."""
+
+_BLOCK_FLOATS = 1 << 18
+"""Rows are walked in blocks of about this many numbers, so temporaries stay in cache."""
+
+
+def namespace(*arrays: Array) -> Any:
+    """Return the array-API functions that belong to `arrays`."""
+    return compat.array_namespace(*arrays)
+
+
+def like(values: Any, reference: Array, dtype: Any = None) -> Array:
+    """Return `values` as an array of the library and on the device of `reference`."""
+    xp = namespace(reference)
+    return xp.asarray(values, dtype=dtype, device=compat.device(reference))
+
+
+def to_numpy(values: Array) -> np.ndarray:
+    """Return `values` on the host, without importing the library that holds them."""
+    if isinstance(values, np.ndarray):
+        return values
+    return np.asarray(compat.to_device(values, "cpu"))
+
+
+def one_hot(labels: Array, n_classes: int, dtype: Any) -> Array:
+    """Return the indicator rows of integer `labels`, with `n_classes` as the last axis."""
+    xp = namespace(labels)
+    classes = xp.arange(n_classes, dtype=labels.dtype, device=compat.device(labels))
+    return xp.astype(labels[..., None] == classes, dtype)
+
+
+def row_blocks(n_rows: int, floats_per_row: int) -> Iterator[slice]:
+    """Yield slices that cover ``range(n_rows)`` in cache-sized steps."""
+    step = max(64, _BLOCK_FLOATS // max(1, floats_per_row))
+    for start in range(0, n_rows, step):
+        yield slice(start, min(start + step, n_rows))
+
+
+def rank_within(values: Array, cells: Array, n_cells: int) -> tuple[Array, Array]:
+    """Return each entry's rank among the `values` of its own cell, and the cells' sizes.
+
+    Equal values rank in the order given. All arrays are flat.
+    """
+    xp = namespace(values)
+    order = xp.argsort(values, stable=True)
+    order = xp.take(order, xp.argsort(xp.take(cells, order), stable=True))
+    ids = xp.arange(n_cells, dtype=cells.dtype, device=compat.device(values))
+    ordered = xp.take(cells, order)
+    start = xp.searchsorted(ordered, ids)
+    sizes = xp.searchsorted(ordered, ids, side="right") - start
+    position = xp.arange(values.shape[0], device=compat.device(values))
+    rank = position - xp.take(start, ordered)
+    return xp.take(rank, xp.argsort(order)), sizes
+
+
+def double(values: Array) -> Array:
+    """Return `values` in double precision."""
+    xp = namespace(values)
+    return xp.astype(values, xp.float64)

@@ -1,0 +1,171 @@
+"""Alg. 1 on a batch of pieces: fit on one half, compare on the other, for both halves."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from kspr.core._arrays import Array, double, namespace, rank_within, row_blocks
+from kspr.core.knockoffs import Statistic, asymmetric, closed_form_times, most_confident
+from kspr.core.penalties import Penalty, group
+from kspr.core.regression import (
+    STEPS,
+    Basis,
+    Targets,
+    fit_basis,
+    least_squares,
+    selection_times,
+)
+
+__all__ = ["FirstStep", "Judgement", "Procedure", "judge", "keep_smallest", "spr_times"]
+
+FirstStep = Literal["spr", "least_squares"]
+
+
+@dataclass(frozen=True)
+class Procedure:
+    """The choices of the method that concern a single piece."""
+
+    penalty: Penalty = group
+    intercept: bool = False
+    first_step: FirstStep = "spr"
+    clean_ratio: float = 0.5
+    statistic: Statistic = asymmetric
+    steps: int = STEPS
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What the comparison says of every slot; all arrays ``(pieces, 2, slots)``."""
+
+    Z: Array
+    Z_tilde: Array
+    W: Array
+    knockoff: Array  # positions in the piece's classes
+    suggested: Array  # the class that fits best, the given one included
+
+
+def judge(
+    X: Array,
+    label: Array,
+    valid: Array,
+    n_classes: int,
+    procedure: Procedure,
+    *,
+    scores: Array | None = None,
+    knockoff: Array | None = None,
+    on_step: Callable[[], None] | None = None,
+) -> Judgement:
+    """Run both directions of Alg. 1 on features ``(pieces, 2, slots, p)``.
+
+    The knockoff label is the given one, or the most confident class by `scores`, or the most
+    confident one by the fit on the other half.
+    """
+    xp = namespace(X)
+    pieces, _, slots, p = X.shape
+    flat = (pieces * 2, slots)
+    features, labels = xp.reshape(X, (*flat, p)), xp.reshape(label, flat)
+    rows = xp.reshape(valid, flat)
+    basis = fit_basis(features, rows, procedure.intercept, _max_directions(slots, procedure))
+    beta = _first_step(basis.transform(features), labels, rows, n_classes, procedure, on_step)
+    # Directions and coefficients cross over: each half is judged by what the other learned.
+    crossed = Basis(_swap(basis.mean), _swap(basis.directions), basis.intercept)
+    beta = _swap(beta)
+    given = None if knockoff is None else xp.reshape(knockoff, flat)
+    shown = None if scores is None else xp.reshape(scores, (*flat, n_classes))
+    parts = []
+    for block in row_blocks(slots, 2 * pieces * (p + n_classes)):
+        prediction = crossed.transform(features[:, block, :]) @ beta
+        own = labels[:, block]
+        if given is not None:
+            other = given[:, block]
+        else:
+            other = most_confident(prediction if shown is None else shown[:, block, :], own)
+        Z = closed_form_times(prediction, own, procedure.penalty)
+        Z_tilde = closed_form_times(prediction, other, procedure.penalty)
+        W = procedure.statistic(Z, Z_tilde)
+        parts.append((Z, Z_tilde, W, other, xp.argmax(prediction, axis=-1)))
+    joined = (xp.concat(part, axis=1) for part in zip(*parts, strict=True))
+    return Judgement(*(xp.reshape(part, label.shape) for part in joined))
+
+
+def spr_times(
+    X: Array,
+    label: Array,
+    valid: Array,
+    n_classes: int,
+    procedure: Procedure,
+    *,
+    on_step: Callable[[], None] | None = None,
+) -> tuple[Array, Array]:
+    """Return each row's selection time on its whole piece, and the class that fits it best.
+
+    Features are ``(pieces, rows, p)``; SPR knows no halves.
+    """
+    xp = namespace(X)
+    limit = _max_directions(X.shape[1], procedure)
+    basis = fit_basis(X, valid, procedure.intercept, limit)
+    Q, targets = basis.transform(X), Targets.from_labels(label, n_classes, X.dtype)
+    Z = selection_times(
+        Q, targets, valid, procedure.penalty, steps=procedure.steps, on_step=on_step
+    )
+    beta = _kept_fit(Q, targets, Z, label, valid, n_classes, procedure)
+    return Z, xp.argmax(Q @ beta, axis=-1)
+
+
+def keep_smallest(Z: Array, label: Array, valid: Array, n_classes: int, ratio: float) -> Array:
+    """Mark the share `ratio` of each class, rounded up, with the smallest times."""
+    xp = namespace(Z)
+    pieces, rows = Z.shape
+    piece = xp.arange(pieces, dtype=label.dtype, device=Z.device)[:, None]
+    # Padding forms a cell of its own behind the classes, where it counts for none of them.
+    cells = xp.reshape(piece * (n_classes + 1) + xp.where(valid, label, n_classes), (-1,))
+    rank, sizes = rank_within(xp.reshape(Z, (-1,)), cells, pieces * (n_classes + 1))
+    quota = xp.astype(xp.ceil(double(sizes) * ratio), rank.dtype)
+    return xp.reshape(rank < xp.take(quota, cells), (pieces, rows)) & valid
+
+
+def _first_step(
+    Q: Array,
+    label: Array,
+    valid: Array,
+    n_classes: int,
+    procedure: Procedure,
+    on_step: Callable[[], None] | None,
+) -> Array:
+    """Return beta of each half."""
+    xp = namespace(Q)
+    targets = Targets.from_labels(label, n_classes, Q.dtype)
+    if procedure.first_step == "least_squares":
+        return least_squares(Q, targets, xp.astype(valid, Q.dtype)[..., None])
+    Z = selection_times(
+        Q, targets, valid, procedure.penalty, steps=procedure.steps, on_step=on_step
+    )
+    return _kept_fit(Q, targets, Z, label, valid, n_classes, procedure)
+
+
+def _kept_fit(
+    Q: Array,
+    targets: Targets,
+    Z: Array,
+    label: Array,
+    valid: Array,
+    n_classes: int,
+    procedure: Procedure,
+) -> Array:
+    """Return the least-squares fit on the rows that SPR keeps."""
+    keep = keep_smallest(Z, label, valid, n_classes, procedure.clean_ratio)
+    return least_squares(Q, targets, namespace(Q).astype(keep, Q.dtype)[..., None])
+
+
+def _max_directions(rows: int, procedure: Procedure) -> int:
+    """Return how many directions the kept rows can carry: half as many, or a perfect fit of
+    everything would leave no residual to look at.
+    """
+    return max(1, int(rows * procedure.clean_ratio) // 2 - procedure.intercept)
+
+
+def _swap(values: Array) -> Array:
+    """Exchange the two halves of every piece along the first axis."""
+    xp = namespace(values)
+    paired = xp.reshape(values, (-1, 2, *values.shape[1:]))
+    return xp.reshape(xp.flip(paired, axis=1), values.shape)

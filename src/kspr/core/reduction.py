@@ -1,0 +1,130 @@
+"""Principal components, batched over pieces or streamed over the rows of one matrix.
+
+Both cases are one: a pass over blocks of shape ``(pieces, rows, p)``. A batch of pieces is
+a single block; a matrix larger than memory is many blocks of one piece.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from kspr.core._arrays import Array, double, like, namespace
+
+__all__ = ["PCA", "Solver", "fit_pca"]
+
+Solver = Literal["auto", "exact", "randomised"]
+
+OVERSAMPLING = 10
+POWER_ITERATIONS = 2
+_WIDE_SPREAD = 1e4
+"""Ratio of column variances beyond which single precision would lose the small columns."""
+
+
+@dataclass(frozen=True)
+class PCA:
+    """A fitted projection, one per piece."""
+
+    mean: Array  # (pieces, 1, p)
+    components: Array  # (pieces, p, d)
+
+    def transform(self, X: Array) -> Array:
+        """Return the scores of the rows of `X`: ``(pieces, rows, d)``."""
+        return (X - self.mean) @ self.components
+
+
+def fit_pca(
+    blocks: Callable[[], Iterable[Array]],
+    n_components: int,
+    *,
+    solver: Solver = "auto",
+    rng: np.random.Generator,
+) -> PCA:
+    """Return the leading `n_components` directions of the rows that `blocks` yields.
+
+    `blocks` is called once per pass and must yield the same rows each time. ``"auto"`` takes
+    the cheaper of the covariance matrix (exact) and a randomised range finder.
+    """
+    n, total, square = _sums(blocks)
+    mean = total / n
+    variance = square / n - mean * mean
+    first = next(iter(blocks()))
+    p = first.shape[-1]
+    d = min(n_components, p)
+    precise = solver == "exact" or _is_wide(variance)
+    centre = mean if precise else namespace(mean).astype(mean, first.dtype)
+    if solver == "randomised" or (solver == "auto" and not precise and _sketch_is_cheaper(n, p, d)):
+        vectors = _randomised(blocks, centre, d, rng)
+    else:
+        vectors = _covariance_directions(blocks, centre, d)
+    xp = namespace(first)
+    return PCA(xp.astype(mean, first.dtype), xp.astype(vectors, first.dtype))
+
+
+def _sums(blocks: Callable[[], Iterable[Array]]) -> tuple[int, Array, Array]:
+    """Return the number of rows, and the sums of the columns and of their squares."""
+    n: int = 0
+    total: Array = 0.0
+    square: Array = 0.0
+    for block in blocks():
+        xp = namespace(block)
+        n += block.shape[1]
+        total = total + xp.sum(block, axis=1, keepdims=True, dtype=xp.float64)
+        square = square + xp.sum(block * block, axis=1, keepdims=True, dtype=xp.float64)
+    return n, total, square
+
+
+def _is_wide(variance: Array) -> bool:
+    """Say whether the columns' scales differ so much that the small ones need doubles."""
+    xp = namespace(variance)
+    largest = xp.max(variance, axis=-1, keepdims=True)
+    small = xp.where(variance > largest * 1e-14, variance, largest)
+    return bool(xp.any(largest[..., 0] > _WIDE_SPREAD * xp.min(small, axis=-1)))
+
+
+def _sketch_is_cheaper(n: int, p: int, d: int) -> bool:
+    width = d + OVERSAMPLING
+    covariance = n * p * p + 10 * p**3
+    sketch = 4 * n * p * width * (POWER_ITERATIONS + 1)
+    return sketch < covariance
+
+
+def _gram(A: Array) -> Array:
+    """Return ``A'A`` per piece."""
+    xp = namespace(A)
+    # One matrix: BLAS sees that both factors are the same and does half of the work.
+    if A.shape[0] == 1:
+        return (A[0].T @ A[0])[None]
+    return xp.matrix_transpose(A) @ A
+
+
+def _covariance_directions(blocks: Callable[[], Iterable[Array]], centre: Array, d: int) -> Array:
+    """Return the leading eigenvectors of the covariance matrix."""
+    gram: Array = 0.0
+    for block in blocks():
+        gram = gram + _gram(namespace(block).astype(block, centre.dtype) - centre)
+    vectors = namespace(gram).linalg.eigh(double(gram))[1]
+    return namespace(vectors).flip(vectors[..., -d:], axis=-1)
+
+
+def _randomised(
+    blocks: Callable[[], Iterable[Array]], centre: Array, d: int, rng: np.random.Generator
+) -> Array:
+    """Return the leading directions that a random sketch finds (power iterations)."""
+    xp = namespace(centre)
+    pieces, _, p = centre.shape
+    width = min(d + OVERSAMPLING, p)
+    start = like(rng.standard_normal((p, width)), centre, dtype=centre.dtype)
+    V = xp.broadcast_to(start, (pieces, p, width))
+    for _ in range(POWER_ITERATIONS + 1):
+        product: Array = 0.0
+        for block in blocks():
+            rows = xp.astype(block, centre.dtype) - centre
+            product = product + xp.matrix_transpose(rows) @ (rows @ V)
+        V = xp.linalg.qr(product).Q
+    small: Array = 0.0
+    for block in blocks():
+        small = small + _gram((xp.astype(block, centre.dtype) - centre) @ V)
+    rotation = xp.linalg.eigh(double(small))[1]
+    return V @ xp.astype(xp.flip(rotation[..., -d:], axis=-1), V.dtype)

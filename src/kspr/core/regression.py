@@ -1,0 +1,254 @@
+"""Mean-shift regression: the path of gamma over lam, and the selection times on it.
+
+The problem is ``min 1/2 |Y - X beta - gamma|^2 + P(gamma; lam)``. Eliminating gamma leaves
+a Huber regression in beta, whose residuals r decide everything: row i is active exactly
+when its magnitude exceeds lam. Beta is followed down the path by reweighted least squares;
+its matrices are (p x p), so no array here grows faster than the data.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kspr.core._arrays import Array, double, namespace, one_hot, row_blocks
+from kspr.core.penalties import Penalty, group, shrink
+
+__all__ = ["Basis", "Targets", "fit_basis", "gamma_path", "least_squares", "selection_times"]
+
+STEPS = 16
+"""Cells of the lam grid. Each holds about the same share of the rows' entries."""
+
+
+@dataclass(frozen=True)
+class Basis:
+    """Well-conditioned directions that span the columns of X, and maybe an intercept.
+
+    Least squares does not care which basis of the column space it is given; arithmetic in
+    single precision does. Dependent, constant and wildly scaled columns end here.
+    """
+
+    mean: Array  # (pieces, 1, p)
+    directions: Array  # (pieces, p, k)
+    intercept: bool
+
+    def transform(self, X: Array) -> Array:
+        """Return the coordinates of the rows of `X`: ``(pieces, rows, k)``."""
+        xp = namespace(X)
+        parts = [
+            (X[:, rows, :] - self.mean) @ self.directions
+            for rows in row_blocks(X.shape[1], X.shape[0] * X.shape[2])
+        ]
+        Q = xp.concat(parts, axis=1) if len(parts) > 1 else parts[0]
+        return xp.concat([xp.ones_like(Q[..., :1]), Q], axis=-1) if self.intercept else Q
+
+
+def fit_basis(X: Array, valid: Array, intercept: bool, max_directions: int) -> Basis:
+    """Return a basis of the columns of `X` over the rows that are `valid`.
+
+    Directions that carry no more than rounding error become zero columns, so that every
+    piece of a batch keeps one shape. At most `max_directions` are kept, largest first.
+    """
+    xp = namespace(X)
+    pieces, n, p = X.shape
+    weight = xp.astype(valid, X.dtype)[..., None]
+    total = xp.sum(double(weight), axis=1, keepdims=True)
+    mean = xp.zeros((pieces, 1, p), dtype=X.dtype, device=X.device)
+    if intercept:
+        sums = double(mean)
+        for rows in row_blocks(n, pieces * p):
+            sums = sums + xp.sum(double(X[:, rows, :] * weight[:, rows, :]), axis=1, keepdims=True)
+        mean = xp.astype(sums / total, X.dtype)
+    # Double precision: the squared condition number of the columns lives in this matrix.
+    gram = xp.zeros((pieces, p, p), dtype=xp.float64, device=X.device)
+    for rows in row_blocks(n, pieces * p):
+        block = double((X[:, rows, :] - mean) * weight[:, rows, :])
+        gram = gram + xp.matrix_transpose(block) @ block
+    size = xp.sqrt(xp.linalg.diagonal(gram))
+    scale = xp.where(size > 0, 1.0 / xp.where(size > 0, size, 1.0), 0.0)
+    values, vectors = xp.linalg.eigh(gram * scale[:, :, None] * scale[:, None, :])
+    k = min(p, max_directions)
+    values, vectors = values[:, -k:], vectors[:, :, -k:]
+    floor = 1e-8 if X.dtype == xp.float32 else 1e-13
+    kept = values > floor * xp.maximum(values[:, -1:], xp.full_like(values[:, -1:], 1e-300))
+    # Unit mean square, the size of the intercept's column of ones.
+    spread = xp.where(kept, xp.sqrt(total[:, :, 0] / xp.where(kept, values, 1.0)), 0.0)
+    directions = scale[:, :, None] * vectors * spread[:, None, :]
+    return Basis(mean, xp.astype(directions, X.dtype), intercept)
+
+
+@dataclass(frozen=True)
+class Targets:
+    """The rows to be explained: given as a matrix, or as labels that stand for one-hot rows."""
+
+    n_columns: int
+    rows: Callable[[slice], Array]
+
+    @classmethod
+    def from_labels(cls, labels: Array, n_classes: int, dtype: object) -> "Targets":
+        """Return one-hot targets that are built block by block, never as a whole."""
+        return cls(n_classes, lambda rows: one_hot(labels[:, rows], n_classes, dtype))
+
+    @classmethod
+    def from_matrix(cls, Y: Array) -> "Targets":
+        """Return targets that stand in a matrix ``(pieces, rows, columns)``."""
+        return cls(Y.shape[-1], lambda rows: Y[:, rows, :])
+
+
+def least_squares(Q: Array, targets: Targets, weight: Array) -> Array:
+    """Return the coefficients ``(pieces, k, c)`` of the weighted fit.
+
+    `weight` has one column for weights that all targets share, or one per target.
+    """
+    xp = namespace(Q)
+    pieces, n, k = Q.shape
+    units, c = weight.shape[-1], targets.n_columns
+    gram = xp.zeros((pieces, units, k, k), dtype=Q.dtype, device=Q.device)
+    moment = xp.zeros((pieces, k, c), dtype=Q.dtype, device=Q.device)
+    for rows in row_blocks(n, pieces * (units * k + c)):
+        q, w = Q[:, rows, :], weight[:, rows, :]
+        weighted = q[:, None] * xp.matrix_transpose(w)[..., None]
+        gram = gram + xp.matrix_transpose(weighted) @ q[:, None]
+        if units == 1:
+            moment = moment + xp.matrix_transpose(weighted[:, 0]) @ targets.rows(rows)
+        else:
+            moment = moment + xp.matrix_transpose(q) @ (w * targets.rows(rows))
+    gram = gram + _jitter(gram)
+    if units == 1:
+        return xp.linalg.solve(gram[:, 0], moment)
+    return xp.matrix_transpose(
+        xp.linalg.solve(gram, xp.matrix_transpose(moment)[..., None])[..., 0]
+    )
+
+
+def _jitter(gram: Array) -> Array:
+    """Return a diagonal that settles directions which the weighted rows do not show.
+
+    Well above rounding error, or such a direction's coefficient would be rounding error divided
+    by rounding error; well below anything that the visible directions could feel.
+    """
+    xp = namespace(gram)
+    k = gram.shape[-1]
+    size = xp.sum(xp.linalg.diagonal(gram), axis=-1)[..., None, None] / k
+    step = float(xp.finfo(gram.dtype).eps) ** (2 / 3)
+    smallest = xp.finfo(gram.dtype).smallest_normal
+    return (size * step + smallest) * xp.eye(k, dtype=gram.dtype, device=gram.device)
+
+
+def _magnitudes(Q: Array, beta: Array, targets: Targets, penalty: Penalty) -> Array:
+    """Return the penalised magnitudes of the residuals: ``(pieces, rows, units)``."""
+    xp = namespace(Q)
+    parts = [
+        penalty(targets.rows(rows) - xp.astype(Q[:, rows, :], beta.dtype) @ beta)
+        for rows in row_blocks(Q.shape[1], Q.shape[0] * targets.n_columns)
+    ]
+    return xp.concat(parts, axis=1)
+
+
+def _huber_step(Q: Array, targets: Targets, size: Array, lam: Array, valid: Array) -> Array:
+    """Return beta after one reweighting: rows beyond `lam` pull with constant force."""
+    xp = namespace(Q)
+    level = lam[:, None, None]
+    tiny = xp.finfo(Q.dtype).smallest_normal
+    weight = xp.where(size > level, level / xp.maximum(size, level + tiny), 1.0)
+    return least_squares(Q, targets, weight * valid)
+
+
+def selection_times(
+    Q: Array,
+    targets: Targets,
+    valid: Array,
+    penalty: Penalty = group,
+    *,
+    steps: int = STEPS,
+    sweeps: int = 1,
+    on_step: Callable[[], None] | None = None,
+) -> Array:
+    """Return ``Z_i = sup{lam : gamma_i(lam) != 0}`` for every row: ``(pieces, rows)``.
+
+    The grid is placed so that each cell lets in about ``1 / steps`` of a piece's rows, and
+    the crossing is interpolated inside its cell: times are continuous. Rows that are still
+    inactive at the end of the grid, the least suspicious ones, get the time they would have
+    if beta stayed where it is. Invalid rows get 0. `on_step` is called once per grid cell.
+    """
+    xp = namespace(Q)
+    valid_float = xp.astype(valid, Q.dtype)
+    count = xp.sum(valid_float, axis=1)
+    beta = least_squares(Q, targets, valid_float[..., None])
+    size = _magnitudes(Q, beta, targets, penalty)
+    row_size = xp.max(size, axis=-1) * valid_float
+    lam = xp.max(row_size, axis=1)
+    Z, active = double(row_size), xp.zeros(valid.shape, dtype=xp.bool, device=Q.device)
+    for step in range(1, steps):
+        lam_next = xp.minimum(_upper_quantile(row_size, count, step / steps), lam)
+        for sweep in range(sweeps):
+            if sweep:
+                size = _magnitudes(Q, beta, targets, penalty)
+            beta = _huber_step(Q, targets, size, lam_next, valid_float[..., None])
+        size = _magnitudes(Q, beta, targets, penalty)
+        row_size_next = xp.max(size, axis=-1) * valid_float
+        crossing = (row_size_next > lam_next[:, None]) & ~active
+        Z = xp.where(crossing, _crossing(row_size, row_size_next, lam, lam_next), Z)
+        active = active | crossing
+        row_size, lam = row_size_next, lam_next
+        if on_step is not None:
+            on_step()
+    frozen = xp.max(_magnitudes(Q, double(beta), targets, penalty), axis=-1)
+    return xp.where(active, Z, frozen * double(valid_float))
+
+
+def _upper_quantile(values: Array, count: Array, share: float) -> Array:
+    """Return, per piece, the value that `share` of its valid rows exceed.
+
+    Invalid rows hold 0 and sort below all others.
+    """
+    xp = namespace(values)
+    rank = xp.astype(xp.floor(count * share), xp.int64)
+    ordered = xp.sort(values, axis=1, descending=True)
+    return xp.take_along_axis(ordered, rank[:, None], axis=1)[:, 0]
+
+
+def _crossing(before: Array, after: Array, lam: Array, lam_next: Array) -> Array:
+    """Return the lam at which a magnitude, linear inside the cell, meets lam."""
+    xp = namespace(before)
+    # Double precision: single would make a few of many thousand times coincide.
+    lam, lam_next = double(lam)[:, None], double(lam_next)[:, None]
+    gap = lam - double(before)
+    below = xp.where(gap > 0, gap, 0.0)
+    total = below + double(after) - lam_next
+    share = xp.where(total > 0, below / xp.where(total > 0, total, 1.0), 0.0)
+    return lam - share * (lam - lam_next)
+
+
+def gamma_path(
+    X: Array,
+    Y: Array,
+    lams: Array,
+    penalty: Penalty = group,
+    *,
+    intercept: bool = False,
+    tol: float = 1e-7,
+    max_sweeps: int = 2000,
+) -> Array:
+    """Return the solution ``(lams, rows, c)`` of one problem at every `lam`, in their order.
+
+    Warm starts make descending `lams` the quick way. Each level is solved until no
+    coefficient's effect on a row moves by more than `tol`, as far as the precision allows.
+    """
+    xp = namespace(X, Y)
+    valid = xp.ones((1, X.shape[0]), dtype=xp.bool, device=X.device)
+    basis = fit_basis(X[None], valid, intercept, X.shape[1])
+    Q, targets = basis.transform(X[None]), Targets.from_matrix(Y[None])
+    weight = xp.astype(valid, Q.dtype)[..., None]
+    beta = least_squares(Q, targets, weight)
+    tol = max(tol, 16 * float(xp.finfo(Q.dtype).eps))
+    path = []
+    for lam in lams:
+        level = xp.reshape(xp.asarray(lam, dtype=Q.dtype, device=Q.device), (1,))
+        for _ in range(max_sweeps):
+            size = _magnitudes(Q, beta, targets, penalty)
+            beta_next = _huber_step(Q, targets, size, level, weight)
+            moved = float(xp.max(xp.abs(Q @ (beta_next - beta))))
+            beta = beta_next
+            if moved <= tol:
+                break
+        path.append(shrink(Y - (Q @ beta)[0], level[0], penalty))
+    return xp.stack(path)

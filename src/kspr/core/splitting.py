@@ -1,0 +1,201 @@
+"""From one large data set to pieces: prototypes, groups of similar classes, balanced pieces.
+
+Indices live on the host, as NumPy arrays: they are small, and every array library takes
+them.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from kspr.core._arrays import Array, double, namespace, one_hot, to_numpy
+
+__all__ = ["Pieces", "group_classes", "make_pieces", "prototypes", "similarity"]
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Regression problems of one shape, each in two halves.
+
+    `index` says which sample stands in a slot. A slot that is not `valid` is padding; one
+    that is not `judged` completes its piece, and the sample's verdict comes from elsewhere.
+    """
+
+    index: np.ndarray  # (pieces, 2, slots), sample numbers
+    label: np.ndarray  # (pieces, 2, slots), positions in `classes`
+    valid: np.ndarray  # (pieces, 2, slots)
+    judged: np.ndarray  # (pieces, 2, slots), at most once per sample over all pieces
+    classes: np.ndarray  # (pieces, classes), codes of the classes in the piece
+
+    @property
+    def n_pieces(self) -> int:
+        """How many pieces there are."""
+        return int(self.index.shape[0])
+
+    def __getitem__(self, chosen: slice) -> "Pieces":
+        return Pieces(
+            self.index[chosen],
+            self.label[chosen],
+            self.valid[chosen],
+            self.judged[chosen],
+            self.classes[chosen],
+        )
+
+
+def prototypes(
+    blocks: Iterable[Array], codes: np.ndarray, n_classes: int, clean: np.ndarray | None = None
+) -> np.ndarray:
+    """Return the mean feature of each class, over its `clean` samples where these are known.
+
+    `blocks` yields the rows in order, as ``(rows, p)``. A class without a clean sample uses
+    all of its own.
+    """
+    counted = np.ones(len(codes), dtype=bool) if clean is None else clean.copy()
+    bare = np.bincount(codes[counted], minlength=n_classes) == 0
+    counted |= bare[codes]
+    total: Array = 0.0
+    start = 0
+    for block in blocks:
+        xp = namespace(block)
+        stop = start + block.shape[0]
+        member = one_hot(xp.asarray(codes[start:stop], device=block.device), n_classes, block.dtype)
+        member = member * xp.asarray(
+            counted[start:stop, None], dtype=block.dtype, device=block.device
+        )
+        total = total + double(xp.matrix_transpose(member) @ block)
+        start = stop
+    counts = np.bincount(codes[counted], minlength=n_classes)
+    return np.asarray(to_numpy(total) / counts[:, None])
+
+
+def similarity(prototype: np.ndarray) -> np.ndarray:
+    """Return ``s(i, j) = p_i . p_j`` for all pairs of classes."""
+    return np.asarray(prototype @ prototype.T)
+
+
+def group_classes(similar: np.ndarray, size: int) -> list[np.ndarray]:
+    """Put the most similar classes together, `size` at a time.
+
+    The first class not yet placed takes its most similar companions. A remainder forms a
+    smaller group, but never a group of one, in which nothing could be compared.
+    """
+    left = list(range(len(similar)))
+    groups: list[np.ndarray] = []
+    while left:
+        take = size if len(left) != size + 1 else (size - 1 if size > 2 else size + 1)
+        seed = left[0]
+        nearest = sorted(left[1:], key=lambda k: (-similar[seed, k], k))[: take - 1]
+        group = np.array(sorted([seed, *nearest]))
+        groups.append(group)
+        left = [k for k in left if k not in set(group.tolist())]
+    return groups
+
+
+def make_pieces(
+    codes: np.ndarray,
+    groups: list[np.ndarray],
+    samples_per_class: int | None,
+    rng: np.random.Generator,
+) -> list[Pieces]:
+    """Return the pieces of all groups, those of one shape together.
+
+    With `samples_per_class` every class of a piece has that many slots, refilled from its own
+    samples where a class runs out, and every sample is judged in exactly one of them. With
+    None a group is one piece that holds all of its samples once.
+    """
+    order = rng.permutation(len(codes))
+    order = order[np.argsort(codes[order], kind="stable")]
+    counts = np.bincount(codes, minlength=1 + max(int(g.max()) for g in groups))
+    first = np.cumsum(counts) - counts
+    made = []
+    for group in groups:
+        members = _Members(order, first[group], counts[group], group)
+        if samples_per_class is None:
+            made.append(_whole(members))
+        else:
+            made.append(_balanced(members, samples_per_class))
+    return _merge_equal_shapes(made)
+
+
+@dataclass(frozen=True)
+class _Members:
+    """The shuffled samples of a group's classes: class i has ``order[first[i]:][:count[i]]``."""
+
+    order: np.ndarray
+    first: np.ndarray
+    count: np.ndarray
+    classes: np.ndarray
+
+
+def _balanced(members: _Members, m: int) -> Pieces:
+    """Cut each class into windows of `m` of its samples, one window a piece.
+
+    A class's samples are spread evenly over as few pieces as hold them, so that its cells are
+    as large as they can be; the pieces beyond draw on the class again.
+    """
+    n = members.count
+    used = -(-n // m)
+    n_pieces = int(used.max())
+    piece = np.arange(n_pieces)[:, None]
+    turn = piece % used
+    start = turn * n // used
+    n_judged = np.where(piece < used, (turn + 1) * n // used - start, 0)
+    window = np.minimum(n, m)
+    halves = []
+    for half, slots in enumerate(((m + 1) // 2, m // 2)):
+        # Even positions of a window form half A, odd ones half B, so that no sample, refilled
+        # or not, stands in both: the half that fits must not have seen the label it judges.
+        distinct = np.maximum((window + 1 - half) // 2, 1)
+        slot = np.arange(slots)
+        position = 2 * (slot % distinct[:, None]) + half
+        position = np.minimum(position, window[:, None] - 1)
+        sample = (start[..., None] + position) % n[:, None]
+        index = members.order[members.first[:, None] + sample]
+        judged = (position < n_judged[..., None]) & (slot < distinct[:, None])
+        valid = np.broadcast_to((window[:, None] > half) & (slot >= 0), index.shape)
+        pad = ((0, 0), (0, 0), (0, (m + 1) // 2 - slots))
+        masks = [np.pad(mask, pad) for mask in (valid, judged & valid)]
+        halves.append([np.pad(index, pad, mode="edge"), *masks])
+    stacked = [np.stack(pair, axis=1) for pair in zip(*halves, strict=True)]
+    index, valid, judged = (a.reshape(n_pieces, 2, -1) for a in stacked)
+    label = np.broadcast_to(np.repeat(np.arange(len(n)), (m + 1) // 2), index.shape)
+    classes = np.broadcast_to(members.classes, (n_pieces, len(n)))
+    return Pieces(index, label, valid, judged, classes)
+
+
+def _whole(members: _Members) -> Pieces:
+    """Put all samples of the group into one piece, its classes dealt out between the halves."""
+    sample = np.concatenate(
+        [members.order[f : f + n] for f, n in zip(members.first, members.count, strict=True)]
+    )
+    label = np.repeat(np.arange(len(members.count)), members.count)
+    # Dealing across the class borders keeps the halves within one sample of each other.
+    half = np.arange(len(sample)) % 2
+    slots = -(-len(sample) // 2)
+    index = np.full((1, 2, slots), sample[-1], dtype=np.int64)
+    labels = np.full((1, 2, slots), label[-1], dtype=np.int64)
+    valid = np.zeros((1, 2, slots), dtype=bool)
+    for side in (0, 1):
+        chosen = half == side
+        filled = int(chosen.sum())
+        index[0, side, :filled] = sample[chosen]
+        labels[0, side, :filled] = label[chosen]
+        valid[0, side, :filled] = True
+    return Pieces(index, labels, valid, valid, members.classes[None])
+
+
+def _merge_equal_shapes(made: list[Pieces]) -> list[Pieces]:
+    by_shape: dict[tuple[int, ...], list[Pieces]] = {}
+    for pieces in made:
+        key = (*pieces.index.shape[1:], pieces.classes.shape[1])
+        by_shape.setdefault(key, []).append(pieces)
+    return [
+        Pieces(
+            *(
+                np.concatenate([getattr(pieces, name) for pieces in alike])
+                for name in ("index", "label", "valid", "judged", "classes")
+            )
+        )
+        for alike in by_shape.values()
+    ]

@@ -1,0 +1,1 @@
+"""Datasets, noise models, readers and writers."""

@@ -1,0 +1,206 @@
+"""From features and labels to judged samples: split, reduce, run Alg. 1 on every piece."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import array_api_compat as compat
+import numpy as np
+from sklearn.decomposition import PCA
+
+from kspr.core._arrays import Array, to_numpy
+from kspr.core.reduction import Solver, fit_pca
+from kspr.core.splitting import Pieces, group_classes, make_pieces, prototypes, similarity
+from kspr.errors import InputError
+from kspr.selectors._features import DenseFeatures, Features, SparseFeatures
+from kspr.selectors._validation import Labels
+
+__all__ = [
+    "Plan",
+    "Reduction",
+    "Verdicts",
+    "as_batch",
+    "collect",
+    "number_cells",
+    "plan_pieces",
+    "reduced_batch",
+]
+
+_BATCH_BYTES = 16 << 20
+_SMALL_WIDTH = 1000
+"""Columns of a sparse matrix up to which its covariance matrix is formed."""
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """How many principal components a piece keeps: a number, one per class, or all features."""
+
+    components: int | str | None
+    solver: Solver
+
+    def dimensions(self, n_classes: int) -> int | None:
+        """Return the dimension for a piece of `n_classes`, or None to leave features alone."""
+        if self.components == "classes":
+            return n_classes
+        return None if self.components is None else int(self.components)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The batches of pieces to be solved, and the features that they index."""
+
+    features: Features
+    reduction: Reduction  # what remains to be done inside each piece
+    batches: list[tuple[int, Pieces]]  # with the number of the batch's first piece
+    seed: int
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """One entry per judged sample, in the order of the samples."""
+
+    values: dict[str, np.ndarray]
+    piece: np.ndarray
+    half: np.ndarray
+
+
+def plan_pieces(
+    features: Features,
+    labels: Labels,
+    *,
+    reduction: Reduction,
+    transformer: Any,
+    classes_per_group: int | None,
+    samples_per_class: int | None,
+    clean: np.ndarray | None,
+    rng: np.random.Generator,
+) -> Plan:
+    """Split the data, and reduce it as a whole where that is the same for every piece."""
+    n_classes = len(labels.classes)
+    if classes_per_group is None or classes_per_group >= n_classes:
+        groups = [np.arange(n_classes)]
+    else:
+        prototype = prototypes(features.blocks(), labels.codes, n_classes, clean)
+        groups = group_classes(similarity(prototype), classes_per_group)
+    pieces = make_pieces(labels.codes, groups, samples_per_class, rng)
+    sketch_seed = int(rng.integers(2**32))
+    if transformer is not None:
+        features, reduction = _transformed(features, transformer), Reduction(None, reduction.solver)
+    elif sum(part.n_pieces for part in pieces) == 1:
+        d = reduction.dimensions(n_classes)
+        # A single piece holds every row, refilled ones included only once here.
+        features = _reduced(features, d, reduction.solver, sketch_seed)
+        reduction = Reduction(None, reduction.solver)
+    elif reduction.components is None and isinstance(features, SparseFeatures):
+        features = _reduced(features, None, reduction.solver, sketch_seed)
+    return Plan(features, reduction, list(_batches(pieces, features.shape[1])), sketch_seed)
+
+
+def reduced_batch(plan: Plan, pieces: Pieces) -> Array:
+    """Return the features of a batch: ``(pieces, 2, slots, d)``."""
+    d = plan.reduction.dimensions(pieces.classes.shape[1])
+    n_pieces, _, slots = pieces.index.shape
+    if d is None or d >= plan.features.shape[1]:
+        return plan.features.take(pieces.index)
+    if isinstance(plan.features, SparseFeatures):
+        rows = plan.features.matrix
+        parts = [_sparse_scores(rows[index.reshape(-1)], d, plan.seed) for index in pieces.index]
+        return np.stack(parts).reshape(n_pieces, 2, slots, -1)
+    X = plan.features.take(pieces.index.reshape(n_pieces, 2 * slots))
+    rng = np.random.default_rng(plan.seed)
+    scores = fit_pca(lambda: [X], d, solver=plan.reduction.solver, rng=rng).transform(X)
+    return scores.reshape(n_pieces, 2, slots, d)
+
+
+def collect(n_samples: int, results: list[tuple[int, Pieces, dict[str, Array]]]) -> Verdicts:
+    """Put the answers of all batches in the order of the samples."""
+    values: dict[str, np.ndarray] = {}
+    piece = np.full(n_samples, -1, dtype=np.int64)
+    half = np.zeros(n_samples, dtype=np.int64)
+    for first, pieces, answer in results:
+        judged = pieces.judged
+        sample = pieces.index[judged]
+        for name, found in answer.items():
+            found = to_numpy(found)
+            store = values.setdefault(name, np.zeros(n_samples, dtype=found.dtype))
+            store[sample] = found[judged]
+        where = np.nonzero(judged)
+        piece[sample] = first + where[0]
+        half[sample] = where[1]
+    return Verdicts(values, piece, half)
+
+
+def as_batch(values: Array, reference: Array) -> Array:
+    """Return `values` in the library and on the device of `reference`."""
+    if isinstance(reference, np.ndarray):
+        return to_numpy(values)
+    if isinstance(values, np.ndarray):
+        values = np.ascontiguousarray(values)
+    xp = compat.array_namespace(reference)
+    return xp.asarray(values, device=compat.device(reference))
+
+
+def _batches(parts: list[Pieces], n_features: int) -> Iterator[tuple[int, Pieces]]:
+    """Cut pieces into batches that fit in little memory, however many workers there are."""
+    first = 0
+    for part in parts:
+        rows = part.index.shape[1] * part.index.shape[2]
+        step = max(1, _BATCH_BYTES // (4 * rows * max(1, n_features)))
+        for start in range(0, part.n_pieces, step):
+            batch = part[start : start + step]
+            yield first, batch
+            first += batch.n_pieces
+
+
+def _reduced(features: Features, d: int | None, solver: Solver, seed: int) -> Features:
+    """Return all rows in `d` principal components (as they are if that would be all)."""
+    if isinstance(features, SparseFeatures):
+        if d is None:
+            raise InputError(
+                "reduction=None would make the sparse X dense. Pass a number of components, such "
+                "as reduction=64, or a fitted transformer."
+            )
+        return DenseFeatures(_sparse_scores(features.matrix, d, seed))
+    if d is None or d >= features.shape[1]:
+        return features
+    rng = np.random.default_rng(seed)
+    pca = fit_pca(_as_pieces(features), d, solver=solver, rng=rng)
+    return DenseFeatures(_join(pca.transform(block[None])[0] for block in features.blocks()))
+
+
+def _as_pieces(features: Features) -> Callable[[], Iterator[Array]]:
+    return lambda: (block[None] for block in features.blocks())
+
+
+def _transformed(features: Features, transformer: Any) -> Features:
+    """Return all rows as the user's fitted transformer sees them, a block at a time."""
+    if isinstance(features, SparseFeatures):
+        return DenseFeatures(np.asarray(transformer.transform(features.matrix)))
+    return DenseFeatures(
+        _join(np.asarray(transformer.transform(to_numpy(block))) for block in features.blocks())
+    )
+
+
+def _join(parts: Iterator[Array]) -> Array:
+    joined = list(parts)
+    return compat.array_namespace(joined[0]).concat(joined, axis=0)
+
+
+def _sparse_scores(rows: Any, d: int, seed: int) -> np.ndarray:
+    """Return principal components of a sparse matrix, which stays sparse."""
+    n, p = rows.shape
+    solver = "covariance_eigh" if p <= _SMALL_WIDTH else "arpack"
+    d = min(d, n, p) if p <= _SMALL_WIDTH else min(d, n - 1)
+    return np.asarray(PCA(n_components=d, svd_solver=solver, random_state=seed).fit_transform(rows))
+
+
+def number_cells(
+    piece: np.ndarray, half: np.ndarray, codes: np.ndarray, *, pooled: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return each sample's cell, and the cells' (piece, half, class), -1 for a pooled class."""
+    column = np.full_like(codes, -1) if pooled else codes
+    width = int(column.max()) + 2
+    key = (piece * 2 + half) * width + column + 1
+    keys, cell = np.unique(key, return_inverse=True)
+    place, shifted = np.divmod(keys, width)
+    return cell, np.stack([place // 2, place % 2, shifted - 1], axis=1)

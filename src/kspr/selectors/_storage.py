@@ -1,0 +1,92 @@
+"""Selections on disk: two parquet tables and a JSON manifest, written beside and moved in."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kspr._files import staged
+from kspr.errors import InputError
+from kspr.selectors._manifest import Manifest
+from kspr.selectors.selection import Cells, Selection, cell_columns
+
+__all__ = ["load_selection", "save_selection"]
+
+_FORMAT = 1
+_FILES = ("samples.parquet", "cells.parquet", "manifest.json")
+_LABELS = ("label", "knockoff_label", "suggested_label")
+
+
+def save_selection(selection: Selection, path: Path, *, overwrite: bool) -> Path:
+    """Write `selection` to the directory `path`."""
+    if path.exists() and not overwrite:
+        raise InputError(f"{path} already exists. Choose another directory or pass overwrite=True.")
+    if path.exists() and not _holds_selection(path):
+        raise InputError(f"{path} exists and is no saved selection; it is left alone.")
+    with staged(path) as staging:
+        staging.mkdir()
+        _write(selection, staging)
+    return path
+
+
+def load_selection(path: Path) -> Selection:
+    """Read what `save_selection` wrote."""
+    if not _holds_selection(path):
+        raise InputError(
+            f"{path} is not a saved selection: {', '.join(_FILES)} are expected in it."
+        )
+    try:
+        about = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
+        samples = pq.read_table(path / "samples.parquet")
+        cells = pq.read_table(path / "cells.parquet")
+    except (json.JSONDecodeError, pa.ArrowInvalid, OSError) as error:
+        raise InputError(f"{path} cannot be read as a selection: {error}") from error
+    if about.get("format") != _FORMAT:
+        raise InputError(
+            f"{path} has format {about.get('format')!r}; this version of kspr reads {_FORMAT}."
+        )
+    dtype = np.dtype(about["label_dtype"])
+    columns = {
+        name: _array(samples[name], dtype if name in _LABELS else None)
+        for name in samples.column_names
+    }
+    return Selection(
+        label=columns["label"],
+        clean_mask=columns["clean"],
+        statistic=columns["statistic"],
+        selection_time=columns["selection_time"],
+        knockoff_label=columns.get("knockoff_label"),
+        suggested_label=columns["suggested_label"],
+        cell=columns["cell"],
+        cells=Cells(**{name: _array(cells[name]) for name in cells.column_names}),
+        classes=np.array(about["classes"], dtype=dtype),
+        manifest=Manifest(**about["manifest"]),
+    )
+
+
+def _write(selection: Selection, folder: Path) -> None:
+    columns = selection._columns()
+    columns = {name: columns[name] for name in columns if name not in ("piece", "half", "status")}
+    pq.write_table(pa.table({**columns, "cell": selection.cell}), folder / _FILES[0])
+    pq.write_table(pa.table(cell_columns(selection.cells)), folder / _FILES[1])
+    about = {
+        "format": _FORMAT,
+        "label_dtype": selection.label.dtype.str,
+        "classes": selection.classes.tolist(),
+        "manifest": asdict(selection.manifest),
+    }
+    text = json.dumps(about, indent=2, ensure_ascii=False)
+    (folder / _FILES[2]).write_text(text + "\n", encoding="utf-8")
+
+
+def _holds_selection(path: Path) -> bool:
+    return all((path / name).is_file() for name in _FILES)
+
+
+def _array(column: Any, dtype: np.dtype | None = None) -> np.ndarray:
+    values = np.asarray(column.to_numpy())
+    return values if dtype is None else values.astype(dtype)

@@ -1,0 +1,144 @@
+"""A selection in words and a small table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from kspr.selectors.selection import Selection
+
+__all__ = ["ClassSummary", "Summary", "summarise"]
+
+STATUS_MEANING = {
+    "controlled": "kept at the level asked for",
+    "raised": "kept at a higher level, the smallest that could be reached",
+    "fallback": "no level up to 0.5 could be reached; the best half was kept, with no estimate",
+    "empty": "the level could not be reached; nothing was kept",
+    "share": "a fixed share was kept; no error rate is estimated",
+}
+
+
+@dataclass(frozen=True)
+class ClassSummary:
+    """One class, over all of its cells."""
+
+    label: Any
+    n: int
+    n_kept: int
+    q_reached: float
+    """Mean over the kept samples of the level that their cells met; nan without one."""
+    relabelled: int
+    """Suspects for which another label fits better."""
+    status: dict[str, int]
+    """How many of its samples stand in cells of each status."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A selection in a few numbers. Printing it gives a table."""
+
+    method: str
+    n: int
+    n_kept: int
+    q_asked: float | None
+    q_reached: float
+    per_class: tuple[ClassSummary, ...]
+    cells: dict[str, int]
+    """How many cells have each status."""
+
+    def headline(self) -> str:
+        """Return the verdict in a line or two."""
+        share = self.n_kept / self.n
+        asked = "" if self.q_asked is None else f" at q = {self.q_asked:g}"
+        first = f"{self.method}: {self.n_kept:,} of {self.n:,} labels kept ({share:.1%}){asked}"
+        total = sum(self.cells.values())
+        parts = ", ".join(f"{count} {status}" for status, count in self.cells.items())
+        return f"{first}\n{len(self.per_class)} classes in {total} cells: {parts}"
+
+    def __str__(self) -> str:
+        names = [str(row.label) for row in self.per_class]
+        width = max(5, *(len(name) for name in names))
+        lines = [
+            self.headline(),
+            "",
+            f"{'class':<{width}}  {'n':>8}  {'kept':>8}  {'share':>6}  {'q met':>6}  "
+            f"{'relabel':>8}  status",
+        ]
+        for name, row in zip(names, self.per_class, strict=True):
+            lines.append(
+                f"{name:<{width}}  {row.n:>8,}  {row.n_kept:>8,}  {row.n_kept / row.n:>6.1%}  "
+                f"{_level(row.q_reached):>6}  {row.relabelled:>8,}  {_statuses(row.status)}"
+            )
+        notes = [f"{s}: {STATUS_MEANING[s]}." for s in self.cells if s != "controlled"]
+        return "\n".join([*lines, *([""] if notes else []), *notes])
+
+    def to_html(self) -> str:
+        """Return the summary as a small HTML table, for notebooks."""
+        head = "".join(
+            f"<th>{name}</th>"
+            for name in ("class", "n", "kept", "share", "q met", "relabel", "status")
+        )
+        rows = "".join(
+            "<tr>"
+            f"<td>{escape(str(row.label))}</td><td>{row.n:,}</td><td>{row.n_kept:,}</td>"
+            f"<td>{row.n_kept / row.n:.1%}</td><td>{_level(row.q_reached)}</td>"
+            f"<td>{row.relabelled:,}</td><td>{_statuses(row.status)}</td></tr>"
+            for row in self.per_class
+        )
+        headline = "<br>".join(escape(line) for line in self.headline().splitlines())
+        return f"<div><p>{headline}</p><table><thead><tr>{head}</tr></thead>{rows}</table></div>"
+
+
+def summarise(selection: Selection) -> Summary:
+    """Count what `Summary` shows."""
+    cells, cell, kept = selection.cells, selection.cell, selection.clean_mask
+    n_classes = len(selection.classes)
+    codes = np.searchsorted(selection.classes, selection.label)
+    relabelled = ~kept & (selection.suggested_label != selection.label)
+    names, status = np.unique(cells.status, return_inverse=True)
+    by_status = np.bincount(codes * len(names) + status[cell], minlength=n_classes * len(names))
+    by_status = by_status.reshape(n_classes, len(names))
+    level = cells.q_reached[cell]
+    known = kept & ~np.isnan(level)
+    n, n_kept, n_known, n_relabelled = (
+        np.bincount(codes[mask], minlength=n_classes)
+        for mask in (np.ones_like(kept), kept, known, relabelled)
+    )
+    level_sum = np.bincount(codes[known], weights=level[known], minlength=n_classes)
+    rows = [
+        ClassSummary(
+            label=label,
+            n=int(n[k]),
+            n_kept=int(n_kept[k]),
+            q_reached=float(level_sum[k] / n_known[k]) if n_known[k] else float("nan"),
+            relabelled=int(n_relabelled[k]),
+            status={str(s): int(m) for s, m in zip(names, by_status[k], strict=True) if m},
+        )
+        for k, label in enumerate(selection.classes.tolist())
+    ]
+    counts = np.bincount(status, minlength=len(names))
+    asked = cells.q_asked[~np.isnan(cells.q_asked)]
+    return Summary(
+        method=selection.manifest.method,
+        n=len(selection),
+        n_kept=int(selection.clean_mask.sum()),
+        q_asked=float(asked[0]) if asked.size else None,
+        q_reached=float(level[known].mean()) if known.any() else float("nan"),
+        per_class=tuple(rows),
+        cells=dict(zip(names.tolist(), counts.tolist(), strict=True)),
+    )
+
+
+def _level(value: float) -> str:
+    return "-" if np.isnan(value) else f"{value:.3f}"
+
+
+def _statuses(status: dict[str, int]) -> str:
+    if len(status) == 1:
+        return next(iter(status))
+    total = sum(status.values())
+    return ", ".join(f"{name} {count / total:.0%}" for name, count in status.items())

@@ -1,0 +1,31 @@
+"""What the documents say is true."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def test_the_readmes_example_runs(capsys):
+    example = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    scope: dict = {}
+    exec(example.group(1), scope)  # noqa: S102 - our own text
+    right = scope["y_clean"] == scope["y_true"][scope["selection"].clean_mask]
+    assert right.mean() > 0.95
+    assert len(scope["y_clean"]) > 800
+    assert "labels kept" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+        assert (page.parent / target).exists(), target
+
+
+def test_the_glossary_names_existing_modules():
+    text = (ROOT / "docs" / "glossary.md").read_text()
+    for module in set(re.findall(r"`((?:core|selectors)/\w+\.py)`", text)):
+        assert (ROOT / "src" / "kspr" / module).exists(), module
