@@ -4,10 +4,11 @@
 
     KsprError
     ├── InputError (a ValueError)          what the caller handed over cannot work
+    │   └── UnreadableItemError            one image or text cannot be decoded
     └── MissingExtraError (an ImportError) an optional part is not installed
 """
 
-__all__ = ["InputError", "KsprError", "MissingExtraError"]
+__all__ = ["InputError", "KsprError", "MissingExtraError", "UnreadableItemError"]
 
 
 class KsprError(Exception):
@@ -16,6 +17,10 @@ class KsprError(Exception):
 
 class InputError(KsprError, ValueError):
     """One sentence: the argument, the rule, the value and the way out."""
+
+
+class UnreadableItemError(InputError):
+    """One image or text cannot be decoded; the others may be fine."""
 
 
 class MissingExtraError(KsprError, ImportError):

@@ -101,4 +101,4 @@ def test_selecting_does_not_load_torch():
         "X = np.random.default_rng(0).standard_normal((40, 3))\n"
         "kspr.KnockoffsSPR().fit(X, np.arange(40) % 2)"
     )
-    assert loaded_by(code).isdisjoint({"torch", "polars", "matplotlib", "rich"})
+    assert loaded_by(code).isdisjoint({"torch", "polars", "matplotlib"})

@@ -71,6 +71,8 @@ def theorem_factor(n_classes: int, kappa: float | None = None) -> float:
                 f"loses to a right knockoff; got {n_classes} classes. Pass kappa, or bound='plain'."
             )
         kappa = 0.0
+    elif not 0 < kappa < 1:
+        raise InputError(f"kappa must lie in (0, 1), got {kappa}. It is a probability.")
     return (n_classes - 2 + 2 * kappa) / (2 * (n_classes - 2 * kappa))
 
 
@@ -108,12 +110,14 @@ def best_half(W: Array, cells: Array, n_cells: int) -> Array:
     """Mark the half of each cell that is most likely clean: small negative W first.
 
     Labels that beat their knockoff come before those that lost to it; within either side a
-    smaller selection time comes first.
+    smaller magnitude comes first.
     """
     xp = namespace(W)
-    doubt = xp.where(W < 0, -W, xp.max(xp.abs(W)) + 1 + W)
-    rank, sizes = rank_within(doubt, cells, n_cells)
-    return rank < xp.take((sizes + 1) // 2, cells)
+    behind = xp.astype(W >= 0, cells.dtype)
+    rank, sizes = rank_within(xp.abs(W), 2 * cells + behind, 2 * n_cells)
+    ahead_size, size = sizes[0::2], sizes[0::2] + sizes[1::2]
+    rank = rank + behind * xp.take(ahead_size, cells)
+    return rank < xp.take((size + 1) // 2, cells)
 
 
 def _walk(W: Array, cells: Array, n_cells: int) -> _Walk:
@@ -129,7 +133,7 @@ def _walk(W: Array, cells: Array, n_cells: int) -> _Walk:
     behind = _running_count(sign > 0, cell, start)
     estimate = (1.0 + behind) / xp.where(ahead > 0, ahead, 1.0)
     tied = (size[1:] == size[:-1]) & (cell[1:] == cell[:-1])
-    tied = xp.concat([tied, xp.zeros((1,), dtype=xp.bool, device=W.device)])
+    tied = xp.concat([tied, xp.zeros_like(estimate[:1], dtype=xp.bool)])
     estimate = xp.where(tied, xp.inf, estimate)
     # Eq. T asks for t > 0, and W = 0 is on neither side.
     estimate = xp.where(size > 0, estimate, xp.inf)
@@ -148,7 +152,8 @@ def _smallest(walk: _Walk) -> Array:
     xp = namespace(walk.estimate)
     order = xp.argsort(walk.estimate, stable=True)
     order = xp.take(order, xp.argsort(xp.take(walk.cell, order), stable=True))
-    ordered = xp.concat([xp.take(walk.estimate, order), xp.full_like(walk.estimate[:1], xp.inf)])
+    beyond = xp.full((1,), xp.inf, dtype=xp.float64, device=order.device)
+    ordered = xp.concat([xp.take(walk.estimate, order), beyond])
     return xp.where(walk.stop > walk.start, xp.take(ordered, walk.start), xp.inf)
 
 
@@ -159,13 +164,16 @@ def _cut(W: Array, cells: Array, walk: _Walk, levels: Array, smallest: Array) ->
     padded = xp.concat([xp.full((1,), -1, dtype=within.dtype, device=W.device), within])
     last = xp.take(padded, xp.searchsorted(within, walk.stop))
     found = last >= walk.start
-    position = xp.where(found, last, 0)
-    T = xp.where(found, xp.take(walk.size, position), 0.0)
+    # One past the position, in arrays that begin with what an unreached level gives.
+    position = xp.where(found, last + 1, 0)
+    nothing = xp.zeros((1,), dtype=xp.float64, device=W.device)
+    T = xp.take(xp.concat([nothing, walk.size]), position)
+    estimate = xp.take(xp.concat([nothing + xp.inf, walk.estimate]), position)
     keep = (W < 0) & (double(-W) <= xp.take(T, cells))
     return Cut(
         keep,
         T,
-        xp.where(found, xp.take(walk.estimate, position), xp.inf),
+        estimate,
         smallest,
         xp.where(found, levels, xp.nan),
     )

@@ -37,7 +37,9 @@ def most_confident(scores: Array, labels: Array) -> Array:
     """Return the highest-scoring class of each row other than its label."""
     xp = namespace(scores)
     own = one_hot(labels, scores.shape[-1], xp.bool)
-    return xp.argmax(xp.where(own, -xp.inf, double(scores)), axis=-1)
+    # Log-probabilities may hold -inf; every other class still comes before the label.
+    finite = xp.clip(double(scores), float(xp.finfo(xp.float64).min))
+    return xp.argmax(xp.where(own, -xp.inf, finite), axis=-1)
 
 
 def closed_form_times(prediction: Array, labels: Array, penalty: Penalty) -> Array:

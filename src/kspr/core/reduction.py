@@ -6,7 +6,7 @@ a single block; a matrix larger than memory is many blocks of one piece.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -15,11 +15,15 @@ from kspr.core._arrays import Array, double, like, namespace
 __all__ = ["PCA", "Solver", "fit_pca"]
 
 Solver = Literal["auto", "exact", "randomised"]
+Blocks = Callable[[], Iterable[Array]]
+"""Called once per pass; yields the same rows each time."""
 
 OVERSAMPLING = 10
 POWER_ITERATIONS = 2
 _WIDE_SPREAD = 1e4
 """Ratio of column variances beyond which single precision would lose the small columns."""
+_RESOLVED = 1e-5
+"""Share of the largest eigenvalue that a single-precision covariance matrix still resolves."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,7 @@ class PCA:
 
 
 def fit_pca(
-    blocks: Callable[[], Iterable[Array]],
+    blocks: Blocks,
     n_components: int,
     *,
     solver: Solver = "auto",
@@ -43,26 +47,40 @@ def fit_pca(
 ) -> PCA:
     """Return the leading `n_components` directions of the rows that `blocks` yields.
 
-    `blocks` is called once per pass and must yield the same rows each time. ``"auto"`` takes
-    the cheaper of the covariance matrix (exact) and a randomised range finder.
+    `blocks` is called once per pass and must yield the same rows each time. ``"auto"`` takes the
+    cheaper of the covariance matrix (exact) and a randomised range finder.
     """
     n, total, square = _sums(blocks)
     mean = total / n
     variance = square / n - mean * mean
     first = next(iter(blocks()))
-    p = first.shape[-1]
+    xp, p = namespace(first), first.shape[-1]
     d = min(n_components, p)
     precise = solver == "exact" or _is_wide(variance)
-    centre = mean if precise else namespace(mean).astype(mean, first.dtype)
-    if solver == "randomised" or (solver == "auto" and not precise and _sketch_is_cheaper(n, p, d)):
-        vectors = _randomised(blocks, centre, d, rng)
+    sketch = solver == "auto" and not precise and _sketch_is_cheaper(n, p, d)
+    rows = _centred(blocks, mean, n, xp.float64 if precise else first.dtype)
+    if sketch or solver == "randomised":
+        vectors = _randomised(rows, d, rng)
     else:
-        vectors = _covariance_directions(blocks, centre, d)
-    xp = namespace(first)
+        vectors = _covariance_directions(rows, d)
+        if vectors is None:
+            vectors = _covariance_directions(_centred(blocks, mean, n, xp.float64), d)
     return PCA(xp.astype(mean, first.dtype), xp.astype(vectors, first.dtype))
 
 
-def _sums(blocks: Callable[[], Iterable[Array]]) -> tuple[int, Array, Array]:
+def _centred(blocks: Blocks, mean: Array, n: int, dtype: Any) -> Blocks:
+    """Return the blocks without their mean, in the precision `dtype`."""
+    xp = namespace(mean)
+    mean = xp.astype(mean, dtype)
+    first = next(iter(blocks()))
+    if first.shape[1] == n:
+        # All rows at hand: centred once, not once per pass.
+        only = [xp.astype(first, dtype) - mean]
+        return lambda: only
+    return lambda: (xp.astype(block, dtype) - mean for block in blocks())
+
+
+def _sums(blocks: Blocks) -> tuple[int, Array, Array]:
     """Return the number of rows, and the sums of the columns and of their squares."""
     n: int = 0
     total: Array = 0.0
@@ -99,32 +117,37 @@ def _gram(A: Array) -> Array:
     return xp.matrix_transpose(A) @ A
 
 
-def _covariance_directions(blocks: Callable[[], Iterable[Array]], centre: Array, d: int) -> Array:
-    """Return the leading eigenvectors of the covariance matrix."""
+def _covariance_directions(rows: Blocks, d: int) -> Array:
+    """Return the leading eigenvectors of the covariance matrix.
+
+    None if they reach below what the precision of the rows resolves.
+    """
     gram: Array = 0.0
-    for block in blocks():
-        gram = gram + _gram(namespace(block).astype(block, centre.dtype) - centre)
-    vectors = namespace(gram).linalg.eigh(double(gram))[1]
-    return namespace(vectors).flip(vectors[..., -d:], axis=-1)
+    for block in rows():
+        gram = gram + _gram(block)
+    xp = namespace(gram)
+    values, vectors = xp.linalg.eigh(double(gram))
+    unresolved = values[..., -d] < _RESOLVED * values[..., -1]
+    if gram.dtype != xp.float64 and bool(xp.any(unresolved)):
+        return None
+    return xp.flip(vectors[..., -d:], axis=-1)
 
 
-def _randomised(
-    blocks: Callable[[], Iterable[Array]], centre: Array, d: int, rng: np.random.Generator
-) -> Array:
+def _randomised(rows: Blocks, d: int, rng: np.random.Generator) -> Array:
     """Return the leading directions that a random sketch finds (power iterations)."""
-    xp = namespace(centre)
-    pieces, _, p = centre.shape
+    first = next(iter(rows()))
+    xp = namespace(first)
+    pieces, _, p = first.shape
     width = min(d + OVERSAMPLING, p)
-    start = like(rng.standard_normal((p, width)), centre, dtype=centre.dtype)
+    start = like(rng.standard_normal((p, width)), first, dtype=first.dtype)
     V = xp.broadcast_to(start, (pieces, p, width))
     for _ in range(POWER_ITERATIONS + 1):
         product: Array = 0.0
-        for block in blocks():
-            rows = xp.astype(block, centre.dtype) - centre
-            product = product + xp.matrix_transpose(rows) @ (rows @ V)
+        for block in rows():
+            product = product + xp.matrix_transpose(block) @ (block @ V)
         V = xp.linalg.qr(product).Q
     small: Array = 0.0
-    for block in blocks():
-        small = small + _gram((xp.astype(block, centre.dtype) - centre) @ V)
+    for block in rows():
+        small = small + _gram(block @ V)
     rotation = xp.linalg.eigh(double(small))[1]
     return V @ xp.astype(xp.flip(rotation[..., -d:], axis=-1), V.dtype)

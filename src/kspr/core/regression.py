@@ -6,6 +6,7 @@ when its magnitude exceeds lam. Beta is followed down the path by reweighted lea
 its matrices are (p x p), so no array here grows faster than the data.
 """
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -45,12 +46,14 @@ def fit_basis(X: Array, valid: Array, intercept: bool, max_directions: int) -> B
     """Return a basis of the columns of `X` over the rows that are `valid`.
 
     Directions that carry no more than rounding error become zero columns, so that every
-    piece of a batch keeps one shape. At most `max_directions` are kept, largest first.
+    piece of a batch keeps one shape. At most `max_directions` are kept: the leading ones of the
+    columns scaled to one size, as nothing here knows which scale is meant.
     """
     xp = namespace(X)
     pieces, n, p = X.shape
     weight = xp.astype(valid, X.dtype)[..., None]
     total = xp.sum(double(weight), axis=1, keepdims=True)
+    total = xp.where(total > 0, total, 1.0)  # a half may be empty
     mean = xp.zeros((pieces, 1, p), dtype=X.dtype, device=X.device)
     if intercept:
         sums = double(mean)
@@ -167,7 +170,8 @@ def selection_times(
     The grid is placed so that each cell lets in about ``1 / steps`` of a piece's rows, and
     the crossing is interpolated inside its cell: times are continuous. Rows that are still
     inactive at the end of the grid, the least suspicious ones, get the time they would have
-    if beta stayed where it is. Invalid rows get 0. `on_step` is called once per grid cell.
+    if beta stayed where it is. The default grid is made for the order of the rows; more `steps`
+    and `sweeps` bring the values themselves as close as is wanted. Invalid rows get 0. `on_step` is called once per grid cell.
     """
     xp = namespace(Q)
     valid_float = xp.astype(valid, Q.dtype)
@@ -226,7 +230,7 @@ def gamma_path(
     *,
     intercept: bool = False,
     tol: float = 1e-7,
-    max_sweeps: int = 2000,
+    max_sweeps: int = 20_000,
 ) -> Array:
     """Return the solution ``(lams, rows, c)`` of one problem at every `lam`, in their order.
 
@@ -250,5 +254,11 @@ def gamma_path(
             beta = beta_next
             if moved <= tol:
                 break
+        else:
+            warnings.warn(
+                f"The path did not settle at lam = {float(lam):g} within {max_sweeps} sweeps.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
         path.append(shrink(Y - (Q @ beta)[0], level[0], penalty))
     return xp.stack(path)

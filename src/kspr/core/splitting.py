@@ -78,7 +78,8 @@ def group_classes(similar: np.ndarray, size: int) -> list[np.ndarray]:
     """Put the most similar classes together, `size` at a time.
 
     The first class not yet placed takes its most similar companions. A remainder forms a
-    smaller group, but never a group of one, in which nothing could be compared.
+    smaller group, but never a group of one, in which nothing could be compared: its neighbour
+    gives up a class or, where groups are pairs, takes it in.
     """
     left = list(range(len(similar)))
     groups: list[np.ndarray] = []

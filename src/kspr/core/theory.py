@@ -93,6 +93,8 @@ def _orthonormal(X: Array) -> Array:
 
 def _smallest_eigenvalue(Q_S: Array) -> float:
     """Return the smallest eigenvalue of ``I - Q_S Q_S'``; rounding error counts as 0."""
+    if Q_S.shape[1] == 0:
+        return 1.0
     value = 1 - float(namespace(Q_S).linalg.eigvalsh(Q_S.T @ Q_S)[-1])
     return value if value > 1e-12 else 0.0
 

@@ -106,7 +106,7 @@ class KnockoffsSPR(BaseSelector):
         *,
         level: Literal["fixed", "smallest"] = "fixed",
         penalty: Literal["group", "lasso"] = "group",
-        reduction: Any = 64,
+        reduction: Any = 128,
         pca_solver: Literal["auto", "exact", "randomised"] = "auto",
         fit_intercept: bool = True,
         classes_per_group: int | None = None,

@@ -69,7 +69,7 @@ class SPR(BaseSelector):
         clean_ratio: float = 0.5,
         *,
         penalty: Literal["group", "lasso"] = "group",
-        reduction: Any = 64,
+        reduction: Any = 128,
         pca_solver: Literal["auto", "exact", "randomised"] = "auto",
         fit_intercept: bool = True,
         classes_per_group: int | None = None,

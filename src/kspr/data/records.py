@@ -1,0 +1,71 @@
+"""What every reader returns: labels, and the features or the items that they belong to."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+__all__ = ["Items", "ReadOptions", "Records"]
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """What the user says about a file; whatever is left out is found by the reader.
+
+    Column names for tables, array names for npz files.
+    """
+
+    label: str | None = None
+    """Column (or array) of labels."""
+    features: str | None = None
+    """Columns of features, by a pattern such as ``emb_*``, or one column of lists."""
+    image: str | None = None
+    """Column of image files (paths or bytes)."""
+    text: str | None = None
+    """Column of texts."""
+    labels: Path | None = None
+    """A second file with the labels, one per row: npy, txt, csv, or parquet."""
+    truth: str | None = None
+    """Column (or array) of true labels, where the file has them."""
+    id: str | None = None
+    """Column that identifies a row; its number or its path otherwise."""
+
+
+class Items(Protocol):
+    """Images or texts, loaded one at a time; nothing is decoded before it is asked for."""
+
+    kind: Literal["image", "text"]
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, row: int) -> Any:
+        """Return a ``PIL.Image.Image`` in RGB, or a string.
+
+        Raise `UnreadableItemError` if the row cannot be decoded.
+        """
+        ...
+
+    def content(self) -> Iterator[bytes]:
+        """Yield each row's stored bytes, in order: what the fingerprint is made of."""
+        ...
+
+
+@dataclass(frozen=True)
+class Records:
+    """The rows of a source."""
+
+    source: Path
+    reader: str
+    """Name of the reader that made them, as in `kspr datasets`."""
+    row_id: np.ndarray
+    """Text that identifies a row to its owner: a path, a value of the id column, a number."""
+    label: np.ndarray | None = None
+    features: Any = None
+    """``(rows, p)``: an array or memory map; None where there are items to be embedded."""
+    items: Items | None = None
+    truth: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.row_id)
