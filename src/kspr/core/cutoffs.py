@@ -71,8 +71,8 @@ def theorem_factor(n_classes: int, kappa: float | None = None) -> float:
                 f"loses to a right knockoff; got {n_classes} classes. Pass kappa, or bound='plain'."
             )
         kappa = 0.0
-    elif not 0 < kappa < 1:
-        raise InputError(f"kappa must lie in (0, 1), got {kappa}. It is a probability.")
+    elif not 0 <= kappa < 1:
+        raise InputError(f"kappa must lie in [0, 1), got {kappa}. It is a probability.")
     return (n_classes - 2 + 2 * kappa) / (2 * (n_classes - 2 * kappa))
 
 

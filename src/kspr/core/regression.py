@@ -171,7 +171,8 @@ def selection_times(
     the crossing is interpolated inside its cell: times are continuous. Rows that are still
     inactive at the end of the grid, the least suspicious ones, get the time they would have
     if beta stayed where it is. The default grid is made for the order of the rows; more `steps`
-    and `sweeps` bring the values themselves as close as is wanted. Invalid rows get 0. `on_step` is called once per grid cell.
+    and `sweeps` bring the values themselves as close as is wanted. Invalid rows get 0.
+    `on_step` is called once per grid cell.
     """
     xp = namespace(Q)
     valid_float = xp.astype(valid, Q.dtype)
