@@ -129,6 +129,10 @@ def test_a_memory_map_gives_the_answer_of_the_array(digits40, tmp_path):
     there = KnockoffsSPR().fit(mapped, digits40.y).selection_
     assert np.array_equal(here.statistic, there.statistic)
     assert here.manifest.fingerprint == there.manifest.fingerprint
+    split = {"samples_per_class": 50, "reduction": 8, "engine": "processes", "n_jobs": 2}
+    here = KnockoffsSPR(**split).fit(digits40.X, digits40.y).selection_
+    there = KnockoffsSPR(**split).fit(mapped, digits40.y).selection_
+    assert np.array_equal(here.statistic, there.statistic)
 
 
 @pytest.mark.parametrize("split", [{}, {"classes_per_group": 5, "samples_per_class": 60}])

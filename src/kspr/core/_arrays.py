@@ -20,15 +20,19 @@ def namespace(*arrays: Array) -> Any:
 
 def like(values: Any, reference: Array, dtype: Any = None) -> Array:
     """Return `values` as an array of the library and on the device of `reference`."""
+    if isinstance(reference, np.ndarray):
+        return np.asarray(to_numpy(values), dtype=dtype)
+    if isinstance(values, np.ndarray):
+        values = np.ascontiguousarray(values)  # torch takes no views with strides of zero
     xp = namespace(reference)
     return xp.asarray(values, dtype=dtype, device=compat.device(reference))
 
 
 def to_numpy(values: Array) -> np.ndarray:
     """Return `values` on the host, without importing the library that holds them."""
-    if isinstance(values, np.ndarray):
-        return values
-    return np.asarray(compat.to_device(values, "cpu"))
+    if compat.is_array_api_obj(values) and not isinstance(values, np.ndarray):
+        values = compat.to_device(values, "cpu")
+    return np.asarray(values)
 
 
 def one_hot(labels: Array, n_classes: int, dtype: Any) -> Array:

@@ -4,12 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from kspr.core._arrays import Array, double, namespace, rank_within, row_blocks
+from kspr.core._arrays import Array, double, like, namespace, rank_within, row_blocks
 from kspr.core.knockoffs import Statistic, asymmetric, closed_form_times, most_confident
 from kspr.core.penalties import Penalty, group
 from kspr.core.regression import (
     STEPS,
-    Basis,
     Targets,
     fit_basis,
     least_squares,
@@ -58,24 +57,24 @@ def judge(
     """Run both directions of Alg. 1 on features ``(pieces, 2, slots, p)``.
 
     The knockoff label is the given one, or the most confident class by `scores`, or the most
-    confident one by the fit on the other half.
+    confident one by the fit on the other half. All arrays but `X` may live on the host.
     """
     xp = namespace(X)
-    pieces, _, slots, p = X.shape
-    flat = (pieces * 2, slots)
-    features, labels = xp.reshape(X, (*flat, p)), xp.reshape(label, flat)
-    rows = xp.reshape(valid, flat)
-    basis = fit_basis(features, rows, procedure.intercept, _max_directions(slots, procedure))
-    beta = _first_step(basis.transform(features), labels, rows, n_classes, procedure, on_step)
-    # Directions and coefficients cross over: each half is judged by what the other learned.
-    crossed = Basis(_swap(basis.mean), _swap(basis.directions), basis.intercept)
-    beta = _swap(beta)
-    given = None if knockoff is None else xp.reshape(knockoff, flat)
-    shown = None if scores is None else xp.reshape(scores, (*flat, n_classes))
+    shape, flat = label.shape, (2 * X.shape[0], X.shape[2])
+    limit = _max_directions(flat[1], procedure)
+    # One basis for both halves: it looks at no label, and coefficients can cross over in it.
+    whole = xp.reshape(like(valid, X), (X.shape[0], 2 * flat[1]))
+    Q = _coordinates(xp.reshape(X, (*whole.shape, X.shape[3])), whole, procedure, limit)
+    del X  # the caller may not need it either, and it is as large as anything here
+    Q = xp.reshape(Q, (*flat, Q.shape[-1]))
+    labels, rows = xp.reshape(like(label, Q), flat), xp.reshape(whole, flat)
+    beta = _swap(_first_step(Q, labels, rows, n_classes, procedure, on_step))
+    given = None if knockoff is None else xp.reshape(like(knockoff, Q), flat)
+    shown = None if scores is None else xp.reshape(like(scores, Q), (*flat, n_classes))
     parts = []
-    for block in row_blocks(slots, 2 * pieces * (p + n_classes)):
-        prediction = crossed.transform(features[:, block, :]) @ beta
-        own = labels[:, block]
+    for block in row_blocks(flat[1], flat[0] * n_classes):
+        # Each half is judged by what the other has learned.
+        prediction, own = Q[:, block, :] @ beta, labels[:, block]
         if given is not None:
             other = given[:, block]
         else:
@@ -85,7 +84,7 @@ def judge(
         W = procedure.statistic(Z, Z_tilde)
         parts.append((Z, Z_tilde, W, other, xp.argmax(prediction, axis=-1)))
     joined = (xp.concat(part, axis=1) for part in zip(*parts, strict=True))
-    return Judgement(*(xp.reshape(part, label.shape) for part in joined))
+    return Judgement(*(xp.reshape(part, shape) for part in joined))
 
 
 def spr_times(
@@ -102,14 +101,24 @@ def spr_times(
     Features are ``(pieces, rows, p)``; SPR knows no halves.
     """
     xp = namespace(X)
-    limit = _max_directions(X.shape[1], procedure)
-    basis = fit_basis(X, valid, procedure.intercept, limit)
-    Q, targets = basis.transform(X), Targets.from_labels(label, n_classes, X.dtype)
+    label, valid = like(label, X), like(valid, X)
+    Q = _coordinates(X, valid, procedure, _max_directions(X.shape[1], procedure))
+    del X
+    targets = Targets.from_labels(label, n_classes, Q.dtype)
     Z = selection_times(
         Q, targets, valid, procedure.penalty, steps=procedure.steps, on_step=on_step
     )
     beta = _kept_fit(Q, targets, Z, label, valid, n_classes, procedure)
-    return Z, xp.argmax(Q @ beta, axis=-1)
+    best = [
+        xp.argmax(Q[:, block, :] @ beta, axis=-1)
+        for block in row_blocks(Q.shape[1], Q.shape[0] * n_classes)
+    ]
+    return Z, xp.concat(best, axis=1)
+
+
+def _coordinates(X: Array, valid: Array, procedure: Procedure, limit: int) -> Array:
+    """Return `X` in a well-conditioned basis of its own columns."""
+    return fit_basis(X, valid, procedure.intercept, limit).transform(X)
 
 
 def keep_smallest(Z: Array, label: Array, valid: Array, n_classes: int, ratio: float) -> Array:

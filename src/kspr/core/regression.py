@@ -34,12 +34,13 @@ class Basis:
     def transform(self, X: Array) -> Array:
         """Return the coordinates of the rows of `X`: ``(pieces, rows, k)``."""
         xp = namespace(X)
-        parts = [
-            (X[:, rows, :] - self.mean) @ self.directions
-            for rows in row_blocks(X.shape[1], X.shape[0] * X.shape[2])
-        ]
-        Q = xp.concat(parts, axis=1) if len(parts) > 1 else parts[0]
-        return xp.concat([xp.ones_like(Q[..., :1]), Q], axis=-1) if self.intercept else Q
+        pieces, n, p = X.shape
+        first = int(self.intercept)
+        width = first + self.directions.shape[2]
+        Q = xp.ones((pieces, n, width), dtype=X.dtype, device=X.device)
+        for rows in row_blocks(n, pieces * p):
+            Q[:, rows, first:] = (X[:, rows, :] - self.mean) @ self.directions
+        return Q
 
 
 def fit_basis(X: Array, valid: Array, intercept: bool, max_directions: int) -> Basis:

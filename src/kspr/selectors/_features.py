@@ -4,6 +4,7 @@ The selectors see only blocks and gathered rows, in single or double precision; 
 precision and memory-mapped data are widened a block at a time, never as a whole.
 """
 
+import mmap
 from collections.abc import Iterator
 from typing import Any, Protocol
 
@@ -63,8 +64,12 @@ class DenseFeatures:
     def raw_blocks(self) -> Iterator[Array]:
         n, p = self.shape
         step = max(256, _BLOCK_BYTES // (4 * max(1, p)))
+        file = _mapped_file(self._X) if self._host else None
         for start in range(0, n, step):
             yield self._X[start : start + step]
+            if file is not None:
+                # What has been read is dropped, or a pass would make the whole file resident.
+                file.madvise(mmap.MADV_DONTNEED)
 
     def blocks(self) -> Iterator[Array]:
         for block in self.raw_blocks():
@@ -78,6 +83,14 @@ class DenseFeatures:
 
     def _widen(self, rows: Array) -> Array:
         return self._xp.astype(rows, self._dtype, copy=False)
+
+
+def _mapped_file(X: np.ndarray) -> Any:
+    """Return the map behind a read-only memory-mapped array, if the system can drop its pages."""
+    base: Any = X
+    while base is not None and not isinstance(base, mmap.mmap):
+        base = getattr(base, "base", None)
+    return base if hasattr(mmap, "MADV_DONTNEED") and not X.flags.writeable else None
 
 
 class SparseFeatures:

@@ -1,15 +1,14 @@
 """From features and labels to judged samples: split, reduce, run Alg. 1 on every piece."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import array_api_compat as compat
 import numpy as np
-from sklearn.decomposition import PCA
+from sklearn import decomposition
 
-from kspr.core._arrays import Array, to_numpy
-from kspr.core.reduction import Solver, fit_pca
+from kspr.core._arrays import Array, like, namespace, to_numpy
+from kspr.core.reduction import PCA, Solver, fit_pca
 from kspr.core.splitting import Pieces, group_classes, make_pieces, prototypes, similarity
 from kspr.errors import InputError
 from kspr.selectors._features import DenseFeatures, Features, SparseFeatures
@@ -19,7 +18,6 @@ __all__ = [
     "Plan",
     "Reduction",
     "Verdicts",
-    "as_batch",
     "collect",
     "number_cells",
     "plan_pieces",
@@ -51,6 +49,7 @@ class Plan:
 
     features: Features
     reduction: Reduction  # what remains to be done inside each piece
+    projection: PCA | None  # of the only piece, found in a pass over all rows
     batches: list[tuple[int, Pieces]]  # with the number of the batch's first piece
     seed: int
 
@@ -84,20 +83,22 @@ def plan_pieces(
         groups = group_classes(similarity(prototype), classes_per_group)
     pieces = make_pieces(labels.codes, groups, samples_per_class, rng)
     sketch_seed = int(rng.integers(2**32))
+    projection = None
     if transformer is not None:
         features, reduction = _transformed(features, transformer), Reduction(None, reduction.solver)
-    elif sum(part.n_pieces for part in pieces) == 1:
+    elif isinstance(features, SparseFeatures) and _needs_one_matrix(pieces, reduction):
         d = reduction.dimensions(n_classes)
-        # A single piece holds every row, refilled ones included only once here.
-        features = _reduced(features, d, reduction.solver, sketch_seed)
-        reduction = Reduction(None, reduction.solver)
-    elif reduction.components is None and isinstance(features, SparseFeatures):
-        features = _reduced(features, None, reduction.solver, sketch_seed)
-    return Plan(features, reduction, list(_batches(pieces, features.shape[1])), sketch_seed)
+        features, reduction = _dense(features, d, sketch_seed), Reduction(None, reduction.solver)
+    elif sum(part.n_pieces for part in pieces) == 1:
+        projection = _projection(features, reduction, n_classes, sketch_seed)
+    batches = list(_batches(pieces, features.shape[1]))
+    return Plan(features, reduction, projection, batches, sketch_seed)
 
 
 def reduced_batch(plan: Plan, pieces: Pieces) -> Array:
     """Return the features of a batch: ``(pieces, 2, slots, d)``."""
+    if plan.projection is not None:
+        return _projected(plan.features, plan.projection, pieces.index)
     d = plan.reduction.dimensions(pieces.classes.shape[1])
     n_pieces, _, slots = pieces.index.shape
     if d is None or d >= plan.features.shape[1]:
@@ -130,16 +131,6 @@ def collect(n_samples: int, results: list[tuple[int, Pieces, dict[str, Array]]])
     return Verdicts(values, piece, half)
 
 
-def as_batch(values: Array, reference: Array) -> Array:
-    """Return `values` in the library and on the device of `reference`."""
-    if isinstance(reference, np.ndarray):
-        return to_numpy(values)
-    if isinstance(values, np.ndarray):
-        values = np.ascontiguousarray(values)
-    xp = compat.array_namespace(reference)
-    return xp.asarray(values, device=compat.device(reference))
-
-
 def _batches(parts: list[Pieces], n_features: int) -> Iterator[tuple[int, Pieces]]:
     """Cut pieces into batches that fit in little memory, however many workers there are."""
     first = 0
@@ -152,24 +143,51 @@ def _batches(parts: list[Pieces], n_features: int) -> Iterator[tuple[int, Pieces
             first += batch.n_pieces
 
 
-def _reduced(features: Features, d: int | None, solver: Solver, seed: int) -> Features:
-    """Return all rows in `d` principal components (as they are if that would be all)."""
-    if isinstance(features, SparseFeatures):
-        if d is None:
-            raise InputError(
-                "reduction=None would make the sparse X dense. Pass a number of components, such "
-                "as reduction=64, or a fitted transformer."
-            )
-        return DenseFeatures(_sparse_scores(features.matrix, d, seed))
+def _needs_one_matrix(pieces: list[Pieces], reduction: Reduction) -> bool:
+    """Say whether sparse features are reduced as a whole rather than piece by piece."""
+    return reduction.components is None or sum(part.n_pieces for part in pieces) == 1
+
+
+def _dense(features: SparseFeatures, d: int | None, seed: int) -> Features:
+    """Return all rows of a sparse matrix in `d` principal components."""
+    if d is None:
+        raise InputError(
+            "reduction=None would make the sparse X dense. Pass a number of components, such "
+            "as reduction=64, or a fitted transformer."
+        )
+    return DenseFeatures(_sparse_scores(features.matrix, d, seed))
+
+
+def _projection(features: Features, reduction: Reduction, n_classes: int, seed: int) -> PCA | None:
+    """Return the principal components of all rows, or None if that would be all there are."""
+    d = reduction.dimensions(n_classes)
     if d is None or d >= features.shape[1]:
-        return features
+        return None
     rng = np.random.default_rng(seed)
-    pca = fit_pca(_as_pieces(features), d, solver=solver, rng=rng)
-    return DenseFeatures(_join(pca.transform(block[None])[0] for block in features.blocks()))
+    blocks = features.blocks
+    return fit_pca(lambda: (b[None] for b in blocks()), d, solver=reduction.solver, rng=rng)
 
 
-def _as_pieces(features: Features) -> Callable[[], Iterator[Array]]:
-    return lambda: (block[None] for block in features.blocks())
+def _projected(features: Features, pca: PCA, index: np.ndarray) -> Array:
+    """Return the scores of the rows at `index`.
+
+    Rows are walked in their own order and put where they belong, so that neither the features
+    nor their scores are ever held twice.
+    """
+    slot = np.argsort(index, axis=None, kind="stable")
+    sample = index.reshape(-1)[slot]
+    out: Array = None
+    start = 0
+    for block in features.blocks():
+        scores = pca.transform(block[None])[0]
+        if out is None:
+            xp = namespace(scores)
+            shape = (index.size, scores.shape[1])
+            out = xp.empty(shape, dtype=scores.dtype, device=scores.device)
+        here = slice(*np.searchsorted(sample, [start, start + len(scores)]))
+        out[like(slot[here], scores)] = scores[like(sample[here] - start, scores)]
+        start += len(scores)
+    return out.reshape(*index.shape, -1)
 
 
 def _transformed(features: Features, transformer: Any) -> Features:
@@ -183,7 +201,7 @@ def _transformed(features: Features, transformer: Any) -> Features:
 
 def _join(parts: Iterator[Array]) -> Array:
     joined = list(parts)
-    return compat.array_namespace(joined[0]).concat(joined, axis=0)
+    return namespace(joined[0]).concat(joined, axis=0)
 
 
 def _sparse_scores(rows: Any, d: int, seed: int) -> np.ndarray:
@@ -191,7 +209,8 @@ def _sparse_scores(rows: Any, d: int, seed: int) -> np.ndarray:
     n, p = rows.shape
     solver = "covariance_eigh" if p <= _SMALL_WIDTH else "arpack"
     d = min(d, n, p) if p <= _SMALL_WIDTH else min(d, n - 1)
-    return np.asarray(PCA(n_components=d, svd_solver=solver, random_state=seed).fit_transform(rows))
+    pca = decomposition.PCA(n_components=d, svd_solver=solver, random_state=seed)
+    return np.asarray(pca.fit_transform(rows))
 
 
 def number_cells(

@@ -6,6 +6,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from kspr.core._arrays import like, to_numpy
 from kspr.core.cutoffs import LEVELS, best_half, cut_at, cut_smallest, theorem_factor
 from kspr.core.knockoffs import STATISTICS, random_labels
 from kspr.core.procedure import Procedure, judge
@@ -17,7 +18,6 @@ from kspr.selectors._engines import run
 from kspr.selectors._pieces import (
     Plan,
     Verdicts,
-    as_batch,
     collect,
     number_cells,
     reduced_batch,
@@ -296,7 +296,6 @@ def _solve(
 ) -> tuple[int, Pieces, dict[str, Any]]:
     """Judge one batch; labels come back as codes."""
     first, pieces = batch
-    X = reduced_batch(plan, pieces)
     n_classes = pieces.classes.shape[1]
     knockoff = None
     if given is not None:
@@ -305,21 +304,21 @@ def _solve(
         knockoff = random_labels(pieces.label, n_classes, draws[pieces.index])
     shown = None
     if scores is not None:
-        index, columns = as_batch(pieces.index, scores), as_batch(pieces.classes, scores)
+        index, columns = like(pieces.index, scores), like(pieces.classes, scores)
         shown = scores[index[..., None], columns[:, None, None, :]]
     result = judge(
-        X,
-        as_batch(pieces.label, X),
-        as_batch(pieces.valid, X),
+        reduced_batch(plan, pieces),
+        pieces.label,
+        pieces.valid,
         n_classes,
         procedure,
-        scores=None if shown is None else as_batch(shown, X),
-        knockoff=None if knockoff is None else as_batch(knockoff, X),
+        scores=shown,
+        knockoff=knockoff,
         on_step=tick,
     )
     answer = {"Z": result.Z, "W": result.W}
     for name in ("knockoff", "suggested"):
-        position = np.asarray(getattr(result, name)).reshape(pieces.n_pieces, -1)
+        position = to_numpy(getattr(result, name)).reshape(pieces.n_pieces, -1)
         code = np.take_along_axis(pieces.classes, position, axis=1)
         answer[name] = code.reshape(pieces.index.shape)
     return first, pieces, answer

@@ -5,13 +5,13 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from kspr.core._arrays import rank_within
+from kspr.core._arrays import rank_within, to_numpy
 from kspr.core.procedure import Procedure, spr_times
 from kspr.core.regression import STEPS
 from kspr.core.splitting import Pieces
 from kspr.selectors._base import BaseSelector
 from kspr.selectors._engines import run
-from kspr.selectors._pieces import Plan, as_batch, collect, number_cells, reduced_batch
+from kspr.selectors._pieces import Plan, collect, number_cells, reduced_batch
 from kspr.selectors._progress import Progress, ProgressMode
 from kspr.selectors.selection import Cells, Selection
 
@@ -145,19 +145,18 @@ def _solve(
 ) -> tuple[int, Pieces, dict[str, Any]]:
     """Return selection times and best classes of one batch."""
     first, pieces = batch
-    X = reduced_batch(plan, pieces)
-    n_pieces, _, slots, d = X.shape
+    n_pieces, _, slots = pieces.index.shape
     flat = (n_pieces, 2 * slots)
     Z, best = spr_times(
-        X.reshape(*flat, d),
-        as_batch(pieces.label.reshape(flat), X),
-        as_batch(pieces.valid.reshape(flat), X),
+        reduced_batch(plan, pieces).reshape(*flat, -1),
+        pieces.label.reshape(flat),
+        pieces.valid.reshape(flat),
         pieces.classes.shape[1],
         procedure,
         on_step=tick,
     )
+    code = np.take_along_axis(pieces.classes, to_numpy(best), axis=1)
     shape = pieces.index.shape
-    code = np.take_along_axis(pieces.classes, np.asarray(best).reshape(n_pieces, -1), axis=1)
     return first, pieces, {"Z": Z.reshape(shape), "suggested": code.reshape(shape)}
 
 
