@@ -9,7 +9,7 @@ DEV := $(VENV)/.dev
 # Two test workers on two cores: linear algebra must not start threads of its own.
 QUIET := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: help demo test test-slow check format bench defaults clean
+.PHONY: help demo test test-slow test-browser check format bench defaults clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -33,6 +33,10 @@ test: $(DEV)  ## set up, check style and types, run all tests but the slow ones
 test-slow: $(DEV)  ## the statistical checks that need more time
 	$(QUIET) $(BIN)/python -m pytest -n 2 -m slow
 
+test-browser: $(DEV)  ## the report in a real browser; installs Debian's chromium where it is missing
+	@test -x /usr/bin/chromium || (apt-get update -q && apt-get install -qy chromium)
+	$(QUIET) $(BIN)/python -m pytest -m browser
+
 check: $(DEV)  ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -44,6 +48,7 @@ format: $(DEV)  ## let ruff rewrite what it can
 
 bench: $(DEV)  ## speed, memory and peers; writes benchmarks/results/speed.json
 	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/readme.py
 
 defaults: $(DEV)  ## the comparison that chose the defaults; writes docs/defaults.md
 	$(BIN)/python benchmarks/defaults.py

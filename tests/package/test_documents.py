@@ -29,3 +29,13 @@ def test_the_glossary_names_existing_modules():
     text = (ROOT / "docs" / "glossary.md").read_text()
     for module in set(re.findall(r"`((?:core|selectors)/\w+\.py)`", text)):
         assert (ROOT / "src" / "kspr" / module).exists(), module
+
+
+def test_every_command_is_documented():
+    from kspr.cli._app import app
+
+    page = (ROOT / "docs" / "commands.md").read_text()
+    commands = [name for name in app if not name.startswith("-")]
+    assert len(commands) >= 8
+    for name in commands:
+        assert f"| `kspr {name}" in page, name

@@ -2,11 +2,23 @@
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
 
 import cyclopts
+from cyclopts import Parameter
+from cyclopts.config import Toml
 
 import kspr
+from kspr.cli._output import INVOCATION
+from kspr.cli.datasets import datasets
 from kspr.cli.demo import demo
+from kspr.cli.embed import embed
+from kspr.cli.evaluate import evaluate
+from kspr.cli.export import export
+from kspr.cli.noise import noise
+from kspr.cli.report import report
+from kspr.cli.select import select
 from kspr.errors import KsprError
 
 __all__ = ["app", "main"]
@@ -17,19 +29,42 @@ app = cyclopts.App(
     help_epilogue="Start with `kspr demo`. In Python: `from kspr import KnockoffsSPR`.",
     version=kspr.__version__,
 )
-app.command(demo)
+# main() answers an interrupt, in a sentence.
+app.suppress_keyboard_interrupt = app.meta.suppress_keyboard_interrupt = False
+for command in (demo, embed, select, report, evaluate, export, noise, datasets):
+    app.command(command)
+
+
+@app.meta.default
+def _launch(
+    *tokens: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
+    config: Annotated[
+        Path | None,
+        Parameter(help="TOML file with options, a table per command; a flag wins over the file."),
+    ] = None,
+) -> Any:
+    if config is not None:
+        app.config = (Toml(config, must_exist=True),)
+    return app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; bad input ends in one sentence and exit code 2."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    INVOCATION.set(("kspr", *given))
+    app.config = ()  # a file named in an earlier call of this process is not meant now
     try:
-        app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+        app.meta(given, exit_on_error=False, print_error=False, result_action="return_value")
     except (KsprError, cyclopts.CycloptsError) as error:
-        print(f"kspr: {error}", file=sys.stderr)
-        sys.exit(2)
+        _stop(" ".join(str(error).split()), 2)
     except OSError as error:
-        print(f"kspr: {error.filename or 'file'}: {error.strerror}", file=sys.stderr)
-        sys.exit(2)
+        _stop(f"{error.filename or 'file'}: {error.strerror or error}", 2)
+    except MemoryError:
+        _stop("not enough memory; reduce --dimensions, or split with --samples-per-class.", 2)
     except KeyboardInterrupt:
-        print("kspr: interrupted", file=sys.stderr)
-        sys.exit(130)
+        _stop("interrupted", 130)
+
+
+def _stop(sentence: str, code: int) -> None:
+    print(f"kspr: {sentence}", file=sys.stderr)
+    sys.exit(code)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kspr.core._arrays import Array, double, namespace, one_hot, to_numpy
+from kspr.core._arrays import Array, double, like, namespace, one_hot, row_blocks, to_numpy
 
 __all__ = ["Pieces", "group_classes", "make_pieces", "prototypes", "similarity"]
 
@@ -57,14 +57,14 @@ def prototypes(
     total: Array = 0.0
     start = 0
     for block in blocks:
-        xp = namespace(block)
-        stop = start + block.shape[0]
-        member = one_hot(xp.asarray(codes[start:stop], device=block.device), n_classes, block.dtype)
-        member = member * xp.asarray(
-            counted[start:stop, None], dtype=block.dtype, device=block.device
-        )
-        total = total + double(xp.matrix_transpose(member) @ block)
-        start = stop
+        # Small steps: the indicators are as wide as there are classes.
+        for rows in row_blocks(block.shape[0], n_classes):
+            part = block[rows]
+            here = slice(start, start + part.shape[0])
+            member = one_hot(like(codes[here], part), n_classes, part.dtype)
+            member = member * like(counted[here, None], part, dtype=part.dtype)
+            total = total + double(namespace(part).matrix_transpose(member) @ part)
+            start += part.shape[0]
     counts = np.bincount(codes[counted], minlength=n_classes)
     return np.asarray(to_numpy(total) / counts[:, None])
 

@@ -7,36 +7,18 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from kspr.data.options import ReadOptions
+
 __all__ = ["Items", "ReadOptions", "Records"]
-
-
-@dataclass(frozen=True)
-class ReadOptions:
-    """What the user says about a file; whatever is left out is found by the reader.
-
-    Column names for tables, array names for npz files.
-    """
-
-    label: str | None = None
-    """Column (or array) of labels."""
-    features: str | None = None
-    """Columns of features, by a pattern such as ``emb_*``, or one column of lists."""
-    image: str | None = None
-    """Column of image files (paths or bytes)."""
-    text: str | None = None
-    """Column of texts."""
-    labels: Path | None = None
-    """A second file with the labels, one per row: npy, txt, csv, or parquet."""
-    truth: str | None = None
-    """Column (or array) of true labels, where the file has them."""
-    id: str | None = None
-    """Column that identifies a row; its number or its path otherwise."""
 
 
 class Items(Protocol):
     """Images or texts, loaded one at a time; nothing is decoded before it is asked for."""
 
-    kind: Literal["image", "text"]
+    @property
+    def kind(self) -> Literal["image", "text"]:
+        """What the items are."""
+        ...
 
     def __len__(self) -> int: ...
 

@@ -1,0 +1,52 @@
+"""Put the measured table into the README: `python benchmarks/readme.py`."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results" / "speed.json"
+README = ROOT / "README.md"
+START = "<!-- speed table: written by `make bench` -->\n"
+END = "<!-- end of speed table -->"
+
+
+def table(results: dict[str, Any]) -> str:
+    """Return the results as the README shows them."""
+    about, data = results["machine"], results["data"]
+    versions = about["versions"]
+    rows, columns = data["shape"]
+    lines = [
+        f"`make bench` on {data['source']} ({rows:,} x {columns}, {data['noise']:.0%} symmetric",
+        f"noise, seed {results['seed']}); {about['cores']} cores ({about['cpu']}),",
+        f"Python {versions['python']}, numpy {versions['numpy']}, "
+        f"scikit-learn {versions['scikit-learn']}, cleanlab {versions['cleanlab']}:",
+        "",
+        "| | measured | target |",
+        "|---|---|---|",
+    ]
+    for name in sorted(results["rows"]):
+        row = results["rows"][name]
+        lines.append(f"| **{row['title']}** | | |")
+        for check in row["checks"]:
+            missed = " (missed)" if check["met"] is False else ""
+            shown = f"{check['value']:.3g}{missed}"
+            lines.append(f"| {check['what']} | {shown} | {check['target'] or '-'} |")
+    return "\n".join(lines) + "\n"
+
+
+def with_table(text: str, results: dict[str, Any]) -> str:
+    """Return the README's text with the table in its place."""
+    before, _, rest = text.partition(START)
+    after = rest.partition(END)[2]
+    return f"{before}{START}{table(results)}{END}{after}"
+
+
+def main() -> None:
+    results = json.loads(RESULTS.read_text())
+    README.write_text(with_table(README.read_text(), results))
+    print(f"wrote the table of {RESULTS.relative_to(ROOT)} into {README.name}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+"""How commands answer: for people, or as JSON for machines."""
+
+import json
+import math
+from contextvars import ContextVar
+from dataclasses import asdict, is_dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+__all__ = ["INVOCATION", "Json", "print_json"]
+
+INVOCATION: ContextVar[tuple[str, ...]] = ContextVar("INVOCATION", default=("kspr",))
+"""The command as it was given, for manifests."""
+
+Json = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON, for machines.")]
+
+
+def print_json(value: Any) -> None:
+    """Print `value` as one JSON document; numbers that are none become null."""
+    print(json.dumps(_plain(value), ensure_ascii=False, indent=2))
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        value = asdict(value)
+    if isinstance(value, dict):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(entry) for entry in value]
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return str(value) if isinstance(value, Path) else value

@@ -1,0 +1,93 @@
+"""What the torch families share: devices, precision, images as tensors."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kspr.data.embedders._packages import require
+from kspr.errors import InputError
+
+__all__ = ["Pixels", "Runner", "pick_device", "torch_for"]
+
+_CPU_CHUNK = 16
+"""Images at a time on a CPU: larger batches fall out of its cache and are slower."""
+
+
+def torch_for(name: str) -> Any:
+    """Return torch, which `name` needs."""
+    return require("torch", f"The embedder {name}", "torch")
+
+
+def pick_device(torch: Any, device: str) -> str:
+    """Return `device`, or the best one here for ``auto``."""
+    here = _devices(torch)
+    if device == "auto":
+        return here[0]
+    plain = "cuda:0" if device == "cuda" else device
+    if plain not in here:
+        raise InputError(f"device {device!r} is not there. Choose from auto, {', '.join(here)}.")
+    return device
+
+
+def _devices(torch: Any) -> list[str]:
+    here = [f"cuda:{i}" for i in range(torch.cuda.device_count())]
+    if torch.backends.mps.is_available():
+        here.append("mps")
+    return [*here, "cpu"]
+
+
+@dataclass(frozen=True)
+class Runner:
+    """Run a model on a device, without gradients, in half precision where that helps."""
+
+    torch: Any
+    device: str
+    half: bool
+
+    def __call__(self, run: Callable[[Any], Any], batch: Any) -> np.ndarray:
+        """Return ``run(batch)`` as float32 numbers."""
+        try:
+            with self.torch.inference_mode(), self._precision():
+                return np.asarray(run(batch).float().cpu().numpy())
+        except self.torch.OutOfMemoryError as error:
+            raise InputError(
+                f"{self.device} ran out of memory; choose a smaller batch size."
+            ) from error
+
+    def images(self, model: Callable[[Any], Any], batch: Any) -> np.ndarray:
+        """Return ``model(batch)``, in pieces that suit the device."""
+        chunk = _CPU_CHUNK if self.device == "cpu" else len(batch)
+        return np.concatenate([self(model, part.to(self.device)) for part in batch.split(chunk)])
+
+    def _precision(self) -> Any:
+        kind = self.device.partition(":")[0]
+        dtype = self.torch.bfloat16 if kind == "cpu" else self.torch.float16
+        # Without instructions for bfloat16 a CPU is slower in it than in float32.
+        helps = kind != "cpu" or self.torch.ops.mkldnn._is_mkldnn_bf16_supported()
+        return self.torch.autocast(kind, dtype=dtype, enabled=self.half and bool(helps))
+
+
+@dataclass(frozen=True)
+class Pixels:
+    """Scale an image to a square, whole, and normalise a batch of them."""
+
+    size: int
+    mean: Sequence[float]
+    std: Sequence[float]
+    """Both in units of 0 to 1."""
+
+    def prepare(self, image: Any) -> np.ndarray:
+        """Return ``(size, size, 3)`` bytes."""
+        from PIL import Image
+
+        if image.size != (self.size, self.size):
+            image = image.resize((self.size, self.size), Image.Resampling.BICUBIC)
+        return np.asarray(image)
+
+    def batch(self, torch: Any, prepared: list[np.ndarray]) -> Any:
+        """Return ``(batch, 3, size, size)`` floats."""
+        bytes_ = torch.from_numpy(np.stack(prepared)).permute(0, 3, 1, 2)
+        mean, std = (torch.tensor(v).view(1, 3, 1, 1) for v in (self.mean, self.std))
+        return (bytes_.float() / 255 - mean) / std

@@ -1,0 +1,129 @@
+"""Features and labels in an npz archive, found by their names."""
+
+import shutil
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.lib import format as npy_format
+
+from kspr.data.readers._guard import check_file, readable
+from kspr.data.readers._labels import labels_from_array, numbered
+from kspr.data.readers._labels_file import check_rows, labels_from_file
+from kspr.data.readers._npy import (
+    Header,
+    check_features,
+    map_file,
+    read_header,
+    refuse_objects,
+)
+from kspr.data.readers._npz_names import choose_features, choose_labels, choose_truth
+from kspr.data.readers._reader import Reader
+from kspr.data.readers._spill import IN_MEMORY, map_bytes, scratch_file
+from kspr.data.readers._wording import no_such
+from kspr.data.records import ReadOptions, Records
+from kspr.errors import InputError
+
+__all__ = ["NPZ"]
+
+_KIND = "an npz archive"
+
+
+def _matches(path: Path, options: ReadOptions) -> bool:  # noqa: ARG001 - told by the name alone
+    return path.suffix.lower() == ".npz"
+
+
+def _read(path: Path, options: ReadOptions) -> Records:
+    archive = _Archive(path)
+    shapes = {name: header.shape for name, header in archive.headers.items()}
+    name = choose_features(shapes, options.features, str(path))
+    features = check_features(archive.load(name), f"Array {name!r} of {path}")
+    label = _labels(archive, name, options, len(features))
+    truth_name = choose_truth(shapes, options.truth, name, str(path))
+    truth = archive.labels(truth_name, len(features)) if truth_name else None
+    row_id = _row_id(archive, options, len(features))
+    return Records(path, NPZ.name, row_id, label, features, None, truth)
+
+
+def _labels(
+    archive: "_Archive", features: str, options: ReadOptions, count: int
+) -> np.ndarray | None:
+    if options.labels is not None:
+        return labels_from_file(options.labels, options.label, count, archive.path)
+    shapes = {name: header.shape for name, header in archive.headers.items()}
+    name = choose_labels(shapes, options.label, features, str(archive.path))
+    return archive.labels(name, count) if name else None
+
+
+def _row_id(archive: "_Archive", options: ReadOptions, count: int) -> np.ndarray:
+    if options.id is None:
+        return numbered(count)
+    if options.id not in archive.headers:
+        raise no_such(options.id, archive.headers, str(archive.path), "array")
+    return archive.labels(options.id, count).astype(np.str_)
+
+
+class _Archive:
+    """The arrays of an npz file, of which only the headers are read at first."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        check_file(path, _KIND, b"PK\x03\x04")
+        with readable(path, _KIND), zipfile.ZipFile(path) as archive:
+            self._members = {
+                info.filename.removesuffix(".npy"): info
+                for info in archive.infolist()
+                if info.filename.endswith(".npy")
+            }
+            self.headers: Mapping[str, Header] = {
+                name: self._header(archive, name) for name in self._members
+            }
+        if not self.headers:
+            raise InputError(f"{path} is a zip archive without NumPy arrays. Correct its suffix.")
+
+    def labels(self, name: str, count: int) -> np.ndarray:
+        """Return an array of labels for `count` rows."""
+        what = f"Array {name!r} of {self.path}"
+        labels = labels_from_array(self.load(name), what)
+        check_rows(labels, count, f"array {name!r}", self.path)
+        return labels
+
+    def load(self, name: str) -> np.ndarray:
+        """Return an array: mapped where it is stored plainly, else unpacked."""
+        header, info = self.headers[name], self._members[name]
+        with readable(self.path, _KIND):
+            refuse_objects(header, f"Array {name!r} of {self.path}")
+            plain = info.compress_type == zipfile.ZIP_STORED
+            start = _data_start(self.path, info) + header.offset if plain else 1
+            if plain and header.nbytes and start % header.dtype.alignment == 0:
+                return map_file(self.path, header, start)
+            return self._unpack(info, header)
+
+    def _unpack(self, info: zipfile.ZipInfo, header: Header) -> np.ndarray:
+        with zipfile.ZipFile(self.path) as archive, archive.open(info) as member:
+            if header.nbytes <= IN_MEMORY:
+                return np.asarray(npy_format.read_array(member, allow_pickle=False))
+            file = scratch_file()
+            shutil.copyfileobj(member, file)
+            return map_bytes(file, header.dtype, header.shape, header.offset, header.order)
+
+    def _header(self, archive: zipfile.ZipFile, name: str) -> Header:
+        with archive.open(self._members[name]) as member:
+            return read_header(member, f"Array {name!r} of {self.path}")
+
+
+def _data_start(path: Path, info: zipfile.ZipInfo) -> int:
+    """Return where a member's bytes begin; only its local header tells."""
+    with path.open("rb") as file:
+        file.seek(info.header_offset + 26)
+        lengths = np.frombuffer(file.read(4), dtype="<u2")
+    return info.header_offset + 30 + int(lengths.sum())
+
+
+NPZ = Reader(
+    "npz",
+    "NumPy archive (.npz, never pickled): arrays by name, or X and y, features and labels, ...",
+    _matches,
+    _read,
+)

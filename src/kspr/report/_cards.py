@@ -1,0 +1,126 @@
+"""The rows that a person should look at, as cards."""
+
+import base64
+import io
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kspr.data.records import Items
+from kspr.errors import UnreadableItemError
+from kspr.report._facts import truly_clean
+from kspr.report._words import name
+from kspr.selectors.selection import Selection
+
+__all__ = ["Card", "borderline_rows", "make_cards"]
+
+THUMBNAIL = 96
+"""Longest side in pixels."""
+SNIPPET = 240
+"""Characters of a text."""
+_TINY = 48
+"""Images smaller than this are enlarged with hard edges: blurred, nothing could be seen."""
+
+
+@dataclass(frozen=True)
+class Card:
+    """One row: what it shows, and what was decided about it."""
+
+    row_id: str
+    given: str
+    suggested: str | None
+    """None where no other label fits better."""
+    selection_time: float
+    statistic: float
+    image: str | None = None
+    """A data URI."""
+    tiny: bool = False
+    text: str | None = None
+    unreadable: bool = False
+    truth: str | None = None
+    label_right: bool | None = None
+    suggestion_right: bool | None = None
+
+    @property
+    def search(self) -> str:
+        """What the search box looks through."""
+        parts = (self.row_id, self.given, self.suggested, self.text, self.truth)
+        return " ".join(part for part in parts if part).lower()
+
+
+def borderline_rows(selection: Selection, limit: int) -> np.ndarray:
+    """Return the kept rows whose selection time is largest for their cell's cut-off."""
+    kept, time = selection.clean_indices, selection.selection_time
+    cell = selection.cell[kept]
+    # A cell that fell back has no cut-off: its last kept row stands in for one.
+    last = np.zeros(len(selection.cells))
+    np.maximum.at(last, cell, time[kept])
+    cutoff = np.where(selection.cells.cutoff > 0, selection.cells.cutoff, last)[cell]
+    ratio = np.divide(time[kept], cutoff, out=np.zeros(len(kept)), where=cutoff > 0)
+    return kept[np.lexsort((-time[kept], -ratio))][:limit]
+
+
+def make_cards(
+    selection: Selection,
+    rows: np.ndarray,
+    *,
+    row_id: np.ndarray | None,
+    items: Items | None,
+    truth: np.ndarray | None,
+) -> list[Card]:
+    """Return a card for each of `rows`; only their items are loaded."""
+    given, suggested = selection.label[rows], selection.suggested_label[rows]
+    other = given != suggested
+    marks = _marks(selection, rows, truth)
+    return [
+        Card(
+            row_id=str(row if row_id is None else row_id[row]),
+            given=name(given[k]),
+            suggested=name(suggested[k]) if other[k] else None,
+            selection_time=float(selection.selection_time[row]),
+            statistic=float(selection.statistic[row]),
+            **(_shown(items, row) if items is not None else {}),
+            **marks[k],
+        )
+        for k, row in enumerate(rows.tolist())
+    ]
+
+
+def _marks(
+    selection: Selection, rows: np.ndarray, truth: np.ndarray | None
+) -> list[dict[str, Any]]:
+    """Return what the truth says of each row."""
+    if truth is None:
+        return [{} for _ in rows]
+    labels_right = truly_clean(selection, truth)[rows]
+    true = [name(label) for label in np.asarray(truth)[rows].tolist()]
+    suggested = [name(label) for label in selection.suggested_label[rows].tolist()]
+    return [
+        {"truth": t, "label_right": bool(right), "suggestion_right": s == t}
+        for t, s, right in zip(true, suggested, labels_right, strict=True)
+    ]
+
+
+def _shown(items: Items, row: int) -> dict[str, Any]:
+    try:
+        item = items[row]
+        return {"text": _snippet(item)} if items.kind == "text" else _thumbnail(item)
+    except (UnreadableItemError, OSError):
+        # Pillow decodes late: a file can open and still break off here, with an OSError.
+        return {"unreadable": True}
+
+
+def _snippet(text: str) -> str:
+    words = " ".join(text[: 4 * SNIPPET].split())
+    return words if len(words) <= SNIPPET else words[: SNIPPET - 1] + "…"
+
+
+def _thumbnail(image: Any) -> dict[str, Any]:
+    small = image.convert("RGB")
+    small.thumbnail((THUMBNAIL, THUMBNAIL))
+    stream = io.BytesIO()
+    tiny = max(small.size) < _TINY
+    small.save(stream, "JPEG", quality=95 if tiny else 80, optimize=True)
+    data = base64.b64encode(stream.getvalue()).decode("ascii")
+    return {"image": f"data:image/jpeg;base64,{data}", "tiny": tiny}

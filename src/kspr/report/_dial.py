@@ -1,0 +1,105 @@
+"""The dial: what every level would keep, before it is used."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from markupsafe import Markup
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+
+from kspr.report._facts import pooled_estimate, truly_clean
+from kspr.report._svg import ACCENT, KEPT, LINE, MUTED, PAPER, canvas, style, to_svg
+from kspr.report._words import level
+from kspr.selectors.selection import Selection
+
+__all__ = ["DialStep", "dial", "dial_figure"]
+
+LEVELS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
+
+
+@dataclass(frozen=True)
+class DialStep:
+    """What one fixed level would keep."""
+
+    q: float
+    n_kept: int
+    share: float
+    estimate: float
+    n_empty: int
+    """Cells that cannot reach this level."""
+    measured: float | None
+    """Share of wrong labels among the kept ones, by the truth that was given."""
+
+
+def dial(selection: Selection, truth: np.ndarray | None) -> list[DialStep]:
+    """Return what each level of a grid, and the one asked for, would keep."""
+    asked = selection.cells.q_asked[np.isfinite(selection.cells.q_asked)]
+    levels = sorted({*LEVELS, *asked[:1].tolist()})
+    right = None if truth is None else truly_clean(selection, truth)
+    steps = []
+    for q in levels:
+        other = selection.at(q)
+        n_kept = int(other.clean_mask.sum())
+        wrong = None
+        if right is not None and n_kept:
+            wrong = float((~right[other.clean_mask]).mean())
+        steps.append(
+            DialStep(
+                q=q,
+                n_kept=n_kept,
+                share=n_kept / len(other),
+                estimate=pooled_estimate(other),
+                n_empty=int((other.cells.status == "empty").sum()),
+                measured=wrong,
+            )
+        )
+    return steps
+
+
+def dial_figure(selection: Selection, steps: list[DialStep]) -> Markup:
+    """Draw the estimated FSR against the share kept, and mark where the selection stands."""
+    # A level that keeps no more than the one before only allows more errors.
+    asked = selection.summary().q_asked
+    before = [0, *(step.n_kept for step in steps)]
+    kept = [
+        step
+        for step, less in zip(steps, before, strict=False)
+        if step.n_kept > less or (step.n_kept and step.q == asked)
+    ]
+    share = [step.share for step in kept]
+    with style():
+        figure, axes = canvas(390, 240)
+        axes.plot(share, [s.estimate for s in kept], color=KEPT, linewidth=2, marker="o", ms=3)
+        if any(step.measured is not None for step in kept):
+            measured = [np.nan if s.measured is None else s.measured for s in kept]
+            axes.plot(
+                share, measured, color=MUTED, linewidth=1.4, linestyle=(0, (4, 3)), clip_on=False
+            )
+        _mark(axes, selection, share)
+        axes.set_xlabel("share of rows kept")
+        axes.set_ylabel("wrong among them")
+        axes.grid(axis="y", color=LINE, linewidth=0.8)
+        axes.set_axisbelow(True)
+        axes.set_ylim(bottom=0)
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter(lambda value, _: level(value))
+            axis.set_major_locator(MaxNLocator(5))
+        return to_svg(figure, "dial", "Estimated error rate against the share of rows kept")
+
+
+def _mark(axes: Axes, selection: Selection, shares: list[float]) -> None:
+    """Mark where the selection stands; nowhere, if it has no estimate."""
+    now = (float(selection.clean_mask.mean()), pooled_estimate(selection))
+    if not np.isfinite(now[1]):
+        return
+    right = now[0] > np.mean([min(shares, default=0), max(shares, default=1)])
+    axes.plot(*now, "o", color=ACCENT, ms=8, markeredgecolor=PAPER, zorder=5, clip_on=False)
+    axes.annotate(
+        "this selection",
+        now,
+        (-8, 8) if right else (8, -14),
+        textcoords="offset points",
+        color=ACCENT,
+        ha="right" if right else "left",
+        weight="bold",
+    )

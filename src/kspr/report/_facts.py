@@ -1,0 +1,153 @@
+"""What the page says in numbers: the verdict, the classes, and the check against the truth."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kspr.core.metrics import SelectionQuality, selection_quality
+from kspr.selectors._summary import ClassSummary, Summary
+from kspr.selectors.selection import Selection
+
+__all__ = [
+    "MAX_CLASSES",
+    "Check",
+    "ClassTable",
+    "Verdict",
+    "check",
+    "class_table",
+    "label_codes",
+    "pooled_estimate",
+    "truly_clean",
+    "verdict",
+]
+
+MAX_CLASSES = 300
+"""Rows of the table of classes; with more classes, those with most suspects are shown."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The selection in one sentence's worth of numbers."""
+
+    n: int
+    n_kept: int
+    n_suspects: int
+    n_relabelled: int
+    n_classes: int
+    q_asked: float | None
+    q_reached: float
+    estimate: float
+    """Estimated FSR over all kept rows that have an estimate; nan without one."""
+    n_unestimated: int
+    """Kept rows of cells that fell back, and so have no estimate."""
+    n_empty: int
+    """Suspects that are suspects only because nothing could be kept in their cell."""
+    has_error_rate: bool
+    factors: tuple[float, ...]
+    """The theorem's factors on q, where they are not 1."""
+
+    @property
+    def was_raised(self) -> bool:
+        """Whether the level that is met is, on average, above the one asked for."""
+        return self.q_asked is not None and self.q_reached > self.q_asked * (1 + 1e-9)
+
+    @property
+    def q_shown(self) -> float | None:
+        """The level to explain: the one met, else the one asked for."""
+        return self.q_reached if self.was_raised else self.q_asked
+
+
+@dataclass(frozen=True)
+class ClassTable:
+    """The rows of the table of classes."""
+
+    rows: tuple[ClassSummary, ...]
+    n_classes: int
+    statuses: tuple[str, ...]
+
+    @property
+    def n_left_out(self) -> int:
+        """Classes that the table has no room for."""
+        return self.n_classes - len(self.rows)
+
+
+@dataclass(frozen=True)
+class Check:
+    """The promise, held against the truth that was given."""
+
+    quality: SelectionQuality
+    n_wrong: int
+    n_wrong_kept: int
+    n_wrong_suspects: int
+    n_suggestions_right: int
+    """Wrong labels among the suspects whose suggested label is the true one."""
+
+
+def verdict(selection: Selection, summary: Summary) -> Verdict:
+    """Count what the head of the page shows."""
+    factor = np.unique(selection.cells.factor)
+    fell_back = selection.cells.status == "fallback"
+    empty = selection.cells.status == "empty"
+    return Verdict(
+        n=summary.n,
+        n_kept=summary.n_kept,
+        n_suspects=summary.n - summary.n_kept,
+        n_relabelled=sum(row.relabelled for row in summary.per_class),
+        n_classes=len(summary.per_class),
+        q_asked=summary.q_asked,
+        q_reached=summary.q_reached,
+        estimate=pooled_estimate(selection),
+        n_unestimated=int(selection.cells.n_kept[fell_back].sum()),
+        n_empty=int(selection.cells.n[empty].sum()),
+        has_error_rate=selection.knockoff_label is not None,
+        factors=tuple(factor[factor != 1].tolist()),
+    )
+
+
+def pooled_estimate(selection: Selection) -> float:
+    """Return the estimated FSR over all cells that have one, weighted by what they keep."""
+    cells = selection.cells
+    known = np.isfinite(cells.estimated_fsr) & (cells.n_kept > 0)
+    if not known.any():
+        return float("nan")
+    return float(np.average(cells.estimated_fsr[known], weights=cells.n_kept[known]))
+
+
+def class_table(summary: Summary) -> ClassTable:
+    """Return all classes in their order or, if they are too many, those with most suspects."""
+    rows = summary.per_class
+    if len(rows) > MAX_CLASSES:
+        rows = tuple(sorted(rows, key=lambda row: row.n_kept - row.n)[:MAX_CLASSES])
+    return ClassTable(rows, len(summary.per_class), tuple(summary.cells))
+
+
+def label_codes(selection: Selection, labels: np.ndarray) -> np.ndarray:
+    """Return the position of each label in `selection.classes`."""
+    return np.searchsorted(selection.classes, labels)
+
+
+def truly_clean(selection: Selection, truth: np.ndarray) -> np.ndarray:
+    """Say for every row whether its given label is the true one."""
+    return _same(selection.label, truth)
+
+
+def check(selection: Selection, truth: np.ndarray) -> Check:
+    """Measure the selection on the truth."""
+    right = truly_clean(selection, truth)
+    kept = selection.clean_mask
+    found = ~right & ~kept
+    return Check(
+        quality=selection_quality(kept, right),
+        n_wrong=int((~right).sum()),
+        n_wrong_kept=int((~right & kept).sum()),
+        n_wrong_suspects=int(found.sum()),
+        n_suggestions_right=int((found & _same(selection.suggested_label, truth)).sum()),
+    )
+
+
+def _same(labels: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    truth = np.asarray(truth)
+    if labels.dtype.kind != truth.dtype.kind:
+        # One file may hold numbers where another holds their text.
+        labels, truth = labels.astype(str), truth.astype(str)
+    return np.asarray(labels == truth, dtype=bool)

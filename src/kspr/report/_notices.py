@@ -1,0 +1,134 @@
+"""Classes for which the level asked for was not met, in plain words, with what would help."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kspr.report._facts import label_codes
+from kspr.report._words import count, level, name
+from kspr.selectors.selection import Selection
+
+__all__ = ["Notice", "NoticeClass", "notices"]
+
+MAX_LISTED = 24
+"""Classes that a notice names; the table of classes shows the others."""
+
+
+_USEFUL = 0.5
+"""No one is advised to let more than half of the kept labels be wrong."""
+
+
+@dataclass(frozen=True)
+class NoticeClass:
+    """One class that a notice is about."""
+
+    label: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Notice:
+    """One thing that did not go as asked, and what would help."""
+
+    status: str
+    headline: str
+    meaning: str
+    help: str
+    classes: tuple[NoticeClass, ...]
+    n_more: int
+
+
+def notices(selection: Selection) -> list[Notice]:
+    """Return a notice for every kind of cell that did not meet the level, the worst first."""
+    present = set(selection.cells.status.tolist())
+    return [_notice(selection, status) for status in _MEANING if status in present]
+
+
+_MEANING = {
+    "fallback": "No level up to 50\u202f% could be reached there. The better-fitting half was kept "
+    "instead, and it carries no estimate of its error rate.",
+    "empty": "Nothing could be kept there at the level asked for, so all of these rows are listed "
+    "as suspects. That says little about their labels.",
+    "raised": "The level asked for could not be reached there. The smallest level that could be "
+    "was used instead, so more of these kept labels may be wrong.",
+}
+_HEADLINE = {
+    "fallback": "No error rate for what is kept",
+    "empty": "Nothing kept",
+    "raised": "A higher error rate than asked",
+}
+
+
+def _notice(selection: Selection, status: str) -> Notice:
+    cells, cell = selection.cells, selection.cell
+    affected = cells.status == status
+    rows = np.flatnonzero(affected[cell])
+    codes = label_codes(selection, selection.label[rows])
+    size = np.bincount(label_codes(selection, selection.label), minlength=len(selection.classes))
+    hit = np.bincount(codes, minlength=len(selection.classes))
+    measure = cells.q_reached if status == "raised" else cells.smallest_q
+    worst = np.zeros(len(selection.classes))
+    np.maximum.at(worst, codes, measure[cell[rows]])
+    listed = np.flatnonzero(hit)
+    listed = listed[np.lexsort((-hit[listed], -worst[listed]))]
+    shown = tuple(
+        NoticeClass(
+            name(selection.classes[k]), _detail(status, int(hit[k]), int(size[k]), worst[k])
+        )
+        for k in listed[:MAX_LISTED]
+    )
+    where = _of_classes(len(listed), len(selection.classes))
+    return Notice(
+        status=status,
+        headline=f"{_HEADLINE[status]} in {where} ({count(len(rows))} rows)",
+        meaning=_MEANING[status],
+        help=_help(selection, affected),
+        classes=shown,
+        n_more=len(listed) - len(shown),
+    )
+
+
+def _of_classes(found: int, total: int) -> str:
+    if found == total:
+        return "the only class" if total == 1 else f"all {count(total)} classes"
+    return f"{count(found)} of {count(total)} classes"
+
+
+def _detail(status: str, hit: int, size: int, worst: float) -> str:
+    rows = f"all {count(hit)} rows" if hit == size else f"{count(hit)} of {count(size)} rows"
+    if status == "raised":
+        return f"{rows}, at up to {level(worst)}"
+    return f"{rows}, {level(worst)} needed" if worst <= _USEFUL else f"{rows}, out of reach"
+
+
+def _help(selection: Selection, affected: np.ndarray) -> str:
+    """Return what the user can do: a larger q, larger classes, larger pieces."""
+    cells = selection.cells
+    smallest, sizes = cells.smallest_q[affected], cells.n[affected]
+    words = [_help_by_level(smallest)]
+    words.append(
+        f"A part of m rows cannot go below 1/m, and the smallest of these has {count(sizes.min())}"
+        f" ({level(1 / sizes.min())}): more rows per class lower the level that can be reached"
+    )
+    if selection.manifest.parameters.get("samples_per_class") is not None:
+        words.append("So would larger pieces: samples_per_class=None leaves the data whole")
+    return ". ".join(words) + "."
+
+
+def _help_by_level(smallest: np.ndarray) -> str:
+    """Say which q would do, for cells whose smallest reachable levels are given."""
+    within = smallest[smallest <= _USEFUL]
+    if not within.size:
+        return f"No q up to {level(_USEFUL)} would help"
+    advice = f"Asking for q = {_ceiling(within.max())} would meet the level in "
+    if within.size == smallest.size:
+        return advice + "all of them"
+    return (
+        f"{advice}{count(within.size)} of these {count(smallest.size)} parts; in the others no q "
+        f"up to {level(_USEFUL)} would"
+    )
+
+
+def _ceiling(value: float) -> str:
+    """Return a level to two digits, rounded up so that it is enough."""
+    return f"{np.ceil(100 * value - 1e-9) / 100:g}"

@@ -1,0 +1,410 @@
+"""The commands from file to settled data set, as a user runs them."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+from sklearn.datasets import load_digits
+
+from kspr import Selection
+from kspr.cli import main
+from kspr.data.noise import symmetric
+
+NAMES = np.array([f"digit-{k}" for k in range(10)])
+
+
+def run(*arguments, capsys=None):
+    main([str(argument) for argument in arguments])
+    return capsys.readouterr().out if capsys else None
+
+
+def fails(*arguments, capsys, code=2):
+    with pytest.raises(SystemExit) as stop:
+        main([str(argument) for argument in arguments])
+    assert stop.value.code == code
+    message = capsys.readouterr().err
+    assert message.startswith("kspr: ")
+    assert message.count("\n") == 1
+    assert "Traceback" not in message
+    return message
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X[:900].astype(np.float32), NAMES[y[:900]], NAMES[symmetric(y[:900], 0.3, seed=1)]
+
+
+@pytest.fixture(scope="module")
+def table(digits, tmp_path_factory) -> Path:
+    """A parquet file with 64 feature columns, a noisy label and the truth."""
+    X, truth, noisy = digits
+    columns = {f"emb_{i}": X[:, i] for i in range(64)}
+    path = tmp_path_factory.mktemp("data") / "digits.parquet"
+    pq.write_table(
+        pa.table({"id": np.arange(900), "species": noisy, "truth": truth, **columns}), path
+    )
+    return path
+
+
+SAID = ["--label", "species", "--features", "emb_*", "--id", "id"]
+
+
+@pytest.fixture(scope="module")
+def made(table, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    run("select", table, *SAID, "--q", "0.05", "--out", folder)
+    return folder
+
+
+def test_select_writes_a_run_that_python_can_load(made, digits):
+    selection = Selection.load(made)
+    _X, truth, noisy = digits
+    assert np.array_equal(selection.label, noisy)
+    right = noisy == truth
+    assert (selection.clean_mask & ~right).sum() <= 0.05 * selection.clean_mask.sum()
+    assert (selection.clean_mask & right).sum() > 0.7 * right.sum()
+    about = json.loads((made / "run.json").read_text())
+    assert about["options"] == {"label": "species", "features": "emb_*", "id": "id"}
+
+
+def test_the_same_command_reproduces_the_run(made, table, tmp_path):
+    again = tmp_path / "again"
+    run("select", table, *SAID, "--q", "0.05", "--out", again)
+    first, second = Selection.load(made), Selection.load(again)
+    assert np.array_equal(first.statistic, second.statistic)
+    assert first.manifest == second.manifest
+
+
+def test_select_speaks_json_when_asked(table, tmp_path, capsys):
+    out = run("select", table, *SAID, "--json", "--out", tmp_path / "r", capsys=capsys)
+    answer = json.loads(out)
+    assert answer["rows"] == 900
+    assert answer["summary"]["n_kept"] == int(Selection.load(tmp_path / "r").clean_mask.sum())
+
+
+@pytest.mark.parametrize("preset", ["paper", "spr"])
+def test_presets_choose_the_method(table, tmp_path, preset):
+    run("select", table, *SAID, "--preset", preset, "--out", tmp_path / "r")
+    manifest = Selection.load(tmp_path / "r").manifest
+    assert manifest.method == ("SPR" if preset == "spr" else "KnockoffsSPR")
+    if preset == "paper":
+        assert manifest.parameters["samples_per_class"] == 75
+
+
+def test_options_come_from_a_file_and_a_flag_wins(table, tmp_path):
+    config = tmp_path / "kspr.toml"
+    config.write_text('[select]\nq = 0.2\nseed = 7\nlabel = "species"\nfeatures = "emb_*"\n')
+    run("select", table, "--config", config, "--out", tmp_path / "a")
+    run("select", table, "--config", config, "--q", "0.1", "--out", tmp_path / "b")
+    first, second = (Selection.load(tmp_path / name).manifest.parameters for name in "ab")
+    assert (first["q"], first["random_state"]) == (0.2, 7)
+    assert (second["q"], second["random_state"]) == (0.1, 7)
+
+
+def test_evaluate_finds_the_truth_in_the_source(made, digits, capsys):
+    answer = json.loads(run("evaluate", made, "--json", capsys=capsys))
+    _X, truth, noisy = digits
+    selection = Selection.load(made)
+    wrong_kept = (selection.clean_mask & (noisy != truth)).sum()
+    assert answer["quality"]["fsr"] == pytest.approx(wrong_kept / selection.clean_mask.sum())
+    assert answer["n_wrong"] == 270
+    assert answer["kept_promise"] is True
+    assert np.array(answer["confusion"]).sum() == 270
+    text = run("evaluate", made, capsys=capsys)
+    assert "digit-7" in text
+    assert "recall" in text
+
+
+def test_noise_select_evaluate_is_a_round_trip(digits, tmp_path, capsys):
+    X, truth, _ = digits
+    np.savez(tmp_path / "digits.npz", X=X, y=truth)
+    noisy = tmp_path / "noisy.csv"
+    run("noise", tmp_path / "digits.npz", "--rate", "0.25", "--seed", "3", "--out", noisy)
+    rows = list(csv.DictReader(noisy.open()))
+    assert sum(row["label"] != row["truth"] for row in rows) == 225
+    assert [row["truth"] for row in rows] == truth.tolist()
+    run(
+        "select",
+        tmp_path / "digits.npz",
+        "--labels",
+        noisy,
+        "--label",
+        "label",
+        "--out",
+        tmp_path / "r",
+    )
+    capsys.readouterr()
+    answer = json.loads(run("evaluate", tmp_path / "r", "--truth", noisy, "--json", capsys=capsys))
+    assert answer["n_wrong"] == 225
+    assert answer["quality"]["fsr"] < 0.05
+
+
+def test_noise_between_pairs_of_labels(digits, tmp_path):
+    X, truth, _ = digits
+    np.savez(tmp_path / "d.npz", X=X, y=truth)
+    out = tmp_path / "n.parquet"
+    run(
+        "noise",
+        tmp_path / "d.npz",
+        "--kind",
+        "pair",
+        "--pairs",
+        "digit-1:digit-7",
+        "--rate",
+        "0.5",
+        "--out",
+        out,
+    )
+    labels = pq.read_table(out).to_pandas()
+    changed = labels[labels.label != labels.truth]
+    assert set(changed.truth) == {"digit-1"}
+    assert set(changed.label) == {"digit-7"}
+
+
+def test_export_keeps_the_tables_own_columns(made, table, tmp_path):
+    out = tmp_path / "clean.parquet"
+    before = table.read_bytes()
+    run("export", made, "--to", "parquet", "--out", out)
+    selection, clean = Selection.load(made), pq.read_table(out)
+    assert clean.num_rows == selection.clean_mask.sum()
+    assert clean.column_names[:3] == ["id", "species", "truth"]
+    assert clean["id"].to_pylist() == selection.clean_indices.tolist()
+    assert clean["species"].to_pylist() == selection.label[selection.clean_mask].tolist()
+    assert table.read_bytes() == before
+
+
+def test_export_relabels_suspects(made, tmp_path):
+    out = tmp_path / "all.csv"
+    run("export", made, "--suspects", "relabel", "--out", out)
+    selection, rows = Selection.load(made), list(csv.DictReader(out.open()))
+    expected = np.where(selection.clean_mask, selection.label, selection.suggested_label)
+    assert [row["species"] for row in rows] == expected.tolist()
+    assert [row["kspr_given_label"] for row in rows] == selection.label.tolist()
+
+
+def test_export_to_json_lines(made, tmp_path):
+    out = tmp_path / "kept.jsonl"
+    run("export", made, "--to", "jsonl", "--suspects", "keep", "--out", out)
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert len(rows) == 900
+    assert [row["kspr_clean"] for row in rows] == Selection.load(made).clean_mask.tolist()
+
+
+def test_export_of_arrays_names_the_rows(digits, tmp_path):
+    X, _truth, noisy = digits
+    np.save(tmp_path / "x.npy", X)
+    np.save(tmp_path / "y.npy", noisy)
+    run("select", tmp_path / "x.npy", "--labels", tmp_path / "y.npy", "--out", tmp_path / "r")
+    run("export", tmp_path / "r", "--out", tmp_path / "clean.csv")
+    rows = list(csv.DictReader((tmp_path / "clean.csv").open()))
+    selection = Selection.load(tmp_path / "r")
+    assert [int(row["row_id"]) for row in rows] == selection.clean_indices.tolist()
+
+
+def test_report_is_one_file(made, tmp_path):
+    run("report", made, "--out", tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert "digit-7" in page
+    assert "kspr select" in page
+    run("report", made, "--truth", "truth")
+    assert (made / "report.html").is_file()
+
+
+def test_report_does_without_a_source_that_is_gone(digits, tmp_path):
+    X, _truth, noisy = digits
+    np.savez(tmp_path / "gone.npz", X=X, y=noisy)
+    run("select", tmp_path / "gone.npz", "--out", tmp_path / "r")
+    (tmp_path / "gone.npz").unlink()
+    run("report", tmp_path / "r")
+    assert "gone.npz" in (tmp_path / "r" / "report.html").read_text()
+
+
+def test_datasets_lists_formats_and_places(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("KSPR_DATA", str(tmp_path))
+    text = run("datasets", capsys=capsys)
+    assert "parquet" in text
+    assert str(tmp_path) in text
+    answer = json.loads(run("datasets", "--json", capsys=capsys))
+    assert {entry["name"] for entry in answer["published"]} >= {"cifar10", "clothing1m"}
+
+
+@pytest.mark.parametrize(
+    "command", ["demo", "embed", "select", "report", "evaluate", "export", "noise", "datasets"]
+)
+def test_every_command_teaches_by_example(command, capsys):
+    text = run(command, "--help", capsys=capsys)
+    assert f"Example: kspr {command}" in text
+
+
+# --- Images, end to end -----------------------------------------------------------------------
+
+EMBEDDER = """
+import numpy as np
+def pixels(images):
+    return np.stack([np.asarray(i.convert("L").resize((8, 8)), np.float32).ravel() for i in images])
+"""
+
+
+@pytest.fixture(scope="module")
+def photos(digits, tmp_path_factory) -> Path:
+    """A folder of images per given label; one image is broken."""
+    root = tmp_path_factory.mktemp("photos")
+    images = load_digits().images[:900]
+    _X, _truth, noisy = digits
+    for i in range(600):
+        folder = root / "photos" / noisy[i]
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.fromarray((images[i] * 15).astype(np.uint8)).save(folder / f"{i:04d}.png")
+    broken = next((root / "photos").glob("*/*.png"))
+    broken.write_bytes(broken.read_bytes()[:40])
+    (root / "mine.py").write_text(EMBEDDER)
+    return root
+
+
+def test_images_go_from_folder_to_cleaned_folder(photos, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(photos)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    run("select", "photos", "--embedder", "mine:pixels", "--out", tmp_path / "r")
+    selection = Selection.load(tmp_path / "r")
+    assert len(selection) == 599
+    run("report", tmp_path / "r")
+    assert "data:image/jpeg;base64" in (tmp_path / "r" / "report.html").read_text()
+    run("export", tmp_path / "r", "--to", "imagefolder", "--out", tmp_path / "clean")
+    assert len(list((tmp_path / "clean").glob("*/*.png"))) == selection.clean_mask.sum()
+    capsys.readouterr()
+    message = fails(
+        "select",
+        "photos",
+        "--embedder",
+        "mine:pixels",
+        "--strict",
+        "--out",
+        tmp_path / "s",
+        capsys=capsys,
+    )
+    assert ".png" in message
+    assert not (tmp_path / "s").exists()
+
+
+def test_embed_then_select_is_the_same_as_select(photos, tmp_path, monkeypatch):
+    monkeypatch.chdir(photos)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    run("embed", "photos", "--embedder", "mine:pixels", "--out", tmp_path / "f")
+    features = tmp_path / "f" / "features.npy"
+    run("select", features, "--labels", tmp_path / "f" / "rows.parquet", "--out", tmp_path / "a")
+    run("select", "photos", "--embedder", "mine:pixels", "--out", tmp_path / "b")
+    first, second = Selection.load(tmp_path / "a"), Selection.load(tmp_path / "b")
+    assert np.array_equal(first.clean_mask, second.clean_mask)
+
+
+# --- Bad input --------------------------------------------------------------------------------
+
+
+def test_a_missing_file_is_named(tmp_path, capsys):
+    message = fails("select", tmp_path / "no.csv", "--out", tmp_path / "r", capsys=capsys)
+    assert "no.csv" in message
+
+
+def test_a_wrong_column_gets_the_near_ones(table, tmp_path, capsys):
+    message = fails("select", table, "--label", "specis", "--out", tmp_path / "r", capsys=capsys)
+    assert "species" in message
+    assert not (tmp_path / "r").exists()
+
+
+def test_labels_that_are_all_distinct_are_no_classes(table, tmp_path, capsys):
+    arguments = ["--label", "id", "--features", "emb_*", "--out", tmp_path / "r"]
+    message = fails("select", table, *arguments, capsys=capsys)
+    assert "All 900 labels are distinct" in message
+
+
+def write(path: Path, content) -> Path:
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "part"),
+    [
+        ("one.csv", "a,label\n1,x\n2,x\n3,x\n", "only one class"),
+        ("empty.csv", "", "empty.csv"),
+        ("headless.csv", "a,label\n", "headless.csv"),
+        ("cut.parquet", b"PAR1 and no more", "cut.parquet"),
+        ("words.csv", "a,label\n1,x\nfoo,y\n3,x\n4,y\n", "words.csv"),
+        ("odd.csv", b"a,label\n1,caf\xe9\n2,the\n", "odd.csv"),
+        ("trap.npy", b"\x80\x04\x95cos\nsystem\n", "trap.npy"),
+        ("what.xyz", "hello", "what.xyz"),
+    ],
+)
+def test_files_that_cannot_work_are_refused(name, content, part, tmp_path, capsys):
+    source = write(tmp_path / name, content)
+    labels = ["--labels", write(tmp_path / "y.txt", "a\nb\n")] if name.endswith(".npy") else []
+    message = fails("select", source, *labels, "--out", tmp_path / "r", capsys=capsys)
+    assert part in message
+    assert not (tmp_path / "r").exists()
+
+
+def test_rows_that_do_not_match_are_counted(digits, tmp_path, capsys):
+    np.save(tmp_path / "x.npy", digits[0])
+    np.save(tmp_path / "y.npy", digits[1][:800])
+    message = fails(
+        "select",
+        tmp_path / "x.npy",
+        "--labels",
+        tmp_path / "y.npy",
+        "--out",
+        tmp_path / "r",
+        capsys=capsys,
+    )
+    assert "900" in message
+    assert "800" in message
+
+
+def test_a_run_is_not_overwritten_by_accident(made, table, capsys):
+    before = sorted((p.name, p.stat().st_mtime_ns) for p in made.glob("*.parquet"))
+    assert "--overwrite" in fails("select", table, *SAID, "--out", made, capsys=capsys)
+    assert sorted((p.name, p.stat().st_mtime_ns) for p in made.glob("*.parquet")) == before
+
+
+def test_other_peoples_folders_are_left_alone(table, tmp_path, capsys):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "diary.txt").write_text("dear")
+    arguments = [*SAID, "--overwrite", "--out", tmp_path / "mine"]
+    assert "not a run" in fails("select", table, *arguments, capsys=capsys)
+    assert (tmp_path / "mine" / "diary.txt").read_text() == "dear"
+
+
+@pytest.mark.parametrize(
+    ("fault", "code"),
+    [(OSError(28, "No space left on device", "disk"), 2), (KeyboardInterrupt(), 130)],
+)
+def test_a_full_disk_or_an_interrupt_leaves_nothing_half_written(
+    fault, code, table, tmp_path, monkeypatch, capsys
+):
+    def fail(*args, **kwargs):
+        raise fault
+
+    monkeypatch.setattr("kspr.selectors._storage.pq.write_table", fail)
+    fails("select", table, *SAID, "--out", tmp_path / "r", capsys=capsys, code=code)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["report", "evaluate", "export"])
+def test_what_is_no_run_is_refused(command, tmp_path, capsys):
+    extra = ["--out", tmp_path / "x"] if command == "export" else []
+    assert "not a run" in fails(command, tmp_path, *extra, capsys=capsys)
+
+
+def test_a_config_file_that_is_missing_or_wrong_is_named(table, tmp_path, capsys):
+    arguments = ["select", table, *SAID, "--out", tmp_path / "r"]
+    missing = tmp_path / "no.toml"
+    assert "no.toml" in fails(*arguments, "--config", missing, capsys=capsys)
+    wrong = write(tmp_path / "k.toml", "[select]\nqq = 3\n")
+    assert "qq" in fails(*arguments, "--config", wrong, capsys=capsys)
+    broken = write(tmp_path / "b.toml", "[select\n")
+    fails(*arguments, "--config", broken, capsys=capsys)

@@ -1,0 +1,56 @@
+"""Items in memory, some of which cannot be read."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from PIL import Image
+
+from kspr.errors import UnreadableItemError
+
+
+@dataclass
+class Texts:
+    texts: list[str]
+    broken: tuple[int, ...] = ()
+    kind: Literal["image", "text"] = "text"
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def __getitem__(self, row: int) -> str:
+        if row in self.broken:
+            raise UnreadableItemError(f"text {row} is in no encoding")
+        return self.texts[row]
+
+    def content(self) -> Iterator[bytes]:
+        return (text.encode() for text in self.texts)
+
+
+@dataclass
+class Pictures:
+    pixels: list[np.ndarray]
+    broken: tuple[int, ...] = ()
+    kind: Literal["image", "text"] = "image"
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+    def __getitem__(self, row: int) -> Image.Image:
+        if row in self.broken:
+            raise UnreadableItemError(f"image {row} is truncated")
+        return Image.fromarray(self.pixels[row])
+
+    def content(self) -> Iterator[bytes]:
+        return (pixels.tobytes() for pixels in self.pixels)
+
+
+def texts(n: int, **options) -> Texts:
+    return Texts([f"t{i}" for i in range(n)], **options)
+
+
+def pictures(n: int, side: int = 24, **options) -> Pictures:
+    rng = np.random.default_rng(0)
+    sizes = [(side + i % 5, side + i % 3, 3) for i in range(n)]
+    return Pictures([rng.integers(0, 256, size, dtype=np.uint8) for size in sizes], **options)

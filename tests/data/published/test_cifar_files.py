@@ -1,0 +1,185 @@
+"""CIFAR-10 and CIFAR-100 in their published files."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from kspr.data.published.cifar10 import CIFAR_10
+from kspr.data.published.cifar100 import CIFAR_100
+from kspr.data.published.cifar_classes import CIFAR10, CIFAR100, CIFAR100_COARSE, SUPERCLASSES
+from kspr.data.records import ReadOptions
+from kspr.errors import InputError
+
+
+def test_the_class_tables_are_cifars():
+    assert len(set(CIFAR100)) == 100
+    assert len(CIFAR100_COARSE) == 20
+    assert all(len(members) == 5 for members in SUPERCLASSES.values())
+    # Numbers that are well known from the published meta files.
+    known = {0: "apple", 8: "bicycle", 39: "keyboard", 53: "orange", 83: "sweet_pepper", 99: "worm"}
+    assert {i: CIFAR100[i] for i in known} == known
+    assert CIFAR100_COARSE.index("people") == 14
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+@pytest.mark.parametrize("version", ["python", "binary"])
+def test_cifar10_rows_keep_their_order(cifar10, version, split):
+    folder = getattr(cifar10, version)()
+    records = CIFAR_10.read(folder, split=split)
+    part = slice(0, 5) if split == "train" else slice(5, 6)
+    assert records.reader == "cifar10"
+    assert records.label.tolist() == [CIFAR10[c] for c in cifar10.labels[part].ravel()]
+    assert records.row_id.tolist() == [str(i) for i in range(len(records))]
+    assert list(records.items.content()) == [
+        p.tobytes() for p in cifar10.pixels[part].reshape(-1, 3072)
+    ]
+    assert records.truth is None
+
+
+def test_images_are_rows_of_colour_planes(cifar10):
+    records = CIFAR_10.read(cifar10.binary())
+    image = records.items[5]
+    assert (image.mode, image.size) == ("RGB", (32, 32))
+    planes = cifar10.pixels[1, 1].reshape(3, 32, 32)
+    np.testing.assert_array_equal(np.asarray(image), np.moveaxis(planes, 0, -1))
+    assert records.items[-1].size == (32, 32)
+    with pytest.raises(IndexError):
+        records.items[20]
+
+
+def test_python2_and_python3_pickles_read_the_same(cifar10, dump):
+    assert (
+        CIFAR_10.read(cifar10.python(dump)).label == CIFAR_10.read(cifar10.binary()).label
+    ).all()
+
+
+def test_the_binary_version_is_memory_mapped(cifar10):
+    items = CIFAR_10.read(cifar10.binary()).items
+    assert all(isinstance(batch, np.memmap) for batch in items.batches)
+
+
+@pytest.mark.parametrize("version", ["python", "binary"])
+def test_one_batch_can_be_read_alone(cifar10, version):
+    folder = getattr(cifar10, version)()
+    path = next(folder.glob("test_batch*"))
+    assert CIFAR_10.matches(path, ReadOptions())
+    records = CIFAR_10.read(path, ReadOptions())
+    assert records.label.tolist() == [CIFAR10[c] for c in cifar10.labels[5]]
+
+
+@pytest.mark.parametrize("version", ["python", "binary"])
+def test_cifar100_has_fine_and_coarse_labels(cifar100, version):
+    folder = getattr(cifar100, version)()
+    images, fine, _ = cifar100.parts["train"]
+    records = CIFAR_100.read(folder)
+    assert records.label.tolist() == [CIFAR100[c] for c in fine]
+    assert list(records.items.content()) == [p.tobytes() for p in images]
+    records = CIFAR_100.read(folder, ReadOptions(label="coarse"), split="test")
+    assert records.label.tolist() == [CIFAR100_COARSE[c] for c in cifar100.parts["test"][2]]
+    with pytest.raises(InputError, match=r"no labels 'medium'; it has coarse, fine\."):
+        CIFAR_100.read(folder, ReadOptions(label="medium"))
+
+
+def test_folders_are_told_apart(cifar10, cifar100, tmp_path):
+    folders = [cifar10.python(), cifar10.binary(), cifar100.python(), cifar100.binary()]
+    options = ReadOptions()
+    assert [CIFAR_10.matches(folder, options) for folder in folders] == [True, True, False, False]
+    assert [CIFAR_100.matches(folder, options) for folder in folders] == [False, False, True, True]
+    assert not CIFAR_10.matches(tmp_path, options)
+    assert not CIFAR_10.matches(folders[0] / "batches.meta", options)
+
+
+def test_a_folder_of_images_called_train_and_test_is_not_cifar(tmp_path):
+    (tmp_path / "train").mkdir()
+    (tmp_path / "test").mkdir()
+    (tmp_path / "train.bin").write_bytes(b"")
+    assert not CIFAR_100.matches(tmp_path, ReadOptions())
+
+
+def test_the_extracted_folder_may_lie_inside_the_named_one(cifar10, tmp_path):
+    outer = tmp_path / "cifar10"
+    outer.mkdir()
+    cifar10.python(folder=outer / "cifar-10-batches-py")
+    assert CIFAR_10.present(outer)
+    assert CIFAR_10.matches(outer, ReadOptions())
+    assert len(CIFAR_10.read(outer)) == 20
+    assert ("cifar-10-batches-py/data_batch_1", "training images and labels") in CIFAR_10.files(
+        outer
+    )
+
+
+def test_the_listing_names_every_file(cifar10):
+    folder = cifar10.binary()
+    assert all((folder / name).is_file() for name, _ in CIFAR_10.files(folder))
+    assert len(CIFAR_10.files(folder.parent / "nowhere")) == 7
+
+
+@pytest.mark.parametrize(
+    ("version", "name", "archive"),
+    [
+        ("python", "data_batch_3", "cifar-10-python.tar.gz"),
+        ("binary", "data_batch_3.bin", "cifar-10-binary.tar.gz"),
+    ],
+)
+def test_a_missing_batch_is_named_with_its_archive(cifar10, version, name, archive):
+    folder = getattr(cifar10, version)()
+    (folder / name).unlink()
+    assert not CIFAR_10.present(folder)
+    assert CIFAR_10.matches(folder, ReadOptions())
+    with pytest.raises(InputError, match=f"{name} is missing; it comes with {archive}"):
+        CIFAR_10.read(folder)
+
+
+def test_an_empty_folder_names_the_first_file(tmp_path):
+    with pytest.raises(InputError, match="data_batch_1 is missing; it comes with cifar-10-python"):
+        CIFAR_10.read(tmp_path)
+
+
+@pytest.mark.parametrize("version", ["python", "binary"])
+@pytest.mark.parametrize("size", [0, 1000, -1])
+def test_a_cut_batch_is_named(cifar10, version, size):
+    folder = getattr(cifar10, version)()
+    path = next(folder.glob("data_batch_2*"))
+    path.write_bytes(path.read_bytes()[:size])
+    with pytest.raises(InputError, match=rf"{path.name} is cut short.*cifar-10-{version}\.tar\.gz"):
+        CIFAR_10.read(folder)
+
+
+def test_class_names_are_optional(cifar10):
+    folder = cifar10.python()
+    expected = CIFAR_10.read(folder).label
+    (folder / "batches.meta").unlink()
+    assert (CIFAR_10.read(folder).label == expected).all()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"labels": [0]}, "has no data"),
+        ([1, 2], "has no data"),
+        ({"data": np.zeros((1, 3072), np.uint8)}, "has no labels"),
+        ({"data": np.zeros((2, 3072), np.uint8), "labels": [0]}, "do not fit together"),
+        ({"data": np.zeros((1, 99), np.uint8), "labels": [0]}, "do not fit together"),
+        ({"data": np.zeros((1, 3072)), "labels": [0]}, "not rows of bytes"),
+        ({"data": "text", "labels": [0]}, "not rows of bytes"),
+        ({"data": np.zeros((1, 3072), np.uint8), "labels": ["cat"]}, "not whole numbers"),
+        ({"data": np.zeros((1, 3072), np.uint8), "labels": []}, "has no labels"),
+        ({"data": np.zeros((1, 3072), np.uint8), "labels": [10]}, r"labels outside 0\.\.9"),
+    ],
+)
+def test_a_batch_with_other_content_is_refused(cifar10, content, message):
+    folder = cifar10.python()
+    (folder / "data_batch_1").write_bytes(pickle.dumps(content, 2))
+    with pytest.raises(InputError, match=message):
+        CIFAR_10.read(folder)
+
+
+def test_options_of_tables_do_not_apply(cifar10):
+    with pytest.raises(InputError, match="option features does not apply to cifar10"):
+        CIFAR_10.read(cifar10.python(), ReadOptions(features="emb_*"))
+
+
+def test_an_unknown_split_is_answered_with_the_known_ones(cifar10):
+    with pytest.raises(InputError, match=r"no split 'valid'; it has train, test\."):
+        CIFAR_10.read(cifar10.python(), split="valid")

@@ -1,0 +1,96 @@
+"""Image folders: a class per folder, and nothing decoded before it is asked for."""
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from kspr.data.readers import read
+from kspr.data.records import ReadOptions
+from kspr.errors import UnreadableItemError
+
+
+@pytest.fixture
+def folder(tmp_path, picture):
+    root = tmp_path / "images"
+    for number, name in enumerate(["cat/b.png", "cat/a.PNG", "cat/deep/er/c.jpg", "dog/a.jpeg"]):
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(picture(number * 10))
+    (root / "cat" / ".hidden.png").write_bytes(b"")
+    (root / "cat" / "notes.txt").write_text("x")
+    (root / ".git").mkdir()
+    (root / ".git" / "x.png").write_bytes(picture())
+    return root
+
+
+def test_folders_are_classes_in_sorted_order(folder, picture):
+    found = read(folder, ReadOptions())
+    assert found.reader == "image folder"
+    assert found.row_id.tolist() == ["cat/a.PNG", "cat/b.png", "cat/deep/er/c.jpg", "dog/a.jpeg"]
+    assert found.label.tolist() == ["cat", "cat", "cat", "dog"]
+    assert found.features is None
+    assert len(found.items) == 4
+    assert found.items[2].getpixel((0, 0)) == (20, 0, 0)
+    assert list(found.items.content())[3] == picture(30)
+
+
+def test_a_corrupt_image_raises_only_when_asked_for(folder):
+    (folder / "dog" / "b.png").write_bytes(b"junk")
+    (folder / "dog" / "c.png").write_bytes(b"")
+    found = read(folder, ReadOptions())
+    assert len(found) == 6
+    for row in (4, 5):
+        with pytest.raises(UnreadableItemError, match=r"dog/..png cannot be decoded as an image"):
+            found.items[row]
+
+
+@pytest.mark.parametrize("mode", ["L", "RGBA", "P", "CMYK", "LA", "1", "I;16"])
+def test_every_mode_comes_back_as_rgb(folder, mode):
+    buffer = io.BytesIO()
+    image = Image.new("L", (4, 4), 128)
+    if mode == "I;16":
+        image = Image.fromarray(np.full((4, 4), 128 * 257, dtype=np.uint16))
+    else:
+        image = image.convert(mode)
+    image.save(buffer, "TIFF")
+    (folder / "cat" / "a.PNG").write_bytes(buffer.getvalue())
+    found = read(folder, ReadOptions()).items[0]
+    assert found.mode == "RGB"
+    red = found.getpixel((1, 1))[0]
+    assert red in ({0, 255} if mode == "1" else range(126, 131))
+
+
+def test_links_in_a_circle_are_walked_once(folder):
+    (folder / "dog" / "loop").symlink_to(folder, target_is_directory=True)
+    assert len(read(folder, ReadOptions())) == 4
+
+
+def test_labels_may_come_from_a_file(tmp_path, picture):
+    flat = tmp_path / "flat"
+    flat.mkdir()
+    for name in ("a.png", "b.png"):
+        (flat / name).write_bytes(picture())
+    (tmp_path / "y.txt").write_text("x\ny\n")
+    assert read(flat, ReadOptions(labels=tmp_path / "y.txt")).label.tolist() == ["x", "y"]
+
+
+def test_folders_that_cannot_work_are_refused(tmp_path, picture, refusal):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert "empty holds no images. Expected one folder per class" in refusal(empty)
+    (empty / "cat").mkdir()
+    (empty / "cat" / "a.png").write_bytes(picture())
+    assert "empty holds only one class ('cat'); wrong labels show only" in refusal(empty)
+    (empty / "loose.png").write_bytes(picture())
+    assert "images that are in no class folder: 'loose.png'. Move them" in refusal(empty)
+
+
+def test_splits_are_not_classes(tmp_path, picture, refusal):
+    for split in ("train", "val"):
+        (tmp_path / split / "cat").mkdir(parents=True)
+        (tmp_path / split / "cat" / "a.png").write_bytes(picture())
+    message = refusal(tmp_path)
+    assert "holds splits, not classes: 'train', 'val'. Name one, such as " in message
+    assert message.endswith("train.")

@@ -1,0 +1,300 @@
+"""Parquet: columns, lists, images and texts, in one file or many; damage; laziness; memory."""
+
+import pickle
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from kspr.data.readers import _parquet_table, _spill, read
+from kspr.data.records import ReadOptions
+from kspr.errors import UnreadableItemError
+
+CIFAR = Path(__file__).parents[4] / "shared" / "data" / "cifar10"
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write_table(table, name="x.parquet", **how):
+        pq.write_table(
+            table if isinstance(table, pa.Table) else pa.table(table), tmp_path / name, **how
+        )
+        return tmp_path / name
+
+    return write_table
+
+
+def test_numeric_columns_are_features(write, table, features, names):
+    found = read(write(table), ReadOptions())
+    np.testing.assert_array_equal(found.features, features)
+    np.testing.assert_array_equal(found.label, names)
+    assert found.label.dtype.kind == "U"
+    assert read(write(table), ReadOptions(id="key")).row_id[3] == "row-3"
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.list_(pa.float32()), pa.list_(pa.float32(), 4), pa.large_list(pa.float32())]
+)
+def test_a_list_column_is_features(write, features, kind):
+    lists = pa.array(features.tolist(), kind)
+    found = read(write({"emb": lists, "size": np.arange(30), "y": np.arange(30)}), ReadOptions())
+    np.testing.assert_array_equal(found.features, features)
+
+
+@pytest.mark.parametrize(
+    ("stored", "expected"),
+    [("float16", "float16"), ("float32", "float32"), ("float64", "float64"), ("int64", "float32")],
+)
+def test_precision_is_kept_and_whole_numbers_are_single(write, stored, expected):
+    found = read(write({"a": np.arange(3, dtype=stored), "y": [0, 1, 0]}), ReadOptions())
+    assert found.features.dtype == expected
+    assert found.features[:, 0].tolist() == [0, 1, 2]
+
+
+def test_nothing_in_a_cell_is_nan(write):
+    table = {"a": [1.0, None], "b": pa.array([True, None]), "y": [0, 1]}
+    np.testing.assert_array_equal(
+        read(write(table), ReadOptions()).features, [[1, 1], [np.nan, np.nan]]
+    )
+
+
+def test_categories_and_dates_are_labels(write):
+    labels = pa.array(["a", "b", "a"]).dictionary_encode()
+    assert read(write({"x": [1, 2, 3], "y": labels}), ReadOptions()).label.tolist() == [
+        "a",
+        "b",
+        "a",
+    ]
+    dates = pa.array([0, 1, 0], pa.date32())
+    assert read(write({"x": [1, 2, 3], "y": dates}), ReadOptions()).label[1] == "1970-01-02"
+
+
+@pytest.mark.parametrize("wrap", ["binary", "struct"])
+def test_images_in_a_column_are_items(write, picture, wrap):
+    data = [picture(i) for i in range(6)]
+    if wrap == "struct":
+        data = [{"bytes": content, "path": None} for content in data]
+    table = pa.table({"img": data, "label": np.arange(6) % 2, "width": np.arange(6)})
+    found = read(write(table, row_group_size=2), ReadOptions())
+    assert found.features is None
+    assert [found.items[i].getpixel((0, 0))[0] for i in (5, 0, 3)] == [5, 0, 3]
+    assert list(found.items.content()) == [picture(i) for i in range(6)]
+
+
+@pytest.mark.parametrize("nested", [True, False])
+def test_flattened_names_reach_the_bytes(write, picture, nested):
+    data = [picture(1), picture(2)]
+    column = {"img": [{"bytes": content} for content in data]} if nested else {"img.bytes": data}
+    path = write({**column, "label": [0, 1]})
+    found = read(path, ReadOptions(image="img.bytes"))
+    assert found.items[1].getpixel((0, 0)) == (2, 0, 0)
+
+
+def test_features_and_the_images_they_came_from_can_be_had_together(write, picture, features):
+    table = {"image": [picture(i) for i in range(30)], "emb": features.tolist(), "y": [0, 1] * 15}
+    found = read(write(table), ReadOptions())
+    assert found.features.shape == (30, 4)
+    assert found.items[2].getpixel((0, 0)) == (2, 0, 0)
+
+
+def test_a_corrupt_image_is_found_only_when_asked_for(write, picture):
+    table = {"img": [picture(1), b"junk", picture(1)[:45], None], "label": [0, 1, 0, 1]}
+    found = read(write(table), ReadOptions())
+    assert found.items[0].size == (8, 8)
+    for row in (1, 2):
+        with pytest.raises(
+            UnreadableItemError, match=f"The image in row {row} of .* cannot be dec"
+        ):
+            found.items[row]
+    with pytest.raises(UnreadableItemError, match=r"There is no image in row 3 of "):
+        found.items[3]
+
+
+def test_class_names_of_hugging_face_are_used(write, picture):
+    info = b'{"info": {"features": {"kind": {"names": ["cat", "dog"], "_type": "ClassLabel"}}}}'
+    table = pa.table({"img": [picture()] * 3, "kind": [1, 0, 1]})
+    path = write(table.replace_schema_metadata({b"huggingface": info}))
+    assert read(path, ReadOptions()).label.tolist() == ["dog", "cat", "dog"]
+
+
+def test_a_folder_of_shards_is_one_table(write, table):
+    for shard in range(3):
+        path = write(table.slice(shard * 10, 10), f"train-{shard:05d}-of-00003.parquet")
+    found = read(path.parent, ReadOptions(id="key"))
+    assert found.row_id.tolist() == [f"row-{i}" for i in range(30)]
+
+
+def test_shards_of_several_splits_are_a_question(write, table, refusal):
+    write(table, "test-0.parquet")
+    path = write(table, "train-0.parquet")
+    assert "holds several splits: 'test', 'train'. Name one file" in refusal(path.parent)
+
+
+def test_shards_that_differ_are_refused(write, table, refusal):
+    write(table, "a.parquet")
+    path = write(table.drop_columns("emb_0"), "b.parquet")
+    assert "b.parquet has other columns or types than " in refusal(path.parent)
+
+
+def test_texts_are_items(write):
+    found = read(write({"sentence": ["ä", None], "label": [0, 1]}), ReadOptions())
+    assert found.items[0] == "ä"
+    with pytest.raises(UnreadableItemError, match="There is no text in row 1 of "):
+        found.items[1]
+    assert list(found.items.content()) == ["ä".encode(), b""]
+
+
+def test_a_text_that_is_not_utf8_spoils_no_other(write):
+    texts = pa.array([b"good", b"caf\xe9"]).view(pa.string())
+    found = read(write({"text": texts, "label": [0, 1]}), ReadOptions())
+    assert found.items[0] == "good"
+    with pytest.raises(UnreadableItemError, match=r"The text in row 1 of .* is not UTF-8"):
+        found.items[1]
+    assert list(found.items.content()) == [b"good", b"caf\xe9"]
+
+
+def test_paths_in_a_table_are_relative_to_it(write, picture, tmp_path):
+    (tmp_path / "a.png").write_bytes(picture(9))
+    found = read(write({"path": ["a.png", "b.png"], "label": [0, 1]}), ReadOptions())
+    assert found.items[0].getpixel((0, 0)) == (9, 0, 0)
+    assert found.row_id.tolist() == ["a.png", "b.png"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "said", "complaint"),
+    [
+        ({"a": [], "y": []}, {}, "x.parquet has no rows."),
+        ({"a": [1], "y": [0]}, {"label": "z"}, "has no column 'z'. It has 'a', 'y'."),
+        ({"a": ["1", "x"], "y": [0, 1]}, {"features": "a"}, "must hold numbers, got 'x' (string)."),
+        ({"a": [[1.0], [1.0, 2.0]], "y": [0, 1]}, {}, "row 0 has 1 values, row 1 has 2."),
+        ({"a": [[1.0], None], "y": [0, 1]}, {}, "row 0 has 1 values, row 1 has 0."),
+        ({"a": [[], []], "y": [0, 1]}, {}, "only 'a'. Say which to use"),
+        (
+            {"a": [[1]], "b": [[1]], "y": [0]},
+            {},
+            "may be used: 'a', 'b'. Say which with --features",
+        ),
+        ({"a": [[1]], "b": [2], "y": [0]}, {"features": "?"}, "some hold lists: 'a', 'b'."),
+        ({"a": [1, 2], "y": [0, None]}, {}, "has no label in row 1."),
+        ({"a": [1, 2], "y": [0.5, float("nan")]}, {}, "has no label in row 1."),
+        ({"a": [1], "y": [[0, 1]]}, {}, "not one label per row."),
+        ({"a": [1], "y": [0]}, {"image": "a"}, "Column 'a' of "),
+        ({"a": [1], "y": [0]}, {"image": "a"}, "holds int64, not images."),
+        ({"a": [1], "y": [0]}, {"text": "a"}, "holds int64, not text."),
+    ],
+)
+def test_bad_tables_are_refused(write, columns, said, complaint, refusal):
+    assert complaint in refusal(write(columns), **said)
+
+
+@pytest.mark.parametrize("share", [0.01, 0.3, 0.99])
+def test_truncated_parquet_is_refused(write, table, share, refusal):
+    path = write(table)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(len(whole) * share)])
+    message = refusal(path)
+    assert "x.parquet cannot be read as a parquet file; it may be cut short or damaged" in message
+
+
+def test_corrupt_pages_are_refused(write, refusal):
+    path = write({"a": np.random.default_rng(0).random(5000), "y": np.arange(5000) % 2})
+    content = bytearray(path.read_bytes())
+    content[4:400] = b"\xff" * 396
+    path.write_bytes(content)
+    assert "x.parquet cannot be read as a parquet file" in refusal(path)
+
+
+def test_many_row_groups_keep_their_order(write, features):
+    values = np.arange(5000, dtype=np.float64)
+    found = read(write({"a": values, "y": values}, row_group_size=700), ReadOptions())
+    np.testing.assert_array_equal(found.features[:, 0], values)
+    np.testing.assert_array_equal(found.label, values)
+
+
+def test_items_load_one_row_group_at_a_time(write, picture, monkeypatch):
+    loaded = []
+    original = _parquet_table._load
+    monkeypatch.setattr(
+        _parquet_table, "_load", lambda *args: loaded.append(args[1]) or original(*args)
+    )
+    table = {"img": [picture(i) for i in range(9)], "label": [0, 1, 0] * 3}
+    found = read(write(table, row_group_size=3), ReadOptions())
+    assert loaded == []
+    for row in (7, 8, 6, 0):
+        found.items[row]
+    assert loaded == [2, 0]
+
+
+def test_items_can_be_sent_to_another_process(write, picture):
+    found = read(write({"img": [picture(3)], "label": [0]}), ReadOptions())
+    assert pickle.loads(pickle.dumps(found.items))[0].getpixel((0, 0)) == (3, 0, 0)  # noqa: S301
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """120,000 lists of 128 single-precision numbers: 61 MB."""
+    path = tmp_path_factory.mktemp("large") / "x.parquet"
+    values = np.arange(120_000 * 128, dtype=np.float32)
+    lists = pa.FixedSizeListArray.from_arrays(pa.array(values), 128)
+    table = pa.table({"emb": lists, "y": np.arange(120_000) % 3})
+    pq.write_table(table, path, row_group_size=30_000, compression="none", use_dictionary=False)
+    return path
+
+
+def test_arrow_never_holds_more_than_a_few_blocks(large):
+    """The features are 61 MB; beside them, Arrow may hold blocks, not a second copy."""
+    before = pa.total_allocated_bytes()
+    seen = []
+    original = _spill.RowSink.append
+
+    def watched(self, block):
+        seen.append(pa.total_allocated_bytes() - before)
+        original(self, block)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_spill.RowSink, "append", watched)
+        found = read(large, ReadOptions())
+    assert found.features.nbytes == 120_000 * 128 * 4
+    assert found.features[-1, -1] == np.float32(120_000 * 128 - 1)
+    assert len(seen) > 2
+    assert max(seen) < 40 << 20
+
+
+def test_features_beyond_memory_lie_in_a_file_that_goes_with_them(large, monkeypatch, tmp_path):
+    monkeypatch.setattr(_spill, "IN_MEMORY", 1 << 20)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    found = read(large, ReadOptions())
+    assert isinstance(found.features, np.memmap)
+    assert len(list(tmp_path.iterdir())) == 1
+    part = found.features[1:3]
+    del found
+    assert part[0, 0] == 128
+    assert len(list(tmp_path.iterdir())) == 1
+    del part
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failure_leaves_no_temporary_file(write, monkeypatch, tmp_path_factory, refusal):
+    monkeypatch.setattr(_spill, "IN_MEMORY", 1 << 10)
+    scratch = tmp_path_factory.mktemp("scratch")
+    monkeypatch.setattr("tempfile.tempdir", str(scratch))
+    lists = [[1.0] * 8] * 70_000 + [[1.0]]
+    refusal(write({"a": lists, "y": np.zeros(70_001)}))
+    assert list(scratch.iterdir()) == []
+
+
+@pytest.mark.skipif(not CIFAR.exists(), reason="the shared CIFAR-10 files are not here")
+def test_cifar10_opens_at_once():
+    """50,000 images and 50,000 x 512 features open in seconds; no image is decoded for it."""
+    start = time.perf_counter()
+    images = read(CIFAR / "train.parquet", ReadOptions())
+    arrays = read(CIFAR / "features.npz", ReadOptions())
+    assert time.perf_counter() - start < 10
+    assert len(images) == len(arrays) == 50_000
+    np.testing.assert_array_equal(images.label, arrays.label)
+    assert images.items[49_999].size == (32, 32)
+    named = read(CIFAR / "train.parquet", ReadOptions(image="img.bytes"))
+    assert named.items[7].tobytes() == images.items[7].tobytes()

@@ -1,0 +1,99 @@
+"""The door to the readers: paths, objects, and what is refused there."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from kspr.data.readers import READERS, read
+from kspr.data.records import ReadOptions
+
+
+def test_readers_have_distinct_names_and_one_line_each():
+    assert len({reader.name for reader in READERS}) == len(READERS)
+    for reader in READERS:
+        assert reader.reads
+        assert "\n" not in reader.reads
+
+
+def test_no_reader_raises_when_asked_about_a_path(tmp_path):
+    (tmp_path / "x.csv").write_bytes(b"\x80\x04")
+    for path in (tmp_path, tmp_path / "x.csv", tmp_path / "none.npz", tmp_path / "none.csv"):
+        for reader in READERS:
+            assert reader.matches(path, ReadOptions()) in {True, False}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda table: table,
+        lambda table: table.to_batches()[0],
+        lambda table: table.to_pandas(),
+        lambda table: pl.from_arrow(table),
+        lambda table: pl.from_arrow(table).lazy(),
+        lambda table: table.to_pandas().assign(label=lambda d: d.label.astype("category")),
+    ],
+)
+def test_tables_in_memory_are_read_like_files(table, features, names, make):
+    found = read(make(table), ReadOptions(id="key"))
+    np.testing.assert_array_equal(found.features, features)
+    np.testing.assert_array_equal(found.label, names)
+    assert found.row_id[29] == "row-29"
+    assert str(found.source).startswith("<")
+
+
+def test_data_frames_of_lists_are_features(features):
+    frame = pd.DataFrame({"emb": list(features), "y": np.arange(30) % 2})
+    np.testing.assert_array_equal(read(frame, ReadOptions()).features, features)
+    frame = pl.DataFrame({"emb": features, "y": np.arange(30) % 2})
+    np.testing.assert_array_equal(read(frame, ReadOptions()).features, features)
+
+
+def test_what_cannot_be_read_is_refused(tmp_path, refusal):
+    assert refusal(tmp_path / "none.csv").endswith("none.csv does not exist.")
+    assert "<int> cannot be read. Pass a path, an Arrow table" in refusal(3)
+    assert "<DataFrame> has a column that mixes types" in refusal(
+        pd.DataFrame({"a": ["x", 1, b"y"], "y": [0, 1, 0]})
+    )
+    assert refusal(pa.table({"a": [1], "y": [0]}), label="z").startswith(
+        "<Table> has no column 'z'"
+    )
+    (tmp_path / "x.doc").write_text("hello")
+    assert "x.doc has no suffix that kspr knows. Use .npy" in refusal(tmp_path / "x.doc")
+    (tmp_path / "x.pkl").write_bytes(b"\x80\x04")
+    assert "x.pkl is a pickle, not a file that kspr can read" in refusal(tmp_path / "x.pkl")
+    (tmp_path / "d.csv").mkdir()
+    assert refusal(tmp_path / "d.csv").endswith("d.csv is a folder, not a CSV or TSV table.")
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    values=arrays.arrays(
+        np.float32,
+        st.tuples(st.integers(1, 12), st.integers(1, 4)),
+        elements=st.floats(-1e6, 1e6, width=32),
+    ),
+    data=st.data(),
+)
+def test_every_format_gives_the_same_rows(tmp_path, values, data):
+    label = st.text(st.characters(categories=("L",)), min_size=1, max_size=5).filter(
+        lambda text: text.lower() not in {"nan", "null"}
+    )
+    labels = data.draw(st.lists(label, min_size=len(values), max_size=len(values)))
+    table = pa.table({**{f"f{i}": column for i, column in enumerate(values.T)}, "label": labels})
+    pq.write_table(table, tmp_path / "x.parquet")
+    pa.feather.write_feather(table, tmp_path / "x.feather")
+    table.to_pandas().to_csv(tmp_path / "x.csv", index=False)
+    np.savez(tmp_path / "x.npz", X=values, y=np.array(labels))
+    for name in ("x.parquet", "x.feather", "x.csv", "x.npz"):
+        found = read(tmp_path / name, ReadOptions())
+        np.testing.assert_array_equal(found.features, values)
+        assert found.label.tolist() == labels

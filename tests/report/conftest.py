@@ -1,0 +1,42 @@
+"""Selections that the tests of the report share."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from report_samples import Page, Pictures
+
+from kspr import SPR, KnockoffsSPR, Selection
+
+
+@pytest.fixture(scope="session")
+def chosen(digits40) -> Selection:
+    names = np.array([f"digit {k}" for k in range(10)])
+    return KnockoffsSPR(q=0.05).fit(digits40.X, names[digits40.y]).selection_
+
+
+@pytest.fixture(scope="session")
+def raised(digits40) -> Selection:
+    return KnockoffsSPR.paper().fit(digits40.X, digits40.y).selection_
+
+
+@pytest.fixture(scope="session")
+def shares(blobs) -> Selection:
+    return SPR(0.7).fit(blobs.X, blobs.y).selection_
+
+
+@pytest.fixture(scope="session")
+def pictures(digits40) -> Pictures:
+    return Pictures((digits40.X * 15).astype(np.uint8).reshape(-1, 8, 8))
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write a report and return it as a `Page`."""
+    from kspr.report import write_report
+
+    def _write(selection: Selection, **options: Any) -> Page:
+        path = write_report(selection, tmp_path / "report.html", **{"title": "T", **options})
+        return Page(path.read_text(encoding="utf-8"))
+
+    return _write
