@@ -12,7 +12,7 @@ import kspr
 SOURCE = Path(kspr.__file__).parent
 LAYERS = ["core", "selectors", "data", "train", "experiments", "report", "review", "cli"]
 """Bottom up; a module may import from its own layer and those before it."""
-FOUNDATION = {"errors", "_files"}
+FOUNDATION = {"errors", "_files", "_progress"}
 """Modules that any layer may use; they use none themselves."""
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from kspr._progress import Progress, ProgressMode
 from kspr.data.embedders import Embedder, embedder_identity, load_embedder
 from kspr.data.embedders._embedder import as_is
 from kspr.data.embedders._job import (
@@ -26,7 +27,6 @@ from kspr.data.embedders._shards import Shard, join, read_unreadable, shard_is_w
 from kspr.data.embedders._stream import Decoded, decoded
 from kspr.data.records import Items
 from kspr.errors import InputError, UnreadableItemError
-from kspr.selectors._progress import Progress, ProgressMode
 
 __all__ = ["Embedded", "embed"]
 

@@ -13,7 +13,10 @@ __all__ = ["Items", "ReadOptions", "Records"]
 
 
 class Items(Protocol):
-    """Images or texts, loaded one at a time; nothing is decoded before it is asked for."""
+    """Images or texts, loaded one at a time; nothing is decoded before it is asked for.
+
+    Several threads may ask at once.
+    """
 
     @property
     def kind(self) -> Literal["image", "text"]:

@@ -50,7 +50,7 @@ def select_source(
     features: Any = records.features
     if features is None:
         folder = cache_folder(source, settings)
-        embedded = embed_records(records, folder, settings)
+        embedded = embed_records(records, folder, settings, overwrite=True)
         features, row = embedded.features, np.asarray(embedded.kept)
         origin = replace(origin, embedding=str(folder))
     selection = selector.fit(features, records.label[row]).selection_

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 import joblib
 from threadpoolctl import threadpool_limits
 
-from kspr.selectors._progress import Progress
+from kspr._progress import Progress
 
 __all__ = ["ENGINES", "Engine", "run"]
 

@@ -6,6 +6,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from kspr._progress import Progress, ProgressMode
 from kspr.core._arrays import like, to_numpy
 from kspr.core.cutoffs import LEVELS, best_half, cut_at, cut_smallest, theorem_factor
 from kspr.core.knockoffs import STATISTICS, random_labels
@@ -22,7 +23,6 @@ from kspr.selectors._pieces import (
     number_cells,
     reduced_batch,
 )
-from kspr.selectors._progress import Progress, ProgressMode
 from kspr.selectors._validation import Labels, check_choice, check_rate, check_scores
 from kspr.selectors.selection import Cells, Selection, cells_at_fixed_level
 

@@ -1,7 +1,9 @@
 """What the torch families share: devices, precision, images as tensors."""
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,8 +13,10 @@ from kspr.errors import InputError
 
 __all__ = ["Pixels", "Runner", "pick_device", "torch_for"]
 
-_CPU_CHUNK = 16
-"""Images at a time on a CPU: larger batches fall out of its cache and are slower."""
+_CPU_CHUNK = 8
+"""Images at a time in each thread of a CPU. Threads that share one image wait for each other at
+every layer, which costs six times the speed on a busy machine; and larger pieces leave the cache.
+"""
 
 
 def torch_for(name: str) -> Any:
@@ -58,8 +62,17 @@ class Runner:
 
     def images(self, model: Callable[[Any], Any], batch: Any) -> np.ndarray:
         """Return ``model(batch)``, in pieces that suit the device."""
-        chunk = _CPU_CHUNK if self.device == "cpu" else len(batch)
-        return np.concatenate([self(model, part.to(self.device)) for part in batch.split(chunk)])
+        if self.device != "cpu":
+            return self(model, batch.to(self.device))
+        threads = self.torch.get_num_threads()
+        one_each = self.torch.set_num_threads
+        try:
+            with ThreadPoolExecutor(threads, initializer=one_each, initargs=(1,)) as pool:
+                pieces = list(pool.map(partial(self, model), batch.split(_CPU_CHUNK)))
+        finally:
+            # New threads of the caller's own would otherwise inherit the one.
+            self.torch.set_num_threads(threads)
+        return np.concatenate(pieces)
 
     def _precision(self) -> Any:
         kind = self.device.partition(":")[0]
