@@ -24,7 +24,7 @@ def main() -> None:
     X, y = np.load(features), np.load(labels)
     selector = {
         "paper": lambda: KnockoffsSPR.paper(n_jobs=int(threads)),
-        "unsplit": lambda: KnockoffsSPR(q=0.05, reduction=64),
+        "default": lambda: KnockoffsSPR(q=0.05),
     }[preset]()
     reset = reset_peak()
     before = resident()

@@ -49,7 +49,7 @@ class Setting:
     clock: Clock
 
     def unsplit(self) -> KnockoffsSPR:
-        """Return the selector of rows b, c and e."""
+        """Return the selector of rows b and c."""
         return KnockoffsSPR(q=0.05, reduction=64, progress=False)
 
 
@@ -248,7 +248,7 @@ def row_d(setting: Setting) -> Row:
     with tempfile.TemporaryDirectory() as folder:
         np.save(Path(folder) / "X.npy", setting.data.X)
         np.save(Path(folder) / "y.npy", setting.data.y)
-        for preset in ("unsplit", "paper"):
+        for preset in ("default", "paper"):
             raw[preset] = peak_memory(Path(folder), preset, setting.threads)
     checks = [
         Check.at_most(
@@ -270,16 +270,17 @@ def row_e(setting: Setting) -> Row:
     """Set cleanlab beside it: cross-validated logistic regression, then its default filter."""
     data = setting.data
     X = np.ascontiguousarray(data.X[:, :256])
-    ours, masks = setting.unsplit(), dict[str, np.ndarray]()
+    ours, masks = KnockoffsSPR(q=0.05, progress=False), dict[str, np.ndarray]()
     timings = setting.clock.alternate(
-        max(1, setting.repeats // 2),
+        setting.repeats,
         ours=partial(ours.fit, X, data.y),
         cleanlab=lambda: masks.update(cleanlab=cleanlab_mask(X, data.y, setting.threads)),
     )
     masks["ours"] = ours.selection_.clean_mask
     everything = np.arange(len(data.y))
     quality = {name: quality_on(data, masks[name], everything) for name in timings}
-    share = slower(timings, "ours", "cleanlab")
+    # Cleanlab's folds run in processes that the clock takes for others: all of its times count.
+    share = fastest(timings["ours"]) / min(timing.seconds for timing in timings["cleanlab"])
     checks = [Check.at_most("share of cleanlab's time", share, 0.25)]
     checks += [
         Check(f"{measure}: {name}", getattr(found, measure))
