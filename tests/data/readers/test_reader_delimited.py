@@ -31,7 +31,7 @@ NUMBERS = "a,b,label\n1,2.5,cat\n3,4,dog\n"
         (NUMBERS.replace(",", ";"), "x.csv"),
         (NUMBERS.replace("\n", "\r\n"), "x.csv"),
         (b"\xef\xbb\xbf" + NUMBERS.encode(), "x.csv"),
-        (gzip.compress(NUMBERS.encode()), "x.csv.gz"),
+        (gzip.compress(NUMBERS.encode(), mtime=0), "x.csv.gz"),
         (NUMBERS.replace("label", "Label"), "x.CSV"),
     ],
 )
