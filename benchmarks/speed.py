@@ -25,7 +25,8 @@ from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 from _clock import Clock, Timing, calm, fastest, median
-from _common import NOISE_RATE, Check, Data, Results, Row, load_data, machine
+from _common import NOISE_RATE, QUICK_ROWS, Check, Data, Results, Row, load_data, machine
+from _sizes import million_rows
 from kspr import KnockoffsSPR
 from kspr.core.metrics import SelectionQuality, selection_quality
 from kspr.data.noise import symmetric
@@ -310,6 +311,7 @@ ROWS: dict[str, Callable[[Setting], Row]] = {
     "c": row_c,
     "d": row_d,
     "e": row_e,
+    "f": lambda setting: million_rows(setting.seed, quick=len(setting.data.X) <= QUICK_ROWS),
 }
 
 
@@ -334,7 +336,7 @@ def show(results: Results, data: Data, about: dict[str, Any], *, quick: bool) ->
 
 def read_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", default="a,b,c,d,e", help="which rows to measure")
+    parser.add_argument("--rows", default="a,b,c,d,e,f", help="which rows to measure")
     parser.add_argument("--quick", action="store_true", help="a small part of the data, to try")
     parser.add_argument("--resume", action="store_true", help="skip rows that the file has")
     parser.add_argument("--out", type=Path, default=HERE / "results" / "speed.json")

@@ -48,6 +48,8 @@ class Progress:
         from rich.console import Console
         from rich.progress import Progress as Bar
 
-        self._bar = Bar(console=Console(stderr=True), transient=True)
+        console = Console(stderr=True)
+        # Where nothing can be erased, a log for example, the last state stays as a line.
+        self._bar = Bar(console=console, transient=console.is_terminal)
         self._task = self._bar.add_task(self._description, total=self._total)
         self._bar.start()

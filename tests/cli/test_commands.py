@@ -222,7 +222,10 @@ def photos(digits, tmp_path_factory) -> Path:
 def test_images_go_from_folder_to_cleaned_folder(photos, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(photos)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    run("select", "photos", "--embedder", "mine:pixels", "--out", tmp_path / "r")
+    text = run(
+        "select", "photos", "--embedder", "mine:pixels", "--out", tmp_path / "r", capsys=capsys
+    )
+    assert "1 items could not be read" in text
     selection = Selection.load(tmp_path / "r")
     assert len(selection) == 599
     run("report", tmp_path / "r")

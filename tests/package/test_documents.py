@@ -1,5 +1,6 @@
 """What the documents say is true."""
 
+import json
 import re
 from pathlib import Path
 
@@ -39,3 +40,21 @@ def test_every_command_is_documented():
     assert len(commands) >= 8
     for name in commands:
         assert f"| `kspr {name}" in page, name
+
+
+def test_the_readmes_speed_table_is_the_measured_one(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    import readme
+
+    text, results = readme.README.read_text(), json.loads(readme.RESULTS.read_text())
+    assert readme.with_table(text, results) == text
+
+
+def test_the_defaults_page_is_the_measured_one(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    import defaults
+
+    page = defaults.PAGE.read_text()
+    monkeypatch.setattr(defaults, "PAGE", tmp_path / "page.md")
+    defaults.write_page()
+    assert (tmp_path / "page.md").read_text() == page

@@ -270,3 +270,31 @@ def test_classes_of_very_unequal_size_are_all_judged():
         assert (selection.cells.piece[selection.cell] >= 0).all()
         assert np.bincount(selection.cells.class_code, selection.cells.n).tolist() == sizes
         assert selection.clean_mask[y == 0].mean() > 0.8
+
+
+def test_the_paper_preset_is_the_designs_right_hand_column():
+    chosen = KnockoffsSPR.paper().get_params()
+    assert {
+        "penalty": "group",
+        "reduction": "classes",
+        "classes_per_group": 10,
+        "samples_per_class": 75,
+        "first_step": "spr",
+        "clean_ratio": 0.5,
+        "knockoff": "most_confident",
+        "statistic": "asymmetric",
+        "cut": "per_class",
+        "q": 0.02,
+        "level": "smallest",
+        "bound": "plain",
+    }.items() <= chosen.items()
+    assert KnockoffsSPR.paper(q=0.1).q == 0.1
+
+
+@pytest.mark.parametrize("split", [{}, {"samples_per_class": 20}])
+def test_progress_is_shown_when_asked_and_only_then(blobs, split, capfd):
+    KnockoffsSPR(progress=False, **split).fit(blobs.X, blobs.y)
+    KnockoffsSPR(progress="auto", **split).fit(blobs.X, blobs.y)
+    assert capfd.readouterr().err == ""
+    KnockoffsSPR(progress=True, **split).fit(blobs.X, blobs.y)
+    assert "Knockoffs-SPR" in capfd.readouterr().err

@@ -112,7 +112,13 @@ def _selector(preset: str, chosen: dict[str, Any]) -> "SPR | KnockoffsSPR":
 def _print(run: "Run", json: bool) -> None:
     summary = run.selection.summary()
     if json:
-        print_json({"out": run.folder, "rows": len(run.row), "summary": summary})
+        counts = {"rows": len(run.row), "unreadable": run.origin.unreadable}
+        print_json({"out": run.folder, **counts, "summary": summary})
         return
     print(summary)
+    if run.origin.unreadable:
+        print(
+            f"\n{run.origin.unreadable:,} items could not be read and were left out; they are "
+            f"listed in {run.origin.embedding}/embedding.json."
+        )
     print(f"\nThe run: {run.folder}\nLook at it: kspr report {run.folder}")

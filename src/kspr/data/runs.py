@@ -34,6 +34,8 @@ class Origin:
     command: tuple[str, ...]
     embedding: str | None = None
     """Folder of the features, for images and texts."""
+    unreadable: int = 0
+    """Items that could not be read, and are left out."""
 
     def read_options(self) -> ReadOptions:
         """Return the options with which the source was read."""

@@ -52,7 +52,7 @@ def select_source(
         folder = cache_folder(source, settings)
         embedded = embed_records(records, folder, settings, overwrite=True)
         features, row = embedded.features, np.asarray(embedded.kept)
-        origin = replace(origin, embedding=str(folder))
+        origin = replace(origin, embedding=str(folder), unreadable=len(embedded.unreadable))
     selection = selector.fit(features, records.label[row]).selection_
     return save_run(out, selection, row, records.row_id[row], origin, overwrite=overwrite)
 
