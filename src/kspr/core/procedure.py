@@ -15,7 +15,15 @@ from kspr.core.regression import (
     selection_times,
 )
 
-__all__ = ["FirstStep", "Judgement", "Procedure", "judge", "keep_smallest", "spr_times"]
+__all__ = [
+    "FirstStep",
+    "Judgement",
+    "Procedure",
+    "judge",
+    "keep_smallest",
+    "max_directions",
+    "spr_times",
+]
 
 FirstStep = Literal["spr", "least_squares"]
 
@@ -52,19 +60,24 @@ def judge(
     *,
     scores: Array | None = None,
     knockoff: Array | None = None,
+    conditioned: bool = False,
     on_step: Callable[[], None] | None = None,
 ) -> Judgement:
     """Run both directions of Alg. 1 on features ``(pieces, 2, slots, p)``.
 
     The knockoff label is the given one, or the most confident class by `scores`, or the most
-    confident one by the fit on the other half. All arrays but `X` may live on the host.
+    confident one by the fit on the other half. `conditioned` features are used as they are: of
+    unit size, nearly uncorrelated, the intercept's ones among them. All arrays but `X` may live
+    on the host.
     """
     xp = namespace(X)
     shape, flat = label.shape, (2 * X.shape[0], X.shape[2])
-    limit = _max_directions(flat[1], procedure)
+    limit = max_directions(flat[1], procedure)
     # One basis for both halves: it looks at no label, and coefficients can cross over in it.
     whole = xp.reshape(like(valid, X), (X.shape[0], 2 * flat[1]))
-    Q = _coordinates(xp.reshape(X, (*whole.shape, X.shape[3])), whole, procedure, limit)
+    Q = xp.reshape(X, (*whole.shape, X.shape[3]))
+    if not conditioned:
+        Q = _coordinates(Q, whole, procedure, limit)
     del X  # the caller may not need it either, and it is as large as anything here
     Q = xp.reshape(Q, (*flat, Q.shape[-1]))
     labels, rows = xp.reshape(like(label, Q), flat), xp.reshape(whole, flat)
@@ -94,15 +107,18 @@ def spr_times(
     n_classes: int,
     procedure: Procedure,
     *,
+    conditioned: bool = False,
     on_step: Callable[[], None] | None = None,
 ) -> tuple[Array, Array]:
     """Return each row's selection time on its whole piece, and the class that fits it best.
 
-    Features are ``(pieces, rows, p)``; SPR knows no halves.
+    Features are ``(pieces, rows, p)``, `conditioned` as for `judge`; SPR knows no halves.
     """
     xp = namespace(X)
     label, valid = like(label, X), like(valid, X)
-    Q = _coordinates(X, valid, procedure, _max_directions(X.shape[1], procedure))
+    Q = X
+    if not conditioned:
+        Q = _coordinates(X, valid, procedure, max_directions(X.shape[1], procedure))
     del X
     targets = Targets.from_labels(label, n_classes, Q.dtype)
     Z = selection_times(
@@ -166,7 +182,7 @@ def _kept_fit(
     return least_squares(Q, targets, namespace(Q).astype(keep, Q.dtype)[..., None])
 
 
-def _max_directions(rows: int, procedure: Procedure) -> int:
+def max_directions(rows: int, procedure: Procedure) -> int:
     """Return how many directions the kept rows can carry: half as many, or a perfect fit of
     everything would leave no residual to look at.
     """

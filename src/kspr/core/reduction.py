@@ -22,6 +22,8 @@ OVERSAMPLING = 10
 POWER_ITERATIONS = 2
 _WIDE_SPREAD = 1e4
 """Ratio of column variances beyond which single precision would lose the small columns."""
+_NOTHING = {True: 1e-7, False: 1e-12}
+"""Share of the largest deviation that is rounding error, in single precision or not."""
 _RESOLVED = 1e-5
 """Share of the largest eigenvalue that a single-precision covariance matrix still resolves."""
 
@@ -32,10 +34,22 @@ class PCA:
 
     mean: Array  # (pieces, 1, p)
     components: Array  # (pieces, p, d)
+    deviation: Array  # (pieces, d), the scores' standard deviations
 
     def transform(self, X: Array) -> Array:
         """Return the scores of the rows of `X`: ``(pieces, rows, d)``."""
         return (X - self.mean) @ self.components
+
+    def whitened(self) -> "PCA":
+        """Return the projection with scores of unit size; directions without any become zero."""
+        xp = namespace(self.deviation)
+        floor = _NOTHING[self.deviation.dtype == xp.float32] * xp.max(
+            self.deviation, axis=-1, keepdims=True
+        )
+        shown = self.deviation > floor
+        scale = xp.where(shown, 1.0 / xp.where(shown, self.deviation, 1.0), 0.0)
+        unit = xp.astype(shown, scale.dtype)
+        return PCA(self.mean, self.components * scale[:, None, :], unit)
 
 
 def fit_pca(
@@ -60,12 +74,14 @@ def fit_pca(
     sketch = solver == "auto" and not precise and _sketch_is_cheaper(n, p, d)
     rows = _centred(blocks, mean, n, xp.float64 if precise else first.dtype)
     if sketch or solver == "randomised":
-        vectors = _randomised(rows, d, rng)
+        values, vectors = _randomised(rows, d, rng)
     else:
-        vectors = _covariance_directions(rows, d)
-        if vectors is None:
-            vectors = _covariance_directions(_centred(blocks, mean, n, xp.float64), d)
-    return PCA(xp.astype(mean, first.dtype), xp.astype(vectors, first.dtype))
+        values, vectors = _covariance_directions(rows, d)
+        if _unresolved(values, xp.float64 if precise else first.dtype):
+            rows = _centred(blocks, mean, n, xp.float64)
+            values, vectors = _covariance_directions(rows, d)
+    deviation = xp.sqrt(xp.clip(values, 0.0) / n)
+    return PCA(*(xp.astype(part, first.dtype) for part in (mean, vectors, deviation)))
 
 
 def _centred(blocks: Blocks, mean: Array, n: int, dtype: Any) -> Blocks:
@@ -89,7 +105,7 @@ def _sums(blocks: Blocks) -> tuple[int, Array, Array]:
         xp = namespace(block)
         n += block.shape[1]
         total = total + xp.sum(block, axis=1, keepdims=True, dtype=xp.float64)
-        square = square + xp.sum(block * block, axis=1, keepdims=True, dtype=xp.float64)
+        square = square + double(xp.sum(block * block, axis=1, keepdims=True))
     return n, total, square
 
 
@@ -117,24 +133,25 @@ def _gram(A: Array) -> Array:
     return xp.matrix_transpose(A) @ A
 
 
-def _covariance_directions(rows: Blocks, d: int) -> Array:
-    """Return the leading eigenvectors of the covariance matrix.
+def _unresolved(values: Array, dtype: Any) -> bool:
+    """Say whether the eigenvalues reach below what a matrix of `dtype` resolves."""
+    xp = namespace(values)
+    lost = values[..., -1] < _RESOLVED * values[..., 0]
+    return dtype != xp.float64 and bool(xp.any(lost))
 
-    None if they reach below what the precision of the rows resolves.
-    """
+
+def _covariance_directions(rows: Blocks, d: int) -> tuple[Array, Array]:
+    """Return the leading eigenvalues and eigenvectors of ``X'X``, largest first."""
     gram: Array = 0.0
     for block in rows():
         gram = gram + _gram(block)
     xp = namespace(gram)
     values, vectors = xp.linalg.eigh(double(gram))
-    unresolved = values[..., -d] < _RESOLVED * values[..., -1]
-    if gram.dtype != xp.float64 and bool(xp.any(unresolved)):
-        return None
-    return xp.flip(vectors[..., -d:], axis=-1)
+    return xp.flip(values[..., -d:], axis=-1), xp.flip(vectors[..., -d:], axis=-1)
 
 
-def _randomised(rows: Blocks, d: int, rng: np.random.Generator) -> Array:
-    """Return the leading directions that a random sketch finds (power iterations)."""
+def _randomised(rows: Blocks, d: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Return what `_covariance_directions` does, as a random sketch finds it."""
     first = next(iter(rows()))
     xp = namespace(first)
     pieces, _, p = first.shape
@@ -149,5 +166,6 @@ def _randomised(rows: Blocks, d: int, rng: np.random.Generator) -> Array:
     small: Array = 0.0
     for block in rows():
         small = small + _gram(block @ V)
-    rotation = xp.linalg.eigh(double(small))[1]
-    return V @ xp.astype(xp.flip(rotation[..., -d:], axis=-1), V.dtype)
+    values, rotation = xp.linalg.eigh(double(small))
+    vectors = V @ xp.astype(xp.flip(rotation[..., -d:], axis=-1), V.dtype)
+    return xp.flip(values[..., -d:], axis=-1), vectors

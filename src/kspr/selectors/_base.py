@@ -85,7 +85,7 @@ class BaseSelector(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is
         if self.progress not in (True, False, "auto"):
             raise InputError(f"progress must be True, False or 'auto', got {self.progress!r}.")
 
-    def _prepare(self, X: Any, y: Any, clean_mask: Any = None) -> Prepared:
+    def _prepare(self, X: Any, y: Any, procedure: Procedure, clean_mask: Any = None) -> Prepared:
         """Check the data and split it."""
         features = check_features(self, X)
         labels = read_labels(y, features.shape[0], self.min_class_size)
@@ -106,6 +106,7 @@ class BaseSelector(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is
             classes_per_group=self.classes_per_group,
             samples_per_class=self.samples_per_class,
             clean=clean,
+            procedure=procedure,
             rng=rng,
         )
         return Prepared(features, labels, plan, seed, rng)

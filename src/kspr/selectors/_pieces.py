@@ -8,6 +8,7 @@ import numpy as np
 from sklearn import decomposition
 
 from kspr.core._arrays import Array, like, namespace, to_numpy
+from kspr.core.procedure import Procedure, max_directions
 from kspr.core.reduction import PCA, Solver, fit_pca
 from kspr.core.splitting import Pieces, group_classes, make_pieces, prototypes, similarity
 from kspr.errors import InputError
@@ -49,9 +50,10 @@ class Plan:
 
     features: Features
     reduction: Reduction  # what remains to be done inside each piece
-    projection: PCA | None  # of the only piece, found in a pass over all rows
+    projection: PCA | None  # of the only piece, to conditioned features
     batches: list[tuple[int, Pieces]]  # with the number of the batch's first piece
     seed: int
+    intercept: bool
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,7 @@ def plan_pieces(
     classes_per_group: int | None,
     samples_per_class: int | None,
     clean: np.ndarray | None,
+    procedure: Procedure,
     rng: np.random.Generator,
 ) -> Plan:
     """Split the data, and reduce it as a whole where that is the same for every piece."""
@@ -90,15 +93,17 @@ def plan_pieces(
         d = reduction.dimensions(n_classes)
         features, reduction = _dense(features, d, sketch_seed), Reduction(None, reduction.solver)
     elif sum(part.n_pieces for part in pieces) == 1:
-        projection = _projection(features, reduction, n_classes, sketch_seed)
+        limit = max_directions(pieces[0].index.shape[2], procedure)
+        projection = _projection(features, reduction, n_classes, limit, sketch_seed)
     batches = list(_batches(pieces, features.shape[1]))
-    return Plan(features, reduction, projection, batches, sketch_seed)
+    intercept = procedure.intercept
+    return Plan(features, reduction, projection, batches, sketch_seed, intercept)
 
 
 def reduced_batch(plan: Plan, pieces: Pieces) -> Array:
     """Return the features of a batch: ``(pieces, 2, slots, d)``."""
     if plan.projection is not None:
-        return _projected(plan.features, plan.projection, pieces.index)
+        return _projected(plan.features, plan.projection, pieces.index, plan.intercept)
     d = plan.reduction.dimensions(pieces.classes.shape[1])
     n_pieces, _, slots = pieces.index.shape
     if d is None or d >= plan.features.shape[1]:
@@ -158,18 +163,23 @@ def _dense(features: SparseFeatures, d: int | None, seed: int) -> Features:
     return DenseFeatures(_sparse_scores(features.matrix, d, seed))
 
 
-def _projection(features: Features, reduction: Reduction, n_classes: int, seed: int) -> PCA | None:
+def _projection(
+    features: Features, reduction: Reduction, n_classes: int, limit: int, seed: int
+) -> PCA | None:
     """Return the principal components of all rows, or None if that would be all there are."""
     d = reduction.dimensions(n_classes)
     if d is None or d >= features.shape[1]:
         return None
     rng = np.random.default_rng(seed)
     blocks = features.blocks
-    return fit_pca(lambda: (b[None] for b in blocks()), d, solver=reduction.solver, rng=rng)
+    d = min(d, limit)
+    return fit_pca(
+        lambda: (b[None] for b in blocks()), d, solver=reduction.solver, rng=rng
+    ).whitened()
 
 
-def _projected(features: Features, pca: PCA, index: np.ndarray) -> Array:
-    """Return the scores of the rows at `index`.
+def _projected(features: Features, pca: PCA, index: np.ndarray, intercept: bool) -> Array:
+    """Return the conditioned features of the rows at `index`.
 
     Rows are walked in their own order and put where they belong, so that neither the features
     nor their scores are ever held twice.
@@ -177,15 +187,15 @@ def _projected(features: Features, pca: PCA, index: np.ndarray) -> Array:
     slot = np.argsort(index, axis=None, kind="stable")
     sample = index.reshape(-1)[slot]
     out: Array = None
-    start = 0
+    start, first = 0, int(intercept)
     for block in features.blocks():
         scores = pca.transform(block[None])[0]
         if out is None:
             xp = namespace(scores)
-            shape = (index.size, scores.shape[1])
-            out = xp.empty(shape, dtype=scores.dtype, device=scores.device)
+            shape = (index.size, first + scores.shape[1])
+            out = xp.ones(shape, dtype=scores.dtype, device=scores.device)
         here = slice(*np.searchsorted(sample, [start, start + len(scores)]))
-        out[like(slot[here], scores)] = scores[like(sample[here] - start, scores)]
+        out[like(slot[here], scores), first:] = scores[like(sample[here] - start, scores)]
         start += len(scores)
     return out.reshape(*index.shape, -1)
 

@@ -185,12 +185,15 @@ class KnockoffsSPR(BaseSelector):
         `clean_mask`, an earlier selection, sharpens the prototypes by which classes are grouped.
         """
         self._check_parameters()
-        prepared = self._prepare(X, y, clean_mask)
+        procedure = self._procedure(
+            first_step=self.first_step, statistic=STATISTICS[self.statistic]
+        )
+        prepared = self._prepare(X, y, procedure, clean_mask)
         labels = prepared.labels
         if scores is not None:
             scores = check_scores(scores, len(labels.codes), len(labels.classes))
         given = self._knockoff_codes(labels, knockoff_labels)
-        verdicts = self._judge(prepared, scores, given)
+        verdicts = self._judge(prepared, procedure, scores, given)
         self.classes_ = labels.classes
         self.selection_ = self._select(prepared, verdicts)
         return self
@@ -224,12 +227,11 @@ class KnockoffsSPR(BaseSelector):
             )
         return codes
 
-    def _judge(self, prepared: Prepared, scores: Any, given: np.ndarray | None) -> Verdicts:
+    def _judge(
+        self, prepared: Prepared, procedure: Procedure, scores: Any, given: np.ndarray | None
+    ) -> Verdicts:
         """Run Alg. 1 on every piece."""
         labels, plan = prepared.labels, prepared.plan
-        procedure = self._procedure(
-            first_step=self.first_step, statistic=STATISTICS[self.statistic]
-        )
         draws = prepared.rng.random(len(labels.codes)) if self.knockoff == "random" else None
         single = len(plan.batches) == 1
         total = STEPS if single else len(plan.batches)
@@ -314,6 +316,7 @@ def _solve(
         procedure,
         scores=shown,
         knockoff=knockoff,
+        conditioned=plan.projection is not None,
         on_step=tick,
     )
     answer = {"Z": result.Z, "W": result.W}

@@ -104,9 +104,9 @@ class SPR(BaseSelector):
         """
         del scores
         self._check_common()
-        prepared = self._prepare(X, y, clean_mask)
-        labels, plan = prepared.labels, prepared.plan
         procedure = self._procedure()
+        prepared = self._prepare(X, y, procedure, clean_mask)
+        labels, plan = prepared.labels, prepared.plan
         single = len(plan.batches) == 1
         with Progress(self.progress, "SPR", STEPS if single else len(plan.batches)) as progress:
             tick = progress.advance if single else None
@@ -153,6 +153,7 @@ def _solve(
         pieces.valid.reshape(flat),
         pieces.classes.shape[1],
         procedure,
+        conditioned=plan.projection is not None,
         on_step=tick,
     )
     code = np.take_along_axis(pieces.classes, to_numpy(best), axis=1)
