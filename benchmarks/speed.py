@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -29,6 +30,7 @@ from _common import NOISE_RATE, QUICK_ROWS, Check, Data, Results, Row, load_data
 from _sizes import million_rows
 from kspr import KnockoffsSPR
 from kspr.core.metrics import SelectionQuality, selection_quality
+from kspr.core.splitting import Pieces, make_pieces
 from kspr.data.noise import symmetric
 from transcription import Grid, select_piece
 
@@ -119,8 +121,16 @@ class Run:
 
 def split_of(selector: KnockoffsSPR, data: Data) -> Iterator[Piece]:
     """Yield the pieces that the selector's fit uses: on others, luck would blur the comparison."""
-    for _, batch in selector._prepare(data.X, data.y).plan.batches:
-        for index, valid, judged in zip(batch.index, batch.valid, batch.judged, strict=True):
+    made: list[Pieces] = []
+
+    def watched(*arguments: Any, **options: Any) -> list[Pieces]:
+        made.extend(make_pieces(*arguments, **options))
+        return made
+
+    with patch("kspr.selectors._pieces.make_pieces", watched):
+        selector.fit(data.X, data.y)
+    for part in made:
+        for index, valid, judged in zip(part.index, part.valid, part.judged, strict=True):
             yield Piece(index[valid], np.nonzero(valid)[0], judged[valid])
 
 
