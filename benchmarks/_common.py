@@ -86,7 +86,7 @@ def _made_data(seed: int, n: int = 50_000, p: int = 512) -> tuple[np.ndarray, np
     """Return classes that overlap as those of real features do, with a decaying spectrum."""
     rng = np.random.default_rng(seed)
     scale = (1 + np.arange(p)) ** -0.5
-    means = 0.8 * rng.standard_normal((N_CLASSES, p)) * scale * (np.arange(p) < 32)
+    means = 0.45 * rng.standard_normal((N_CLASSES, p)) * scale * (np.arange(p) < 32)
     y = rng.integers(N_CLASSES, size=n)
     X = rng.standard_normal((n, p), dtype=np.float32)
     X *= scale.astype(np.float32)

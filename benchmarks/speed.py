@@ -164,10 +164,13 @@ def compared(run: Run, ours: np.ndarray) -> tuple[list[Check], dict[str, Any]]:
     whole = median(run.piece_timings) * len(run.pieces)
     ratio = whole / median(run.fit_timings)
     checks = [Check.at_least("times faster than the transcription", ratio, 80)]
-    for name, limit in (("transcription", 0.01), ("transcription_fine", None)):
+    # The finer grid is what the paper's path converges to: on the usual hundred levels, label and
+    # knockoff of one row in fifteen tie, and a tie keeps nothing.
+    for name, limit in (("transcription_fine", 0.01), ("transcription", None)):
         for measure in ("fsr", "recall"):
             gap = abs(getattr(quality["ours"], measure) - getattr(quality[name], measure))
-            what = f"{measure}: distance to {name.replace('_', ', ')}"
+            levels = FINE_GRID.size if name.endswith("fine") else Grid().size
+            what = f"{measure}: distance to the transcription on {levels} levels"
             checks.append(Check(what, gap) if limit is None else Check.at_most(what, gap, limit))
     raw = {
         "fit": plain(run.fit_timings),

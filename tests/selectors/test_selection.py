@@ -17,7 +17,7 @@ def selection(digits40) -> Selection:
 
 
 def test_digits_with_40_percent_noise_stay_within_the_margins(digits40):
-    """One seeded draw. Measured over ten seeds: FSR .009 +- .002, recall .86 +- .02."""
+    """One seeded draw; over the seeds 0 to 9, FSR is .007 +- .002 and recall .87 +- .01."""
     selection = KnockoffsSPR(q=0.05).fit(digits40.X, digits40.y).selection_
     quality = selection_quality(selection.clean_mask, digits40.right)
     assert quality.fsr < 0.03
@@ -26,7 +26,7 @@ def test_digits_with_40_percent_noise_stay_within_the_margins(digits40):
 
 
 def test_digits_with_20_percent_noise_stay_within_the_margins():
-    """One seeded draw, as above with half the noise."""
+    """One seeded draw; over the seeds 0 to 9, FSR is .003 +- .002 and recall .88 +- .01."""
     from sklearn.datasets import load_digits
 
     from kspr.data.noise import symmetric

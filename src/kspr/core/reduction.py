@@ -19,7 +19,8 @@ Blocks = Callable[[], Iterable[Array]]
 """Called once per pass; yields the same rows each time."""
 
 OVERSAMPLING = 10
-POWER_ITERATIONS = 2
+POWER_ITERATIONS = 4
+"""Two leave a cosine of 0.84 to the exact directions of a CIFAR-10 piece; four leave 0.98."""
 _WIDE_SPREAD = 1e4
 """Ratio of column variances beyond which single precision would lose the small columns."""
 _NOTHING = {True: 1e-7, False: 1e-12}
