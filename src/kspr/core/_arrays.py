@@ -9,8 +9,12 @@ import numpy as np
 Array = Any
 """A NumPy array or a torch tensor; the core never mixes the two in one call."""
 
-_BLOCK_FLOATS = 1 << 18
+_BLOCK_FLOATS = 1 << 19
 """Rows are walked in blocks of about this many numbers, so temporaries stay in cache."""
+
+
+_FEW_PIECES = 4
+"""Up to here pieces are large, and taking their products one by one costs nothing."""
 
 
 def namespace(*arrays: Array) -> Any:
@@ -64,6 +68,15 @@ def rank_within(values: Array, cells: Array, n_cells: int) -> tuple[Array, Array
     position = xp.arange(values.shape[0], device=compat.device(values))
     rank = position - xp.take(start, ordered)
     return xp.take(rank, xp.argsort(order)), sizes
+
+
+def gram_of(A: Array) -> Array:
+    """Return ``A'A`` per piece."""
+    xp = namespace(A)
+    if A.shape[0] <= _FEW_PIECES:
+        # One by one, BLAS sees that both factors are the same and does half of the work.
+        return xp.stack([a.T @ a for a in A])
+    return xp.matrix_transpose(A) @ A
 
 
 def double(values: Array) -> Array:

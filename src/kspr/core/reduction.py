@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from kspr.core._arrays import Array, double, like, namespace
+from kspr.core._arrays import Array, double, gram_of, like, namespace
 
 __all__ = ["PCA", "Solver", "fit_pca"]
 
@@ -125,15 +125,6 @@ def _sketch_is_cheaper(n: int, p: int, d: int) -> bool:
     return sketch < covariance
 
 
-def _gram(A: Array) -> Array:
-    """Return ``A'A`` per piece."""
-    xp = namespace(A)
-    # One matrix: BLAS sees that both factors are the same and does half of the work.
-    if A.shape[0] == 1:
-        return (A[0].T @ A[0])[None]
-    return xp.matrix_transpose(A) @ A
-
-
 def _unresolved(values: Array, dtype: Any) -> bool:
     """Say whether the eigenvalues reach below what a matrix of `dtype` resolves."""
     xp = namespace(values)
@@ -145,7 +136,7 @@ def _covariance_directions(rows: Blocks, d: int) -> tuple[Array, Array]:
     """Return the leading eigenvalues and eigenvectors of ``X'X``, largest first."""
     gram: Array = 0.0
     for block in rows():
-        gram = gram + _gram(block)
+        gram = gram + gram_of(block)
     xp = namespace(gram)
     values, vectors = xp.linalg.eigh(double(gram))
     return xp.flip(values[..., -d:], axis=-1), xp.flip(vectors[..., -d:], axis=-1)
@@ -166,7 +157,7 @@ def _randomised(rows: Blocks, d: int, rng: np.random.Generator) -> tuple[Array, 
         V = xp.linalg.qr(product).Q
     small: Array = 0.0
     for block in rows():
-        small = small + _gram(block @ V)
+        small = small + gram_of(block @ V)
     values, rotation = xp.linalg.eigh(double(small))
     vectors = V @ xp.astype(xp.flip(rotation[..., -d:], axis=-1), V.dtype)
     return xp.flip(values[..., -d:], axis=-1), vectors

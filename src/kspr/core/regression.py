@@ -10,11 +10,13 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kspr.core._arrays import Array, double, namespace, one_hot, row_blocks
+from kspr.core._arrays import Array, double, gram_of, namespace, one_hot, row_blocks
 from kspr.core.penalties import Penalty, group, shrink
 
 __all__ = ["Basis", "Targets", "fit_basis", "gamma_path", "least_squares", "selection_times"]
 
+_SMALL_TARGETS = 1 << 22
+"""Numbers in a matrix of targets that may be held as a whole."""
 STEPS = 16
 """Cells of the lam grid. Each holds about the same share of the rows' entries."""
 
@@ -88,7 +90,9 @@ class Targets:
 
     @classmethod
     def from_labels(cls, labels: Array, n_classes: int, dtype: object) -> "Targets":
-        """Return one-hot targets that are built block by block, never as a whole."""
+        """Return one-hot targets: built once where they are small, else block by block."""
+        if labels.shape[0] * labels.shape[1] * n_classes <= _SMALL_TARGETS:
+            return cls.from_matrix(one_hot(labels, n_classes, dtype))
         return cls(n_classes, lambda rows: one_hot(labels[:, rows], n_classes, dtype))
 
     @classmethod
@@ -109,11 +113,14 @@ def least_squares(Q: Array, targets: Targets, weight: Array) -> Array:
     moment = xp.zeros((pieces, k, c), dtype=Q.dtype, device=Q.device)
     for rows in row_blocks(n, pieces * (units * k + c)):
         q, w = Q[:, rows, :], weight[:, rows, :]
-        weighted = q[:, None] * xp.matrix_transpose(w)[..., None]
-        gram = gram + xp.matrix_transpose(weighted) @ q[:, None]
         if units == 1:
-            moment = moment + xp.matrix_transpose(weighted[:, 0]) @ targets.rows(rows)
+            root = xp.sqrt(w)
+            weighted = q * root
+            gram = gram + gram_of(weighted)[:, None]
+            moment = moment + xp.matrix_transpose(weighted) @ (root * targets.rows(rows))
         else:
+            weighted = q[:, None] * xp.matrix_transpose(w)[..., None]
+            gram = gram + xp.matrix_transpose(weighted) @ q[:, None]
             moment = moment + xp.matrix_transpose(q) @ (w * targets.rows(rows))
     gram = gram + _jitter(gram)
     if units == 1:
