@@ -37,13 +37,14 @@ def load(name: str, rest: str, request: Request) -> Embedder:
     return Embedder(name, "image", images.compute, images.prepare, images.size)
 
 
-def from_pretrained(name: str, auto: str, source: str) -> Any:
+def from_pretrained(name: str, auto: str, source: str, **options: Any) -> Any:
     """Return what the class `auto` of transformers makes of `source`; never runs code from it."""
     transformers = require("transformers", f"The embedder {name}", "transformers")
     check_source(name, source)
     try:
         with quiet():
-            return getattr(transformers, auto).from_pretrained(source, trust_remote_code=False)
+            loader = getattr(transformers, auto)
+            return loader.from_pretrained(source, trust_remote_code=False, **options)
     except (OSError, ValueError, KeyError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise InputError(f"{name} cannot be loaded by transformers' {auto}: {reason}") from error

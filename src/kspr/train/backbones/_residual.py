@@ -1,0 +1,121 @@
+"""Residual bodies; names and shapes are torchvision's, so that published weights fit."""
+
+from collections.abc import Callable, Sequence
+
+from torch import Tensor, nn
+
+__all__ = ["BasicBlock", "Bottleneck", "ResidualBody", "Stem", "cifar_stem", "imagenet_stem"]
+
+
+def _conv(n_in: int, n_out: int, kernel: int, stride: int = 1) -> nn.Conv2d:
+    return nn.Conv2d(n_in, n_out, kernel, stride, kernel // 2, bias=False)
+
+
+class _Block(nn.Module):
+    expansion = 1
+
+    def __init__(self, n_in: int, n_out: int, stride: int) -> None:
+        super().__init__()
+        self.relu = nn.ReLU(inplace=True)
+        self.downsample: nn.Module | None = None
+        if stride != 1 or n_in != n_out:
+            self.downsample = nn.Sequential(_conv(n_in, n_out, 1, stride), nn.BatchNorm2d(n_out))
+
+    def forward(self, x: Tensor) -> Tensor:
+        kept = x if self.downsample is None else self.downsample(x)
+        y: Tensor = self.relu(self.change(x) + kept)
+        return y
+
+    def change(self, x: Tensor) -> Tensor:
+        """Return what is added to the input."""
+        raise NotImplementedError
+
+
+class BasicBlock(_Block):
+    """Two 3 x 3 convolutions."""
+
+    def __init__(self, n_in: int, width: int, stride: int) -> None:
+        super().__init__(n_in, width, stride)
+        self.conv1, self.bn1 = _conv(n_in, width, 3, stride), nn.BatchNorm2d(width)
+        self.conv2, self.bn2 = _conv(width, width, 3), nn.BatchNorm2d(width)
+
+    def change(self, x: Tensor) -> Tensor:
+        """Return what is added to the input."""
+        y: Tensor = self.bn2(self.conv2(self.relu(self.bn1(self.conv1(x)))))
+        return y
+
+
+class Bottleneck(_Block):
+    """1 x 1 down, 3 x 3, 1 x 1 up; the 3 x 3 has the stride, as in the published weights."""
+
+    expansion = 4
+
+    def __init__(self, n_in: int, width: int, stride: int) -> None:
+        n_out = width * self.expansion
+        super().__init__(n_in, n_out, stride)
+        self.conv1, self.bn1 = _conv(n_in, width, 1), nn.BatchNorm2d(width)
+        self.conv2, self.bn2 = _conv(width, width, 3, stride), nn.BatchNorm2d(width)
+        self.conv3, self.bn3 = _conv(width, n_out, 1), nn.BatchNorm2d(n_out)
+
+    def change(self, x: Tensor) -> Tensor:
+        """Return what is added to the input."""
+        y: Tensor = self.relu(self.bn1(self.conv1(x)))
+        y = self.relu(self.bn2(self.conv2(y)))
+        y = self.bn3(self.conv3(y))
+        return y
+
+
+Stem = Callable[[int, int], tuple[nn.Conv2d, nn.Module]]
+"""Channels in and out, to a convolution and what pools after it."""
+
+
+def cifar_stem(n_in: int, n_out: int) -> tuple[nn.Conv2d, nn.Module]:
+    """Return a stem that keeps every pixel of small images."""
+    return _conv(n_in, n_out, 3), nn.Identity()
+
+
+def imagenet_stem(n_in: int, n_out: int) -> tuple[nn.Conv2d, nn.Module]:
+    """Return a stem that shrinks images four times."""
+    return _conv(n_in, n_out, 7, 2), nn.MaxPool2d(3, 2, 1)
+
+
+class ResidualBody(nn.Module):
+    """Images to (n, `n_features`): a stem, stages that halve the sides, the mean over positions."""
+
+    def __init__(
+        self,
+        block: type[BasicBlock] | type[Bottleneck],
+        depths: Sequence[int],
+        *,
+        channels: int,
+        width: int,
+        stem: Stem,
+    ) -> None:
+        super().__init__()
+        self.conv1, self.maxpool = stem(channels, width)
+        self.bn1, self.relu = nn.BatchNorm2d(width), nn.ReLU(inplace=True)
+        n_in = width
+        self._stages = [f"layer{stage + 1}" for stage in range(len(depths))]
+        for stage, (name, depth) in enumerate(zip(self._stages, depths, strict=True)):
+            stage_width = width * 2**stage
+            strides = [1 if stage == 0 else 2] + [1] * (depth - 1)
+            blocks = []
+            for stride in strides:
+                blocks.append(block(n_in, stage_width, stride))
+                n_in = stage_width * block.expansion
+            self.add_module(name, nn.Sequential(*blocks))
+        self.n_features = n_in
+        self._initialise()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return one row of features per image."""
+        x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
+        for name in self._stages:
+            x = self.get_submodule(name)(x)
+        return x.mean((2, 3))
+
+    def _initialise(self) -> None:
+        """He et al.'s initial weights, which torch's default is not."""
+        for part in self.modules():
+            if isinstance(part, nn.Conv2d):
+                nn.init.kaiming_normal_(part.weight, mode="fan_out", nonlinearity="relu")
