@@ -148,7 +148,7 @@ def _magnitudes(Q: Array, beta: Array, targets: Targets, penalty: Penalty) -> Ar
     """Return the penalised magnitudes of the residuals: ``(pieces, rows, units)``."""
     xp = namespace(Q)
     parts = [
-        penalty(targets.rows(rows) - xp.astype(Q[:, rows, :], beta.dtype) @ beta)
+        penalty(targets.rows(rows) - xp.astype(Q[:, rows, :], beta.dtype, copy=False) @ beta)
         for rows in row_blocks(Q.shape[1], Q.shape[0] * targets.n_columns)
     ]
     return xp.concat(parts, axis=1)
@@ -215,7 +215,7 @@ def _upper_quantile(values: Array, count: Array, share: float) -> Array:
     """
     xp = namespace(values)
     rank = xp.astype(xp.floor(count * share), xp.int64)
-    ordered = xp.sort(values, axis=1, descending=True)
+    ordered = xp.sort(values, axis=1, descending=True, stable=False)
     return xp.take_along_axis(ordered, rank[:, None], axis=1)[:, 0]
 
 
