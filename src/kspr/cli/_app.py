@@ -17,8 +17,10 @@ from kspr.cli.embed import embed
 from kspr.cli.evaluate import evaluate
 from kspr.cli.export import export
 from kspr.cli.noise import noise
+from kspr.cli.predict import predict
 from kspr.cli.report import report
 from kspr.cli.select import select
+from kspr.cli.train import train
 from kspr.errors import KsprError
 
 __all__ = ["app", "main"]
@@ -31,7 +33,18 @@ app = cyclopts.App(
 )
 # main() answers an interrupt, in a sentence.
 app.suppress_keyboard_interrupt = app.meta.suppress_keyboard_interrupt = False
-for command in (demo, embed, select, report, evaluate, export, noise, datasets):
+for command in (
+    demo,
+    embed,
+    select,
+    train,
+    predict,
+    report,
+    evaluate,
+    export,
+    noise,
+    datasets,
+):
     app.command(command)
 
 
@@ -61,8 +74,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _stop(f"{error.filename or 'file'}: {error.strerror or error}", 2)
     except MemoryError:
         _stop("not enough memory; reduce --dimensions, or split with --samples-per-class.", 2)
-    except KeyboardInterrupt:
-        _stop("interrupted", 130)
+    except KeyboardInterrupt as stop:
+        _stop(str(stop) or "interrupted", 130)
 
 
 def _stop(sentence: str, code: int) -> None:

@@ -1,7 +1,7 @@
 """`kspr evaluate`: what a run promised, and what it did."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kspr.cli._output import Json, print_json
 
@@ -14,23 +14,45 @@ __all__ = ["evaluate"]
 def evaluate(run: Path, /, *, truth: str | None = None, json: Json = False) -> None:
     """Hold a run against the true labels.
 
+    Of a training run, the last selection is evaluated, and the network's results are repeated.
+
     Example: kspr evaluate run --truth noisy.csv
 
     Parameters
     ----------
     run
-        A directory that `kspr select` made.
+        A directory that `kspr select` or `kspr train` made.
     truth
         A file with one true label per row of the source (a column `truth`, or the only one), or
         the name of a column of the source. Left out, the source itself must know it.
     """
     from kspr.data.evaluation import evaluate_run
 
-    found = evaluate_run(run, truth)
+    trained = _training(run)
+    found = evaluate_run(run if trained is None else run / "selection", truth)
+    network = {} if trained is None else {"network": trained}
     if json:
-        print_json({**vars(found), "kept_promise": found.kept_promise})
+        print_json({**vars(found), "kept_promise": found.kept_promise, **network})
         return
+    if trained is not None:
+        _print_network(trained)
     _print(found)
+
+
+def _training(run: Path) -> dict[str, Any] | None:
+    """Return how a training run ended; None for a run of `kspr select`."""
+    from kspr.train.outcome import is_training_run, read_result
+
+    return read_result(run) if is_training_run(run) else None
+
+
+def _print_network(result: dict[str, Any]) -> None:
+    print(f"network: the {result['handed_over']}")
+    if result["test_accuracy"] is not None:
+        print(f"accuracy on the test set: {result['test_accuracy']:.4f}")
+    for name, share in result["held_out"].items():
+        print(f"  held-out labels predicted by the {name}: {share:.4f}")
+    print("\nits last selection:")
 
 
 def _print(found: "Evaluation") -> None:

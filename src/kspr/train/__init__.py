@@ -1,1 +1,52 @@
-"""The training cycle and its parts."""
+"""The training cycle: selection and network learning that improve each other (Alg. 3).
+
+`fit` does it all; `FeatureStore`, `CleanSampler` and `SelectionCallback` bring the selection into a
+training loop of your own. Names are loaded when they are first used: this module imports no torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kspr.train.fitting import fit
+    from kspr.train.loop import CleanSampler, FeatureStore, SelectionCallback
+    from kspr.train.predicting import load_trained
+    from kspr.train.settings import TrainSettings
+    from kspr.train.trained import Trained
+
+__all__ = [
+    "CleanSampler",
+    "FeatureStore",
+    "SelectionCallback",
+    "TrainSettings",
+    "Trained",
+    "fit",
+    "load_trained",
+]
+
+_HOMES = {
+    "CleanSampler": "loop",
+    "FeatureStore": "loop",
+    "SelectionCallback": "loop",
+    "TrainSettings": "settings",
+    "Trained": "trained",
+    "fit": "fitting",
+    "load_trained": "predicting",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'kspr.train' has no attribute {name!r}")
+    try:
+        return getattr(import_module(f"kspr.train.{_HOMES[name]}"), name)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "torch":
+            raise
+        from kspr.errors import MissingExtraError
+
+        raise MissingExtraError("Training", "'knockoffs-spr[train]'") from error
+
+
+def __dir__() -> list[str]:
+    return __all__

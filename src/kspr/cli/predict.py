@@ -1,0 +1,54 @@
+"""`kspr predict`: what a trained network says."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from kspr.cli._output import Json, print_json
+from kspr.data.options import AS_FOUND, ReadOptions
+
+__all__ = ["predict"]
+
+
+def predict(
+    run: Path,
+    source: Path,
+    /,
+    *,
+    out: Path | None = None,
+    options: Annotated[ReadOptions, Parameter(name="*")] = AS_FOUND,
+    json: Json = False,
+) -> None:
+    """Ask the network of a training run about the rows of a source.
+
+    Example: kspr predict run new-photos/ --out predictions.csv
+
+    Parameters
+    ----------
+    run
+        A directory that `kspr train` made.
+    source
+        A file or folder of the kind that the network was trained on.
+    out
+        CSV or parquet file for one row per prediction; a few are printed otherwise.
+    """
+    from kspr.train.predicting import predict_source
+
+    found = predict_source(run, source, options)
+    if out is not None:
+        found.write(out)
+    if json:
+        print_json({"out": out, **vars(found)})
+        return
+    if found.agreement is not None:
+        print(f"{found.agreement:.4f} of the source's labels are predicted")
+    if found.unreadable:
+        print(f"{found.unreadable:,} items could not be read and were left out")
+    if out is not None:
+        print(f"{len(found.label):,} predictions: {out}")
+        return
+    for name, label, sure in zip(found.row_id[:20], found.label, found.confidence, strict=False):
+        print(f"{name}  {label}  {sure:.3f}")
+    if len(found.label) > 20:
+        print(f"... {len(found.label) - 20:,} more; --out FILE writes all of them")

@@ -1,0 +1,195 @@
+"""`kspr train`: a network from labels that are partly wrong."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from kspr.cli._output import INVOCATION, Json, print_json
+from kspr.data.options import AS_FOUND, AS_SHIPPED, EmbedSettings, ReadOptions
+
+if TYPE_CHECKING:
+    from kspr.train import Trained, TrainSettings
+    from kspr.train.metrics import Epoch
+
+__all__ = ["train"]
+
+
+def train(
+    source: Path,
+    /,
+    *,
+    out: Path,
+    preset: Literal["cpu", "cifar10", "cifar100", "webvision", "clothing1m"] = "cpu",
+    settings: Path | None = None,
+    epochs: int | None = None,
+    network: str | None = None,
+    weights: str | None = None,
+    q: float | None = None,
+    guard: bool | None = None,
+    test: Path | None = None,
+    test_split: str | None = None,
+    deterministic: Annotated[bool | None, Parameter(negative="")] = None,
+    seed: int | None = None,
+    resume: Annotated[bool, Parameter(negative="")] = False,
+    options: Annotated[ReadOptions, Parameter(name="*")] = AS_FOUND,
+    embed: Annotated[EmbedSettings, Parameter(name="*")] = AS_SHIPPED,
+    json: Json = False,
+) -> None:
+    """Train a network on labels that are partly wrong, selecting as it learns.
+
+    With the preset `cpu`, features (of SOURCE, or embedded from its images or texts) get a small
+    network on top. The other presets are the paper's, and train a whole network on images.
+    Several processes: `torchrun --nproc-per-node 2 -m kspr train ...`.
+
+    Example: kspr train photos/ --preset cpu --out run
+
+    Parameters
+    ----------
+    source
+        A file or folder; `kspr datasets` lists what can be read.
+    out
+        Directory for metrics, checkpoints, the selection and the network.
+    preset
+        Where the settings start from.
+    settings
+        TOML file with any settings, laid over the preset; flags win over it.
+    epochs
+        How many times all samples are gone through.
+    network
+        Name of the network.
+    weights
+        File with weights to start from.
+    q
+        Error rate of the selection.
+    guard
+        Compare with training on the labels as they are, and hand over what is better. Without the
+        guard: the paper's bare procedure.
+    test
+        A source with right labels; accuracy is measured on it, nothing is decided by it.
+    test_split
+        The same, as a split of a published data set.
+    deterministic
+        Refuse operations whose result may differ from run to run.
+    seed
+        Seed of everything that is random.
+    resume
+        Go on with the run in --out after an interruption, to the same network.
+    """
+    given = {
+        "epochs": epochs,
+        "network": network,
+        "weights": weights,
+        "guard": guard,
+        "deterministic": deterministic,
+        "seed": seed,
+        "device": None if embed.device == "auto" else embed.device,
+        "image_size": embed.image_size if preset != "cpu" else None,
+        "selection": None if q is None else {"q": q},
+    }
+    trained = _interruptible(
+        source,
+        out,
+        settings=_settings(preset, settings, _given(given)),
+        options=options,
+        embed=embed,
+        command=INVOCATION.get(),
+        test=test,
+        test_split=test_split,
+        resume=resume,
+        on_epoch=None if json else _print_epoch,
+    )
+    if trained.selection is not None:  # other ranks have nothing to say
+        _print(trained, out, json)
+
+
+def _given(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _settings(preset: str, file: Path | None, changes: dict[str, Any]) -> "TrainSettings":
+    """Return the preset with the file's settings, then the flags, laid over it."""
+    from kspr.train import TrainSettings
+
+    return TrainSettings.from_preset(preset).changed(**_table(file)).changed(**changes)
+
+
+def _table(file: Path | None) -> dict[str, Any]:
+    import tomllib
+
+    from kspr.errors import InputError
+
+    try:
+        return {} if file is None else tomllib.loads(file.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{file} is no TOML file: {error}") from error
+
+
+def _interruptible(source: Path, out: Path, **how: Any) -> "Trained":
+    """Train; an interruption says how to go on."""
+    import warnings
+
+    from kspr.train.sources import train_source
+
+    try:
+        with warnings.catch_warnings():
+            # The line of each epoch says what the guard did.
+            warnings.simplefilter("ignore", UserWarning)
+            return train_source(source, out, **how)
+    except KeyboardInterrupt as stop:
+        goes_on = f"interrupted; the same command with --resume goes on from {out}"
+        raise KeyboardInterrupt(goes_on) from stop
+
+
+def _print_epoch(epoch: "Epoch") -> None:
+    parts = [f"epoch {epoch.epoch:>3}", f"loss {epoch.loss:.3f}", f"kept {epoch.kept:.1%}"]
+    measured = {
+        "accuracy": epoch.accuracy,
+        "averaged": epoch.accuracy_average,
+        "held-out labels": epoch.held_out,
+        "q": epoch.q_reached,
+    }
+    if epoch.quality is not None:
+        measured |= vars(epoch.quality)
+    parts += [f"{name} {value:.3f}" for name, value in measured.items() if value is not None]
+    print("  ".join([*parts, f"{epoch.seconds:.1f} s ({epoch.select_share:.0%} selecting)"]))
+    for note in epoch.notes:
+        print(f"           {note}")
+
+
+def _print(trained: "Trained", out: Path, json: bool) -> None:
+    if json:
+        print_json(
+            {
+                "out": out,
+                "handed_over": trained.handed_over,
+                "held_out": trained.held_out,
+                "test_accuracy": trained.test_accuracy,
+                "last_epoch": trained.history[-1],
+            }
+        )
+        return
+    curves = _draw(out)
+    print(f"\nHanded over: the {trained.handed_over}{_why(trained)}")
+    if trained.test_accuracy is not None:
+        print(f"Accuracy on the test set: {trained.test_accuracy:.4f}")
+    print(f"The run: {out}{curves}")
+    print(f"Use it: kspr predict {out} SOURCE\nWhat was selected: kspr report {out}/selection")
+
+
+def _why(trained: "Trained") -> str:
+    if not trained.held_out:
+        return ""
+    shares = ", ".join(f"{name} {share:.3f}" for name, share in trained.held_out.items())
+    return f" (held-out labels predicted: {shares})"
+
+
+def _draw(out: Path) -> str:
+    """Draw the curves where the report's packages are installed."""
+    from kspr.errors import MissingExtraError
+    from kspr.report.curves import write_curves
+
+    try:
+        return f"\nCurves: {write_curves(out)}"
+    except MissingExtraError:
+        return ""

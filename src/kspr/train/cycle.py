@@ -1,0 +1,263 @@
+"""Alg. 3: a network and a selection that improve each other."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from kspr.selectors import Selection
+from kspr.train.batches import Pools
+from kspr.train.distributed import World
+from kspr.train.epochs import train_epoch
+from kspr.train.guard import Health, examine, is_behind
+from kspr.train.line import Line
+from kspr.train.media import Medium
+from kspr.train.metrics import Epoch, Standing, quality_of, standings
+from kspr.train.passes import answers
+from kspr.train.selecting import choose
+from kspr.train.settings import TrainSettings
+from kspr.train.task import Task
+
+__all__ = ["Cycle", "Handover", "State"]
+
+_CYCLE, _REFERENCE = 0, 1
+"""Numbers of the lines: their random numbers differ."""
+
+
+@dataclass
+class State:
+    """Where a run stands between two epochs."""
+
+    epoch: int = 0
+    """Epochs that are done."""
+    selected: Tensor | None = None
+    """Mask of the last selection as it was made; the next one's prototypes come from it."""
+    keep: Tensor | None = None
+    """Mask of the samples whose labels are used; None: all."""
+    pool: Tensor | None = None
+    """Mask of the rejected samples that may be mixed in."""
+
+    def tensors(self) -> dict[str, Any]:
+        """Return the state as a checkpoint holds it."""
+        return dict(vars(self))
+
+
+@dataclass(frozen=True)
+class Handover:
+    """The network that a run ends with, and why this one."""
+
+    network: nn.Module
+    name: str
+    """``cycle`` or ``reference``, then ``weights`` or ``average``."""
+    held_out: dict[str, float]
+    """Share of held-out given labels that each candidate predicts."""
+
+
+@dataclass(frozen=True)
+class _Made:
+    """A selection that was just made, as rank 0 knows it."""
+
+    seconds: float = 0.0
+    q_reached: float | None = None
+    notes: tuple[str, ...] = ()
+
+
+class Cycle:
+    """The procedure between data and a trained network; `fit` puts it together.
+
+    `reference` learns from the labels as they are, for the guard; None without it.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        medium: Medium,
+        line: Line,
+        reference: Line | None,
+        settings: TrainSettings,
+        world: World,
+    ) -> None:
+        self.task, self.medium, self.line, self.reference = task, medium, line, reference
+        self.settings, self.world, self.state = settings, world, State()
+        self.selection: Selection | None = None
+
+    def run(self, on_epoch: Callable[[Epoch], None]) -> None:
+        """Train to the end, from wherever the state is."""
+        made = _Made()
+        if self.state.epoch == 0 and self.settings.warmup_epochs == 0:
+            # The classifier is untrained: its scores would say nothing.
+            made = self._select(with_scores=False)
+        while self.state.epoch < self.settings.epochs:
+            on_epoch(self._epoch(made))
+            made = _Made()
+
+    def handover(self) -> Handover:
+        """Return the network that did best on held-out labels; without any, the average.
+
+        The reference is handed over only if it is ahead by more than a standard error: with few
+        samples held out, luck must not undo what the cycle did.
+        """
+        found = self._standings()
+        shares = {name: standing.held_out for name, standing in found.items()}
+        own = max(("cycle average", "cycle weights"), key=lambda name: shares[name])
+        if self.reference is None:
+            return Handover(self.line.average, "cycle average", {})
+        other = max(("reference average", "reference weights"), key=lambda name: shares[name])
+        best = other if is_behind(found[own].right, found[other].right, 1.0) else own
+        line = self.line if best == own else self.reference
+        return Handover(line.candidates()[best.split()[1]], best, shares)
+
+    def _epoch(self, made: _Made) -> Epoch:
+        start = time.perf_counter()
+        loss = self._train(self.line, _CYCLE, self._pools())
+        reference_loss = self._train_reference()
+        self.state.epoch += 1
+        found = self._standings()
+        notes = self._start_over_if_behind(found)
+        if self._is_due():
+            made = self._select(with_scores=True)
+        seconds = time.perf_counter() - start
+        return self._measured(loss, reference_loss, found, made, (*notes, *made.notes), seconds)
+
+    def _train(self, line: Line, number: int, pools: Pools) -> float:
+        place = (number, self.state.epoch)
+        return train_epoch(line, self.task, pools, self.medium, self.settings, self.world, place)
+
+    def _train_reference(self) -> float | None:
+        """Train the reference; while both learn from the same labels, it is a copy."""
+        if self.reference is None:
+            return None
+        if self.state.epoch < self.settings.warmup_epochs:
+            self.reference.load(self.line.state())
+            return None
+        everything = torch.nonzero(~self.task.held_out)[:, 0]
+        return self._train(self.reference, _REFERENCE, Pools(everything, everything[:0]))
+
+    def _pools(self) -> Pools:
+        """Return what the next epoch draws from."""
+        free = ~self.task.held_out
+        keep, pool = self.state.keep, self.state.pool
+        if keep is None or pool is None or self.state.epoch < self.settings.warmup_epochs:
+            keep, pool = torch.ones_like(free), torch.zeros_like(free)
+        return Pools(torch.nonzero(keep & free)[:, 0], torch.nonzero(pool & free)[:, 0])
+
+    def _is_due(self) -> bool:
+        """Say whether a selection follows this epoch: by turns, and after the last one."""
+        every, since = self.settings.select_every, self.state.epoch - self.settings.warmup_epochs
+        if every == 0:
+            return since == 0
+        return since >= 0 and (since % every == 0 or self.state.epoch == self.settings.epochs)
+
+    def _select(self, *, with_scores: bool) -> _Made:
+        """Select by the network's features, on rank 0, and tell the others."""
+        features, scores = answers(self.line.network, self.task.inputs, self.medium, self.world)
+        if self._judges_inputs(with_scores):
+            features = self.task.inputs.take(torch.arange(len(self.task.inputs)))
+        n = len(self.task.label)
+        # Row 0: what was selected. Row 1: what is used. Row 2: whether it is used at all.
+        masks, made = torch.zeros((3, n), dtype=torch.uint8), _Made()
+        if self.world.rank == 0:
+            self.selection, made, health = self._judge(features, scores if with_scores else None)
+            masks[0] = torch.from_numpy(self.selection.clean_mask)
+            if health.keep is not None:
+                masks[1], masks[2] = torch.from_numpy(health.keep), 1
+        masks = self.world.agree(masks).bool()
+        self._use(masks, scores)
+        return made
+
+    def _judges_inputs(self, trained: bool) -> bool:
+        """Say whether embeddings are judged as they are: asked for, or nothing is learned yet."""
+        untrained = self.settings.input == "embeddings" and not trained
+        return untrained or self.settings.select_on == "inputs"
+
+    def _judge(self, features: Tensor, scores: Tensor | None) -> tuple[Selection, _Made, Health]:
+        found = choose(self.settings, features, self.task.given, scores, self.state.selected)
+        health = examine(found.selection) if self.settings.guard else _as_it_is(found.selection)
+        return found.selection, _Made(found.seconds, found.q_reached, health.reasons), health
+
+    def _use(self, masks: Tensor, scores: Tensor) -> None:
+        self.state.selected = masks[0]
+        self.state.keep = masks[1] if bool(masks[2].all()) else None
+        sure = scores.softmax(dim=1).amax(dim=1).cpu() >= self.settings.confidence
+        self.state.pool = None if self.state.keep is None else ~self.state.keep & sure
+
+    def _standings(self) -> dict[str, Standing]:
+        lines = {"cycle": self.line}
+        if self.reference is not None:
+            lines["reference"] = self.reference
+        return {
+            f"{name} {kind}": standing
+            for name, line in lines.items()
+            for kind, standing in standings(line, self.task, self.medium, self.world).items()
+        }
+
+    def _start_over_if_behind(self, found: dict[str, Standing]) -> tuple[str, ...]:
+        """Go on from the reference's weights when the cycle is clearly behind it."""
+        if self.reference is None or not is_behind(
+            _better(found, "cycle"), _better(found, "reference")
+        ):
+            return ()
+        self.line.load(self.reference.state())
+        return (
+            "The cycle was behind the network that learns from the labels as they are, and goes "
+            "on from its weights.",
+        )
+
+    def _measured(
+        self,
+        loss: float,
+        reference_loss: float | None,
+        found: dict[str, Standing],
+        made: _Made,
+        notes: tuple[str, ...],
+        seconds: float,
+    ) -> Epoch:
+        own, other = _network_metrics(found, "cycle"), _network_metrics(found, "reference")
+        return Epoch(
+            epoch=self.state.epoch,
+            loss=loss,
+            reference_loss=reference_loss,
+            rate=self.line.rate,
+            **own,
+            **{f"reference_{name}": value for name, value in other.items()},
+            kept=_share(self.state.selected),
+            used=_share(self.state.keep),
+            q_reached=made.q_reached,
+            quality=quality_of(self.state.selected, self.task.truly_clean),
+            notes=notes,
+            seconds=seconds,
+            select_seconds=made.seconds,
+        )
+
+
+def _network_metrics(found: dict[str, Standing], line: str) -> dict[str, float | None]:
+    if f"{line} weights" not in found:
+        return dict.fromkeys(("accuracy", "accuracy_average", "held_out"))
+    weights, average = found[f"{line} weights"], found[f"{line} average"]
+    right = _better(found, line)
+    return {
+        "accuracy": weights.test_accuracy,
+        "accuracy_average": average.test_accuracy,
+        "held_out": float(right.double().mean()) if len(right) else None,
+    }
+
+
+def _better(found: dict[str, Standing], line: str) -> Tensor:
+    """Return where the better of a line's two networks is right."""
+    weights, average = found[f"{line} weights"], found[f"{line} average"]
+    return weights.right if weights.held_out > average.held_out else average.right
+
+
+def _share(mask: Tensor | None) -> float:
+    return 1.0 if mask is None else float(mask.double().mean())
+
+
+def _as_it_is(selection: Selection) -> Health:
+    """Use a selection whatever it is, as the paper does; all labels if it is empty."""
+    if not selection.clean_mask.any():
+        return Health(None, ("The selection is empty; the labels are used as they are.",))
+    return Health(np.asarray(selection.clean_mask))

@@ -1,0 +1,278 @@
+"""`fit`: from features or images and doubtful labels to a trained network."""
+
+import copy
+import hashlib
+import json
+import warnings
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from kspr.errors import InputError
+from kspr.selectors import Selection
+from kspr.train._determinism import deterministic
+from kspr.train._random import seed_for
+from kspr.train.backbones import Network, build_network, wrap_network
+from kspr.train.checkpoints import newest_checkpoint
+from kspr.train.cycle import Cycle, State
+from kspr.train.distributed import World, the_world
+from kspr.train.line import Line
+from kspr.train.media import medium_for
+from kspr.train.metrics import Epoch
+from kspr.train.outcome import classes_to_json
+from kspr.train.run import RunFolder
+from kspr.train.selecting import make_selector
+from kspr.train.settings import TrainSettings
+from kspr.train.task import Task, make_task
+from kspr.train.trained import Trained
+
+__all__ = ["fit"]
+
+
+def fit(
+    X: Any,
+    y: Any,
+    *,
+    settings: TrainSettings | str = "cpu",
+    network: nn.Module | None = None,
+    test: tuple[Any, Any] | None = None,
+    truth: Any = None,
+    classes: Any = None,
+    out: str | Path | None = None,
+    resume: bool = False,
+    on_epoch: Callable[[Epoch], None] | None = None,
+    about: dict[str, Any] | None = None,
+    save_selection: Callable[[Selection, Path], Any] | None = None,
+) -> Trained:
+    """Train a network on labels that are partly wrong, selecting as it learns (Alg. 3).
+
+    Parameters
+    ----------
+    X
+        Features ``(n, d)``, or images: uint8 ``(n, channels, height, width)`` (channels last is
+        turned around), or any object with ``__len__``, ``shape`` and ``take(index)``.
+    y
+        One label per row, of any type.
+    settings
+        The name of a preset, or a `TrainSettings`.
+    network
+        A ``torch.nn.Module`` of your own instead of the preset's; its last linear layer is taken
+        for the classifier.
+    test
+        ``(X, y)`` with right labels: accuracy is measured on it after each epoch, and nothing is
+        decided by it.
+    truth
+        The right labels of `y` where they are known, for FSR, recall and F1.
+    classes
+        All classes, where `y` does not hold each of them.
+    out
+        Folder for metrics, checkpoints, the selection and the network; None keeps all in memory.
+    resume
+        Go on with the run in `out`. On a CPU the weights end up the same, bit for bit.
+    on_epoch
+        Called with the measurements of each epoch, on rank 0.
+    about, save_selection
+        For callers that know where the data came from: more entries for ``train.json``, and how
+        a selection is written.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from kspr.data.noise import symmetric
+    >>> import kspr.train
+    >>> X, y_true = load_digits(return_X_y=True)
+    >>> y = symmetric(y_true, 0.3, seed=0)
+    >>> settings = kspr.train.TrainSettings.from_preset("cpu", epochs=5, batch_size=32)
+    >>> trained = kspr.train.fit(X, y, settings=settings, truth=y_true)
+    >>> bool((trained.predict(X) == y_true).mean() > 0.85)
+    True
+    """
+    chosen = TrainSettings.from_preset(settings) if isinstance(settings, str) else settings
+    make_selector(chosen)  # a wrong parameter is found before anything is computed
+    task = make_task(X, y, chosen, truth=truth, test=test, classes=classes)
+    folder = None if out is None else RunFolder(Path(out), save_selection)
+    if resume and folder is None:
+        raise InputError("resume=True needs the folder of the run to resume: pass out.")
+    with the_world(chosen.device) as world, _rules(chosen):
+        return _Fit(task, chosen, world, folder, network).run(resume, on_epoch, about or {})
+
+
+class _Fit:
+    """One call of `fit`."""
+
+    def __init__(
+        self,
+        task: Task,
+        settings: TrainSettings,
+        world: World,
+        folder: RunFolder | None,
+        network: nn.Module | None,
+    ) -> None:
+        self._task, self._settings, self._world, self._folder = task, settings, world, folder
+        self._check_batches()
+        self._medium = medium_for(task.inputs, settings)
+        self._network = _network(network, task, settings)
+        self._history: list[dict[str, Any]] = []
+        self._signature = _signature(task, settings, self._network)
+
+    def run(
+        self,
+        resume: bool,
+        on_epoch: Callable[[Epoch], None] | None,
+        about: dict[str, Any],
+    ) -> Trained:
+        stored = self._begin(resume, about)
+        self._pretrain(stored)
+        cycle = self._cycle(stored)
+        cycle.run(lambda epoch: self._after_epoch(cycle, epoch, on_epoch))
+        return self._finish(cycle)
+
+    def _check_batches(self) -> None:
+        n = int((~self._task.held_out).sum())
+        if min(n, self._settings.batch_size) < 2 * self._world.size:
+            raise InputError(
+                f"A batch of {min(n, self._settings.batch_size)} samples is too small for "
+                f"{self._world.size} processes; each needs two or more."
+            )
+        if n < self._settings.batch_size:
+            warnings.warn(
+                f"batch_size is {self._settings.batch_size} but there are only {n} samples; "
+                "each step takes all of them.",
+                stacklevel=4,
+            )
+
+    def _begin(self, resume: bool, about: dict[str, Any]) -> dict[str, Any] | None:
+        if self._folder is None:
+            return None
+        described = {
+            "settings": self._settings.as_dict(),
+            "classes": classes_to_json(self._task.classes),
+            "shape": list(self._task.inputs.shape),
+            "rows": len(self._task.inputs),
+            **about,
+        }
+        if self._world.rank == 0:
+            self._folder.begin(described, resume=resume)
+        return newest_checkpoint(self._folder.checkpoints, self._signature) if resume else None
+
+    def _pretrain(self, stored: dict[str, Any] | None) -> None:
+        """Let SimSiam find features before there is a selection; not after a checkpoint."""
+        if self._settings.pretrain_epochs == 0 or (stored and stored["state"]["epoch"] > 0):
+            return
+        raise InputError("pretrain_epochs must be 0 for now.")
+
+    def _cycle(self, stored: dict[str, Any] | None) -> Cycle:
+        total = self._settings.epochs * self._task.steps(self._settings.batch_size)
+        reference = None
+        if self._settings.guard:
+            reference = Line(copy.deepcopy(self._network), self._settings, total, self._world)
+        line = Line(self._network, self._settings, total, self._world)
+        cycle = Cycle(self._task, self._medium, line, reference, self._settings, self._world)
+        if stored is not None:
+            self._restore(cycle, stored)
+        return cycle
+
+    def _restore(self, cycle: Cycle, stored: dict[str, Any]) -> None:
+        cycle.line.load(stored["line"])
+        if cycle.reference is not None:
+            cycle.reference.load(stored["reference"])
+        cycle.state = State(**stored["state"])
+        self._history = json.loads(stored["history"])
+        if self._world.rank == 0 and self._folder is not None and self._folder.selection.is_dir():
+            cycle.selection = Selection.load(self._folder.selection)
+
+    def _after_epoch(
+        self, cycle: Cycle, epoch: Epoch, on_epoch: Callable[[Epoch], None] | None
+    ) -> None:
+        self._history.append(epoch.as_dict())
+        if self._world.rank != 0:
+            return
+        for note in epoch.notes:
+            warnings.warn(note, stacklevel=6)
+        if self._folder is not None:
+            self._folder.after_epoch(epoch.epoch, self._history, cycle.selection)
+            self._folder.checkpoint(epoch.epoch, self._content(cycle))
+        if on_epoch is not None:
+            on_epoch(epoch)
+
+    def _content(self, cycle: Cycle) -> dict[str, Any]:
+        return {
+            "signature": self._signature,
+            "state": cycle.state.tensors(),
+            "line": cycle.line.state(),
+            "reference": None if cycle.reference is None else cycle.reference.state(),
+            "history": json.dumps(self._history),
+        }
+
+    def _finish(self, cycle: Cycle) -> Trained:
+        handover = cycle.handover()
+        trained = Trained(
+            network=_plain_network(handover.network).eval(),
+            classes=self._task.classes,
+            selection=cycle.selection,
+            handed_over=handover.name,
+            held_out=handover.held_out,
+            history=self._history,
+            settings=self._settings,
+            shape=self._task.inputs.shape,
+            medium=self._medium,
+            folder=None if self._folder is None else self._folder.path,
+        )
+        if self._world.rank == 0 and self._folder is not None:
+            self._folder.finish(trained)
+        return trained
+
+
+def _network(given: nn.Module | None, task: Task, settings: TrainSettings) -> Network:
+    shape, n_classes = task.inputs.shape, task.n_classes
+    if given is None:
+        return build_network(
+            settings.network,
+            n_classes,
+            in_shape=shape,
+            weights=settings.weights,
+            feature_layer=settings.feature_layer,
+            seed=seed_for(settings.seed, "network"),
+        )
+    if isinstance(given, Network):
+        if given.n_classes != n_classes:
+            raise InputError(
+                f"The network has {given.n_classes} classes but there are {n_classes} in y."
+            )
+        return given
+    layer = settings.feature_layer
+    return wrap_network(given, n_classes, in_shape=shape, feature_layer=layer)
+
+
+def _signature(task: Task, settings: TrainSettings, network: nn.Module) -> dict[str, Any]:
+    """Return what must be the same for a run to go on."""
+    parts = [f"{name}{tuple(value.shape)}" for name, value in network.state_dict().items()]
+    chosen = {k: v for k, v in settings.as_dict().items() if k != "device"}
+    return {
+        "architecture": f"{type(network).__name__} {_digest(' '.join(parts).encode())}",
+        "rows": len(task.inputs),
+        "shape": list(task.inputs.shape),
+        "classes": task.classes.tolist(),
+        "labels": _digest(np.ascontiguousarray(task.label.numpy()).tobytes()),
+        **{name: json.dumps(value) for name, value in chosen.items()},
+    }
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+def _plain_network(network: nn.Module) -> nn.Module:
+    """Return the network itself, out of the average that wraps it."""
+    if isinstance(network, torch.optim.swa_utils.AveragedModel):
+        return network.module
+    return network
+
+
+def _rules(settings: TrainSettings) -> AbstractContextManager[None]:
+    return deterministic() if settings.deterministic else nullcontext()

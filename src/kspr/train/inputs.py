@@ -1,0 +1,193 @@
+"""What is trained on: rows by number, as tensors.
+
+Vectors are float32 ``(n, d)``. Images are uint8 ``(n, channels, height, width)`` and become numbers
+on the device, where they are augmented.
+"""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from kspr.data.embedders._stream import decoded
+from kspr.data.records import Items
+from kspr.errors import InputError, UnreadableItemError
+
+__all__ = ["Images", "Inputs", "LazyImages", "Vectors", "as_inputs", "image_inputs"]
+
+_IN_MEMORY = 2 << 30
+"""Bytes up to which decoded images are kept."""
+
+
+class Inputs(Protocol):
+    """Rows that can be taken by number."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one row: ``(d,)`` or ``(channels, height, width)``."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def take(self, index: Tensor) -> Tensor:
+        """Return the rows `index` as a batch."""
+        ...
+
+
+class _Held:
+    """Rows in memory."""
+
+    def __init__(self, values: Tensor) -> None:
+        self.values = values
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one row."""
+        return tuple(self.values.shape[1:])
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def take(self, index: Tensor) -> Tensor:
+        """Return the rows `index`, on the device that holds them."""
+        return self.values[index.to(self.values.device)]
+
+
+class Vectors(_Held):
+    """Embeddings in memory, float32."""
+
+    def __init__(self, values: Any) -> None:
+        values = torch.as_tensor(_writable(values)).to(torch.float32)
+        if values.ndim != 2 or values.shape[1] == 0:
+            raise InputError(f"Vectors must have two dimensions, got shape {tuple(values.shape)}.")
+        bad = torch.nonzero(~torch.isfinite(values).all(dim=1))
+        if len(bad):
+            raise InputError(
+                f"X holds NaN or inf in {len(bad)} rows, the first is row {int(bad[0])}. Drop "
+                "these rows or fill them in."
+            )
+        super().__init__(values)
+
+
+class Images(_Held):
+    """Images in memory, uint8, channels first."""
+
+    def __init__(self, values: Any) -> None:
+        values = torch.as_tensor(_writable(values))
+        if values.dtype != torch.uint8 or values.ndim != 4 or values.shape[1] not in (1, 3):
+            raise InputError(
+                "Images must be uint8 of shape (n, channels, height, width) with 1 or 3 channels, "
+                f"got {values.dtype} of shape {tuple(values.shape)}."
+            )
+        super().__init__(values.contiguous())
+
+
+class LazyImages:
+    """Images decoded when they are asked for, by a few threads, and scaled to one size."""
+
+    def __init__(self, items: Items, rows: np.ndarray, size: int) -> None:
+        self._items, self._rows, self._size = items, rows, size
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one row."""
+        return (3, self._size, self._size)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def take(self, index: Tensor) -> Tensor:
+        """Return the rows `index`, decoded; one that cannot be is named."""
+        rows = self._rows[index.cpu().numpy()]
+        out = torch.empty((len(rows), *self.shape), dtype=torch.uint8)
+        prepare = scaled_to(self._size)
+        stream = decoded(self._items, rows.tolist(), prepare, ahead=len(rows))
+        for position, item in enumerate(stream):
+            if item.reason is not None:
+                raise UnreadableItemError(item.reason)
+            out[position] = torch.from_numpy(item.value)
+        return out
+
+
+def as_inputs(X: Any, settings_input: str) -> Inputs:
+    """Return `X` as what `settings_input` trains on: ``"embeddings"`` or ``"images"``."""
+    if hasattr(X, "take") and hasattr(X, "shape") and not hasattr(X, "dtype"):
+        found: Inputs = X
+    elif settings_input == "embeddings":
+        found = Vectors(X)
+    else:
+        found = Images(_channels_first(X))
+    expected = 1 if settings_input == "embeddings" else 3
+    if len(found.shape) != expected:
+        raise InputError(
+            f"X has rows of shape {found.shape}, but input is {settings_input!r}, which needs "
+            f"{expected} dimension{'s' * (expected > 1)} a row. Choose another preset, or "
+            "input='embeddings' or input='images'."
+        )
+    return found
+
+
+def image_inputs(items: Items, size: int | None) -> tuple[Inputs, np.ndarray, dict[int, str]]:
+    """Return images of `items`, the rows that could be decoded, and why the others could not.
+
+    They are held in memory where they fit, else decoded again whenever they are needed.
+    """
+    side = size or _own_size(items)
+    rows, unreadable = np.arange(len(items)), dict[int, str]()
+    held = len(items) * 3 * side * side <= _IN_MEMORY
+    images = np.empty((len(items) if held else 0, 3, side, side), dtype=np.uint8)
+    prepare = scaled_to(side)
+    for item in decoded(items, rows.tolist(), prepare, ahead=64):
+        if item.reason is not None:
+            unreadable[item.row] = item.reason
+        elif held:
+            images[item.row] = item.value
+    rows = np.delete(rows, list(unreadable))
+    if not len(rows):
+        raise UnreadableItemError(
+            f"None of the {len(items)} images can be read; the first: "
+            f"{next(iter(unreadable.values()), 'there are none')}"
+        )
+    if not held:
+        return LazyImages(items, rows, side), rows, unreadable
+    return Images(images if not unreadable else images[rows]), rows, unreadable
+
+
+def scaled_to(side: int) -> Callable[[Any], np.ndarray]:
+    """Return a function from a PIL image to uint8 ``(3, side, side)``."""
+
+    def prepare(image: Any) -> np.ndarray:
+        if image.size != (side, side):
+            image = image.resize((side, side))
+        return np.ascontiguousarray(np.asarray(image, dtype=np.uint8).transpose(2, 0, 1))
+
+    return prepare
+
+
+def _own_size(items: Items) -> int:
+    """Return the side of the first image that can be read."""
+    for item in decoded(items, range(len(items)), lambda image: image, ahead=1):
+        if item.reason is None:
+            return int(min(item.value.size))
+    raise UnreadableItemError(f"None of the {len(items)} images can be read.")
+
+
+def _channels_first(X: Any) -> Any:
+    """Turn ``(n, height, width, 3)``, as most files have it, around."""
+    if getattr(X, "ndim", 0) == 4 and X.shape[-1] in (1, 3) and X.shape[1] not in (1, 3):
+        return torch.as_tensor(_writable(X)).permute(0, 3, 1, 2)
+    return X
+
+
+def _writable(values: Any) -> Any:
+    """Return arrays that torch may share: read-only maps and odd types become copies."""
+    if isinstance(values, Tensor):
+        return values
+    array = np.asarray(values)
+    if array.dtype == np.uint8:
+        return array if array.flags.writeable else array.copy()
+    if array.dtype.kind not in "fiub":
+        raise InputError(f"X must hold numbers, got {array.dtype}.")
+    return np.array(array, dtype=np.float32)

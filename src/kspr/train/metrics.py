@@ -1,0 +1,109 @@
+"""What is measured after each epoch."""
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from kspr.core.metrics import SelectionQuality, selection_quality
+from kspr.train.distributed import World
+from kspr.train.line import Line
+from kspr.train.media import Medium
+from kspr.train.passes import accuracy, answers
+from kspr.train.task import Task
+
+__all__ = ["Epoch", "Standing", "quality_of", "standings"]
+
+
+class Standing(NamedTuple):
+    """How one network does: a line's weights, or their average."""
+
+    right: Tensor
+    """Mask over the held-out samples: the prediction is the given label."""
+    test_accuracy: float | None
+
+    @property
+    def held_out(self) -> float:
+        """Share of the held-out samples whose given label is predicted."""
+        return float(self.right.double().mean()) if len(self.right) else float("nan")
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One line of metrics."""
+
+    epoch: int
+    loss: float
+    reference_loss: float | None
+    rate: float
+    """Learning rate at the epoch's end."""
+    accuracy: float | None
+    """On the test set, of the weights."""
+    accuracy_average: float | None
+    """On the test set, of the averaged weights."""
+    reference_accuracy: float | None
+    reference_accuracy_average: float | None
+    held_out: float | None
+    """Share of held-out given labels that are predicted, by the better of weights and average."""
+    reference_held_out: float | None
+    kept: float
+    """Share of all labels that the last selection keeps."""
+    used: float
+    """Share of all labels that the next epoch learns from."""
+    q_reached: float | None
+    quality: SelectionQuality | None
+    """Against the truth, where it is known."""
+    notes: tuple[str, ...]
+    """What the guard said."""
+    seconds: float
+    select_seconds: float
+
+    @property
+    def select_share(self) -> float:
+        """Share of the epoch's time that the selection took."""
+        return self.select_seconds / self.seconds if self.seconds else 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the measurements flat, as a line of JSON holds them."""
+        flat = asdict(self)
+        quality = flat.pop("quality") or dict.fromkeys(("fsr", "recall", "f1"))
+        found = {**flat, **quality, "select_share": self.select_share, "notes": list(self.notes)}
+        return {name: _plain(value) for name, value in found.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        return None if math.isnan(value) else float(f"{value:.6g}")
+    return value
+
+
+def standings(line: Line, task: Task, medium: Medium, world: World) -> dict[str, Standing]:
+    """Return how a line's weights and their average do on held-out and test samples."""
+    rows = torch.nonzero(task.held_out)[:, 0]
+    return {
+        name: _standing(network, rows, task, medium, world)
+        for name, network in line.candidates().items()
+    }
+
+
+def _standing(
+    network: torch.nn.Module, rows: Tensor, task: Task, medium: Medium, world: World
+) -> Standing:
+    right = torch.zeros(0, dtype=torch.bool)
+    if len(rows):
+        scores = answers(network, task.inputs, medium, world, rows).scores
+        right = scores.argmax(dim=1).cpu() == task.label[rows]
+    if task.test is None:
+        return Standing(right, None)
+    scores = answers(network, task.test.inputs, medium, world).scores
+    return Standing(right, accuracy(scores, task.test.label))
+
+
+def quality_of(mask: Tensor | None, truly_clean: np.ndarray | None) -> SelectionQuality | None:
+    """Return a selection's quality, None where there is none or the truth is not known."""
+    if mask is None or truly_clean is None:
+        return None
+    return selection_quality(mask.cpu().numpy(), truly_clean)

@@ -1,0 +1,82 @@
+"""What a training run left on disk, read without torch."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kspr.errors import InputError
+
+__all__ = [
+    "check_out",
+    "classes_from_json",
+    "classes_to_json",
+    "is_training_run",
+    "read_about",
+    "read_metrics",
+    "read_result",
+]
+
+ABOUT, METRICS, RESULT = "train.json", "metrics.jsonl", "result.json"
+
+
+def is_training_run(path: Path) -> bool:
+    """Say whether `path` is the folder of a training run."""
+    return (path / ABOUT).is_file()
+
+
+def check_out(path: Path, *, resume: bool) -> None:
+    """Refuse to write over another run, or over anything else."""
+    if is_training_run(path):
+        if not resume:
+            raise InputError(
+                f"{path} already holds a training run. Pass --resume (resume=True) to go on with "
+                "it, or choose another folder."
+            )
+    elif path.exists() and any(path.iterdir()):
+        raise InputError(f"{path} exists and is no training run; choose another folder.")
+    elif resume:
+        raise InputError(
+            f"{path} holds no training run to resume. Leave --resume out to begin one."
+        )
+
+
+def read_about(path: Path) -> dict[str, Any]:
+    """Return what the run in `path` is."""
+    return _read_json(path, ABOUT)
+
+
+def read_result(path: Path) -> dict[str, Any]:
+    """Return how the run in `path` ended."""
+    if is_training_run(path) and not (path / RESULT).is_file():
+        raise InputError(f"{path} is not finished; go on with `kspr train ... --resume`.")
+    return _read_json(path, RESULT)
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """Return the metrics of the run in `path`, one entry per epoch."""
+    file = path / METRICS
+    if not file.is_file():
+        raise InputError(f"{path} has no {METRICS}: it is no training run, or in its first epoch.")
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+def _read_json(path: Path, name: str) -> dict[str, Any]:
+    if not is_training_run(path):
+        raise InputError(f"{path} is no training run. Make one with `kspr train`.")
+    try:
+        found: dict[str, Any] = json.loads((path / name).read_text(encoding="utf-8"))
+    except (OSError, json.JSONDecodeError) as error:
+        raise InputError(f"{path / name} cannot be read: {error}") from error
+    return found
+
+
+def classes_to_json(classes: np.ndarray) -> dict[str, Any]:
+    """Return class labels with their type, so that they come back as they were."""
+    return {"values": classes.tolist(), "dtype": classes.dtype.str}
+
+
+def classes_from_json(stored: dict[str, Any]) -> np.ndarray:
+    """Return what `classes_to_json` was given."""
+    return np.array(stored["values"], dtype=np.dtype(stored["dtype"]))

@@ -1,0 +1,73 @@
+"""One selection in the cycle: on the tensors where they are, timed, as codes of classes."""
+
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from kspr.errors import InputError
+from kspr.selectors import SPR, KnockoffsSPR, Selection
+from kspr.train.settings import TrainSettings
+
+__all__ = ["Chosen", "choose", "make_selector"]
+
+
+class Chosen(NamedTuple):
+    """A selection and what it cost."""
+
+    selection: Selection
+    seconds: float
+
+    @property
+    def q_reached(self) -> float:
+        """Mean level that the cells of the kept samples met; nan where none is known."""
+        return self.selection.summary().q_reached
+
+
+def make_selector(settings: TrainSettings) -> SPR | KnockoffsSPR:
+    """Return the selector that `settings` asks for; an unknown parameter is named."""
+    parameters: dict[str, Any] = {
+        "random_state": settings.seed,
+        "progress": False,
+        **settings.selection,
+    }
+    kinds: dict[str, Callable[..., SPR | KnockoffsSPR]] = {
+        "default": KnockoffsSPR,
+        "paper": KnockoffsSPR.paper,
+        "spr": SPR,
+    }
+    try:
+        return kinds[settings.selector](**parameters)
+    except TypeError as error:
+        raise InputError(
+            f"selection holds a parameter that the selector does not have: {error}."
+        ) from error
+
+
+def choose(
+    settings: TrainSettings,
+    features: Tensor,
+    y: np.ndarray,
+    scores: Tensor | None,
+    last: Tensor | None,
+) -> Chosen:
+    """Judge the labels `y` by `features`, on the device that holds them.
+
+    `scores` choose the most confident knockoff, `last` is the earlier clean set. A unit of the
+    network that never fires is a column of zeros, which the selection does not mind.
+    """
+    selector = make_selector(settings)
+    given: dict[str, Any] = {}
+    if isinstance(selector, KnockoffsSPR):
+        given["scores"] = scores
+        given["clean_mask"] = None if last is None else last.cpu().numpy()
+    start = time.perf_counter()
+    with warnings.catch_warnings(), torch.no_grad():
+        # The guard reads what these warnings say from the selection itself.
+        warnings.simplefilter("ignore", UserWarning)
+        selection = selector.fit(features, y, **given).selection_
+    return Chosen(selection, time.perf_counter() - start)

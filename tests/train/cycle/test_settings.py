@@ -1,0 +1,58 @@
+"""Settings: presets, changes, and what is refused."""
+
+import pytest
+
+from kspr.errors import InputError
+from kspr.train.settings import PRESETS, TrainSettings
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_is_valid_and_survives_json(name):
+    settings = TrainSettings.from_preset(name)
+    assert TrainSettings(**settings.as_dict()) == settings
+
+
+@pytest.mark.parametrize(
+    ("name", "epochs", "decay", "pretrain", "p", "network"),
+    [
+        ("cifar10", 180, 5e-4, 100, 1.0, "cifar_resnet18"),
+        ("cifar100", 180, 5e-4, 100, 1.0, "cifar_resnet18"),
+        ("webvision", 300, 5e-4, 350, 1.0, "inception_resnet_v2"),
+        ("clothing1m", 5, 1e-4, 0, 0.5, "resnet50"),
+    ],
+)
+def test_presets_hold_what_the_paper_says(name, epochs, decay, pretrain, p, network):
+    found = TrainSettings.from_preset(name)
+    assert (found.epochs, found.weight_decay, found.pretrain_epochs) == (epochs, decay, pretrain)
+    assert (found.mix_probability, found.network, found.mix_alpha) == (p, network, 0.5)
+    assert (found.learning_rate, found.momentum, found.batch_size) == (0.01, 0.9, 128)
+    assert found.selector == "paper"
+
+
+def test_a_changed_selection_is_laid_over_the_presets():
+    found = TrainSettings.from_preset("clothing1m", selection={"q": 0.1})
+    assert found.selection == {"classes_per_group": 14, "q": 0.1}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"epochs": 0}, "epochs must be a whole number of at least 1, got 0"),
+        ({"mix_probability": 1.5}, "mix_probability must be a number from 0 to 1, got 1.5"),
+        ({"learning_rate": 0.0}, "learning_rate must be above 0"),
+        ({"network_name": "mlp"}, "'network_name' is no setting"),
+        ({"warmup_epochs": 99}, "the selection would never be used"),
+        ({"held_out": 0}, "held_out must be above 0 with the guard"),
+        ({"selector": "magic"}, "selector must be one of"),
+        ({"input": "images", "select_on": "inputs"}, "select_on='inputs' is for embeddings"),
+        ({"mean": (0.5,)}, "mean has 1 channels but std has 3"),
+    ],
+)
+def test_a_wrong_setting_is_one_sentence(change, message):
+    with pytest.raises(InputError, match=message):
+        TrainSettings.from_preset("cpu", **change)
+
+
+def test_an_unknown_preset_names_the_known_ones():
+    with pytest.raises(InputError, match="preset must be one of 'cpu'"):
+        TrainSettings.from_preset("imagenet")
