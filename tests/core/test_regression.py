@@ -8,7 +8,15 @@ from scipy.stats import spearmanr
 from sklearn.linear_model import Lasso, MultiTaskLasso
 
 from kspr.core.penalties import PENALTIES, Penalty, group, lasso, shrink
-from kspr.core.regression import Targets, fit_basis, gamma_path, least_squares, selection_times
+from kspr.core.regression import (
+    Targets,
+    _equations,
+    _reweighted,
+    fit_basis,
+    gamma_path,
+    least_squares,
+    selection_times,
+)
 
 SHAPES = [(30, 3, 4), (40, 6, 3), (25, 2, 2), (60, 10, 5), (50, 4, 1), (35, 8, 6)]
 penalties = pytest.mark.parametrize("penalty", PENALTIES.values(), ids=PENALTIES.keys())
@@ -173,6 +181,38 @@ def test_least_squares_does_not_depend_on_the_blocks_it_walks() -> None:
     np.testing.assert_allclose(
         beta, np.linalg.lstsq(Q[0] * root, np.eye(4)[label[0]] * root)[0], atol=1e-9
     )
+
+
+@pytest.mark.parametrize(("dtype", "atol"), [(np.float32, 2e-5), (np.float64, 1e-13)])
+@pytest.mark.parametrize("active", [0.0, 0.02, 0.5, 0.74, 0.98, 1.0])
+@pytest.mark.parametrize("padding", [0.0, 0.2])
+def test_taking_off_what_rows_lose_is_fitting_the_rest(
+    padding: float, active: float, dtype: type, atol: float
+) -> None:
+    """Few, half and nearly all rows active; weights down to 0.01; 20,000 rows, three blocks."""
+    rng = np.random.default_rng(0)
+    n, k, c = 20_000, 64, 5
+    Q, label = rng.standard_normal((1, n, k)).astype(dtype), rng.integers(0, c, (1, n))
+    valid = (rng.random((1, n, 1)) >= padding).astype(dtype)
+    pull = np.where(rng.random((1, n, 1)) < active, rng.uniform(0.01, 0.99, (1, n, 1)), 1.0)
+    weight, targets = pull.astype(dtype) * valid, Targets.from_labels(label, c, dtype)
+    whole = _equations(Q, targets, valid)
+    beta = _reweighted(Q, targets, weight, valid, whole).solve()
+    assert beta.dtype == dtype
+    np.testing.assert_allclose(beta, least_squares(Q, targets, weight), atol=atol)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_difference_of_rounding_errors_is_not_solved(dtype: type) -> None:
+    """One row holds nearly all there is, and loses it: the rest is fitted from the start."""
+    rng = np.random.default_rng(0)
+    Q, label = rng.standard_normal((1, 500, 4)).astype(dtype), rng.integers(0, 3, (1, 500))
+    Q[0, 7] *= 1e5
+    valid, targets = np.ones((1, 500, 1), dtype=dtype), Targets.from_labels(label, 3, dtype)
+    weight = valid.copy()
+    weight[0, 7] = 1e-12
+    found = _reweighted(Q, targets, weight, valid, _equations(Q, targets, valid)).solve()
+    np.testing.assert_array_equal(found, least_squares(Q, targets, weight))
 
 
 @settings(max_examples=30, deadline=None)

@@ -7,7 +7,7 @@ its matrices are (p x p), so no array here grows faster than the data.
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from kspr.core._arrays import Array, double, gram_of, namespace, one_hot, row_blocks
@@ -19,6 +19,10 @@ _SMALL_TARGETS = 1 << 22
 """Numbers in a matrix of targets that may be held as a whole."""
 STEPS = 16
 """Cells of the lam grid. Each holds about the same share of the rows' entries."""
+_DOWNDATED = 0.75
+"""Share of the rows up to which it is quicker to take off what they lose than to start anew."""
+_REMAINS = 0.25
+"""Share that must be left of what is taken off from: less would show its rounding errors."""
 
 
 @dataclass(frozen=True)
@@ -101,17 +105,46 @@ class Targets:
         return cls(Y.shape[-1], lambda rows: Y[:, rows, :])
 
 
+@dataclass(frozen=True)
+class _Equations:
+    """The normal equations of a weighted fit."""
+
+    gram: Array  # (pieces, units, k, k)
+    moment: Array  # (pieces, k, c)
+
+    def __sub__(self, other: "_Equations") -> "_Equations":
+        return _Equations(self.gram - other.gram, self.moment - other.moment)
+
+    def size(self) -> Array:
+        """Return the sum of the weighted squares that went in, per piece."""
+        xp = namespace(self.gram)
+        return xp.sum(xp.linalg.diagonal(self.gram), axis=(1, 2))
+
+    def solve(self) -> Array:
+        """Return the coefficients ``(pieces, k, c)``."""
+        xp = namespace(self.gram)
+        gram = self.gram + _jitter(self.gram)
+        if gram.shape[1] == 1:
+            return xp.linalg.solve(gram[:, 0], self.moment)
+        columns = xp.matrix_transpose(self.moment)[..., None]
+        return xp.matrix_transpose(xp.linalg.solve(gram, columns)[..., 0])
+
+
 def least_squares(Q: Array, targets: Targets, weight: Array) -> Array:
     """Return the coefficients ``(pieces, k, c)`` of the weighted fit.
 
     `weight` has one column for weights that all targets share, or one per target.
     """
+    return _equations(Q, targets, weight).solve()
+
+
+def _equations(Q: Array, targets: Targets, weight: Array) -> _Equations:
     xp = namespace(Q)
-    pieces, n, k = Q.shape
+    pieces, _, k = Q.shape
     units, c = weight.shape[-1], targets.n_columns
     gram = xp.zeros((pieces, units, k, k), dtype=Q.dtype, device=Q.device)
     moment = xp.zeros((pieces, k, c), dtype=Q.dtype, device=Q.device)
-    for rows in row_blocks(n, pieces * (units * k + c)):
+    for rows in _weighted_rows(weight, pieces * (units * k + c)):
         q, w = Q[:, rows, :], weight[:, rows, :]
         if units == 1:
             root = xp.sqrt(w)
@@ -122,12 +155,18 @@ def least_squares(Q: Array, targets: Targets, weight: Array) -> Array:
             weighted = q[:, None] * xp.matrix_transpose(w)[..., None]
             gram = gram + xp.matrix_transpose(weighted) @ q[:, None]
             moment = moment + xp.matrix_transpose(q) @ (w * targets.rows(rows))
-    gram = gram + _jitter(gram)
-    if units == 1:
-        return xp.linalg.solve(gram[:, 0], moment)
-    return xp.matrix_transpose(
-        xp.linalg.solve(gram, xp.matrix_transpose(moment)[..., None])[..., 0]
-    )
+    return _Equations(gram, moment)
+
+
+def _weighted_rows(weight: Array, floats_per_row: int) -> Iterator[slice | Array]:
+    """Yield the rows to walk, in blocks: of a single piece, those that have a weight."""
+    n = weight.shape[1]
+    if weight.shape[0] == 1 and weight.shape[2] == 1:
+        (rows,) = namespace(weight).nonzero(weight[0, :, 0])
+        if rows.shape[0] < n:
+            yield from (rows[block] for block in row_blocks(rows.shape[0], floats_per_row))
+            return
+    yield from row_blocks(n, floats_per_row)
 
 
 def _jitter(gram: Array) -> Array:
@@ -147,20 +186,40 @@ def _jitter(gram: Array) -> Array:
 def _magnitudes(Q: Array, beta: Array, targets: Targets, penalty: Penalty) -> Array:
     """Return the penalised magnitudes of the residuals: ``(pieces, rows, units)``."""
     xp = namespace(Q)
+    k, c = beta.shape[1:]
+    widened = k if beta.dtype != Q.dtype else 0
     parts = [
         penalty(targets.rows(rows) - xp.astype(Q[:, rows, :], beta.dtype, copy=False) @ beta)
-        for rows in row_blocks(Q.shape[1], Q.shape[0] * targets.n_columns)
+        for rows in row_blocks(Q.shape[1], Q.shape[0] * (c + widened))
     ]
     return xp.concat(parts, axis=1)
 
 
-def _huber_step(Q: Array, targets: Targets, size: Array, lam: Array, valid: Array) -> Array:
-    """Return beta after one reweighting: rows beyond `lam` pull with constant force."""
-    xp = namespace(Q)
+def _huber_weight(size: Array, lam: Array, valid: Array) -> Array:
+    """Return the weights of one reweighting: rows beyond `lam` pull with constant force."""
+    xp = namespace(size)
     level = lam[:, None, None]
-    tiny = xp.finfo(Q.dtype).smallest_normal
+    tiny = xp.finfo(size.dtype).smallest_normal
     weight = xp.where(size > level, level / xp.maximum(size, level + tiny), 1.0)
-    return least_squares(Q, targets, weight * valid)
+    return weight * valid
+
+
+def _reweighted(
+    Q: Array, targets: Targets, weight: Array, valid: Array, whole: _Equations
+) -> _Equations:
+    """Return the equations of the fit by `weight`, given those of all `valid` rows.
+
+    What rows have lost is taken off where that is quicker: in a single piece, as pieces of a
+    batch differ in the rows to look at.
+    """
+    xp = namespace(Q)
+    if weight.shape[0] == weight.shape[2] == 1:
+        lost = valid - weight
+        if int(xp.count_nonzero(lost)) <= _DOWNDATED * Q.shape[1]:
+            rest = whole - _equations(Q, targets, lost)
+            if bool(xp.all(rest.size() >= _REMAINS * whole.size())):
+                return rest
+    return _equations(Q, targets, weight)
 
 
 def selection_times(
@@ -185,7 +244,8 @@ def selection_times(
     xp = namespace(Q)
     valid_float = xp.astype(valid, Q.dtype)
     count = xp.sum(valid_float, axis=1)
-    beta = least_squares(Q, targets, valid_float[..., None])
+    whole = _equations(Q, targets, valid_float[..., None])
+    beta = whole.solve()
     size = _magnitudes(Q, beta, targets, penalty)
     row_size = xp.max(size, axis=-1) * valid_float
     lam = xp.max(row_size, axis=1)
@@ -195,7 +255,8 @@ def selection_times(
         for sweep in range(sweeps):
             if sweep:
                 size = _magnitudes(Q, beta, targets, penalty)
-            beta = _huber_step(Q, targets, size, lam_next, valid_float[..., None])
+            weight = _huber_weight(size, lam_next, valid_float[..., None])
+            beta = _reweighted(Q, targets, weight, valid_float[..., None], whole).solve()
         size = _magnitudes(Q, beta, targets, penalty)
         row_size_next = xp.max(size, axis=-1) * valid_float
         crossing = (row_size_next > lam_next[:, None]) & ~active
@@ -258,7 +319,7 @@ def gamma_path(
         level = xp.reshape(xp.asarray(lam, dtype=Q.dtype, device=Q.device), (1,))
         for _ in range(max_sweeps):
             size = _magnitudes(Q, beta, targets, penalty)
-            beta_next = _huber_step(Q, targets, size, level, weight)
+            beta_next = least_squares(Q, targets, _huber_weight(size, level, weight))
             moved = float(xp.max(xp.abs(Q @ (beta_next - beta))))
             beta = beta_next
             if moved <= tol:
