@@ -13,7 +13,7 @@ _BLOCK_FLOATS = 1 << 19
 """Rows are walked in blocks of about this many numbers, so temporaries stay in cache."""
 
 
-_FEW_PIECES = 4
+FEW_PIECES = 4
 """Up to here pieces are large, and taking their products one by one costs nothing."""
 
 
@@ -73,7 +73,7 @@ def rank_within(values: Array, cells: Array, n_cells: int) -> tuple[Array, Array
 def gram_of(A: Array) -> Array:
     """Return ``A'A`` per piece."""
     xp = namespace(A)
-    if A.shape[0] <= _FEW_PIECES:
+    if A.shape[0] <= FEW_PIECES:
         # One by one, BLAS sees that both factors are the same and does half of the work.
         return xp.stack([a.T @ a for a in A])
     return xp.matrix_transpose(A) @ A

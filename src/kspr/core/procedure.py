@@ -1,10 +1,15 @@
 """Alg. 1 on a batch of pieces: fit on one half, compare on the other, for both halves."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from threading import Lock
 from typing import Literal
 
-from kspr.core._arrays import Array, double, like, namespace, rank_within, row_blocks
+import numpy as np
+
+from kspr.core._arrays import FEW_PIECES, Array, double, like, namespace, rank_within, row_blocks
 from kspr.core.knockoffs import Statistic, asymmetric, closed_form_times, most_confident
 from kspr.core.penalties import Penalty, group
 from kspr.core.regression import (
@@ -16,6 +21,7 @@ from kspr.core.regression import (
 )
 
 __all__ = [
+    "Each",
     "FirstStep",
     "Judgement",
     "Procedure",
@@ -26,6 +32,8 @@ __all__ = [
 ]
 
 FirstStep = Literal["spr", "least_squares"]
+Each = Callable[[Callable[[slice], Array], list[slice]], Iterable[Array]]
+"""Like `map`; it may work at several items at once."""
 
 
 @dataclass(frozen=True)
@@ -62,13 +70,14 @@ def judge(
     knockoff: Array | None = None,
     conditioned: bool = False,
     on_step: Callable[[], None] | None = None,
+    each: Each = map,
 ) -> Judgement:
     """Run both directions of Alg. 1 on features ``(pieces, 2, slots, p)``.
 
     The knockoff label is the given one, or the most confident class by `scores`, or the most
     confident one by the fit on the other half. `conditioned` features are used as they are: of
     unit size, nearly uncorrelated, the intercept's ones among them. All arrays but `X` may live
-    on the host.
+    on the host. Halves of few large pieces are fitted one by one, by `each`.
     """
     xp = namespace(X)
     shape, flat = label.shape, (2 * X.shape[0], X.shape[2])
@@ -81,7 +90,7 @@ def judge(
     del X  # the caller may not need it either, and it is as large as anything here
     Q = xp.reshape(Q, (*flat, Q.shape[-1]))
     labels, rows = xp.reshape(like(label, Q), flat), xp.reshape(whole, flat)
-    beta = _swap(_first_step(Q, labels, rows, n_classes, procedure, on_step))
+    beta = _swap(_first_step(Q, labels, rows, n_classes, procedure, on_step, each))
     given = None if knockoff is None else xp.reshape(like(knockoff, Q), flat)
     shown = None if scores is None else xp.reshape(like(scores, Q), (*flat, n_classes))
     parts = []
@@ -156,12 +165,44 @@ def _first_step(
     n_classes: int,
     procedure: Procedure,
     on_step: Callable[[], None] | None,
+    each: Each,
 ) -> Array:
     """Return beta of each half."""
-    xp = namespace(Q)
+    fit = partial(_half_fit, n_classes=n_classes, procedure=procedure)
+    halves = Q.shape[0]
+    if halves > FEW_PIECES or not isinstance(Q, np.ndarray):
+        return fit(Q, label, valid, on_step=on_step)
+    tick = None if on_step is None else _one_in(halves, on_step)
+    alone = [slice(half, half + 1) for half in range(halves)]
+    parts = each(lambda half: fit(Q[half], label[half], valid[half], on_step=tick), alone)
+    return np.concatenate(list(parts))
+
+
+def _one_in(times: int, call: Callable[[], None]) -> Callable[[], None]:
+    """Return a function that does `call` once in so many `times`, whichever thread asks."""
+    lock, asked = Lock(), count(1)
+
+    def counted() -> None:
+        with lock:
+            if next(asked) % times == 0:
+                call()
+
+    return counted
+
+
+def _half_fit(
+    Q: Array,
+    label: Array,
+    valid: Array,
+    *,
+    n_classes: int,
+    procedure: Procedure,
+    on_step: Callable[[], None] | None,
+) -> Array:
+    """Return beta of halves that are fitted together."""
     targets = Targets.from_labels(label, n_classes, Q.dtype)
     if procedure.first_step == "least_squares":
-        return least_squares(Q, targets, xp.astype(valid, Q.dtype)[..., None])
+        return least_squares(Q, targets, namespace(Q).astype(valid, Q.dtype)[..., None])
     Z = selection_times(
         Q, targets, valid, procedure.penalty, steps=procedure.steps, on_step=on_step
     )

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
 import joblib
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from kspr._progress import Progress
 
-__all__ = ["ENGINES", "Engine", "run"]
+__all__ = ["ENGINES", "Engine", "run", "side_by_side"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -59,6 +59,21 @@ def _joblib(
 
 
 ENGINES: dict[str, Engine] = {"serial": serial, "threads": threads, "processes": processes}
+
+
+def side_by_side(function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+    """Work at all items at once, in threads that share out those of the linear algebra.
+
+    Everything between the products runs in parallel then as well, and no thread of a product
+    waits for one that other programs hold up. Where there is nothing to share, do one by one.
+    """
+    blas = ThreadpoolController().select(user_api="blas")
+    available = min((library["num_threads"] for library in blas.info()), default=1)
+    if available < 2:
+        yield from serial(function, items, None)
+        return
+    with blas.limit(limits=max(1, available // len(items))):
+        yield from threads(function, items, len(items))
 
 
 def run(

@@ -15,7 +15,7 @@ from kspr.core.regression import STEPS
 from kspr.core.splitting import Pieces
 from kspr.errors import InputError
 from kspr.selectors._base import BaseSelector, Prepared
-from kspr.selectors._engines import run
+from kspr.selectors._engines import run, side_by_side
 from kspr.selectors._pieces import (
     Plan,
     Verdicts,
@@ -318,6 +318,7 @@ def _solve(
         knockoff=knockoff,
         conditioned=plan.projection is not None,
         on_step=tick,
+        each=map if tick is None else side_by_side,  # only a lone batch ticks, and has all cores
     )
     answer = {"Z": result.Z, "W": result.W}
     for name in ("knockoff", "suggested"):
