@@ -13,7 +13,8 @@ __all__ = ["forked", "generator_for", "seed_for"]
 
 _STREAM = 0x747261696E
 """Keeps these numbers apart from those of a caller who used the same seed for the noise."""
-_PURPOSES = {name: k for k, name in enumerate(("split", "order", "batch", "layers", "network"))}
+_NAMES = ("split", "order", "batch", "layers", "network", "pretrain")
+_PURPOSES = {name: k for k, name in enumerate(_NAMES)}
 
 
 def seed_for(seed: int, purpose: str, *place: int) -> int:
