@@ -163,6 +163,7 @@ def _print(trained: "Trained", out: Path, json: bool) -> None:
             {
                 "out": out,
                 "handed_over": trained.handed_over,
+                "epoch": trained.epoch,
                 "held_out": trained.held_out,
                 "test_accuracy": trained.test_accuracy,
                 "last_epoch": trained.history[-1],
@@ -170,7 +171,7 @@ def _print(trained: "Trained", out: Path, json: bool) -> None:
         )
         return
     curves = _draw(out)
-    print(f"\nHanded over: the {trained.handed_over}{_why(trained)}")
+    print(f"\nHanded over: the {trained.handed_over} of epoch {trained.epoch}{_why(trained)}")
     if trained.test_accuracy is not None:
         print(f"Accuracy on the test set: {trained.test_accuracy:.4f}")
     print(f"The run: {out}{curves}")

@@ -14,15 +14,16 @@ from kspr.train.batches import Pools
 from kspr.train.distributed import World
 from kspr.train.epochs import train_epoch
 from kspr.train.guard import Health, examine, is_behind
+from kspr.train.handover import Best, Handover, hand_over
 from kspr.train.line import Line
 from kspr.train.media import Medium
-from kspr.train.metrics import Epoch, Standing, quality_of, standings
+from kspr.train.metrics import Epoch, Standing, quality_of, standing_of
 from kspr.train.passes import answers
 from kspr.train.selecting import choose
 from kspr.train.settings import TrainSettings
 from kspr.train.task import Task
 
-__all__ = ["Cycle", "Handover", "State"]
+__all__ = ["Cycle", "State"]
 
 _CYCLE, _REFERENCE = 0, 1
 """Numbers of the lines: their random numbers differ."""
@@ -44,17 +45,6 @@ class State:
     def tensors(self) -> dict[str, Any]:
         """Return the state as a checkpoint holds it."""
         return dict(vars(self))
-
-
-@dataclass(frozen=True)
-class Handover:
-    """The network that a run ends with, and why this one."""
-
-    network: nn.Module
-    name: str
-    """``cycle`` or ``reference``, then ``weights`` or ``average``."""
-    held_out: dict[str, float]
-    """Share of held-out given labels that each candidate predicts."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +74,7 @@ class Cycle:
         self.task, self.medium, self.line, self.reference = task, medium, line, reference
         self.settings, self.world, self.state = settings, world, State()
         self.selection: Selection | None = None
+        self.best = None if reference is None else Best()
 
     def run(self, on_epoch: Callable[[Epoch], None]) -> None:
         """Train to the end, from wherever the state is."""
@@ -96,20 +87,8 @@ class Cycle:
             made = _Made()
 
     def handover(self) -> Handover:
-        """Return the network that did best on held-out labels; without any, the average.
-
-        The reference is handed over only if it is ahead by more than a standard error: with few
-        samples held out, luck must not undo what the cycle did.
-        """
-        found = self._standings()
-        shares = {name: standing.held_out for name, standing in found.items()}
-        own = max(("cycle average", "cycle weights"), key=lambda name: shares[name])
-        if self.reference is None:
-            return Handover(self.line.average, "cycle average", {})
-        other = max(("reference average", "reference weights"), key=lambda name: shares[name])
-        best = other if is_behind(found[own].right, found[other].right, 1.0) else own
-        line = self.line if best == own else self.reference
-        return Handover(line.candidates()[best.split()[1]], best, shares)
+        """Return the weights that the run ends with."""
+        return hand_over(self.state.epoch, self._standings(), self._networks(), self.best)
 
     def _epoch(self, made: _Made) -> Epoch:
         start = time.perf_counter()
@@ -117,6 +96,8 @@ class Cycle:
         reference_loss = self._train_reference()
         self.state.epoch += 1
         found = self._standings()
+        if self.best is not None:
+            self.best.consider(self.state.epoch, found, self._networks())
         notes = self._start_over_if_behind(found)
         if self._is_due():
             made = self._select(with_scores=True)
@@ -185,14 +166,21 @@ class Cycle:
         sure = scores.softmax(dim=1).amax(dim=1).cpu() >= self.settings.confidence
         self.state.pool = None if self.state.keep is None else ~self.state.keep & sure
 
-    def _standings(self) -> dict[str, Standing]:
+    def _lines(self) -> dict[str, Line]:
         lines = {"cycle": self.line}
-        if self.reference is not None:
-            lines["reference"] = self.reference
+        return lines if self.reference is None else {**lines, "reference": self.reference}
+
+    def _networks(self) -> dict[str, nn.Module]:
         return {
-            f"{name} {kind}": standing
-            for name, line in lines.items()
-            for kind, standing in standings(line, self.task, self.medium, self.world).items()
+            f"{name} {kind}": network
+            for name, line in self._lines().items()
+            for kind, network in line.candidates().items()
+        }
+
+    def _standings(self) -> dict[str, Standing]:
+        return {
+            name: standing_of(network, self.task, self.medium, self.world)
+            for name, network in self._networks().items()
         }
 
     def _start_over_if_behind(self, found: dict[str, Standing]) -> tuple[str, ...]:

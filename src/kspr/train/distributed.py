@@ -6,9 +6,10 @@ is sent to the others.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from datetime import timedelta
+from typing import Protocol, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -17,7 +18,10 @@ from torch.nn.parallel import DistributedDataParallel
 
 from kspr.errors import InputError
 
-__all__ = ["Alone", "Group", "World", "the_world"]
+__all__ = ["Alone", "Group", "World", "first_of", "pick_device", "the_world"]
+
+_Result = TypeVar("_Result")
+_PATIENCE = timedelta(hours=12)
 
 
 class World(Protocol):
@@ -41,6 +45,10 @@ class World(Protocol):
 
     def agree(self, values: Tensor) -> Tensor:
         """Return rank 0's values, on every rank."""
+        ...
+
+    def wait(self) -> None:
+        """Return when every rank has called this."""
         ...
 
 
@@ -67,6 +75,9 @@ class Alone:
     def agree(self, values: Tensor) -> Tensor:
         """Return `values`."""
         return values
+
+    def wait(self) -> None:
+        """Return at once."""
 
 
 class Group:
@@ -101,20 +112,40 @@ class Group:
         dist.broadcast(sent, 0)
         return sent.to(values.device)
 
+    def wait(self) -> None:
+        """Return when every rank is here."""
+        dist.barrier()
+
 
 @contextmanager
 def the_world(device: str) -> Iterator[World]:
-    """Yield the group that ``torchrun`` started, or one process on its own."""
+    """Yield the group that ``torchrun`` started, or one process on its own.
+
+    Inside another such block the same group is used.
+    """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield Alone(pick_device(device))
         return
-    local = int(os.environ.get("LOCAL_RANK", "0"))
-    chosen = pick_device(device, local)
-    dist.init_process_group("nccl" if chosen.type == "cuda" else "gloo")
+    chosen = pick_device(device, int(os.environ.get("LOCAL_RANK", "0")))
+    if dist.is_initialized():
+        yield Group(chosen)
+        return
+    # The others wait while rank 0 embeds a large source or selects from it.
+    dist.init_process_group("nccl" if chosen.type == "cuda" else "gloo", timeout=_PATIENCE)
     try:
         yield Group(chosen)
     finally:
         dist.destroy_process_group()
+
+
+def first_of(world: World, work: Callable[[], _Result]) -> _Result:
+    """Do `work` on rank 0, then on the others, who find what rank 0 has cached."""
+    if world.rank != 0:
+        world.wait()
+    result = work()
+    if world.rank == 0:
+        world.wait()
+    return result
 
 
 def pick_device(name: str, local_rank: int = 0) -> torch.device:

@@ -21,6 +21,7 @@ from kspr.train.backbones import Network, build_network, wrap_network
 from kspr.train.checkpoints import newest_checkpoint
 from kspr.train.cycle import Cycle, State
 from kspr.train.distributed import World, the_world
+from kspr.train.handover import Best
 from kspr.train.line import Line
 from kspr.train.media import medium_for
 from kspr.train.metrics import Epoch
@@ -181,6 +182,7 @@ class _Fit:
         cycle.line.load(stored["line"])
         if cycle.reference is not None:
             cycle.reference.load(stored["reference"])
+            cycle.best = Best(**stored["best"])
         cycle.state = State(**stored["state"])
         self._history = json.loads(stored["history"])
         if self._world.rank == 0 and self._folder is not None and self._folder.selection.is_dir():
@@ -206,16 +208,22 @@ class _Fit:
             "state": cycle.state.tensors(),
             "line": cycle.line.state(),
             "reference": None if cycle.reference is None else cycle.reference.state(),
+            "best": None if cycle.best is None else cycle.best.tensors(),
             "history": json.dumps(self._history),
         }
 
     def _finish(self, cycle: Cycle) -> Trained:
         handover = cycle.handover()
+        network = cycle.line.network
+        network.load_state_dict(handover.weights)
         trained = Trained(
-            network=_plain_network(handover.network).eval(),
+            network=network.eval(),
             classes=self._task.classes,
             selection=cycle.selection,
+            clean_mask=_as_array(cycle.state.selected),
             handed_over=handover.name,
+            epoch=handover.epoch,
+            test_accuracy=handover.test_accuracy,
             held_out=handover.held_out,
             history=self._history,
             settings=self._settings,
@@ -267,11 +275,8 @@ def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:16]
 
 
-def _plain_network(network: nn.Module) -> nn.Module:
-    """Return the network itself, out of the average that wraps it."""
-    if isinstance(network, torch.optim.swa_utils.AveragedModel):
-        return network.module
-    return network
+def _as_array(mask: torch.Tensor | None) -> np.ndarray | None:
+    return None if mask is None else mask.cpu().numpy()
 
 
 def _rules(settings: TrainSettings) -> AbstractContextManager[None]:

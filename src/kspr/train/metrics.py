@@ -6,16 +6,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from kspr.core.metrics import SelectionQuality, selection_quality
 from kspr.train.distributed import World
-from kspr.train.line import Line
 from kspr.train.media import Medium
 from kspr.train.passes import accuracy, answers
 from kspr.train.task import Task
 
-__all__ = ["Epoch", "Standing", "quality_of", "standings"]
+__all__ = ["Epoch", "Standing", "quality_of", "standing_of"]
 
 
 class Standing(NamedTuple):
@@ -80,18 +79,9 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def standings(line: Line, task: Task, medium: Medium, world: World) -> dict[str, Standing]:
-    """Return how a line's weights and their average do on held-out and test samples."""
+def standing_of(network: nn.Module, task: Task, medium: Medium, world: World) -> Standing:
+    """Return how a network does on held-out and test samples."""
     rows = torch.nonzero(task.held_out)[:, 0]
-    return {
-        name: _standing(network, rows, task, medium, world)
-        for name, network in line.candidates().items()
-    }
-
-
-def _standing(
-    network: torch.nn.Module, rows: Tensor, task: Task, medium: Medium, world: World
-) -> Standing:
     right = torch.zeros(0, dtype=torch.bool)
     if len(rows):
         scores = answers(network, task.inputs, medium, world, rows).scores

@@ -69,11 +69,15 @@ def load_trained(folder: str | Path, network: nn.Module | None = None) -> Traine
     about, result, stored = read_about(folder), read_result(folder), read_network(folder)
     settings = TrainSettings(**about["settings"])
     classes, shape = classes_from_json(about["classes"]), tuple(about["shape"])
+    selection = Selection.load(folder / "selection") if (folder / "selection").is_dir() else None
     return Trained(
         network=_filled(folder, network, settings, len(classes), shape, stored["network"]).eval(),
         classes=classes,
-        selection=Selection.load(folder / "selection"),
+        selection=selection,
+        clean_mask=None if selection is None else selection.clean_mask,
         handed_over=result["handed_over"],
+        epoch=result["epoch"],
+        test_accuracy=result["test_accuracy"],
         held_out=result["held_out"],
         history=read_metrics(folder),
         settings=settings,

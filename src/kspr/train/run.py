@@ -74,6 +74,7 @@ class RunFolder:
         write_tensors(self.path / "network.pt", tensors)
         result = {
             "handed_over": trained.handed_over,
+            "epoch": trained.epoch,
             "held_out": trained.held_out,
             "test_accuracy": trained.test_accuracy,
             "last_epoch": trained.history[-1],

@@ -14,6 +14,7 @@ from kspr.data.selecting import cache_folder, check_labels, embed_records
 from kspr.data.sources import open_source
 from kspr.errors import InputError
 from kspr.selectors import Selection
+from kspr.train.distributed import first_of, the_world
 from kspr.train.fitting import fit
 from kspr.train.inputs import image_inputs
 from kspr.train.metrics import Epoch
@@ -87,8 +88,25 @@ def train_source(
 
     Accuracy is measured on `test`, a source of the same kind, or on a split of a published one.
     """
-    check_out(out, resume=resume)
-    loaded = load_source(source, settings, options, embed)
+    with the_world(settings.device) as world:
+        if world.rank == 0:
+            check_out(out, resume=resume)
+        loaded = first_of(world, lambda: load_source(source, settings, options, embed))
+        held = first_of(world, lambda: _test(source, test, test_split, settings, options, embed))
+        return _train(loaded, held, out, settings, options, embed, command, resume, on_epoch)
+
+
+def _train(
+    loaded: Loaded,
+    test: tuple[Any, np.ndarray] | None,
+    out: Path,
+    settings: TrainSettings,
+    options: ReadOptions,
+    embed: EmbedSettings,
+    command: Sequence[str],
+    resume: bool,
+    on_epoch: Callable[[Epoch], None] | None,
+) -> Trained:
     check_labels(loaded.label)
     origin = replace(
         origin_of(loaded.records, options, command),
@@ -100,7 +118,7 @@ def train_source(
         loaded.label,
         settings=settings,
         truth=loaded.truth,
-        test=_test(source, test, test_split, settings, options, embed),
+        test=test,
         out=out,
         resume=resume,
         on_epoch=on_epoch,

@@ -29,8 +29,14 @@ class Trained:
     """The user's own labels, in the order of the logits."""
     selection: Selection | None
     """The last selection; None on a rank other than 0, and where none was made."""
+    clean_mask: np.ndarray | None
+    """What it keeps, on every rank."""
     handed_over: str
     """``cycle`` or ``reference``, then ``weights`` or ``average``."""
+    epoch: int
+    """The epoch after which it was as it is."""
+    test_accuracy: float | None
+    """Its accuracy on the test set; None without one."""
     held_out: dict[str, float]
     """Share of the held-out given labels that each candidate predicts; empty without the guard."""
     history: list[dict[str, Any]]
@@ -39,15 +45,6 @@ class Trained:
     shape: tuple[int, ...]
     medium: Medium
     folder: Path | None = None
-
-    @property
-    def test_accuracy(self) -> float | None:
-        """Accuracy on the test set of the network that was handed over; None without one."""
-        line, kind = self.handed_over.split()
-        prefix = "reference_" if line == "reference" else ""
-        suffix = "_average" if kind == "average" else ""
-        found: float | None = self.history[-1][f"{prefix}accuracy{suffix}"]
-        return found
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return a probability per row and class."""

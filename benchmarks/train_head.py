@@ -1,0 +1,218 @@
+"""Train a head on the shared features, in every noise, by every method.
+
+    python benchmarks/train_head.py               # measure what is missing, two cells at a time
+    python benchmarks/train_head.py --only "Sym. 40 %" --methods plain,cycle   # a part of it
+    python benchmarks/train_head.py --page        # only write the page from what was measured
+
+Each cell (method, noise, seed) is a line of benchmarks/results/train_head.jsonl; a run that is
+interrupted goes on where it stopped. The page is docs/training-results.md.
+"""
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import numpy as np
+import torch
+from rich.progress import track
+
+from _common import FEATURES, ROOT, machine
+from kspr.data.noise import asymmetric_cifar10, symmetric
+from kspr.train import Trained, TrainSettings, fit
+
+RESULTS = ROOT / "benchmarks" / "results" / "train_head.jsonl"
+PAGE = ROOT / "docs" / "training-results.md"
+NOISES = [
+    ("none", 0.0),
+    *(("Sym.", rate) for rate in (0.2, 0.4, 0.6, 0.8)),
+    *(("Asy.", rate) for rate in (0.2, 0.3, 0.4)),
+]
+SEEDS = (0, 1)
+
+
+class Data:
+    """The shared features with one noise."""
+
+    def __init__(self, kind: str, rate: float, seed: int) -> None:
+        with np.load(FEATURES) as stored:
+            self.X, self.truth = stored["X_train"].astype(np.float32), stored["y_train"].astype(int)
+            self.test = stored["X_test"].astype(np.float32), stored["y_test"].astype(int)
+        make = symmetric if kind == "Sym." else asymmetric_cifar10
+        self.y = self.truth if kind == "none" else make(self.truth, rate, seed)
+        self.rate, self.seed = rate, seed
+
+
+def settings(data: Data, **changes: Any) -> TrainSettings:
+    return TrainSettings.from_preset("cpu", seed=data.seed, **changes)
+
+
+def on_all(data: Data, keep: np.ndarray | None = None) -> Trained:
+    """Train on the labels as they are, of all samples or of some."""
+    keep = np.ones(len(data.y), dtype=bool) if keep is None else keep
+    plain = settings(data, guard=False, select_every=0)
+    plain = plain.changed(warmup_epochs=plain.epochs)
+    return fit(data.X[keep], data.y[keep], settings=plain, test=data.test, classes=range(10))
+
+
+def small_loss(data: Data) -> Trained:
+    """Keep the known share of smallest losses after two epochs, then train on them."""
+    short = settings(data, guard=False, select_every=0, epochs=2, warmup_epochs=2)
+    sure = fit(data.X, data.y, settings=short).predict_proba(data.X)
+    loss = -np.log(sure[np.arange(len(data.y)), data.y] + 1e-12)
+    keep = loss <= np.quantile(loss, 1 - data.rate)
+    return on_all(data, keep)
+
+
+def selected(data: Data, *, once: bool, **changes: Any) -> Trained:
+    every = {"select_every": 0} if once else {}
+    return fit(
+        data.X,
+        data.y,
+        settings=settings(data, **every, **changes),
+        truth=data.truth,
+        test=data.test,
+    )
+
+
+METHODS: dict[str, Callable[[Data], Trained]] = {
+    "plain": on_all,
+    "small loss, rate known": small_loss,
+    "SPR once": lambda data: selected(data, once=True, selector="spr", guard=False),
+    "SPR cycle": lambda data: selected(data, once=False, selector="spr", guard=False),
+    "paper once": lambda data: selected(data, once=True, selector="paper", guard=False),
+    "paper cycle": lambda data: selected(data, once=False, selector="paper", guard=False),
+    "default once": lambda data: selected(data, once=True, guard=False),
+    "default cycle, no guard": lambda data: selected(data, once=False, guard=False),
+    "default cycle": lambda data: selected(data, once=False),
+    "right labels": lambda data: on_all(data, data.y == data.truth),
+}
+
+
+def measured() -> list[dict[str, Any]]:
+    if not RESULTS.exists():
+        return []
+    return [json.loads(line) for line in RESULTS.read_text().splitlines()]
+
+
+def key(record: dict[str, Any]) -> tuple[Any, ...]:
+    return record["method"], record["noise"], record["seed"]
+
+
+def name_of(kind: str, rate: float) -> str:
+    return kind if kind == "none" else f"{kind} {rate:.0%}".replace("%", " %")
+
+
+def measure(method: str, kind: str, rate: float, seed: int) -> dict[str, Any]:
+    """Return one cell; called in a process of its own."""
+    torch.set_num_threads(1)
+    data = Data(kind, rate, seed)
+    start = time.perf_counter()
+    trained = METHODS[method](data)
+    last = trained.history[-1]
+    total = sum(line["seconds"] for line in trained.history)
+    return {
+        "method": method,
+        "noise": name_of(kind, rate),
+        "seed": seed,
+        "accuracy": trained.test_accuracy,
+        "accuracy_weights": last["accuracy"],
+        "handed_over": trained.handed_over,
+        "memorised": memorised(trained, data),
+        "fsr": last["fsr"],
+        "recall": last["recall"],
+        "f1": last["f1"],
+        "select_share": sum(line["select_seconds"] for line in trained.history) / total,
+        "seconds": round(time.perf_counter() - start, 1),
+        "machine": machine(1),
+    }
+
+
+def memorised(trained: Trained, data: Data) -> float | None:
+    """Return the share of wrong labels that the network repeats."""
+    wrong = data.y != data.truth
+    if not wrong.any():
+        return None
+    return float((trained.predict(data.X[wrong]) == data.y[wrong]).mean())
+
+
+def run(noises: list[str], methods: list[str], seeds: list[int], workers: int) -> None:
+    done = {key(record) for record in measured()}
+    cells = [
+        (method, kind, rate, seed)
+        for seed in seeds
+        for kind, rate in NOISES
+        for method in methods
+        if name_of(kind, rate) in noises and (method, name_of(kind, rate), seed) not in done
+    ]
+    RESULTS.parent.mkdir(parents=True, exist_ok=True)
+    with ProcessPoolExecutor(workers, max_tasks_per_child=1) as pool:
+        waiting = [pool.submit(measure, *cell) for cell in cells]
+        for future in track(as_completed(waiting), total=len(cells), description="training"):
+            with RESULTS.open("a") as out:
+                out.write(json.dumps(future.result()) + "\n")
+
+
+def write_page() -> None:
+    records = measured()
+    columns = [name_of(*noise) for noise in NOISES]
+    lines = ["| method | " + " | ".join(columns) + " |", "|---|" + "---|" * len(columns)]
+    for method in METHODS:
+        cells = [_cell(records, method, noise) for noise in columns]
+        lines.append(f"| {method} | " + " | ".join(cells) + " |")
+    shares = [r["select_share"] for r in records if r["method"] == "default cycle"]
+    share = f"{np.mean(shares):.1%}" if shares else "not measured"
+    PAGE.write_text(HEAD.format(share=share, table="\n".join(lines)))
+
+
+def _cell(records: list[dict[str, Any]], method: str, noise: str) -> str:
+    own = [r for r in records if r["method"] == method and r["noise"] == noise]
+    if not own:
+        return "-"
+    text = f"{np.mean([r['accuracy'] for r in own]):.3f}"
+    if own[0]["fsr"] is not None:
+        text += (
+            f" ({np.mean([r['fsr'] for r in own]):.3f} / {np.mean([r['recall'] for r in own]):.2f})"
+        )
+    return text
+
+
+HEAD = """# What training reaches on the shared features
+
+Test accuracy of the network that is handed over (FSR / recall of the last selection), CIFAR-10
+features of the design, 50,000 samples, preset `cpu`, means over the seeds that were run. "once" and
+"cycle" without the word default are the bare procedure; "default cycle" is `kspr train` as it is.
+The selection took {share} of the default cycle's time.
+
+Made by `make bench-train` from `benchmarks/results/train_head.jsonl`.
+
+{table}
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--page", action="store_true", help="write the page, measure nothing")
+    parser.add_argument("--only", help="noises, separated by commas")
+    parser.add_argument("--methods", help="methods, separated by commas or (with commas in them) ;")
+    parser.add_argument("--seeds", default=",".join(map(str, SEEDS)))
+    parser.add_argument("--workers", type=int, default=2)
+    given = parser.parse_args()
+    if not given.page:
+        if not FEATURES.exists():
+            parser.exit(2, f"The shared features are needed and not at {FEATURES}.\n")
+        noises = given.only.split(",") if given.only else [name_of(*noise) for noise in NOISES]
+        methods = given.methods.split(";") if given.methods else list(METHODS)
+        run(noises, methods, [int(seed) for seed in given.seeds.split(",")], given.workers)
+    write_page()
+    print(f"wrote {PAGE.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()
