@@ -54,20 +54,13 @@ def random_boxes(
 
     The ratio, width to height, is uniform on a logarithmic scale.
     """
-    n, _, full_height, full_width = images.shape
-    shape, device = (n, _TRIES), images.device
-    areas = uniform(shape, generator, device, *area) * (full_height * full_width)
-    ratios = uniform(shape, generator, device, math.log(ratio[0]), math.log(ratio[1])).exp()
-    height = (areas / ratios).sqrt().round()
-    width = (areas * ratios).sqrt().round()
-    fits = (height >= 1) & (height <= full_height) & (width >= 1) & (width <= full_width)
-    # argmax of booleans is the first that fits, and 0 where none does.
-    first = fits.int().argmax(1, keepdim=True)
-    height, width = height.gather(1, first)[:, 0], width.gather(1, first)[:, 0]
-    middle_height, middle_width = _largest(full_height, full_width, ratio)
-    fitted = fits.any(1)
-    height = torch.where(fitted, height, middle_height).long()
-    width = torch.where(fitted, width, middle_width).long()
+    full_height, full_width = images.shape[2:]
+    height, width, fits = _random_sides(images, area, ratio, generator)
+    # The first that fits; argmax gives 0 where none does.
+    first, fitted = fits.int().argmax(1, keepdim=True), fits.any(1)
+    middle = _largest(full_height, full_width, ratio)
+    height = torch.where(fitted, height.gather(1, first)[:, 0], middle[0]).long()
+    width = torch.where(fitted, width.gather(1, first)[:, 0], middle[1]).long()
     top = whole(full_height - height + 1, generator)
     left = whole(full_width - width + 1, generator)
     return Boxes(
@@ -76,6 +69,22 @@ def random_boxes(
         height,
         width,
     )
+
+
+def _random_sides(
+    images: Tensor,
+    area: tuple[float, float],
+    ratio: tuple[float, float],
+    generator: torch.Generator,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return heights and widths of several boxes per image, and which of them fit into it."""
+    n, _, full_height, full_width = images.shape
+    shape, device = (n, _TRIES), images.device
+    areas = uniform(shape, generator, device, *area) * (full_height * full_width)
+    ratios = uniform(shape, generator, device, math.log(ratio[0]), math.log(ratio[1])).exp()
+    height, width = (areas / ratios).sqrt().round(), (areas * ratios).sqrt().round()
+    fits = (height >= 1) & (height <= full_height) & (width >= 1) & (width <= full_width)
+    return height, width, fits
 
 
 def _largest(height: int, width: int, ratio: tuple[float, float]) -> tuple[float, float]:

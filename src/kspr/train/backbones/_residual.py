@@ -65,6 +65,7 @@ class Bottleneck(_Block):
         return y
 
 
+Block = BasicBlock | Bottleneck
 Stem = Callable[[int, int], tuple[nn.Conv2d, nn.Module]]
 """Channels in and out, to a convolution and what pools after it."""
 
@@ -79,12 +80,18 @@ def imagenet_stem(n_in: int, n_out: int) -> tuple[nn.Conv2d, nn.Module]:
     return _conv(n_in, n_out, 7, 2), nn.MaxPool2d(3, 2, 1)
 
 
+def _stage(block: type[Block], n_in: int, width: int, depth: int, stride: int) -> nn.Module:
+    first = block(n_in, width, stride)
+    others = (block(width * block.expansion, width, 1) for _ in range(depth - 1))
+    return nn.Sequential(first, *others)
+
+
 class ResidualBody(nn.Module):
     """Images to (n, `n_features`): a stem, stages that halve the sides, the mean over positions."""
 
     def __init__(
         self,
-        block: type[BasicBlock] | type[Bottleneck],
+        block: type[Block],
         depths: Sequence[int],
         *,
         channels: int,
@@ -95,15 +102,11 @@ class ResidualBody(nn.Module):
         self.conv1, self.maxpool = stem(channels, width)
         self.bn1, self.relu = nn.BatchNorm2d(width), nn.ReLU(inplace=True)
         n_in = width
-        self._stages = [f"layer{stage + 1}" for stage in range(len(depths))]
+        self._stages = [f"layer{number}" for number in range(1, len(depths) + 1)]
         for stage, (name, depth) in enumerate(zip(self._stages, depths, strict=True)):
             stage_width = width * 2**stage
-            strides = [1 if stage == 0 else 2] + [1] * (depth - 1)
-            blocks = []
-            for stride in strides:
-                blocks.append(block(n_in, stage_width, stride))
-                n_in = stage_width * block.expansion
-            self.add_module(name, nn.Sequential(*blocks))
+            self.add_module(name, _stage(block, n_in, stage_width, depth, 1 if stage == 0 else 2))
+            n_in = stage_width * block.expansion
         self.n_features = n_in
         self._initialise()
 
