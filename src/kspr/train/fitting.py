@@ -26,6 +26,7 @@ from kspr.train.line import Line
 from kspr.train.media import medium_for
 from kspr.train.metrics import Epoch
 from kspr.train.outcome import classes_to_json
+from kspr.train.pretraining import pretrain_network, simsiam_settings
 from kspr.train.run import RunFolder
 from kspr.train.selecting import make_selector
 from kspr.train.settings import TrainSettings
@@ -95,6 +96,7 @@ def fit(
     """
     chosen = TrainSettings.from_preset(settings) if isinstance(settings, str) else settings
     make_selector(chosen)  # a wrong parameter is found before anything is computed
+    simsiam_settings(chosen)
     task = make_task(X, y, chosen, truth=truth, test=test, classes=classes)
     folder = None if out is None else RunFolder(Path(out), save_selection)
     if resume and folder is None:
@@ -163,9 +165,11 @@ class _Fit:
 
     def _pretrain(self, stored: dict[str, Any] | None) -> None:
         """Let SimSiam find features before there is a selection; not after a checkpoint."""
-        if self._settings.pretrain_epochs == 0 or (stored and stored["state"]["epoch"] > 0):
-            return
-        raise InputError("pretrain_epochs must be 0 for now.")
+        if self._settings.pretrain_epochs > 0 and stored is None:
+            folder = None if self._folder is None else self._folder.checkpoints / "pretrain"
+            pretrain_network(
+                self._network, self._task, self._settings, self._world, folder, self._signature
+            )
 
     def _cycle(self, stored: dict[str, Any] | None) -> Cycle:
         total = self._settings.epochs * self._task.steps(self._settings.batch_size)

@@ -4,7 +4,6 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.resources import files
-from types import MappingProxyType
 from typing import Any, Literal, Self
 
 from kspr.errors import InputError
@@ -13,7 +12,7 @@ from kspr.selectors._validation import check_choice, check_count
 __all__ = ["PRESETS", "TrainSettings"]
 
 PRESETS = ("cpu", "cifar10", "cifar100", "clothing1m", "webvision")
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
+_TABLES = ("selection", "pretrain")
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,9 @@ class TrainSettings:
     warmup_epochs: int = 1
     """Epochs on the labels as they are, before a selection is used."""
     pretrain_epochs: int = 0
-    """Epochs of SimSiam before everything else."""
+    """Epochs of SimSiam before everything else; for images."""
+    pretrain: Mapping[str, Any] = field(default_factory=dict)
+    """Parameters of `SimSiamSettings`."""
     batch_size: int = 128
     learning_rate: float = 0.05
     momentum: float = 0.9
@@ -80,14 +81,15 @@ class TrainSettings:
     def __post_init__(self) -> None:
         for name in ("mean", "std"):
             object.__setattr__(self, name, tuple(float(v) for v in getattr(self, name)))
-        object.__setattr__(self, "selection", dict(self.selection))
+        for name in _TABLES:
+            object.__setattr__(self, name, dict(getattr(self, name)))
         _check(self)
 
     @classmethod
     def from_preset(cls, name: str, **changes: Any) -> Self:
         """Return the settings of the preset `name`, with any of them changed.
 
-        A changed `selection` is laid over the preset's.
+        Changes of `selection` and `pretrain` are laid over the preset's.
 
         >>> TrainSettings.from_preset("cifar10").epochs
         180
@@ -97,7 +99,7 @@ class TrainSettings:
         return cls()._changed(tomllib.loads(text))._changed(changes)
 
     def changed(self, **changes: Any) -> Self:
-        """Return these settings with some of them changed; `selection` is laid over."""
+        """Return these settings with some of them changed; tables are laid over."""
         return self._changed(changes)
 
     def _changed(self, changes: Mapping[str, Any]) -> Self:
@@ -107,8 +109,8 @@ class TrainSettings:
                 raise InputError(
                     f"{name!r} is no setting of a run; there are {', '.join(sorted(known))}."
                 )
-        selection = {**self.selection, **changes.get("selection", _NOTHING)}
-        return replace(self, **{**changes, "selection": selection})
+        tables = {name: {**getattr(self, name), **changes.get(name, {})} for name in _TABLES}
+        return replace(self, **{**changes, **tables})
 
     def as_dict(self) -> dict[str, Any]:
         """Return the settings as JSON can hold them."""
@@ -167,6 +169,8 @@ def _check_together(settings: TrainSettings) -> None:
             "held_out must be above 0 with the guard: it compares networks on these samples. "
             "Pass guard=False for the bare procedure."
         )
+    if settings.pretrain_epochs and settings.input != "images":
+        raise InputError("pretrain_epochs is for images; embeddings are learned already.")
     if len(settings.mean) != len(settings.std):
         raise InputError(f"mean has {len(settings.mean)} channels but std has {len(settings.std)}.")
     if settings.input == "images" and settings.select_on == "inputs":

@@ -17,6 +17,9 @@ from kspr.train.settings import TrainSettings
 __all__ = ["Task", "Test", "make_task"]
 
 
+_LEAST_HELD_OUT = 200
+
+
 @dataclass(frozen=True, eq=False)
 class Test:
     """Samples with right labels, to measure accuracy on."""
@@ -113,10 +116,14 @@ def _as_numbers(values: np.ndarray, argument: str) -> np.ndarray:
 
 
 def _held_out(codes: Tensor, share: float, seed: int) -> Tensor:
-    """Return a mask with `share` of each class, by given label; nothing of a class of one."""
+    """Return a mask with `share` of each class, by given label; nothing of a class of one.
+
+    Fewer than 200 samples say too little: of small data, up to a tenth is held out.
+    """
     mask = torch.zeros(len(codes), dtype=torch.bool)
     if share == 0:
         return mask
+    share = max(share, min(0.1, _LEAST_HELD_OUT / len(codes)))
     generator = generator_for(seed, "split")
     shuffled = torch.randperm(len(codes), generator=generator)
     for code in torch.unique(codes).tolist():
