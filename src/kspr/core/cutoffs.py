@@ -2,23 +2,23 @@
 
 A cell is what is cut together: one class in one half of a piece, or a whole half. The
 estimated FSR at t is ``(1 + #{0 < W <= t}) / max(1, #{-t <= W < 0})``; the cut-off is the
-largest t at which it stays within the level, and the cell keeps ``-T <= W < 0``.
+largest t at which it stays within the level, and the cell keeps ``-T <= W < 0``. All levels
+are answered at once by the smallest one at which a sample is kept: its q-value. Verdicts live
+on the host by now: NumPy only.
 """
-
-from dataclasses import dataclass
 
 import numpy as np
 
-from kspr.core._arrays import Array, double, like, namespace, rank_within
+from kspr.core._arrays import rank_within
 from kspr.errors import InputError
 
 __all__ = [
     "LEVELS",
-    "Cut",
     "best_half",
-    "cut_at",
-    "cut_smallest",
+    "first_level",
     "fsr_cutoff",
+    "q_values",
+    "reachable",
     "theorem_factor",
 ]
 
@@ -26,37 +26,45 @@ LEVELS = np.arange(1, 26) / 50
 """The paper's levels: 0.02 in steps of 0.02 to 0.5."""
 
 
-@dataclass(frozen=True)
-class Cut:
-    """What a cut decided, per cell; `keep` is per sample, in the order given."""
-
-    keep: Array
-    T: Array  # 0 where nothing is selectable
-    estimate: Array  # estimated FSR at T; inf where T is 0
-    smallest: Array  # smallest estimate over all t: no level below it can be reached
-    level: Array  # the level that was met; nan where none was
-
-
-@dataclass(frozen=True)
-class _Walk:
-    """W in order of (cell, |W|), with the estimate at the end of every tie."""
-
-    order: Array  # sample at each position
-    size: Array  # |W| at each position
-    estimate: Array  # inf inside a tie: a cut there would let the sort order pick samples
-    cell: Array
-    start: Array  # per cell, first position
-    stop: Array  # per cell, one past the last position
-
-
-def fsr_cutoff(W: Array, q: float) -> float:
+def fsr_cutoff(W: np.ndarray, q: float) -> float:
     """Return the largest cut-off whose estimated FSR stays within `q`.
 
     Keep ``-T <= W < 0``. ``0.0`` means that no sample is selectable at `q`.
     """
-    xp = namespace(W)
-    cells = xp.zeros(W.shape, dtype=xp.int64, device=W.device)
-    return float(cut_at(W, cells, 1, like([q], W, dtype=xp.float64)).T[0])
+    kept = q_values(W, np.zeros(len(W), dtype=np.int64)) <= q
+    return float(np.max(np.abs(W[kept]), initial=0.0))
+
+
+def q_values(W: np.ndarray, cells: np.ndarray) -> np.ndarray:
+    """Return the smallest level at which Eq. T keeps each sample; inf for one that never is."""
+    size = np.abs(np.asarray(W, dtype=np.float64))
+    order = np.lexsort((size, cells))
+    cell, size, sign = cells[order], size[order], np.sign(W[order])
+    first = np.searchsorted(cell, cell)  # where each position's cell begins
+    ahead, behind = (_running_count(hit, first) for hit in (sign < 0, sign > 0))
+    estimate = (1.0 + behind) / np.maximum(ahead, 1.0)
+    # Tied |W| enter together: cutting inside a tie would let the sort order pick samples. And
+    # Eq. T asks for t > 0: W = 0 is on neither side.
+    inside = np.zeros(len(size), dtype=bool)
+    inside[:-1] = (size[1:] == size[:-1]) & (cell[1:] == cell[:-1])
+    estimate[inside | (size == 0)] = np.inf
+    levels = np.full(len(size), np.inf)
+    levels[order] = _reachable_by_cell(estimate, cell)
+    return np.where(W < 0, levels, np.inf)
+
+
+def reachable(estimate: np.ndarray) -> np.ndarray:
+    """Return the smallest level at which each position is kept, given the estimate at each.
+
+    Positions are in the order in which they are kept: a later cut keeps all before it.
+    """
+    return np.asarray(np.minimum.accumulate(estimate[::-1])[::-1])
+
+
+def first_level(smallest: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """Return the first of ascending `levels` that is not below `smallest`; nan where none is."""
+    position = np.searchsorted(levels, smallest)
+    return np.concatenate([levels, [np.nan]])[position]
 
 
 def theorem_factor(n_classes: int, kappa: float | None = None) -> float:
@@ -67,8 +75,9 @@ def theorem_factor(n_classes: int, kappa: float | None = None) -> float:
     if kappa is None:
         if n_classes <= 2:
             raise InputError(
-                "bound='theorem' covers two classes only with kappa, the chance that a wrong label "
-                f"loses to a right knockoff; got {n_classes} classes. Pass kappa, or bound='plain'."
+                "control='theorem' covers two classes only with kappa, the chance that a wrong "
+                f"label loses to a right knockoff; got {n_classes} classes. Pass kappa, or "
+                "another control."
             )
         kappa = 0.0
     elif not 0 <= kappa < 1:
@@ -76,104 +85,30 @@ def theorem_factor(n_classes: int, kappa: float | None = None) -> float:
     return (n_classes - 2 + 2 * kappa) / (2 * (n_classes - 2 * kappa))
 
 
-def cut_at(W: Array, cells: Array, n_cells: int, levels: Array) -> Cut:
-    """Cut every cell at its own level; a cell that cannot reach it keeps nothing."""
-    walk = _walk(W, cells, n_cells)
-    return _cut(W, cells, walk, levels, _smallest(walk))
-
-
-def cut_smallest(W: Array, cells: Array, n_cells: int, factor: Array, levels: Array) -> Cut:
-    """Cut every cell at the first of ascending `levels` that it can reach.
-
-    `factor` multiplies the levels, cell by cell (1 for the plain bound). `Cut.level` is the
-    level before the factor; cells that reach none of them keep nothing.
-    """
-    xp = namespace(W)
-    walk = _walk(W, cells, n_cells)
-    smallest = _smallest(walk)
-    scaled = factor[:, None] * levels[None, :]
-    reached = scaled >= smallest[:, None]
-    index = xp.argmax(xp.astype(reached, xp.int64), axis=1)
-    usable = xp.any(reached, axis=1)
-    limit = xp.where(usable, xp.take_along_axis(scaled, index[:, None], axis=1)[:, 0], -1.0)
-    cut = _cut(W, cells, walk, limit, smallest)
-    return Cut(
-        cut.keep,
-        cut.T,
-        cut.estimate,
-        cut.smallest,
-        xp.where(usable, xp.take(levels, index), xp.nan),
-    )
-
-
-def best_half(W: Array, cells: Array, n_cells: int) -> Array:
+def best_half(W: np.ndarray, cells: np.ndarray, n_cells: int) -> np.ndarray:
     """Mark the half of each cell that is most likely clean: small negative W first.
 
     Labels that beat their knockoff come before those that lost to it; within either side a
     smaller magnitude comes first.
     """
-    xp = namespace(W)
-    behind = xp.astype(W >= 0, cells.dtype)
-    rank, sizes = rank_within(xp.abs(W), 2 * cells + behind, 2 * n_cells)
+    behind = (W >= 0).astype(cells.dtype)
+    rank, sizes = rank_within(np.abs(W), 2 * cells + behind, 2 * n_cells)
     ahead_size, size = sizes[0::2], sizes[0::2] + sizes[1::2]
-    rank = rank + behind * xp.take(ahead_size, cells)
-    return rank < xp.take((size + 1) // 2, cells)
+    rank = rank + behind * ahead_size[cells]
+    return np.asarray(rank < ((size + 1) // 2)[cells])
 
 
-def _walk(W: Array, cells: Array, n_cells: int) -> _Walk:
-    xp = namespace(W)
-    size = xp.abs(double(W))
-    order = xp.argsort(size, stable=True)
-    order = xp.take(order, xp.argsort(xp.take(cells, order), stable=True))
-    cell, size, sign = xp.take(cells, order), xp.take(size, order), xp.take(xp.sign(W), order)
-    ids = xp.arange(n_cells, dtype=cell.dtype, device=W.device)
-    start = xp.searchsorted(cell, ids)
-    stop = xp.searchsorted(cell, ids, side="right")
-    ahead = _running_count(sign < 0, cell, start)
-    behind = _running_count(sign > 0, cell, start)
-    estimate = (1.0 + behind) / xp.where(ahead > 0, ahead, 1.0)
-    tied = (size[1:] == size[:-1]) & (cell[1:] == cell[:-1])
-    tied = xp.concat([tied, xp.zeros_like(estimate[:1], dtype=xp.bool)])
-    estimate = xp.where(tied, xp.inf, estimate)
-    # Eq. T asks for t > 0, and W = 0 is on neither side.
-    estimate = xp.where(size > 0, estimate, xp.inf)
-    return _Walk(order, size, estimate, cell, start, stop)
-
-
-def _running_count(hit: Array, cell: Array, start: Array) -> Array:
+def _running_count(hit: np.ndarray, first: np.ndarray) -> np.ndarray:
     """Return how many hits a cell has had up to and including each position."""
-    xp = namespace(hit)
-    total = xp.cumulative_sum(xp.astype(hit, xp.float64), include_initial=True)
-    return total[1:] - xp.take(xp.take(total, start), cell)
+    total = np.concatenate([[0], np.cumsum(hit)])
+    return np.asarray(total[1:] - total[first])
 
 
-def _smallest(walk: _Walk) -> Array:
-    """Return the smallest estimate of each cell; inf for an empty one."""
-    xp = namespace(walk.estimate)
-    order = xp.argsort(walk.estimate, stable=True)
-    order = xp.take(order, xp.argsort(xp.take(walk.cell, order), stable=True))
-    beyond = xp.full((1,), xp.inf, dtype=xp.float64, device=order.device)
-    ordered = xp.concat([xp.take(walk.estimate, order), beyond])
-    return xp.where(walk.stop > walk.start, xp.take(ordered, walk.start), xp.inf)
-
-
-def _cut(W: Array, cells: Array, walk: _Walk, levels: Array, smallest: Array) -> Cut:
-    """Find each cell's last position within its level, and keep what lies before it."""
-    xp = namespace(W)
-    (within,) = xp.nonzero(walk.estimate <= xp.take(levels, walk.cell))
-    padded = xp.concat([xp.full((1,), -1, dtype=within.dtype, device=W.device), within])
-    last = xp.take(padded, xp.searchsorted(within, walk.stop))
-    found = last >= walk.start
-    # One past the position, in arrays that begin with what an unreached level gives.
-    position = xp.where(found, last + 1, 0)
-    nothing = xp.zeros((1,), dtype=xp.float64, device=W.device)
-    T = xp.take(xp.concat([nothing, walk.size]), position)
-    estimate = xp.take(xp.concat([nothing + xp.inf, walk.estimate]), position)
-    keep = (W < 0) & (double(-W) <= xp.take(T, cells))
-    return Cut(
-        keep,
-        T,
-        estimate,
-        smallest,
-        xp.where(found, levels, xp.nan),
-    )
+def _reachable_by_cell(estimate: np.ndarray, cell: np.ndarray) -> np.ndarray:
+    """Return `reachable` of each cell; cells stand one behind the other."""
+    # Ranked over all, with every cell's ranks above those of the cells before it, the running
+    # minimum from the end stays inside a cell.
+    order = np.lexsort((estimate, cell))
+    rank = np.empty(len(cell), dtype=np.int64)
+    rank[order] = np.arange(len(cell))
+    return np.asarray(estimate[order][reachable(rank)])

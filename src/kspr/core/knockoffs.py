@@ -9,11 +9,12 @@ from typing import Protocol
 import numpy as np
 
 from kspr.core._arrays import Array, double, namespace, one_hot
-from kspr.core.penalties import Penalty
+from kspr.core.penalties import Penalty, group
 
 __all__ = [
     "STATISTICS",
     "Statistic",
+    "all_times",
     "asymmetric",
     "closed_form_times",
     "most_confident",
@@ -50,6 +51,17 @@ def closed_form_times(prediction: Array, labels: Array, penalty: Penalty) -> Arr
     xp = namespace(prediction)
     residual = one_hot(labels, prediction.shape[-1], xp.float64) - double(prediction)
     return xp.max(penalty(residual), axis=-1)
+
+
+def all_times(prediction: np.ndarray, penalty: Penalty) -> np.ndarray:
+    """Return the time that every class would have as the label: ``(rows, classes)``."""
+    if penalty is group:
+        shown = prediction.astype(np.float64)
+        square = 1.0 + np.sum(shown * shown, axis=1, keepdims=True) - 2.0 * shown
+        return np.asarray(np.sqrt(np.maximum(square, 0.0)))
+    classes = range(prediction.shape[1])
+    times = [closed_form_times(prediction, np.full(len(prediction), k), penalty) for k in classes]
+    return np.stack(times, axis=1)
 
 
 class Statistic(Protocol):

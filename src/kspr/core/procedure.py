@@ -57,6 +57,7 @@ class Judgement:
     W: Array
     knockoff: Array  # positions in the piece's classes
     suggested: Array  # the class that fits best, the given one included
+    prediction: Array | None  # (pieces, 2, slots, c), when it was asked for
 
 
 def judge(
@@ -71,13 +72,15 @@ def judge(
     conditioned: bool = False,
     on_step: Callable[[], None] | None = None,
     each: Each = map,
+    predictions: bool = False,
 ) -> Judgement:
     """Run both directions of Alg. 1 on features ``(pieces, 2, slots, p)``.
 
     The knockoff label is the given one, or the most confident class by `scores`, or the most
     confident one by the fit on the other half. `conditioned` features are used as they are: of
     unit size, nearly uncorrelated, the intercept's ones among them. All arrays but `X` may live
-    on the host. Halves of few large pieces are fitted one by one, by `each`.
+    on the host. Halves of few large pieces are fitted one by one, by `each`. With `predictions`
+    the fitted values of every class come back too.
     """
     xp = namespace(X)
     shape, flat = label.shape, (2 * X.shape[0], X.shape[2])
@@ -93,7 +96,7 @@ def judge(
     beta = _swap(_first_step(Q, labels, rows, n_classes, procedure, on_step, each))
     given = None if knockoff is None else xp.reshape(like(knockoff, Q), flat)
     shown = None if scores is None else xp.reshape(like(scores, Q), (*flat, n_classes))
-    parts = []
+    parts, fitted = [], []
     for block in row_blocks(flat[1], flat[0] * n_classes):
         # Each half is judged by what the other has learned.
         prediction, own = Q[:, block, :] @ beta, labels[:, block]
@@ -105,8 +108,12 @@ def judge(
         Z_tilde = closed_form_times(prediction, other, procedure.penalty)
         W = procedure.statistic(Z, Z_tilde)
         parts.append((Z, Z_tilde, W, other, xp.argmax(prediction, axis=-1)))
+        if predictions:
+            fitted.append(prediction)
     joined = (xp.concat(part, axis=1) for part in zip(*parts, strict=True))
-    return Judgement(*(xp.reshape(part, shape) for part in joined))
+    kept = xp.reshape(xp.concat(fitted, axis=1), (*shape, n_classes)) if predictions else None
+    Z, Z_tilde, W, other, best = (xp.reshape(part, shape) for part in joined)
+    return Judgement(Z, Z_tilde, W, other, best, kept)
 
 
 def spr_times(

@@ -43,8 +43,8 @@ class Verdict:
     n_empty: int
     """Suspects that are suspects only because nothing could be kept in their cell."""
     has_error_rate: bool
-    factors: tuple[float, ...]
-    """The theorem's factors on q, where they are not 1."""
+    assumption: str | None
+    """What must be true for the error rate to hold; None without one."""
 
     @property
     def was_raised(self) -> bool:
@@ -85,7 +85,6 @@ class Check:
 
 def verdict(selection: Selection, summary: Summary) -> Verdict:
     """Count what the head of the page shows."""
-    factor = np.unique(selection.cells.factor)
     fell_back = selection.cells.status == "fallback"
     empty = selection.cells.status == "empty"
     return Verdict(
@@ -100,7 +99,7 @@ def verdict(selection: Selection, summary: Summary) -> Verdict:
         n_unestimated=int(selection.cells.n_kept[fell_back].sum()),
         n_empty=int(selection.cells.n[empty].sum()),
         has_error_rate=selection.knockoff_label is not None,
-        factors=tuple(factor[factor != 1].tolist()),
+        assumption=selection.assumption,
     )
 
 

@@ -1,6 +1,7 @@
 """What SPR and Knockoffs-SPR share: scikit-learn's manners, the data, the pieces."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -85,31 +86,34 @@ class BaseSelector(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is
         if self.progress not in (True, False, "auto"):
             raise InputError(f"progress must be True, False or 'auto', got {self.progress!r}.")
 
-    def _prepare(self, X: Any, y: Any, procedure: Procedure, clean_mask: Any = None) -> Prepared:
-        """Check the data and split it."""
+    def _prepared(
+        self, X: Any, y: Any, procedure: Procedure, clean_mask: Any = None, n_splits: int = 1
+    ) -> Iterator[Prepared]:
+        """Check the data, and split it as often as asked."""
         features = check_features(self, X)
         labels = read_labels(y, features.shape[0], self.min_class_size)
         reduction, transformer = self._reduction()
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        rng = np.random.default_rng([_STREAM, seed])
         clean = None if clean_mask is None else np.asarray(clean_mask, dtype=bool)
         if clean is not None and clean.shape != labels.codes.shape:
             raise InputError(
                 f"clean_mask must hold one entry per row: X has {features.shape[0]} rows, "
                 f"clean_mask has shape {clean.shape}."
             )
-        plan = plan_pieces(
-            features,
-            labels,
-            reduction=reduction,
-            transformer=transformer,
-            classes_per_group=self.classes_per_group,
-            samples_per_class=self.samples_per_class,
-            clean=clean,
-            procedure=procedure,
-            rng=rng,
-        )
-        return Prepared(features, labels, plan, seed, rng)
+        for split in range(n_splits):
+            rng = np.random.default_rng([_STREAM, seed, *([split] if split else [])])
+            plan = plan_pieces(
+                features,
+                labels,
+                reduction=reduction,
+                transformer=transformer,
+                classes_per_group=self.classes_per_group,
+                samples_per_class=self.samples_per_class,
+                clean=clean,
+                procedure=procedure,
+                rng=rng,
+            )
+            yield Prepared(features, labels, plan, seed, rng)
 
     def _reduction(self) -> tuple[Reduction, Any]:
         """Return the principal components to keep, or the user's own transformer."""

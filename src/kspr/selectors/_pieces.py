@@ -128,7 +128,8 @@ def collect(n_samples: int, results: list[tuple[int, Pieces, dict[str, Array]]])
         sample = pieces.index[judged]
         for name, found in answer.items():
             found = to_numpy(found)
-            store = values.setdefault(name, np.zeros(n_samples, dtype=found.dtype))
+            width = found.shape[judged.ndim :]  # scores have a column per class
+            store = values.setdefault(name, np.zeros((n_samples, *width), dtype=found.dtype))
             store[sample] = found[judged]
         where = np.nonzero(judged)
         piece[sample] = first + where[0]

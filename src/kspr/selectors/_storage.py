@@ -12,12 +12,16 @@ import pyarrow.parquet as pq
 from kspr._files import staged
 from kspr.errors import InputError
 from kspr.selectors._manifest import Manifest
-from kspr.selectors.selection import Cells, Selection, cell_columns
+from kspr.selectors.cells import Cells, cell_columns
+from kspr.selectors.checked import Checked
+from kspr.selectors.noise import NoiseEstimate
+from kspr.selectors.selection import Selection
 
 __all__ = ["load_selection", "save_selection"]
 
-_FORMAT = 1
+_FORMAT = 2
 _FILES = ("samples.parquet", "cells.parquet", "manifest.json")
+_NOISE = "noise.parquet"
 _LABELS = ("label", "knockoff_label", "suggested_label")
 
 
@@ -57,6 +61,7 @@ def load_selection(path: Path) -> Selection:
     return Selection(
         label=columns["label"],
         clean_mask=columns["clean"],
+        q_value=columns.get("q_value"),
         statistic=columns["statistic"],
         selection_time=columns["selection_time"],
         knockoff_label=columns.get("knockoff_label"),
@@ -65,7 +70,32 @@ def load_selection(path: Path) -> Selection:
         cells=Cells(**{name: _array(cells[name]) for name in cells.column_names}),
         classes=np.array(about["classes"], dtype=dtype),
         manifest=Manifest(**about["manifest"]),
+        noise=_read_noise(path, about, dtype),
+        checked=_read_checked(about),
     )
+
+
+def _read_noise(path: Path, about: dict[str, Any], dtype: np.dtype) -> NoiseEstimate | None:
+    if about.get("noise") is None:
+        return None
+    table = pq.read_table(path / _NOISE)
+    c = len(about["classes"])
+    square = {name: _array(table[name]).reshape(c, c) for name in ("transition", "low", "high")}
+    return NoiseEstimate(
+        rate=about["noise"]["rate"],
+        rate_interval=tuple(about["noise"]["rate_interval"]),
+        anchors=np.array(about["noise"]["anchors"]),
+        classes=np.array(about["classes"], dtype=dtype),
+        **square,
+    )
+
+
+def _read_checked(about: dict[str, Any]) -> Checked | None:
+    found = about.get("checked")
+    if found is None:
+        return None
+    rows = np.array(found["rows"], dtype=np.int64)
+    return Checked(rows, np.array(found["right"], dtype=bool), found["confidence"])
 
 
 def _write(selection: Selection, folder: Path) -> None:
@@ -78,9 +108,36 @@ def _write(selection: Selection, folder: Path) -> None:
         "label_dtype": selection.label.dtype.str,
         "classes": selection.classes.tolist(),
         "manifest": asdict(selection.manifest),
+        "noise": _write_noise(selection.noise, folder),
+        "checked": _plain_checked(selection.checked),
     }
     text = json.dumps(about, indent=2, ensure_ascii=False)
     (folder / _FILES[2]).write_text(text + "\n", encoding="utf-8")
+
+
+def _write_noise(noise: NoiseEstimate | None, folder: Path) -> dict[str, Any] | None:
+    """Write the matrices to a table of (true class, label), and return the rest."""
+    if noise is None:
+        return None
+    names, c = [str(name) for name in noise.classes.tolist()], len(noise.classes)
+    columns: dict[str, Any] = {"true_class": np.repeat(names, c), "label": np.tile(names, c)}
+    columns |= {name: getattr(noise, name).ravel() for name in ("transition", "low", "high")}
+    pq.write_table(pa.table(columns), folder / _NOISE)
+    return {
+        "rate": noise.rate,
+        "rate_interval": list(noise.rate_interval),
+        "anchors": noise.anchors.tolist(),
+    }
+
+
+def _plain_checked(checked: Checked | None) -> dict[str, Any] | None:
+    if checked is None:
+        return None
+    return {
+        "rows": checked.rows.tolist(),
+        "right": checked.right.tolist(),
+        "confidence": checked.confidence,
+    }
 
 
 def _holds_selection(path: Path) -> bool:

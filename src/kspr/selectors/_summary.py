@@ -15,6 +15,7 @@ __all__ = ["ClassSummary", "Summary", "summarise"]
 
 STATUS_MEANING = {
     "controlled": "kept at the level asked for",
+    "checked": "kept at the level asked for, as the checked rows vouch for",
     "raised": "kept at a higher level, the smallest that could be reached",
     "fallback": "no level up to 0.5 could be reached; the best half was kept, with no estimate",
     "empty": "the level could not be reached; nothing was kept",
@@ -49,6 +50,12 @@ class Summary:
     per_class: tuple[ClassSummary, ...]
     cells: dict[str, int]
     """How many cells have each status."""
+    assumption: str | None
+    """What must be true for the error rate to hold; None without one."""
+    noise: str | None
+    """How much noise there is, in a sentence; None where it was not asked."""
+    advice: str | None
+    """What would help where the level could not be reached; None where it was."""
 
     def headline(self) -> str:
         """Return the verdict in a line or two."""
@@ -74,6 +81,12 @@ class Summary:
                 f"{_level(row.q_reached):>6}  {row.relabelled:>8,}  {_statuses(row.status)}"
             )
         notes = [f"{s}: {STATUS_MEANING[s]}." for s in self.cells if s != "controlled"]
+        if self.advice is not None:
+            notes.append(self.advice)
+        if self.noise is not None:
+            notes.append(self.noise)
+        if self.assumption is not None:
+            notes.append(f"Assumed: {self.assumption}")
         return "\n".join([*lines, *([""] if notes else []), *notes])
 
     def to_html(self) -> str:
@@ -130,7 +143,27 @@ def summarise(selection: Selection) -> Summary:
         q_reached=float(level[known].mean()) if known.any() else float("nan"),
         per_class=tuple(rows),
         cells=dict(zip(names.tolist(), counts.tolist(), strict=True)),
+        assumption=selection.assumption,
+        noise=None if selection.noise is None else str(selection.noise),
+        advice=_advice(selection),
     )
+
+
+def _advice(selection: Selection) -> str | None:
+    """Say which level could be reached, and what else would help, where nothing is kept."""
+    cells = selection.cells
+    empty = cells.status == "empty"
+    if not empty.any():
+        return None
+    within = cells.smallest_q[empty]
+    reach = within[np.isfinite(within) & (within < 1)]
+    words = []
+    if reach.size:
+        first, last = (f"{np.ceil(100 * v - 1e-9) / 100:g}" for v in (reach.min(), reach.max()))
+        every = reach.size == empty.sum()
+        words.append(f"q = {last} would reach it" if every else f"q = {first} would for some")
+    words.append("more samples per class, better features or checked rows (trusted=) lower it")
+    return f"Where nothing was kept: {'; '.join(words)}."
 
 
 def _level(value: float) -> str:

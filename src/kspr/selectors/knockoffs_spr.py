@@ -1,4 +1,4 @@
-"""Knockoffs-SPR: keep the samples whose labels beat a knockoff, at an error rate of choice."""
+"""Knockoffs-SPR: keep the samples whose labels can be trusted, at an error rate of choice."""
 
 from dataclasses import replace
 from functools import partial
@@ -7,24 +7,27 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from kspr._progress import Progress, ProgressMode
-from kspr.core._arrays import like, to_numpy
-from kspr.core.cutoffs import LEVELS, best_half, cut_at, cut_smallest, theorem_factor
-from kspr.core.knockoffs import STATISTICS, random_labels
-from kspr.core.procedure import Procedure, judge
+from kspr.core.cutoffs import LEVELS, theorem_factor
+from kspr.core.knockoffs import STATISTICS
+from kspr.core.penalties import PENALTIES
+from kspr.core.procedure import Procedure
 from kspr.core.regression import STEPS
-from kspr.core.splitting import Pieces
 from kspr.errors import InputError
 from kspr.selectors._base import BaseSelector, Prepared
-from kspr.selectors._engines import run, side_by_side
-from kspr.selectors._pieces import (
-    Plan,
-    Verdicts,
-    collect,
-    number_cells,
-    reduced_batch,
+from kspr.selectors._controls import CONTROLS, Decision, Question, combined
+from kspr.selectors._engines import run
+from kspr.selectors._pieces import Plan, Verdicts, collect
+from kspr.selectors._solving import solve
+from kspr.selectors._validation import (
+    Labels,
+    check_choice,
+    check_count,
+    check_rate,
+    check_scores,
 )
-from kspr.selectors._validation import Labels, check_choice, check_rate, check_scores
-from kspr.selectors.selection import Cells, Selection, cells_at_fixed_level
+from kspr.selectors.cells import uncut, with_fallback
+from kspr.selectors.checked import Checked, read_checked
+from kspr.selectors.selection import Selection
 
 __all__ = ["KnockoffsSPR"]
 
@@ -32,22 +35,27 @@ __all__ = ["KnockoffsSPR"]
 class KnockoffsSPR(BaseSelector):
     """Keep the samples whose labels can be trusted, at an error rate that you set.
 
-    The data is cut in two. A regression fitted on one half judges the other: each label is
-    compared with a knockoff label by how well it fits, and the cut is placed where the
-    estimated share of wrong labels among the kept ones, the False-Selection-Rate, meets `q`.
-
-    The estimate holds if, for a wrong label, winning or losing that comparison does not depend
-    on how well the label fits. On real features this is an approximation; see
-    ``docs/defaults.md`` for what was measured.
+    The data is cut in two. A regression fitted on one half judges the other: how well does each
+    label fit, against all others? The cut is placed where the estimated share of wrong labels
+    among the kept ones, the False-Selection-Rate, meets `q`. How that share is estimated, and
+    under which assumption, is up to `control`; ``docs/error-rate.md`` shows what each of them
+    does on real features.
 
     Parameters
     ----------
     q
         The error rate: at most this share of the kept labels should be wrong.
+    control
+        How the error rate is estimated. ``"transition"``: how labels go wrong depends on the true
+        class only, and is learned from the clearest samples. ``"exchangeable"``: a wrong label
+        is any wrong class with equal chance; keeps less, and nothing below a floor that grows
+        with the noise. ``"paper"``: the paper's count of labels that lose to their knockoff, which
+        passes `q` under heavy noise. ``"theorem"``: the same at the smaller level of its
+        Theorem 2.
     level
-        ``"fixed"`` keeps nothing in a cell that cannot reach `q`. ``"smallest"`` is the paper's
-        rule: take the first of 0.02, 0.04, ... 0.5 from `q` on that can be reached, and keep the
-        better half of a cell where none can; raised and fallen-back cells say so.
+        ``"fixed"`` keeps nothing in a cell that cannot reach `q`. ``"smallest"``, for the paper's
+        controls, is the paper's rule: take the first of 0.02, 0.04, ... 0.5 from `q` on that can be
+        reached, and keep the better half of a cell where none can; such cells say so.
     penalty
         ``"group"`` lets a sample's shifts enter together, ``"lasso"`` one by one.
     reduction
@@ -65,18 +73,27 @@ class KnockoffsSPR(BaseSelector):
         (``"least_squares"``).
     clean_ratio
         Share of each class that SPR keeps in the first step.
+    remove_floor
+        For ``control="exchangeable"``: take off what wrong labels that meet their true class add
+        to the estimate. Needs a noise rate, and so the assumption that the clearest samples of a
+        class are of that class.
+    n_splits
+        Fit this many random splits and combine them through e-values: an answer that hardly
+        depends on the seed, at that many times the cost.
+    confidence
+        How sure the error rate shall be when `fit` is given checked rows.
     knockoff
-        What a label is compared with: the ``"most_confident"`` other class by `scores`, or by the
-        fit on the other half; a ``"random"`` other class; or ``"given"`` labels.
+        For the paper's controls, what a label is compared with: the ``"most_confident"`` other
+        class by `scores`, or by the fit on the other half; a ``"random"`` other class; or
+        ``"given"`` labels.
     statistic
-        ``"asymmetric"``, ``"symmetric_max"`` or ``"symmetric_min"``.
+        For the paper's controls: ``"asymmetric"``, ``"symmetric_max"`` or ``"symmetric_min"``.
     cut
-        One cut-off per class (``"per_class"``), or one per half (``"pooled"``).
-    bound
-        ``"plain"`` takes `q` as it is; ``"theorem"`` multiplies it by Theorem 2's factor.
+        Hold `q` in every class (``"per_class"``), or over all of them (``"pooled"``): that keeps
+        more, mostly of the classes that are easy to tell.
     kappa
-        The theorem's least chance that a wrong label loses to a right knockoff; None for its
-        worst case, which needs more than two classes.
+        For ``control="theorem"``: the least chance that a wrong label loses to a right knockoff;
+        None for the worst case, which needs more than two classes.
     min_class_size
         Smallest class that is accepted. Note that a cell of m samples cannot reach a level below
         ``1 / m``.
@@ -104,6 +121,7 @@ class KnockoffsSPR(BaseSelector):
         self,
         q: float = 0.05,
         *,
+        control: Literal["transition", "exchangeable", "paper", "theorem"] = "transition",
         level: Literal["fixed", "smallest"] = "fixed",
         penalty: Literal["group", "lasso"] = "group",
         reduction: Any = 128,
@@ -116,8 +134,10 @@ class KnockoffsSPR(BaseSelector):
         knockoff: Literal["most_confident", "random", "given"] = "most_confident",
         statistic: Literal["asymmetric", "symmetric_max", "symmetric_min"] = "asymmetric",
         cut: Literal["per_class", "pooled"] = "per_class",
-        bound: Literal["plain", "theorem"] = "plain",
         kappa: float | None = None,
+        remove_floor: bool = False,
+        n_splits: int = 1,
+        confidence: float = 0.95,
         min_class_size: int = 2,
         random_state: Any = 0,
         engine: Literal["serial", "threads", "processes"] = "threads",
@@ -125,6 +145,7 @@ class KnockoffsSPR(BaseSelector):
         progress: ProgressMode = "auto",
     ) -> None:
         self.q = q
+        self.control = control
         self.level = level
         self.penalty = penalty
         self.reduction = reduction
@@ -137,8 +158,10 @@ class KnockoffsSPR(BaseSelector):
         self.knockoff = knockoff
         self.statistic = statistic
         self.cut = cut
-        self.bound = bound
         self.kappa = kappa
+        self.remove_floor = remove_floor
+        self.n_splits = n_splits
+        self.confidence = confidence
         self.min_class_size = min_class_size
         self.random_state = random_state
         self.engine = engine
@@ -154,6 +177,7 @@ class KnockoffsSPR(BaseSelector):
         """
         choices = {
             "q": 0.02,
+            "control": "paper",
             "level": "smallest",
             "penalty": "group",
             "reduction": "classes",
@@ -165,7 +189,6 @@ class KnockoffsSPR(BaseSelector):
             "knockoff": "most_confident",
             "statistic": "asymmetric",
             "cut": "per_class",
-            "bound": "plain",
         }
         return cls(**{**choices, **changes})
 
@@ -177,37 +200,88 @@ class KnockoffsSPR(BaseSelector):
         *,
         knockoff_labels: Any = None,
         clean_mask: Any = None,
+        trusted: Any = None,
     ) -> Self:
         """Judge every sample; the answer is in ``selection_``.
 
         `scores`, one column per class in sorted order, choose the most confident knockoff (for
         example a network's outputs). `knockoff_labels` go with ``knockoff="given"``.
         `clean_mask`, an earlier selection, sharpens the prototypes by which classes are grouped.
+
+        `trusted` are rows that a person has checked, drawn at random: a pair ``(rows, true
+        labels)``, or a mask of rows whose labels are right as they stand. They move the cut to
+        where at most `q` of the kept labels are wrong, with `confidence`, whatever the noise is.
         """
         self._check_parameters()
         procedure = self._procedure(
             first_step=self.first_step, statistic=STATISTICS[self.statistic]
         )
-        prepared = self._prepare(X, y, procedure, clean_mask)
-        labels = prepared.labels
-        if scores is not None:
-            scores = check_scores(scores, len(labels.codes), len(labels.classes))
-        given = self._knockoff_codes(labels, knockoff_labels)
-        verdicts = self._judge(prepared, procedure, scores, given)
+        decisions = []
+        splits = self._prepared(X, y, procedure, clean_mask, self.n_splits)
+        for number, prepared in enumerate(splits):
+            if number == 0:
+                first, labels = prepared, prepared.labels
+                self._check_groups(labels)
+                if scores is not None:
+                    scores = check_scores(scores, len(labels.codes), len(labels.classes))
+                given = self._knockoff_codes(labels, knockoff_labels)
+                checked = None
+                if trusted is not None:
+                    checked = read_checked(trusted, labels, self.confidence)
+            verdicts = self._judge(prepared, procedure, scores, given)
+            decisions.append(self._decide(prepared, verdicts))
+            if number == 0:
+                shown = verdicts
         self.classes_ = labels.classes
-        self.selection_ = self._select(prepared, verdicts)
+        self.selection_ = self._select(first, shown, combined(decisions, self.q), checked)
         return self
 
     def _check_parameters(self) -> None:
         self._check_common()
         check_rate("q", self.q)
+        check_rate("confidence", self.confidence)
+        check_choice("control", self.control, CONTROLS)
         check_choice("level", self.level, ("fixed", "smallest"))
         check_choice("first_step", self.first_step, ("spr", "least_squares"))
         check_choice("knockoff", self.knockoff, ("most_confident", "random", "given"))
         check_choice("statistic", self.statistic, STATISTICS)
-        check_choice("bound", self.bound, ("plain", "theorem"))
+        check_count("n_splits", self.n_splits, 1)
         if self.kappa is not None:
             check_rate("kappa", self.kappa)
+        self._check_fit_together()
+
+    def _check_fit_together(self) -> None:
+        """Refuse choices that the control would not look at."""
+        own = {"level": "fixed", "knockoff": "most_confident", "statistic": "asymmetric"}
+        for name, neutral in own.items():
+            value = getattr(self, name)
+            if not self._compares and value != neutral:
+                raise InputError(
+                    f"{name}={value!r} goes with control='paper' or 'theorem', not with "
+                    f"{self.control!r}. Change either."
+                )
+        if self.remove_floor and self.control != "exchangeable":
+            raise InputError(
+                f"remove_floor goes with control='exchangeable', got {self.control!r}."
+            )
+        if self.n_splits > 1 and self._compares:
+            raise InputError(
+                f"n_splits={self.n_splits} goes with control='transition' or 'exchangeable', whose "
+                f"cells are the same in every split, not with {self.control!r}."
+            )
+
+    @property
+    def _compares(self) -> bool:
+        """Whether each label meets one knockoff, as in the paper."""
+        return self.control in ("paper", "theorem")
+
+    def _check_groups(self, labels: Labels) -> None:
+        size, found = self.classes_per_group, len(labels.classes)
+        if not self._compares and size is not None and size < found:
+            raise InputError(
+                f"control={self.control!r} must see all {found} classes together, but "
+                f"classes_per_group is {size}. Pass classes_per_group=None, or control='paper'."
+            )
 
     def _knockoff_codes(self, labels: Labels, given: Any) -> np.ndarray | None:
         """Return the knockoff labels that the caller brings, as codes."""
@@ -237,149 +311,65 @@ class KnockoffsSPR(BaseSelector):
         total = STEPS if single else len(plan.batches)
         with Progress(self.progress, "Knockoffs-SPR", total) as progress:
             work = partial(
-                _solve,
+                solve,
                 plan=plan,
                 procedure=procedure,
                 scores=scores,
                 given=given,
                 draws=draws,
                 tick=progress.advance if single else None,
+                predictions=not self._compares,
             )
             results = run(
                 work, plan.batches, engine=self.engine, n_jobs=self.n_jobs, progress=progress
             )
         return collect(len(labels.codes), results)
 
-    def _select(self, prepared: Prepared, verdicts: Verdicts) -> Selection:
-        """Cut every cell at its level."""
-        labels, found = prepared.labels, verdicts.values
-        W = found["W"]
-        cell, table = number_cells(
-            verdicts.piece, verdicts.half, labels.codes, pooled=self.cut == "pooled"
-        )
-        cells = _uncut(table, cell, self._factors(prepared.plan)[table[:, 0]])
-        if self.level == "fixed":
-            cut = cut_at(W, cell, len(cells), self.q * cells.factor)
-            keep, cells = cut.keep, cells_at_fixed_level(cells, cell, cut, self.q)
-        else:
-            keep, cells = _smallest_level(W, cell, cells, self.q)
-        return Selection(
-            label=labels.values,
-            clean_mask=keep,
-            statistic=W,
-            selection_time=found["Z"],
-            knockoff_label=labels.classes[found["knockoff"]],
-            suggested_label=labels.classes[found["suggested"]],
-            cell=cell,
-            cells=cells,
-            classes=labels.classes,
-            manifest=self._manifest(prepared),
+    def _decide(self, prepared: Prepared, verdicts: Verdicts) -> Decision:
+        """Ask the control for the level of every sample."""
+        return CONTROLS[self.control](
+            Question(
+                codes=prepared.labels.codes,
+                classes=prepared.labels.classes,
+                verdicts=verdicts,
+                penalty=PENALTIES[self.penalty],
+                pooled=self.cut == "pooled",
+                factor=self._factors(prepared.plan),
+                remove_floor=self.remove_floor,
+            )
         )
 
+    def _select(
+        self, prepared: Prepared, verdicts: Verdicts, decision: Decision, checked: Checked | None
+    ) -> Selection:
+        """Cut every cell at its level."""
+        labels = prepared.labels
+        selection = Selection(
+            label=labels.values,
+            clean_mask=np.zeros(len(labels.codes), dtype=bool),
+            q_value=decision.q_value,
+            statistic=decision.statistic,
+            selection_time=verdicts.values["Z"],
+            knockoff_label=labels.classes[verdicts.values["knockoff"]],
+            suggested_label=labels.classes[decision.suggested],
+            cell=decision.cell,
+            cells=uncut(decision.table, decision.cell),
+            classes=labels.classes,
+            manifest=self._manifest(prepared),
+            noise=decision.noise,
+            checked=checked,
+        )
+        if self.level == "fixed":
+            return selection.at(self.q)
+        levels = np.concatenate([[self.q], LEVELS[self.q < LEVELS]])
+        keep, cells = with_fallback(selection, levels)
+        return replace(selection, clean_mask=keep, cells=cells)
+
     def _factors(self, plan: Plan) -> np.ndarray:
-        """Return what the bound multiplies q by, piece by piece."""
+        """Return what the control multiplies q by, piece by piece."""
         sizes = [pieces.classes.shape[1] for _, pieces in plan.batches]
         counts = [pieces.n_pieces for _, pieces in plan.batches]
-        if self.bound == "plain":
+        if self.control != "theorem":
             return np.ones(sum(counts))
         factor = {size: theorem_factor(size, self.kappa) for size in set(sizes)}
         return np.repeat([factor[size] for size in sizes], counts)
-
-
-def _solve(
-    batch: tuple[int, Pieces],
-    *,
-    plan: Plan,
-    procedure: Procedure,
-    scores: Any,
-    given: np.ndarray | None,
-    draws: np.ndarray | None,
-    tick: Any,
-) -> tuple[int, Pieces, dict[str, Any]]:
-    """Judge one batch; labels come back as codes."""
-    first, pieces = batch
-    n_classes = pieces.classes.shape[1]
-    knockoff = None
-    if given is not None:
-        knockoff = _positions(pieces, given)
-    elif draws is not None:
-        knockoff = random_labels(pieces.label, n_classes, draws[pieces.index])
-    shown = None
-    if scores is not None:
-        index, columns = like(pieces.index, scores), like(pieces.classes, scores)
-        shown = scores[index[..., None], columns[:, None, None, :]]
-    result = judge(
-        reduced_batch(plan, pieces),
-        pieces.label,
-        pieces.valid,
-        n_classes,
-        procedure,
-        scores=shown,
-        knockoff=knockoff,
-        conditioned=plan.projection is not None,
-        on_step=tick,
-        each=map if tick is None else side_by_side,  # only a lone batch ticks, and has all cores
-    )
-    answer = {"Z": result.Z, "W": result.W}
-    for name in ("knockoff", "suggested"):
-        position = to_numpy(getattr(result, name)).reshape(pieces.n_pieces, -1)
-        code = np.take_along_axis(pieces.classes, position, axis=1)
-        answer[name] = code.reshape(pieces.index.shape)
-    return first, pieces, answer
-
-
-def _positions(pieces: Pieces, codes: np.ndarray) -> np.ndarray:
-    """Return where the given knockoff labels stand among the classes of their piece."""
-    n_pieces, width = pieces.classes.shape
-    lookup = np.full((n_pieces, 1 + max(codes.max(), pieces.classes.max())), -1)
-    np.put_along_axis(lookup, pieces.classes, np.arange(width)[None], axis=1)
-    wanted = codes[pieces.index].reshape(n_pieces, -1)
-    position = np.take_along_axis(lookup, wanted, axis=1).reshape(pieces.index.shape)
-    outside = position < 0
-    if outside.any():
-        raise InputError(
-            "knockoff_labels must be in the same group of classes as y, and are not in row "
-            f"{pieces.index[outside][0]}. Pass classes_per_group=None."
-        )
-    return position
-
-
-def _uncut(table: np.ndarray, cell: np.ndarray, factor: np.ndarray) -> Cells:
-    """Return the cells before anything is known of them but their size."""
-    unknown = np.full(len(table), np.nan)
-    n = np.bincount(cell, minlength=len(table))
-    return Cells(
-        piece=table[:, 0],
-        half=table[:, 1],
-        class_code=table[:, 2],
-        n=n,
-        n_kept=np.zeros_like(n),
-        q_asked=unknown,
-        q_reached=unknown,
-        estimated_fsr=unknown,
-        smallest_q=unknown,
-        cutoff=unknown,
-        status=np.full(len(table), "empty"),
-        factor=factor,
-    )
-
-
-def _smallest_level(
-    W: np.ndarray, cell: np.ndarray, cells: Cells, q: float
-) -> tuple[np.ndarray, Cells]:
-    """Apply the paper's rule: the first level that can be reached, else the better half."""
-    levels = np.concatenate([[q], LEVELS[q < LEVELS]])
-    cut = cut_smallest(W, cell, len(cells), cells.factor, levels)
-    fallback = np.isnan(cut.level)
-    keep = cut.keep | (best_half(W, cell, len(cells)) & fallback[cell])
-    status = np.where(fallback, "fallback", np.where(cut.level > q, "raised", "controlled"))
-    return keep, replace(
-        cells,
-        n_kept=np.bincount(cell[keep], minlength=len(cells)),
-        q_asked=np.full(len(cells), q),
-        q_reached=cut.level,
-        estimated_fsr=cut.estimate / cells.factor,
-        smallest_q=cut.smallest / cells.factor,
-        cutoff=cut.T,
-        status=status,
-    )

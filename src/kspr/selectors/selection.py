@@ -1,49 +1,22 @@
 """The result of a selection: a value that says how it came about."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from kspr.core.cutoffs import Cut, cut_at
 from kspr.errors import InputError, MissingExtraError
+from kspr.selectors._assumptions import ASSUMPTIONS
 from kspr.selectors._manifest import Manifest
 from kspr.selectors._summary import Summary, summarise
 from kspr.selectors._validation import check_rate
+from kspr.selectors.cells import Cells, cut_cells
+from kspr.selectors.checked import Checked
+from kspr.selectors.curve import Curve, trace_curve
+from kspr.selectors.noise import NoiseEstimate
 
 __all__ = ["Cells", "Selection"]
-
-
-@dataclass(frozen=True, eq=False)
-class Cells:
-    """One entry per cell: what was cut together, and what the cut says of it.
-
-    A cell is a class in one half of a piece or, for a pooled cut, a whole half; SPR knows no
-    halves, and all of its cells have half 0.
-    """
-
-    piece: np.ndarray
-    half: np.ndarray
-    class_code: np.ndarray
-    """Position in `Selection.classes`; -1 for a pooled cell."""
-    n: np.ndarray
-    n_kept: np.ndarray
-    q_asked: np.ndarray
-    q_reached: np.ndarray
-    """The level that the cut meets; nan where it meets none."""
-    estimated_fsr: np.ndarray
-    """The estimate at the cut-off; inf where nothing is kept at a level."""
-    smallest_q: np.ndarray
-    """The smallest level that this cell could reach at all."""
-    cutoff: np.ndarray
-    status: np.ndarray
-    """``controlled``, ``raised``, ``fallback``, ``empty``, or ``share`` for a fixed share."""
-    factor: np.ndarray
-    """What the bound multiplies q by: 1, or Theorem 2's."""
-
-    def __len__(self) -> int:
-        return len(self.n)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -55,9 +28,12 @@ class Selection:
 
     label: np.ndarray
     clean_mask: np.ndarray
+    q_value: np.ndarray | None
+    """The smallest level at which each sample is kept, inf for never; None for SPR."""
     statistic: np.ndarray
-    """W: negative where the label is ahead of its knockoff, small where it fits well.
-    For SPR, which compares nothing, the selection time."""
+    """What samples are ordered by. ``control="transition"``: the doubt, the chance that the label
+    is wrong as far as the fit can tell. Else W: negative where the label is ahead of its
+    knockoff, small where it fits well. For SPR, which compares nothing, the selection time."""
     selection_time: np.ndarray
     """How early a sample enters the model as an outlier: large is suspicious."""
     knockoff_label: np.ndarray | None
@@ -69,6 +45,10 @@ class Selection:
     cells: Cells
     classes: np.ndarray
     manifest: Manifest
+    noise: NoiseEstimate | None = None
+    """How labels go wrong; None for SPR and the paper's controls, which do not ask."""
+    checked: Checked | None = None
+    """The rows that a person has checked, if `fit` was told."""
 
     def __len__(self) -> int:
         return len(self.clean_mask)
@@ -82,7 +62,35 @@ class Selection:
     def suspect_indices(self) -> np.ndarray:
         """Row numbers of all other samples, the most suspicious first."""
         suspects = np.flatnonzero(~self.clean_mask)
-        return suspects[np.argsort(-self.selection_time[suspects], kind="stable")]
+        return suspects[np.argsort(-self.suspicion[suspects], kind="stable")]
+
+    @property
+    def control(self) -> str | None:
+        """How the error rate was estimated; None for SPR, which has none."""
+        return None if self.q_value is None else str(self.manifest.parameters["control"])
+
+    @property
+    def assumption(self) -> str | None:
+        """What must be true for the error rate to hold, in a sentence; None without a rate."""
+        if self.checked is not None:
+            return (
+                f"The {len(self.checked.rows):,} checked rows were drawn at random; then the error "
+                f"rate holds with {self.checked.confidence:.0%} confidence, whatever the noise is."
+            )
+        return None if self.control is None else ASSUMPTIONS[self.control]
+
+    @property
+    def _doubt(self) -> np.ndarray:
+        """What a single cut would go by: samples in the order of their trust."""
+        if self.control == "transition":
+            return self.statistic
+        # Labels that lost come after all that won.
+        return np.where(self.statistic < 0, -self.statistic, np.inf)
+
+    @property
+    def suspicion(self) -> np.ndarray:
+        """What ranks suspects, large first: the doubt where there is one, else the time."""
+        return self.statistic if self.control == "transition" else self.selection_time
 
     def at(self, q: float) -> "Selection":
         """Return the selection at another fixed level, without fitting again.
@@ -90,17 +98,37 @@ class Selection:
         A cell that cannot reach `q` keeps nothing and has the status ``empty``.
         """
         q = check_rate("q", q)
-        if self.knockoff_label is None:
+        if self.q_value is None:
             raise InputError(
-                "at(q) needs a comparison with knockoff labels, which SPR does not make. "
-                "Use KnockoffsSPR, or fit SPR with another clean_ratio."
+                "at(q) needs an error rate, which SPR does not have. Use KnockoffsSPR, or fit SPR "
+                "with another clean_ratio."
             )
-        cut = cut_at(self.statistic, self.cell, len(self.cells), q * self.cells.factor)
-        cells = cells_at_fixed_level(self.cells, self.cell, cut, q)
+        if self.checked is None:
+            keep, name = self.q_value <= q, "controlled"
+        else:
+            cut = self.checked.cut(self._doubt, self.q_value, q).cut
+            keep, name = self._doubt <= cut, "checked"
+        reached = np.bincount(self.cell[keep], minlength=len(self.cells)) > 0
+        cells = cut_cells(
+            self,
+            keep,
+            asked=q,
+            level=np.where(reached, q, np.nan),
+            status=np.where(reached, name, "empty"),
+        )
+        if self.checked is not None:
+            keep = self.checked.applied(keep)
+            cells = replace(cells, n_kept=np.bincount(self.cell[keep], minlength=len(cells)))
         manifest = replace(
             self.manifest, parameters={**self.manifest.parameters, "q": q, "level": "fixed"}
         )
-        return replace(self, clean_mask=cut.keep, cells=cells, manifest=manifest)
+        return replace(self, clean_mask=keep, cells=cells, manifest=manifest)
+
+    def curve(self) -> Curve:
+        """Return what every level would keep, without fitting again; print it to read it."""
+        if self.q_value is None:
+            raise InputError("curve() needs an error rate, which SPR does not have.")
+        return trace_curve(self.q_value, self.cell)
 
     def summary(self) -> Summary:
         """Return the selection in a few numbers, overall and per class; print it to read it."""
@@ -146,6 +174,7 @@ class Selection:
         columns: dict[str, Any] = {
             "label": self.label,
             "clean": self.clean_mask,
+            **({} if self.q_value is None else {"q_value": self.q_value}),
             "statistic": self.statistic,
             "selection_time": self.selection_time,
         }
@@ -158,23 +187,3 @@ class Selection:
             "half": self.cells.half[self.cell],
             "status": self.cells.status[self.cell],
         }
-
-
-def cells_at_fixed_level(cells: Cells, cell: np.ndarray, cut: Cut, q: float) -> Cells:
-    """Return what a cut at the fixed level `q` says of each cell."""
-    reached = ~np.isnan(cut.level)
-    return replace(
-        cells,
-        n_kept=np.bincount(cell[cut.keep], minlength=len(cells)),
-        q_asked=np.full(len(cells), q),
-        q_reached=np.where(reached, q, np.nan),
-        estimated_fsr=cut.estimate / cells.factor,
-        smallest_q=cut.smallest / cells.factor,
-        cutoff=cut.T,
-        status=np.where(reached, "controlled", "empty"),
-    )
-
-
-def cell_columns(cells: Cells) -> dict[str, np.ndarray]:
-    """Return the table of cells, column by column."""
-    return {field.name: getattr(cells, field.name) for field in fields(cells)}

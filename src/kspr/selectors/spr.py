@@ -105,7 +105,7 @@ class SPR(BaseSelector):
         del scores
         self._check_common()
         procedure = self._procedure()
-        prepared = self._prepare(X, y, procedure, clean_mask)
+        prepared = next(self._prepared(X, y, procedure, clean_mask))
         labels, plan = prepared.labels, prepared.plan
         single = len(plan.batches) == 1
         with Progress(self.progress, "SPR", STEPS if single else len(plan.batches)) as progress:
@@ -128,6 +128,7 @@ class SPR(BaseSelector):
         self.selection_ = Selection(
             label=labels.values,
             clean_mask=keep,
+            q_value=None,
             statistic=Z,
             selection_time=Z,
             knockoff_label=None,
@@ -179,5 +180,4 @@ def _cells(
         smallest_q=nothing,
         cutoff=cutoff,
         status=np.full(len(table), "share"),
-        factor=np.ones(len(table)),
     )

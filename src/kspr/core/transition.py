@@ -1,0 +1,239 @@
+"""Noise that depends on the true class only: its transition matrix, and the cut-offs it gives.
+
+Let ``T[a, k]`` be the chance that a sample of class a carries the label k. Of the samples that
+pass any test on their features, let N_j carry the label j and let M_a be of class a. Then
+``E N_j = sum_a T[a, j] M_a``, so M follows from N, and ``N_k - T[k, k] M_k`` is how many of
+those with label k are wrong. Verdicts live on the host by the time they are cut: NumPy only.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kspr.core.cutoffs import reachable
+
+__all__ = [
+    "Transition",
+    "count_anchors",
+    "estimate_transition",
+    "probability_right",
+    "transition_levels",
+    "wilson_interval",
+    "wrong_share",
+]
+
+ANCHOR_SHARE = 0.06
+"""Share of a class that serves as anchors: fewer are purer, more are surer."""
+_LEAST_ANCHORS = 15
+"""Per class and half, unless that were more than a fifth of them."""
+CAUTION = 0.84
+"""Standard errors on top of every estimate: about four in five are then not too low."""
+_SOFTENING = 1.4
+"""The fit is surer than right about the doubtful end; a softer softmax orders it better."""
+_TEMPERATURES = (0.05, 0.07, 0.1, 0.14, 0.2, 0.28, 0.4, 0.56, 0.8)
+_CALIBRATION_ROWS = 20_000
+
+
+@dataclass(frozen=True)
+class Transition:
+    """How labels go wrong, as far as the anchors tell."""
+
+    matrix: np.ndarray
+    """Chance of each label (column) given the true class (row)."""
+    error: np.ndarray
+    """Standard error of the share of wrong labels, per true class."""
+    counts: np.ndarray
+    """Labels (column) of the anchors of each class (row)."""
+
+
+def count_anchors(
+    prediction: np.ndarray, label: np.ndarray, half: np.ndarray, n_classes: int
+) -> np.ndarray:
+    """Count the labels of the samples that look most like each class: ``(class, label)``.
+
+    `prediction` comes from the other half, so a sample's own label has no part in choosing it.
+    """
+    counts = np.zeros((n_classes, n_classes))
+    for side in (0, 1):
+        rows = np.flatnonzero(half == side)
+        given = label[rows]
+        sizes = np.bincount(given, minlength=n_classes)
+        for k in range(n_classes):
+            few = min(_LEAST_ANCHORS, int(np.ceil(sizes[k] / 5)))
+            wanted = min(len(rows), max(few, round(ANCHOR_SHARE * sizes[k])))
+            if wanted:
+                best = np.argpartition(-prediction[rows, k], wanted - 1)[:wanted]
+                counts[k] += np.bincount(given[best], minlength=n_classes)
+    return counts
+
+
+def estimate_transition(counts: np.ndarray) -> Transition:
+    """Return the transition matrix behind the anchors' labels.
+
+    Rows borrow from each other: each row's share of wrong labels moves towards the common one,
+    and where its wrong labels go moves towards all classes alike, as far as the differences
+    between them could be chance.
+    """
+    total = np.maximum(counts.sum(axis=1), 1.0)
+    right = np.diag(counts)
+    wrong, error = _shrunken_shares((total - right) / total, total)
+    limit = 1.0 - 1.0 / len(counts)
+    # At the limit labels say nothing of the class, and the matrix has no inverse.
+    wrong = np.clip(wrong, 0.0, 0.98 * limit)
+    matrix = wrong[:, None] * _shrunken_directions(counts)
+    np.fill_diagonal(matrix, 1.0 - wrong)
+    return Transition(matrix, error, counts)
+
+
+def _shrunken_shares(share: np.ndarray, total: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Shrink shares towards their mean by how much of their spread is sampling error."""
+    mean = float(np.average(share, weights=total))
+    # Agresti and Coull's two extra observations: a share of 0 among few is not a sure 0.
+    mean_spread = (mean * total.sum() + 1.0) / (total.sum() + 2.0)
+    variance = mean_spread * (1.0 - mean_spread) / total
+    between = max(0.0, float(np.var(share, ddof=1)) - float(variance.mean()))
+    own = between / (between + variance)
+    pooled = mean_spread * (1.0 - mean_spread) / total.sum()
+    return own * share + (1.0 - own) * mean, np.full(len(share), np.sqrt(pooled))
+
+
+def _shrunken_directions(counts: np.ndarray) -> np.ndarray:
+    """Return where the wrong labels of each class go, rows of shares without a diagonal."""
+    n_classes = len(counts)
+    even = (1.0 - np.eye(n_classes)) / (n_classes - 1)
+    off = counts * (1.0 - np.eye(n_classes))
+    wrong = off.sum(axis=1, keepdims=True)
+    expected = np.maximum(wrong * even, 1e-12)
+    distance = np.sum(np.where(even > 0, (off - wrong * even) ** 2 / expected, 0.0), axis=1)
+    # James and Stein: the distance that chance alone would make, over the one that is there.
+    chance = np.minimum(1.0, (n_classes - 2) / np.maximum(distance, 1e-9))[:, None]
+    chance = np.where(wrong > 0, chance, 1.0)
+    return np.asarray(chance * even + (1.0 - chance) * off / np.maximum(wrong, 1.0))
+
+
+def probability_right(
+    prediction: np.ndarray, matrix: np.ndarray, label: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the chance that each class, were it the label, would be right: ``(rows, classes)``.
+
+    The second array is the chance that each class is the true one, before the label is seen: a
+    softmax of the fit, a little softer than the one under which the given labels are most likely.
+    """
+    prior = _softmax(prediction, _SOFTENING * _temperature(prediction, matrix, label))
+    seen = prior @ matrix.astype(prior.dtype)
+    return prior * np.diag(matrix).astype(prior.dtype) / np.maximum(seen, 1e-12), prior
+
+
+def _softmax(prediction: np.ndarray, temperature: float) -> np.ndarray:
+    shifted = prediction - prediction.max(axis=1, keepdims=True)
+    raised = np.exp(shifted / temperature)
+    return np.asarray(raised / raised.sum(axis=1, keepdims=True))
+
+
+def _temperature(prediction: np.ndarray, matrix: np.ndarray, label: np.ndarray) -> float:
+    step = max(1, len(label) // _CALIBRATION_ROWS)
+    shown, given = prediction[::step], label[::step]
+    columns = matrix.T[given]
+
+    def log_likelihood(temperature: float) -> float:
+        chance = np.sum(_softmax(shown, temperature) * columns, axis=1)
+        return float(np.mean(np.log(np.maximum(chance, 1e-12))))
+
+    return max(_TEMPERATURES, key=log_likelihood)
+
+
+def transition_levels(
+    doubt: np.ndarray, label: np.ndarray, transition: Transition, *, pooled: bool
+) -> np.ndarray:
+    """Return the smallest level at which each sample is kept, least doubtful first.
+
+    `doubt` ``(rows, classes)`` orders samples by how doubtful each label would be on them; it
+    may use no sample's own label. One cut per class, or one for all.
+    """
+    n_classes = len(transition.matrix)
+    every = np.arange(n_classes)
+    levels = np.full(len(label), np.inf)
+    for classes in [every] if pooled else every[:, None]:
+        own = np.flatnonzero(np.isin(label, classes))
+        if not len(own):
+            continue
+        order = own[np.argsort(doubt[own, label[own]], kind="stable")]
+        cuts = doubt[order, label[order]]
+        wrong = _wrong_below(cuts, doubt, label, transition, classes)
+        kept = np.searchsorted(cuts, cuts, side="right")  # ties enter together
+        wrong = np.minimum(np.maximum.accumulate(np.maximum(wrong, 0.0)), kept)
+        levels[order] = reachable((1.0 + wrong) / kept)
+    return levels
+
+
+def _wrong_below(
+    cuts: np.ndarray,
+    doubt: np.ndarray,
+    label: np.ndarray,
+    transition: Transition,
+    classes: Sequence[int] | np.ndarray,
+) -> np.ndarray:
+    """Return an upper estimate of the wrong labels among `classes` up to each cut."""
+    matrix, error = transition.matrix, transition.error
+    weights = [_weights(m) for m in (matrix, _noisier(matrix, error), _noisier(matrix, -error))]
+    wrong, variance, change = np.zeros((3, len(cuts)))
+    for k in classes:
+        position = np.searchsorted(cuts, doubt[:, k])
+        middle, above, below = (w[k][label] for w in weights)
+        for total, weight in (
+            (wrong, middle),
+            (variance, middle**2),
+            (change, (above - below) / 2),
+        ):
+            binned = np.bincount(position, weights=weight, minlength=len(cuts) + 1)
+            total += np.cumsum(binned[:-1])
+    return wrong + CAUTION * np.sqrt(variance + change**2)
+
+
+def _weights(matrix: np.ndarray) -> np.ndarray:
+    """Return what a sample with each label (column) adds to the wrong ones of a class (row)."""
+    right = np.diag(matrix)[:, None] * np.linalg.pinv(matrix).T
+    return np.asarray(np.eye(len(matrix)) - right)
+
+
+def _noisier(matrix: np.ndarray, change: np.ndarray) -> np.ndarray:
+    """Return the matrix with each row's share of wrong labels changed."""
+    wrong = 1.0 - np.diag(matrix)
+    changed = np.clip(wrong + change, 0.0, 0.99 * (1.0 - 1.0 / len(matrix)))
+    even = (1.0 - np.eye(len(matrix))) / (len(matrix) - 1)
+    known = wrong[:, None] > 0
+    shares = np.where(known, matrix / np.where(known, wrong[:, None], 1.0), even)
+    result = shares * changed[:, None]
+    np.fill_diagonal(result, 1.0 - changed)
+    return np.asarray(result)
+
+
+def wrong_share(transition: Transition, label: np.ndarray) -> tuple[float, float, float]:
+    """Return the estimated share of wrong labels in the data, and an interval of 95 %."""
+    sizes = np.bincount(label, minlength=len(transition.matrix)).astype(float)
+    shift = 1.96 * transition.error
+
+    def share(matrix: np.ndarray) -> float:
+        true = np.clip(np.linalg.pinv(matrix).T @ sizes, 0.0, None)
+        return float(1.0 - true @ np.diag(matrix) / max(true.sum(), 1e-12))
+
+    found = [
+        share(m)
+        for m in (
+            transition.matrix,
+            _noisier(transition.matrix, -shift),
+            _noisier(transition.matrix, shift),
+        )
+    ]
+    return found[0], min(found), max(found)
+
+
+def wilson_interval(counts: np.ndarray, total: np.ndarray, z: float = 1.96) -> np.ndarray:
+    """Return Wilson's interval for shares ``counts / total``, low and high along a first axis."""
+    total = np.maximum(total, 1.0)
+    share = counts / total
+    scale = 1.0 + z**2 / total
+    middle = (share + z**2 / (2 * total)) / scale
+    reach = z * np.sqrt(share * (1 - share) / total + z**2 / (4 * total**2)) / scale
+    return np.stack([np.maximum(0.0, middle - reach), np.minimum(1.0, middle + reach)])

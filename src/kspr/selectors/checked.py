@@ -1,0 +1,76 @@
+"""Rows that a person has checked: what they vouch for."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kspr.core.calibration import CheckedCut, checked_cut
+from kspr.errors import InputError
+from kspr.selectors._validation import Labels
+
+__all__ = ["Checked", "read_checked"]
+
+_STARTS = (0.25, 0.5, 0.75, 1.0)
+"""Parts of q whose own estimated cuts the search starts from."""
+
+
+@dataclass(frozen=True, eq=False)
+class Checked:
+    """Checked rows, whether their labels are right, and how sure the answer shall be."""
+
+    rows: np.ndarray
+    right: np.ndarray
+    confidence: float
+
+    def cut(self, doubt: np.ndarray, q_value: np.ndarray, q: float) -> CheckedCut:
+        """Return the loosest cut on `doubt` that keeps `q`, with this confidence, on these rows.
+
+        The search starts around where the estimate alone would cut.
+        """
+        guesses = [np.max(doubt[q_value <= part * q], initial=-np.inf) for part in _STARTS]
+        starts = np.unique([guess for guess in guesses if np.isfinite(guess)])
+        if not starts.size:
+            starts = np.quantile(doubt[np.isfinite(doubt)], [0.1])
+        return checked_cut(doubt[self.rows], self.right, q, self.confidence, starts)
+
+    def applied(self, keep: np.ndarray) -> np.ndarray:
+        """Return `keep` with the checked rows as they were found."""
+        known = keep.copy()
+        known[self.rows] = self.right
+        return known
+
+
+def read_checked(trusted: Any, labels: Labels, confidence: float) -> Checked:
+    """Return what `trusted` says: a mask of right rows, or a pair (rows, true labels)."""
+    n = len(labels.codes)
+    if isinstance(trusted, tuple) and len(trusted) == 2:
+        rows = np.asarray(trusted[0])
+        _check_rows(rows, n)
+        truth = np.asarray(trusted[1])
+        if truth.shape != rows.shape:
+            raise InputError(
+                f"trusted must be a pair of equal length: {len(rows)} rows, but {len(truth)} true "
+                "labels."
+            )
+        right = np.array(
+            [str(a) == str(b) for a, b in zip(labels.values[rows], truth, strict=True)]
+        )
+        return Checked(rows.astype(np.int64), right.astype(bool), confidence)
+    mask = np.asarray(trusted)
+    if mask.dtype != bool or mask.shape != (n,):
+        raise InputError(
+            "trusted must be a mask of one bool per row, or a pair (rows, true labels); got "
+            f"{mask.dtype} of shape {mask.shape} for {n} rows."
+        )
+    rows = np.flatnonzero(mask)
+    return Checked(rows, np.ones(len(rows), dtype=bool), confidence)
+
+
+def _check_rows(rows: np.ndarray, n: int) -> None:
+    if rows.ndim != 1 or rows.dtype.kind not in "iu":
+        raise InputError(f"The rows in trusted must be whole numbers, got {rows.dtype}.")
+    if rows.size and (rows.min() < 0 or rows.max() >= n):
+        raise InputError(f"trusted speaks of row {rows.max()}, but X has {n} rows.")
+    if len(np.unique(rows)) < len(rows):
+        raise InputError("trusted names a row twice. Keep one answer per row.")

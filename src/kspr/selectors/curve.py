@@ -1,0 +1,57 @@
+"""Every level at once: the estimated error rate against the share kept."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["Curve", "trace_curve"]
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """What each level keeps. One entry per level at which something changes, ascending."""
+
+    q: np.ndarray
+    n_kept: np.ndarray
+    share_kept: np.ndarray
+    estimated_fsr: np.ndarray
+    """Over all kept rows; at most `q`, which holds for every cell on its own."""
+
+    def __len__(self) -> int:
+        return len(self.q)
+
+    def __str__(self) -> str:
+        lines = [f"{'q':>6}  {'kept':>9}  {'share':>6}  {'estimate':>8}"]
+        for q in (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5):
+            last = int(np.searchsorted(self.q, q, side="right")) - 1
+            if last < 0:
+                lines.append(f"{q:>6g}  {0:>9,}  {0:>6.1%}  {'-':>8}")
+                continue
+            lines.append(
+                f"{q:>6g}  {self.n_kept[last]:>9,}  {self.share_kept[last]:>6.1%}  "
+                f"{self.estimated_fsr[last]:>8.3f}"
+            )
+        return "\n".join(lines)
+
+
+def trace_curve(q_value: np.ndarray, cell: np.ndarray) -> Curve:
+    """Return the curve of samples that are kept from their `q_value` on."""
+    reached = np.flatnonzero(np.isfinite(q_value))
+    order = reached[np.lexsort((q_value[reached], cell[reached]))]
+    own, place = q_value[order], cell[order]
+    first = np.searchsorted(place, place)
+    # A cell's expected wrong ones grow, with each sample, from rank x level to the next.
+    rank = np.arange(len(order)) - first + 1
+    expected = rank * own
+    before = np.where(rank > 1, np.concatenate([[0.0], expected[:-1]]), 0.0)
+    merged = np.argsort(own, kind="stable")
+    levels = own[merged]
+    wrong = np.cumsum((expected - before)[merged])
+    last = np.searchsorted(levels, np.unique(levels), side="right") - 1
+    n_kept = last + 1
+    return Curve(
+        q=levels[last],
+        n_kept=n_kept,
+        share_kept=n_kept / len(q_value),
+        estimated_fsr=np.minimum(wrong[last] / n_kept, levels[last]),
+    )
