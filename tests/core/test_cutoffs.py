@@ -1,4 +1,4 @@
-"""Cut-offs against a literal, slow transcription of Eq. T and of Alg. 1's loop."""
+"""Cut-offs against a literal, slow transcription of Eq. T."""
 
 import math
 from fractions import Fraction
@@ -12,9 +12,10 @@ from hypothesis.extra.numpy import arrays
 from kspr.core.cutoffs import (
     LEVELS,
     best_half,
-    cut_at,
-    cut_smallest,
+    first_level,
     fsr_cutoff,
+    q_values,
+    reachable,
     theorem_factor,
 )
 from kspr.errors import InputError
@@ -35,18 +36,9 @@ def equation_t(W: np.ndarray, q: Fraction) -> float:
     return max((t for t in candidates(W) if fsr_estimate(W, t) <= q), default=0.0)
 
 
-def smallest_estimate(W: np.ndarray) -> float:
-    return min((float(fsr_estimate(W, t)) for t in candidates(W)), default=math.inf)
-
-
-def alg_1(W: np.ndarray) -> tuple[float, Fraction | None]:
-    """Alg. 1, lines 4 to 7: raise q until something is selectable."""
-    q, T, met = Fraction(2, 100), 0.0, None
-    while q <= Fraction(1, 2) and T == 0:
-        T = equation_t(W, q)
-        met = q if T > 0 else None
-        q += Fraction(2, 100)
-    return T, met
+def kept_by_equation_t(W: np.ndarray, q: Fraction) -> np.ndarray:
+    T = equation_t(W, q)
+    return (W >= -T) & (W < 0)
 
 
 @st.composite
@@ -77,22 +69,33 @@ cases = st.one_of(tied_cells(), random_cells())
 fiftieths = st.integers(1, 49)
 
 
-@settings(max_examples=80, deadline=None)
-@given(case=cases, data=st.data())
-def test_every_cell_is_cut_exactly_by_equation_t(
-    case: tuple[np.ndarray, np.ndarray, int], data: st.DataObject
+@settings(max_examples=100, deadline=None)
+@given(case=cases, k=fiftieths)
+def test_q_values_within_a_level_are_what_equation_t_keeps(
+    case: tuple[np.ndarray, np.ndarray, int], k: int
 ) -> None:
     W, cells, n_cells = case
-    k = np.array([data.draw(fiftieths) for _ in range(n_cells)])
-    cut = cut_at(W, cells, n_cells, k / 50)
+    keep = q_values(W, cells) <= k / 50
+    for cell in range(n_cells):
+        own = cells == cell
+        np.testing.assert_array_equal(keep[own], kept_by_equation_t(W[own], Fraction(k, 50)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(case=cases)
+def test_a_q_value_is_the_first_level_at_which_equation_t_keeps_the_sample(
+    case: tuple[np.ndarray, np.ndarray, int],
+) -> None:
+    """Kept sets change at estimates only: all of them are tried, and nothing is kept below."""
+    W, cells, n_cells = case
+    levels = q_values(W, cells)
     for cell in range(n_cells):
         own = W[cells == cell]
-        T = equation_t(own, Fraction(int(k[cell]), 50))
-        assert cut.T[cell] == T
-        assert cut.smallest[cell] == smallest_estimate(own)
-        assert cut.estimate[cell] == (float(fsr_estimate(own, T)) if T else math.inf)
-        np.testing.assert_equal(cut.level[cell], k[cell] / 50 if T else math.nan)
-        np.testing.assert_array_equal(cut.keep[cells == cell], (own >= -T) & (own < 0))
+        estimates = sorted({fsr_estimate(own, t) for t in candidates(own)})
+        expected = np.full(len(own), math.inf)
+        for q in reversed(estimates):
+            expected[kept_by_equation_t(own, q)] = float(q)
+        np.testing.assert_array_equal(levels[cells == cell], expected)
 
 
 @settings(max_examples=100, deadline=None)
@@ -104,66 +107,53 @@ def test_single_cutoff_is_exactly_equation_t(
     assert fsr_cutoff(W, k / 50) == equation_t(W, Fraction(k, 50))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=100, deadline=None)
+@given(case=cases, seed=st.integers(0, 2**32 - 1))
+def test_q_values_do_not_depend_on_sample_order(
+    case: tuple[np.ndarray, np.ndarray, int], seed: int
+) -> None:
+    W, cells, _ = case
+    order = np.random.default_rng(seed).permutation(len(W))
+    np.testing.assert_array_equal(q_values(W[order], cells[order]), q_values(W, cells)[order])
+
+
+@settings(max_examples=100, deadline=None)
 @given(case=cases)
-def test_smallest_level_is_the_one_that_alg_1_stops_at(
+def test_a_smaller_magnitude_never_has_a_larger_q_value(
     case: tuple[np.ndarray, np.ndarray, int],
 ) -> None:
     W, cells, n_cells = case
-    cut = cut_smallest(W, cells, n_cells, np.ones(n_cells), LEVELS)
+    levels = q_values(W, cells)
     for cell in range(n_cells):
-        own = W[cells == cell]
-        T, met = alg_1(own)
-        assert cut.T[cell] == T
-        np.testing.assert_equal(cut.level[cell], math.nan if met is None else float(met))
-        np.testing.assert_array_equal(cut.keep[cells == cell], (own >= -T) & (own < 0))
+        ahead = (cells == cell) & (W < 0)
+        order = np.argsort(-W[ahead], kind="stable")
+        assert (levels[ahead][order][1:] >= levels[ahead][order][:-1]).all()
 
 
 @settings(max_examples=100, deadline=None)
-@given(case=cases, data=st.data())
-def test_factor_tightens_a_cell_and_leaves_its_level_in_words_of_q(
-    case: tuple[np.ndarray, np.ndarray, int], data: st.DataObject
+@given(case=cases, names=st.permutations(range(6)))
+def test_cells_are_names_only(case: tuple[np.ndarray, np.ndarray, int], names: list[int]) -> None:
+    W, cells, _ = case
+    renamed = 7 * np.array(names)[cells] - 3
+    np.testing.assert_array_equal(q_values(W, renamed), q_values(W, cells))
+
+
+@given(
+    estimate=arrays(np.float64, st.integers(0, 30), elements=st.floats(0, 1)),
+    q=st.floats(0, 1),
+)
+def test_a_position_is_reachable_where_a_later_estimate_is_within_the_level(
+    estimate: np.ndarray, q: float
 ) -> None:
-    """The first level q with an attainable ``factor * q``, cell by cell."""
-    W, cells, n_cells = case
-    factor = np.array([data.draw(st.sampled_from([0.125, 0.4, 1.0])) for _ in range(n_cells)])
-    cut = cut_smallest(W, cells, n_cells, factor, LEVELS)
-    for cell in range(n_cells):
-        own = W[cells == cell]
-        smallest = smallest_estimate(own)
-        reached = [q for q in LEVELS if smallest <= factor[cell] * q]
-        np.testing.assert_equal(cut.level[cell], reached[0] if reached else math.nan)
-        expected = fsr_cutoff(own, factor[cell] * reached[0]) if reached else 0.0
-        assert cut.T[cell] == expected
-        np.testing.assert_array_equal(cut.keep[cells == cell], (-expected <= own) & (own < 0))
+    found = reachable(estimate) <= q
+    expected = [any(later <= q for later in estimate[i:]) for i in range(len(estimate))]
+    np.testing.assert_array_equal(found, expected)
 
 
-@settings(max_examples=100, deadline=None)
-@given(case=cases, seed=st.integers(0, 2**32 - 1), k=fiftieths)
-def test_cutoff_does_not_depend_on_sample_order(
-    case: tuple[np.ndarray, np.ndarray, int], seed: int, k: int
-) -> None:
-    W, cells, n_cells = case
-    order = np.random.default_rng(seed).permutation(len(W))
-    levels = np.full(n_cells, k / 50)
-    straight, mixed = (
-        cut_at(W, cells, n_cells, levels),
-        cut_at(W[order], cells[order], n_cells, levels),
-    )
-    np.testing.assert_array_equal(mixed.T, straight.T)
-    np.testing.assert_array_equal(mixed.estimate, straight.estimate)
-    np.testing.assert_array_equal(mixed.keep, straight.keep[order])
-
-
-@settings(max_examples=100, deadline=None)
-@given(case=cases, q=st.lists(st.floats(0.001, 1), min_size=2, max_size=2).map(sorted))
-def test_a_higher_level_never_keeps_less(
-    case: tuple[np.ndarray, np.ndarray, int], q: list[float]
-) -> None:
-    W, cells, n_cells = case
-    low, high = (cut_at(W, cells, n_cells, np.full(n_cells, level)) for level in q)
-    assert (low.T <= high.T).all()
-    assert (high.keep | ~low.keep).all()
+@given(smallest=st.lists(st.one_of(st.floats(0, 1), st.just(math.inf), st.sampled_from(LEVELS))))
+def test_first_level_is_the_first_that_can_be_reached(smallest: list[float]) -> None:
+    expected = [next((q for q in LEVELS if q >= s), math.nan) for s in smallest]
+    np.testing.assert_array_equal(first_level(np.array(smallest), LEVELS), expected)
 
 
 def test_level_is_met_by_equality() -> None:
@@ -175,9 +165,8 @@ def test_level_is_met_by_equality() -> None:
 
 def test_zero_is_on_neither_side() -> None:
     W = np.array([0.0, -0.0, -1.0, -1.0, -1.0, -1.0])
-    cut = cut_at(W, np.zeros(6, dtype=np.int64), 1, np.array([0.25]))
-    assert cut.T[0] == 1.0
-    np.testing.assert_array_equal(cut.keep, [False, False, True, True, True, True])
+    levels = q_values(W, np.zeros(6, dtype=np.int64))
+    np.testing.assert_array_equal(levels, [math.inf, math.inf, 0.25, 0.25, 0.25, 0.25])
 
 
 def test_tied_magnitudes_enter_together() -> None:
@@ -190,15 +179,13 @@ def test_tied_magnitudes_enter_together() -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_cutoff_keeps_the_sample_that_defines_it(dtype: type) -> None:
     W = -(np.arange(1, 101) / 7).astype(dtype)
-    cut = cut_at(W, np.zeros(100, dtype=np.int64), 1, np.array([0.02]))
-    assert cut.keep.all()
+    assert (q_values(W, np.zeros(100, dtype=np.int64)) <= 0.02).all()
+    assert fsr_cutoff(W, 0.02) == -W[-1]
 
 
 def test_no_samples_are_no_reason_to_fail() -> None:
     assert fsr_cutoff(np.zeros(0), 0.1) == 0.0
-    cut = cut_smallest(np.zeros(0), np.zeros(0, dtype=np.int64), 3, np.ones(3), LEVELS)
-    assert cut.keep.shape == (0,)
-    np.testing.assert_array_equal(cut.T, np.zeros(3))
+    assert q_values(np.zeros(0), np.zeros(0, dtype=np.int64)).shape == (0,)
     assert best_half(np.zeros(0), np.zeros(0, dtype=np.int64), 3).shape == (0,)
 
 

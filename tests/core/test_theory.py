@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kspr.core.cutoffs import cut_at, theorem_factor
+from kspr.core.cutoffs import q_values, theorem_factor
 from kspr.core.penalties import lasso
 from kspr.core.regression import gamma_path
 from kspr.core.theory import irrepresentable_values, recovery_conditions
@@ -195,9 +195,8 @@ def selections(rho: float, level: float, cells: int, seed: int) -> tuple[np.ndar
     ahead = rng.random((*shape, CLEAN)) < 0.995
     clean = np.where(ahead, -1, 1) * rng.gamma(2, 0.15, ahead.shape)
     W = np.concatenate([noisy, clean], axis=-1)
-    n_cells = DRAWS * cells
-    cell = np.repeat(np.arange(n_cells), NOISY + CLEAN)
-    keep = cut_at(W.ravel(), cell, n_cells, np.full(n_cells, level)).keep.reshape(W.shape)
+    cell = np.repeat(np.arange(DRAWS * cells), NOISY + CLEAN)
+    keep = (q_values(W.ravel(), cell) <= level).reshape(W.shape)
     wrong = keep[..., :NOISY].sum(axis=(1, 2))
     kept = keep.sum(axis=(1, 2))
     return wrong / np.maximum(kept, 1), (kept - wrong) / (cells * CLEAN)

@@ -31,26 +31,13 @@ def fsr_cutoff(W: np.ndarray, q: float) -> float:
 
     Keep ``-T <= W < 0``. ``0.0`` means that no sample is selectable at `q`.
     """
-    kept = q_values(W, np.zeros(len(W), dtype=np.int64)) <= q
-    return float(np.max(np.abs(W[kept]), initial=0.0))
+    within = _levels(W, np.zeros(len(W), dtype=np.int64)) <= q
+    return float(np.max(np.abs(W[within]), initial=0.0))
 
 
 def q_values(W: np.ndarray, cells: np.ndarray) -> np.ndarray:
     """Return the smallest level at which Eq. T keeps each sample; inf for one that never is."""
-    size = np.abs(np.asarray(W, dtype=np.float64))
-    order = np.lexsort((size, cells))
-    cell, size, sign = cells[order], size[order], np.sign(W[order])
-    first = np.searchsorted(cell, cell)  # where each position's cell begins
-    ahead, behind = (_running_count(hit, first) for hit in (sign < 0, sign > 0))
-    estimate = (1.0 + behind) / np.maximum(ahead, 1.0)
-    # Tied |W| enter together: cutting inside a tie would let the sort order pick samples. And
-    # Eq. T asks for t > 0: W = 0 is on neither side.
-    inside = np.zeros(len(size), dtype=bool)
-    inside[:-1] = (size[1:] == size[:-1]) & (cell[1:] == cell[:-1])
-    estimate[inside | (size == 0)] = np.inf
-    levels = np.full(len(size), np.inf)
-    levels[order] = _reachable_by_cell(estimate, cell)
-    return np.where(W < 0, levels, np.inf)
+    return np.where(W < 0, _levels(W, cells), np.inf)
 
 
 def reachable(estimate: np.ndarray) -> np.ndarray:
@@ -96,6 +83,24 @@ def best_half(W: np.ndarray, cells: np.ndarray, n_cells: int) -> np.ndarray:
     ahead_size, size = sizes[0::2], sizes[0::2] + sizes[1::2]
     rank = rank + behind * ahead_size[cells]
     return np.asarray(rank < ((size + 1) // 2)[cells])
+
+
+def _levels(W: np.ndarray, cells: np.ndarray) -> np.ndarray:
+    """Return the smallest level at which each sample, on either side, is within the cut-off."""
+    size = np.abs(np.asarray(W, dtype=np.float64))
+    order = np.lexsort((size, cells))
+    cell, size, sign = cells[order], size[order], np.sign(W[order])
+    first = np.searchsorted(cell, cell)  # where each position's cell begins
+    ahead, behind = (_running_count(hit, first) for hit in (sign < 0, sign > 0))
+    estimate = (1.0 + behind) / np.maximum(ahead, 1.0)
+    # Tied |W| enter together: cutting inside a tie would let the sort order pick samples. And
+    # Eq. T asks for t > 0: W = 0 is on neither side.
+    inside = np.zeros(len(size), dtype=bool)
+    inside[:-1] = (size[1:] == size[:-1]) & (cell[1:] == cell[:-1])
+    estimate[inside | (size == 0)] = np.inf
+    levels = np.full(len(size), np.inf)
+    levels[order] = _reachable_by_cell(estimate, cell)
+    return levels
 
 
 def _running_count(hit: np.ndarray, first: np.ndarray) -> np.ndarray:
