@@ -97,11 +97,10 @@ def unmix(question: Question) -> Decision:
     codes, prediction = question.codes, question.verdicts.values["prediction"]
     noise = _noise(question)
     right, prior = probability_right(prediction, noise.matrix, codes)
-    doubt = 1.0 - right
-    level = transition_levels(doubt, codes, noise, pooled=question.pooled)
+    level = transition_levels(right, codes, noise, pooled=question.pooled)
     # What the sample looks like and the label it was given, together.
     suggested = np.argmax(prior * noise.matrix.T[codes].astype(prior.dtype), axis=1)
-    own = doubt[np.arange(len(codes)), codes].astype(np.float64)
+    own = 1.0 - right[np.arange(len(codes)), codes].astype(np.float64)
     cell, table = _whole(question)
     return Decision(
         level, own, cell, table, suggested, describe_noise(noise, codes, question.classes)
