@@ -9,7 +9,7 @@ DEV := $(VENV)/.dev
 # Two test workers on two cores: linear algebra must not start threads of its own.
 QUIET := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: help demo test test-slow test-browser check format bench defaults clean
+.PHONY: help demo test test-slow test-browser check format bench bench-train bench-train-images defaults clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -49,6 +49,12 @@ format: $(DEV)  ## let ruff rewrite what it can
 bench: $(DEV)  ## speed, memory and peers; writes benchmarks/results/speed.json
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/readme.py
+
+bench-train: $(DEV)  ## heads on the shared features, every noise and method; resumable, under an hour
+	$(BIN)/python benchmarks/train_head.py
+
+bench-train-images: $(DEV)  ## whole networks on a subset of CIFAR-10; resumable, under 90 minutes
+	$(BIN)/python benchmarks/train_images.py
 
 defaults: $(DEV)  ## the comparison that chose the defaults; writes docs/defaults.md
 	$(BIN)/python benchmarks/defaults.py
