@@ -9,7 +9,7 @@ DEV := $(VENV)/.dev
 # Two test workers on two cores: linear algebra must not start threads of its own.
 QUIET := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: help demo test test-slow test-browser check format bench bench-train bench-train-images defaults clean
+.PHONY: help demo test test-slow test-browser check format bench bench-train bench-train-images defaults fsr clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -58,6 +58,9 @@ bench-train-images: $(DEV)  ## whole networks on a subset of CIFAR-10; resumable
 
 defaults: $(DEV)  ## the comparison that chose the defaults; writes docs/defaults.md
 	$(BIN)/python benchmarks/defaults.py
+
+fsr: $(DEV)  ## is the error rate kept? all controls and peers on known noise; writes docs/error-rate.md
+	$(BIN)/python benchmarks/fsr.py
 
 clean:  ## remove what the Makefile made
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
