@@ -7,12 +7,37 @@ import pytest
 from report_samples import Page, Pictures
 
 from kspr import SPR, KnockoffsSPR, Selection
+from kspr.data.noise import pair_flip
 
 
 @pytest.fixture(scope="session")
 def chosen(digits40) -> Selection:
     names = np.array([f"digit {k}" for k in range(10)])
     return KnockoffsSPR(q=0.05).fit(digits40.X, names[digits40.y]).selection_
+
+
+@pytest.fixture(scope="session")
+def exchangeable(digits40) -> Selection:
+    return KnockoffsSPR(q=0.2, control="exchangeable").fit(digits40.X, digits40.y).selection_
+
+
+@pytest.fixture(scope="session")
+def unsplit_paper(digits40) -> Selection:
+    return KnockoffsSPR(q=0.1, control="paper").fit(digits40.X, digits40.y).selection_
+
+
+@pytest.fixture(scope="session")
+def checked(digits40) -> Selection:
+    """The level is one that the checked rows, a few, can vouch for."""
+    rows = np.random.default_rng(0).choice(len(digits40.y), 25, replace=False)
+    trusted = (rows, digits40.y_true[rows])
+    return KnockoffsSPR(q=0.4).fit(digits40.X, digits40.y, trusted=trusted).selection_
+
+
+@pytest.fixture(scope="session")
+def flipped(digits40) -> Selection:
+    y = pair_flip(digits40.y_true, 0.2, {2: 7}, seed=0)
+    return KnockoffsSPR(q=0.05).fit(digits40.X, y).selection_
 
 
 @pytest.fixture(scope="session")

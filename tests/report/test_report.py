@@ -10,8 +10,11 @@ from report_samples import Page, Texts
 
 from kspr import InputError, KnockoffsSPR, MissingExtraError, selection_quality
 from kspr.report import _facts, write_report
+from kspr.report._cards import borderline_rows
 from kspr.report._histograms import histogram
 from kspr.report._matrix import count_suggestions
+from kspr.report._noise import describe, largest_flips
+from kspr.report._scale import scale_of
 from kspr.report._words import count, level, number, share
 
 
@@ -55,16 +58,28 @@ def test_the_dial_shows_what_other_levels_keep(chosen, write):
         assert shown[-1] == count(int((other.cells.status == "empty").sum()))
 
 
-def test_the_suspects_come_worst_first(chosen, write):
-    cards = write(chosen, max_suspects=40).cards("suspects")
+@pytest.mark.parametrize("which", ["chosen", "exchangeable", "unsplit_paper"])
+def test_the_suspects_come_worst_first(which, request, write):
+    selection = request.getfixturevalue(which)
+    cards = write(selection, max_suspects=40).cards("suspects")
     assert len(cards) == 40
-    for card, row in zip(cards, chosen.suspect_indices, strict=False):
+    for card, row in zip(cards, selection.suspect_indices, strict=False):
         text = Page.plain(card)
-        assert text.startswith(f"{row} {chosen.label[row]}")
-        assert f"time {number(chosen.selection_time[row])}" in text
-        assert f"W {number(chosen.statistic[row])}" in text
-        if chosen.label[row] != chosen.suggested_label[row]:
-            assert f"→ {chosen.suggested_label[row]}" in text
+        assert text.startswith(f"{row} {selection.label[row]}")
+        if selection.control == "transition":
+            assert f"doubt {spaced(share(selection.statistic[row]))}" in text
+        else:
+            assert f"time {number(selection.selection_time[row])}" in text
+            assert f"W {number(selection.statistic[row])}" in text
+        if selection.label[row] != selection.suggested_label[row]:
+            assert f"→ {selection.suggested_label[row]}" in text
+
+
+def test_a_card_says_which_level_admits_its_row(chosen, write):
+    page = write(chosen)
+    row = borderline_rows(chosen, 1)[0]
+    wanted = f"kept from q = {spaced(level(chosen.q_value[row]))}"
+    assert wanted in Page.plain(page.cards("borderline")[0])
 
 
 def test_the_matrix_counts_every_suspect_once(chosen):
@@ -115,11 +130,64 @@ def test_what_is_not_given_is_left_out(chosen, write):
     assert "None" not in Page.plain(page.section("suspects"))
 
 
-def test_the_meaning_of_the_error_rate_carries_its_assumption(chosen, write):
-    text = write(chosen).text
-    assert "does not depend on how well the label fits" in text
-    assert "on real data that is an approximation" in text
-    assert "guarantee" not in text.lower()
+@pytest.mark.parametrize(
+    ("which", "words", "axis"),
+    [
+        ("chosen", "depends on the true class only", "surely wrong"),
+        ("exchangeable", "any of the wrong classes with equal chance", "loses to most"),
+        ("unsplit_paper", "on real features it does", "knockoff fits better"),
+        ("checked", "25 checked rows were drawn at random", "surely wrong"),
+    ],
+)
+def test_each_control_speaks_its_own_language(which, words, axis, request, write):
+    selection = request.getfixturevalue(which)
+    page = write(selection)
+    assert selection.assumption in page.text
+    assert words in page.text
+    assert axis in histogram(selection)
+    assert scale_of(selection).heading in page.text
+    assert "guarantee" not in page.text.lower()
+    assert ("knockoff" in Page.plain(page.section("figures"))) == (which == "unsplit_paper")
+
+
+def test_the_noise_is_shown_with_its_intervals(flipped, write):
+    """A fifth of the twos are called sevens; nothing else is wrong."""
+    page = write(flipped)
+    section = Page.plain(page.section("noise"))
+    low, high = map(spaced, map(level, flipped.noise.rate_interval))
+    assert f"{spaced(level(flipped.noise.rate))} of all labels are wrong" in section
+    assert f"{low} to {high}" in section
+    first = largest_flips(flipped.noise)[0]
+    assert (first.true, first.label) == ("2", "7")
+    assert first.low <= 0.2 <= first.high
+    shown = f"2 → 7 {level(first.chance)} ({level(first.low)} to {level(first.high)})"
+    assert spaced(shown) in section
+    assert "stands out" not in section
+
+
+def test_even_noise_is_said_to_be_even(chosen, write):
+    assert "None of them stands out" in Page.plain(write(chosen).section("noise"))
+
+
+def test_noise_that_was_not_estimated_is_not_shown(unsplit_paper, shares, write):
+    for selection in (unsplit_paper, shares):
+        assert '<section id="noise">' not in write(selection).source
+
+
+def test_the_noise_of_many_classes_is_drawn_for_the_most_concerned(write):
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(30), 20)
+    selection = KnockoffsSPR(q=0.3).fit(rng.standard_normal((len(y), 8)), y).selection_
+    page = write(selection)
+    assert "The 20 classes with most flips, of 30." in page.text
+    assert len(describe(selection.noise).figure) < 250_000
+
+
+def test_checked_rows_are_said_to_carry_the_error_rate(checked, write):
+    page = write(checked)
+    assert "It rests on rows that a person has checked" in page.text
+    assert "with 95% confidence" in page.text
+    assert not np.isin(borderline_rows(checked, 24), checked.checked.rows).any()
 
 
 def test_spr_is_said_to_have_no_error_rate(shares, write):

@@ -6,9 +6,10 @@ from report_samples import Page, Pictures, Texts
 
 from kspr import KnockoffsSPR
 from kspr.report._cards import SNIPPET, borderline_rows, make_cards
-from kspr.report._dial import dial, dial_figure
+from kspr.report._dial import dial_figure
 from kspr.report._histograms import class_histograms, histogram
 from kspr.report._matrix import matrix
+from kspr.report._noise import describe
 from kspr.report._path import path_figure, path_rows, solve_path
 
 BYTES = 5 * 10**6
@@ -57,12 +58,12 @@ def test_rows_are_named_by_their_owner(chosen, write):
     assert names[chosen.suspect_indices[0]] in card
 
 
-@pytest.mark.parametrize("which", ["chosen", "raised", "shares"])
+@pytest.mark.parametrize("which", ["chosen", "exchangeable", "unsplit_paper", "raised", "shares"])
 def test_borderline_rows_are_kept_and_nearest_their_cutoff(which, request):
     selection = request.getfixturevalue(which)
     rows = borderline_rows(selection, 24)
     assert selection.clean_mask[rows].all()
-    ratio = selection.selection_time / selection.cells.cutoff[selection.cell]
+    ratio = selection.suspicion / selection.cells.cutoff[selection.cell]
     others = np.setdiff1d(selection.clean_indices, rows)
     assert ratio[rows].min() >= ratio[others].max()
 
@@ -85,7 +86,9 @@ def test_suspects_leave_zero_before_kept_rows(chosen, digits40):
 def test_figures_are_small_and_rasterise_nothing(chosen, digits40):
     drawn = [
         histogram(chosen),
-        dial_figure(chosen, dial(chosen, None)),
+        dial_figure(chosen, None),
+        dial_figure(chosen, chosen.label),
+        describe(chosen.noise).figure,
         matrix(chosen)[0],
         path_figure(chosen, digits40.X),
         *(entry.svg for entry in class_histograms(chosen)),

@@ -10,7 +10,7 @@ import numpy as np
 from kspr.data.records import Items
 from kspr.errors import UnreadableItemError
 from kspr.report._facts import truly_clean
-from kspr.report._words import name
+from kspr.report._words import level, name, number, share
 from kspr.selectors.selection import Selection
 
 __all__ = ["Card", "borderline_rows", "make_cards"]
@@ -31,8 +31,8 @@ class Card:
     given: str
     suggested: str | None
     """None where no other label fits better."""
-    selection_time: float
-    statistic: float
+    judged: str
+    """What was measured, in the words of its control."""
     image: str | None = None
     """A data URI."""
     tiny: bool = False
@@ -50,8 +50,11 @@ class Card:
 
 
 def borderline_rows(selection: Selection, limit: int) -> np.ndarray:
-    """Return the kept rows whose selection time is largest for their cell's cut-off."""
-    kept, time = selection.clean_indices, selection.selection_time
+    """Return the kept rows that come closest to their cell's cut-off."""
+    kept, time = selection.clean_indices, selection.suspicion
+    if selection.checked is not None:
+        # Rows that a person has found right are kept wherever they lie.
+        kept = np.setdiff1d(kept, selection.checked.rows, assume_unique=True)
     cell = selection.cell[kept]
     # A cell that fell back has no cut-off: its last kept row stands in for one.
     last = np.zeros(len(selection.cells))
@@ -78,13 +81,25 @@ def make_cards(
             row_id=str(row if row_id is None else row_id[row]),
             given=name(given[k]),
             suggested=name(suggested[k]) if other[k] else None,
-            selection_time=float(selection.selection_time[row]),
-            statistic=float(selection.statistic[row]),
+            judged=_judged(selection, row),
             **(_shown(items, row) if items is not None else {}),
             **marks[k],
         )
         for k, row in enumerate(rows.tolist())
     ]
+
+
+def _judged(selection: Selection, row: int) -> str:
+    """Say how badly the label fits and, where there is an error rate, which level admits it."""
+    if selection.control == "transition":
+        words = [f"doubt {share(float(selection.statistic[row]))}"]
+    else:
+        words = [f"time {number(float(selection.selection_time[row]))}"]
+        if selection.control is not None:
+            words.append(f"W {number(float(selection.statistic[row]))}")
+    if selection.q_value is not None and selection.q_value[row] < 1:
+        words.append(f"kept from q = {level(float(selection.q_value[row]))}")
+    return " · ".join(words)
 
 
 def _marks(

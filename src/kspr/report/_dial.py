@@ -14,6 +14,8 @@ from kspr.selectors.selection import Selection
 
 __all__ = ["DialStep", "dial", "dial_figure"]
 
+_POINTS = 200
+"""Points of the curve that are drawn."""
 LEVELS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
 
 
@@ -56,26 +58,23 @@ def dial(selection: Selection, truth: np.ndarray | None) -> list[DialStep]:
     return steps
 
 
-def dial_figure(selection: Selection, steps: list[DialStep]) -> Markup:
-    """Draw the estimated FSR against the share kept, and mark where the selection stands."""
-    # A level that keeps no more than the one before only allows more errors.
-    asked = selection.summary().q_asked
-    before = [0, *(step.n_kept for step in steps)]
-    kept = [
-        step
-        for step, less in zip(steps, before, strict=False)
-        if step.n_kept > less or (step.n_kept and step.q == asked)
-    ]
-    share = [step.share for step in kept]
+def dial_figure(selection: Selection, truth: np.ndarray | None) -> Markup:
+    """Draw the estimated FSR against the share kept at all levels, and mark the selection."""
+    curve = selection.curve()
+    n = int(np.searchsorted(curve.q, LEVELS[-1], side="right"))
+    point = np.unique(np.linspace(0, n - 1, min(n, _POINTS)).astype(int))
+    share = curve.share_kept[point]
     with style():
         figure, axes = canvas(390, 240)
-        axes.plot(share, [s.estimate for s in kept], color=KEPT, linewidth=2, marker="o", ms=3)
-        if any(step.measured is not None for step in kept):
-            measured = [np.nan if s.measured is None else s.measured for s in kept]
+        # A single level has no line to draw; its point must be seen all the same.
+        dot = "o" if len(point) == 1 else ""
+        axes.plot(share, curve.estimated_fsr[point], color=KEPT, linewidth=2, marker=dot, ms=3)
+        if truth is not None:
+            measured = _measured(selection, truth)[curve.n_kept[point] - 1]
             axes.plot(
                 share, measured, color=MUTED, linewidth=1.4, linestyle=(0, (4, 3)), clip_on=False
             )
-        _mark(axes, selection, share)
+        _mark(axes, selection, share.tolist())
         axes.set_xlabel("share of rows kept")
         axes.set_ylabel("wrong among them")
         axes.grid(axis="y", color=LINE, linewidth=0.8)
@@ -85,6 +84,14 @@ def dial_figure(selection: Selection, steps: list[DialStep]) -> Markup:
             axis.set_major_formatter(lambda value, _: level(value))
             axis.set_major_locator(MaxNLocator(5))
         return to_svg(figure, "dial", "Estimated error rate against the share of rows kept")
+
+
+def _measured(selection: Selection, truth: np.ndarray) -> np.ndarray:
+    """Return the share of wrong labels among the first 1, 2, ... rows that levels let in."""
+    assert selection.q_value is not None  # noqa: S101 - only selections with levels have a curve
+    order = np.argsort(selection.q_value, kind="stable")
+    wrong = ~truly_clean(selection, truth)[order]
+    return np.asarray(np.cumsum(wrong) / np.arange(1, len(wrong) + 1))
 
 
 def _mark(axes: Axes, selection: Selection, shares: list[float]) -> None:

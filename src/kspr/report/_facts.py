@@ -43,6 +43,10 @@ class Verdict:
     n_empty: int
     """Suspects that are suspects only because nothing could be kept in their cell."""
     has_error_rate: bool
+    n_checked: int
+    """Rows that a person has checked, on which the error rate rests; 0 without."""
+    confidence: float | None
+    """How sure the error rate is; None where it rests on an assumption."""
     assumption: str | None
     """What must be true for the error rate to hold; None without one."""
 
@@ -87,6 +91,7 @@ def verdict(selection: Selection, summary: Summary) -> Verdict:
     """Count what the head of the page shows."""
     fell_back = selection.cells.status == "fallback"
     empty = selection.cells.status == "empty"
+    checked = selection.checked
     return Verdict(
         n=summary.n,
         n_kept=summary.n_kept,
@@ -97,8 +102,10 @@ def verdict(selection: Selection, summary: Summary) -> Verdict:
         q_reached=summary.q_reached,
         estimate=pooled_estimate(selection),
         n_unestimated=int(selection.cells.n_kept[fell_back].sum()),
-        n_empty=int(selection.cells.n[empty].sum()),
-        has_error_rate=selection.knockoff_label is not None,
+        n_empty=int((selection.cells.n - selection.cells.n_kept)[empty].sum()),
+        has_error_rate=selection.q_value is not None,
+        n_checked=0 if checked is None else len(checked.rows),
+        confidence=None if checked is None else checked.confidence,
         assumption=selection.assumption,
     )
 

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from kspr.report._facts import label_codes
+from kspr.report._scale import scale_of
 from kspr.report._svg import ACCENT, INK, KEPT, MUTED, canvas, style, to_svg
 from kspr.report._words import name
 from kspr.selectors.selection import Selection
@@ -26,19 +27,15 @@ class ClassFigure:
 
 
 def histogram(selection: Selection) -> Markup:
-    """Draw W of all rows, with the range of the cut-offs."""
+    """Draw the statistic of all rows, with the range of the cut-offs."""
     with style():
         figure, axes = canvas(390, 240)
         cells = np.arange(len(selection.cells))
         _bars(axes, selection, np.ones(len(selection), dtype=bool), cells, _edges(selection, 60))
         axes.set_ylabel("rows")
-        compared = selection.knockoff_label is not None
-        axes.set_xlabel(
-            "← label fits better\u2003W\u2003knockoff fits better →"
-            if compared
-            else "selection time"
-        )
-        if compared:
+        scale = scale_of(selection)
+        axes.set_xlabel(scale.axis)
+        if scale.direction < 0:
             axes.axvline(0, color=MUTED, linewidth=0.8, linestyle=(0, (2, 3)))
         return to_svg(figure, "histogram", "Histogram of the statistic, kept rows and suspects")
 
@@ -65,10 +62,12 @@ def class_histograms(selection: Selection) -> list[ClassFigure]:
 
 def _edges(selection: Selection, bins: int) -> np.ndarray:
     """Return bins that hold nearly all rows; the few beyond are counted at the ends."""
+    if selection.control == "transition":
+        return np.linspace(0.0, 1.0, bins + 1)
     low, high = np.quantile(selection.statistic, [0.001, 0.999])
     # Show the cut-offs too, unless one is so far out that nothing else could be seen.
-    far, sign = 0.25 * (high - low), -1 if selection.knockoff_label is not None else 1
-    ends = np.clip(sign * selection.cells.cutoff, low - far, high + far)
+    far = 0.25 * (high - low)
+    ends = np.clip(scale_of(selection).direction * selection.cells.cutoff, low - far, high + far)
     low, high = min(low, ends.min()), max(high, ends.max())
     return np.linspace(low, max(high, low + 1e-9), bins + 1)
 
@@ -84,8 +83,8 @@ def _bars(
     cutoffs = selection.cells.cutoff[cells]
     cutoffs = cutoffs[cutoffs > 0]
     if cutoffs.size:
-        ends = np.array([cutoffs.min(), cutoffs.max()])
-        ends = np.clip(-ends if selection.knockoff_label is not None else ends, *edges[[0, -1]])
+        ends = scale_of(selection).direction * np.array([cutoffs.min(), cutoffs.max()])
+        ends = np.clip(ends, *edges[[0, -1]])
         axes.axvspan(ends.min(), ends.max(), color=INK, alpha=0.1, linewidth=0)
         for end in np.unique(ends):
             axes.axvline(end, color=INK, linewidth=1)

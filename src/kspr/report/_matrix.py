@@ -2,55 +2,28 @@
 
 import numpy as np
 from markupsafe import Markup
-from matplotlib.axes import Axes
-from matplotlib.collections import PatchCollection
-from matplotlib.colors import to_rgba
-from matplotlib.patches import Rectangle
 
 from kspr.report._facts import label_codes
-from kspr.report._svg import ACCENT, INK, PAPER, canvas, style, to_svg
+from kspr.report._tiles import MAX_CLASSES, draw_tiles
 from kspr.report._words import shorten
 from kspr.selectors.selection import Selection
 
 __all__ = ["count_suggestions", "matrix"]
 
-MAX_CLASSES = 20
-
 
 def matrix(selection: Selection) -> tuple[Markup, int]:
     """Draw given by suggested label of the suspects, and return how many classes are shown."""
     table, shown = count_suggestions(selection)
-    names = [shorten(label, 14) for label in selection.classes[shown]]
-    n, top = len(shown), max(1, int(table.max(initial=0)))
-    with style():
-        figure, axes = canvas(max(300, 110 + 26 * n), max(250, 90 + 24 * n))
-        tiles = [Rectangle((x, y), 0.94, 0.94) for y in range(n) for x in range(n)]
-        colour = np.tile(to_rgba(ACCENT), (n * n, 1))
-        colour[:, 3] = 0.04 + 0.9 * np.sqrt(table.ravel() / top)
-        axes.add_collection(PatchCollection(tiles, facecolors=colour, linewidths=0))
-        _number_tiles(axes, table, top)
-        _name_tiles(axes, names)
-        return to_svg(figure, "matrix", "Suspects by given and by suggested label"), n
-
-
-def _number_tiles(axes: Axes, table: np.ndarray, top: int) -> None:
-    for (i, j), found in np.ndenumerate(table):
-        if found:
-            shade = PAPER if found > 0.6 * top else INK
-            tile = axes.text(j + 0.47, i + 0.5, f"{found}", color=shade, size=9)
-            tile.set(ha="center", va="center")
-
-
-def _name_tiles(axes: Axes, names: list[str]) -> None:
-    n, middle = len(names), np.arange(len(names)) + 0.47
-    turn = max(map(len, names), default=0) > 3
-    axes.set(xlim=(0, n), ylim=(n, 0), xlabel="suggested label", ylabel="given label")
-    axes.set_xticks(middle, names, rotation=45 if turn else 0)
-    axes.set_yticks(middle, names)
-    for tick in axes.get_xticklabels() if turn else []:
-        tick.set(ha="right", rotation_mode="anchor")
-    axes.spines[:].set_visible(False)
-    axes.tick_params(length=0)
+    drawn = draw_tiles(
+        table,
+        [[str(found) if found else "" for found in row] for row in table.tolist()],
+        [shorten(label, 14) for label in selection.classes[shown]],
+        along="suggested label",
+        down="given label",
+        key="matrix",
+        description="Suspects by given and by suggested label",
+    )
+    return drawn, len(shown)
 
 
 def count_suggestions(selection: Selection) -> tuple[np.ndarray, np.ndarray]:

@@ -14,6 +14,7 @@ MAX_LISTED = 24
 """Classes that a notice names; the table of classes shows the others."""
 
 
+_SPACE = "\u202f"
 _USEFUL = 0.5
 """No one is advised to let more than half of the kept labels be wrong."""
 
@@ -73,7 +74,8 @@ def _notice(selection: Selection, status: str) -> Notice:
     listed = listed[np.lexsort((-hit[listed], -worst[listed]))]
     shown = tuple(
         NoticeClass(
-            name(selection.classes[k]), _detail(status, int(hit[k]), int(size[k]), worst[k])
+            name(selection.classes[k]),
+            _detail(selection, status, int(hit[k]), int(size[k]), worst[k]),
         )
         for k in listed[:MAX_LISTED]
     )
@@ -94,15 +96,22 @@ def _of_classes(found: int, total: int) -> str:
     return f"{count(found)} of {count(total)} classes"
 
 
-def _detail(status: str, hit: int, size: int, worst: float) -> str:
+def _detail(selection: Selection, status: str, hit: int, size: int, worst: float) -> str:
     rows = f"all {count(hit)} rows" if hit == size else f"{count(hit)} of {count(size)} rows"
+    if selection.checked is not None:
+        return rows
     if status == "raised":
         return f"{rows}, at up to {level(worst)}"
     return f"{rows}, {level(worst)} needed" if worst <= _USEFUL else f"{rows}, out of reach"
 
 
 def _help(selection: Selection, affected: np.ndarray) -> str:
-    """Return what the user can do: a larger q, larger classes, larger pieces."""
+    """Return what the user can do: a larger q, larger classes, another control, checked rows."""
+    if selection.checked is not None:
+        return (
+            f"Check more rows: {count(len(selection.checked.rows))} did not vouch for more. Even "
+            f"without a single error, a level of 5{_SPACE}% needs 59 of them."
+        )
     cells = selection.cells
     smallest, sizes = cells.smallest_q[affected], cells.n[affected]
     words = [_help_by_level(smallest)]
@@ -112,7 +121,21 @@ def _help(selection: Selection, affected: np.ndarray) -> str:
     )
     if selection.manifest.parameters.get("samples_per_class") is not None:
         words.append("So would larger pieces: samples_per_class=None leaves the data whole")
+    words.append(_help_by_control(selection))
     return ". ".join(words) + "."
+
+
+def _help_by_control(selection: Selection) -> str:
+    """Say what this control leaves to be tried."""
+    checked = "rows that you have checked (kspr verify --from all, then kspr select --trusted)"
+    if selection.control == "transition":
+        return f"So do features that tell the classes apart, and {checked}"
+    if selection.control == "exchangeable" and not selection.manifest.parameters["remove_floor"]:
+        return (
+            "This control has a floor that grows with the noise: remove_floor=True takes it off, "
+            f"control='transition' has none, and neither have {checked}"
+        )
+    return f"control='transition' reaches lower levels, and so do {checked}"
 
 
 def _help_by_level(smallest: np.ndarray) -> str:

@@ -13,8 +13,10 @@ from kspr.report._dial import dial, dial_figure
 from kspr.report._facts import check, class_table, verdict
 from kspr.report._histograms import class_histograms, histogram
 from kspr.report._matrix import matrix
+from kspr.report._noise import describe
 from kspr.report._notices import notices
 from kspr.report._path import path_figure
+from kspr.report._scale import scale_of
 from kspr.selectors._summary import STATUS_MEANING
 from kspr.selectors.selection import Selection
 
@@ -44,6 +46,8 @@ def render(
         verdict=verdict(selection, summary),
         check=None if source.truth is None else check(selection, source.truth),
         notices=notices(selection),
+        scale=scale_of(selection),
+        noise=describe(selection.noise),
         table=class_table(summary),
         status_meaning=STATUS_MEANING,
         manifest=selection.manifest,
@@ -73,13 +77,13 @@ def _environment() -> Environment:
 
 def _draw(source: Source) -> dict[str, Any]:
     selection = source.selection
-    steps = dial(selection, source.truth) if selection.knockoff_label is not None else []
+    compares = selection.q_value is not None
     grid, n_in_matrix = matrix(selection)
     return {
         "histogram": histogram(selection),
         "classes": class_histograms(selection),
-        "steps": steps,
-        "dial": dial_figure(selection, steps) if steps else None,
+        "steps": dial(selection, source.truth) if compares else [],
+        "dial": dial_figure(selection, source.truth) if compares else None,
         "matrix": grid,
         "n_in_matrix": n_in_matrix,
         "path": None if source.features is None else path_figure(selection, source.features),
