@@ -63,7 +63,20 @@ CASES = {
     "engine": (X, Y, {"engine": "gpu"}, "engine must be one of 'serial', 'threads', 'processes'"),
     "progress": (X, Y, {"progress": "yes"}, "progress must be True, False or 'auto'"),
     "dense": (sp.csr_matrix(X), Y, {"reduction": None}, "would make the sparse X dense"),
-    "given": (X, Y, {"knockoff": "given"}, "knockoff_labels and knockoff='given' go together"),
+    "given": (
+        X,
+        Y,
+        {"control": "paper", "knockoff": "given"},
+        "knockoff_labels and knockoff='given' go together",
+    ),
+    "control": (
+        X,
+        Y,
+        {"control": "best"},
+        "control must be one of 'transition', 'exchangeable', 'paper', 'theorem', got 'best'.",
+    ),
+    "confidence": (X, Y, {"confidence": 95}, "confidence must lie in (0, 1), got 95."),
+    "no splits": (X, Y, {"n_splits": 0}, "n_splits must be a whole number of at least 1"),
 }
 
 
@@ -102,13 +115,13 @@ def test_extra_arguments_are_checked(extra, sentence):
 )
 def test_given_knockoffs_are_checked(given, sentence):
     with pytest.raises(InputError) as caught:
-        KnockoffsSPR(knockoff="given").fit(X, Y, knockoff_labels=given)
+        KnockoffsSPR(control="paper", knockoff="given").fit(X, Y, knockoff_labels=given)
     assert sentence in str(caught.value)
 
 
 def test_a_given_knockoff_outside_the_group_is_refused():
     labels = np.repeat(np.arange(6), 10)
-    model = KnockoffsSPR(knockoff="given", classes_per_group=2)
+    model = KnockoffsSPR(control="paper", knockoff="given", classes_per_group=2)
     with pytest.raises(InputError, match="same group of classes"):
         model.fit(X, labels, knockoff_labels=(labels + 3) % 6)
 
@@ -121,8 +134,13 @@ def test_sprs_share_is_checked(ratio):
 
 def test_a_tiny_class_is_judged_when_asked():
     labels = np.where(np.arange(60) == 9, "otter", np.where(np.arange(60) < 30, "cat", "dog"))
-    for split in ({}, {"samples_per_class": 8}):
-        selection = KnockoffsSPR(min_class_size=1, **split).fit(X, labels).selection_
+    for choice in (
+        {},
+        {"control": "exchangeable"},
+        {"control": "paper"},
+        {"control": "paper", "samples_per_class": 8},
+    ):
+        selection = KnockoffsSPR(min_class_size=1, **choice).fit(X, labels).selection_
         row = {r.label: r for r in selection.summary().per_class}["otter"]
         assert row.n == 1
         assert row.status == {"empty": 1}
