@@ -127,10 +127,13 @@ class Cycle:
         return Pools(torch.nonzero(keep & free)[:, 0], torch.nonzero(pool & free)[:, 0])
 
     def _is_due(self) -> bool:
-        """Say whether a selection follows this epoch: by turns, and after the last one."""
+        """Say whether a selection follows this epoch: by turns, and after the last one.
+
+        Once means once, for the epochs that follow; where none do, there is nothing to select.
+        """
         every, since = self.settings.select_every, self.state.epoch - self.settings.warmup_epochs
         if every == 0:
-            return since == 0
+            return since == 0 and self.state.epoch < self.settings.epochs
         return since >= 0 and (since % every == 0 or self.state.epoch == self.settings.epochs)
 
     def _select(self, *, with_scores: bool) -> _Made:

