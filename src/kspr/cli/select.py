@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from kspr.data.runs import Run
     from kspr.selectors import SPR, KnockoffsSPR
 
-__all__ = ["select"]
+__all__ = ["chosen_selector", "select"]
+
+_WITH_A_RATE = ("q", "level", "control", "confidence", "n_splits", "remove_floor")
+"""Choices that say something only where there is an error rate."""
 
 
 def select(
@@ -21,6 +24,12 @@ def select(
     *,
     out: Path,
     q: float | None = None,
+    control: Literal["transition", "exchangeable", "paper", "theorem"] | None = None,
+    cut: Literal["per_class", "pooled"] | None = None,
+    trusted: Path | None = None,
+    confidence: float | None = None,
+    n_splits: int | None = None,
+    remove_floor: Annotated[bool | None, Parameter(negative="")] = None,
     preset: Literal["default", "paper", "spr"] = "default",
     level: Literal["fixed", "smallest"] | None = None,
     dimensions: int | None = None,
@@ -50,6 +59,26 @@ def select(
         Directory to make for the run.
     q
         Error rate: at most this share of the kept labels should be wrong. [default: 0.05]
+    control
+        How the error rate is estimated, and what it assumes. `transition`: how a label goes wrong
+        depends on the true class only. `exchangeable`: a wrong label is any wrong class with
+        equal chance; keeps less. `paper`: how well a wrong label fits says nothing of whether it
+        beats its knockoff, which real features break under heavy noise. `theorem`: the same, at
+        the smaller level of the paper's Theorem 2. [default: transition]
+    cut
+        Hold q in every class (`per_class`), or over all of them (`pooled`), which keeps more.
+        [default: per_class]
+    trusted
+        CSV file with a column `row` or `id` and a column `true_label`, for rows drawn at random
+        from all rows (`kspr verify RUN --from all` draws them). They move the cut to where q holds
+        with --confidence, whatever the noise is.
+    confidence
+        How sure q shall be with --trusted. [default: 0.95]
+    n_splits
+        Fit this many random splits and combine them: an answer that hardly depends on the seed.
+    remove_floor
+        With `exchangeable`: take off what wrong labels that meet their true class add to the
+        estimate; assumes that the clearest rows of a class are of that class.
     preset
         `default`; `paper`, the paper's own choices; or `spr`, a fixed share without error rate.
     level
@@ -76,6 +105,11 @@ def select(
 
     given = {
         "q": q,
+        "control": control,
+        "cut": cut,
+        "confidence": confidence,
+        "n_splits": n_splits,
+        "remove_floor": remove_floor,
         "level": level,
         "reduction": dimensions,
         "clean_ratio": clean_ratio,
@@ -88,24 +122,31 @@ def select(
     run = select_source(
         source,
         out,
-        _selector(preset, {**chosen, "random_state": seed}),
+        chosen_selector(preset, {**chosen, "random_state": seed}, trusted),
         options=options,
         settings=settings,
         command=INVOCATION.get(),
         overwrite=overwrite,
+        trusted=trusted,
     )
     _print(run, json)
 
 
-def _selector(preset: str, chosen: dict[str, Any]) -> "SPR | KnockoffsSPR":
+def chosen_selector(
+    preset: str, chosen: dict[str, Any], trusted: Path | None = None
+) -> "SPR | KnockoffsSPR":
+    """Return the selector of a preset, with what was chosen laid over it."""
     from kspr.errors import InputError
     from kspr.selectors import SPR, KnockoffsSPR
 
     if preset != "spr":
         return KnockoffsSPR.paper(**chosen) if preset == "paper" else KnockoffsSPR(**chosen)
-    for name in ("q", "level"):
-        if name in chosen:
-            raise InputError(f"--{name} goes with an error rate, which --preset spr does not have.")
+    given = [name for name in _WITH_A_RATE if name in chosen]
+    if trusted is not None:
+        given.append("trusted")
+    for name in given:
+        flag = name.replace("_", "-")
+        raise InputError(f"--{flag} goes with an error rate, which --preset spr does not have.")
     return SPR(**chosen)
 
 

@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kspr._files import staged
+from kspr.data._answers import Rows, trusted_rows
 from kspr.data.options import EmbedSettings, ReadOptions
 from kspr.data.records import Records
 from kspr.data.runs import Run, check_folder, origin_of, save_run
@@ -23,7 +24,7 @@ from kspr.selectors import SPR, KnockoffsSPR
 if TYPE_CHECKING:
     from kspr.data.embedding import Embedded
 
-__all__ = ["cache_folder", "embed_records", "embed_source", "select_source"]
+__all__ = ["Labelled", "cache_folder", "embed_records", "embed_source", "labelled", "select_source"]
 
 
 def select_source(
@@ -35,9 +36,39 @@ def select_source(
     settings: EmbedSettings,
     command: Sequence[str],
     overwrite: bool = False,
+    trusted: Path | None = None,
 ) -> Run:
-    """Select from the rows of `source`, and write the run to `out`."""
+    """Select from the rows of `source`, and write the run to `out`.
+
+    `trusted` is a CSV file with the true labels of rows that were drawn at random.
+    """
     check_folder(out, overwrite=overwrite)
+    found = labelled(source, options, settings)
+    label, row_id = found.rows.label, found.rows.row_id
+    how: dict[str, Any] = {}
+    if trusted is not None:
+        how["trusted"] = trusted_rows(trusted, found.rows)
+    selection = selector.fit(found.features, label, **how).selection_
+    origin = origin_of(found.records, options, command)
+    if found.folder is not None:
+        origin = replace(origin, embedding=str(found.folder), unreadable=found.unreadable)
+    return save_run(out, selection, found.rows.row, row_id, origin, overwrite=overwrite)
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Features and labels of a source, embedded where it needed that."""
+
+    records: Records
+    features: Any
+    rows: Rows
+    folder: Path | None
+    """Where the features of images and texts are kept."""
+    unreadable: int
+
+
+def labelled(source: Path, options: ReadOptions, settings: EmbedSettings) -> Labelled:
+    """Open `source`, and embed its items where there are no features."""
     records = open_source(source, options)
     if records.label is None:
         raise InputError(
@@ -45,16 +76,15 @@ def select_source(
             "their file with --labels."
         )
     check_labels(records.label)
-    origin = origin_of(records, options, command)
-    row = np.arange(len(records))
+    row, folder, unreadable = np.arange(len(records)), None, 0
     features: Any = records.features
     if features is None:
         folder = cache_folder(source, settings)
         embedded = embed_records(records, folder, settings, overwrite=True)
         features, row = embedded.features, np.asarray(embedded.kept)
-        origin = replace(origin, embedding=str(folder), unreadable=len(embedded.unreadable))
-    selection = selector.fit(features, records.label[row]).selection_
-    return save_run(out, selection, row, records.row_id[row], origin, overwrite=overwrite)
+        unreadable = len(embedded.unreadable)
+    rows = Rows(row, records.row_id[row], records.label[row])
+    return Labelled(records, features, rows, folder, unreadable)
 
 
 def embed_source(
