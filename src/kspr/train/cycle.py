@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -13,7 +12,7 @@ from kspr.selectors import Selection
 from kspr.train.batches import Pools
 from kspr.train.distributed import World
 from kspr.train.epochs import train_epoch
-from kspr.train.guard import Health, examine, is_behind
+from kspr.train.guard import Health, as_it_is, examine, is_behind
 from kspr.train.handover import Best, Handover, hand_over
 from kspr.train.line import Line
 from kspr.train.media import Medium
@@ -159,8 +158,13 @@ class Cycle:
         return untrained or self.settings.select_on == "inputs"
 
     def _judge(self, features: Tensor, scores: Tensor | None) -> tuple[Selection, _Made, Health]:
+        if scores is not None:
+            # A class may be known without a sample; the selection knows only those of the labels.
+            scores = scores[:, torch.unique(self.task.label).to(scores.device)]
         found = choose(self.settings, features, self.task.given, scores, self.state.selected)
-        health = examine(found.selection) if self.settings.guard else _as_it_is(found.selection)
+        least = 2 * self.world.size
+        guard = self.settings.guard
+        health = examine(found.selection) if guard else as_it_is(found.selection, least)
         return found.selection, _Made(found.seconds, found.q_reached, health.reasons), health
 
     def _use(self, masks: Tensor, scores: Tensor) -> None:
@@ -245,10 +249,3 @@ def _better(found: dict[str, Standing], line: str) -> Tensor:
 
 def _share(mask: Tensor | None) -> float:
     return 1.0 if mask is None else float(mask.double().mean())
-
-
-def _as_it_is(selection: Selection) -> Health:
-    """Use a selection whatever it is, as the paper does; all labels if it is empty."""
-    if not selection.clean_mask.any():
-        return Health(None, ("The selection is empty; the labels are used as they are.",))
-    return Health(np.asarray(selection.clean_mask))

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from kspr._progress import Progress, ProgressMode
 from kspr.train._random import forked, generator_for, seed_for
 from kspr.train.batches import Batch, Pools, epoch_batches
 from kspr.train.distributed import World
@@ -33,13 +34,15 @@ def train_epoch(
     draws = generator_for(settings.seed, "batch", *place, world.rank)
     total, steps = torch.zeros((), device=world.device), task.steps(settings.batch_size)
     line.start_training()
-    with forked(seed_for(settings.seed, "layers", *place, world.rank), world.device):
-        for batch in epoch_batches(
-            pools, steps, settings.batch_size, settings.mix_probability, order
-        ):
+    batches = epoch_batches(pools, steps, settings.batch_size, settings.mix_probability, order)
+    layers = seed_for(settings.seed, "layers", *place, world.rank)
+    mode: ProgressMode = "auto" if world.rank == 0 else False
+    with forked(layers, world.device), Progress(mode, f"epoch {place[1] + 1}", steps) as bar:
+        for batch in batches:
             loss = _loss(line, task, batch, medium, settings, world, draws)
             line.learn(loss)
             total += loss.detach()
+            bar.advance()
     line.agree()
     return float(total) / steps
 

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from kspr.selectors import Selection
 
-__all__ = ["Health", "examine", "is_behind"]
+__all__ = ["Health", "as_it_is", "examine", "is_behind"]
 
 STARVED = 0.25
 """A class is starved if it keeps less than this share of what the median class keeps..."""
@@ -79,6 +79,16 @@ def _best(selection: Selection, codes: np.ndarray, code: int, n: int) -> np.ndar
     """Return the `n` rows of a class that fit best."""
     rows = np.flatnonzero(codes == code)
     return rows[np.argsort(selection.selection_time[rows], kind="stable")[:n]]
+
+
+def as_it_is(selection: Selection, least: int) -> Health:
+    """Use a selection whatever it is, as the paper does; with fewer than `least`, all labels.
+
+    A step needs two samples on each rank.
+    """
+    if selection.clean_mask.sum() < least:
+        return Health(None, ("The selection is empty; the labels are used as they are.",))
+    return Health(selection.clean_mask)
 
 
 def is_behind(own: Tensor, other: Tensor, margin: float = MARGIN) -> bool:

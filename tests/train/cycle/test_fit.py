@@ -39,7 +39,7 @@ def test_each_epoch_is_measured(cycled):
     assert last["fsr"] < 0.1
     assert last["recall"] > 0.7
     assert 0.3 < last["kept"] < 0.7
-    assert last["q_reached"] == pytest.approx(0.05)
+    assert last["q_reached"] == pytest.approx(0.1)
     assert all(line["seconds"] > line["select_seconds"] for line in cycled.history)
 
 
@@ -132,3 +132,18 @@ def test_fewer_samples_than_a_batch_still_train(small, quick):
 
 def _weights(trained):
     return torch.cat([value.flatten().float() for value in trained.network.state_dict().values()])
+
+
+def test_a_class_without_a_sample_is_known_and_never_trained(small, quick):
+    trained = fit(small.X, small.y, settings=quick, classes=range(12))
+    assert trained.predict_proba(small.X).shape == (300, 12)
+    assert set(trained.predict(small.X)) <= set(range(10))
+
+
+def test_an_empty_selection_is_replaced_by_the_labels_as_they_are(small, quick):
+    noise = np.random.default_rng(0).standard_normal((300, 4)).astype(np.float32)
+    for guard in (True, False):
+        settings = quick.changed(guard=guard, selection={"q": 0.001})
+        with pytest.warns(UserWarning, match="the labels are used as they are"):
+            trained = fit(noise, small.y, settings=settings)
+        assert trained.history[-1]["used"] == 1.0
