@@ -220,23 +220,24 @@ def _noisier(matrix: np.ndarray, change: np.ndarray) -> np.ndarray:
 
 
 def wrong_share(transition: Transition, label: np.ndarray) -> tuple[float, float, float]:
-    """Return the estimated share of wrong labels in the data, and an interval of 95 %."""
-    sizes = np.bincount(label, minlength=len(transition.matrix)).astype(float)
-    shift = 1.96 * transition.error
+    """Return the estimated share of wrong labels in the data, and an interval of 95 %.
 
-    def share(matrix: np.ndarray) -> float:
-        true = np.clip(np.linalg.pinv(matrix).T @ sizes, 0.0, None)
-        return float(1.0 - true @ np.diag(matrix) / max(true.sum(), 1e-12))
-
-    found = [
-        share(m)
-        for m in (
-            transition.matrix,
-            _noisier(transition.matrix, -shift),
-            _noisier(transition.matrix, shift),
-        )
-    ]
-    return found[0], min(found), max(found)
+    Here every row answers for its own anchors: rows that differ have lent each other little.
+    """
+    matrix, counts = transition.matrix, transition.counts
+    sizes = np.bincount(label, minlength=len(matrix)).astype(float)
+    inverse, right = np.linalg.pinv(matrix), np.diag(matrix)
+    true = np.clip(inverse.T @ sizes, 0.0, None)
+    true /= max(true.sum(), 1e-12)
+    total = np.maximum(counts.sum(axis=1), 1.0)
+    # Agresti and Coull's two extra observations, as for the matrix itself.
+    wrong = (total - np.diag(counts) + 1.0) / (total + 2.0)
+    error = np.sqrt(wrong * (1.0 - wrong) / total)
+    change = (_noisier(matrix, error) - _noisier(matrix, -error)) / 2
+    # A row that changes also changes how many samples its class is thought to have.
+    moved = true * (change @ (inverse @ right) - np.diag(change))
+    middle, reach = float(1.0 - true @ right), 1.96 * float(np.linalg.norm(moved))
+    return middle, max(0.0, middle - reach), min(1.0, middle + reach)
 
 
 def wilson_interval(counts: np.ndarray, total: np.ndarray, z: float = 1.96) -> np.ndarray:
