@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from _common import FEATURES
 from sklearn import datasets
 
+from _common import FEATURES
 from kspr.data.noise import asymmetric_cifar10, circular, instance_dependent, symmetric
 
 __all__ = ["SETTINGS", "Sample", "Setting"]
@@ -74,15 +74,13 @@ def _long_tailed(seed: int) -> Sample:
     X, y = cifar()
     rng = np.random.default_rng(seed)
     sizes = (5000 * 100 ** (-np.arange(10) / 9)).astype(int)
-    rows = np.concatenate(
-        [rng.permutation(np.flatnonzero(y == k))[: sizes[k]] for k in range(10)]
-    )
+    rows = np.concatenate([rng.permutation(np.flatnonzero(y == k))[: sizes[k]] for k in range(10)])
     rng.shuffle(rows)
     return Sample(X[rows], symmetric(y[rows], 0.2, seed), y[rows])
 
 
 def _duplicated(seed: int) -> Sample:
-    """Sym. 20 %, and 20 samples that come a hundred times each, with one and the same wrong label."""
+    """Sym. 20 %, and 20 samples that come a hundred times each with one wrong label."""
     X, y = cifar()
     rng = np.random.default_rng(seed)
     chosen = rng.choice(len(y), 20, replace=False)
@@ -111,7 +109,9 @@ def _toy(
 
 def _settings() -> list[Setting]:
     table = [
-        Setting("CIFAR-10", f"Sym. {r:.0%}", _labelled(lambda y, s, r=r: symmetric(y, r, s)), 3, "table")
+        Setting(
+            "CIFAR-10", f"Sym. {r:.0%}", _labelled(lambda y, s, r=r: symmetric(y, r, s)), 3, "table"
+        )
         for r in (0.2, 0.4, 0.6, 0.8)
     ] + [
         Setting(
@@ -124,8 +124,10 @@ def _settings() -> list[Setting]:
         for r in (0.2, 0.3, 0.4)
     ]
     untuned = [
-        Setting("CIFAR-10", "no noise", _labelled(lambda y, s: y), 1, "untuned"),
-        Setting("CIFAR-10", "circular 30%", _labelled(lambda y, s: circular(y, 0.3, s)), 3, "untuned"),
+        Setting("CIFAR-10", "no noise", _labelled(lambda y, _: y), 1, "untuned"),
+        Setting(
+            "CIFAR-10", "circular 30%", _labelled(lambda y, s: circular(y, 0.3, s)), 3, "untuned"
+        ),
         Setting("CIFAR-10", "instance 20%", _instance(0.2), 3, "untuned"),
         Setting("CIFAR-10", "instance 40%", _instance(0.4), 3, "untuned"),
         Setting("CIFAR-10", "one class swamped", _swamped, 3, "untuned"),

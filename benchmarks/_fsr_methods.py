@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from _fsr_data import Sample
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_predict
 from sklearn.neighbors import NearestNeighbors
 
+from _fsr_data import Sample
 from kspr import KnockoffsSPR
 
 __all__ = ["LEVELS", "METHODS", "Answer", "Bench", "Shared"]
@@ -61,12 +61,16 @@ class Shared:
 Bench = Callable[[Shared, int], Answer]
 
 
-def ours(**parameters: Any) -> Bench:
+def ours(n_checked: int = 0, **parameters: Any) -> Bench:
     def run(shared: Shared, seed: int) -> Answer:
         sample = shared.sample
+        trusted = None
+        if n_checked:
+            rows = np.random.default_rng([seed, 1]).choice(len(sample.y), n_checked, replace=False)
+            trusted = rows, sample.y_true[rows]
         start = time.perf_counter()
         model = KnockoffsSPR(q=0.1, random_state=seed, progress=False, **parameters)
-        selection = model.fit(sample.X, sample.y).selection_
+        selection = model.fit(sample.X, sample.y, trusted=trusted).selection_
         seconds = time.perf_counter() - start
         keep = {str(q): selection.at(q).clean_mask for q in LEVELS}
         rate = None if selection.noise is None else selection.noise.rate
@@ -82,9 +86,7 @@ def cleanlab(filter_by: str) -> Bench:
 
         probabilities, before = shared.probabilities()
         start = time.perf_counter()
-        issues = find_label_issues(
-            shared.sample.y, probabilities, filter_by=filter_by, n_jobs=1
-        )
+        issues = find_label_issues(shared.sample.y, probabilities, filter_by=filter_by, n_jobs=1)
         return Answer({"own": ~issues}, before + time.perf_counter() - start)
 
     return run
@@ -106,6 +108,7 @@ def nearest(shared: Shared, seed: int) -> Answer:
 METHODS: dict[str, Bench] = {
     "transition": ours(),
     "transition, pooled": ours(cut="pooled"),
+    "transition, 500 checked": ours(n_checked=500),
     "exchangeable": ours(control="exchangeable"),
     "exchangeable, no floor": ours(control="exchangeable", remove_floor=True),
     "paper": ours(control="paper"),

@@ -186,9 +186,9 @@ What they say:
 - **No splitting.** Small pieces cost recall at every level, and under heavy noise the FSR too; a
   cell of 37 samples cannot reach a level below 1/37 at all.
 - **Per class rather than pooled** for balance; the two differ by less than a point here.
-- **Heavy noise breaks this control's promise.** Under Sym. 80 % nothing that keeps a useful share holds q at
-  0.05 or 0.1; under Asy. 40 % the default passes 0.05 and holds 0.1. The statistic's size depends
-  on the label itself, so its sign is not independent of it.
+- **Heavy noise breaks this control's promise.** Under Sym. 80 % nothing that keeps a useful share
+  holds q at 0.05 or 0.1; under Asy. 40 % it passes 0.05 and holds 0.1. The statistic's size
+  depends on the label itself, so its sign is not independent of it.
 
 Made by `make defaults` from `benchmarks/results/defaults.jsonl`; seconds are the median of a fit on
 two cores and say no more than their order.

@@ -58,3 +58,19 @@ def test_the_defaults_page_is_the_measured_one(monkeypatch, tmp_path):
     monkeypatch.setattr(defaults, "PAGE", tmp_path / "page.md")
     defaults.write_page()
     assert (tmp_path / "page.md").read_text() == page
+
+
+def test_the_error_rate_page_is_the_measured_one(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    import fsr
+    from _fsr_page import render_page
+
+    assert render_page(fsr.measured(), fsr.cost()) == fsr.PAGE.read_text()
+
+
+def test_every_figure_of_a_page_is_there_and_made_by_a_script():
+    scripts = "".join(path.read_text() for path in (ROOT / "benchmarks").glob("*.py"))
+    for page in PAGES:
+        for figure in re.findall(r"!\[[^]]*\]\(([^)]+)\)", page.read_text()):
+            assert (page.parent / figure).exists(), figure
+            assert f'"{Path(figure).name}"' in scripts, figure

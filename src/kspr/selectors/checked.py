@@ -12,7 +12,7 @@ from kspr.selectors._validation import Labels
 __all__ = ["Checked", "read_checked"]
 
 _STARTS = (0.25, 0.5, 0.75, 1.0)
-"""Parts of q whose own estimated cuts the search starts from."""
+"""Parts of q: the search starts from as many samples as they would keep."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,12 +26,13 @@ class Checked:
     def cut(self, doubt: np.ndarray, q_value: np.ndarray, q: float) -> CheckedCut:
         """Return the loosest cut on `doubt` that keeps `q`, with this confidence, on these rows.
 
-        The search starts around where the estimate alone would cut.
+        The search starts around as many samples as the estimate alone would keep.
         """
-        guesses = [np.max(doubt[q_value <= part * q], initial=-np.inf) for part in _STARTS]
-        starts = np.unique([guess for guess in guesses if np.isfinite(guess)])
-        if not starts.size:
-            starts = np.quantile(doubt[np.isfinite(doubt)], [0.1])
+        ordered = np.sort(doubt[np.isfinite(doubt)])
+        sizes = {int(np.sum(q_value <= part * q)) for part in _STARTS} - {0}
+        if not sizes:
+            sizes = {len(ordered) // 10}
+        starts = np.unique([ordered[min(size, len(ordered)) - 1] for size in sizes])
         return checked_cut(doubt[self.rows], self.right, q, self.confidence, starts)
 
     def applied(self, keep: np.ndarray) -> np.ndarray:
