@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -98,9 +98,11 @@ class Cycle:
         if self.best is not None:
             self.best.consider(self.state.epoch, found, self._networks())
         notes = self._start_over_if_behind(found)
+        before = made.seconds  # of the selection that came before the first epoch
         if self._is_due():
             made = self._select(with_scores=True)
-        seconds = time.perf_counter() - start
+            made = replace(made, seconds=made.seconds + before)
+        seconds = time.perf_counter() - start + before
         return self._measured(loss, reference_loss, found, made, (*notes, *made.notes), seconds)
 
     def _train(self, line: Line, number: int, pools: Pools) -> float:

@@ -1,7 +1,6 @@
 """`fit`: from features or images and doubtful labels to a trained network."""
 
 import copy
-import hashlib
 import json
 import warnings
 from collections.abc import Callable
@@ -16,12 +15,11 @@ from torch import nn
 from kspr.errors import InputError
 from kspr.selectors import Selection
 from kspr.train._determinism import deterministic
-from kspr.train._random import seed_for
-from kspr.train.backbones import Network, build_network, wrap_network
 from kspr.train.checkpoints import newest_checkpoint
 from kspr.train.cycle import Cycle, State
 from kspr.train.distributed import World, the_world
 from kspr.train.handover import Best
+from kspr.train.identity import network_for, signature_of
 from kspr.train.line import Line
 from kspr.train.media import medium_for
 from kspr.train.metrics import Epoch
@@ -119,9 +117,9 @@ class _Fit:
         self._task, self._settings, self._world, self._folder = task, settings, world, folder
         self._check_batches()
         self._medium = medium_for(task.inputs, settings)
-        self._network = _network(network, task, settings)
+        self._network = network_for(task, settings, network)
         self._history: list[dict[str, Any]] = []
-        self._signature = _signature(task, settings, self._network)
+        self._signature = signature_of(task, settings, self._network)
 
     def run(
         self,
@@ -238,45 +236,6 @@ class _Fit:
         if self._world.rank == 0 and self._folder is not None:
             self._folder.finish(trained)
         return trained
-
-
-def _network(given: nn.Module | None, task: Task, settings: TrainSettings) -> Network:
-    shape, n_classes = task.inputs.shape, task.n_classes
-    if given is None:
-        return build_network(
-            settings.network,
-            n_classes,
-            in_shape=shape,
-            weights=settings.weights,
-            feature_layer=settings.feature_layer,
-            seed=seed_for(settings.seed, "network"),
-        )
-    if isinstance(given, Network):
-        if given.n_classes != n_classes:
-            raise InputError(
-                f"The network has {given.n_classes} classes but there are {n_classes} in y."
-            )
-        return given
-    layer = settings.feature_layer
-    return wrap_network(given, n_classes, in_shape=shape, feature_layer=layer)
-
-
-def _signature(task: Task, settings: TrainSettings, network: nn.Module) -> dict[str, Any]:
-    """Return what must be the same for a run to go on."""
-    parts = [f"{name}{tuple(value.shape)}" for name, value in network.state_dict().items()]
-    chosen = {k: v for k, v in settings.as_dict().items() if k != "device"}
-    return {
-        "architecture": f"{type(network).__name__} {_digest(' '.join(parts).encode())}",
-        "rows": len(task.inputs),
-        "shape": list(task.inputs.shape),
-        "classes": task.classes.tolist(),
-        "labels": _digest(np.ascontiguousarray(task.label.numpy()).tobytes()),
-        **{name: json.dumps(value) for name, value in chosen.items()},
-    }
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()[:16]
 
 
 def _as_array(mask: torch.Tensor | None) -> np.ndarray | None:

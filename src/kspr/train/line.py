@@ -1,5 +1,6 @@
 """A network in training: its weights, their moving average, the optimiser and where it stands."""
 
+import copy
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -85,7 +86,8 @@ class Line:
         """Go on from `state`."""
         self.network.load_state_dict(state["network"])
         self.average.load_state_dict(state["average"])
-        self._optimizer.load_state_dict(state["optimizer"])
+        # torch keeps the tensors it is given: two lines would share their momentum.
+        self._optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
         self.steps = int(state["steps"])
 
     def candidates(self) -> dict[str, nn.Module]:
