@@ -301,7 +301,7 @@ def test_difficult_features_are_ordinary_input(blobs, shape, control):
             if shape not in ("rank 1", "one"):
                 kept_wrong = (selection.clean_mask & ~blobs.right).sum()
                 assert kept_wrong <= 0.2 * max(1, selection.clean_mask.sum())
-                # Exchange has a floor here: a fifth wrong of three classes adds 1/8 to the estimate.
+                # A fifth wrong of three classes adds 1/8 to the estimate of exchange: its floor.
                 assert selection.clean_mask.mean() > (0.05 if control == "exchangeable" else 0.4)
 
 

@@ -1,0 +1,56 @@
+"""Gaussian classes whose labels go wrong as a transition matrix says."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from tests.conftest import Noisy
+
+__all__ = ["KINDS", "Kind", "draw_labels", "gaussian", "pairs", "symmetric"]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Class shares, how labels go wrong, and whether they do so alike in every class."""
+
+    shares: np.ndarray
+    matrix: np.ndarray
+    alike: bool = True
+
+
+def symmetric(c: int, e: float) -> np.ndarray:
+    """Return a matrix that sends a share `e` of every class evenly to all others."""
+    return (1 - e) * np.eye(c) + e / (c - 1) * (1 - np.eye(c))
+
+
+def pairs(c: int, e: float) -> np.ndarray:
+    """Return a matrix that sends a share `e` of every class to the next one."""
+    return (1 - e) * np.eye(c) + e * np.roll(np.eye(c), 1, axis=1)
+
+
+def draw_labels(rng: np.random.Generator, true: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+    """Return a label for each true class."""
+    passed = rng.random(len(true))[:, None] > np.cumsum(matrix, axis=1)[true]
+    return np.minimum(passed.sum(axis=1), len(matrix) - 1)
+
+
+def gaussian(seed: int, kind: Kind, n: int = 1500, gap: float = 3.0) -> Noisy:
+    """Return features of unit spread around centres `gap` sqrt(2) apart, and noisy labels."""
+    rng, c = np.random.default_rng([0x73696D, seed]), len(kind.shares)
+    true = rng.choice(c, n, p=kind.shares)
+    X = gap * np.eye(c, 8)[true] + rng.standard_normal((n, 8))
+    return Noisy(X, draw_labels(rng, true, kind.matrix), true)
+
+
+_EVEN, _UNEVEN = np.full(5, 0.2), np.array([0.4, 0.25, 0.2, 0.1, 0.05])
+_VARIED = np.array([0.05, 0.15, 0.25, 0.35, 0.45])[:, None]
+KINDS = {
+    "sym 20": Kind(_EVEN, symmetric(5, 0.2)),
+    "sym 40": Kind(_EVEN, symmetric(5, 0.4)),
+    "pairs 20": Kind(_EVEN, pairs(5, 0.2)),
+    "pairs 40": Kind(_EVEN, pairs(5, 0.4)),
+    "uneven, sym 30": Kind(_UNEVEN, symmetric(5, 0.3)),
+    "uneven, pairs 30": Kind(_UNEVEN, pairs(5, 0.3)),
+    "varied": Kind(_EVEN, (1 - _VARIED) * np.eye(5) + _VARIED / 4 * (1 - np.eye(5)), False),
+    "two, sym 25": Kind(np.array([0.5, 0.5]), symmetric(2, 0.25)),
+    "two, one way": Kind(np.array([0.6, 0.4]), np.array([[0.9, 0.1], [0.35, 0.65]]), False),
+}
