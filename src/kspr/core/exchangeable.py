@@ -44,7 +44,8 @@ def exchangeable_levels(
         kept = _below(cuts, cuts, share[order])
         behind = _below(cuts, *_losses(Z[member], own[member]))
         off = odds[cell] / (Z.shape[1] - 1)
-        wrong = np.maximum(0.0, (behind - off * kept) / (1.0 - off))
+        # Where more are behind than ahead there is nothing to take off.
+        wrong = np.clip((behind - off * kept) / (1.0 - off), 0.0, behind)
         levels[order] = reachable((1.0 + np.maximum.accumulate(wrong)) / kept)
     return levels
 
