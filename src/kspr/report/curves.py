@@ -30,7 +30,7 @@ def write_curves(run: Path, out: Path | None = None) -> Path:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingExtraError("Curves", "'knockoffs-spr[report]'") from error
-    figure = Figure(figsize=(11, 3.2), layout="constrained")
+    figure = Figure(figsize=(11, 3.8), layout="constrained")
     panels = figure.subplots(1, len(_PANELS))
     for axes, (title, names) in zip(panels, _PANELS.items(), strict=True):
         _draw(axes, title, names, history)
@@ -49,5 +49,11 @@ def _draw(axes: Any, title: str, names: dict[str, str], history: list[dict[str, 
             )
     axes.set(title=title, xlabel="epoch")
     axes.spines[["top", "right"]].set_visible(False)
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    if title != "loss":
+        axes.set_ylim(0, 1.02)
     if axes.has_data():
-        axes.legend(frameon=False, fontsize=8)
+        # Below: curves may lie anywhere in a panel.
+        axes.legend(
+            frameon=False, fontsize=8, ncols=2, loc="upper left", bbox_to_anchor=(0.0, -0.18)
+        )
