@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kspr.core.metrics import SelectionQuality, selection_quality
     from kspr.errors import InputError, KsprError, MissingExtraError
     from kspr.selectors import SPR, KnockoffsSPR, Selection
+    from kspr.selectors.selfcheck import selfcheck
 
 __all__ = [
     "SPR",
@@ -30,6 +31,7 @@ __all__ = [
     "SelectionQuality",
     "__version__",
     "selection_quality",
+    "selfcheck",
 ]
 
 __version__ = version("knockoffs-spr")
@@ -43,6 +45,7 @@ _HOMES = {
     "Selection": "kspr.selectors",
     "SelectionQuality": "kspr.core.metrics",
     "selection_quality": "kspr.core.metrics",
+    "selfcheck": "kspr.selectors.selfcheck",
 }
 
 

@@ -187,7 +187,11 @@ def test_datasets_lists_formats_and_places(capsys, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "command", ["demo", "embed", "select", "report", "evaluate", "export", "noise", "datasets"]
+    "command",
+    [
+        *("demo", "embed", "select", "report", "evaluate", "export", "noise", "datasets"),
+        *("selfcheck", "verify"),
+    ],
 )
 def test_every_command_teaches_by_example(command, capsys):
     text = run(command, "--help", capsys=capsys)

@@ -60,6 +60,7 @@ def test_the_public_surface_is_deliberate():
         "SelectionQuality",
         "__version__",
         "selection_quality",
+        "selfcheck",
     ]
     for name in kspr.__all__:
         assert getattr(kspr, name) is not None

@@ -20,7 +20,9 @@ from kspr.cli.noise import noise
 from kspr.cli.predict import predict
 from kspr.cli.report import report
 from kspr.cli.select import select
+from kspr.cli.selfcheck import selfcheck
 from kspr.cli.train import train
+from kspr.cli.verify import verify
 from kspr.errors import KsprError
 
 __all__ = ["app", "main"]
@@ -41,6 +43,8 @@ for command in (
     predict,
     report,
     evaluate,
+    selfcheck,
+    verify,
     export,
     noise,
     datasets,

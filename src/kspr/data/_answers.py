@@ -4,7 +4,7 @@ import csv
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -13,8 +13,10 @@ from kspr.data.readers._guard import check_file
 from kspr.data.readers._wording import listed, no_such
 from kspr.errors import InputError
 
-__all__ = ["NO_CLASS", "Answers", "Rows", "read_answers", "trusted_rows"]
+__all__ = ["NO_CLASS", "Answers", "Pool", "Rows", "read_answers", "trusted_rows"]
 
+Pool = Literal["kept", "all"]
+"""Which rows of a run a draw was made from."""
 NO_CLASS = "-"
 """The answer for a row that belongs to none of the classes."""
 _TRUTH = "true_label"
@@ -39,8 +41,8 @@ class Answers:
     """The true labels, as text."""
     unanswered: np.ndarray
     """Positions of the rows whose answer is empty."""
-    drawn_from: str | None
-    """``kept`` or ``all``, where the file says so."""
+    drawn_from: Pool | None
+    """None where the file does not say."""
 
 
 def read_answers(path: Path, rows: Rows) -> Answers:
@@ -147,11 +149,11 @@ def _same(text: str, value: str) -> bool:
     return text.strip() in (value.strip(), f"{value}.0")
 
 
-def _drawn_from(path: Path, table: list[tuple[int, dict[str, str]]]) -> str | None:
+def _drawn_from(path: Path, table: list[tuple[int, dict[str, str]]]) -> Pool | None:
     pools = {entry.get("drawn_from", "").strip() for _, entry in table}
     if len(pools) > 1 or not pools <= {"", "kept", "all"}:
         raise InputError(
             f"{path}: the column 'drawn_from' must say 'kept' or 'all', the same in every line, "
             f"got {listed(sorted(pools))}."
         )
-    return pools.pop() or None
+    return cast("Pool", pools.pop()) if pools != {""} else None

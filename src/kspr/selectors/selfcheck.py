@@ -1,0 +1,326 @@
+"""A test of the promise on the user's own data: flip known labels, select again, and count.
+
+What was wrong before stays unknown, so the flips that are kept are only a part of the wrong
+labels that are kept. The rest is inferred: flips of the kind that the noise was estimated to be
+show which share of wrong labels is kept, and that share of the labels that were wrong before is
+kept too. Both together are held against what the selection promised on the flipped labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.base import clone
+
+from kspr._progress import Progress
+from kspr.errors import InputError
+from kspr.selectors._features import Features
+from kspr.selectors._flips import ESTIMATED, KINDS, Ground, flip
+from kspr.selectors._validation import (
+    Labels,
+    check_choice,
+    check_count,
+    check_features,
+    check_rate,
+    read_labels,
+)
+from kspr.selectors.knockoffs_spr import KnockoffsSPR
+from kspr.selectors.noise import NoiseEstimate
+from kspr.selectors.selection import Selection
+
+__all__ = ["KindCheck", "SelfCheck", "selfcheck"]
+
+Answer = Literal["held", "not held", "cannot tell"]
+_STREAM = 0x666C6970
+"""Keeps our random numbers apart from those of the selection and of the caller."""
+
+
+@dataclass(frozen=True)
+class KindCheck:
+    """One kind of flips, over all repeats."""
+
+    kind: str
+    n_flipped: int
+    n_flipped_kept: int
+    n_kept: int
+    promised: float
+    """The largest share of wrong labels among the kept that the selection allowed itself."""
+    found: float
+    """That share as it was found: flips that were kept, and what was wrong before."""
+    error: float
+    """Standard error of `found`."""
+
+    def shown(self, rate: float) -> str:
+        """Return a rate in percent; a dash where nothing was kept."""
+        return f"{100 * rate:.1f} %" if self.n_kept else "-"
+
+    @property
+    def verdict(self) -> Answer:
+        """``not held`` beyond two standard errors; ``held`` within one, if they are small."""
+        if not self.n_kept or not self.n_flipped:
+            return "cannot tell"
+        above = self.found - self.promised
+        if above > 2 * self.error:
+            return "not held"
+        if above > self.error or 2 * self.error > self.promised:
+            return "cannot tell"
+        return "held"
+
+
+@dataclass(frozen=True)
+class SelfCheck:
+    """Whether a selection keeps its promise on labels of which some are known to be wrong."""
+
+    control: str
+    q: float
+    share: float
+    repeats: int
+    noise_rate: float
+    """Share of wrong labels before any were flipped, as estimated."""
+    kinds: tuple[KindCheck, ...]
+
+    @property
+    def verdict(self) -> Answer:
+        """The worst verdict of any kind."""
+        found = {kind.verdict for kind in self.kinds}
+        worst: tuple[Answer, ...] = ("not held", "cannot tell", "held")
+        return next(answer for answer in worst if answer in found)
+
+    @property
+    def advice(self) -> str:
+        """What to do now, in a sentence or two."""
+        checked = (
+            "let a person check rows drawn at random: they hold the error rate whatever the noise "
+            "is (trusted=; kspr verify RUN --from all, then kspr select --trusted)"
+        )
+        if self.verdict == "held":
+            return (
+                "The promise holds for labels that go wrong in these ways. Whether yours do, only "
+                "rows that a person has checked can tell (kspr verify)."
+            )
+        if self.verdict == "cannot tell":
+            return (
+                "Flip more labels (share=0.15), repeat more often, or raise q, to see more; or "
+                f"{checked}."
+            )
+        worst = max(self.kinds, key=lambda kind: kind.found / max(kind.promised, 1e-12))
+        if self.control != "transition":
+            return f"Use control='transition', or {checked}."
+        smaller = self.q * worst.promised / worst.found
+        return f"Ask for a smaller q, such as {smaller:.2g}, or {checked}."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values, verdicts included."""
+        kinds = [{**asdict(kind), "verdict": kind.verdict} for kind in self.kinds]
+        return {**asdict(self), "kinds": kinds, "verdict": self.verdict, "advice": self.advice}
+
+    def __str__(self) -> str:
+        head = (
+            f"Self-check of control={self.control!r} at q = {self.q:g}: {self.verdict}\n"
+            f"{self.share:.0%} of the labels were flipped, {self.repeats} times for each kind.\n\n"
+            f"{'kind':<10}  {'flipped':>8}  {'kept':>6}  {'promised':>8}  "
+            f"{'found':>7}  {'error':>6}  verdict\n"
+        )
+        lines = [
+            f"{row.kind:<10}  {row.n_flipped:>8,}  {row.n_flipped_kept:>6,}  "
+            f"{row.shown(row.promised):>8}  {row.shown(row.found):>7}  {row.shown(row.error):>6}  "
+            f"{row.verdict}"
+            for row in self.kinds
+        ]
+        notes = [f"{row.kind}: {KINDS[row.kind]}." for row in self.kinds]
+        return head + "\n".join([*lines, "", *notes, "", self.advice])
+
+
+def selfcheck(
+    X: Any,
+    y: Any,
+    selector: KnockoffsSPR | None = None,
+    *,
+    share: float = 0.05,
+    kinds: Sequence[str] = ("symmetric", "pair", "similar"),
+    repeats: int = 3,
+    seed: int = 0,
+) -> SelfCheck:
+    """Flip a known share of the labels, select again, and see whether the promise is kept.
+
+    `kinds` are ``"symmetric"`` (to any other class), ``"pair"`` (each class to one other),
+    ``"similar"`` (to the class with the nearest mean) and ``"hard"`` (rows near a class border,
+    across it, which no control of ours assumes). Flips of the kind that the noise was estimated
+    to be come on top: they tell which share of the labels that were wrong before is kept.
+    `selector` is a `KnockoffsSPR`, the default one if left out. It is fitted
+    ``1 + repeats * (1 + len(kinds))`` times, and left as it is. Print the result to read it.
+
+    >>> from sklearn.datasets import load_digits
+    >>> X, y = load_digits(return_X_y=True)
+    >>> selfcheck(X, y, kinds=["symmetric"], repeats=2).verdict
+    'held'
+    """
+    selector = KnockoffsSPR() if selector is None else selector
+    chosen = _check(selector, share, kinds, repeats, seed)
+    features = check_features(clone(selector), X)
+    labels = read_labels(y, features.shape[0], selector.min_class_size)
+    with Progress(selector.progress, "Self-check", 1 + len(chosen) * repeats) as progress:
+        noise = _noise(selector, X, labels)
+        progress.advance()
+        scene = _Scene(X, labels, selector, noise, features)
+        tallies = []
+        for kind in chosen:
+            number = list(KINDS).index(kind)
+            rngs = [np.random.default_rng([_STREAM, seed, number, k]) for k in range(repeats)]
+            runs = []
+            for rng in rngs:
+                runs.append(scene.tally(kind, share, rng))
+                progress.advance()
+            tallies.append(_Tally(*map(sum, zip(*map(_values, runs), strict=True))))
+    like_noise = tallies[0]
+    results = [
+        _judge(kind, tally, like_noise, noise, repeats * len(labels.codes))
+        for kind, tally in zip(chosen, tallies, strict=True)
+    ]
+    return SelfCheck(
+        control=selector.control,
+        q=float(selector.q),
+        share=share,
+        repeats=repeats,
+        noise_rate=noise.rate,
+        kinds=tuple(results),
+    )
+
+
+def _check(
+    selector: Any, share: float, kinds: Sequence[str], repeats: int, seed: int
+) -> tuple[str, ...]:
+    """Return the kinds to try, the estimated one first."""
+    if not isinstance(selector, KnockoffsSPR):
+        raise InputError(
+            f"selfcheck needs a KnockoffsSPR, got {type(selector).__name__}: without an error rate "
+            "nothing is promised."
+        )
+    if check_rate("share", share) > 0.5:
+        raise InputError(f"share must be at most 0.5, got {share}.")
+    check_count("repeats", repeats, 1)
+    check_count("seed", seed, 0)
+    if isinstance(kinds, str):
+        kinds = (kinds,)
+    for kind in kinds:
+        check_choice("kinds", kind, KINDS)
+    return tuple(dict.fromkeys((ESTIMATED, *kinds)))
+
+
+def _noise(selector: KnockoffsSPR, X: Any, labels: Labels) -> NoiseEstimate:
+    """Return the noise in the labels as they are, whatever the control."""
+    if selector.control in ("paper", "theorem"):
+        # These do not ask how labels go wrong.
+        selector = KnockoffsSPR(
+            reduction=selector.reduction,
+            random_state=selector.random_state,
+            min_class_size=selector.min_class_size,
+        )
+    found = _fitted(selector, X, labels.values).noise
+    assert found is not None  # noqa: S101 - the other controls estimate it
+    return found
+
+
+def _fitted(selector: KnockoffsSPR, X: Any, y: np.ndarray) -> Selection:
+    fresh = clone(selector).set_params(progress=False)
+    return fresh.fit(X, y).selection_  # type: ignore[no-any-return]  # scikit-learn is not typed
+
+
+@dataclass(frozen=True)
+class _Tally:
+    """Counts of one run, or of several together."""
+
+    n_flipped: int
+    n_flipped_kept: int
+    n_kept: int
+    allowed: float
+    """Wrong labels that the promise leaves room for."""
+    repaired: float
+    """Flips that are expected to have hit the true class: they made a label right."""
+    repaired_kept: float
+
+
+def _values(tally: _Tally) -> tuple[Any, ...]:
+    return tuple(vars(tally).values())
+
+
+class _Scene:
+    """Data on which labels are flipped and selected from."""
+
+    def __init__(
+        self,
+        X: Any,
+        labels: Labels,
+        selector: KnockoffsSPR,
+        noise: NoiseEstimate,
+        features: Features,
+    ) -> None:
+        self._X, self._labels, self._selector, self._noise = X, labels, selector, noise
+        self._ground = Ground(features, labels.codes, noise.transition, selector.min_class_size)
+        self._truth = _chance_of_truth(noise.transition, labels.codes)
+
+    def tally(self, kind: str, share: float, rng: np.random.Generator) -> _Tally:
+        """Flip labels, select from them, and count."""
+        rows, codes = flip(kind, self._ground, share, rng)
+        selection = _fitted(self._selector, self._X, self._labels.classes[codes])
+        level = selection.cells.q_reached[selection.cell]
+        # What was kept without a level carries no promise.
+        kept = selection.clean_mask & ~np.isnan(level)
+        made_right = self._truth[self._labels.codes[rows], codes[rows]]
+        return _Tally(
+            n_flipped=len(rows),
+            n_flipped_kept=int(kept[rows].sum()),
+            n_kept=int(kept.sum()),
+            allowed=float(level[kept].sum()),
+            repaired=float(made_right.sum()),
+            repaired_kept=float(made_right @ self._kept_if_right(codes, kept, level)[codes[rows]]),
+        )
+
+    def _kept_if_right(self, codes: np.ndarray, kept: np.ndarray, level: np.ndarray) -> np.ndarray:
+        """Return the share of right labels that is kept, per label."""
+        n = len(self._noise.classes)
+        right_kept = np.bincount(codes[kept], weights=1.0 - level[kept], minlength=n)
+        right = np.bincount(codes, minlength=n) * (1.0 - self._noise.rate)
+        return np.asarray(np.clip(right_kept / np.maximum(right, 1.0), 0.0, 1.0))
+
+
+def _chance_of_truth(transition: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """Return the chance of each true class (column) for each given label (row)."""
+    sizes = np.bincount(codes, minlength=len(transition)).astype(float)
+    true = np.clip(np.linalg.pinv(transition).T @ sizes, 0.0, None)
+    joint = (true[:, None] * transition).T
+    return np.asarray(joint / np.maximum(joint.sum(axis=1, keepdims=True), 1e-12))
+
+
+def _judge(
+    kind: str, tally: _Tally, like_noise: _Tally, noise: NoiseEstimate, n_rows: int
+) -> KindCheck:
+    """Put flips that were kept and what was wrong before together."""
+    probes = max(like_noise.n_flipped - like_noise.repaired, 1.0)
+    kept_share = max(0.0, like_noise.n_flipped_kept - like_noise.repaired_kept) / probes
+    kept_error = np.sqrt(like_noise.n_flipped_kept + 1.0) / probes
+    low, high = noise.rate_interval
+    untouched = n_rows - tally.n_flipped
+    before = kept_share * noise.rate * untouched
+    flips = max(0.0, tally.n_flipped_kept - tally.repaired_kept)
+    flips_error = np.sqrt(tally.n_flipped_kept + 1.0)
+    by_share = kept_error * noise.rate * untouched
+    by_rate = kept_share * (high - low) / 3.92 * untouched
+    if tally is like_noise:
+        # The same flips say both, so their errors add up.
+        error = np.hypot(by_share + flips_error, by_rate)
+    else:
+        error = np.sqrt(by_share**2 + flips_error**2 + by_rate**2)
+    kept = max(tally.n_kept, 1)
+    return KindCheck(
+        kind=kind,
+        n_flipped=tally.n_flipped,
+        n_flipped_kept=tally.n_flipped_kept,
+        n_kept=tally.n_kept,
+        promised=tally.allowed / kept,
+        found=float(min(1.0, (before + flips) / kept)) if tally.n_kept else 0.0,
+        error=float(min(1.0, error / kept)),
+    )
