@@ -24,7 +24,7 @@ __all__ = ["Health", "as_it_is", "examine", "is_behind"]
 STARVED = 0.25
 """A class is starved if it keeps less than this share of what the median class keeps..."""
 LEAST = 5
-"""...or fewer samples than this, where it has them."""
+"""...or fewer samples than this, or than a quarter of a class that is small itself."""
 MARGIN = 2.0
 """Standard errors by which the cycle may be behind before it is stopped."""
 
@@ -51,7 +51,7 @@ def examine(selection: Selection) -> Health:
     kept = np.bincount(codes[selection.clean_mask], minlength=n_classes)
     share = kept / size
     usual = float(np.median(share))
-    starved = (share < STARVED * usual) | (kept < np.minimum(LEAST, size))
+    starved = (share < STARVED * usual) | (kept < np.minimum(LEAST, size // 4))
     if starved.sum() * 2 > n_classes or usual == 0:
         return Health(None, (_unhealthy(int(starved.sum()), n_classes, kept.sum() / size.sum()),))
     if not starved.any():
