@@ -1,0 +1,91 @@
+"""What methods are given, and what several of them need, made once."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_predict
+from sklearn.neighbors import NearestNeighbors
+
+from kspr.experiments.peers._memory import peak_growth
+
+__all__ = ["NEIGHBOURS", "Product", "Shared"]
+
+NEIGHBOURS = 20
+"""Nearest rows that are kept ready; a method may ask for others."""
+FOLDS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Product:
+    """Something that took time to make."""
+
+    value: np.ndarray
+    seconds: float
+    growth: int | None
+    """Bytes by which the process grew while it was made; None where that cannot be seen."""
+
+
+class Shared:
+    """One question to all methods: the same rows, and intermediate results made once.
+
+    A product is made when it is first asked for. `used` collects the names of what was asked for
+    since it was last cleared, so that each method can be charged for all it needs, whoever came
+    first.
+    """
+
+    def __init__(
+        self,
+        X: np.ndarray,
+        y: np.ndarray,
+        n_classes: int | None = None,
+        *,
+        q: float = 0.1,
+        known_rate: float | None = None,
+    ) -> None:
+        self.X, self.y = X, y
+        """Features, reduced already; labels as codes from 0."""
+        self.n_classes = int(y.max()) + 1 if n_classes is None else n_classes
+        self.q = q
+        """The error rate that is asked of methods that take one."""
+        self.known_rate = known_rate
+        """The true share of wrong labels, for methods that must be told."""
+        self.used: set[str] = set()
+        self.products: dict[str, Product] = {}
+
+    def probabilities(self) -> np.ndarray:
+        """Return class probabilities of rows that the model has not seen.
+
+        Five-fold cross-validated multinomial logistic regression with scikit-learn's own
+        settings (L2, C = 1, lbfgs), at most 200 iterations.
+        """
+
+        def make() -> np.ndarray:
+            model = LogisticRegression(max_iter=200)
+            return np.asarray(
+                cross_val_predict(model, self.X, self.y, cv=FOLDS, method="predict_proba")
+            )
+
+        return self._product("probabilities", make)
+
+    def neighbours(self, k: int = NEIGHBOURS) -> np.ndarray:
+        """Return the `k` nearest other rows of each row, nearest first, by Euclidean distance."""
+        k = min(k, len(self.X) - 1)
+        return self._product(f"neighbours {k}", lambda: nearest_rows(self.X, k))
+
+    def _product(self, name: str, make: Callable[[], np.ndarray]) -> np.ndarray:
+        self.used.add(name)
+        if name not in self.products:
+            start = time.perf_counter()
+            value, growth = peak_growth(make)
+            self.products[name] = Product(value, time.perf_counter() - start, growth)
+        return self.products[name].value
+
+
+def nearest_rows(X: Any, k: int) -> np.ndarray:
+    """Return the `k` nearest other rows of each row, by distance; brute force."""
+    index = NearestNeighbors(n_neighbors=k + 1, algorithm="brute").fit(X)
+    return np.asarray(index.kneighbors(X, return_distance=False)[:, 1:])
