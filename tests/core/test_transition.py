@@ -16,6 +16,7 @@ from kspr.core.transition import (
     probability_right,
     transition_levels,
     wilson_interval,
+    wrong_among,
     wrong_share,
 )
 
@@ -124,6 +125,18 @@ def test_the_interval_for_the_share_of_wrong_labels_covers_it(kind: str) -> None
         _, low, high = wrong_share(found, label)
         covered.append(low <= np.mean(label != true) <= high)
     assert np.mean(covered) > (0.912 if noise.alike else 0.85)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_wrong_ones_are_counted_among_their_label_not_their_class(kind: str) -> None:
+    """With many anchors, over 20,000 labels: each share within 0.03 of the one that was made."""
+    rng, noise = np.random.default_rng(4), KINDS[kind]
+    true = rng.choice(len(noise.shares), 20_000, p=noise.shares)
+    label = draw_labels(rng, true, noise.matrix)
+    found = estimate_transition(drawn_anchors(rng, noise.matrix, 10**5))
+    made = [np.mean(true[label == k] != k) for k in range(len(noise.shares))]
+    np.testing.assert_allclose(wrong_among(found, label, 0.0), made, atol=0.03)
+    assert (wrong_among(found, label, -2.0) <= wrong_among(found, label, 2.0) + 1e-9).all()
 
 
 def test_labels_without_errors_have_no_wrong_share() -> None:

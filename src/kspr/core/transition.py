@@ -19,6 +19,7 @@ __all__ = [
     "probability_right",
     "transition_levels",
     "wilson_interval",
+    "wrong_among",
     "wrong_share",
 ]
 
@@ -238,6 +239,18 @@ def wrong_share(transition: Transition, label: np.ndarray) -> tuple[float, float
     moved = true * (change @ (inverse @ right) - np.diag(change))
     middle, reach = float(1.0 - true @ right), 1.96 * float(np.linalg.norm(moved))
     return middle, max(0.0, middle - reach), min(1.0, middle + reach)
+
+
+def wrong_among(transition: Transition, label: np.ndarray, errors: float) -> np.ndarray:
+    """Return the share of wrong ones among each label, every class noisier by `errors`.
+
+    These are standard errors. It is not what each class loses: a rare class's label is often
+    wrong where a common one's is not.
+    """
+    matrix = _noisier(transition.matrix, errors * transition.error)
+    sizes = np.bincount(label, minlength=len(matrix)).astype(float)
+    right = np.diag(matrix) * (np.linalg.pinv(matrix).T @ sizes)
+    return np.asarray(np.clip(1.0 - right / np.maximum(sizes, 1.0), 0.0, 1.0))
 
 
 def wilson_interval(counts: np.ndarray, total: np.ndarray, z: float = 1.96) -> np.ndarray:

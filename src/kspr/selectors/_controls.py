@@ -16,6 +16,7 @@ from kspr.core.transition import (
     estimate_transition,
     probability_right,
     transition_levels,
+    wrong_among,
 )
 from kspr.errors import InputError
 from kspr.selectors._pieces import Verdicts, number_cells
@@ -79,9 +80,7 @@ def exchange(question: Question) -> Decision:
     codes = question.codes
     Z = all_times(question.verdicts.values["prediction"], question.penalty)
     noise = _noise(question)
-    floor = None
-    if question.remove_floor:
-        floor = np.clip(1 - np.diag(noise.matrix) - _ONE_SIDED * noise.error, 0.0, 1.0)
+    floor = wrong_among(noise, codes, -_ONE_SIDED) if question.remove_floor else None
     level = exchangeable_levels(Z, codes, floor, pooled=question.pooled)
     own, share = lead(Z, codes)
     statistic = np.where(share >= 0.5, -own, own)

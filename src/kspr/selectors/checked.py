@@ -71,7 +71,8 @@ def read_checked(trusted: Any, labels: Labels, confidence: float) -> Checked:
 def _check_rows(rows: np.ndarray, n: int) -> None:
     if rows.ndim != 1 or rows.dtype.kind not in "iu":
         raise InputError(f"The rows in trusted must be whole numbers, got {rows.dtype}.")
-    if rows.size and (rows.min() < 0 or rows.max() >= n):
-        raise InputError(f"trusted speaks of row {rows.max()}, but X has {n} rows.")
+    outside = rows[(rows < 0) | (rows >= n)]
+    if outside.size:
+        raise InputError(f"trusted speaks of row {outside[0]}, but X has {n} rows.")
     if len(np.unique(rows)) < len(rows):
         raise InputError("trusted names a row twice. Keep one answer per row.")

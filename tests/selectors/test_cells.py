@@ -1,0 +1,136 @@
+"""Cells, the paper's rule on them, and the curve over all levels."""
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.core.test_cutoffs import equation_t, random_cells, tied_cells
+
+from kspr import SPR, InputError, KnockoffsSPR, Selection
+from kspr.core.cutoffs import LEVELS, q_values
+from kspr.selectors._manifest import Manifest
+from kspr.selectors.cells import uncut, with_fallback
+from kspr.selectors.curve import trace_curve
+
+cases = st.one_of(tied_cells(), random_cells())
+
+
+def as_selection(W: np.ndarray, cell: np.ndarray, n_cells: int, factor: float = 1.0) -> Selection:
+    """Return what the paper's controls make of W, before any cut."""
+    table = np.stack([np.zeros(n_cells), np.zeros(n_cells), np.arange(n_cells)], axis=1)
+    label = cell
+    return Selection(
+        label=label,
+        clean_mask=np.zeros(len(W), dtype=bool),
+        q_value=q_values(W, cell) / factor,
+        statistic=W,
+        selection_time=np.abs(W),
+        knockoff_label=label,
+        suggested_label=label,
+        cell=cell,
+        cells=uncut(table.astype(np.int64), cell),
+        classes=np.arange(n_cells),
+        manifest=Manifest("KnockoffsSPR", {"control": "paper"}, 0, len(W), 1, "", {}),
+    )
+
+
+def alg_1(W: np.ndarray, factor: Fraction) -> tuple[float, Fraction | None]:
+    """Alg. 1, lines 4 to 7: raise q until something is selectable."""
+    q, T, met = Fraction(2, 100), 0.0, None
+    while q <= Fraction(1, 2) and T == 0:
+        T = equation_t(W, factor * q)
+        met = q if T > 0 else None
+        q += Fraction(2, 100)
+    return T, met
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    case=cases,
+    factor=st.sampled_from([Fraction(1), Fraction(1, 8), Fraction(1, 4), Fraction(1, 2)]),
+)
+def test_the_smallest_level_is_the_one_that_alg_1_stops_at(
+    case: tuple[np.ndarray, np.ndarray, int], factor: Fraction
+) -> None:
+    """Cell by cell, with Theorem 2's factor on q; the better half where no level is reached."""
+    W, cell, n_cells = case
+    keep, cells = with_fallback(as_selection(W, cell, n_cells, float(factor)), LEVELS)
+    for k in range(n_cells):
+        own = W[cell == k]
+        T, met = alg_1(own, factor)
+        np.testing.assert_equal(cells.q_reached[k], math.nan if met is None else float(met))
+        if met is None:
+            assert cells.status[k] == "fallback"
+            assert cells.n_kept[k] == -(-len(own) // 2)
+            assert cells.estimated_fsr[k] == math.inf
+        else:
+            assert cells.status[k] == ("controlled" if met == Fraction(1, 50) else "raised")
+            np.testing.assert_array_equal(keep[cell == k], (own >= -T) & (own < 0))
+            assert cells.estimated_fsr[k] <= float(met)
+
+
+# --- The curve --------------------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None)
+@given(case=cases, k=st.integers(1, 49))
+def test_the_curve_says_what_a_cut_at_that_level_does(
+    case: tuple[np.ndarray, np.ndarray, int], k: int
+) -> None:
+    selection = as_selection(*case)
+    curve, cut = selection.curve(), selection.at(k / 50)
+    last = int(np.searchsorted(curve.q, k / 50, side="right")) - 1
+    kept = int(cut.clean_mask.sum())
+    assert (curve.n_kept[last] if last >= 0 else 0) == kept
+    if kept:
+        some = cut.cells.n_kept > 0
+        wrong = np.sum(cut.cells.n_kept[some] * cut.cells.estimated_fsr[some])
+        assert curve.estimated_fsr[last] == pytest.approx(wrong / kept)
+        assert curve.share_kept[last] == kept / len(cut)
+
+
+@settings(max_examples=60, deadline=None)
+@given(case=cases)
+def test_the_curve_rises_and_its_estimate_stays_within_its_level(
+    case: tuple[np.ndarray, np.ndarray, int],
+) -> None:
+    W, cell, _ = case
+    curve = trace_curve(q_values(W, cell), cell)
+    assert (np.diff(curve.q) > 0).all()
+    assert (np.diff(curve.n_kept) > 0).all()
+    assert (curve.estimated_fsr <= curve.q).all()
+
+
+@pytest.mark.parametrize("control", ["transition", "exchangeable", "paper", "theorem"])
+@pytest.mark.parametrize("cut", ["per_class", "pooled"])
+def test_the_curve_of_a_fit_agrees_with_every_cut(digits40, control, cut):
+    selection = KnockoffsSPR(control=control, cut=cut).fit(digits40.X, digits40.y).selection_
+    curve = selection.curve()
+    assert len(curve) > 10
+    for q in np.linspace(0.01, 0.6, 25):
+        last = int(np.searchsorted(curve.q, q, side="right")) - 1
+        moved = selection.at(q)
+        assert moved.clean_mask.sum() == (curve.n_kept[last] if last >= 0 else 0)
+        assert set(moved.cells.status) <= {"controlled", "empty"}
+        assert (moved.cells.estimated_fsr[moved.cells.n_kept > 0] <= q).all()
+    lines = str(curve).splitlines()
+    assert len(lines) == 8
+    assert lines[0].split() == ["q", "kept", "share", "estimate"]
+    at_tenth = next(line.split() for line in lines if line.split()[0] == "0.1")
+    assert int(at_tenth[1].replace(",", "")) == selection.at(0.1).clean_mask.sum()
+
+
+def test_a_curve_of_nothing_prints(blobs):
+    selection = KnockoffsSPR().fit(blobs.X, blobs.y).selection_
+    nothing = replace(selection, q_value=np.full(len(selection), np.inf)).curve()
+    assert len(nothing) == 0
+    assert str(nothing).count("0.0%") == 7
+
+
+def test_spr_has_no_curve(blobs):
+    with pytest.raises(InputError, match="SPR does not have"):
+        SPR().fit(blobs.X, blobs.y).selection_.curve()
