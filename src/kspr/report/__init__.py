@@ -7,8 +7,10 @@ import numpy as np
 
 from kspr._files import staged
 from kspr.data.records import Items
+from kspr.data.verifying import Verification
 from kspr.errors import InputError, MissingExtraError
 from kspr.selectors.selection import Selection
+from kspr.selectors.selfcheck import SelfCheck
 
 __all__ = ["write_report"]
 
@@ -22,6 +24,8 @@ def write_report(
     items: Items | None = None,
     features: Any = None,
     truth: np.ndarray | None = None,
+    selfcheck: SelfCheck | None = None,
+    verification: Verification | None = None,
     command: str | None = None,
     max_suspects: int = 200,
     max_borderline: int = 24,
@@ -30,8 +34,9 @@ def write_report(
 
     The page asks nothing of the network. `row_id` names the rows (their numbers otherwise),
     `items` are what the cards show, `features` are needed for the solution path, and `truth`,
-    where it is known, is held against the promise. At most `max_suspects` suspects and
-    `max_borderline` kept rows are shown as cards. Equal arguments give equal bytes.
+    where it is known, is held against the promise. `selfcheck` is what `kspr.selfcheck` found on
+    the same data, and `verification` what a person found in the run. At most `max_suspects`
+    suspects and `max_borderline` kept rows are shown as cards. Equal arguments give equal bytes.
     """
     for name, rows in (("row_id", row_id), ("items", items), ("truth", truth)):
         if rows is not None:
@@ -45,7 +50,7 @@ def write_report(
         raise MissingExtraError("The report", "'knockoffs-spr[report]'") from error
     from kspr.report._page import Source, render
 
-    source = Source(selection, row_id, items, features, truth)
+    source = Source(selection, row_id, items, features, truth, selfcheck, verification)
     page = render(source, title, command, max_suspects, max_borderline)
     with staged(Path(path)) as staging:
         staging.write_text(page, encoding="utf-8")

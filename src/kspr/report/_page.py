@@ -7,6 +7,7 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from kspr.data.records import Items
+from kspr.data.verifying import Verification
 from kspr.report import _words
 from kspr.report._cards import borderline_rows, make_cards
 from kspr.report._dial import dial, dial_figure
@@ -17,8 +18,10 @@ from kspr.report._noise import describe
 from kspr.report._notices import notices
 from kspr.report._path import path_figure
 from kspr.report._scale import scale_of
+from kspr.selectors._flips import KINDS
 from kspr.selectors._summary import STATUS_MEANING
 from kspr.selectors.selection import Selection
+from kspr.selectors.selfcheck import SelfCheck
 
 __all__ = ["Source", "render"]
 
@@ -32,6 +35,8 @@ class Source:
     items: Items | None = None
     features: Any = None
     truth: np.ndarray | None = None
+    selfcheck: SelfCheck | None = None
+    verification: Verification | None = None
 
 
 def render(
@@ -45,6 +50,9 @@ def render(
         command=command,
         verdict=verdict(selection, summary),
         check=None if source.truth is None else check(selection, source.truth),
+        selfcheck=source.selfcheck,
+        flips=KINDS,
+        verification=source.verification,
         notices=notices(selection),
         scale=scale_of(selection),
         noise=describe(selection.noise),

@@ -10,6 +10,8 @@ import numpy as np
 from kspr.data.evaluation import true_labels
 from kspr.data.records import Items, Records
 from kspr.data.runs import Run, load_run
+from kspr.data.selfchecking import check_run, run_features
+from kspr.data.verifying import load_verification
 from kspr.errors import InputError
 from kspr.report import write_report
 
@@ -44,19 +46,26 @@ def report_run(
     *,
     title: str | None = None,
     truth: str | None = None,
+    selfcheck: bool = False,
     max_suspects: int = 200,
 ) -> Path:
-    """Write the report of the run in `folder`, and return its path."""
+    """Write the report of the run in `folder`, and return its path.
+
+    With `selfcheck`, the selector that made the run is put to the test on its source.
+    """
     run = load_run(folder)
     records = _records(run)
+    features = run_features(run, records)
     return write_report(
         run.selection,
         out or folder / "report.html",
         title=title or Path(run.origin.source).name,
         row_id=run.row_id,
         items=_Chosen(records.items, run.row) if records and records.items else None,
-        features=_features(run, records),
+        features=features,
         truth=None if truth is None else true_labels(run, truth),
+        selfcheck=check_run(run, features) if selfcheck else None,
+        verification=load_verification(run),
         command=run.origin.command_line(),
         max_suspects=max_suspects,
     )
@@ -68,13 +77,3 @@ def _records(run: Run) -> Records | None:
         return run.records()
     except InputError:
         return None
-
-
-def _features(run: Run, records: Records | None) -> Any:
-    if records is not None and records.features is not None:
-        return records.features if len(run.row) == len(records) else records.features[run.row]
-    stored = Path(run.origin.embedding or "") / "features.npy"
-    if run.origin.embedding is None or not stored.is_file():
-        return None
-    features = np.load(stored, mmap_mode="r", allow_pickle=False)
-    return features if len(features) == len(run.row) else None
