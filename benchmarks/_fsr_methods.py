@@ -6,17 +6,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import cross_val_predict
-from sklearn.neighbors import NearestNeighbors
 
 from _fsr_data import Sample
 from kspr import KnockoffsSPR
+from kspr.experiments.peers import PEERS, charge
+from kspr.experiments.peers.shared import Product
+from kspr.experiments.peers.shared import Shared as Question
 
 __all__ = ["LEVELS", "METHODS", "Answer", "Bench", "Shared"]
 
 LEVELS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
-NEIGHBOURS = 20
 
 
 @dataclass(frozen=True)
@@ -33,29 +32,16 @@ class Shared:
 
     def __init__(self, sample: Sample, neighbours: tuple[np.ndarray, float] | None) -> None:
         self.sample = sample
-        self._neighbours = neighbours
-        self._probabilities: tuple[np.ndarray, float] | None = None
+        codes = np.unique(sample.y, return_inverse=True)[1]
+        self.question = Question(sample.X, codes)
+        if neighbours is not None:
+            found, seconds = neighbours
+            self.question.products[f"neighbours {found.shape[1]}"] = Product(found, seconds, None)
 
     def neighbours(self) -> tuple[np.ndarray, float]:
         """Return each row's nearest rows; they do not depend on labels."""
-        if self._neighbours is None:
-            start = time.perf_counter()
-            k = min(NEIGHBOURS, len(self.sample.X) - 1)
-            index = NearestNeighbors(n_neighbors=k + 1, algorithm="brute").fit(self.sample.X)
-            found = index.kneighbors(self.sample.X, return_distance=False)[:, 1:]
-            self._neighbours = found, time.perf_counter() - start
-        return self._neighbours
-
-    def probabilities(self) -> tuple[np.ndarray, float]:
-        """Return class probabilities by five-fold cross-validated logistic regression."""
-        if self._probabilities is None:
-            start = time.perf_counter()
-            model = LogisticRegression(max_iter=200)
-            found = cross_val_predict(
-                model, self.sample.X, self.sample.y, cv=5, method="predict_proba"
-            )
-            self._probabilities = found, time.perf_counter() - start
-        return self._probabilities
+        found = self.question.neighbours()
+        return found, self.question.products[f"neighbours {found.shape[1]}"].seconds
 
 
 Bench = Callable[[Shared, int], Answer]
@@ -79,30 +65,13 @@ def ours(n_checked: int = 0, **parameters: Any) -> Bench:
     return run
 
 
-def cleanlab(filter_by: str) -> Bench:
+def theirs(name: str) -> Bench:
     def run(shared: Shared, seed: int) -> Answer:
-        del seed
-        from cleanlab.filter import find_label_issues
-
-        probabilities, before = shared.probabilities()
-        start = time.perf_counter()
-        issues = find_label_issues(shared.sample.y, probabilities, filter_by=filter_by, n_jobs=1)
-        return Answer({"own": ~issues}, before + time.perf_counter() - start)
+        peer = PEERS[name]
+        found = charge(shared.question, lambda: peer.judge(shared.question, seed=seed))
+        return Answer({"own": found.answer.clean}, found.seconds)
 
     return run
-
-
-def nearest(shared: Shared, seed: int) -> Answer:
-    """Keep a label that is the most frequent one among the nearest rows."""
-    del seed
-    index, before = shared.neighbours()
-    start = time.perf_counter()
-    y = shared.sample.y
-    codes = np.unique(y, return_inverse=True)[1]
-    around = codes[index]
-    votes = np.stack([(around == k).sum(1) for k in range(codes.max() + 1)], axis=1)
-    keep = votes[np.arange(len(y)), codes] == votes.max(1)
-    return Answer({"own": keep}, before + time.perf_counter() - start)
 
 
 METHODS: dict[str, Bench] = {
@@ -113,9 +82,9 @@ METHODS: dict[str, Bench] = {
     "exchangeable, no floor": ours(control="exchangeable", remove_floor=True),
     "paper": ours(control="paper"),
     "theorem": ours(control="theorem"),
-    "cleanlab prune_by_noise_rate": cleanlab("prune_by_noise_rate"),
-    "cleanlab prune_by_class": cleanlab("prune_by_class"),
-    "cleanlab both": cleanlab("both"),
-    "cleanlab confident_learning": cleanlab("confident_learning"),
-    "nearest neighbours": nearest,
+    "cleanlab prune_by_noise_rate": theirs("cleanlab-noise-rate"),
+    "cleanlab prune_by_class": theirs("cleanlab-class"),
+    "cleanlab both": theirs("cleanlab-both"),
+    "cleanlab confident_learning": theirs("cleanlab-confident"),
+    "nearest neighbours": theirs("neighbours"),
 }

@@ -10,11 +10,11 @@ from kspr.experiments.peers.margins import Margins
 from kspr.experiments.peers.neighbours import Neighbours
 from kspr.experiments.peers.ours import HalfSPR, Ours, Paper
 from kspr.experiments.peers.peer import Judged, Peer
-from kspr.experiments.peers.shared import Shared
+from kspr.experiments.peers.shared import Charged, Shared, charge
 from kspr.experiments.peers.small_loss import SmallLoss
 from kspr.experiments.peers.topofilter import TopoFilter
 
-__all__ = ["PEERS", "Judged", "Peer", "Shared", "import_needs"]
+__all__ = ["PEERS", "Charged", "Judged", "Peer", "Shared", "charge", "import_needs"]
 
 PEERS: dict[str, Peer] = {
     "kspr": Ours(),

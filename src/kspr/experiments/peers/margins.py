@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kspr.experiments.peers.peer import Judged
-from kspr.experiments.peers.shared import Shared
+from kspr.experiments.peers.shared import Shared, centred
 
 __all__ = ["Margins", "area_under_margin"]
 
@@ -24,7 +24,7 @@ class Margins:
 
     epochs: int = 20
     batch: int = 128
-    learning_rate: float = 0.1
+    learning_rate: float = 0.01
     momentum: float = 0.9
     weight_decay: float = 1e-4
     percentile: float = 99.0
@@ -36,7 +36,7 @@ class Margins:
         order = rng.permutation(n)
         size = max(1, n // (c + 1))
         below = np.empty(n)
-        X = standardised(shared.X)
+        X = centred(shared.X)
         for turn, made_up in enumerate((order[:size], order[size : 2 * size])):
             labels = shared.y.copy()
             labels[made_up] = c
@@ -80,9 +80,3 @@ def _margin(logits: np.ndarray, own: tuple[np.ndarray, np.ndarray]) -> np.ndarra
     others = logits.copy()
     others[own] = -np.inf
     return np.asarray(logits[own] - others.max(axis=1))
-
-
-def standardised(X: np.ndarray) -> np.ndarray:
-    """Return columns of mean 0 and one common scale: the directions keep their weight."""
-    centred = X - X.mean(axis=0)
-    return np.asarray(centred / max(float(np.sqrt(np.mean(centred**2))), 1e-12))

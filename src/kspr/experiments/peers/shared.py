@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
@@ -12,11 +12,13 @@ from sklearn.neighbors import NearestNeighbors
 
 from kspr.experiments.peers._memory import peak_growth
 
-__all__ = ["NEIGHBOURS", "Product", "Shared"]
+__all__ = ["NEIGHBOURS", "Charged", "Product", "Shared", "centred", "charge", "nearest_rows"]
 
 NEIGHBOURS = 20
 """Nearest rows that are kept ready; a method may ask for others."""
 FOLDS = 5
+KNOWN_RATE = "known rate"
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,9 +34,8 @@ class Product:
 class Shared:
     """One question to all methods: the same rows, and intermediate results made once.
 
-    A product is made when it is first asked for. `used` collects the names of what was asked for
-    since it was last cleared, so that each method can be charged for all it needs, whoever came
-    first.
+    A product is made when it is first asked for. `used` collects what was asked for since it was
+    last cleared, so that `charge` can bill each method for all it needs, whoever came first.
     """
 
     def __init__(
@@ -51,10 +52,15 @@ class Shared:
         self.n_classes = int(y.max()) + 1 if n_classes is None else n_classes
         self.q = q
         """The error rate that is asked of methods that take one."""
-        self.known_rate = known_rate
-        """The true share of wrong labels, for methods that must be told."""
+        self._known_rate = known_rate
         self.used: set[str] = set()
         self.products: dict[str, Product] = {}
+
+    @property
+    def known_rate(self) -> float | None:
+        """The true share of wrong labels, for methods that must be told."""
+        self.used.add(KNOWN_RATE)
+        return self._known_rate
 
     def probabilities(self) -> np.ndarray:
         """Return class probabilities of rows that the model has not seen.
@@ -85,7 +91,42 @@ class Shared:
         return self.products[name].value
 
 
+@dataclass(frozen=True, eq=False)
+class Charged(Generic[_T]):
+    """An answer, and what it cost with everything that it rests on."""
+
+    answer: _T
+    seconds: float
+    growth: int | None
+    """Bytes by which the process grew at its peak; None where that cannot be seen."""
+    told: bool
+    """Whether the true noise rate was looked at."""
+
+
+def charge(shared: Shared, work: Callable[[], _T]) -> Charged[_T]:
+    """Run `work`; products that it finds ready cost as much as if it had made them."""
+    ready = set(shared.products)
+    shared.used = set()
+    start = time.perf_counter()
+    answer, grown = peak_growth(work)
+    seconds = time.perf_counter() - start
+    used = [shared.products[name] for name in shared.used & set(shared.products)]
+    found = [shared.products[name] for name in shared.used & ready]
+    seconds += sum(product.seconds for product in found)
+    growth = None
+    if grown is not None:
+        own = grown + sum(product.value.nbytes for product in found)
+        growth = max([own, *(product.growth or 0 for product in used)])
+    return Charged(answer, seconds, growth, KNOWN_RATE in shared.used)
+
+
 def nearest_rows(X: Any, k: int) -> np.ndarray:
     """Return the `k` nearest other rows of each row, by distance; brute force."""
     index = NearestNeighbors(n_neighbors=k + 1, algorithm="brute").fit(X)
     return np.asarray(index.kneighbors(X, return_distance=False)[:, 1:])
+
+
+def centred(X: np.ndarray) -> np.ndarray:
+    """Return columns of mean 0 on one common scale of 1: distances keep their proportions."""
+    moved = X - X.mean(axis=0)
+    return np.asarray(moved / max(float(np.sqrt(np.mean(moved**2))), 1e-12))

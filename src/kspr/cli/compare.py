@@ -1,0 +1,74 @@
+"""`kspr compare`: methods side by side where the truth is known."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from kspr.cli._output import INVOCATION, Json, print_json
+from kspr.data.options import AS_FOUND, AS_SHIPPED, EmbedSettings, ReadOptions
+
+__all__ = ["compare"]
+
+
+def compare(
+    source: Path,
+    /,
+    *,
+    test: Path | None = None,
+    methods: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="")] = (),
+    q: float = 0.1,
+    dimensions: int = 128,
+    seed: int = 0,
+    out: Path | None = None,
+    options: Annotated[ReadOptions, Parameter(name="*")] = AS_FOUND,
+    settings: Annotated[EmbedSettings, Parameter(name="*")] = AS_SHIPPED,
+    json: Json = False,
+) -> None:
+    """Hold this method and the ones people use today against known true labels.
+
+    All see the same features; seconds and memory include what each needs, cross-validation too.
+    --truth is a file with one true label per row, or a column of the source.
+
+    Example: kspr compare digits.npz --labels noisy.csv --truth noisy.csv --out comparison
+
+    Parameters
+    ----------
+    source
+        A file or folder; `kspr datasets` lists what can be read.
+    test
+        A second source with right labels: a classifier trained on what each method keeps is
+        tested on it.
+    methods
+        Some of `kspr`, `kspr-pooled`, `kspr-paper`, `spr-half`, `cleanlab-noise-rate`,
+        `cleanlab-class`, `cleanlab-both`, `cleanlab-confident`, `datalab`, `small-loss`,
+        `neighbours`, `topofilter`, `margins`. [default: all]
+    q
+        Error rate asked of the methods that take one.
+    dimensions
+        Principal components to keep, for all methods.
+    seed
+        Seed of every method.
+    out
+        Directory for comparison.json and comparison.svg. A comparison that was interrupted goes on
+        from there.
+    """
+    from kspr.experiments.comparing_sources import compare_source
+    from kspr.report.comparison import write_comparison
+
+    found = compare_source(
+        source,
+        options=options,
+        settings=settings,
+        methods=methods or None,
+        test=test,
+        q=q,
+        seed=seed,
+        dimensions=dimensions,
+        out=out,
+    )
+    written = () if out is None else write_comparison(found, out, INVOCATION.get())
+    if json:
+        print_json({**found.to_dict(), "written": written})
+        return
+    print(found, *(f"\n{path}" for path in written), sep="")
