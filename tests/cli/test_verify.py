@@ -115,8 +115,15 @@ def test_answers_about_all_rows_give_the_noise_and_may_move_the_cut(
     assert low < 0.3 < high
     text = run("verify", copy, "--answers", out, capsys=capsys)
     assert f"--trusted {out}" in text
-    run("select", table, *SAID, "--q", "0.1", "--trusted", out, "--out", tmp_path / "new")
-    assert len(Selection.load(tmp_path / "new").checked.rows) == 300
+    new = tmp_path / "new"
+    run("select", table, *SAID, "--q", "0.1", "--trusted", out, "--out", new)
+    assert len(Selection.load(new).checked.rows) == 300
+    capsys.readouterr()
+    assert "cannot test it too" in fails("verify", new, "--answers", out, capsys=capsys)
+    run("verify", new, "--sample", 900, "--out", tmp_path / "other.csv")
+    drawn = {entry["row"] for entry in read(tmp_path / "other.csv")}
+    assert drawn
+    assert drawn.isdisjoint(map(str, checked))
 
 
 def test_partly_filled_answers_are_counted(copy, digits, tmp_path, capsys):

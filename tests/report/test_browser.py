@@ -5,6 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kspr import selfcheck
+from kspr.data.verifying import Verification
 from kspr.report import write_report
 
 CHROMIUM = Path("/usr/bin/chromium")
@@ -21,6 +23,22 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+
+VERIFIED = Verification(
+    drawn_from="all",
+    n_missing=3,
+    n_answered=200,
+    n_checked=120,
+    n_wrong=4,
+    n_kept=1050,
+    fsr=4 / 120,
+    interval=(0.009, 0.083),
+    q=0.05,
+    noise_rate=0.4,
+    noise_interval=(0.33, 0.47),
+    wrong_rows=(1, 2, 3, 4),
+    fingerprint="",
+)
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +63,8 @@ def report(tmp_path_factory, chosen, digits40, pictures) -> str:
         items=pictures,
         features=digits40.X,
         truth=chosen.label,
+        selfcheck=selfcheck(digits40.X, digits40.y, repeats=1),
+        verification=VERIFIED,
         command="kspr select " + "x" * 300,
     )
     return path.as_uri()

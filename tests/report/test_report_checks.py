@@ -85,6 +85,9 @@ def test_what_cannot_be_checked_is_refused(run, tmp_path, digits40):
     make(tmp_path, KnockoffsSPR(q=0.1), trusted=tmp_path / "a.csv")
     with pytest.raises(InputError, match="rests on rows that a person has checked"):
         report_run(run.folder, None, selfcheck=True)
+    np.savez(tmp_path / "digits.npz", X=digits40.X[:900], y=digits40.y[:900])
+    with pytest.raises(InputError, match="needs the features of"):
+        report_run(run.folder, None, selfcheck=True)
     (tmp_path / "digits.npz").unlink()
     with pytest.raises(InputError, match="needs the features of"):
         report_run(run.folder, None, selfcheck=True)

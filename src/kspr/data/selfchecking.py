@@ -47,10 +47,6 @@ def check_run(run: Run, features: Any) -> SelfCheck:
         raise InputError(
             f"The self-check needs the features of {run.origin.source}, which cannot be read now."
         )
-    if len(features) != len(run.selection):
-        raise InputError(
-            f"{run.origin.source} has changed since the run was made; select from it again first."
-        )
     return selfcheck(features, run.selection.label, _selector(run))
 
 
@@ -60,6 +56,8 @@ def run_features(run: Run, records: Records | None) -> Any:
     `records` is the run's source, if it could be opened.
     """
     if records is not None and records.features is not None:
+        if len(records) <= int(run.row.max()):
+            return None  # the source has lost rows since
         return records.features if len(run.row) == len(records) else records.features[run.row]
     stored = Path(run.origin.embedding or "") / "features.npy"
     if run.origin.embedding is None or not stored.is_file():

@@ -51,6 +51,8 @@ class Verification:
     """Answered rows that are kept; their labels were drawn at random from all kept ones."""
     n_wrong: int
     """Wrong labels among these."""
+    n_kept: int
+    """All kept rows that could have been drawn."""
     fsr: float
     interval: tuple[float, float]
     """Clopper and Pearson's, exact, two-sided, of 95 %."""
@@ -80,7 +82,9 @@ class Verification:
         # An estimate of 0 among few would promise too much.
         share = (self.n_wrong + 1) / (self.n_checked + 2)
         gap = abs(share - self.q)
-        return None if gap < 0.1 * self.q else round(1.96**2 * share * (1 - share) / gap**2)
+        if gap < 0.1 * self.q:
+            return None
+        return min(self.n_kept, round(1.96**2 * share * (1 - share) / gap**2))
 
 
 def draw_checks(folder: Path, out: Path, *, sample: int, pool: Pool, seed: int) -> Draw:
@@ -96,7 +100,7 @@ def draw_checks(folder: Path, out: Path, *, sample: int, pool: Pool, seed: int) 
     if out.exists():
         raise InputError(f"{out} already exists, and may hold answers. Choose another --out.")
     run = load_run(folder)
-    rows = run.selection.clean_indices if pool == "kept" else np.arange(len(run.row))
+    rows = _pool(run, pool)
     if not len(rows):
         raise InputError(f"{folder} keeps nothing that could be drawn. Use --from all.")
     rng = np.random.default_rng([_STREAM, seed, int(pool == "all")])
@@ -111,6 +115,7 @@ def verify_run(folder: Path, path: Path) -> Verification:
     """Hold the answers in `path` against the run in `folder`, and keep the result in it."""
     run = load_run(folder)
     answers = read_answers(path, Rows(run.row, run.row_id, run.selection.label))
+    _check_unused(path, run, answers)
     missing = _missing(folder, path, run, answers)
     kept = run.selection.clean_mask[answers.position]
     wrong = run.selection.label[answers.position].astype(np.str_) != answers.truth
@@ -124,6 +129,7 @@ def verify_run(folder: Path, path: Path) -> Verification:
         n_answered=len(wrong),
         n_checked=n_checked,
         n_wrong=n_wrong,
+        n_kept=len(_pool(run, "kept")),
         fsr=n_wrong / n_checked,
         interval=_interval(n_wrong, n_checked),
         q=run.selection.summary().q_asked,
@@ -150,6 +156,24 @@ def load_verification(run: Run) -> Verification | None:
     except TypeError as error:
         raise InputError(f"{file} cannot be read as a verification: {error}") from error
     return found if found.fingerprint == run.selection.manifest.fingerprint else None
+
+
+def _pool(run: Run, pool: Pool) -> np.ndarray:
+    """Return the positions to draw from; of rows that placed the cut, nothing is left to find."""
+    rows = run.selection.clean_indices if pool == "kept" else np.arange(len(run.row))
+    checked = run.selection.checked
+    return rows if checked is None else np.setdiff1d(rows, checked.rows)
+
+
+def _check_unused(path: Path, run: Run, answers: Answers) -> None:
+    """Refuse answers that the run has used already: they would only confirm themselves."""
+    checked = run.selection.checked
+    used = 0 if checked is None else int(np.isin(answers.position, checked.rows).sum())
+    if used:
+        raise InputError(
+            f"{run.folder} was cut by {used} of the answers in {path}, which cannot test it too. "
+            "Draw other rows with `kspr verify --out`."
+        )
 
 
 def _interval(n_hit: int, n: int) -> tuple[float, float]:
