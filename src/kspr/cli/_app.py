@@ -11,6 +11,7 @@ from cyclopts.config import Toml
 
 import kspr
 from kspr.cli._output import INVOCATION
+from kspr.cli.compare import compare
 from kspr.cli.datasets import datasets
 from kspr.cli.demo import demo
 from kspr.cli.embed import embed
@@ -46,6 +47,7 @@ for command in (
     selfcheck,
     verify,
     export,
+    compare,
     noise,
     datasets,
 ):
