@@ -42,7 +42,8 @@ def test_checked_rows_keep_the_rate_whatever_the_noise_is(control):
         failures.append(selection_quality(keep, data.right[rest]).fsr > 0.1)
         kept.append(keep.mean())
     assert np.mean(failures) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 300)
-    assert np.mean(kept) > 0.02
+    # Transition trusts this noise at every level: its search starts too loose, and keeps nothing.
+    assert control == "transition" or np.mean(kept) > 0.5
 
 
 def test_the_noise_of_that_test_breaks_the_estimates():

@@ -109,12 +109,12 @@ class KnockoffsSPR(BaseSelector):
     >>> from sklearn.datasets import load_digits
     >>> X, y = load_digits(return_X_y=True)
     >>> y[:5] = 9 - y[:5]
-    >>> selection = KnockoffsSPR(q=0.05).fit(X, y).selection_
+    >>> selection = KnockoffsSPR(q=0.01).fit(X, y).selection_
     >>> selection.clean_mask[:5].any()
     np.False_
     >>> print(selection)  # doctest: +ELLIPSIS
-    KnockoffsSPR: ... of 1,797 labels kept (...) at q = 0.05
-    10 classes in 20 cells: 20 controlled
+    KnockoffsSPR: ... of 1,797 labels kept (...) at q = 0.01
+    10 classes in 10 cells: 10 controlled
     """
 
     def __init__(
