@@ -80,7 +80,7 @@ def exchange(question: Question) -> Decision:
     codes = question.codes
     Z = all_times(question.verdicts.values["prediction"], question.penalty)
     noise = _noise(question)
-    floor = wrong_among(noise, codes, -_ONE_SIDED) if question.remove_floor else None
+    floor = _floor(noise, codes) if question.remove_floor else None
     level = exchangeable_levels(Z, codes, floor, pooled=question.pooled)
     own, share = lead(Z, codes)
     statistic = np.where(share >= 0.5, -own, own)
@@ -115,6 +115,17 @@ def combined(decisions: list[Decision], q: float) -> Decision:
     level = combine_levels(levels, first.cell, _SPLIT_LEVEL * q)
     statistic = np.mean([d.statistic for d in decisions], axis=0)
     return Decision(level, statistic, first.cell, first.table, first.suggested, first.noise)
+
+
+def _floor(noise: Transition, codes: np.ndarray) -> np.ndarray:
+    """Return a share of wrong labels, class by class, that is certainly not too high.
+
+    The share among those with the label is what the floor is made of. Where it is above the share
+    among those of the class, labels do not fall evenly or classes differ much in size; the lower
+    of the two then keeps less, and is the one that pair flips do less harm.
+    """
+    own = 1.0 - np.diag(noise.matrix) - _ONE_SIDED * noise.error
+    return np.clip(np.minimum(own, wrong_among(noise, codes, -_ONE_SIDED)), 0.0, 1.0)
 
 
 def _noise(question: Question) -> Transition:
