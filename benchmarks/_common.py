@@ -115,10 +115,11 @@ def _cpu_model() -> str:
 
 
 def _source_digest() -> str:
-    """Return a digest of the package: its version alone stays the same while it is worked on."""
+    """Return a digest of what a selection runs through: a version is worked on for long."""
     digest = hashlib.sha256()
-    for path in sorted((ROOT / "src" / "kspr").rglob("*.py")):
-        digest.update(path.read_bytes())
+    for part in ("core", "selectors", "data"):
+        for path in sorted((ROOT / "src" / "kspr" / part).rglob("*.py")):
+            digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
 
 
