@@ -18,7 +18,7 @@ from kspr.core._arrays import to_numpy
 from kspr.core.metrics import selection_quality
 from kspr.core.reduction import fit_pca
 from kspr.errors import InputError, KsprError
-from kspr.experiments.comparison import NO_CLEANING, ORACLE, Cell, Comparison
+from kspr.experiments.comparison import ORACLE, REFERENCES, Cell, Comparison
 from kspr.experiments.peers import PEERS, Judged, Peer, Shared, charge, import_needs
 from kspr.selectors import KnockoffsSPR
 from kspr.selectors._manifest import fingerprint, versions
@@ -84,15 +84,18 @@ def compare(
     check_count("seed", seed, 0)
     check_count("dimensions", dimensions, 1)
     chosen = _chosen(methods)
-    scene = _Scene(X, y, y_true, test, dimensions)
     import_needs(list(chosen.items()))
+    scene = _Scene(X, y, y_true, test, dimensions)
     question = Shared(
         scene.X, scene.labels.codes, len(scene.labels.classes), q=q, known_rate=scene.wrong
     )
     log = _Log(cells, f"{scene.fingerprint} {q} {seed} {dimensions} {versions()}")
-    measured = [] if test is None else [scene.reference(NO_CLEANING), scene.reference(ORACLE)]
-    with Progress(progress, "Comparing", len(chosen)) as bar:
-        for name, method in chosen.items():
+    # Without a test set, the references say nothing that `wrong` does not.
+    entries: dict[str, Peer | None] = {} if test is None else dict.fromkeys(REFERENCES)
+    entries |= chosen
+    measured = []
+    with Progress(progress, "Comparing", len(entries)) as bar:
+        for name, method in entries.items():
             key = log.key(name, method)
             cell = log.find(key)
             if cell is None:
@@ -148,8 +151,10 @@ class _Scene:
             self.fingerprint += fingerprint(other, known)
         self.fingerprint += sha256(np.packbits(self.right).tobytes()).hexdigest()
 
-    def measure(self, name: str, method: Peer, question: Shared, seed: int) -> Cell:
-        """Judge, and hold the answer against the truth."""
+    def measure(self, name: str, method: Peer | None, question: Shared, seed: int) -> Cell:
+        """Judge, and hold the answer against the truth; None stands for a reference."""
+        if method is None:
+            return self._reference(name)
         _warm_up(method)
         try:
             charged = charge(question, lambda: method.judge(question, seed=seed))
@@ -159,7 +164,7 @@ class _Scene:
             raise InputError(f"{name} cannot judge these data: {error}") from error
         return self._cell(name, charged.answer, charged.seconds, charged.growth, told=charged.told)
 
-    def reference(self, name: str) -> Cell:
+    def _reference(self, name: str) -> Cell:
         """Return what all labels, or exactly the right ones, would lead to."""
         kept = self.right if name == ORACLE else np.ones_like(self.right)
         return self._cell(name, Judged(kept, np.zeros(len(kept))), 0.0, None)
@@ -270,7 +275,7 @@ class _Log:
                 record = json.loads(line)
                 self._found[record["key"]] = Cell(**record["cell"])
 
-    def key(self, name: str, method: Peer) -> str:
+    def key(self, name: str, method: Peer | None) -> str:
         """Return what a cell is known by; a dataclass tells its settings."""
         return sha256(f"{self._conditions} {name} {method!r}".encode()).hexdigest()[:16]
 
