@@ -23,6 +23,7 @@ from kspr.experiments.peers import PEERS, Judged, Peer, Shared, charge, import_n
 from kspr.selectors import KnockoffsSPR
 from kspr.selectors._manifest import fingerprint, versions
 from kspr.selectors._validation import (
+    Labels,
     check_choice,
     check_count,
     check_features,
@@ -131,7 +132,8 @@ class _Scene:
 
     def __init__(self, X: Any, y: Any, y_true: Any, test: Any, dimensions: int) -> None:
         features = check_features(KnockoffsSPR(), X)
-        self.labels = read_labels(y, features.shape[0], _FEWEST)
+        self.labels = read_labels(y, features.shape[0], 1)
+        _check_sizes(self.labels)
         self.right = _same(self.labels.values, _truth(y_true, features.shape[0]))
         if not self.right.any():
             raise InputError("No label in y is that of y_true; are both of the same rows?")
@@ -224,6 +226,16 @@ class _Preparation:
                 to_numpy(block if self._pca is None else self._pca.transform(block[None])[0])
                 for block in features.blocks()
             ]
+        )
+
+
+def _check_sizes(labels: Labels) -> None:
+    sizes = np.bincount(labels.codes)
+    rarest = int(sizes.argmin())
+    if sizes[rarest] < _FEWEST:
+        raise InputError(
+            f"Class {labels.classes.tolist()[rarest]!r} has {sizes[rarest]} samples; five-fold "
+            f"cross-validation needs at least {_FEWEST}. Merge the class, or leave it out."
         )
 
 
