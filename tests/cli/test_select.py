@@ -120,6 +120,15 @@ def test_a_spreadsheets_way_to_write_is_read(table, digits, tmp_path):
     assert len(Selection.load(tmp_path / "r").checked.rows) == 300
 
 
+def test_quoted_answers_may_run_over_lines(table, tmp_path, capsys):
+    file = tmp_path / "a.csv"
+    file.write_text('row,note,true_label\r\n1,"two\r\nlines",digit-1\r\n2,"x\u2028y",odd\r\n')
+    message = fails(
+        *("select", table, *SAID, "--trusted", file, "--out", tmp_path / "r"), capsys=capsys
+    )
+    assert "line 4: the data has no label 'odd'. It has 'digit-0', 'digit-1'" in message
+
+
 def test_what_needs_an_error_rate_is_refused_without_one(table, answers, tmp_path, capsys):
     said = ["select", table, *SAID, "--preset", "spr", "--out", tmp_path / "r"]
     for given in (["--trusted", answers], ["--control", "paper"], ["--n-splits", "2"]):

@@ -1,6 +1,7 @@
 """What a person says of single rows, in a CSV file that any spreadsheet can fill in."""
 
 import csv
+import io
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,11 +80,13 @@ def _read(path: Path) -> list[tuple[int, dict[str, str]]]:
     check_file(path, "a CSV file of answers")
     try:
         # Excel begins with a byte-order mark.
-        text = path.read_text(encoding="utf-8-sig")
+        text = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise explain_encoding(path, error) from error
     head = text.split("\n", 1)[0]
-    reader = csv.DictReader(text.splitlines(), delimiter=max(",;\t", key=head.count), restval="")
+    reader = csv.DictReader(
+        io.StringIO(text, newline=""), delimiter=max(",;\t", key=head.count), restval=""
+    )
     try:
         table = [(reader.line_num, entry) for entry in reader if any(_texts(entry.values()))]
     except csv.Error as error:
@@ -141,7 +144,7 @@ def _answer(path: Path, line: int, text: str, known: set[str]) -> str | None:
         return text or None
     if text.removesuffix(".0") in known:  # a spreadsheet's way to write 3
         return text.removesuffix(".0")
-    spoken = no_such(text, known, f"the data ({path}, line {line})", "label")
+    spoken = no_such(text, sorted(known), f"{path}, line {line}: the data", "label")
     raise InputError(f"{spoken} Write {NO_CLASS} for a row that belongs to no class.")
 
 

@@ -120,7 +120,7 @@ class SelfCheck:
     def __str__(self) -> str:
         head = (
             f"Self-check of control={self.control!r} at q = {self.q:g}: {self.verdict}\n"
-            f"{self.share:.0%} of the labels were flipped, {self.repeats} times for each kind.\n\n"
+            f"{self.share:.0%} of the labels flipped, {_times(self.repeats)} for each kind.\n\n"
             f"{'kind':<10}  {'flipped':>8}  {'kept':>6}  {'promised':>8}  "
             f"{'found':>7}  {'error':>6}  verdict\n"
         )
@@ -324,3 +324,7 @@ def _judge(
         found=float(min(1.0, (before + flips) / kept)) if tally.n_kept else 0.0,
         error=float(min(1.0, error / kept)),
     )
+
+
+def _times(n: int) -> str:
+    return "once" if n == 1 else f"{n} times"
