@@ -16,7 +16,9 @@ def compare(
     /,
     *,
     test: Path | None = None,
-    methods: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="")] = (),
+    methods: Annotated[
+        tuple[str, ...] | None, Parameter(consume_multiple=True, negative="")
+    ] = None,
     q: float = 0.1,
     dimensions: int = 128,
     seed: int = 0,
@@ -60,7 +62,7 @@ def compare(
         source,
         options=options,
         settings=settings,
-        methods=methods or None,
+        methods=methods,
         test=test,
         q=q,
         seed=seed,
