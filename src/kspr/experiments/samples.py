@@ -1,0 +1,193 @@
+"""The data that a recipe asks for: found on this machine, or made where it may be.
+
+A source is described by a table such as ``{source = "features", dataset = "cifar10"}``. `absent`
+says in a sentence why it cannot be had here; `open_sample` returns it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kspr.data.noise import asymmetric, circular, symmetric
+from kspr.data.published import find_published, where
+from kspr.errors import InputError
+
+__all__ = ["Sample", "absent", "corrupted", "describe", "identity", "open_sample"]
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Rows, their labels, and what they are held against."""
+
+    X: Any
+    label: np.ndarray
+    truth: np.ndarray | None
+    """The right labels; None where nobody knows them."""
+    test: tuple[Any, np.ndarray]
+    about: str
+    """What this is, in the words of a table's caption."""
+    transfer: tuple[Any, np.ndarray] | None = None
+    """A second test set, of another origin."""
+    picture: Callable[[int], Any] | None = None
+    """From a row to a PIL image, where there is something to see."""
+    similar: Callable[[Any, float, int], np.ndarray] = asymmetric
+    """Noise between similar classes."""
+    names: tuple[str, ...] = ()
+    """Class names, where labels are numbers."""
+
+    def first(self, rows: int | None) -> "Sample":
+        """Return the first rows; all of them for None."""
+        if rows is None:
+            return self
+        truth = None if self.truth is None else self.truth[:rows]
+        return replace(self, X=self.X[:rows], label=self.label[:rows], truth=truth)
+
+    def name(self, label: Any) -> str:
+        """Return what people call a class."""
+        return self.names[int(label)] if self.names else str(label)
+
+
+def corrupted(sample: Sample, noise: str, seed: int) -> Sample:
+    """Return the sample with noise such as ``Sym. 40 %``; ``as found`` leaves it as it is."""
+    if noise == "as found":
+        return sample
+    kind, rate = noise[:4], float(noise[4:].rstrip(" %")) / 100
+    if sample.truth is None:
+        raise InputError(f"{sample.about} has no right labels to put {noise} on.")
+    make = symmetric if kind == "Sym." else sample.similar
+    return replace(sample, label=make(sample.truth, rate, seed))
+
+
+def absent(description: Mapping[str, Any], folder: Path | None) -> str | None:
+    """Return a sentence on what is missing for this source, None if it can be had."""
+    dataset = description.get("dataset")
+    if dataset is None or _home(dataset, folder) is not None:
+        return None
+    places = ", ".join(map(str, _places(dataset, folder)))
+    return f"{dataset} is not on this machine (looked in {places}; `--data FOLDER` says where)."
+
+
+def describe(description: Mapping[str, Any]) -> str:
+    """Return what stands for a data set of the paper, so that nobody takes it for that."""
+    given = dict(description)
+    source, rows = given["source"], given.get("rows")
+    if source == "made":
+        return f"made data, {given['classes']} Gaussian classes x {given['per_class']}"
+    what = "scikit-learn's digits" if "digit" in source else f"{given['dataset']}, {source}"
+    return what if rows is None else f"{what}, the first {rows:,}"
+
+
+def identity(description: Mapping[str, Any], folder: Path | None) -> list[str]:
+    """Return what tells the files of this source from others of the same name."""
+    dataset = description.get("dataset")
+    home = None if dataset is None else _home(dataset, folder)
+    if home is None:
+        return []
+    files = sorted(path for path in home.iterdir() if path.is_file())
+    return [f"{path.name} {path.stat().st_size}" for path in files]
+
+
+def open_sample(description: Mapping[str, Any], folder: Path | None) -> Sample:
+    """Return the rows that `description` asks for."""
+    return _opened(tuple(sorted(description.items())), folder)
+
+
+@cache
+def _opened(description: tuple[tuple[str, Any], ...], folder: Path | None) -> Sample:
+    given = dict(description)
+    source, rows = given.pop("source"), given.pop("rows", None)
+    if source in _MADE:
+        return _MADE[source](**given).first(rows)
+    dataset = given.pop("dataset")
+    home = _home(dataset, folder)
+    if home is None:
+        raise InputError(absent(dict(description), folder) or "")
+    from kspr.experiments._stored import STORED
+
+    return STORED[source](dataset, home, rows, **given)
+
+
+def _places(dataset: str, folder: Path | None) -> list[Path]:
+    if folder is None:
+        return where(dataset)
+    return [folder, *(folder / place.name for place in where(dataset))]
+
+
+def _home(dataset: str, folder: Path | None) -> Path | None:
+    """Return the folder that holds a data set: as published, as parquet, or its features."""
+    for place in dict.fromkeys(_places(dataset, folder)):
+        named = place.name == dataset or folder is None
+        if named and ((place / "features.npz").is_file() or (place / "train.parquet").is_file()):
+            return place
+        if place.is_dir() and find_published(dataset).present(place):
+            return place
+    return None
+
+
+def _digits() -> Sample:
+    """Return the handwritten digits of scikit-learn; a quarter of them is the test set."""
+    from sklearn.datasets import load_digits
+
+    X, y = load_digits(return_X_y=True)
+    X = (X / 16).astype(np.float32)
+    held = np.arange(len(y)) % 4 == 3
+    return Sample(
+        X[~held],
+        y[~held],
+        y[~held],
+        (X[held], y[held]),
+        "scikit-learn's digits (8 x 8 pixels, 10 classes)",
+        picture=lambda row: _enlarged(X[~held][row].reshape(8, 8)),
+    )
+
+
+def _digit_images() -> Sample:
+    """Return the digits as colour images of 16 x 16 pixels."""
+    sample = _digits()
+    return replace(
+        sample, X=_as_images(sample.X), test=(_as_images(sample.test[0]), sample.test[1])
+    )
+
+
+def _as_images(X: np.ndarray) -> np.ndarray:
+    grey = np.kron(X.reshape(-1, 1, 8, 8), np.ones((2, 2))) * 255
+    return np.repeat(grey, 3, axis=1).astype(np.uint8)
+
+
+def _enlarged(grey: np.ndarray) -> Any:
+    from PIL import Image
+
+    return Image.fromarray(np.kron(255 - 255 * grey, np.ones((4, 4))).astype(np.uint8)).convert(
+        "RGB"
+    )
+
+
+def _made(classes: int, per_class: int, dimensions: int = 32, wrong: float = 0.0) -> Sample:
+    """Return Gaussian classes; a share `wrong` of the labels names the next class."""
+    rng = np.random.default_rng(0)
+    means = 2.5 * rng.standard_normal((classes, dimensions)) / np.sqrt(dimensions) * 2
+    y = rng.permutation(np.repeat(np.arange(classes), per_class + per_class // 4))
+    X = (means[y] + rng.standard_normal((len(y), dimensions))).astype(np.float32)
+    n = classes * per_class
+    test = (X[n:], y[n:])
+    return Sample(
+        X[:n],
+        circular(y[:n], wrong, 0) if wrong else y[:n],
+        y[:n],
+        test,
+        f"made data: {classes} Gaussian classes in {dimensions} dimensions"
+        + (f", {wrong:.0%} of the labels wrong" if wrong else ""),
+        transfer=test,
+        similar=circular,
+    )
+
+
+_MADE: dict[str, Callable[..., Sample]] = {
+    "digits": _digits,
+    "digit images": _digit_images,
+    "made": _made,
+}
