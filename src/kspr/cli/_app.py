@@ -20,6 +20,7 @@ from kspr.cli.export import export
 from kspr.cli.noise import noise
 from kspr.cli.predict import predict
 from kspr.cli.report import report
+from kspr.cli.reproduce import reproduce
 from kspr.cli.select import select
 from kspr.cli.selfcheck import selfcheck
 from kspr.cli.train import train
@@ -49,6 +50,7 @@ for command in (
     export,
     compare,
     noise,
+    reproduce,
     datasets,
 ):
     app.command(command)
