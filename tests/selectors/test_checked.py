@@ -83,6 +83,15 @@ def test_rows_of_a_mask_are_kept(digits40):
     assert np.array_equal(selection.checked.rows, np.flatnonzero(mask))
 
 
+def test_a_mask_of_right_rows_vouches_for_no_others(digits40):
+    """Right rows only, however many, say nothing of the wrong ones: the cut stays where it was."""
+    mask = digits40.right.copy()
+    alone = KnockoffsSPR(q=0.1).fit(digits40.X, digits40.y).selection_
+    told = KnockoffsSPR(q=0.1).fit(digits40.X, digits40.y, trusted=mask).selection_
+    assert np.array_equal(told.clean_mask, alone.clean_mask | mask)
+    assert told.assumption == alone.assumption
+
+
 def test_a_higher_confidence_keeps_no_more(digits40):
     rows, truth = checked_rows(digits40, 300)
     kept = [

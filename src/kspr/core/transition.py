@@ -118,12 +118,15 @@ def probability_right(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the chance that each class, were it the label, would be right: ``(rows, classes)``.
 
-    The second array is the chance that each class is the true one, before the label is seen: a
-    softmax of the fit, a little softer than the one under which the given labels are most likely.
+    The second array is the chance that each class is the true one, before the label is seen: the
+    softmax of the fit under which the given labels are most likely. The first is made from a
+    softer one, which orders doubtful samples better.
     """
-    prior = _softmax(prediction, _SOFTENING * _temperature(prediction, matrix, label))
-    seen = prior @ matrix.astype(prior.dtype)
-    return prior * np.diag(matrix).astype(prior.dtype) / np.maximum(seen, 1e-12), prior
+    temperature = _temperature(prediction, matrix, label)
+    soft = _softmax(prediction, _SOFTENING * temperature)
+    seen = soft @ matrix.astype(soft.dtype)
+    right = soft * np.diag(matrix).astype(soft.dtype) / np.maximum(seen, 1e-12)
+    return right, _softmax(prediction, temperature)
 
 
 def _softmax(prediction: np.ndarray, temperature: float) -> np.ndarray:

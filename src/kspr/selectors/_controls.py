@@ -125,7 +125,7 @@ def _floor(noise: Transition, codes: np.ndarray) -> np.ndarray:
     of the two then keeps less, and is the one that pair flips do less harm.
     """
     own = 1.0 - np.diag(noise.matrix) - _ONE_SIDED * noise.error
-    return np.clip(np.minimum(own, wrong_among(noise, codes, -_ONE_SIDED)), 0.0, 1.0)
+    return np.asarray(np.clip(np.minimum(own, wrong_among(noise, codes, -_ONE_SIDED)), 0.0, 1.0))
 
 
 def _noise(question: Question) -> Transition:

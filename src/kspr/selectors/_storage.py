@@ -95,7 +95,8 @@ def _read_checked(about: dict[str, Any]) -> Checked | None:
     if found is None:
         return None
     rows = np.array(found["rows"], dtype=np.int64)
-    return Checked(rows, np.array(found["right"], dtype=bool), found["confidence"])
+    right = np.array(found["right"], dtype=bool)
+    return Checked(rows, right, found["confidence"], calibrate=found["calibrate"])
 
 
 def _write(selection: Selection, folder: Path) -> None:
@@ -137,6 +138,7 @@ def _plain_checked(checked: Checked | None) -> dict[str, Any] | None:
         "rows": checked.rows.tolist(),
         "right": checked.right.tolist(),
         "confidence": checked.confidence,
+        "calibrate": checked.calibrate,
     }
 
 

@@ -11,28 +11,33 @@ from kspr.selectors._validation import Labels
 
 __all__ = ["Checked", "read_checked"]
 
-_STARTS = (0.25, 0.5, 0.75, 1.0)
-"""Parts of q: the search starts from as many samples as they would keep."""
+_LEVELS = (0.5, 1.0)
+_SHARES = (0.25, 0.5)
+"""The search starts from what the estimate keeps at these parts of q, and from these shares."""
 
 
 @dataclass(frozen=True, eq=False)
 class Checked:
-    """Checked rows, whether their labels are right, and how sure the answer shall be."""
+    """Checked rows, whether their labels are right, and how sure the answer shall be.
+
+    Rows of which only right ones are known say nothing of the wrong: they do not `calibrate`.
+    """
 
     rows: np.ndarray
     right: np.ndarray
     confidence: float
+    calibrate: bool = True
 
     def cut(self, doubt: np.ndarray, q_value: np.ndarray, q: float) -> CheckedCut:
         """Return the loosest cut on `doubt` that keeps `q`, with this confidence, on these rows.
 
-        The search starts around as many samples as the estimate alone would keep.
+        The search starts from as many samples as the estimate would keep, and, should that be far
+        too many, from fixed shares of them.
         """
         ordered = np.sort(doubt[np.isfinite(doubt)])
-        sizes = {int(np.sum(q_value <= part * q)) for part in _STARTS} - {0}
-        if not sizes:
-            sizes = {len(ordered) // 10}
-        starts = np.unique([ordered[min(size, len(ordered)) - 1] for size in sizes])
+        sizes = {int(np.sum(q_value <= part * q)) for part in _LEVELS}
+        sizes |= {int(part * len(ordered)) for part in _SHARES}
+        starts = np.unique([ordered[min(size, len(ordered)) - 1] for size in sizes - {0}])
         return checked_cut(doubt[self.rows], self.right, q, self.confidence, starts)
 
     def applied(self, keep: np.ndarray) -> np.ndarray:
@@ -65,7 +70,7 @@ def read_checked(trusted: Any, labels: Labels, confidence: float) -> Checked:
             f"{mask.dtype} of shape {mask.shape} for {n} rows."
         )
     rows = np.flatnonzero(mask)
-    return Checked(rows, np.ones(len(rows), dtype=bool), confidence)
+    return Checked(rows, np.ones(len(rows), dtype=bool), confidence, calibrate=False)
 
 
 def _check_rows(rows: np.ndarray, n: int) -> None:

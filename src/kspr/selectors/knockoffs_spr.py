@@ -79,7 +79,9 @@ class KnockoffsSPR(BaseSelector):
         class are of that class.
     n_splits
         Fit this many random splits and combine them through e-values: an answer that hardly
-        depends on the seed, at that many times the cost.
+        depends on the seed, at that many times the cost. It keeps less, and near the smallest level
+        that can be reached much less: a split that reaches nothing counts too. Levels other than
+        `q` are then better fitted than read off.
     confidence
         How sure the error rate shall be when `fit` is given checked rows.
     knockoff
@@ -208,9 +210,10 @@ class KnockoffsSPR(BaseSelector):
         example a network's outputs). `knockoff_labels` go with ``knockoff="given"``.
         `clean_mask`, an earlier selection, sharpens the prototypes by which classes are grouped.
 
-        `trusted` are rows that a person has checked, drawn at random: a pair ``(rows, true
-        labels)``, or a mask of rows whose labels are right as they stand. They move the cut to
-        where at most `q` of the kept labels are wrong, with `confidence`, whatever the noise is.
+        `trusted` are rows that a person has checked. A pair ``(rows, true labels)``, rows drawn at
+        random and right and wrong ones alike, moves the cut to where at most `q` of the kept labels
+        are wrong, with `confidence`, whatever the noise is. A mask of rows whose labels are known
+        to be right keeps them, and no more: it says nothing of how many others are wrong.
         """
         self._check_parameters()
         procedure = self._procedure(

@@ -72,7 +72,7 @@ class Selection:
     @property
     def assumption(self) -> str | None:
         """What must be true for the error rate to hold, in a sentence; None without a rate."""
-        if self.checked is not None:
+        if self.checked is not None and self.checked.calibrate:
             return (
                 f"The {len(self.checked.rows):,} checked rows were drawn at random; then the error "
                 f"rate holds with {self.checked.confidence:.0%} confidence, whatever the noise is."
@@ -103,7 +103,7 @@ class Selection:
                 "at(q) needs an error rate, which SPR does not have. Use KnockoffsSPR, or fit SPR "
                 "with another clean_ratio."
             )
-        if self.checked is None:
+        if self.checked is None or not self.checked.calibrate:
             keep, name = self.q_value <= q, "controlled"
         else:
             cut = self.checked.cut(self._doubt, self.q_value, q).cut
@@ -125,7 +125,10 @@ class Selection:
         return replace(self, clean_mask=keep, cells=cells, manifest=manifest)
 
     def curve(self) -> Curve:
-        """Return what every level would keep, without fitting again; print it to read it."""
+        """Return what every level would keep, without fitting again; print it to read it.
+
+        It is the control's own curve: checked rows play no part in it.
+        """
         if self.q_value is None:
             raise InputError("curve() needs an error rate, which SPR does not have.")
         return trace_curve(self.q_value, self.cell)
