@@ -84,4 +84,5 @@ def _list(data: Path | None, json: bool) -> None:
     for entry in listed:
         print(f"{entry.name:<17} {entry.place}: {entry.title}")
         for scale in entry.scales:
-            print(f"{'':<17}   {scale.name:<6} cells: {scale.cells:>3}; {scale.state}")
+            took = f"about {scale.minutes} min on two cores; " if scale.minutes else ""
+            print(f"{'':<17}   {scale.name:<6} cells: {scale.cells:>3}; {took}{scale.state}")

@@ -17,6 +17,8 @@ class ListedScale:
     name: str
     cells: int
     """With the recipe's own number of seeds."""
+    minutes: int | None
+    """About how long they take with two jobs on two cores; None where that is not known."""
     state: str
     """Whether its data is here, in a few words."""
 
@@ -51,4 +53,5 @@ def _scale(recipe: Recipe, name: str, folder: Path | None) -> ListedScale:
     state = f"needs {' and '.join(lacking)}" if lacking else "can be run here"
     if lacking and len(lacking) < len(sources):
         state = f"can be run here without {' and '.join(lacking)}"
-    return ListedScale(name, len(plan(recipe, name, folder=folder)), state)
+    minutes = recipe.scale(name).minutes
+    return ListedScale(name, len(plan(recipe, name, folder=folder)), minutes, state)

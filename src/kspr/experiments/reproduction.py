@@ -83,9 +83,8 @@ class Reproduction:
         if not found:
             return None
         n = len(found)
-        spreads = [
-            cell.values[f"{read}_spread"] for cell in cells if f"{read}_spread" in cell.values
-        ]
+        spread = f"{read}_spread"
+        spreads = [c.values[spread] for c in cells if c.values.get(spread) is not None]
         if spreads:
             return Estimate(float(np.mean(found)), float(np.mean(spreads)), n)
         error = float(np.std(found, ddof=1)) / sqrt(n) if n > 1 else None

@@ -39,6 +39,11 @@ class Sample:
     names: tuple[str, ...] = ()
     """Class names, where labels are numbers."""
 
+    def only(self, rows: np.ndarray) -> "Sample":
+        """Return the rows that a mask marks."""
+        truth = None if self.truth is None else self.truth[rows]
+        return replace(self, X=self.X[rows], label=self.label[rows], truth=truth)
+
     def first(self, rows: int | None) -> "Sample":
         """Return the first rows; all of them for None."""
         if rows is None:

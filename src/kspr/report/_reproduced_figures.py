@@ -78,7 +78,7 @@ def _course(figure: Any, found: Reproduction) -> None:
     """FSR with q, recall and F1 along the epochs: a row per measure, a column per noise."""
     measures = {"fsr": "FSR", "recall": "recall", "f1": "F1"}
     noises, variants = _noises(found), _variants(found)
-    figure.set_size_inches(3.2 * len(noises) + 0.6, 6.4)
+    figure.set_size_inches(max(6.4, 3.2 * len(noises)), 6.4)
     panels = figure.subplots(len(measures), len(noises), squeeze=False, sharex=True)
     for row, (measure, title) in enumerate(measures.items()):
         for column, noise in enumerate(noises):
@@ -88,7 +88,7 @@ def _course(figure: Any, found: Reproduction) -> None:
                 if measure == "fsr":
                     reached = _along(found, noise, variant, "q_reached")
                     _line(axes, reached, colour, ":", f"{variant}: q")
-            axes.set_ylim(bottom=0)
+            axes.set_ylim(0, None if measure == "fsr" else 1.02)
             axes.set(title=noise if row == 0 else "", ylabel=title if column == 0 else "")
             _bare(axes)
     for axes in panels[-1]:
@@ -148,7 +148,7 @@ def _examples(figure: Any, found: Reproduction) -> None:
     examples = examples[: 3 * _ABREAST]
     rows = max(1, -(-len(examples) // _ABREAST))
     figure.set_size_inches(8.6, 1.35 * rows + 0.4)
-    panels = figure.subplots(rows, _ABREAST, squeeze=False).flat
+    panels = list(figure.subplots(rows, _ABREAST, squeeze=False).flat)
     for axes in panels:
         axes.axis("off")
     for axes, example in zip(panels, examples, strict=False):

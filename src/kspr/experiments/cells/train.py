@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from kspr.experiments.cells._job import Job
+from kspr.experiments.cells._peers import judged, once
 from kspr.experiments.cells.select import levels
 from kspr.experiments.samples import Sample
 from kspr.train.backbones import Network, build_network
@@ -30,11 +31,20 @@ _COURSE = ("epoch", "accuracy", "accuracy_average", "kept", "q_reached", "fsr", 
 def run(job: Job) -> Mapping[str, Any]:
     """Return accuracies on the test sets, the last selection's quality, and the course of both."""
     sample, settings = job.sample(), settings_of(job)
+    kept = None if job.variant.peer is None else judged(job, sample)
+    trained = _trained(job, sample if kept is None else sample.only(kept), settings)
+    found = {**_found(trained, sample), **({} if kept is None else once(kept, sample, trained))}
+    if job.work is not None:
+        shutil.rmtree(job.work, ignore_errors=True)
+    return found
+
+
+def _trained(job: Job, sample: Sample, settings: TrainSettings) -> Trained:
     network = _narrowed(sample, settings) if job.variant.bottleneck else None
     with warnings.catch_warnings(), _one_thread():
         # What the guard says is in the history.
         warnings.simplefilter("ignore", UserWarning)
-        trained = fit(
+        return fit(
             sample.X,
             sample.label,
             settings=settings,
@@ -45,10 +55,6 @@ def run(job: Job) -> Mapping[str, Any]:
             out=job.work,
             resume=job.work is not None and (job.work / "train.json").is_file(),
         )
-    found = _found(trained, sample)
-    if job.work is not None:
-        shutil.rmtree(job.work, ignore_errors=True)
-    return found
 
 
 @contextmanager

@@ -27,6 +27,8 @@ class Variant:
     """``none`` learns from the labels as they are."""
     selection: Mapping[str, Any] = field(default_factory=dict)
     """Parameters of the selector, over its own defaults."""
+    peer: str | None = None
+    """With the selector ``none``: learn from what this one of `kspr.experiments.peers` keeps."""
     without: tuple[str, ...] = ()
     """Parameters of the selector that are None: TOML has no word for it."""
     train: Mapping[str, Any] = field(default_factory=dict)
@@ -59,6 +61,8 @@ class Scale:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """What all cells share; each kind has its own."""
     seeds: int = 1
+    minutes: int | None = None
+    """How long it takes with two jobs on two cores, estimated from single cells."""
     note: str = ""
     """What a reader must know to compare with the paper."""
 

@@ -1,0 +1,141 @@
+"""The recipes: complete, true to the paper, and runnable at every scale."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from kspr.errors import InputError
+from kspr.experiments.cells import KINDS
+from kspr.experiments.cells._job import selector_of
+from kspr.experiments.recipes import SCALES, load_recipe, recipe_names
+from kspr.experiments.running import plan
+from kspr.experiments.samples import describe
+
+PAPER = Path("/work/shared/paper/knockoffs-spr.tex")
+"""The source of the paper; where it is absent, what was transcribed is checked by its shape."""
+SHAPES = {
+    "table1": {"CIFAR-10": (16, 7), "CIFAR-100": (16, 7)},
+    "table2": {"WebVision": (9, 4)},
+    "table3": {"Clothing1M": (11, 1)},
+    "table4": {"Sym. 40 %": (6, 3), "Sym. 80 %": (6, 3), "Asy. 40 %": (6, 3)},
+    "table5": {"CIFAR-10": (2, 1)},
+    "table6": {"CIFAR-10": (4, 3)},
+}
+LABELS = {
+    "tab:main-results": "table1",
+    "tab:webvision": "table2",
+    "tab:clothing1m": "table3",
+    "tab:pp-ablation": "table4",
+    "tab:running-time": "table5",
+    "tab:network-ablation": "table6",
+    "fig:spr": "figure2",
+    "fig:FSR-q": "figure3",
+    "fig:FSR-split": "figure4",
+    "fig:example": "figure5",
+    "fig:spr-irr": "appendix-figure1",
+}
+"""The paper's own names; Fig. 1, a drawing of the idea, has no result to reproduce."""
+
+
+def all_plans():
+    return [(name, scale) for name in recipe_names() for scale in SCALES]
+
+
+def test_every_table_and_figure_of_the_paper_has_a_recipe():
+    assert set(recipe_names()) == set(LABELS.values())
+
+
+@pytest.mark.skipif(not PAPER.exists(), reason="the paper's source is not here")
+def test_the_paper_has_no_other_table_or_figure():
+    found = set(re.findall(r"\\label\{((?:tab|fig):[^}]+)\}", PAPER.read_text()))
+    assert found - set(LABELS) <= {"fig:framework", "fig:teaser", "fig:pipeline", "fig:overview"}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_the_reported_values_are_complete(name):
+    reported = load_recipe(name).reported
+    shapes = {
+        section: (len(rows), *{len(entries) for entries in rows.values()})
+        for section, rows in reported.items()
+    }
+    assert shapes == SHAPES[name]
+    for rows in reported.values():
+        for entries in rows.values():
+            assert all(re.fullmatch(r"\d+\.\d+( ± \d+\.\d+)?|-|about 6h|66s", e) for e in entries)
+
+
+@pytest.mark.skipif(not PAPER.exists(), reason="the paper's source is not here")
+@pytest.mark.parametrize("name", SHAPES)
+def test_the_reported_values_are_the_papers_in_its_order(name):
+    label = next(label for label, recipe in LABELS.items() if recipe == name)
+    text = PAPER.read_text()
+    start = text.index(r"\begin{tabular}", text.index(rf"\label{{{label}}}"))
+    table = text[start : text.index(r"\end{tabular}", start)]
+    table = table[table.index(r"\midrule") :]
+    printed = re.findall(r"\d+\.\d+", re.sub(r"Sym\. \d+|Asy\. \d+|\[?0\.5ex", "", table))
+    rows = [row for rows in load_recipe(name).reported.values() for row in rows.values()]
+    transcribed = [number for row in rows for e in row for number in re.findall(r"\d+\.\d+", e)]
+    assert transcribed == printed
+
+
+@pytest.mark.parametrize(("name", "scale"), all_plans())
+def test_every_cell_can_be_ordered_at_every_scale(name, scale):
+    recipe = load_recipe(name)
+    cells = plan(recipe, scale)
+    assert cells
+    assert recipe.scale(scale).note
+    for cell in cells:
+        assert cell.kind in KINDS
+        assert describe(cell.job.source)
+        if cell.kind == "train":
+            from kspr.experiments.cells.train import settings_of
+            from kspr.train.selecting import make_selector
+
+            settings = settings_of(_without_checkpoints(cell.job))
+            make_selector(settings)._check_common()
+        else:
+            selector_of(cell.job)._check_common()
+
+
+def _without_checkpoints(job):
+    from dataclasses import replace
+
+    return replace(job, settings={k: v for k, v in job.settings.items() if k != "checkpoints"})
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_smoke_says_what_stands_for_the_papers_data(name):
+    scale = load_recipe(name).scale("smoke")
+    for source in scale.data.values():
+        assert "dataset" not in source
+        assert re.match("scikit-learn's digits|made data", describe(source))
+    assert re.search("(?i)digits|made data", scale.note)
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_rows_that_we_run_have_the_papers_names_or_our_own(name):
+    recipe = load_recipe(name)
+    reported = {row for rows in recipe.reported.values() for row in rows}
+    if reported:
+        assert set(recipe.variants) - reported <= {"kspr default", "Cross-Entropy"}
+
+
+def test_a_paper_run_is_the_bare_procedure_of_the_paper():
+    from kspr.experiments.cells.train import settings_of
+
+    cells = [c for c in plan(load_recipe("table4"), "mini") if c.variant == "Knockoffs-SPR"]
+    settings = settings_of(cells[0].job)
+    assert settings.selector == "paper"
+    assert not settings.guard
+    # The preset's level is meant for our own selector.
+    assert "q" not in settings.selection
+
+
+def test_unknown_names_are_answered_in_a_sentence():
+    with pytest.raises(InputError, match="no recipe 'table7'; there are table1"):
+        load_recipe("table7")
+    with pytest.raises(InputError, match="no scale 'huge'; there are smoke, mini, paper"):
+        load_recipe("table1").scale("huge")
+    with pytest.raises(InputError, match="seeds must be 1 or more"):
+        plan(load_recipe("table1"), "smoke", seeds=0)

@@ -1,0 +1,119 @@
+"""The runner: the same answer in one sitting or many, by one process or two."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from kspr.errors import InputError
+from kspr.experiments import running
+from kspr.experiments.recipes import load_recipe
+from kspr.experiments.reproduction import read_reproduction
+from kspr.experiments.running import plan, reproduce
+
+QUICK = load_recipe("figure4")
+"""Six selections on digits."""
+
+
+def values(result):
+    return [(c.data, c.noise, c.variant, c.seed, dict(c.values)) for c in result.cells]
+
+
+@pytest.fixture(scope="module")
+def once(tmp_path_factory):
+    return reproduce(QUICK, "smoke", tmp_path_factory.mktemp("once"))
+
+
+def test_two_jobs_give_the_answer_of_one(once, tmp_path):
+    assert values(reproduce(QUICK, "smoke", tmp_path, jobs=2)) == values(once)
+
+
+def test_training_does_not_depend_on_the_number_of_jobs(tmp_path):
+    recipe = load_recipe("table3")
+    one, two = (reproduce(recipe, "smoke", tmp_path / str(n), jobs=n) for n in (1, 2))
+    assert values(one) == values(two)
+
+
+def test_a_killed_run_goes_on_with_what_is_missing(once, tmp_path):
+    code = (
+        "from pathlib import Path; from kspr.experiments.recipes import load_recipe\n"
+        "from kspr.experiments.running import reproduce\n"
+        f"reproduce(load_recipe('figure4'), 'smoke', Path({str(tmp_path)!r}))"
+    )
+    child = subprocess.Popen([sys.executable, "-c", code])
+    until = time.monotonic() + 60
+    while len(list(tmp_path.glob("cells/*.json"))) < 2 and time.monotonic() < until:
+        time.sleep(0.002)
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait()
+    kept = {path: path.stat().st_mtime_ns for path in tmp_path.glob("cells/[!.]*.json")}
+    assert kept
+    assert values(reproduce(QUICK, "smoke", tmp_path)) == values(once)
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+
+
+def test_a_second_run_computes_nothing(tmp_path, monkeypatch):
+    first = reproduce(QUICK, "smoke", tmp_path)
+    monkeypatch.setattr(running, "compute", lambda *_: pytest.fail("was computed again"))
+    assert values(reproduce(QUICK, "smoke", tmp_path)) == values(first)
+
+
+def test_a_cell_that_was_cut_off_is_run_again(once, tmp_path):
+    reproduce(QUICK, "smoke", tmp_path)
+    damaged = sorted(tmp_path.glob("cells/*.json"))[0]
+    damaged.write_text(damaged.read_text()[:40])
+    assert values(reproduce(QUICK, "smoke", tmp_path)) == values(once)
+
+
+def test_another_seed_data_or_code_is_another_cell(monkeypatch):
+    first, *_ = plan(QUICK, "smoke", seeds=2)
+    names = {cell.fingerprint() for cell in plan(QUICK, "smoke", seeds=2)}
+    assert len(names) == 2 * len(plan(QUICK, "smoke"))
+    assert first.fingerprint() not in {cell.fingerprint() for cell in plan(QUICK, "mini")}
+    before = first.fingerprint()
+    monkeypatch.setattr("kspr.experiments._keeping.source_digest", lambda: "other")
+    assert first.fingerprint() != before
+
+
+def test_more_seeds_add_cells_and_keep_the_others(once, tmp_path):
+    more = reproduce(QUICK, "smoke", tmp_path, seeds=2)
+    assert values(more)[: len(once.cells)] == values(once)
+    estimate = more.estimate(None, "Sym. 40 %", "10 classes", "fsr")
+    assert estimate.seeds == 2
+    assert estimate.spread > 0
+
+
+def test_an_interrupt_says_how_to_go_on(tmp_path, monkeypatch):
+    done = []
+
+    def compute(*_):
+        if done:
+            raise KeyboardInterrupt
+        done.append(1)
+        return {"fsr": 0.0}
+
+    monkeypatch.setattr(running, "compute", compute)
+    with pytest.raises(KeyboardInterrupt, match=r"1 of 6 cells are kept in .* The same command"):
+        reproduce(QUICK, "smoke", tmp_path)
+
+
+def test_the_result_can_be_read_back(once, tmp_path):
+    reproduce(QUICK, "smoke", tmp_path, command=("kspr", "reproduce"))
+    path = tmp_path / "figure4-smoke.json"
+    found = read_reproduction(path)
+    assert values(found) == values(once)
+    assert found.command == ("kspr", "reproduce")
+    assert json.loads(path.read_text())["data"] == {"CIFAR-10": "scikit-learn's digits"}
+    with pytest.raises(InputError, match="holds no result"):
+        read_reproduction(tmp_path / "none.json")
+
+
+def test_data_that_is_not_here_is_named_in_one_sentence(tmp_path):
+    with pytest.raises(InputError, match=r"table2 at scale mini cannot be run: webvision-mini is "):
+        reproduce(load_recipe("table2"), "mini", tmp_path, folder=tmp_path)
+    with pytest.raises(InputError, match="jobs must be 1 or more"):
+        reproduce(QUICK, "smoke", tmp_path, jobs=0)

@@ -1,0 +1,132 @@
+"""Data on disk, as recipes find it; files of the right shape stand for CIFAR-10."""
+
+import io
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+from kspr.errors import InputError
+from kspr.experiments.cells import Job, compute
+from kspr.experiments.recipes import Variant
+from kspr.experiments.samples import absent, corrupted, identity, open_sample
+
+FEATURES = {"source": "features", "dataset": "cifar10"}
+IMAGES = {"source": "images", "dataset": "cifar10", "rows": 60, "test_rows": 20}
+
+
+def png(rng) -> bytes:
+    stream = io.BytesIO()
+    Image.fromarray(rng.integers(0, 255, (32, 32, 3), dtype=np.uint8)).save(stream, "PNG")
+    return stream.getvalue()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder that holds ``cifar10/`` as features and as images."""
+    home = tmp_path_factory.mktemp("data") / "cifar10"
+    home.mkdir()
+    rng = np.random.default_rng(0)
+    stored = {}
+    for split, n in (("train", 400), ("test", 40)):
+        y = np.arange(n) % 10
+        stored[f"X_{split}"] = (rng.standard_normal((n, 16)) + 4 * np.eye(10, 16)[y]).astype("f2")
+        stored[f"y_{split}"] = y.astype("u1")
+        table = {"img": [{"bytes": png(rng)} for _ in y], "label": y}
+        pq.write_table(pa.table(table), home / f"{split}.parquet")
+    np.savez(home / "features.npz", **stored)
+    return home.parent
+
+
+def test_data_is_found_in_the_folder_or_the_one_that_holds_it(folder):
+    for given in (folder, folder / "cifar10"):
+        assert absent(FEATURES, given) is None
+        assert open_sample(FEATURES, given).X.shape == (400, 16)
+
+
+def test_features_of_one_data_set_are_not_taken_for_another(folder):
+    assert absent({**FEATURES, "dataset": "cifar100"}, folder / "cifar10").startswith("cifar100 is")
+
+
+def test_what_is_not_there_cannot_be_opened(tmp_path):
+    with pytest.raises(InputError, match="cifar10 is not on this machine"):
+        open_sample(FEATURES, tmp_path)
+
+
+def test_other_files_are_another_identity(folder, tmp_path):
+    (tmp_path / "cifar10").mkdir()
+    np.savez(tmp_path / "cifar10" / "features.npz", X_train=np.ones((3, 2)))
+    assert identity(FEATURES, folder) != identity(FEATURES, tmp_path)
+    assert identity({"source": "digits"}, folder) == []
+
+
+def test_images_are_the_first_rows(folder):
+    sample = open_sample(IMAGES, folder)
+    assert sample.X.shape == (60, 32, 32, 3)
+    assert sample.test[0].shape == (20, 32, 32, 3)
+    assert list(sample.label[:3]) == [0, 1, 2]
+
+
+def test_noise_has_the_rate_of_its_name(folder):
+    sample = open_sample(FEATURES, folder)
+    noisy = corrupted(sample, "Sym. 40 %", 0)
+    assert (noisy.label != sample.truth).mean() == 0.4
+    asymmetric = corrupted(sample, "Asy. 30 %", 0)
+    changed = asymmetric.label != sample.truth
+    # Five classes of CIFAR-10 have a partner.
+    assert changed.mean() == pytest.approx(0.15)
+    assert set(sample.truth[changed]) == {2, 3, 4, 5, 9}
+    assert corrupted(sample, "as found", 0) is sample
+
+
+def test_examples_show_the_images_behind_the_features(folder):
+    job = Job(FEATURES, "Sym. 40 %", Variant("spr"), {"shown": 3}, 0, folder)
+    found = compute("examples", job)
+    assert 0 < len(found["examples"]) <= 3
+    assert {"given", "true", "png"} <= set(found["examples"][0])
+    assert all(example["given"] != example["true"] for example in found["examples"])
+
+
+def test_a_whole_network_learns_from_the_images(folder, tmp_path):
+    settings = {
+        "preset": "cifar10",
+        "network": "resnet_small",
+        "epochs": 1,
+        "pretrain_epochs": 0,
+        "batch_size": 30,
+    }
+    variant = Variant("spr", {"reduction": 5}, train={"guard": False})
+    job = Job(IMAGES, "Sym. 40 %", variant, settings, 0, folder, tmp_path / "work")
+    found = compute("train", job)
+    assert 0 <= found["accuracy"] <= found["top5"] <= 1
+    assert len(found["course"]) == 1
+    # What a cell needs to go on is gone once it is done.
+    assert not (tmp_path / "work").exists()
+
+
+def test_a_training_that_was_cut_off_goes_on_to_the_same_network(tmp_path, monkeypatch):
+    from kspr.experiments.cells import train
+
+    settings = {"preset": "cpu", "epochs": 3, "batch_size": 32, "select_every": 1}
+    source = {"source": "digits", "rows": 300}
+    job = Job(source, "Sym. 40 %", Variant("paper", train={"guard": False}), settings, 0)
+    straight = compute("train", job)
+    job = replace(job, work=tmp_path / "work")
+
+    def cut_off(*given, **named):
+        def stop(epoch):
+            if epoch.epoch == 2:
+                raise KeyboardInterrupt
+
+        return fit(*given, **named, on_epoch=stop)
+
+    fit = train.fit
+    monkeypatch.setattr(train, "fit", cut_off)
+    with pytest.raises(KeyboardInterrupt):
+        compute("train", job)
+    monkeypatch.setattr(train, "fit", fit)
+    assert (tmp_path / "work" / "checkpoints").is_dir()
+    assert compute("train", job) == straight
