@@ -3,13 +3,15 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from kspr.data.options import EmbedSettings, ReadOptions
+from kspr.data.published import find_published
 from kspr.data.published.cifar_classes import CIFAR10
 from kspr.data.records import Records
+from kspr.data.selecting import cache_folder, embed_records
 from kspr.data.sources import open_source
 from kspr.experiments.samples import Sample
 
@@ -24,7 +26,7 @@ def _features(
         sample = _from_npz(dataset, home / "features.npz")
     else:
         sample = _embedded(dataset, home, test, transfer)
-    return replace(sample.first(rows), picture=_pictures(home))
+    return replace(sample.first(rows), picture=_pictures(dataset, home))
 
 
 def _from_npz(dataset: str, path: Path) -> Sample:
@@ -36,16 +38,9 @@ def _from_npz(dataset: str, path: Path) -> Sample:
 
 
 def _embedded(dataset: str, home: Path, test: str, transfer: str | None) -> Sample:
-    """Embed with what `kspr embed` ships; `load_source` keeps the features in the user's cache."""
-    from kspr.train.settings import TrainSettings
-    from kspr.train.sources import load_source
-
-    def load(split: str | None) -> Any:
-        source, options = _place(home, split)
-        return load_source(source, TrainSettings.from_preset("cpu"), options, EmbedSettings())
-
-    train, held = load(None), load(test)
-    other = None if transfer is None else load(transfer)
+    """Embed with what `kspr embed` ships; the features stay in the user's cache."""
+    train, held = _rows(dataset, home, None), _rows(dataset, home, test)
+    other = None if transfer is None else _rows(dataset, home, transfer)
     return Sample(
         train.X,
         train.label,
@@ -54,6 +49,23 @@ def _embedded(dataset: str, home: Path, test: str, transfer: str | None) -> Samp
         f"{dataset}: features of the shipped embedder",
         None if other is None else (other.X, other.label),
     )
+
+
+class _Rows(NamedTuple):
+    X: Any
+    label: np.ndarray
+    truth: np.ndarray | None
+
+
+def _rows(dataset: str, home: Path, split: str | None) -> _Rows:
+    """Return the features of a split; rows that cannot be decoded are left out."""
+    records, settings = _records(dataset, home, split), EmbedSettings()
+    # A folder for each split: they would take turns in one.
+    folder = cache_folder(home / (split or "train"), settings)
+    embedded = embed_records(records, folder, settings, overwrite=True)
+    kept = np.asarray(embedded.kept)
+    truth = None if records.truth is None else records.truth[kept]
+    return _Rows(embedded.features, np.asarray(records.label)[kept], truth)
 
 
 def _images(
@@ -66,19 +78,19 @@ def _images(
     side: int | None = None,
 ) -> Sample:
     """Return the images themselves: the first `rows`, or all of them."""
-    X, label, truth = _decoded(home, None, rows, side)
-    held = _decoded(home, test, test_rows, side)[:2]
-    other = None if transfer is None else _decoded(home, transfer, test_rows, side)[:2]
+    X, label, truth = _decoded(dataset, home, None, rows, side)
+    held = _decoded(dataset, home, test, test_rows, side)[:2]
+    other = None if transfer is None else _decoded(dataset, home, transfer, test_rows, side)[:2]
     truth = label if dataset.startswith("cifar") else truth
     return Sample(X, label, truth, held, f"{dataset}: {len(label):,} images", other)
 
 
 def _decoded(
-    home: Path, split: str | None, rows: int | None, side: int | None
+    dataset: str, home: Path, split: str | None, rows: int | None, side: int | None
 ) -> tuple[Any, np.ndarray, np.ndarray | None]:
     from kspr.train.inputs import image_inputs
 
-    records = open_source(*_place(home, split))
+    records = _records(dataset, home, split)
     items, label = records.items, np.asarray(records.label)
     if items is None:
         raise TypeError(f"{home} holds no images")
@@ -89,22 +101,23 @@ def _decoded(
     return inputs, label[kept], None if records.truth is None else records.truth[kept]
 
 
-def _place(home: Path, split: str | None) -> tuple[Path, ReadOptions]:
-    """Return what `open_source` is asked: a parquet file by split, or a published folder."""
+def _records(dataset: str, home: Path, split: str | None) -> Records:
+    """Return the rows of a split: of a parquet file by that name, or as published."""
     parquet = home / f"{split or 'train'}.parquet"
-    return (parquet, ReadOptions()) if parquet.is_file() else (home, ReadOptions(split=split))
+    if parquet.is_file():
+        return open_source(parquet, ReadOptions())
+    return find_published(dataset).read(home, split=split)
 
 
-def _pictures(home: Path) -> Callable[[int], Any] | None:
+def _pictures(dataset: str, home: Path) -> Callable[[int], Any] | None:
     """Return the images behind features, by row; None where the folder has features only."""
-    source, options = _place(home, None)
-    if not source.is_file() and {path.name for path in home.iterdir()} == {"features.npz"}:
+    if not (home / "train.parquet").is_file() and not find_published(dataset).present(home):
         return None
     opened: list[Records] = []
 
     def picture(row: int) -> Any:
         if not opened:
-            opened.append(open_source(source, options))
+            opened.append(_records(dataset, home, None))
         items = opened[0].items
         return None if items is None else items[row]
 

@@ -21,7 +21,7 @@ from kspr.experiments._keeping import fingerprint, machine, read_json, write_jso
 from kspr.experiments.cells import TIMED, Job, compute
 from kspr.experiments.recipes import Recipe, Scale, Variant
 from kspr.experiments.reproduction import Cell, Reproduction
-from kspr.experiments.samples import absent, describe, identity
+from kspr.experiments.samples import absent, describe, identity, prepare
 
 __all__ = ["Planned", "plan", "reproduce"]
 
@@ -111,8 +111,8 @@ def reproduce(
     chosen = recipe.scale(scale)
     lacking = _lacking(recipe, scale, chosen, folder)
     cells = [cell for cell in plan(recipe, scale, seeds, folder) if cell.data not in lacking]
-    store = {cell.fingerprint(): cell for cell in cells}
-    _run(store, out / "cells", jobs, f"{recipe.name} {scale}", progress)
+    named = [(cell.fingerprint(), cell) for cell in cells]
+    _run(dict(named), out / "cells", jobs, f"{recipe.name} {scale}", progress)
     result = Reproduction(
         recipe=recipe.name,
         scale=scale,
@@ -122,7 +122,7 @@ def reproduce(
             name: describe(source) for name, source in chosen.data.items() if name not in lacking
         },
         lacking=lacking,
-        cells=tuple(_read(name, cell, out / "cells") for name, cell in store.items()),
+        cells=tuple(_read(name, cell, out / "cells") for name, cell in named),
     )
     write_json(out / f"{recipe.name}-{scale}.json", asdict(result))
     return result
@@ -147,6 +147,8 @@ def _run(
     timed = [name for name in missing if store[name].kind in TIMED]
     others = [name for name in missing if store[name].kind not in TIMED]
     done = len(store) - len(missing)
+    for name in missing:
+        prepare(store[name].job.source, store[name].job.folder)
     try:
         with Progress(progress, title, len(missing)) as bar:
             for workers, names in ((jobs, others), (1, timed)):

@@ -16,7 +16,7 @@ from kspr.data.noise import asymmetric, circular, symmetric
 from kspr.data.published import find_published, where
 from kspr.errors import InputError
 
-__all__ = ["Sample", "absent", "corrupted", "describe", "identity", "open_sample"]
+__all__ = ["Sample", "absent", "corrupted", "describe", "identity", "open_sample", "prepare"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +99,16 @@ def identity(description: Mapping[str, Any], folder: Path | None) -> list[str]:
 def open_sample(description: Mapping[str, Any], folder: Path | None) -> Sample:
     """Return the rows that `description` asks for."""
     return _opened(tuple(sorted(description.items())), folder)
+
+
+def prepare(description: Mapping[str, Any], folder: Path | None) -> None:
+    """Embed images, where that must be: once, before cells side by side would all do it."""
+    dataset = description.get("dataset")
+    home = None if dataset is None else _home(dataset, folder)
+    if home is None or description["source"] != "features":
+        return
+    if not (home / "features.npz").is_file():
+        open_sample(description, folder)
 
 
 @cache
