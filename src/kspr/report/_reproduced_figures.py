@@ -33,7 +33,13 @@ def draw(found: Reproduction, path: Path) -> Path:
         _DRAWN[recipe.shows](figure, found)
         figure.suptitle(f"{recipe.place}, scale {found.scale}: {_stands_for(found)}", fontsize=9)
         with staged(path) as staging:
-            figure.savefig(staging, format="svg", metadata={"Date": None, "Creator": None})
+            # Tight: captions under pictures are no part of any axes.
+            figure.savefig(
+                staging,
+                format="svg",
+                bbox_inches="tight",
+                metadata={"Date": None, "Creator": None},
+            )
     return path
 
 
@@ -70,7 +76,7 @@ def _path(figure: Any, found: Reproduction) -> None:
         axes.plot([], [], color=colour, label=f"{name} ({rows.sum()})")
     axes.set(xlim=(lams.max(), 0), ylim=(0, 1.03 * norms.max()))
     axes.set(xlabel="penalty λ, falling", ylabel="size of the mean shift")
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, loc="upper left")
     _bare(axes)
 
 

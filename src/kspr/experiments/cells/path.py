@@ -18,7 +18,7 @@ def run(job: Job) -> Mapping[str, Any]:
     rows = _balanced(sample.label, job.settings["per_class"], job.seed)
     classes, codes = np.unique(sample.label[rows], return_inverse=True)
     X = principal(np.asarray(sample.X[rows], dtype=np.float64), len(classes))
-    lams = np.linspace(1.2, 0.02, job.settings.get("steps", 40))
+    lams = np.linspace(1.4, 0.02, job.settings.get("steps", 40))
     gamma = gamma_path(X, np.eye(len(classes))[codes], lams, tol=1e-5)
     truth = sample.label if sample.truth is None else sample.truth
     return {
