@@ -79,7 +79,7 @@ def labelled(source: Path, options: ReadOptions, settings: EmbedSettings) -> Lab
     row, folder, unreadable = np.arange(len(records)), None, 0
     features: Any = records.features
     if features is None:
-        folder = cache_folder(source, settings)
+        folder = cache_folder(source, settings, options.split)
         embedded = embed_records(records, folder, settings, overwrite=True)
         features, row = embedded.features, np.asarray(embedded.kept)
         unreadable = len(embedded.unreadable)
@@ -116,11 +116,11 @@ def embed_records(
     return embed(records.items, settings.embedder, folder, **chosen, **changes)
 
 
-def cache_folder(source: Path, settings: EmbedSettings) -> Path:
-    """Return where the features of `source` are kept between runs."""
+def cache_folder(source: Path, settings: EmbedSettings, split: str | None = None) -> Path:
+    """Return where the features of `source`, or of one of its splits, are kept between runs."""
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     relevant = {k: v for k, v in asdict(settings).items() if k not in ("batch_size", "strict")}
-    key = json.dumps([str(source.resolve()), relevant], sort_keys=True)
+    key = json.dumps([str(source.resolve()), split, relevant], sort_keys=True)
     return root / "kspr" / "embeddings" / hashlib.sha256(key.encode()).hexdigest()[:16]
 
 

@@ -60,8 +60,7 @@ class _Rows(NamedTuple):
 def _rows(dataset: str, home: Path, split: str | None) -> _Rows:
     """Return the features of a split; rows that cannot be decoded are left out."""
     records, settings = _records(dataset, home, split), EmbedSettings()
-    # A folder for each split: they would take turns in one.
-    folder = cache_folder(home / (split or "train"), settings)
+    folder = cache_folder(home, settings, split)
     embedded = embed_records(records, folder, settings, overwrite=True)
     kept = np.asarray(embedded.kept)
     truth = None if records.truth is None else records.truth[kept]

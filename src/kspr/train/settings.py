@@ -89,7 +89,8 @@ class TrainSettings:
     def from_preset(cls, name: str, **changes: Any) -> Self:
         """Return the settings of the preset `name`, with any of them changed.
 
-        Changes of `selection` and `pretrain` are laid over the preset's.
+        Changes of `selection` and `pretrain` are laid over the preset's; another `selector` starts
+        from its own defaults.
 
         >>> TrainSettings.from_preset("cifar10").epochs
         180
@@ -110,6 +111,9 @@ class TrainSettings:
                     f"{name!r} is no setting of a run; there are {', '.join(sorted(known))}."
                 )
         tables = {name: {**getattr(self, name), **changes.get(name, {})} for name in _TABLES}
+        if changes.get("selector", self.selector) != self.selector:
+            # What one selector was told means little to another, or nothing: SPR has no q.
+            tables["selection"] = dict(changes.get("selection", {}))
         return replace(self, **{**changes, **tables})
 
     def as_dict(self) -> dict[str, Any]:

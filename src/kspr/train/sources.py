@@ -65,7 +65,7 @@ def load_source(
         return _images(records, settings)
     if records.features is not None:
         return Loaded(records, records.features, np.arange(len(records)), 0)
-    folder = cache_folder(source, embed)
+    folder = cache_folder(source, embed, options.split)
     embedded = embed_records(records, folder, embed, overwrite=True)
     row = np.asarray(embedded.kept)
     return Loaded(records, embedded.features, row, len(embedded.unreadable), str(folder))

@@ -56,3 +56,10 @@ def test_a_wrong_setting_is_one_sentence(change, message):
 def test_an_unknown_preset_names_the_known_ones():
     with pytest.raises(InputError, match="preset must be one of 'cpu'"):
         TrainSettings.from_preset("imagenet")
+
+
+def test_another_selector_starts_from_its_own_defaults():
+    assert TrainSettings.from_preset("cpu").selection["q"] == 0.1
+    assert TrainSettings.from_preset("cpu", selector="spr").selection == {}
+    own = TrainSettings.from_preset("cpu", selector="paper", selection={"q": 0.04})
+    assert own.selection == {"q": 0.04}
