@@ -63,11 +63,18 @@ def choose(
     selector = make_selector(settings)
     given: dict[str, Any] = {}
     if isinstance(selector, KnockoffsSPR):
-        given["scores"] = scores
+        given["scores"] = None if scores is None else _shown(scores)
         given["clean_mask"] = None if last is None else last.cpu().numpy()
     start = time.perf_counter()
     with warnings.catch_warnings(), torch.no_grad():
         # The guard reads what these warnings say from the selection itself.
         warnings.simplefilter("ignore", UserWarning)
-        selection = selector.fit(features, y, **given).selection_
+        selection = selector.fit(_shown(features), y, **given).selection_
     return Chosen(selection, time.perf_counter() - start)
+
+
+def _shown(values: Tensor) -> Tensor | np.ndarray:
+    """Return a tensor of the host as the array that it is, without a copy: the core's own
+    linear algebra on arrays runs both halves at once, and takes a third of the time.
+    """
+    return values.detach().numpy() if values.device.type == "cpu" else values
