@@ -171,7 +171,8 @@ def write_page() -> None:
         lines.append(f"| {method} | " + " | ".join(cells) + " |")
     shares = [r["select_share"] for r in records if r["method"] == "default cycle"]
     share = f"{np.mean(shares):.1%}" if shares else "not measured"
-    PAGE.write_text(HEAD.format(share=share, table="\n".join(lines)))
+    seeds = ", ".join(str(seed) for seed in sorted({r["seed"] for r in records}))
+    PAGE.write_text(HEAD.format(share=share, seeds=seeds, table="\n".join(lines)))
 
 
 def _cell(records: list[dict[str, Any]], method: str, noise: str) -> str:
@@ -189,9 +190,9 @@ def _cell(records: list[dict[str, Any]], method: str, noise: str) -> str:
 HEAD = """# What training reaches on the shared features
 
 Test accuracy of the network that is handed over (FSR / recall of the last selection), CIFAR-10
-features of the design, 50,000 samples, preset `cpu`, means over the seeds that were run. "once" and
-"cycle" without the word default are the bare procedure; "default cycle" is `kspr train` as it is.
-The selection took {share} of the default cycle's time.
+features of the design, 50,000 samples, preset `cpu`, means over the seeds that were run ({seeds}).
+"once" and "cycle" are the bare procedure; "default cycle" is `kspr train` as it is, guard included.
+The selection took {share} of the default cycle's time. A dash was not run yet.
 
 Made by `make bench-train` from `benchmarks/results/train_head.jsonl`.
 

@@ -74,3 +74,13 @@ def test_every_figure_of_a_page_is_there_and_made_by_a_script():
         for figure in re.findall(r"!\[[^]]*\]\(([^)]+)\)", page.read_text()):
             assert (page.parent / figure).exists(), figure
             assert f'"{Path(figure).name}"' in scripts, figure
+
+
+def test_the_training_page_is_the_measured_one(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    import train_head
+
+    page = train_head.PAGE.read_text()
+    monkeypatch.setattr(train_head, "PAGE", tmp_path / "page.md")
+    train_head.write_page()
+    assert (tmp_path / "page.md").read_text() == page
