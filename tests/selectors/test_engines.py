@@ -66,12 +66,12 @@ def test_one_thread_stays_one() -> None:
 
 
 _WAITING = """
-import time
+import os, time
 from threadpoolctl import threadpool_limits
 from kspr.selectors._engines import side_by_side
 
 def wait(item):
-    print("ready", flush=True)
+    os.write(1, b"ready\\n")  # one call: two threads that print mix their lines
     time.sleep(120)
 
 with threadpool_limits(limits=2, user_api="blas"):
