@@ -13,7 +13,6 @@ import json
 import os
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -21,8 +20,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 import torch
-from rich.progress import track
 
+from _cells import run_cells
 from _common import FEATURES, ROOT, machine
 from kspr.data.noise import asymmetric_cifar10, symmetric
 from kspr.train import Trained, TrainSettings, fit
@@ -154,12 +153,7 @@ def run(noises: list[str], methods: list[str], seeds: list[int], workers: int) -
         for method in methods
         if name_of(kind, rate) in noises and (method, name_of(kind, rate), seed) not in done
     ]
-    RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    with ProcessPoolExecutor(workers, max_tasks_per_child=1) as pool:
-        waiting = [pool.submit(measure, *cell) for cell in cells]
-        for future in track(as_completed(waiting), total=len(cells), description="training"):
-            with RESULTS.open("a") as out:
-                out.write(json.dumps(future.result()) + "\n")
+    run_cells(measure, cells, RESULTS, workers)
 
 
 def write_page() -> None:

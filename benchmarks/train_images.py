@@ -16,7 +16,6 @@ import json
 import os
 import shutil
 import time
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -24,8 +23,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 import torch
-from rich.progress import track
 
+from _cells import run_cells
 from _common import ROOT, machine
 from kspr.data.noise import asymmetric_cifar10, symmetric
 from kspr.data.options import ReadOptions
@@ -162,12 +161,7 @@ def run(cells: list[tuple[str, str]], workers: int) -> None:
     cells = [cell for cell in cells if cell not in measured()]
     if any("Self" not in method for method, _ in cells):
         pretrained(load()[0])  # once, before the processes share it
-    RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    with ProcessPoolExecutor(workers, max_tasks_per_child=1) as pool:
-        waiting = [pool.submit(measure, *cell) for cell in cells]
-        for future in track(as_completed(waiting), total=len(cells), description="training"):
-            with RESULTS.open("a") as out:
-                out.write(json.dumps(future.result()) + "\n")
+    run_cells(measure, cells, RESULTS, workers)
 
 
 def write_page() -> None:

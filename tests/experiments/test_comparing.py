@@ -121,7 +121,7 @@ def test_wide_features_are_reduced_for_all(small):
         ({"methods": ["magic"]}, "methods must be one of"),
         ({"methods": []}, "methods is empty"),
         ({"q": 2}, "q must lie in"),
-        ({"y": np.r_[[77], np.arange(599) % 10]}, "Class 77 has 1 samples; five-fold"),
+        ({"y": np.r_[[77], np.arange(599) % 10]}, "it has 1 of the 5 samples"),
         ({"y_true": np.zeros(3)}, "X has 600 rows but the true labels"),
         ({"y_true": np.full(600, 77)}, "No label in y is that of y_true"),
         ({"test": (np.zeros((5, 3)), np.zeros(5))}, "The test set has 3 features but X has 64"),

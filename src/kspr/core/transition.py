@@ -9,6 +9,7 @@ those with label k are wrong. Verdicts live on the host by the time they are cut
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import softmax
 
 from kspr.core.cutoffs import reachable
 
@@ -42,8 +43,8 @@ class Transition:
 
     matrix: np.ndarray
     """Chance of each label (column) given the true class (row)."""
-    error: np.ndarray
-    """Standard error of the share of wrong labels, per true class."""
+    error: float
+    """Standard error of the share of wrong labels that all classes have in common."""
     counts: np.ndarray
     """Labels (column) of the anchors of each class (row)."""
 
@@ -87,8 +88,11 @@ def estimate_transition(counts: np.ndarray) -> Transition:
     return Transition(matrix, error, counts)
 
 
-def _shrunken_shares(share: np.ndarray, total: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Shrink shares towards their mean by how much of their spread is sampling error."""
+def _shrunken_shares(share: np.ndarray, total: np.ndarray) -> tuple[np.ndarray, float]:
+    """Shrink shares towards their mean by how much of their spread is sampling error.
+
+    The standard error of that mean comes back too.
+    """
     mean = float(np.average(share, weights=total))
     # Agresti and Coull's two extra observations: a share of 0 among few is not a sure 0.
     mean_spread = (mean * total.sum() + 1.0) / (total.sum() + 2.0)
@@ -96,7 +100,7 @@ def _shrunken_shares(share: np.ndarray, total: np.ndarray) -> tuple[np.ndarray, 
     between = max(0.0, float(np.var(share, ddof=1)) - float(variance.mean()))
     own = between / (between + variance)
     pooled = mean_spread * (1.0 - mean_spread) / total.sum()
-    return own * share + (1.0 - own) * mean, np.full(len(share), np.sqrt(pooled))
+    return own * share + (1.0 - own) * mean, float(np.sqrt(pooled))
 
 
 def _shrunken_directions(counts: np.ndarray) -> np.ndarray:
@@ -130,9 +134,7 @@ def probability_right(
 
 
 def _softmax(prediction: np.ndarray, temperature: float) -> np.ndarray:
-    shifted = prediction - prediction.max(axis=1, keepdims=True)
-    raised = np.exp(shifted / temperature)
-    return np.asarray(raised / raised.sum(axis=1, keepdims=True))
+    return np.asarray(softmax(prediction / temperature, axis=1))
 
 
 def _temperature(prediction: np.ndarray, matrix: np.ndarray, label: np.ndarray) -> float:
@@ -211,7 +213,7 @@ def _weights(transition: Transition) -> np.ndarray:
     return np.stack([middle, middle**2, (above - below) / 2])
 
 
-def _noisier(matrix: np.ndarray, change: np.ndarray) -> np.ndarray:
+def _noisier(matrix: np.ndarray, change: float) -> np.ndarray:
     """Return the matrix with each row's share of wrong labels changed."""
     wrong = 1.0 - np.diag(matrix)
     changed = np.clip(wrong + change, 0.0, 0.99 * (1.0 - 1.0 / len(matrix)))

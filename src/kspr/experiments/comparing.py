@@ -234,8 +234,9 @@ def _check_sizes(labels: Labels) -> None:
     rarest = int(sizes.argmin())
     if sizes[rarest] < _FEWEST:
         raise InputError(
-            f"Class {labels.classes.tolist()[rarest]!r} has {sizes[rarest]} samples; five-fold "
-            f"cross-validation needs at least {_FEWEST}. Merge the class, or leave it out."
+            f"Class {labels.classes.tolist()[rarest]!r} is too small to be compared on: it has "
+            f"{sizes[rarest]} of the {_FEWEST} samples that five-fold cross-validation needs. "
+            "Merge the class, or leave it out."
         )
 
 

@@ -219,24 +219,20 @@ class KnockoffsSPR(BaseSelector):
         procedure = self._procedure(
             first_step=self.first_step, statistic=STATISTICS[self.statistic]
         )
-        decisions = []
         splits = self._prepared(X, y, procedure, clean_mask, self.n_splits)
-        for number, prepared in enumerate(splits):
-            if number == 0:
-                first, labels = prepared, prepared.labels
-                self._check_groups(labels)
-                if scores is not None:
-                    scores = check_scores(scores, len(labels.codes), len(labels.classes))
-                given = self._knockoff_codes(labels, knockoff_labels)
-                checked = None
-                if trusted is not None:
-                    checked = read_checked(trusted, labels, self.confidence)
-            verdicts = self._judge(prepared, procedure, scores, given)
-            decisions.append(self._decide(prepared, verdicts))
-            if number == 0:
-                shown = verdicts
+        first = next(splits)
+        labels = first.labels
+        self._check_groups(labels)
+        if scores is not None:
+            scores = check_scores(scores, len(labels.codes), len(labels.classes))
+        given = self._knockoff_codes(labels, knockoff_labels)
+        checked = None if trusted is None else read_checked(trusted, labels, self.confidence)
+        verdicts = self._judge(first, procedure, scores, given)
+        decisions = [self._decide(first, verdicts)]
+        for other in splits:
+            decisions.append(self._decide(other, self._judge(other, procedure, scores, given)))
         self.classes_ = labels.classes
-        self.selection_ = self._select(first, shown, combined(decisions, self.q), checked)
+        self.selection_ = self._select(first, verdicts, combined(decisions, self.q), checked)
         return self
 
     def _check_parameters(self) -> None:

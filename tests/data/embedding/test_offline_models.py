@@ -103,10 +103,9 @@ def test_a_device_that_is_not_there_is_refused(lite0, device):
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not CIFAR.exists(), reason="the shared CIFAR-10 images are not there")
 def test_lite0_features_carry_the_classes_of_cifar10(lite0, tmp_path):
     """kNN among 300 images, leave one out: chance is 0.1, 6 standard errors above it 0.2."""
-    if not CIFAR.exists():
-        pytest.skip("the shared CIFAR-10 images are not there")
     import pyarrow.parquet as pq
 
     table = pq.read_table(CIFAR).slice(0, 300)

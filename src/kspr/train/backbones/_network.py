@@ -1,5 +1,6 @@
 """What every network of this package gives: features and logits of one forward pass."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -17,7 +18,7 @@ class Outputs(NamedTuple):
     logits: Tensor
 
 
-class Network(nn.Module):
+class Network(nn.Module, ABC):
     """A classifier whose ``forward`` returns `Outputs`."""
 
     def __init__(self, n_features: int, n_classes: int) -> None:
@@ -25,9 +26,9 @@ class Network(nn.Module):
         self.n_features = n_features
         self.n_classes = n_classes
 
+    @abstractmethod
     def forward(self, x: Tensor) -> Outputs:
         """Return the features and logits of a batch."""
-        raise NotImplementedError
 
 
 class BodyNetwork(Network):

@@ -1,5 +1,6 @@
 """Residual bodies; names and shapes are torchvision's, so that published weights fit."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 from torch import Tensor, nn
@@ -11,7 +12,7 @@ def _conv(n_in: int, n_out: int, kernel: int, stride: int = 1) -> nn.Conv2d:
     return nn.Conv2d(n_in, n_out, kernel, stride, kernel // 2, bias=False)
 
 
-class _Block(nn.Module):
+class _Block(nn.Module, ABC):
     expansion = 1
 
     def __init__(self, n_in: int, n_out: int, stride: int) -> None:
@@ -26,9 +27,9 @@ class _Block(nn.Module):
         y: Tensor = self.relu(self.change(x) + kept)
         return y
 
+    @abstractmethod
     def change(self, x: Tensor) -> Tensor:
         """Return what is added to the input."""
-        raise NotImplementedError
 
 
 class BasicBlock(_Block):
