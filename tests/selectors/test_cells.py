@@ -12,6 +12,7 @@ from tests.core.test_cutoffs import equation_t, random_cells, tied_cells
 
 from kspr import SPR, InputError, KnockoffsSPR, Selection
 from kspr.core.cutoffs import LEVELS, q_values
+from kspr.core.metrics import selection_quality
 from kspr.selectors._manifest import Manifest
 from kspr.selectors.cells import uncut, with_fallback
 from kspr.selectors.curve import trace_curve
@@ -122,6 +123,49 @@ def test_the_curve_of_a_fit_agrees_with_every_cut(digits40, control, cut):
     assert lines[0].split() == ["q", "kept", "share", "estimate"]
     at_tenth = next(line.split() for line in lines if line.split()[0] == "0.1")
     assert int(at_tenth[1].replace(",", "")) == selection.at(0.1).clean_mask.sum()
+
+
+def f1_of(selection: Selection, data) -> float:
+    return selection_quality(selection.clean_mask, data.right).f1
+
+
+@pytest.mark.parametrize("cut", ["per_class", "pooled"])
+def test_level_f1_cuts_where_the_estimated_f1_is_greatest(digits40, cut):
+    fixed = KnockoffsSPR(cut=cut).fit(digits40.X, digits40.y).selection_
+    chosen = KnockoffsSPR(cut=cut, level="f1").fit(digits40.X, digits40.y).selection_
+    curve = fixed.curve()
+    n_right = len(fixed) * (1 - fixed.noise.rate)
+    by_hand = [
+        2 * n * (1 - wrong) / (n + n_right)
+        for n, wrong in zip(curve.n_kept, curve.estimated_fsr, strict=True)
+    ]
+    best = curve.q[int(np.argmax(by_hand))]
+    assert curve.best_f1 == best
+    np.testing.assert_array_equal(chosen.clean_mask, fixed.at(best).clean_mask)
+    assert chosen.manifest.parameters["level"] == "f1"
+    assert chosen.manifest.parameters["q"] == best
+    far = [f1_of(fixed.at(q), digits40) for q in (0.01, 0.3, 0.5)]
+    assert f1_of(chosen, digits40) > max(far)
+
+
+def test_level_f1_keeps_everything_where_nothing_is_wrong(blobs):
+    selection = KnockoffsSPR(level="f1", cut="pooled").fit(blobs.X, blobs.y_true).selection_
+    assert selection.clean_mask.mean() > 0.98
+
+
+@pytest.mark.parametrize(
+    ("parameters", "rule"),
+    [({"control": "paper"}, "control='transition'"), ({"n_splits": 3}, "n_splits=1")],
+)
+def test_level_f1_says_what_it_goes_with(blobs, parameters, rule):
+    with pytest.raises(InputError, match=rule):
+        KnockoffsSPR(level="f1", **parameters).fit(blobs.X, blobs.y)
+
+
+def test_a_curve_without_a_noise_rate_has_no_f1(blobs):
+    curve = KnockoffsSPR(control="paper").fit(blobs.X, blobs.y).selection_.curve()
+    assert curve.estimated_f1 is None
+    assert curve.best_f1 is None
 
 
 def test_a_curve_of_nothing_prints(blobs):

@@ -42,7 +42,7 @@ def compare(
         A second source with right labels: a classifier trained on what each method keeps is
         tested on it.
     methods
-        Some of `kspr`, `kspr-pooled`, `kspr-paper`, `spr-half`, `cleanlab-noise-rate`,
+        Some of `kspr`, `kspr-pooled`, `kspr-f1`, `kspr-paper`, `spr-half`, `cleanlab-noise-rate`,
         `cleanlab-class`, `cleanlab-both`, `cleanlab-confident`, `datalab`, `small-loss`,
         `neighbours`, `topofilter`, `margins`. [default: all]
     q

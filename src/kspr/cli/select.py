@@ -31,7 +31,7 @@ def select(
     n_splits: int | None = None,
     remove_floor: Annotated[bool | None, Parameter(negative="")] = None,
     preset: Literal["default", "paper", "spr"] = "default",
-    level: Literal["fixed", "smallest"] | None = None,
+    level: Literal["fixed", "smallest", "f1"] | None = None,
     dimensions: int | None = None,
     clean_ratio: float | None = None,
     classes_per_group: int | None = None,
@@ -83,7 +83,8 @@ def select(
         `default`; `paper`, the paper's own choices; or `spr`, a fixed share without error rate.
     level
         `fixed` keeps nothing where q cannot be reached; `smallest` takes the smallest level from q
-        on that can be.
+        on that can be (with `paper` and `theorem`); `f1` takes the level of the greatest estimated
+        F1, whatever q is (with `transition`, and best with --cut pooled).
     dimensions
         Principal components to keep.
     clean_ratio

@@ -16,6 +16,15 @@ class Curve:
     share_kept: np.ndarray
     estimated_fsr: np.ndarray
     """Over all kept rows; at most `q`, which holds for every cell on its own."""
+    estimated_f1: np.ndarray | None = None
+    """Of keeping the right labels; None where the number of right labels is not estimated."""
+
+    @property
+    def best_f1(self) -> float | None:
+        """The level with the greatest estimated F1; None where that is not known."""
+        if self.estimated_f1 is None or not len(self):
+            return None
+        return float(self.q[self.estimated_f1.argmax()])
 
     def __len__(self) -> int:
         return len(self.q)
@@ -34,8 +43,11 @@ class Curve:
         return "\n".join(lines)
 
 
-def trace_curve(q_value: np.ndarray, cell: np.ndarray) -> Curve:
-    """Return the curve of samples that are kept from their `q_value` on."""
+def trace_curve(q_value: np.ndarray, cell: np.ndarray, n_right: float | None = None) -> Curve:
+    """Return the curve of samples that are kept from their `q_value` on.
+
+    `n_right` is how many labels are right, where there is an estimate of it.
+    """
     reached = np.flatnonzero(np.isfinite(q_value))
     order = reached[np.lexsort((q_value[reached], cell[reached]))]
     own, place = q_value[order], cell[order]
@@ -49,9 +61,11 @@ def trace_curve(q_value: np.ndarray, cell: np.ndarray) -> Curve:
     wrong = np.cumsum((expected - before)[merged])
     last = np.searchsorted(levels, np.unique(levels), side="right") - 1
     n_kept = last + 1
+    fsr = np.minimum(wrong[last] / n_kept, levels[last])
     return Curve(
         q=levels[last],
         n_kept=n_kept,
         share_kept=n_kept / len(q_value),
-        estimated_fsr=np.minimum(wrong[last] / n_kept, levels[last]),
+        estimated_fsr=fsr,
+        estimated_f1=None if n_right is None else 2 * n_kept * (1 - fsr) / (n_kept + n_right),
     )

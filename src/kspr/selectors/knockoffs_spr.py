@@ -31,6 +31,15 @@ from kspr.selectors.selection import Selection
 
 __all__ = ["KnockoffsSPR"]
 
+_NEUTRAL = {
+    "level": ("fixed", "f1"),
+    "knockoff": ("most_confident",),
+    "statistic": ("asymmetric",),
+}
+"""Values that say nothing of a comparison with one knockoff, which is the paper's alone."""
+_LEVEL_ENDS = (1e-6, 1 - 1e-6)
+"""Levels that a cut can be made at; an estimate may lie on the border."""
+
 
 class KnockoffsSPR(BaseSelector):
     """Keep the samples whose labels can be trusted, at an error rate that you set.
@@ -55,7 +64,10 @@ class KnockoffsSPR(BaseSelector):
     level
         ``"fixed"`` keeps nothing in a cell that cannot reach `q`. ``"smallest"``, for the paper's
         controls, is the paper's rule: take the first of 0.02, 0.04, ... 0.5 from `q` on that can be
-        reached, and keep the better half of a cell where none can; such cells say so.
+        reached, and keep the better half of a cell where none can; such cells say so. ``"f1"``, for
+        ``control="transition"``, takes the level whose F1 is estimated to be the greatest, whatever
+        `q` is: for whoever weighs a lost right label and a kept wrong one alike. It goes
+        well with ``cut="pooled"``.
     penalty
         ``"group"`` lets a sample's shifts enter together, ``"lasso"`` one by one.
     reduction
@@ -124,7 +136,7 @@ class KnockoffsSPR(BaseSelector):
         q: float = 0.05,
         *,
         control: Literal["transition", "exchangeable", "paper", "theorem"] = "transition",
-        level: Literal["fixed", "smallest"] = "fixed",
+        level: Literal["fixed", "smallest", "f1"] = "fixed",
         penalty: Literal["group", "lasso"] = "group",
         reduction: Any = 128,
         pca_solver: Literal["auto", "exact", "randomised"] = "auto",
@@ -240,7 +252,7 @@ class KnockoffsSPR(BaseSelector):
         check_rate("q", self.q)
         check_rate("confidence", self.confidence)
         check_choice("control", self.control, CONTROLS)
-        check_choice("level", self.level, ("fixed", "smallest"))
+        check_choice("level", self.level, ("fixed", "smallest", "f1"))
         check_choice("first_step", self.first_step, ("spr", "least_squares"))
         check_choice("knockoff", self.knockoff, ("most_confident", "random", "given"))
         check_choice("statistic", self.statistic, STATISTICS)
@@ -251,17 +263,26 @@ class KnockoffsSPR(BaseSelector):
 
     def _check_fit_together(self) -> None:
         """Refuse choices that the control would not look at."""
-        own = {"level": "fixed", "knockoff": "most_confident", "statistic": "asymmetric"}
-        for name, neutral in own.items():
+        for name, neutral in _NEUTRAL.items():
             value = getattr(self, name)
-            if not self._compares and value != neutral:
+            if not self._compares and value not in neutral:
                 raise InputError(
                     f"{name}={value!r} goes with control='paper' or 'theorem', not with "
                     f"{self.control!r}. Change either."
                 )
+        if self.level == "f1" and self.control != "transition":
+            raise InputError(
+                "level='f1' goes with control='transition', which estimates how many labels are "
+                f"right, not with {self.control!r}. Change either."
+            )
         if self.remove_floor and self.control != "exchangeable":
             raise InputError(
                 f"remove_floor goes with control='exchangeable', got {self.control!r}."
+            )
+        if self.n_splits > 1 and self.level == "f1":
+            raise InputError(
+                f"level='f1' goes with n_splits=1, got {self.n_splits}: several splits are "
+                "combined for the one level q."
             )
         if self.n_splits > 1 and self._compares:
             raise InputError(
@@ -360,6 +381,8 @@ class KnockoffsSPR(BaseSelector):
         )
         if self.level == "fixed":
             return selection.at(self.q)
+        if self.level == "f1":
+            return _at_best_f1(selection, self.q)
         levels = np.concatenate([[self.q], LEVELS[self.q < LEVELS]])
         keep, cells = with_fallback(selection, levels)
         return replace(selection, clean_mask=keep, cells=cells)
@@ -372,3 +395,11 @@ class KnockoffsSPR(BaseSelector):
             return np.ones(sum(counts))
         factor = {size: theorem_factor(size, self.kappa) for size in set(sizes)}
         return np.repeat([factor[size] for size in sizes], counts)
+
+
+def _at_best_f1(selection: Selection, q: float) -> Selection:
+    """Return the selection at the level of its greatest estimated F1; at `q` if there is none."""
+    best = selection.curve().best_f1
+    chosen = selection.at(q if best is None else float(np.clip(best, *_LEVEL_ENDS)))
+    parameters = {**chosen.manifest.parameters, "level": "f1"}
+    return replace(chosen, manifest=replace(chosen.manifest, parameters=parameters))

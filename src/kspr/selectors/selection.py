@@ -131,7 +131,8 @@ class Selection:
         """
         if self.q_value is None:
             raise InputError("curve() needs an error rate, which SPR does not have.")
-        return trace_curve(self.q_value, self.cell)
+        n_right = None if self.noise is None else len(self) * (1 - self.noise.rate)
+        return trace_curve(self.q_value, self.cell, n_right)
 
     def summary(self) -> Summary:
         """Return the selection in a few numbers, overall and per class; print it to read it."""

@@ -12,7 +12,7 @@ from kspr.selectors import Selection
 from kspr.train.batches import Pools
 from kspr.train.distributed import World
 from kspr.train.epochs import train_epoch
-from kspr.train.guard import Health, as_it_is, examine, is_behind
+from kspr.train.guard import Health, as_it_is, examine, is_behind, keeps_nearly_all
 from kspr.train.handover import Best, Handover, hand_over
 from kspr.train.line import Line
 from kspr.train.media import Medium
@@ -40,6 +40,8 @@ class State:
     """Mask of the samples whose labels are used; None: all."""
     pool: Tensor | None = None
     """Mask of the rejected samples that may be mixed in."""
+    is_released: bool = False
+    """Whether the guard gave its held-out samples back."""
 
     def tensors(self) -> dict[str, Any]:
         """Return the state as a checkpoint holds it."""
@@ -84,6 +86,12 @@ class Cycle:
         while self.state.epoch < self.settings.epochs:
             on_epoch(self._epoch(made))
             made = _Made()
+
+    def release(self) -> None:
+        """Give the held-out samples back and let the reference go: there is nothing to guard."""
+        self.task = replace(self.task, held_out=torch.zeros_like(self.task.held_out))
+        self.reference = self.best = None
+        self.state.is_released = True
 
     def handover(self) -> Handover:
         """Return the weights that the run ends with."""
@@ -151,7 +159,10 @@ class Cycle:
             if health.keep is not None:
                 masks[1], masks[2] = torch.from_numpy(health.keep), 1
         masks = self.world.agree(masks).bool()
+        is_first = self.state.selected is None
         self._use(masks, scores)
+        if is_first and self.reference is not None and keeps_nearly_all(self.state.keep):
+            self.release()
         return made
 
     def _judges_inputs(self, trained: bool) -> bool:

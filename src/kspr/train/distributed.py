@@ -134,6 +134,8 @@ def the_world(device: str) -> Iterator[World]:
     dist.init_process_group("nccl" if chosen.type == "cuda" else "gloo", timeout=_PATIENCE)
     try:
         yield Group(chosen)
+        # Whoever leaves first closes connections that another may still be reading from.
+        dist.barrier()
     finally:
         dist.destroy_process_group()
 

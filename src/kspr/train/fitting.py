@@ -182,10 +182,12 @@ class _Fit:
 
     def _restore(self, cycle: Cycle, stored: dict[str, Any]) -> None:
         cycle.line.load(stored["line"])
-        if cycle.reference is not None:
+        cycle.state = State(**stored["state"])
+        if cycle.state.is_released:
+            cycle.release()
+        elif cycle.reference is not None:
             cycle.reference.load(stored["reference"])
             cycle.best = Best(**stored["best"])
-        cycle.state = State(**stored["state"])
         self._history = json.loads(stored["history"])
         if self._world.rank == 0 and self._folder is not None and self._folder.selection.is_dir():
             cycle.selection = Selection.load(self._folder.selection)

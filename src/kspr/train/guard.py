@@ -1,6 +1,6 @@
 """The guard: a user of the cycle must not be worse off than without it.
 
-Three rules, explained with measurements in ``docs/training.md``:
+Four rules, explained with measurements in ``docs/training.md``:
 
 1. A selection is used only if it is healthy (`examine`). A class of which hardly anything is kept
    gets its best-ranked samples back; if that is most classes, the labels are used as they are.
@@ -9,6 +9,8 @@ Three rules, explained with measurements in ``docs/training.md``:
    rank networks as the right ones would, as long as no class is mostly mislabelled as one other.
 3. When the cycle is clearly behind the reference (`is_behind`), it goes on from the reference's
    weights; and at the end, the better network is handed over.
+4. Where the first selection keeps nearly every label (`keeps_nearly_all`), both networks would
+   learn the same. There is nothing to guard, and the held-out samples are given back.
 """
 
 from dataclasses import dataclass
@@ -19,7 +21,7 @@ from torch import Tensor
 
 from kspr.selectors import Selection
 
-__all__ = ["Health", "as_it_is", "examine", "is_behind"]
+__all__ = ["Health", "as_it_is", "examine", "is_behind", "keeps_nearly_all"]
 
 STARVED = 0.25
 """A class is starved if it keeps less than this share of what the median class keeps..."""
@@ -27,6 +29,8 @@ LEAST = 5
 """...or fewer samples than this, or than a quarter of a class that is small itself."""
 MARGIN = 2.0
 """Standard errors by which the cycle may be behind before it is stopped."""
+NEARLY_ALL = 0.99
+"""A selection that keeps this share leaves a cycle that hardly differs from plain training."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,3 +105,8 @@ def is_behind(own: Tensor, other: Tensor, margin: float = MARGIN) -> bool:
         return False
     error = float(difference.std()) / len(difference) ** 0.5
     return float(difference.mean()) > margin * error and bool(torch.any(difference != 0))
+
+
+def keeps_nearly_all(keep: Tensor | None) -> bool:
+    """Say whether a selection that is used (None: it is not) leaves nothing to guard against."""
+    return keep is not None and float(keep.double().mean()) >= NEARLY_ALL

@@ -38,7 +38,7 @@ class Task:
     label: Tensor
     classes: np.ndarray
     held_out: Tensor
-    """Mask of the samples that are never trained on."""
+    """Mask of the samples that the guard keeps from training."""
     truly_clean: np.ndarray | None = None
     """Whether each label is right, where that is known."""
     test: Test | None = None
@@ -54,8 +54,8 @@ class Task:
         return np.asarray(self.classes[self.label.numpy()])
 
     def steps(self, batch_size: int) -> int:
-        """Return the steps of an epoch."""
-        return steps_per_epoch(int((~self.held_out).sum()), batch_size)
+        """Return the steps of an epoch, whether or not samples are held out."""
+        return steps_per_epoch(len(self.label), batch_size)
 
 
 def make_task(

@@ -8,7 +8,7 @@ import torch
 
 import kspr
 from kspr.train import fit
-from kspr.train.guard import examine, is_behind
+from kspr.train.guard import examine, is_behind, keeps_nearly_all
 from kspr.train.handover import Best, hand_over
 from kspr.train.metrics import Standing
 
@@ -126,13 +126,48 @@ def test_a_misleading_selection_does_not_make_the_user_worse_off(digits40, monke
     assert guarded.test_accuracy > plain - 0.06
 
 
-def test_without_labels_that_are_wrong_the_cycle_does_no_harm(digits40, quick):
-    X, y = digits40.X, digits40.y_true
-    long = quick.changed(epochs=6, select_every=2)
-    trained = fit(X[:1200], y[:1200], settings=long, test=(X[1200:], y[1200:]))
-    last = trained.history[-1]
-    plain = max(last["reference_accuracy"], last["reference_accuracy_average"])
-    assert trained.test_accuracy > plain - 0.02
+def test_without_wrong_labels_the_guard_lets_go_and_the_cycle_is_plain_training(digits40, quick):
+    X, y, test = (
+        digits40.X[:1200],
+        digits40.y_true[:1200],
+        (digits40.X[1200:], digits40.y_true[1200:]),
+    )
+    guarded = quick.changed(epochs=4, warmup_epochs=0, select_every=2)
+    plain = guarded.changed(guard=False, select_every=0, warmup_epochs=4)
+    trained, other = (fit(X, y, settings=chosen, test=test) for chosen in (guarded, plain))
+    assert trained.history[0]["kept"] == 1
+    assert trained.held_out == {}
+    assert trained.test_accuracy == other.test_accuracy
+    assert_same_weights(trained.network, other.network)
+
+
+def test_a_run_whose_guard_let_go_is_resumed_as_it_was(digits40, quick, tmp_path):
+    X, y = digits40.X[:600], digits40.y_true[:600]
+    chosen = quick.changed(epochs=3, warmup_epochs=0, select_every=1)
+    whole = fit(X, y, settings=chosen)
+
+    def stop(epoch):
+        if epoch.epoch == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(X, y, settings=chosen, out=tmp_path / "run", on_epoch=stop)
+    resumed = fit(X, y, settings=chosen, out=tmp_path / "run", resume=True)
+    assert resumed.held_out == {}
+    assert_same_weights(resumed.network, whole.network)
+
+
+def assert_same_weights(first, second):
+    for name, value in first.state_dict().items():
+        torch.testing.assert_close(value, second.state_dict()[name], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(("n_rejected", "lets_go"), [(0, True), (1, True), (2, False), (50, False)])
+def test_the_guard_lets_go_where_nearly_every_label_is_kept(n_rejected, lets_go):
+    keep = torch.ones(100, dtype=torch.bool)
+    keep[:n_rejected] = False
+    assert keeps_nearly_all(keep) == lets_go
+    assert not keeps_nearly_all(None)
 
 
 def test_the_bare_procedure_has_no_reference_and_holds_nothing_out(small, quick):

@@ -19,6 +19,7 @@ __all__ = ["PEERS", "Charged", "Judged", "Peer", "Shared", "charge", "import_nee
 PEERS: dict[str, Peer] = {
     "kspr": Ours(),
     "kspr-pooled": Ours({"cut": "pooled"}),
+    "kspr-f1": Ours({"level": "f1", "cut": "pooled"}),
     "kspr-paper": Paper(),
     "spr-half": HalfSPR(),
     "cleanlab-noise-rate": Cleanlab("prune_by_noise_rate"),
