@@ -9,7 +9,7 @@ DEV := $(VENV)/.dev
 # Two test workers on two cores: linear algebra must not start threads of its own.
 QUIET := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: help demo test test-slow test-browser check format bench bench-train bench-train-images defaults fsr results clean
+.PHONY: help demo test test-slow test-browser check format bench bench-train bench-train-images defaults fsr peers results clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -61,6 +61,9 @@ defaults: $(DEV)  ## the comparison that chose the defaults; writes docs/default
 
 fsr: $(DEV)  ## is the error rate kept? all controls and peers on known noise; writes docs/error-rate.md
 	$(BIN)/python benchmarks/fsr.py
+
+peers: $(DEV)  ## this method and its peers on the same data, an hour; for docs/results.md
+	$(BIN)/python benchmarks/peers.py
 
 results: $(DEV)  ## docs/results.md from the runs of `kspr reproduce` in benchmarks/results/reproduced
 	$(BIN)/python benchmarks/results.py

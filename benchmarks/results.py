@@ -3,18 +3,21 @@
     kspr reproduce table4 --scale mini --jobs 2 --data FOLDER --out benchmarks/results/reproduced
     python benchmarks/results.py
 
-The page holds what the JSON files in benchmarks/results/reproduced hold, and nothing else; results
-of the scale `smoke` are refused, because they say nothing of the method.
+The page holds what the JSON files in benchmarks/results/reproduced and benchmarks/results/peers
+hold, and nothing else; results of the scale `smoke` are refused, because they say nothing of the
+method.
 """
 
 from pathlib import Path
 
+from _peers_page import render_peers, stored_peers
 from kspr.experiments.recipes import load_recipe, recipe_names
 from kspr.experiments.reproduction import Reproduction, read_reproduction
 from kspr.report.reproduced import render_markdown, write_figure
 
 ROOT = Path(__file__).resolve().parent.parent
 STORED = ROOT / "benchmarks" / "results" / "reproduced"
+PEERS = ROOT / "benchmarks" / "results" / "peers"
 PAGE = ROOT / "docs" / "results.md"
 FIGURES = {
     "figure2": "reproduced-figure2.svg",
@@ -25,7 +28,7 @@ FIGURES = {
 }
 """Where the figures of the page are, in docs/figures."""
 
-HEAD = """# The paper, reproduced
+HEAD = """# The paper reproduced, and its peers beside it
 
 Every table and figure of the paper is a recipe (`src/kspr/experiments/recipes/`), run by one
 command and shown with the paper's values beside ours. Made by `make results` from the JSON files in
@@ -65,7 +68,8 @@ def render_page(found: dict[str, Reproduction]) -> str:
     ]
     full = "" if any(r.scale == "paper" for r in found.values()) else "; it has not been run"
     head = HEAD.format(state="\n".join(lines), full=full).rstrip()
-    return "\n\n".join([head, *sections]) + "\n"
+    peers = render_peers(stored_peers(PEERS))
+    return "\n\n".join(filter(None, [head, *sections, peers])) + "\n"
 
 
 def _state(name: str, result: Reproduction | None) -> str:
