@@ -94,6 +94,7 @@ def _course(figure: Any, found: Reproduction) -> None:
                 if measure == "fsr":
                     reached = _along(found, noise, variant, "q_reached")
                     _line(axes, reached, colour, ":", f"{variant}: q")
+                    _band(axes, reached, _along(found, noise, variant, "q_spread"), colour)
             axes.set_ylim(0, None if measure == "fsr" else 1.02)
             axes.set(title=noise if row == 0 else "", ylabel=title if column == 0 else "")
             _bare(axes)
@@ -119,6 +120,13 @@ def _line(axes: Any, points: np.ndarray, colour: str, style: str, label: str) ->
     if len(points):
         marker = "." if len(points) < 20 else ""
         axes.plot(*points.T, style, color=colour, marker=marker, linewidth=1.2, label=label)
+
+
+def _band(axes: Any, middle: np.ndarray, spread: np.ndarray, colour: str) -> None:
+    """Shade a standard deviation around a line, where it has one."""
+    if len(middle) and len(middle) == len(spread):
+        low, high = middle[:, 1] - spread[:, 1], middle[:, 1] + spread[:, 1]
+        axes.fill_between(middle[:, 0], low.clip(0), high, color=colour, alpha=0.12, linewidth=0)
 
 
 def _splits(figure: Any, found: Reproduction) -> None:

@@ -54,6 +54,7 @@ class _Made:
 
     seconds: float = 0.0
     q_reached: float | None = None
+    q_spread: float | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -178,7 +179,8 @@ class Cycle:
         least = 2 * self.world.size
         guard = self.settings.guard
         health = examine(found.selection) if guard else as_it_is(found.selection, least)
-        return found.selection, _Made(found.seconds, found.q_reached, health.reasons), health
+        made = _Made(found.seconds, found.q_reached, found.q_spread, health.reasons)
+        return found.selection, made, health
 
     def _use(self, masks: Tensor, scores: Tensor) -> None:
         self.state.selected = masks[0]
@@ -235,6 +237,7 @@ class Cycle:
             kept=_share(self.state.selected),
             used=_share(self.state.keep),
             q_reached=made.q_reached,
+            q_spread=made.q_spread,
             quality=quality_of(self.state.selected, self.task.truly_clean),
             notes=notes,
             seconds=seconds,

@@ -53,6 +53,9 @@ class Epoch:
     used: float
     """Share of all labels that the next epoch learns from."""
     q_reached: float | None
+    """Mean level that the cells of the kept samples met."""
+    q_spread: float | None
+    """Standard deviation of that level over the cells."""
     quality: SelectionQuality | None
     """Against the truth, where it is known."""
     notes: tuple[str, ...]

@@ -27,6 +27,13 @@ class Chosen(NamedTuple):
         """Mean level that the cells of the kept samples met; nan where none is known."""
         return self.selection.summary().q_reached
 
+    @property
+    def q_spread(self) -> float:
+        """Standard deviation of the levels over the cells that met one; nan where none did."""
+        reached = self.selection.cells.q_reached
+        reached = reached[np.isfinite(reached)]
+        return float(reached.std()) if len(reached) else float("nan")
+
 
 def make_selector(settings: TrainSettings) -> SPR | KnockoffsSPR:
     """Return the selector that `settings` asks for; an unknown parameter is named."""

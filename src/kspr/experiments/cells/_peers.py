@@ -35,4 +35,4 @@ def once(kept: np.ndarray, sample: Sample, trained: Trained) -> Mapping[str, Any
         {**{name: line[name] for name in ("epoch", "accuracy", "accuracy_average")}, **found}
         for line in trained.history
     ]
-    return {**found, "course": [{"q_reached": None, **line} for line in course]}
+    return {**found, "course": [{"q_reached": None, "q_spread": None, **line} for line in course]}

@@ -24,7 +24,17 @@ from kspr.train.trained import Trained
 
 __all__ = ["run", "settings_of"]
 
-_COURSE = ("epoch", "accuracy", "accuracy_average", "kept", "q_reached", "fsr", "recall", "f1")
+_COURSE = (
+    "epoch",
+    "accuracy",
+    "accuracy_average",
+    "kept",
+    "q_reached",
+    "q_spread",
+    "fsr",
+    "recall",
+    "f1",
+)
 """What is kept of every epoch."""
 
 
