@@ -23,8 +23,8 @@ wrong labels, which nobody knows: they are no part of the contest, and the best 
 bold. The settings of `margins` and `topofilter` were chosen with the truth in view, in their
 favour."""
 
-WHY = """The goal is the best F1 of all in every column, the least time of all that come close, and an
-FSR within q. Where a peer is ahead, this is why:
+WHY = """The goal is the best F1 of all in every column, the least time of all that come close, and
+an FSR within q. Where a peer is ahead, this is why:
 
 - **A level is not an F1.** `kspr` keeps what meets q and no more; under heavy noise that is little,
   and F1 counts every right label that is lost. `kspr-f1` gives the promise up for the F1.
