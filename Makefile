@@ -62,7 +62,7 @@ defaults: $(DEV)  ## the comparison that chose the defaults; writes docs/default
 fsr: $(DEV)  ## is the error rate kept? all controls and peers on known noise; writes docs/error-rate.md
 	$(BIN)/python benchmarks/fsr.py
 
-peers: $(DEV)  ## this method and its peers on the same data, an hour; for docs/results.md
+peers: $(DEV)  ## this method and its peers on the same data, a quarter of an hour; for docs/results.md
 	$(BIN)/python benchmarks/peers.py
 
 results: $(DEV)  ## docs/results.md from the runs of `kspr reproduce` in benchmarks/results/reproduced

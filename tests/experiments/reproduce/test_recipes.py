@@ -12,7 +12,7 @@ from kspr.experiments.recipes import SCALES, load_recipe, recipe_names
 from kspr.experiments.running import plan
 from kspr.experiments.samples import describe
 
-PAPER = Path("/work/shared/paper/knockoffs-spr.tex")
+PAPER = Path(__file__).resolve().parents[4] / "shared" / "paper" / "knockoffs-spr.tex"
 """The source of the paper; where it is absent, what was transcribed is checked by its shape."""
 SHAPES = {
     "table1": {"CIFAR-10": (16, 7), "CIFAR-100": (16, 7)},
