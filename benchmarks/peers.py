@@ -138,6 +138,8 @@ def main() -> None:
     parser.add_argument("--list", action="store_true", help="show the scenes, measure nothing")
     given = parser.parse_args()
     chosen = [scene for scene in SCENES if given.only in scene.name]
+    if not chosen:
+        parser.exit(2, f"No scene's name holds {given.only!r}; --list shows them.\n")
     if given.list:
         for scene in chosen:
             print("done   " if scene.file.exists() else "missing", scene.name)

@@ -1,6 +1,6 @@
 """The guard: a user of the cycle must not be worse off than without it.
 
-Four rules, explained with measurements in ``docs/training.md``:
+Five rules, explained with measurements in ``docs/training.md``:
 
 1. A selection is used only if it is healthy (`examine`). A class of which hardly anything is kept
    gets its best-ranked samples back; if that is most classes, the labels are used as they are.
@@ -8,8 +8,9 @@ Four rules, explained with measurements in ``docs/training.md``:
    held-out samples, by their given labels: wrong labels lower every network's score, but they
    rank networks as the right ones would, as long as no class is mostly mislabelled as one other.
 3. When the cycle is clearly behind the reference (`is_behind`), it goes on from the reference's
-   weights; and at the end, the better network is handed over.
-4. Where the first selection keeps nearly every label (`keeps_nearly_all`), both networks would
+   weights.
+4. At the end, the better network is handed over (`kspr.train.handover`).
+5. Where the first selection keeps nearly every label (`keeps_nearly_all`), both networks would
    learn the same. There is nothing to guard, and the held-out samples are given back.
 """
 
