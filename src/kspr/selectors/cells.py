@@ -41,6 +41,11 @@ class Cells:
     status: np.ndarray
     """``controlled``, ``checked``, ``raised``, ``fallback``, ``empty``, or ``share``."""
 
+    @property
+    def levels_met(self) -> np.ndarray:
+        """The levels of the cells that met one."""
+        return np.asarray(self.q_reached[np.isfinite(self.q_reached)])
+
     def __len__(self) -> int:
         return len(self.n)
 

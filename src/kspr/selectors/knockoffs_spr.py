@@ -17,6 +17,7 @@ from kspr.selectors._base import BaseSelector, Prepared
 from kspr.selectors._controls import CONTROLS, Decision, Question, combined
 from kspr.selectors._engines import run
 from kspr.selectors._pieces import Plan, Verdicts, collect
+from kspr.selectors._rules import COMPARING, check_together
 from kspr.selectors._solving import solve
 from kspr.selectors._validation import (
     Labels,
@@ -31,12 +32,6 @@ from kspr.selectors.selection import Selection
 
 __all__ = ["KnockoffsSPR"]
 
-_NEUTRAL = {
-    "level": ("fixed", "f1"),
-    "knockoff": ("most_confident",),
-    "statistic": ("asymmetric",),
-}
-"""Values that say nothing of a comparison with one knockoff, which is the paper's alone."""
 _LEVEL_ENDS = (1e-6, 1 - 1e-6)
 """Levels that a cut can be made at; an estimate may lie on the border."""
 
@@ -259,41 +254,12 @@ class KnockoffsSPR(BaseSelector):
         check_count("n_splits", self.n_splits, 1)
         if self.kappa is not None:
             check_rate("kappa", self.kappa)
-        self._check_fit_together()
-
-    def _check_fit_together(self) -> None:
-        """Refuse choices that the control would not look at."""
-        for name, neutral in _NEUTRAL.items():
-            value = getattr(self, name)
-            if not self._compares and value not in neutral:
-                raise InputError(
-                    f"{name}={value!r} goes with control='paper' or 'theorem', not with "
-                    f"{self.control!r}. Change either."
-                )
-        if self.level == "f1" and self.control != "transition":
-            raise InputError(
-                "level='f1' goes with control='transition', which estimates how many labels are "
-                f"right, not with {self.control!r}. Change either."
-            )
-        if self.remove_floor and self.control != "exchangeable":
-            raise InputError(
-                f"remove_floor goes with control='exchangeable', got {self.control!r}."
-            )
-        if self.n_splits > 1 and self.level == "f1":
-            raise InputError(
-                f"level='f1' goes with n_splits=1, got {self.n_splits}: several splits are "
-                "combined for the one level q."
-            )
-        if self.n_splits > 1 and self._compares:
-            raise InputError(
-                f"n_splits={self.n_splits} goes with control='transition' or 'exchangeable', whose "
-                f"cells are the same in every split, not with {self.control!r}."
-            )
+        check_together(self)
 
     @property
     def _compares(self) -> bool:
         """Whether each label meets one knockoff, as in the paper."""
-        return self.control in ("paper", "theorem")
+        return self.control in COMPARING
 
     def _check_groups(self, labels: Labels) -> None:
         size, found = self.classes_per_group, len(labels.classes)

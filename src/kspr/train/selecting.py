@@ -30,8 +30,7 @@ class Chosen(NamedTuple):
     @property
     def q_spread(self) -> float:
         """Standard deviation of the levels over the cells that met one; nan where none did."""
-        reached = self.selection.cells.q_reached
-        reached = reached[np.isfinite(reached)]
+        reached = self.selection.cells.levels_met
         return float(reached.std()) if len(reached) else float("nan")
 
 

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-import numpy as np
-
 from kspr.core.metrics import selection_quality
 from kspr.experiments.cells._job import Job, selected
 from kspr.selectors import Selection
@@ -25,7 +23,7 @@ def levels(selection: Selection) -> dict[str, float | None]:
 
     `fallback` is the share of cells that reach none, and keep their better half.
     """
-    reached = selection.cells.q_reached[np.isfinite(selection.cells.q_reached)]
+    reached = selection.cells.levels_met
     if selection.q_value is None or not len(reached):
         return {"q": None, "q_spread": None, "fallback": None}
     return {
