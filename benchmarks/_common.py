@@ -1,6 +1,5 @@
 """What the rows of the benchmark share: the data, the machine, and a file of results."""
 
-import hashlib
 import json
 import os
 import platform
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from kspr.data.noise import symmetric
+from kspr.experiments.fingerprint import code_digest
 
 __all__ = ["Check", "Data", "Results", "Row", "load_data", "machine"]
 
@@ -103,7 +103,7 @@ def machine(threads: int) -> dict[str, Any]:
         "blas_threads": threads,
         "system": platform.platform(),
         "versions": {"python": platform.python_version()} | {p: version(p) for p in packages},
-        "source": _source_digest(),
+        "source": code_digest("kspr.selectors"),
     }
 
 
@@ -112,15 +112,6 @@ def _cpu_model() -> str:
     lines = info.read_text().splitlines() if info.exists() else []
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor()
-
-
-def _source_digest() -> str:
-    """Return a digest of what a selection runs through: a version is worked on for long."""
-    digest = hashlib.sha256()
-    for part in ("core", "selectors", "data"):
-        for path in sorted((ROOT / "src" / "kspr" / part).rglob("*.py")):
-            digest.update(path.read_bytes())
-    return digest.hexdigest()[:12]
 
 
 class Results:

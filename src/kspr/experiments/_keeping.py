@@ -1,57 +1,28 @@
-"""How a cell is kept: under a fingerprint of all that its values follow from."""
+"""How a cell is kept, and on which machine it was computed."""
 
-import hashlib
 import json
 import os
 import platform
 from datetime import UTC, datetime
-from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from kspr._files import staged
+from kspr.experiments.fingerprint import code_digest
 
-__all__ = ["fingerprint", "machine", "read_json", "source_digest", "write_json"]
-
-_DECIDES = (
-    "core",
-    "selectors",
-    "data",
-    "train",
-    "experiments/cells",
-    "experiments/samples.py",
-    "experiments/_stored.py",
-)
-"""Parts of the package whose change may change a number."""
+__all__ = ["machine", "read_json", "write_json"]
 
 
-def fingerprint(content: Any) -> str:
-    """Return a name for `content` together with the code that computes from it."""
-    text = json.dumps([content, version("knockoffs-spr"), source_digest()], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:20]
-
-
-@cache
-def source_digest() -> str:
-    """Return a digest of the code: a version alone stays the same while it is worked on."""
-    root, digest = Path(__file__).resolve().parent.parent, hashlib.sha256()
-    for part in _DECIDES:
-        path = root / part
-        for file in [path] if path.is_file() else sorted(path.rglob("*.py")):
-            digest.update(file.read_bytes())
-    return digest.hexdigest()[:12]
-
-
-def machine() -> dict[str, Any]:
-    """Return what a reader needs to judge seconds, and when they were measured."""
+def machine(*modules: str) -> dict[str, Any]:
+    """Return what a reader needs to judge seconds, when they were measured, and by which code."""
     packages = ("numpy", "scipy", "scikit-learn", "knockoffs-spr")
     return {
         "cpu": _cpu(),
         "cores": os.cpu_count(),
         "system": platform.platform(),
         "versions": {"python": platform.python_version(), **{p: version(p) for p in packages}},
-        "source": source_digest(),
+        "source": code_digest(*modules),
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 

@@ -17,8 +17,9 @@ from threadpoolctl import threadpool_limits
 
 from kspr._progress import Progress, ProgressMode
 from kspr.errors import InputError
-from kspr.experiments._keeping import fingerprint, machine, read_json, write_json
-from kspr.experiments.cells import TIMED, Job, compute
+from kspr.experiments._keeping import machine, read_json, write_json
+from kspr.experiments.cells import TIMED, Job, compute, module_of
+from kspr.experiments.fingerprint import fingerprint
 from kspr.experiments.recipes import Recipe, Scale, Variant
 from kspr.experiments.reproduction import Cell, Reproduction
 from kspr.experiments.samples import absent, describe, identity, prepare
@@ -48,7 +49,8 @@ class Planned:
                 "variant": asdict(job.variant),
                 "settings": dict(job.settings),
                 "seed": job.seed,
-            }
+            },
+            module_of(self.kind),
         )
 
 
@@ -112,12 +114,13 @@ def reproduce(
     lacking = _lacking(recipe, scale, chosen, folder)
     cells = [cell for cell in plan(recipe, scale, seeds, folder) if cell.data not in lacking]
     named = [(cell.fingerprint(), cell) for cell in cells]
+    _unpack(out / f"{recipe.name}-{scale}.json", out / "cells")
     _run(dict(named), out / "cells", jobs, f"{recipe.name} {scale}", progress)
     result = Reproduction(
         recipe=recipe.name,
         scale=scale,
         command=tuple(command),
-        machine=machine(),
+        machine=machine(module_of(chosen.kind)),
         data={
             name: describe(source) for name, source in chosen.data.items() if name not in lacking
         },
@@ -126,6 +129,16 @@ def reproduce(
     )
     write_json(out / f"{recipe.name}-{scale}.json", asdict(result))
     return result
+
+
+def _unpack(result: Path, folder: Path) -> None:
+    """Put the cells of an earlier result back where single ones are looked for."""
+    stored = read_json(result) or {"cells": []}
+    for cell in stored["cells"]:
+        path = folder / f"{cell['fingerprint']}.json"
+        if read_json(path) is None:
+            kept = {name: cell[name] for name in ("values", "seconds", "when", "source")}
+            write_json(path, kept)
 
 
 def _lacking(recipe: Recipe, scale: str, chosen: Scale, folder: Path | None) -> dict[str, str]:
@@ -189,7 +202,10 @@ def _solve(cell: Planned, folder: Path, name: str) -> str:
     with threadpool_limits(None if cell.kind in TIMED else 1):
         values = compute(cell.kind, job)
     seconds = round(time.perf_counter() - start, 2)
-    write_json(folder / f"{name}.json", {"values": values, "seconds": seconds, **machine()})
+    write_json(
+        folder / f"{name}.json",
+        {"values": values, "seconds": seconds, **machine(module_of(cell.kind))},
+    )
     return name
 
 

@@ -62,10 +62,19 @@ def test_a_second_run_computes_nothing(tmp_path, monkeypatch):
     assert values(reproduce(QUICK, "smoke", tmp_path)) == values(first)
 
 
+def test_a_stored_result_goes_on_without_the_files_of_its_cells(tmp_path, monkeypatch):
+    first = reproduce(QUICK, "smoke", tmp_path)
+    for path in tmp_path.glob("cells/*.json"):
+        path.unlink()
+    monkeypatch.setattr(running, "compute", lambda *_: pytest.fail("was computed again"))
+    assert values(reproduce(QUICK, "smoke", tmp_path)) == values(first)
+
+
 def test_a_cell_that_was_cut_off_is_run_again(once, tmp_path):
     reproduce(QUICK, "smoke", tmp_path)
     damaged = sorted(tmp_path.glob("cells/*.json"))[0]
     damaged.write_text(damaged.read_text()[:40])
+    (tmp_path / "figure4-smoke.json").unlink()
     assert values(reproduce(QUICK, "smoke", tmp_path)) == values(once)
 
 
@@ -75,7 +84,7 @@ def test_another_seed_data_or_code_is_another_cell(monkeypatch):
     assert len(names) == 2 * len(plan(QUICK, "smoke"))
     assert first.fingerprint() not in {cell.fingerprint() for cell in plan(QUICK, "mini")}
     before = first.fingerprint()
-    monkeypatch.setattr("kspr.experiments._keeping.source_digest", lambda: "other")
+    monkeypatch.setattr("kspr.experiments.fingerprint.code_digest", lambda *_: "other")
     assert first.fingerprint() != before
 
 

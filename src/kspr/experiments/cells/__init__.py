@@ -7,7 +7,7 @@ from typing import Any
 from kspr.errors import InputError
 from kspr.experiments.cells._job import Job
 
-__all__ = ["KINDS", "TIMED", "Job", "compute"]
+__all__ = ["KINDS", "TIMED", "Job", "compute", "module_of"]
 
 KINDS = ("examples", "path", "select", "theory", "time", "train")
 """Each is a module of this package with a function ``run``."""
@@ -17,11 +17,16 @@ TIMED = ("time",)
 
 def compute(kind: str, job: Job) -> Mapping[str, Any]:
     """Return what a cell of `kind` finds, as JSON can hold it."""
+    # Loaded when asked for: only one of them needs torch.
+    run: Callable[[Job], Mapping[str, Any]] = import_module(module_of(kind)).run
+    return {name: plain(value) for name, value in run(job).items()}
+
+
+def module_of(kind: str) -> str:
+    """Return the name of the module that computes cells of `kind`."""
     if kind not in KINDS:
         raise InputError(f"There is no kind of cell {kind!r}; there are {', '.join(KINDS)}.")
-    # Loaded when asked for: only one of them needs torch.
-    run: Callable[[Job], Mapping[str, Any]] = import_module(f"{__name__}.{kind}").run
-    return {name: plain(value) for name, value in run(job).items()}
+    return f"{__name__}.{kind}"
 
 
 def plain(value: Any) -> Any:

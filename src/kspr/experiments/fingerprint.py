@@ -1,0 +1,134 @@
+"""What a stored result follows from: its orders, and the code that computed it.
+
+The code enters as the syntax trees of every module that the computation imports, directly or not,
+inside functions too. Comments, docstrings, layout and the place of a definition do not count: a
+function that moves to another file is the same function.
+"""
+
+import ast
+import hashlib
+import json
+from collections.abc import Iterator
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+__all__ = ["code_digest", "fingerprint"]
+
+_ROOT = Path(__file__).resolve().parent.parent
+_PACKAGE = "kspr"
+_NO_INFLUENCE = frozenset({f"{_PACKAGE}._progress", f"{_PACKAGE}.errors"})
+"""Modules that show or refuse, and never change a number."""
+
+
+def fingerprint(content: Any, *modules: str) -> str:
+    """Return a name for `content` together with the code of `modules` that computes from it."""
+    text = json.dumps([content, version("knockoffs-spr"), code_digest(*modules)], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+@cache
+def code_digest(*modules: str, root: Path = _ROOT) -> str:
+    """Return a digest of what `modules` compute with: their own definitions and all they import.
+
+    `root` is the folder of the package; another one serves to compare two checkouts.
+    """
+    statements: set[str] = set()
+    for module in _reached(modules, root):
+        statements |= _statements(_file(module, root) or Path())
+    digest = hashlib.sha256()
+    for statement in sorted(statements):
+        digest.update(statement.encode())
+    return digest.hexdigest()[:12]
+
+
+def _reached(modules: tuple[str, ...], root: Path) -> set[str]:
+    """Return `modules` and every module of the package that they import, however indirectly."""
+    reached: set[str] = set()
+    waiting = list(modules)
+    while waiting:
+        module = waiting.pop()
+        if module in reached:
+            continue
+        file = _file(module, root)
+        if file is None:
+            raise ModuleNotFoundError(f"There is no module {module} in {root}.")
+        reached.add(module)
+        waiting += [name for name in _imported(file, root) if name not in _NO_INFLUENCE]
+    return reached
+
+
+def _file(module: str, root: Path) -> Path | None:
+    path = root.joinpath(*module.split(".")[1:])
+    if path.is_dir():
+        return path / "__init__.py"
+    path = path.with_suffix(".py")
+    return path if path.is_file() else None
+
+
+@cache
+def _tree(file: Path) -> ast.Module:
+    return ast.parse(file.read_text("utf-8"))
+
+
+def _imported(file: Path, root: Path) -> Iterator[str]:
+    """Yield the modules of the package that a file names in imports, or in full as a string."""
+    for node in ast.walk(_without_types(_tree(file))):
+        if isinstance(node, ast.ImportFrom) and _is_ours(node.module):
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                yield inner if _file(inner, root) else str(node.module)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if _is_ours(alias.name))
+        elif isinstance(node, ast.Constant) and _is_ours(node.value) and _file(node.value, root):
+            # A registry that imports by name.
+            yield node.value
+
+
+def _is_ours(name: Any) -> bool:
+    return isinstance(name, str) and name.split(".")[0] == _PACKAGE and "." in name
+
+
+def _without_types(tree: ast.Module) -> ast.Module:
+    """Return the tree without what is imported for annotations only."""
+    body = [
+        node
+        for node in tree.body
+        if not (isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING")
+    ]
+    return ast.Module(body, [])
+
+
+@cache
+def _statements(file: Path) -> frozenset[str]:
+    """Return the statements of a module as text that says what they do, wherever they stand."""
+    kept = [node for node in _tree(file).body if not _is_surface(node)]
+    return frozenset(text for text in map(_text, kept) if text)
+
+
+def _is_surface(node: ast.stmt) -> bool:
+    """Tell whether a statement only lists or imports names."""
+    if isinstance(node, ast.Assign):
+        return any(getattr(target, "id", "") == "__all__" for target in node.targets)
+    return isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
+
+
+def _text(node: Any) -> str:
+    """Return a syntax tree as text: fields in order, without what is empty.
+
+    Unlike `ast.dump`, it is the same under all versions of Python that know the statement.
+    """
+    if isinstance(node, list):
+        return ",".join(text for text in map(_text, node) if text)
+    if not isinstance(node, ast.AST):
+        return repr(node)
+    if isinstance(node, ast.Expr) and isinstance(getattr(node.value, "value", None), str):
+        return ""  # a docstring, of a module or of anything in it
+    if isinstance(node, ast.ImportFrom) and _is_ours(f"{node.module}."):
+        # Where a name of ours comes from does not count; under which name it is used does.
+        renamed = [(a.name, a.asname) for a in node.names if a.asname not in (None, a.name)]
+        return repr(renamed) if renamed else ""
+    fields = [(name, value) for name, value in ast.iter_fields(node) if value not in (None, [])]
+    inside = ",".join(f"{name}={_text(value)}" for name, value in fields)
+    return f"{type(node).__name__}({inside})"
