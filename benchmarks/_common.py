@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from kspr.data.noise import symmetric
+from kspr.core.noise import symmetric
 from kspr.experiments.fingerprint import code_digest
 
 __all__ = ["Check", "Data", "Results", "Row", "load_data", "machine"]

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn import datasets
 
 from _common import FEATURES
-from kspr.data.noise import asymmetric_cifar10, circular, instance_dependent, symmetric
+from kspr.core.noise import asymmetric_cifar10, circular, instance_dependent, symmetric
 
 __all__ = ["SETTINGS", "Sample", "Setting"]
 

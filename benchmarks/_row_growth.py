@@ -6,7 +6,7 @@ import numpy as np
 
 from _common import NOISE_RATE, Check, Data, Row
 from _setting import Setting, plain, slower
-from kspr.data.noise import symmetric
+from kspr.core.noise import symmetric
 
 __all__ = ["row_b", "row_c"]
 

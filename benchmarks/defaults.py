@@ -19,7 +19,7 @@ import numpy as np
 from rich.progress import track
 
 import kspr
-from kspr.data.noise import pair_flip, symmetric
+from kspr.core.noise import pair_flip, symmetric
 
 ROOT = Path(__file__).resolve().parent.parent
 FEATURES = ROOT.parent / "shared" / "data" / "cifar10" / "features.npz"

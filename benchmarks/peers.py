@@ -26,8 +26,8 @@ from sklearn.datasets import load_digits
 
 from _common import FEATURES, ROOT, machine
 from kspr._files import staged
-from kspr.data.noise import asymmetric_cifar10, circular, symmetric
-from kspr.experiments.comparing import compare
+from kspr.core.noise import asymmetric_cifar10, circular, symmetric
+from kspr.experiments.compare.comparing import compare
 
 STORED = ROOT / "benchmarks" / "results" / "peers"
 WORK = ROOT / ".benchmarks" / "peers"

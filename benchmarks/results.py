@@ -11,9 +11,9 @@ method.
 from pathlib import Path
 
 from _peers_page import render_peers, stored_peers
-from kspr.experiments.recipes import load_recipe, recipe_names
-from kspr.experiments.reproduction import Reproduction, read_reproduction
-from kspr.report.reproduced import render_markdown, write_figure
+from kspr.experiments.reproduce.page import render_markdown, write_figure
+from kspr.experiments.reproduce.recipes import load_recipe, recipe_names
+from kspr.experiments.reproduce.reproduction import Reproduction, read_reproduction
 
 ROOT = Path(__file__).resolve().parent.parent
 STORED = ROOT / "benchmarks" / "results" / "reproduced"

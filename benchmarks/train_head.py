@@ -23,7 +23,7 @@ import torch
 
 from _cells import run_cells
 from _common import FEATURES, ROOT, machine
-from kspr.data.noise import asymmetric_cifar10, symmetric
+from kspr.core.noise import asymmetric_cifar10, symmetric
 from kspr.train import Trained, TrainSettings, fit
 
 RESULTS = ROOT / "benchmarks" / "results" / "train_head.jsonl"

@@ -26,14 +26,15 @@ import torch
 
 from _cells import run_cells
 from _common import ROOT, machine
-from kspr.data.noise import asymmetric_cifar10, symmetric
-from kspr.data.options import ReadOptions
-from kspr.data.readers import read
+from kspr.core.noise import asymmetric_cifar10, symmetric
+from kspr.models.build import build_network
+from kspr.models.network import Network
+from kspr.sources.options import ReadOptions
+from kspr.sources.readers import read
 from kspr.train import Trained, TrainSettings, fit
-from kspr.train.backbones import Network, build_network
-from kspr.train.checkpoints import read_tensors, write_tensors
 from kspr.train.inputs import Images, image_inputs
-from kspr.train.simsiam import SimSiamSettings, pretrain
+from kspr.train.run_folder import read_tensors, write_tensors
+from kspr.train.simsiam.pretrain import SimSiamSettings, pretrain
 
 IMAGES = ROOT.parent / "shared" / "data" / "cifar10"
 RESULTS = ROOT / "benchmarks" / "results" / "train_images.jsonl"

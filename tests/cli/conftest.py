@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from sklearn.datasets import load_digits
 
-from kspr.data.noise import symmetric
+from kspr.core.noise import symmetric
 from tests.cli.commands import SAID, run
 
 NAMES = np.array([f"digit-{k}" for k in range(10)])

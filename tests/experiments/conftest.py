@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from kspr.data.noise import symmetric
-from kspr.experiments.peers import Shared
+from kspr.core.noise import symmetric
+from kspr.experiments.compare.peers import Shared
 from tests.conftest import Noisy
 
 

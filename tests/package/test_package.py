@@ -1,52 +1,11 @@
-"""The package as a whole: its surface, its layers, and how light it is."""
+"""The package as a whole: its surface, and how light it is."""
 
-import ast
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 import kspr
-
-SOURCE = Path(kspr.__file__).parent
-LAYERS = ["core", "selectors", "data", "train", "experiments", "report", "review", "cli"]
-"""Bottom up; a module may import from its own layer and those before it."""
-FOUNDATION = {"errors", "_files", "_progress"}
-"""Modules that any layer may use; they use none themselves."""
-
-
-def imported_parts(module: Path) -> set[str]:
-    """Return the parts of kspr that a module imports, wherever in it."""
-    found = set()
-    for node in ast.walk(ast.parse(module.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            names = [node.module]
-            if node.module == "kspr":
-                names = [f"kspr.{alias.name}" for alias in node.names]
-        elif isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        else:
-            continue
-        found |= {name.split(".")[1] for name in names if name.startswith("kspr.")}
-    return found
-
-
-@pytest.mark.parametrize("module", sorted(SOURCE.rglob("*.py")), ids=str)
-def test_imports_point_down_only(module):
-    part = module.relative_to(SOURCE).parts[0].removesuffix(".py")
-    if part in {"__init__", "__main__"}:
-        return
-    if part in FOUNDATION:
-        assert imported_parts(module) == set()
-        return
-    allowed = set(LAYERS[: LAYERS.index(part) + 1]) | FOUNDATION
-    assert imported_parts(module) <= allowed
-
-
-def test_every_folder_is_a_layer():
-    folders = {p.name for p in SOURCE.iterdir() if p.is_dir() and p.name != "__pycache__"}
-    assert folders <= set(LAYERS)
 
 
 def test_the_public_surface_is_deliberate():

@@ -7,7 +7,7 @@ import pytest
 from report_samples import Page, Pictures
 
 from kspr import SPR, KnockoffsSPR, Selection
-from kspr.data.noise import pair_flip
+from kspr.core.noise import pair_flip
 
 
 @pytest.fixture(scope="session")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from kspr import selfcheck
-from kspr.data.verifying import Verification
 from kspr.report import write_report
+from kspr.runs.verify import Verification
 
 CHROMIUM = Path("/usr/bin/chromium")
 pytestmark = [

@@ -9,7 +9,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from kspr import SPR, InputError, KnockoffsSPR, Selection, selection_quality
-from kspr.data.noise import symmetric
+from kspr.core.noise import symmetric
 
 
 @pytest.fixture(scope="module")

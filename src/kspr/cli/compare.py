@@ -6,7 +6,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from kspr.cli._output import INVOCATION, Json, print_json
-from kspr.data.options import AS_FOUND, AS_SHIPPED, EmbedSettings, ReadOptions
+from kspr.features.options import AS_SHIPPED, EmbedSettings
+from kspr.sources.options import AS_FOUND, ReadOptions
 
 __all__ = ["compare"]
 
@@ -55,8 +56,8 @@ def compare(
         Directory for comparison.json and comparison.svg. A comparison that was interrupted goes on
         from there.
     """
-    from kspr.experiments.comparing_sources import compare_source
-    from kspr.report.comparison import write_comparison
+    from kspr.experiments.compare.comparing import compare_source
+    from kspr.experiments.compare.figure import write_comparison
 
     found = compare_source(
         source,

@@ -10,7 +10,7 @@ def datasets(*, json: Json = False) -> None:
 
     Example: kspr datasets
     """
-    from kspr.data.sources import list_sources
+    from kspr.sources.opening import list_sources
 
     found = list_sources()
     if json:

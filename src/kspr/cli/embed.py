@@ -6,7 +6,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from kspr.cli._output import Json, print_json
-from kspr.data.options import AS_FOUND, AS_SHIPPED, EmbedSettings, ReadOptions
+from kspr.features.options import AS_SHIPPED, EmbedSettings
+from kspr.sources.options import AS_FOUND, ReadOptions
 
 __all__ = ["embed"]
 
@@ -38,7 +39,7 @@ def embed(
     overwrite
         Replace the features of another source in --out.
     """
-    from kspr.data.selecting import embed_source
+    from kspr.features.loading import embed_source
 
     embedded = embed_source(source, out, options=options, settings=settings, overwrite=overwrite)
     if json:

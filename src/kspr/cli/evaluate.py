@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from kspr.cli._output import Json, print_json
 
 if TYPE_CHECKING:
-    from kspr.data.evaluation import Evaluation
+    from kspr.runs.evaluate import Evaluation
 
 __all__ = ["evaluate"]
 
@@ -26,7 +26,7 @@ def evaluate(run: Path, /, *, truth: str | None = None, json: Json = False) -> N
         A file with one true label per row of the source (a column `truth`, or the only one), or
         the name of a column of the source. Left out, the source itself must know it.
     """
-    from kspr.data.evaluation import evaluate_run
+    from kspr.runs.evaluate import evaluate_run
 
     trained = _training(run)
     found = evaluate_run(run if trained is None else run / "selection", truth)

@@ -35,7 +35,7 @@ def export(
     suspects
         `drop` them; `relabel` them with the suggested label; or `keep` them as they are, marked.
     """
-    from kspr.data.exporting import export_run
+    from kspr.runs.export import export_run
 
     n = export_run(run, out, to, suspects)
     if json:

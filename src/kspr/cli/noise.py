@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from kspr.cli._output import Json, print_json
-from kspr.data.options import AS_FOUND, ReadOptions
+from kspr.sources.options import AS_FOUND, ReadOptions
 
 __all__ = ["noise"]
 
@@ -49,7 +49,7 @@ def noise(
     overwrite
         Replace an existing file.
     """
-    from kspr.data.corrupting import Noise, write_noisy_labels
+    from kspr.runs.corrupt import Noise, write_noisy_labels
 
     wanted = Noise(kind, rate, seed, pairs)
     done = write_noisy_labels(source, out, wanted, options, overwrite=overwrite)

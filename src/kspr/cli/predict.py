@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from kspr.cli._output import Json, print_json
-from kspr.data.options import AS_FOUND, ReadOptions
+from kspr.sources.options import AS_FOUND, ReadOptions
 
 __all__ = ["predict"]
 
@@ -33,7 +33,7 @@ def predict(
     out
         CSV or parquet file for one row per prediction; a few are printed otherwise.
     """
-    from kspr.train.predicting import predict_source
+    from kspr.train.predict import predict_source
 
     found = predict_source(run, source, options)
     if out is not None:

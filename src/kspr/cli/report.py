@@ -42,7 +42,7 @@ def report(
     suspects
         How many suspects to show.
     """
-    from kspr.report.runs import report_run
+    from kspr.report.run_report import report_run
 
     path = report_run(
         run, out, title=title, truth=truth, selfcheck=selfcheck, max_suspects=suspects

@@ -52,8 +52,8 @@ def reproduce(
         List the recipes and what each would run, and stop.
     """
     from kspr.errors import InputError
-    from kspr.experiments.recipes import load_recipe
-    from kspr.experiments.running import reproduce as run
+    from kspr.experiments.reproduce.recipes import load_recipe
+    from kspr.experiments.reproduce.running import reproduce as run
 
     if list_:
         _list(data, json)
@@ -64,7 +64,7 @@ def reproduce(
     found = run(
         load_recipe(recipe), scale, out, seeds=seeds, jobs=jobs, folder=data, command=command
     )
-    from kspr.report.reproduced import render_text, write_reproduction
+    from kspr.experiments.reproduce.page import render_text, write_reproduction
 
     written = write_reproduction(found, out)
     if json:
@@ -75,7 +75,7 @@ def reproduce(
 
 
 def _list(data: Path | None, json: bool) -> None:
-    from kspr.experiments.listing import list_recipes
+    from kspr.experiments.reproduce.listing import list_recipes
 
     listed = list_recipes(data)
     if json:

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from kspr.cli._output import INVOCATION, Json, print_json
-from kspr.data.options import AS_FOUND, AS_SHIPPED, EmbedSettings, ReadOptions
+from kspr.features.options import AS_SHIPPED, EmbedSettings
+from kspr.sources.options import AS_FOUND, ReadOptions
 
 if TYPE_CHECKING:
-    from kspr.data.runs import Run
+    from kspr.runs.run import Run
     from kspr.selectors import SPR, KnockoffsSPR
 
 __all__ = ["chosen_selector", "select"]
@@ -102,7 +103,7 @@ def select(
     overwrite
         Replace an earlier run in --out.
     """
-    from kspr.data.selecting import select_source
+    from kspr.runs.select import select_source
 
     given = {
         "q": q,

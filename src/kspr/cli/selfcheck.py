@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from kspr.cli._output import Json, print_json
-from kspr.data.options import AS_FOUND, AS_SHIPPED, EmbedSettings, ReadOptions
+from kspr.features.options import AS_SHIPPED, EmbedSettings
+from kspr.sources.options import AS_FOUND, ReadOptions
 
 __all__ = ["selfcheck"]
 
@@ -68,7 +69,7 @@ def selfcheck(
         Seed of the flips and of the selection.
     """
     from kspr.cli.select import chosen_selector
-    from kspr.data.selfchecking import check_source
+    from kspr.runs.selfcheck import check_source
 
     given = {
         "q": q,

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from kspr.cli._output import INVOCATION, Json, print_json
-from kspr.data.options import AS_FOUND, AS_SHIPPED, EmbedSettings, ReadOptions
+from kspr.features.options import AS_SHIPPED, EmbedSettings
+from kspr.sources.options import AS_FOUND, ReadOptions
 
 if TYPE_CHECKING:
     from kspr.train import Trained, TrainSettings
-    from kspr.train.metrics import Epoch
+    from kspr.train.cycle.metrics import Epoch
 
 __all__ = ["train"]
 
@@ -129,7 +130,7 @@ def _interruptible(source: Path, out: Path, **how: Any) -> "Trained":
     """Train; an interruption says how to go on."""
     import warnings
 
-    from kspr.train.sources import train_source
+    from kspr.train.source import train_source
 
     try:
         with warnings.catch_warnings():
@@ -188,7 +189,7 @@ def _why(trained: "Trained") -> str:
 def _draw(out: Path) -> str:
     """Draw the curves where the report's packages are installed."""
     from kspr.errors import MissingExtraError
-    from kspr.report.curves import write_curves
+    from kspr.train.outcome import write_curves
 
     try:
         return f"\nCurves: {write_curves(out)}"

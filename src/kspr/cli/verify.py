@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from kspr.cli._output import Json, print_json
 
 if TYPE_CHECKING:
-    from kspr.data.verifying import Draw, Verification
+    from kspr.runs.verify import Draw, Verification
 
 __all__ = ["verify"]
 
@@ -50,8 +50,8 @@ def verify(
     seed
         Seed of the draw.
     """
-    from kspr.data.verifying import draw_checks, verify_run
     from kspr.errors import InputError
+    from kspr.runs.verify import draw_checks, verify_run
 
     if (out is None) == (answers is None):
         raise InputError("kspr verify needs --out, to draw rows, or --answers, to read them.")

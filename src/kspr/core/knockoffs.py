@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from kspr.core._arrays import Array, double, namespace, one_hot
+from kspr.core.arrays import Array, double, namespace, one_hot
 from kspr.core.penalties import Penalty, group
 
 __all__ = [

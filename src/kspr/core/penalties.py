@@ -8,7 +8,7 @@ closed form of step ii.
 
 from typing import Protocol
 
-from kspr.core._arrays import Array, namespace
+from kspr.core.arrays import Array, namespace
 
 __all__ = ["PENALTIES", "Penalty", "group", "lasso", "shrink"]
 

@@ -9,16 +9,10 @@ from typing import Literal
 
 import numpy as np
 
-from kspr.core._arrays import FEW_PIECES, Array, double, like, namespace, rank_within, row_blocks
+from kspr.core.arrays import FEW_PIECES, Array, double, like, namespace, rank_within, row_blocks
 from kspr.core.knockoffs import Statistic, asymmetric, closed_form_times, most_confident
 from kspr.core.penalties import Penalty, group
-from kspr.core.regression import (
-    STEPS,
-    Targets,
-    fit_basis,
-    least_squares,
-    selection_times,
-)
+from kspr.core.regression import STEPS, Targets, fit_basis, least_squares, selection_times
 
 __all__ = [
     "Each",

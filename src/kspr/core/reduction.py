@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from kspr.core._arrays import Array, double, gram_of, like, namespace
+from kspr.core.arrays import Array, double, gram_of, like, namespace
 
 __all__ = ["PCA", "Solver", "fit_pca"]
 

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from kspr.core._arrays import Array, double, gram_of, namespace, one_hot, row_blocks
+from kspr.core.arrays import Array, double, gram_of, namespace, one_hot, row_blocks
 from kspr.core.penalties import Penalty, group, shrink
 
 __all__ = ["Basis", "Targets", "fit_basis", "gamma_path", "least_squares", "selection_times"]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kspr.core._arrays import Array, double, like, namespace, one_hot, row_blocks, to_numpy
+from kspr.core.arrays import Array, double, like, namespace, one_hot, row_blocks, to_numpy
 
 __all__ = ["Pieces", "group_classes", "make_pieces", "prototypes", "similarity"]
 

@@ -8,7 +8,7 @@ I - H. Its blocks on a support S are ``I - Q_S Q_S'``, whose inverse is known th
 import math
 from dataclasses import dataclass
 
-from kspr.core._arrays import Array, double, namespace, row_blocks
+from kspr.core.arrays import Array, double, namespace, row_blocks
 
 __all__ = ["RecoveryConditions", "irrepresentable_values", "recovery_conditions"]
 

@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 
 from kspr._files import staged
 from kspr.core.metrics import SelectionQuality, selection_quality
-from kspr.data.noise import symmetric
+from kspr.core.noise import symmetric
 from kspr.selectors import KnockoffsSPR, Selection
 
 __all__ = ["DemoResult", "run_demo"]

@@ -8,13 +8,18 @@ function that moves to another file is the same function.
 import ast
 import hashlib
 import json
+import os
+import platform
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-__all__ = ["code_digest", "fingerprint"]
+from kspr._files import staged
+
+__all__ = ["code_digest", "fingerprint", "machine", "read_json", "write_json"]
 
 _ROOT = Path(__file__).resolve().parent.parent
 _PACKAGE = "kspr"
@@ -81,9 +86,10 @@ def _imported(file: Path, root: Path) -> Iterator[str]:
                 yield inner if _file(inner, root) else str(node.module)
         elif isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if _is_ours(alias.name))
-        elif isinstance(node, ast.Constant) and _is_ours(node.value) and _file(node.value, root):
-            # A registry that imports by name.
-            yield node.value
+        elif isinstance(node, ast.Constant):
+            # A registry may import by name.
+            name = str(node.value)
+            yield from [name] if _is_ours(name) and _file(name, root) else []
 
 
 def _is_ours(name: Any) -> bool:
@@ -132,3 +138,37 @@ def _text(node: Any) -> str:
     fields = [(name, value) for name, value in ast.iter_fields(node) if value not in (None, [])]
     inside = ",".join(f"{name}={_text(value)}" for name, value in fields)
     return f"{type(node).__name__}({inside})"
+
+
+def machine(*modules: str) -> dict[str, Any]:
+    """Return what a reader needs to judge seconds, when they were measured, and by which code."""
+    packages = ("numpy", "scipy", "scikit-learn", "knockoffs-spr")
+    return {
+        "cpu": _cpu(),
+        "cores": os.cpu_count(),
+        "system": platform.platform(),
+        "versions": {"python": platform.python_version(), **{p: version(p) for p in packages}},
+        "source": code_digest(*modules),
+        "when": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _cpu() -> str:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write a document whole or not at all."""
+    with staged(path) as staging:
+        staging.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+
+def read_json(path: Path) -> Any:
+    """Return a document; None where there is none, or one that was cut off."""
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except (FileNotFoundError, ValueError):
+        return None

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from kspr._files import staged
-from kspr.data.records import Items
-from kspr.data.verifying import Verification
 from kspr.errors import InputError, MissingExtraError
+from kspr.runs.verify import Verification
 from kspr.selectors.selection import Selection
 from kspr.selectors.selfcheck import SelfCheck
+from kspr.sources.records import Items
 
 __all__ = ["write_report"]
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from kspr.data.records import Items
 from kspr.errors import UnreadableItemError
 from kspr.report._facts import truly_clean
 from kspr.report._words import level, name, number, share
 from kspr.selectors.selection import Selection
+from kspr.sources.records import Items
 
 __all__ = ["Card", "borderline_rows", "make_cards"]
 

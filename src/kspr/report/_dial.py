@@ -7,8 +7,8 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from kspr._figures import ACCENT, KEPT, LINE, MUTED, PAPER, canvas, style, to_svg
 from kspr.report._facts import pooled_estimate, truly_clean
-from kspr.report._svg import ACCENT, KEPT, LINE, MUTED, PAPER, canvas, style, to_svg
 from kspr.report._words import level
 from kspr.selectors.selection import Selection
 

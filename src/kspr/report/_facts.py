@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from kspr.core.metrics import SelectionQuality, selection_quality
-from kspr.selectors._summary import ClassSummary, Summary
 from kspr.selectors.selection import Selection
+from kspr.selectors.summary import ClassSummary, Summary
 
 __all__ = [
     "MAX_CLASSES",

@@ -7,9 +7,9 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from kspr._figures import ACCENT, INK, KEPT, MUTED, canvas, style, to_svg
 from kspr.report._facts import label_codes
 from kspr.report._scale import scale_of
-from kspr.report._svg import ACCENT, INK, KEPT, MUTED, canvas, style, to_svg
 from kspr.report._words import name
 from kspr.selectors.selection import Selection
 

@@ -6,22 +6,21 @@ from typing import Any
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from kspr.data.records import Items
-from kspr.data.verifying import Verification
+from kspr.core.flips import KINDS
 from kspr.report import _words
 from kspr.report._cards import borderline_rows, make_cards
 from kspr.report._dial import dial, dial_figure
 from kspr.report._facts import check, class_table, verdict
 from kspr.report._histograms import class_histograms, histogram
-from kspr.report._matrix import matrix
-from kspr.report._noise import describe
+from kspr.report._noise import describe, matrix
 from kspr.report._notices import notices
 from kspr.report._path import path_figure
 from kspr.report._scale import scale_of
-from kspr.selectors._flips import KINDS
-from kspr.selectors._summary import STATUS_MEANING
+from kspr.runs.verify import Verification
 from kspr.selectors.selection import Selection
 from kspr.selectors.selfcheck import SelfCheck
+from kspr.selectors.summary import STATUS_MEANING
+from kspr.sources.records import Items
 
 __all__ = ["Source", "render"]
 

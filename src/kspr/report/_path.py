@@ -6,11 +6,11 @@ import numpy as np
 from markupsafe import Markup
 from matplotlib.collections import LineCollection
 
-from kspr.core._arrays import to_numpy
+from kspr._figures import ACCENT, KEPT, canvas, style, to_svg
+from kspr.core.arrays import to_numpy
 from kspr.core.regression import gamma_path
 from kspr.report._facts import label_codes
-from kspr.report._svg import ACCENT, KEPT, canvas, style, to_svg
-from kspr.selectors._features import as_features
+from kspr.selectors.feature_rows import as_features
 from kspr.selectors.selection import Selection
 
 __all__ = ["path_figure", "path_rows", "solve_path"]

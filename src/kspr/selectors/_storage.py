@@ -3,7 +3,7 @@
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,13 +11,15 @@ import pyarrow.parquet as pq
 
 from kspr._files import staged
 from kspr.errors import InputError
-from kspr.selectors._manifest import Manifest
-from kspr.selectors.cells import Cells, cell_columns
 from kspr.selectors.checked import Checked
-from kspr.selectors.noise import NoiseEstimate
-from kspr.selectors.selection import Selection
+from kspr.selectors.cut_groups import Cells, cell_columns
+from kspr.selectors.manifest import Manifest
+from kspr.selectors.noise_estimate import NoiseEstimate
 
-__all__ = ["load_selection", "save_selection"]
+if TYPE_CHECKING:
+    from kspr.selectors.selection import Selection
+
+__all__ = ["load_fields", "save_selection"]
 
 _FORMAT = 2
 _FILES = ("samples.parquet", "cells.parquet", "manifest.json")
@@ -25,7 +27,7 @@ _NOISE = "noise.parquet"
 _LABELS = ("label", "knockoff_label", "suggested_label")
 
 
-def save_selection(selection: Selection, path: Path, *, overwrite: bool) -> Path:
+def save_selection(selection: "Selection", path: Path, *, overwrite: bool) -> Path:
     """Write `selection` to the directory `path`."""
     if path.exists() and not overwrite:
         raise InputError(f"{path} already exists. Choose another directory or pass overwrite=True.")
@@ -37,8 +39,8 @@ def save_selection(selection: Selection, path: Path, *, overwrite: bool) -> Path
     return path
 
 
-def load_selection(path: Path) -> Selection:
-    """Read what `save_selection` wrote."""
+def load_fields(path: Path) -> dict[str, Any]:
+    """Return the fields of the selection that `save_selection` wrote."""
     if not _holds_selection(path):
         raise InputError(
             f"{path} is not a saved selection: {', '.join(_FILES)} are expected in it."
@@ -58,21 +60,21 @@ def load_selection(path: Path) -> Selection:
         name: _array(samples[name], dtype if name in _LABELS else None)
         for name in samples.column_names
     }
-    return Selection(
-        label=columns["label"],
-        clean_mask=columns["clean"],
-        q_value=columns.get("q_value"),
-        statistic=columns["statistic"],
-        selection_time=columns["selection_time"],
-        knockoff_label=columns.get("knockoff_label"),
-        suggested_label=columns["suggested_label"],
-        cell=columns["cell"],
-        cells=Cells(**{name: _array(cells[name]) for name in cells.column_names}),
-        classes=np.array(about["classes"], dtype=dtype),
-        manifest=Manifest(**about["manifest"]),
-        noise=_read_noise(path, about, dtype),
-        checked=_read_checked(about),
-    )
+    return {
+        "label": columns["label"],
+        "clean_mask": columns["clean"],
+        "q_value": columns.get("q_value"),
+        "statistic": columns["statistic"],
+        "selection_time": columns["selection_time"],
+        "knockoff_label": columns.get("knockoff_label"),
+        "suggested_label": columns["suggested_label"],
+        "cell": columns["cell"],
+        "cells": Cells(**{name: _array(cells[name]) for name in cells.column_names}),
+        "classes": np.array(about["classes"], dtype=dtype),
+        "manifest": Manifest(**about["manifest"]),
+        "noise": _read_noise(path, about, dtype),
+        "checked": _read_checked(about),
+    }
 
 
 def _read_noise(path: Path, about: dict[str, Any], dtype: np.dtype) -> NoiseEstimate | None:
@@ -99,7 +101,7 @@ def _read_checked(about: dict[str, Any]) -> Checked | None:
     return Checked(rows, right, found["confidence"], calibrate=found["calibrate"])
 
 
-def _write(selection: Selection, folder: Path) -> None:
+def _write(selection: "Selection", folder: Path) -> None:
     columns = selection._columns()
     columns = {name: columns[name] for name in columns if name not in ("piece", "half", "status")}
     pq.write_table(pa.table({**columns, "cell": selection.cell}), folder / _FILES[0])

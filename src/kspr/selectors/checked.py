@@ -7,7 +7,7 @@ import numpy as np
 
 from kspr.core.calibration import CheckedCut, checked_cut
 from kspr.errors import InputError
-from kspr.selectors._validation import Labels
+from kspr.selectors.validation import Labels
 
 __all__ = ["Checked", "read_checked"]
 

@@ -13,22 +13,22 @@ from kspr.core.penalties import PENALTIES
 from kspr.core.procedure import Procedure
 from kspr.core.regression import STEPS
 from kspr.errors import InputError
-from kspr.selectors._base import BaseSelector, Prepared
-from kspr.selectors._controls import CONTROLS, Decision, Question, combined
-from kspr.selectors._engines import run
-from kspr.selectors._pieces import Plan, Verdicts, collect
-from kspr.selectors._rules import COMPARING, check_together
-from kspr.selectors._solving import solve
-from kspr.selectors._validation import (
+from kspr.selectors._pieces import Plan, Verdicts, collect, solve
+from kspr.selectors.base import BaseSelector, Prepared
+from kspr.selectors.checked import Checked, read_checked
+from kspr.selectors.controls import CONTROLS, Decision, Question, combined
+from kspr.selectors.cut_groups import uncut, with_fallback
+from kspr.selectors.engines import run
+from kspr.selectors.selection import Selection
+from kspr.selectors.validation import (
+    COMPARING,
     Labels,
     check_choice,
     check_count,
     check_rate,
     check_scores,
+    check_together,
 )
-from kspr.selectors.cells import uncut, with_fallback
-from kspr.selectors.checked import Checked, read_checked
-from kspr.selectors.selection import Selection
 
 __all__ = ["KnockoffsSPR"]
 

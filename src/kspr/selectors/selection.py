@@ -7,14 +7,14 @@ from typing import Any, Literal
 import numpy as np
 
 from kspr.errors import InputError, MissingExtraError
-from kspr.selectors._assumptions import ASSUMPTIONS
-from kspr.selectors._manifest import Manifest
-from kspr.selectors._summary import Summary, summarise
-from kspr.selectors._validation import check_rate
-from kspr.selectors.cells import Cells, cut_cells
 from kspr.selectors.checked import Checked
+from kspr.selectors.controls import ASSUMPTIONS
 from kspr.selectors.curve import Curve, trace_curve
-from kspr.selectors.noise import NoiseEstimate
+from kspr.selectors.cut_groups import Cells, cut_cells
+from kspr.selectors.manifest import Manifest
+from kspr.selectors.noise_estimate import NoiseEstimate
+from kspr.selectors.summary import Summary, summarise
+from kspr.selectors.validation import check_rate
 
 __all__ = ["Cells", "Selection"]
 
@@ -164,9 +164,9 @@ class Selection:
     @classmethod
     def load(cls, path: str | Path) -> "Selection":
         """Read a selection that `save` has written."""
-        from kspr.selectors._storage import load_selection
+        from kspr.selectors._storage import load_fields
 
-        return load_selection(Path(path))
+        return cls(**load_fields(Path(path)))
 
     def __repr__(self) -> str:
         return self.summary().headline()

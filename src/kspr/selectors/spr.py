@@ -6,13 +6,13 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from kspr._progress import Progress, ProgressMode
-from kspr.core._arrays import rank_within, to_numpy
+from kspr.core.arrays import rank_within, to_numpy
 from kspr.core.procedure import Procedure, spr_times
 from kspr.core.regression import STEPS
 from kspr.core.splitting import Pieces
-from kspr.selectors._base import BaseSelector
-from kspr.selectors._engines import run
 from kspr.selectors._pieces import Plan, collect, number_cells, reduced_batch
+from kspr.selectors.base import BaseSelector
+from kspr.selectors.engines import run
 from kspr.selectors.selection import Cells, Selection
 
 __all__ = ["SPR"]

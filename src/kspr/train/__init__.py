@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kspr.train.fitting import fit
     from kspr.train.loop import CleanSampler, FeatureStore, SelectionCallback
-    from kspr.train.predicting import load_trained
+    from kspr.train.predict import load_trained
     from kspr.train.settings import TrainSettings
     from kspr.train.trained import Trained
 
@@ -31,7 +31,7 @@ _HOMES = {
     "TrainSettings": "settings",
     "Trained": "trained",
     "fit": "fitting",
-    "load_trained": "predicting",
+    "load_trained": "predict",
 }
 
 

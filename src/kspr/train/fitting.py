@@ -14,21 +14,19 @@ from torch import nn
 
 from kspr.errors import InputError
 from kspr.selectors import Selection
-from kspr.train._determinism import deterministic
-from kspr.train.checkpoints import newest_checkpoint
-from kspr.train.cycle import Cycle, State
+from kspr.train.cycle.cycle import Cycle, State
+from kspr.train.cycle.learner import Line
+from kspr.train.cycle.metrics import Epoch
+from kspr.train.cycle.model_choice import Best
+from kspr.train.cycle.select_step import make_selector
+from kspr.train.cycle.task import Task, make_task, network_for, signature_of
 from kspr.train.distributed import World, the_world
-from kspr.train.handover import Best
-from kspr.train.identity import network_for, signature_of
-from kspr.train.line import Line
-from kspr.train.media import medium_for
-from kspr.train.metrics import Epoch
 from kspr.train.outcome import classes_to_json
-from kspr.train.pretraining import pretrain_network, simsiam_settings
-from kspr.train.run import RunFolder
-from kspr.train.selecting import make_selector
+from kspr.train.pipelines import medium_for
+from kspr.train.randomness import deterministic
+from kspr.train.run_folder import RunFolder, newest_checkpoint
 from kspr.train.settings import TrainSettings
-from kspr.train.task import Task, make_task
+from kspr.train.simsiam.pretrain import pretrain_network, simsiam_settings
 from kspr.train.trained import Trained
 
 __all__ = ["fit"]
@@ -83,7 +81,7 @@ def fit(
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from kspr.data.noise import symmetric
+    >>> from kspr.core.noise import symmetric
     >>> import kspr.train
     >>> X, y_true = load_digits(return_X_y=True)
     >>> y = symmetric(y_true, 0.3, seed=0)

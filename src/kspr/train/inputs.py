@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kspr.data.embedders._stream import decoded
-from kspr.data.records import Items
 from kspr.errors import InputError, UnreadableItemError
+from kspr.sources.readers.items import decoded
+from kspr.sources.records import Items
 
 __all__ = ["Images", "Inputs", "LazyImages", "Vectors", "as_inputs", "image_inputs"]
 

@@ -24,7 +24,7 @@ from torch.utils.data import Sampler
 
 from kspr.errors import InputError
 from kspr.selectors import KnockoffsSPR, Selection
-from kspr.train.guard import examine
+from kspr.train.cycle.guard import examine
 
 __all__ = ["CleanSampler", "FeatureStore", "SelectionCallback"]
 

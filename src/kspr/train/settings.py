@@ -7,7 +7,7 @@ from importlib.resources import files
 from typing import Any, Literal, Self
 
 from kspr.errors import InputError
-from kspr.selectors._validation import check_choice, check_count
+from kspr.selectors.validation import check_choice, check_count
 
 __all__ = ["PRESETS", "TrainSettings"]
 

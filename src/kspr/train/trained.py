@@ -10,13 +10,15 @@ from torch import nn
 
 from kspr.errors import InputError
 from kspr.selectors import Selection
+from kspr.train.cycle.metrics import answers
 from kspr.train.distributed import Alone, pick_device
 from kspr.train.inputs import Inputs, as_inputs
-from kspr.train.media import Medium
-from kspr.train.passes import answers
+from kspr.train.pipelines import Medium
 from kspr.train.settings import TrainSettings
 
-__all__ = ["Trained"]
+__all__ = [
+    "Trained",
+]
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,8 +6,8 @@ import types
 import numpy as np
 import pytest
 
-from kspr.data.embedders import embedder_identity, load_embedder
 from kspr.errors import InputError
+from kspr.features.embedders import embedder_identity, load_embedder
 
 from .fakes import pictures
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from kspr.data.embedders import load_embedder
-from kspr.data.embedding import embed
 from kspr.errors import InputError
+from kspr.features.embedders import load_embedder
+from kspr.features.embedding import embed
 
 from .fakes import Pictures, pictures
 

@@ -9,11 +9,10 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
-from kspr.data.published.cifar10 import CIFAR_10
-from kspr.data.published.cifar100 import CIFAR_100
-from kspr.data.published.cifar_classes import CIFAR10, CIFAR100, CIFAR100_COARSE
-from kspr.data.records import ReadOptions
+from kspr.core.cifar import CIFAR10, CIFAR100, CIFAR100_COARSE
 from kspr.errors import InputError
+from kspr.sources.published.cifar import CIFAR_10, CIFAR_100
+from kspr.sources.records import ReadOptions
 
 
 def torch_zip(path, content):

@@ -2,9 +2,9 @@
 
 import pytest
 
-from kspr.data.published.clothing1m import CLOTHING1M
-from kspr.data.records import ReadOptions
 from kspr.errors import InputError
+from kspr.sources.published.clothing1m import CLOTHING1M
+from kspr.sources.records import ReadOptions
 
 
 def test_training_labels_are_the_noisy_ones(clothing1m):

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 from PIL import Image
 
-from kspr.data.readers import read
-from kspr.data.records import ReadOptions
 from kspr.errors import InputError
+from kspr.sources.readers import read
+from kspr.sources.records import ReadOptions
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ import gzip
 import numpy as np
 import pytest
 
-from kspr.data.readers import read
-from kspr.data.records import ReadOptions
 from kspr.errors import UnreadableItemError
+from kspr.sources.readers import read
+from kspr.sources.records import ReadOptions
 
 
 @pytest.fixture

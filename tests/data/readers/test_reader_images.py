@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from kspr.data.readers import read
-from kspr.data.records import ReadOptions
 from kspr.errors import UnreadableItemError
+from kspr.sources.readers import read
+from kspr.sources.records import ReadOptions
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
-from kspr.data.noise import symmetric
+from kspr.core.noise import symmetric
 from kspr.train import TrainSettings
 from tests.conftest import Noisy
 

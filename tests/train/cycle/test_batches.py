@@ -2,7 +2,7 @@
 
 import torch
 
-from kspr.train.batches import Pools, epoch_batches, steps_per_epoch
+from kspr.train.cycle.batches import Pools, epoch_batches, steps_per_epoch
 
 
 def batches(n_clean=50, n_rejected=30, n_steps=10, size=8, p=1.0, seed=0):

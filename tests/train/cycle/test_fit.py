@@ -9,7 +9,7 @@ import torch
 import kspr
 from kspr.errors import InputError
 from kspr.train import TrainSettings, fit
-from kspr.train.selecting import Chosen
+from kspr.train.cycle.select_step import Chosen
 
 
 @pytest.fixture(scope="module")

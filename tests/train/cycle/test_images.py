@@ -6,9 +6,9 @@ import torch
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from kspr.data.noise import symmetric
-from kspr.data.readers._items import ImageFiles
+from kspr.core.noise import symmetric
 from kspr.errors import InputError, UnreadableItemError
+from kspr.sources.readers.items import ImageFiles
 from kspr.train import TrainSettings, fit
 from kspr.train.inputs import Images, LazyImages, Vectors, as_inputs, image_inputs
 from tests.cli.commands import fails, run

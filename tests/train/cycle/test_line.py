@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from kspr.train.backbones import build_network
+from kspr.models.build import build_network
+from kspr.train.cycle.learner import Line
 from kspr.train.distributed import Alone
-from kspr.train.line import Line
 from kspr.train.settings import TrainSettings
 
 

@@ -13,8 +13,8 @@ import torch
 
 from kspr.errors import InputError
 from kspr.train import fit, load_trained
-from kspr.train.checkpoints import read_tensors
 from kspr.train.outcome import read_metrics
+from kspr.train.run_folder import read_tensors
 
 CHILD = """
 import os, signal, sys, threading, time

@@ -5,7 +5,7 @@ import torch
 from scipy import stats
 
 from kspr.errors import InputError
-from kspr.train.augment import Augment, normalise
+from kspr.train.images.augment import Augment, normalise
 
 
 def rng(seed=0):

@@ -4,8 +4,10 @@ import pytest
 import torch
 
 from kspr.errors import InputError
-from kspr.train.averaging import averaged
-from kspr.train.backbones import Outputs, build_network, wrap_network
+from kspr.models.build import build_network
+from kspr.models.network import Outputs
+from kspr.models.wrap import wrap_network
+from kspr.train.cycle.learner import averaged
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from kspr.errors import InputError
-from kspr.train.backbones import NAMES, Outputs, build_network
+from kspr.models.build import NAMES, build_network
+from kspr.models.network import Outputs
 
 RESIDUAL = ["resnet_small", "cifar_resnet18", "resnet50"]
 

@@ -9,8 +9,8 @@ from scipy import stats
 from torch.nn.functional import one_hot
 
 from kspr.errors import InputError
-from kspr.train._draws import beta
-from kspr.train.mixing import cutmix, mixup
+from kspr.train.pipelines import cutmix, mixup
+from kspr.train.randomness import beta
 
 
 def rng(seed=0):

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from kspr.errors import InputError, MissingExtraError
-from kspr.train.backbones import build_network
+from kspr.models.build import build_network
 
 SHAPE = (3, 32, 32)
 

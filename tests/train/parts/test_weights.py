@@ -5,7 +5,7 @@ import torch
 from safetensors.torch import save_file
 
 from kspr.errors import InputError
-from kspr.train.backbones import build_network
+from kspr.models.build import build_network
 
 SHAPE = (3, 16, 16)
 

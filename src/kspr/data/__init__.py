@@ -1,1 +1,0 @@
-"""Datasets, noise models, readers and writers."""

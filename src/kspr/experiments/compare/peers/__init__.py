@@ -1,0 +1,31 @@
+"""The methods people use today, and ours, behind one seam.
+
+A method is one small file with a class that can `judge`, and one line in `PEERS`.
+"""
+
+from kspr._packages import import_needs
+from kspr.experiments.compare.peers.cleanlab import Cleanlab, Datalab
+from kspr.experiments.compare.peers.margins import Margins
+from kspr.experiments.compare.peers.neighbours import Neighbours, TopoFilter
+from kspr.experiments.compare.peers.ours import HalfSPR, Ours, Paper
+from kspr.experiments.compare.peers.shared import Charged, Judged, Peer, Shared, charge
+from kspr.experiments.compare.peers.small_loss import SmallLoss
+
+__all__ = ["PEERS", "Charged", "Judged", "Peer", "Shared", "charge", "import_needs"]
+
+PEERS: dict[str, Peer] = {
+    "kspr": Ours(),
+    "kspr-pooled": Ours({"cut": "pooled"}),
+    "kspr-f1": Ours({"level": "f1", "cut": "pooled"}),
+    "kspr-paper": Paper(),
+    "spr-half": HalfSPR(),
+    "cleanlab-noise-rate": Cleanlab("prune_by_noise_rate"),
+    "cleanlab-class": Cleanlab("prune_by_class"),
+    "cleanlab-both": Cleanlab("both"),
+    "cleanlab-confident": Cleanlab("confident_learning"),
+    "datalab": Datalab(),
+    "small-loss": SmallLoss(),
+    "neighbours": Neighbours(),
+    "topofilter": TopoFilter(),
+    "margins": Margins(),
+}

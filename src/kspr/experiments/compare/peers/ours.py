@@ -1,0 +1,51 @@
+"""This package's own selectors, behind the seam that the others use."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kspr.experiments.compare.peers.shared import Judged, Shared
+from kspr.selectors import SPR, KnockoffsSPR, Selection
+
+__all__ = ["HalfSPR", "Ours", "Paper"]
+
+
+@dataclass(frozen=True)
+class Ours:
+    """`KnockoffsSPR` at the level asked for, with any parameters changed."""
+
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    def judge(self, shared: Shared, *, seed: int) -> Judged:
+        """Keep what the control keeps."""
+        model = KnockoffsSPR(
+            **{"q": shared.q, "random_state": seed, "progress": False, **self.parameters}
+        )
+        return _judged(model.fit(shared.X, shared.y).selection_)
+
+
+@dataclass(frozen=True)
+class Paper:
+    """The method with exactly the paper's choices, its search for a level from 0.02 included."""
+
+    def judge(self, shared: Shared, *, seed: int) -> Judged:
+        """Keep what the paper's rule keeps; the level asked for is not looked at."""
+        model = KnockoffsSPR.paper(random_state=seed, progress=False)
+        return _judged(model.fit(shared.X, shared.y).selection_)
+
+
+@dataclass(frozen=True)
+class HalfSPR:
+    """SPR: a fixed share of every class."""
+
+    share: float = 0.5
+
+    def judge(self, shared: Shared, *, seed: int) -> Judged:
+        """Keep the share that needs its mean shift last."""
+        model = SPR(clean_ratio=self.share, random_state=seed, progress=False)
+        return _judged(model.fit(shared.X, shared.y).selection_)
+
+
+def _judged(selection: Selection) -> Judged:
+    rate = None if selection.noise is None else selection.noise.rate
+    return Judged(selection.clean_mask, selection.suspicion, rate)

@@ -1,0 +1,214 @@
+"""The data that a recipe asks for: found on this machine, or made where it may be.
+
+A source is described by a table such as ``{source = "features", dataset = "cifar10"}``. `absent`
+says in a sentence why it cannot be had here; `open_sample` returns it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kspr.core.cifar import CIFAR10
+from kspr.errors import InputError
+from kspr.experiments.reproduce.sample import MADE, Sample
+from kspr.features.loading import cache_folder, embed_records
+from kspr.features.options import EmbedSettings
+from kspr.sources.opening import open_source
+from kspr.sources.options import ReadOptions
+from kspr.sources.published import find_published, where
+from kspr.sources.records import Records
+
+__all__ = [
+    "STORED",
+    "absent",
+    "describe",
+    "identity",
+    "open_sample",
+    "prepare",
+]
+
+
+def _features(
+    dataset: str, home: Path, rows: int | None, test: str = "test", transfer: str | None = None
+) -> Sample:
+    """Return ``features.npz`` of the folder, or the images there, embedded once and kept."""
+    if (home / "features.npz").is_file():
+        sample = _from_npz(dataset, home / "features.npz")
+    else:
+        sample = _embedded(dataset, home, test, transfer)
+    return replace(sample.first(rows), picture=_pictures(dataset, home))
+
+
+def _from_npz(dataset: str, path: Path) -> Sample:
+    with np.load(path) as stored:
+        X, y = stored["X_train"].astype(np.float32), stored["y_train"].astype(np.int64)
+        test = stored["X_test"].astype(np.float32), stored["y_test"].astype(np.int64)
+    names = CIFAR10 if dataset == "cifar10" else ()
+    return Sample(X, y, y, test, f"{dataset}: features of {path.name} ({X.shape[1]})", names=names)
+
+
+def _embedded(dataset: str, home: Path, test: str, transfer: str | None) -> Sample:
+    """Embed with what `kspr embed` ships; the features stay in the user's cache."""
+    train, held = _rows(dataset, home, None), _rows(dataset, home, test)
+    other = None if transfer is None else _rows(dataset, home, transfer)
+    return Sample(
+        train.X,
+        train.label,
+        train.label if dataset.startswith("cifar") else train.truth,
+        (held.X, held.label),
+        f"{dataset}: features of the shipped embedder",
+        None if other is None else (other.X, other.label),
+    )
+
+
+class _Rows(NamedTuple):
+    X: Any
+    label: np.ndarray
+    truth: np.ndarray | None
+
+
+def _rows(dataset: str, home: Path, split: str | None) -> _Rows:
+    """Return the features of a split; rows that cannot be decoded are left out."""
+    records, settings = _records(dataset, home, split), EmbedSettings()
+    folder = cache_folder(home, settings, split)
+    embedded = embed_records(records, folder, settings, overwrite=True)
+    kept = np.asarray(embedded.kept)
+    truth = None if records.truth is None else records.truth[kept]
+    return _Rows(embedded.features, np.asarray(records.label)[kept], truth)
+
+
+def _images(
+    dataset: str,
+    home: Path,
+    rows: int | None,
+    test: str = "test",
+    transfer: str | None = None,
+    test_rows: int | None = None,
+    side: int | None = None,
+) -> Sample:
+    """Return the images themselves: the first `rows`, or all of them."""
+    X, label, truth = _decoded(dataset, home, None, rows, side)
+    held = _decoded(dataset, home, test, test_rows, side)[:2]
+    other = None if transfer is None else _decoded(dataset, home, transfer, test_rows, side)[:2]
+    truth = label if dataset.startswith("cifar") else truth
+    return Sample(X, label, truth, held, f"{dataset}: {len(label):,} images", other)
+
+
+def _decoded(
+    dataset: str, home: Path, split: str | None, rows: int | None, side: int | None
+) -> tuple[Any, np.ndarray, np.ndarray | None]:
+    from kspr.train.inputs import image_inputs
+
+    records = _records(dataset, home, split)
+    items, label = records.items, np.asarray(records.label)
+    if items is None:
+        raise TypeError(f"{home} holds no images")
+    if rows is not None:
+        X = np.stack([np.asarray(items[i]) for i in range(rows)])
+        return X, label[:rows], None if records.truth is None else records.truth[:rows]
+    inputs, kept, _ = image_inputs(items, side)
+    return inputs, label[kept], None if records.truth is None else records.truth[kept]
+
+
+def _records(dataset: str, home: Path, split: str | None) -> Records:
+    """Return the rows of a split: of a parquet file by that name, or as published."""
+    parquet = home / f"{split or 'train'}.parquet"
+    if parquet.is_file():
+        return open_source(parquet, ReadOptions())
+    return find_published(dataset).read(home, split=split)
+
+
+def _pictures(dataset: str, home: Path) -> Callable[[int], Any] | None:
+    """Return the images behind features, by row; None where the folder has features only."""
+    if not (home / "train.parquet").is_file() and not find_published(dataset).present(home):
+        return None
+    opened: list[Records] = []
+
+    def picture(row: int) -> Any:
+        if not opened:
+            opened.append(_records(dataset, home, None))
+        items = opened[0].items
+        return None if items is None else items[row]
+
+    return picture
+
+
+STORED: Mapping[str, Callable[..., Sample]] = {"features": _features, "images": _images}
+
+
+def absent(description: Mapping[str, Any], folder: Path | None) -> str | None:
+    """Return a sentence on what is missing for this source, None if it can be had."""
+    dataset = description.get("dataset")
+    if dataset is None or _home(dataset, folder) is not None:
+        return None
+    places = ", ".join(map(str, _places(dataset, folder)))
+    return f"{dataset} is not on this machine (looked in {places}; `--data FOLDER` says where)."
+
+
+def describe(description: Mapping[str, Any]) -> str:
+    """Return what stands for a data set of the paper, so that nobody takes it for that."""
+    given = dict(description)
+    source, rows = given["source"], given.get("rows")
+    if source == "made":
+        return f"made data, {given['classes']} Gaussian classes x {given['per_class']}"
+    what = "scikit-learn's digits" if "digit" in source else f"{given['dataset']}, {source}"
+    return what if rows is None else f"{what}, the first {rows:,}"
+
+
+def identity(description: Mapping[str, Any], folder: Path | None) -> list[str]:
+    """Return what tells the files of this source from others of the same name."""
+    dataset = description.get("dataset")
+    home = None if dataset is None else _home(dataset, folder)
+    if home is None:
+        return []
+    files = sorted(path for path in home.iterdir() if path.is_file())
+    return [f"{path.name} {path.stat().st_size}" for path in files]
+
+
+def open_sample(description: Mapping[str, Any], folder: Path | None) -> Sample:
+    """Return the rows that `description` asks for."""
+    return _opened(tuple(sorted(description.items())), folder)
+
+
+def prepare(description: Mapping[str, Any], folder: Path | None) -> None:
+    """Embed images, where that must be: once, before cells side by side would all do it."""
+    dataset = description.get("dataset")
+    home = None if dataset is None else _home(dataset, folder)
+    if home is None or description["source"] != "features":
+        return
+    if not (home / "features.npz").is_file():
+        open_sample(description, folder)
+
+
+@cache
+def _opened(description: tuple[tuple[str, Any], ...], folder: Path | None) -> Sample:
+    given = dict(description)
+    source, rows = given.pop("source"), given.pop("rows", None)
+    if source in MADE:
+        return MADE[source](**given).first(rows)
+    dataset = given.pop("dataset")
+    home = _home(dataset, folder)
+    if home is None:
+        raise InputError(absent(dict(description), folder) or "")
+    return STORED[source](dataset, home, rows, **given)
+
+
+def _places(dataset: str, folder: Path | None) -> list[Path]:
+    if folder is None:
+        return where(dataset)
+    return [folder, *(folder / place.name for place in where(dataset))]
+
+
+def _home(dataset: str, folder: Path | None) -> Path | None:
+    """Return the folder that holds a data set: as published, as parquet, or its features."""
+    for place in dict.fromkeys(_places(dataset, folder)):
+        named = place.name == dataset or folder is None
+        if named and ((place / "features.npz").is_file() or (place / "train.parquet").is_file()):
+            return place
+        if place.is_dir() and find_published(dataset).present(place):
+            return place
+    return None

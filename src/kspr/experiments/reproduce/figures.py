@@ -1,0 +1,204 @@
+"""The paper's figures, drawn from what was found here: one function for each kind."""
+
+import base64
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kspr._files import staged
+from kspr.errors import MissingExtraError
+from kspr.experiments.reproduce.recipes import load_recipe
+from kspr.experiments.reproduce.reproduction import Reproduction
+
+__all__ = ["draw"]
+
+_RIGHT, _WRONG = "#2a6f97", "#c1121f"
+_COLOURS = ("#c1121f", "#2a6f97", "#6a994e", "#bc6c25")
+_ABREAST = 8
+
+
+def draw(found: Reproduction, path: Path) -> Path:
+    """Draw the figure that the recipe shows as one SVG file; equal results give equal bytes."""
+    try:
+        import matplotlib as mpl
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError("A figure", "'knockoffs-spr[report]'") from error
+    recipe = load_recipe(found.recipe)
+    with mpl.rc_context({"svg.hashsalt": "kspr", "font.size": 9, "text.parse_math": False}):
+        figure = Figure(layout="constrained")
+        _DRAWN[recipe.shows](figure, found)
+        figure.suptitle(f"{recipe.place}, scale {found.scale}: {_stands_for(found)}", fontsize=9)
+        with staged(path) as staging:
+            # Tight: captions under pictures are no part of any axes.
+            figure.savefig(
+                staging,
+                format="svg",
+                bbox_inches="tight",
+                metadata={"Date": None, "Creator": None},
+            )
+    return path
+
+
+def _stands_for(found: Reproduction) -> str:
+    """Return what the drawing is made of: a digit must not pass for CIFAR-10."""
+    return "; ".join(f"{name} here: {what}" for name, what in found.data.items())
+
+
+def _noises(found: Reproduction) -> list[str]:
+    recipe = load_recipe(found.recipe)
+    return list(recipe.scales[found.scale].noises or recipe.noises)
+
+
+def _variants(found: Reproduction) -> list[str]:
+    recipe = load_recipe(found.recipe)
+    return list(recipe.scales[found.scale].variants or recipe.variants)
+
+
+def _bare(axes: Any) -> None:
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _path(figure: Any, found: Reproduction) -> None:
+    """Norms of mean shifts against the penalty; wrong labels are red."""
+    from matplotlib.collections import LineCollection
+
+    figure.set_size_inches(5.5, 3.6)
+    axes, values = figure.subplots(), found.cells[0].values
+    lams, norms = np.array(values["lams"]), np.array(values["norms"])
+    wrong = np.array(values["wrong"], dtype=bool)
+    for rows, colour, name in ((~wrong, _RIGHT, "right label"), (wrong, _WRONG, "wrong label")):
+        lines = [np.column_stack([lams, norm]) for norm in norms[rows]]
+        axes.add_collection(LineCollection(lines, colors=colour, linewidths=0.8, alpha=0.6))
+        axes.plot([], [], color=colour, label=f"{name} ({rows.sum()})")
+    axes.set(xlim=(lams.max(), 0), ylim=(0, 1.03 * norms.max()))
+    axes.set(xlabel="penalty λ, falling", ylabel="size of the mean shift")
+    axes.legend(frameon=False, loc="upper left")
+    _bare(axes)
+
+
+def _course(figure: Any, found: Reproduction) -> None:
+    """FSR with q, recall and F1 along the epochs: a row per measure, a column per noise."""
+    measures = {"fsr": "FSR", "recall": "recall", "f1": "F1"}
+    noises, variants = _noises(found), _variants(found)
+    figure.set_size_inches(max(6.4, 3.2 * len(noises)), 6.4)
+    panels = figure.subplots(len(measures), len(noises), squeeze=False, sharex=True)
+    for row, (measure, title) in enumerate(measures.items()):
+        for column, noise in enumerate(noises):
+            axes = panels[row, column]
+            for variant, colour in zip(variants, _COLOURS, strict=False):
+                _line(axes, _along(found, noise, variant, measure), colour, "-", variant)
+                if measure == "fsr":
+                    reached = _along(found, noise, variant, "q_reached")
+                    _line(axes, reached, colour, ":", f"{variant}: q")
+                    _band(axes, reached, _along(found, noise, variant, "q_spread"), colour)
+            axes.set_ylim(0, None if measure == "fsr" else 1.02)
+            axes.set(title=noise if row == 0 else "", ylabel=title if column == 0 else "")
+            _bare(axes)
+    for axes in panels[-1]:
+        axes.set_xlabel("epoch")
+        axes.xaxis.get_major_locator().set_params(integer=True)
+    handles, labels = panels[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
+
+
+def _along(found: Reproduction, noise: str, variant: str, measure: str) -> np.ndarray:
+    """Return epochs and the mean of a measure over seeds, where every seed has it."""
+    courses = [cell.values["course"] for cell in found.of(None, noise, variant)]
+    points = [
+        (lines[0]["epoch"], float(np.mean([line[measure] for line in lines])))
+        for lines in zip(*courses, strict=True)
+        if all(line[measure] is not None for line in lines)
+    ]
+    return np.array(points).reshape(-1, 2)
+
+
+def _line(axes: Any, points: np.ndarray, colour: str, style: str, label: str) -> None:
+    if len(points):
+        marker = "." if len(points) < 20 else ""
+        axes.plot(*points.T, style, color=colour, marker=marker, linewidth=1.2, label=label)
+
+
+def _band(axes: Any, middle: np.ndarray, spread: np.ndarray, colour: str) -> None:
+    """Shade a standard deviation around a line, where it has one."""
+    if len(middle) and len(middle) == len(spread):
+        low, high = middle[:, 1] - spread[:, 1], middle[:, 1] + spread[:, 1]
+        axes.fill_between(middle[:, 0], low.clip(0), high, color=colour, alpha=0.12, linewidth=0)
+
+
+def _splits(figure: Any, found: Reproduction) -> None:
+    """FSR against classes in a group and samples per class."""
+    recipe = load_recipe(found.recipe)
+    figure.set_size_inches(8.6, 3.6)
+    panels = figure.subplots(1, 2)
+    named = {"classes_per_group": "classes in a group", "samples_per_class": "samples per class"}
+    for axes, (parameter, title) in zip(panels, named.items(), strict=True):
+        chosen = {
+            name: recipe.variants[name].selection[parameter]
+            for name in _variants(found)
+            if parameter in recipe.variants[name].selection
+        }
+        for noise, colour in zip(_noises(found), _COLOURS, strict=False):
+            estimates = [found.estimate(None, noise, name, "fsr") for name in chosen]
+            means = [100 * value.mean if value else np.nan for value in estimates]
+            errors = [100 * (value.spread or 0.0) if value else 0.0 for value in estimates]
+            axes.errorbar(
+                list(chosen.values()), means, errors, color=colour, marker=".", label=noise
+            )
+        axes.set(xlabel=title, ylabel="FSR in %")
+        axes.set_ylim(bottom=0)
+        _bare(axes)
+    panels[1].legend(frameon=False)
+
+
+def _examples(figure: Any, found: Reproduction) -> None:
+    """Pictures with the given class in black and the true one in red."""
+    from PIL import Image
+
+    examples = [example for cell in found.cells for example in cell.values["examples"]]
+    examples = examples[: 3 * _ABREAST]
+    rows = max(1, -(-len(examples) // _ABREAST))
+    figure.set_size_inches(8.6, 1.35 * rows + 0.4)
+    panels = list(figure.subplots(rows, _ABREAST, squeeze=False).flat)
+    for axes in panels:
+        axes.axis("off")
+    for axes, example in zip(panels, examples, strict=False):
+        axes.imshow(Image.open(io.BytesIO(base64.b64decode(example["png"]))))
+        axes.text(0.5, -0.06, example["given"], transform=axes.transAxes, ha="center", va="top")
+        axes.text(
+            0.5, -0.26, example["true"], transform=axes.transAxes, ha="center", va="top", c=_WRONG
+        )
+
+
+def _histogram(figure: Any, found: Reproduction) -> None:
+    """Median irrepresentable values of pieces: a panel per noise, on one scale."""
+    noises = _noises(found)
+    values = {
+        noise: [
+            value
+            for cell in found.of(None, noise, _variants(found)[0])
+            for value in cell.values["medians"]
+            if value is not None
+        ]
+        for noise in noises
+    }
+    figure.set_size_inches(2.9 * len(noises), 2.8)
+    panels = figure.subplots(1, len(noises), squeeze=False, sharex=True)[0]
+    edges = np.linspace(0, 1.02 * max(map(max, values.values())), 30)
+    for axes, (noise, medians) in zip(panels, values.items(), strict=True):
+        axes.hist(medians, edges, color=_RIGHT)
+        axes.set(title=noise, xlabel="median irrepresentable value")
+        _bare(axes)
+    panels[0].set_ylabel("pieces")
+
+
+_DRAWN: dict[str, Callable[[Any, Reproduction], None]] = {
+    "path": _path,
+    "course": _course,
+    "splits": _splits,
+    "examples": _examples,
+    "histogram": _histogram,
+}

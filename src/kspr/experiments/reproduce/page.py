@@ -1,0 +1,199 @@
+"""A reproduced table: the paper's value beside ours, for terminals and for Markdown."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kspr._files import staged
+from kspr.experiments.reproduce.recipes import Recipe, load_recipe
+from kspr.experiments.reproduce.reproduction import Estimate, Reproduction
+
+__all__ = [
+    "Table",
+    "as_markdown",
+    "as_text",
+    "render_markdown",
+    "render_text",
+    "tabulate",
+    "write_figure",
+    "write_reproduction",
+]
+
+_PERCENT = (
+    "accuracy",
+    "fsr",
+    "recall",
+    "f1",
+    "q",
+    "top1",
+    "top5",
+    "transfer_top1",
+    "transfer_top5",
+)
+"""Measures that are shares, and shown as the paper shows them."""
+_NOTHING = "-"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Headings, and rows of text."""
+
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def tabulate(found: Reproduction) -> Table | None:
+    """Return the table with entries ``ours (the paper's)``; None where there are no measures."""
+    recipe = load_recipe(found.recipe)
+    if not recipe.measures:
+        return None
+    by_noise = recipe.column == "noise"
+    columns = recipe.columns or (recipe.noises if by_noise else recipe.measures)
+    rows = tuple(_rows(found, recipe))
+    return Table(("", "method", *columns), rows)
+
+
+def _rows(found: Reproduction, recipe: Recipe) -> Iterator[tuple[str, ...]]:
+    if recipe.section == "data":
+        sections = tuple(recipe.scales[found.scale].data)
+    else:
+        sections = recipe.scales[found.scale].noises or recipe.noises
+    for section in sections:
+        reported = recipe.reported.get(section, {})
+        extra = [name for name in recipe.variants if name not in reported]
+        for place, row in enumerate([*reported, *extra]):
+            printed = reported.get(row, ())
+            entries = _entries(found, recipe, section, row, printed)
+            yield (section if place == 0 else "", row, *entries)
+
+
+def _entries(
+    found: Reproduction, recipe: Recipe, section: str, row: str, printed: Sequence[str]
+) -> Iterator[str]:
+    across = recipe.noises if recipe.column == "noise" else recipe.measures
+    for place, column in enumerate(across):
+        ours = None
+        if row in recipe.variants:
+            noise = column if recipe.column == "noise" else _noise(recipe, section)
+            measure = recipe.measures[0] if recipe.column == "noise" else column
+            data = section if recipe.section == "data" else None
+            ours = found.estimate(data, noise, row, measure)
+        text = _shown(ours, recipe.measures[0] if recipe.column == "noise" else column)
+        yield f"{text} ({printed[place]})" if printed else text
+
+
+def _noise(recipe: Recipe, section: str) -> str:
+    return section if recipe.section == "noise" else recipe.noises[0]
+
+
+def _shown(value: Estimate | None, measure: str) -> str:
+    if value is None:
+        return _NOTHING
+    factor, digits = (100, 1) if measure in _PERCENT else (1, 2)
+    text = f"{factor * value.mean:.{digits}f}"
+    return text if value.spread is None else f"{text} ± {factor * value.spread:.{digits}f}"
+
+
+def as_markdown(table: Table) -> str:
+    """Return the table as Markdown has it."""
+    lines = [table.head, ("---",) * len(table.head), *table.rows]
+    return "\n".join(f"| {' | '.join(line)} |".replace("*-", "\\*-") for line in lines)
+
+
+def as_text(table: Table) -> str:
+    """Return the table with its columns aligned."""
+    widths = [max(map(len, column)) for column in zip(table.head, *table.rows, strict=True)]
+    lines = [
+        "  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in (table.head, *table.rows)
+    ]
+    rule = "-" * max(map(len, lines))
+    return "\n".join([lines[0], rule, *lines[1:]])
+
+
+def write_reproduction(found: Reproduction, out: Path) -> tuple[Path, ...]:
+    """Write what was found to `out`, as Markdown and, for a figure, as SVG; return the files."""
+    stem = f"{found.recipe}-{found.scale}"
+    written = []
+    figure = None
+    if load_recipe(found.recipe).shows != "table":
+        figure = write_figure(found, out / f"{stem}.svg")
+        written.append(figure)
+    page = out / f"{stem}.md"
+    with staged(page) as staging:
+        staging.write_text(
+            render_markdown(found, None if figure is None else figure.name) + "\n", "utf-8"
+        )
+    return (page, *written)
+
+
+def write_figure(found: Reproduction, path: Path) -> Path:
+    """Draw the figure of a recipe as one SVG file."""
+    from kspr.experiments.reproduce.figures import draw
+
+    return draw(found, path)
+
+
+def render_markdown(found: Reproduction, figure: str | None = None, level: int = 2) -> str:
+    """Return a section of a page: heading, how it came about, figure or table, what to think."""
+    recipe = load_recipe(found.recipe)
+    parts = [f"{'#' * level} {recipe.place}: {recipe.title}", " ".join(_facts(found))]
+    if figure is not None:
+        parts.append(f"![{recipe.title}]({figure})")
+    table = tabulate(found)
+    if table is not None:
+        parts.append(as_markdown(table))
+    parts.append("The paper says:\n" + "\n".join(f"- {claim}" for claim in recipe.claims))
+    parts.append(_origin(found))
+    return "\n\n".join(parts)
+
+
+def render_text(found: Reproduction) -> str:
+    """Return the same for a terminal."""
+    recipe = load_recipe(found.recipe)
+    parts = [f"{recipe.place}: {recipe.title}", "\n".join(_facts(found))]
+    table = tabulate(found)
+    if table is not None:
+        parts.append(as_text(table))
+    parts.append("The paper says:\n" + "\n".join(f"  {claim}" for claim in recipe.claims))
+    parts.append(_origin(found))
+    return "\n\n".join(parts)
+
+
+def _facts(found: Reproduction) -> list[str]:
+    """Return the sentences without which the numbers mean nothing."""
+    recipe = load_recipe(found.recipe)
+    facts = [f"Scale {found.scale}: {recipe.scale(found.scale).note}"]
+    facts += [f"{name} here: {what}." for name, what in found.data.items()]
+    facts += [f"{name} was not run: {reason}" for name, reason in found.lacking.items()]
+    if not recipe.reported:
+        facts.append("The paper prints no numbers for this figure.")
+    if recipe.measures:
+        seeds = f"{found.seeds} seeds, ± their standard error" if found.seeds > 1 else "one seed"
+        entries = "ours (the paper's)" if recipe.reported else "ours, rates in %"
+        facts.append(f"Entries are {entries}; {seeds}.")
+    if "q" in recipe.measures:
+        facts.append("For q, ± is the standard deviation over pieces, as in the paper.")
+    return facts
+
+
+def _origin(found: Reproduction) -> str:
+    """Return which command made this, when and on what."""
+    about = found.machine
+    first, last = (pick(cell.when for cell in found.cells) for pick in (min, max))
+    when = first[:10] if first[:10] == last[:10] else f"{first[:10]} to {last[:10]}"
+    command = " ".join(found.command) or f"kspr reproduce {found.recipe} --scale {found.scale}"
+    return (
+        f"Made by `{command}` on {when}: {_count(len(found.cells), 'cell')}, "
+        f"{found.seconds / 60:.1f} minutes of computing; {about['cpu']}, {about['cores']} cores, "
+        f"kspr {about['versions']['knockoffs-spr']} (source {_sources(found)})."
+    )
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}{'s' * (n != 1)}"
+
+
+def _sources(found: Reproduction) -> str:
+    """Return the state of the code, or states where cells are of several sittings."""
+    return ", ".join(sorted({cell.source for cell in found.cells}))

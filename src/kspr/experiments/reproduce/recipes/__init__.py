@@ -1,0 +1,143 @@
+"""Every table and figure of the paper as a small file: what is run, and what the paper reports.
+
+A recipe is a TOML file in this folder. `variants` are the methods, `reported` is what the paper
+says, as printed; the tables `smoke`, `mini` and `paper` say what is run at each scale.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal, TypeVar
+
+from kspr.errors import InputError
+
+__all__ = ["SCALES", "Recipe", "Scale", "Variant", "load_recipe", "recipe_names"]
+
+T = TypeVar("T")
+SCALES = ("smoke", "mini", "paper")
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One method: which samples it learns from, and how."""
+
+    selector: Literal["none", "default", "paper", "spr"] = "default"
+    """``none`` learns from the labels as they are."""
+    selection: Mapping[str, Any] = field(default_factory=dict)
+    """Parameters of the selector, over its own defaults."""
+    peer: str | None = None
+    """With the selector ``none``: learn from what this method of `compare.peers` keeps."""
+    without: tuple[str, ...] = ()
+    """Parameters of the selector that are None: TOML has no word for it."""
+    train: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the training, over those of the scale."""
+    bottleneck: bool = False
+    """Reduce the features with a linear layer of the network, not with PCA."""
+    of: str | None = None
+    """The variant whose run this one is read from..."""
+    reads: Mapping[str, str] = field(default_factory=dict)
+    """...and which of its measures stand for this one's."""
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What the selector is told."""
+        return {**self.selection, **dict.fromkeys(self.without)}
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What is run at one scale."""
+
+    kind: str
+    """A name in `kspr.experiments.reproduce.trials.KINDS`."""
+    data: Mapping[str, Mapping[str, Any]]
+    """The paper's name of a data set: the source that stands for it here."""
+    noises: tuple[str, ...] = ()
+    """Those that are run; empty for all of the recipe's."""
+    variants: tuple[str, ...] = ()
+    """The same, for variants."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """What all cells share; each kind has its own."""
+    seeds: int = 1
+    minutes: int | None = None
+    """How long it takes with two jobs on two cores, estimated from single cells."""
+    note: str = ""
+    """What a reader must know to compare with the paper."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One table or figure of the paper."""
+
+    name: str
+    title: str
+    place: str
+    """Where in the paper it is."""
+    shows: Literal["table", "path", "course", "splits", "examples", "histogram"]
+    variants: Mapping[str, Variant]
+    noises: tuple[str, ...]
+    measures: tuple[str, ...]
+    scales: Mapping[str, Scale]
+    section: Literal["data", "noise", "none"] = "none"
+    column: Literal["noise", "measure"] = "noise"
+    columns: tuple[str, ...] = ()
+    """The columns as the paper heads them, in the order of the measures or noises."""
+    reported: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
+    """The paper's table as printed: section, row, one entry per column."""
+    claims: tuple[str, ...] = ()
+    """What the paper says that this shows."""
+
+    def scale(self, name: str) -> Scale:
+        """Return what is run at the scale `name`."""
+        if name not in SCALES:
+            raise InputError(f"There is no scale {name!r}; there are {', '.join(SCALES)}.")
+        return self.scales[name]
+
+
+def recipe_names() -> tuple[str, ...]:
+    """Return the names of all recipes: tables first, in the paper's order."""
+    found = [path.name for path in files(__name__).iterdir() if path.name.endswith(".toml")]
+    found = [name.removesuffix(".toml") for name in found]
+    return tuple(sorted(found, key=lambda name: ("table" not in name, "appendix" in name, name)))
+
+
+@cache
+def load_recipe(name: str) -> Recipe:
+    """Return the recipe called `name`."""
+    if name not in recipe_names():
+        raise InputError(f"There is no recipe {name!r}; there are {', '.join(recipe_names())}.")
+    text = (files(__name__) / f"{name}.toml").read_text(encoding="utf-8")
+    return _recipe(name, tomllib.loads(text))
+
+
+def _recipe(name: str, found: dict[str, Any]) -> Recipe:
+    reported = {
+        section: {row: tuple(entries) for row, entries in rows.items()}
+        for section, rows in found.pop("reported", {}).items()
+    }
+    variants = {key: _made(Variant, entry) for key, entry in found.pop("variants").items()}
+    scales = {scale: _made(Scale, found.pop(scale)) for scale in SCALES}
+    given = {"name": name, "variants": variants, "scales": scales, "reported": reported, **found}
+    recipe = _made(Recipe, given)
+    _check(recipe)
+    return recipe
+
+
+def _made(kind: type[T], entries: dict[str, Any]) -> T:
+    """Return a value of `kind`; an entry that it does not know is named."""
+    known = {entry.name for entry in fields(kind)}  # type: ignore[arg-type]
+    for name in entries:
+        if name not in known:
+            raise InputError(f"{name!r} is no entry of a {kind.__name__}.")
+    return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in entries.items()})
+
+
+def _check(recipe: Recipe) -> None:
+    """Find slips of the pen: scales that name variants or noises which the recipe lacks."""
+    for scale in recipe.scales.values():
+        for chosen, known in ((scale.variants, recipe.variants), (scale.noises, recipe.noises)):
+            for name in chosen:
+                if name not in known:
+                    raise InputError(f"{recipe.name} has no {name!r}; it has {', '.join(known)}.")

@@ -1,0 +1,1 @@
+"""From a source to its features: embedders, their cache, and the one function that loads."""

@@ -1,0 +1,95 @@
+"""``module:function``: an embedder of the user's own."""
+
+import hashlib
+import importlib
+import importlib.util
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from kspr.errors import InputError
+from kspr.features.embedders.embedder import Embedder, Request, as_is
+
+__all__ = ["identity", "load"]
+
+
+def identity(rest: str, image_size: int | None) -> dict[str, Any]:
+    """Return the image size, and the digest of the module's own file."""
+    module = rest.partition(":")[0]
+    with _current_directory_first():
+        try:
+            spec = importlib.util.find_spec(module)
+        except (ImportError, ValueError):
+            spec = None
+    if spec is None:
+        raise _not_found(rest, f"there is no module {module!r} here or on the Python path")
+    file = Path(spec.origin) if spec.origin and Path(spec.origin).is_file() else None
+    digest = None if file is None else hashlib.sha256(file.read_bytes()).hexdigest()
+    return {"image_size": image_size, "origin": digest}
+
+
+def load(name: str, rest: str, request: Request) -> Embedder:
+    """Return the function as an embedder: a list in, an array with one row per item out.
+
+    Images arrive scaled to a square if an image size is asked for, else as they are. The
+    function's attribute ``dimensions``, if it has one, is what every row must have.
+    """
+    function = _find(rest)
+    size = request.image_size if request.kind == "image" else None
+    dimensions = getattr(function, "dimensions", None)
+    prepare = as_is if size is None else _Scaler(size)
+
+    def compute(prepared: list[Any]) -> Any:
+        try:
+            return function(prepared)
+        except Exception as error:  # whatever the user's own function raises
+            failed = f"on a batch of {len(prepared)}: {type(error).__name__}: {error}"
+            raise InputError(f"The embedder {name} failed {failed}") from error
+
+    return Embedder(name, request.kind, compute, prepare, size, dimensions)
+
+
+def _find(rest: str) -> Any:
+    module, _, attribute = rest.partition(":")
+    with _current_directory_first():
+        try:
+            function: Any = importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            missing = f"there is no module {error.name!r} here or on the Python path"
+            raise _not_found(rest, missing) from error
+        except Exception as error:  # whatever the user's own module raises when it is imported
+            failed = f"importing {module} failed with {type(error).__name__}: {error}"
+            raise _not_found(rest, failed) from error
+    for part in attribute.split("."):
+        function = getattr(function, part, None)
+    if not callable(function):
+        raise _not_found(rest, f"{module} has no function {attribute!r}")
+    return function
+
+
+def _not_found(rest: str, why: str) -> InputError:
+    return InputError(f"The embedder {rest} cannot be used: {why}.")
+
+
+@contextmanager
+def _current_directory_first() -> Iterator[None]:
+    """Let modules in the current directory be found, as `python -m` does."""
+    here = str(Path.cwd())
+    importlib.invalidate_caches()
+    sys.path.insert(0, here)
+    try:
+        yield
+    finally:
+        sys.path.remove(here)
+
+
+class _Scaler:
+    def __init__(self, size: int) -> None:
+        self._size = (size, size)
+
+    def __call__(self, image: Any) -> Any:
+        from PIL import Image
+
+        return image.resize(self._size, Image.Resampling.BICUBIC)

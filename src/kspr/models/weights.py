@@ -1,0 +1,130 @@
+"""Optional packages, and the weights and folders that models come from."""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from kspr._packages import require
+from kspr.errors import InputError, MissingExtraError
+
+__all__ = ["check_source", "fill", "fill_body", "load_weights", "local_state"]
+
+
+def check_source(name: str, source: str) -> None:
+    """Refuse a path that leads nowhere, which a hub would take for a name and look up."""
+    if source.startswith(("/", ".", "~")) and not Path(source).is_dir():
+        raise InputError(f"{name} cannot be loaded: there is no folder {source}.")
+
+
+def local_state(path: Path) -> str | None:
+    """Return a digest of names, sizes and dates of a local file or folder; None if it is neither.
+
+    Weights are too large to be read for a comparison.
+    """
+    if not path.exists():
+        return None
+    files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+    facts = [(str(p), p.stat().st_size, p.stat().st_mtime_ns) for p in files]
+    return hashlib.sha256(repr(facts).encode()).hexdigest()
+
+
+def load_weights(path: Path) -> dict[str, Any]:
+    """Return the tensors in a .safetensors or torch file, without ever running code from it."""
+    if not path.is_file():
+        raise InputError(f"The weights {path} are not there.")
+    purpose = f"Reading {path.name}"
+    try:
+        if path.suffix == ".safetensors":
+            loader = require("safetensors.torch", purpose, "safetensors")
+            state = loader.load_file(path)
+        else:
+            torch = require("torch", purpose, "torch")
+            state = torch.load(path, map_location="cpu", weights_only=True)
+    except MissingExtraError:
+        raise
+    except Exception as error:  # each format has errors of its own; all mean the same here
+        raise InputError(
+            f"{path} is no file of weights alone, as torch.save(model.state_dict(), ...) writes "
+            f"it: {str(error).strip().splitlines()[0] if str(error) else type(error).__name__}"
+        ) from error
+    return _tensors(state, path)
+
+
+def _tensors(state: Any, path: Path) -> dict[str, Any]:
+    for wrapper in ("state_dict", "model"):
+        if isinstance(state, dict) and isinstance(state.get(wrapper), dict):
+            state = state[wrapper]
+    if not isinstance(state, dict) or not all(hasattr(v, "shape") for v in state.values()):
+        raise InputError(f"{path} holds no state_dict: names and tensors are expected in it.")
+    # DataParallel and DistributedDataParallel put this before every name.
+    return {name.removeprefix("module."): tensor for name, tensor in state.items()}
+
+
+State = dict[str, Tensor]
+
+
+def fill(module: nn.Module, path: str | Path, *, head: str | None) -> None:
+    """Load the weights in `path` into `module`.
+
+    The layer called `head` keeps its own where the file's has another number of classes, or none.
+    """
+    _load(module, load_weights(Path(path)), head, path)
+
+
+def fill_body(network: nn.Module, path: str | Path, published_heads: tuple[str, ...]) -> None:
+    """Load weights with our names, or with those under which the architecture was published.
+
+    Published are the body's names without ``body.``, and a classifier among `published_heads`.
+    """
+    state = load_weights(Path(path))
+    if not any(name.startswith("body.") for name in state):
+        state = {_own_name(name, published_heads): tensor for name, tensor in state.items()}
+    _load(network, state, "head", path)
+
+
+def _own_name(name: str, published_heads: tuple[str, ...]) -> str:
+    first, _, rest = name.partition(".")
+    return f"head.{rest}" if first in published_heads else f"body.{name}"
+
+
+def _load(module: nn.Module, state: State, head: str | None, path: str | Path) -> None:
+    own: State = module.state_dict()
+    if head is not None and not _same_shapes(own, state, head):
+        state = {name: t for name, t in state.items() if not name.startswith(f"{head}.")}
+        state |= {name: t for name, t in own.items() if name.startswith(f"{head}.")}
+    # Files from before torch 0.4.1 do not have these counters.
+    state |= {n: t for n, t in own.items() if n.endswith("num_batches_tracked") and n not in state}
+    faults = _faults(own, state)
+    if faults:
+        raise InputError(
+            f"The weights {path} are of another architecture: {'; '.join(faults)}. Choose the "
+            "network that they were made for."
+        )
+    module.load_state_dict(state)
+
+
+def _same_shapes(own: State, state: State, head: str) -> bool:
+    return all(
+        name in state and state[name].shape == tensor.shape
+        for name, tensor in own.items()
+        if name.startswith(f"{head}.")
+    )
+
+
+def _faults(own: State, state: State) -> list[str]:
+    missing = [name for name in own if name not in state]
+    unknown = [name for name in state if name not in own]
+    other = [name for name in own if name in state and own[name].shape != state[name].shape]
+    faults = []
+    if missing:
+        faults.append(f"{len(missing)} tensors are missing, such as {missing[0]}")
+    if unknown:
+        faults.append(f"{len(unknown)} have no place, such as {unknown[0]}")
+    if other:
+        there, here = tuple(state[other[0]].shape), tuple(own[other[0]].shape)
+        faults.append(
+            f"{len(other)} have another shape, such as {other[0]} with {there} for {here}"
+        )
+    return faults

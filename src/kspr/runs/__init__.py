@@ -1,0 +1,1 @@
+"""What is done with a source and a selection on disk."""

@@ -1,0 +1,153 @@
+"""What a person says of single rows, in a CSV file that any spreadsheet can fill in."""
+
+import csv
+import io
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import numpy as np
+
+from kspr.errors import InputError
+from kspr.sources.readers.csv_faults import explain_encoding
+from kspr.sources.readers.guard import check_file, listed, no_such
+from kspr.sources.records import Rows
+
+__all__ = ["NO_CLASS", "Answers", "Pool", "read_answers", "trusted_rows"]
+
+Pool = Literal["kept", "all"]
+"""Which rows of a run a draw was made from."""
+NO_CLASS = "-"
+"""The answer for a row that belongs to none of the classes."""
+_TRUTH = "true_label"
+_PLACES = ("row", "id")
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The answers in a file. Positions are those in the arrays of `Rows`."""
+
+    position: np.ndarray
+    truth: np.ndarray
+    """The true labels, as text."""
+    unanswered: np.ndarray
+    """Positions of the rows whose answer is empty."""
+    drawn_from: Pool | None
+    """None where the file does not say."""
+
+
+def read_answers(path: Path, rows: Rows) -> Answers:
+    """Return the answers in `path`; raise, in a sentence, if they are not about `rows`."""
+    table = _read(path)
+    position = _positions(path, table, rows)
+    _check_labels(path, table, rows, position)
+    known = {str(name) for name in np.unique(rows.label).tolist()}
+    truth = [_answer(path, line, entry[_TRUTH], known) for line, entry in table]
+    given = np.array([answer is not None for answer in truth], dtype=bool)
+    return Answers(
+        position=position[given],
+        truth=np.array([answer for answer in truth if answer is not None], dtype=np.str_),
+        unanswered=position[~given],
+        drawn_from=_drawn_from(path, table),
+    )
+
+
+def trusted_rows(path: Path, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+    """Return the answers in `path` as positions and true labels, as `fit` takes them."""
+    answers = read_answers(path, rows)
+    if answers.drawn_from == "kept":
+        raise InputError(
+            f"{path} was drawn from the kept rows only; a cut needs rows drawn from all of them. "
+            "Draw those with `kspr verify RUN --from all`."
+        )
+    if not len(answers.position):
+        raise InputError(f"{path} has no answers yet: its column {_TRUTH!r} is empty.")
+    return answers.position, answers.truth
+
+
+def _read(path: Path) -> list[tuple[int, dict[str, str]]]:
+    """Return the lines of the file with their numbers; the columns that are needed are there."""
+    check_file(path, "a CSV file of answers")
+    try:
+        # Excel begins with a byte-order mark.
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise explain_encoding(path, error) from error
+    head = text.split("\n", 1)[0]
+    reader = csv.DictReader(
+        io.StringIO(text, newline=""), delimiter=max(",;\t", key=head.count), restval=""
+    )
+    try:
+        table = [(reader.line_num, entry) for entry in reader if any(_texts(entry.values()))]
+    except csv.Error as error:
+        raise InputError(f"{path} cannot be read as a CSV file: {error}") from error
+    columns = list(reader.fieldnames or ())
+    if _TRUTH not in columns:
+        raise no_such(_TRUTH, columns, str(path))
+    if not set(_PLACES) & set(columns):
+        raise InputError(f"{path} has no column 'row' or 'id', only {listed(columns)}.")
+    if not table:
+        raise InputError(f"{path} has no rows.")
+    return table
+
+
+def _texts(values: Iterable[Any]) -> list[str]:
+    return [value.strip() for value in values if isinstance(value, str)]
+
+
+def _positions(path: Path, table: list[tuple[int, dict[str, str]]], rows: Rows) -> np.ndarray:
+    """Return where each line's row is, by its number or else by its name."""
+    column = "row" if "row" in table[0][1] else "id"
+    known = rows.row.tolist() if column == "row" else rows.row_id.tolist()
+    place = {str(value): position for position, value in enumerate(known)}
+    found: list[int] = []
+    for line, entry in table:
+        value = entry[column].strip()
+        position = place.get(value.removesuffix(".0") if column == "row" else value)
+        if position is None:
+            raise InputError(f"{path}, line {line}: there is no row with the {column} {value!r}.")
+        found.append(position)
+    if len(set(found)) < len(found):
+        twice = next(value for k, value in enumerate(found) if value in found[:k])
+        raise InputError(f"{path} has two answers for the {column} {known[twice]!r}; keep one.")
+    return np.array(found, dtype=np.int64)
+
+
+def _check_labels(
+    path: Path, table: list[tuple[int, dict[str, str]]], rows: Rows, position: np.ndarray
+) -> None:
+    """Refuse a file that was made for other data: names or given labels would differ."""
+    held = {"id": rows.row_id[position].tolist(), "label": rows.label[position].tolist()}
+    for column in [name for name in held if name in table[0][1]]:
+        for (line, entry), value in zip(table, held[column], strict=True):
+            if not _same(entry[column], str(value)):
+                raise InputError(
+                    f"{path}, line {line}: the {column} is {entry[column].strip()!r}, but the data "
+                    f"has {str(value)!r} there. The file was changed, or is about other data."
+                )
+
+
+def _answer(path: Path, line: int, text: str, known: set[str]) -> str | None:
+    """Return a line's true label; None where it is left empty."""
+    text = (text or "").strip()
+    if not text or text in known or text == NO_CLASS:
+        return text or None
+    if text.removesuffix(".0") in known:  # a spreadsheet's way to write 3
+        return text.removesuffix(".0")
+    spoken = no_such(text, sorted(known), f"{path}, line {line}: the data", "label")
+    raise InputError(f"{spoken} Write {NO_CLASS} for a row that belongs to no class.")
+
+
+def _same(text: str, value: str) -> bool:
+    return text.strip() in (value.strip(), f"{value}.0")
+
+
+def _drawn_from(path: Path, table: list[tuple[int, dict[str, str]]]) -> Pool | None:
+    pools = {entry.get("drawn_from", "").strip() for _, entry in table}
+    if len(pools) > 1 or not pools <= {"", "kept", "all"}:
+        raise InputError(
+            f"{path}: the column 'drawn_from' must say 'kept' or 'all', the same in every line, "
+            f"got {listed(sorted(pools))}."
+        )
+    return cast("Pool", pools.pop()) if pools != {""} else None

@@ -1,0 +1,80 @@
+"""A source's labels with known noise, in a file of their own."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+
+from kspr._files import staged
+from kspr.core.noise import add_noise
+from kspr.errors import InputError
+from kspr.sources.opening import open_source
+from kspr.sources.options import ReadOptions
+
+__all__ = ["Corrupted", "Noise", "write_noisy_labels"]
+
+
+@dataclass(frozen=True)
+class Corrupted:
+    """How many labels there are, and how many of them are wrong."""
+
+    n: int
+    n_wrong: int
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What noise is wanted."""
+
+    kind: str
+    rate: float
+    seed: int
+    pairs: tuple[str, ...] = ()
+    """For the kind `pair`: ``from:to``."""
+
+
+def write_noisy_labels(
+    source: Path, out: Path, noise: Noise, options: ReadOptions, *, overwrite: bool
+) -> Corrupted:
+    """Write row, id, noisy label and truth of every row of `source`."""
+    if out.exists() and not overwrite:
+        raise InputError(f"{out} already exists. Choose another --out, or pass --overwrite.")
+    if out.suffix.lower() not in (".csv", ".parquet"):
+        raise InputError(f"--out must end in .csv or .parquet, got {out.name!r}.")
+    records = open_source(source, options)
+    truth = records.label
+    if truth is None:
+        raise InputError(f"{source} has no labels that could be found. Name them with --label.")
+    pairs = _pairs(noise.pairs, truth) if noise.kind == "pair" else None
+    noisy = add_noise(noise.kind, truth, noise.rate, noise.seed, X=records.features, pairs=pairs)
+    table = pa.table(
+        {"row": np.arange(len(truth)), "id": records.row_id, "label": noisy, "truth": truth}
+    )
+    with staged(out) as staging:
+        if out.suffix.lower() == ".csv":
+            pa_csv.write_csv(table, staging)
+        else:
+            pq.write_table(table, staging)
+    return Corrupted(len(truth), int((noisy != truth).sum()))
+
+
+def _pairs(texts: tuple[str, ...], truth: np.ndarray) -> dict[Any, Any]:
+    """Return the pairs of classes that the texts name, in the labels' own type."""
+    names = {str(name): name for name in np.unique(truth).tolist()}
+    pairs = {}
+    for text in texts:
+        source, colon, target = text.partition(":")
+        unknown = [name for name in (source, target) if name not in names]
+        if not colon or unknown:
+            raise InputError(
+                f"--pairs takes from:to, both of them labels, got {text!r}. The labels begin with "
+                f"{', '.join(list(names)[:5])}."
+            )
+        pairs[names[source]] = names[target]
+    if not pairs:
+        raise InputError("--kind pair needs --pairs, such as --pairs cat:dog.")
+    return pairs

@@ -1,0 +1,136 @@
+"""How good a run is, when the truth is known."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kspr.core.metrics import SelectionQuality, selection_quality
+from kspr.errors import InputError
+from kspr.runs.run import Run, load_run
+from kspr.selectors import Selection
+from kspr.sources.opening import open_source
+from kspr.sources.readers import read_label_file
+
+__all__ = ["ClassEvaluation", "Evaluation", "evaluate", "evaluate_run", "true_labels"]
+
+
+@dataclass(frozen=True)
+class ClassEvaluation:
+    """One given label."""
+
+    label: Any
+    n: int
+    n_wrong: int
+    n_kept: int
+    quality: SelectionQuality
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a selection promised and what it did."""
+
+    n: int
+    n_wrong: int
+    n_kept: int
+    q_asked: float | None
+    quality: SelectionQuality
+    per_class: tuple[ClassEvaluation, ...]
+    suggested_right: float
+    """Share of the wrong labels, all of them, for which the suggested label is the true one."""
+    classes: tuple[Any, ...]
+    confusion: np.ndarray
+    """Counts of (true label, suggested label) over the samples with wrong labels."""
+
+    @property
+    def kept_promise(self) -> bool | None:
+        """Say whether the realised FSR is within the level asked for; None without a level."""
+        return None if self.q_asked is None else self.quality.fsr <= self.q_asked
+
+    def most_confused(self, n: int = 5) -> list[tuple[Any, Any, int]]:
+        """Return the most frequent wrong suggestions as (true, suggested, count)."""
+        wrong = self.confusion.copy()
+        np.fill_diagonal(wrong, 0)
+        order = np.argsort(-wrong, axis=None, kind="stable")[:n]
+        pairs = zip(*np.unravel_index(order, wrong.shape), strict=True)
+        found = [(self.classes[t], self.classes[s], int(wrong[t, s])) for t, s in pairs]
+        return [entry for entry in found if entry[2]]
+
+
+def evaluate_run(folder: Path, truth: str | None) -> Evaluation:
+    """Evaluate a saved run; `truth` is a file, a column of the source, or known to the source."""
+    run = load_run(folder)
+    return evaluate(run.selection, true_labels(run, truth))
+
+
+def true_labels(run: Run, truth: str | None) -> np.ndarray:
+    """Return the true label of each of the run's rows."""
+    if truth is not None and Path(truth).is_file():
+        found: np.ndarray | None = read_label_file(Path(truth), "truth")
+    else:
+        options = replace(run.origin.read_options(), truth=truth)
+        found = open_source(Path(run.origin.source), options).truth
+    if found is None:
+        raise InputError(
+            f"{run.origin.source} does not know its true labels. Pass a file or a column with "
+            "--truth."
+        )
+    if len(found) <= int(run.row.max()):
+        raise InputError(
+            f"The truth has {len(found)} rows, but the run speaks of row {int(run.row.max())}."
+        )
+    return np.asarray(found[run.row])
+
+
+def evaluate(selection: Selection, truth: np.ndarray) -> Evaluation:
+    """Compare a selection with the true labels of its samples."""
+    if len(truth) != len(selection):
+        raise InputError(f"The run has {len(selection)} rows but the truth has {len(truth)}.")
+    truth = _as_kind(np.asarray(truth), selection.classes)
+    label, kept = selection.label, selection.clean_mask
+    right = label == truth
+    classes = np.unique(np.concatenate([selection.classes, truth]))
+    rows = tuple(
+        ClassEvaluation(
+            name,
+            int(own.sum()),
+            int((own & ~right).sum()),
+            int((own & kept).sum()),
+            selection_quality(kept[own], right[own]),
+        )
+        for name in selection.classes.tolist()
+        for own in [label == name]
+    )
+    wrong = ~right
+    confusion = np.zeros((len(classes), len(classes)), dtype=np.int64)
+    true_code = np.searchsorted(classes, truth[wrong])
+    suggested_code = np.searchsorted(classes, selection.suggested_label[wrong])
+    np.add.at(confusion, (true_code, suggested_code), 1)
+    suggested = selection.suggested_label[wrong] == truth[wrong]
+    return Evaluation(
+        n=len(selection),
+        n_wrong=int(wrong.sum()),
+        n_kept=int(kept.sum()),
+        q_asked=selection.summary().q_asked,
+        quality=selection_quality(kept, right),
+        per_class=rows,
+        suggested_right=float(suggested.mean()) if wrong.any() else float("nan"),
+        classes=tuple(classes.tolist()),
+        confusion=confusion,
+    )
+
+
+def _as_kind(truth: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Return the truth in the labels' own type: a CSV may have turned one of them into text."""
+    if truth.dtype.kind in "UO" and classes.dtype.kind in "iu":
+        try:
+            return truth.astype(classes.dtype)
+        except ValueError as error:
+            raise InputError(
+                f"The labels are whole numbers but the truth holds {truth[0]!r}; they must be of "
+                "one kind."
+            ) from error
+    if truth.dtype.kind in "iu" and classes.dtype.kind in "UO":
+        return truth.astype(str)
+    return truth

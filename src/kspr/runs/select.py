@@ -1,0 +1,43 @@
+"""From a source to a run: read, embed what needs it, select, write."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from kspr.features.loading import labelled
+from kspr.features.options import EmbedSettings
+from kspr.runs.answers import trusted_rows
+from kspr.runs.run import Run, check_folder, origin_of, save_run
+from kspr.selectors import SPR, KnockoffsSPR
+from kspr.sources.options import ReadOptions
+
+__all__ = ["select_source"]
+
+
+def select_source(
+    source: Path,
+    out: Path,
+    selector: SPR | KnockoffsSPR,
+    *,
+    options: ReadOptions,
+    settings: EmbedSettings,
+    command: Sequence[str],
+    overwrite: bool = False,
+    trusted: Path | None = None,
+) -> Run:
+    """Select from the rows of `source`, and write the run to `out`.
+
+    `trusted` is a CSV file with the true labels of rows that were drawn at random.
+    """
+    check_folder(out, overwrite=overwrite)
+    found = labelled(source, options, settings)
+    label, row_id = found.rows.label, found.rows.row_id
+    how: dict[str, Any] = {}
+    if trusted is not None:
+        how["trusted"] = trusted_rows(trusted, found.rows)
+    selection = selector.fit(found.features, label, **how).selection_
+    origin = origin_of(found.records, options, command)
+    if found.folder is not None:
+        origin = replace(origin, embedding=str(found.folder), unreadable=found.unreadable)
+    return save_run(out, selection, found.rows.row, row_id, origin, overwrite=overwrite)

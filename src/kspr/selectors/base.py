@@ -1,0 +1,151 @@
+"""What SPR and Knockoffs-SPR share: scikit-learn's manners, the data, the pieces."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import Tags, _safe_indexing, check_random_state
+
+from kspr.core.penalties import PENALTIES
+from kspr.core.procedure import Procedure
+from kspr.errors import InputError
+from kspr.selectors._pieces import Plan, Reduction, plan_pieces
+from kspr.selectors.engines import ENGINES
+from kspr.selectors.feature_rows import Features
+from kspr.selectors.manifest import Manifest, fingerprint, plain, versions
+from kspr.selectors.selection import Selection
+from kspr.selectors.validation import (
+    Labels,
+    check_choice,
+    check_count,
+    check_features,
+    check_rate,
+    read_labels,
+)
+
+__all__ = ["BaseSelector", "Prepared"]
+
+_STREAM = 0x6B737072
+"""Keeps our random numbers apart from those of a caller who used the same seed for the noise."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Checked input, cut into batches."""
+
+    features: Features
+    labels: Labels
+    plan: Plan
+    seed: int
+    rng: np.random.Generator
+
+
+class BaseSelector(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is not typed
+    """A scikit-learn estimator that keeps the samples whose labels can be trusted."""
+
+    selection_: Selection
+
+    @abstractmethod
+    def fit(self, X: Any, y: Any) -> Self:
+        """Judge every sample of `X` and `y`."""
+
+    def fit_predict(self, X: Any, y: Any, **fit_params: Any) -> np.ndarray:
+        """Return 1 for every clean sample and -1 for every suspect."""
+        return np.where(self.fit(X, y, **fit_params).selection_.clean_mask, 1, -1)
+
+    def fit_resample(self, X: Any, y: Any, **fit_params: Any) -> tuple[Any, Any]:
+        """Return the clean rows of `X` and `y`, in the containers they came in.
+
+        This is imbalanced-learn's contract: the selector works as a step of its Pipeline.
+        """
+        clean = self.fit(X, y, **fit_params).selection_.clean_indices
+        self.sample_indices_ = clean
+        return _safe_indexing(X, clean), _safe_indexing(y, clean)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.sparse = True
+        return tags
+
+    def _check_common(self) -> None:
+        """Check the parameters that all selectors have."""
+        check_choice("penalty", self.penalty, PENALTIES)
+        check_choice("engine", self.engine, ENGINES)
+        check_choice("cut", self.cut, ("per_class", "pooled"))
+        check_choice("pca_solver", self.pca_solver, ("auto", "exact", "randomised"))
+        check_rate("clean_ratio", self.clean_ratio)
+        check_count("min_class_size", self.min_class_size, 1)
+        if self.classes_per_group is not None:
+            check_count("classes_per_group", self.classes_per_group, 2)
+        if self.samples_per_class is not None:
+            check_count("samples_per_class", self.samples_per_class, 4)
+        if self.progress not in (True, False, "auto"):
+            raise InputError(f"progress must be True, False or 'auto', got {self.progress!r}.")
+
+    def _prepared(
+        self, X: Any, y: Any, procedure: Procedure, clean_mask: Any = None, n_splits: int = 1
+    ) -> Iterator[Prepared]:
+        """Check the data, and split it as often as asked."""
+        features = check_features(self, X)
+        labels = read_labels(y, features.shape[0], self.min_class_size)
+        reduction, transformer = self._reduction()
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        clean = None if clean_mask is None else np.asarray(clean_mask, dtype=bool)
+        if clean is not None and clean.shape != labels.codes.shape:
+            raise InputError(
+                f"clean_mask must hold one entry per row: X has {features.shape[0]} rows, "
+                f"clean_mask has shape {clean.shape}."
+            )
+        for split in range(n_splits):
+            rng = np.random.default_rng([_STREAM, seed, *([split] if split else [])])
+            plan = plan_pieces(
+                features,
+                labels,
+                reduction=reduction,
+                transformer=transformer,
+                classes_per_group=self.classes_per_group,
+                samples_per_class=self.samples_per_class,
+                clean=clean,
+                procedure=procedure,
+                rng=rng,
+            )
+            yield Prepared(features, labels, plan, seed, rng)
+
+    def _reduction(self) -> tuple[Reduction, Any]:
+        """Return the principal components to keep, or the user's own transformer."""
+        chosen = self.reduction
+        if hasattr(chosen, "transform"):
+            return Reduction(None, self.pca_solver), chosen
+        if chosen is None or chosen == "classes":
+            return Reduction(chosen, self.pca_solver), None
+        if isinstance(chosen, str):
+            raise InputError(
+                "reduction must be a number of components, 'classes', None or a fitted "
+                f"transformer, got {chosen!r}."
+            )
+        return Reduction(check_count("reduction", chosen, 1), self.pca_solver), None
+
+    def _procedure(self, **choices: Any) -> Procedure:
+        return Procedure(
+            penalty=PENALTIES[self.penalty],
+            intercept=bool(self.fit_intercept),
+            clean_ratio=self.clean_ratio,
+            **choices,
+        )
+
+    def _manifest(self, prepared: Prepared) -> Manifest:
+        parameters = self.get_params(deep=False)
+        n_samples, n_features = prepared.features.shape
+        return Manifest(
+            method=type(self).__name__,
+            parameters={name: plain(value) for name, value in parameters.items()},
+            seed=prepared.seed,
+            n_samples=n_samples,
+            n_features=n_features,
+            fingerprint=fingerprint(prepared.features, prepared.labels.values),
+            versions=versions(),
+        )

@@ -1,0 +1,98 @@
+"""Who does the work: here, in threads, or in processes.
+
+The work items are the same for every engine and every number of workers, and so are the
+answers: where there are several items, linear algebra inside them runs on one thread.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol, TypeVar
+
+import joblib
+from threadpoolctl import ThreadpoolController, threadpool_limits
+
+from kspr._progress import Progress
+
+__all__ = ["ENGINES", "Engine", "run", "side_by_side"]
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class Engine(Protocol):
+    """Apply a function to every item, and yield the results in the items' order."""
+
+    def __call__(
+        self, function: Callable[[Item], Result], items: Sequence[Item], n_jobs: int | None
+    ) -> Iterator[Result]:
+        """Yield ``function(item)`` for each item."""
+        ...
+
+
+def serial(
+    function: Callable[[Item], Result],
+    items: Sequence[Item],
+    n_jobs: int | None,  # noqa: ARG001 - one worker, whatever is asked
+) -> Iterator[Result]:
+    """Work through the items one by one."""
+    return (function(item) for item in items)
+
+
+def threads(
+    function: Callable[[Item], Result], items: Sequence[Item], n_jobs: int | None
+) -> Iterator[Result]:
+    """Share the items among threads: nothing is copied, and nothing can hang on start-up."""
+    return _joblib(function, items, {"backend": "threading", "n_jobs": n_jobs})
+
+
+def processes(
+    function: Callable[[Item], Result], items: Sequence[Item], n_jobs: int | None
+) -> Iterator[Result]:
+    """Share the items among processes; large arrays are passed on as memory maps."""
+    one_thread = {"inner_max_num_threads": 1}
+    return _joblib(function, items, {"backend": "loky", "n_jobs": n_jobs, **one_thread})
+
+
+def _joblib(
+    function: Callable[[Item], Result], items: Sequence[Item], config: dict[str, Any]
+) -> Iterator[Result]:
+    with joblib.parallel_config(**config):
+        tasks = (joblib.delayed(function)(item) for item in items)
+        yield from joblib.Parallel(return_as="generator")(tasks)
+
+
+ENGINES: dict[str, Engine] = {"serial": serial, "threads": threads, "processes": processes}
+
+
+def side_by_side(function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+    """Work at all items at once, in threads that share out those of the linear algebra.
+
+    Everything between the products runs in parallel then as well, and no thread of a product
+    waits for one that other programs hold up. Where there is nothing to share, do one by one.
+    """
+    blas = ThreadpoolController().select(user_api="blas")
+    available = min((library["num_threads"] for library in blas.info()), default=1)
+    if available < 2:
+        yield from serial(function, items, None)
+        return
+    with blas.limit(limits=max(1, available // len(items))):
+        yield from threads(function, items, len(items))
+
+
+def run(
+    function: Callable[[Item], Result],
+    items: Sequence[Item],
+    *,
+    engine: str,
+    n_jobs: int | None,
+    progress: Progress,
+) -> list[Result]:
+    """Return the results of all items, in order."""
+    if len(items) == 1:
+        # A single item is best served by the linear algebra's own threads.
+        return [function(items[0])]
+    results = []
+    with threadpool_limits(limits=1, user_api="blas"):
+        for result in ENGINES[engine](function, items, n_jobs):
+            results.append(result)
+            progress.advance()
+    return results

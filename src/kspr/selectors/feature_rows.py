@@ -1,0 +1,148 @@
+"""The rows of features, whatever holds them: arrays, memory maps, sparse matrices, tensors.
+
+The selectors see only blocks and gathered rows, in single or double precision; half
+precision and memory-mapped data are widened a block at a time, never as a whole.
+"""
+
+import mmap
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import array_api_compat as compat
+import numpy as np
+import scipy.sparse as sp
+
+from kspr.core.arrays import Array, to_numpy
+
+__all__ = ["DenseFeatures", "Features", "SparseFeatures", "as_features"]
+
+_BLOCK_BYTES = 16 << 20
+
+
+class Features(Protocol):
+    """Rows that can be walked in order and gathered by number."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        ...
+
+    def blocks(self) -> Iterator[Array]:
+        """Yield all rows in order, as ``(rows, p)`` in working precision."""
+        ...
+
+    def take(self, index: np.ndarray) -> Array:
+        """Return the rows at `index`, whose shape leads the answer's."""
+        ...
+
+    def raw_blocks(self) -> Iterator[Any]:
+        """Yield all rows in order, as they are stored."""
+        ...
+
+
+def as_features(X: Any) -> Features:
+    """Wrap validated features."""
+    return SparseFeatures(X) if sp.issparse(X) else DenseFeatures(X)
+
+
+class DenseFeatures:
+    """A NumPy array (or memory map) or a torch tensor."""
+
+    def __init__(self, X: Array) -> None:
+        self._X = X
+        self._xp = compat.array_namespace(X)
+        self._dtype = self._xp.float32 if X.dtype in self._narrow() else self._xp.float64
+        self._host = isinstance(X, np.ndarray)
+
+    def _narrow(self) -> tuple[Any, ...]:
+        half = getattr(self._xp, "float16", None)
+        brain = getattr(self._xp, "bfloat16", None)
+        return tuple(t for t in (self._xp.float32, half, brain) if t is not None)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return (int(self._X.shape[0]), int(self._X.shape[1]))
+
+    def raw_blocks(self) -> Iterator[Array]:
+        """Yield the rows as they are stored, in blocks of a fixed size in bytes."""
+        n, p = self.shape
+        step = max(256, _BLOCK_BYTES // (4 * max(1, p)))
+        file = _mapped_file(self._X) if self._host else None
+        for start in range(0, n, step):
+            yield self._X[start : start + step]
+            if file is not None:
+                # What has been read is dropped, or a pass would make the whole file resident.
+                file.madvise(mmap.MADV_DONTNEED)
+
+    def blocks(self) -> Iterator[Array]:
+        """Yield the rows in blocks of floating-point numbers."""
+        for block in self.raw_blocks():
+            yield self._widen(block)
+
+    def take(self, index: np.ndarray) -> Array:
+        """Return the rows at `index`."""
+        if self._host:
+            return self._widen(self._X[index])
+        rows = self._xp.asarray(index, device=compat.device(self._X))
+        return self._widen(self._X[rows])
+
+    def _widen(self, rows: Array) -> Array:
+        return self._xp.astype(rows, self._dtype, copy=False)
+
+
+def _mapped_file(X: np.ndarray) -> Any:
+    """Return the map behind a read-only memory-mapped array, if the system can drop its pages."""
+    base: Any = X
+    while base is not None and not isinstance(base, mmap.mmap):
+        base = getattr(base, "base", None)
+    return base if hasattr(mmap, "MADV_DONTNEED") and not X.flags.writeable else None
+
+
+class SparseFeatures:
+    """A SciPy sparse matrix in row order. Rows become dense only a block at a time."""
+
+    def __init__(self, X: Any) -> None:
+        matrix = sp.csr_array(X)
+        floating = matrix.dtype in (np.float32, np.float64)
+        self.matrix = matrix if floating else matrix.astype(np.float64)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return (int(self.matrix.shape[0]), int(self.matrix.shape[1]))
+
+    def raw_blocks(self) -> Iterator[np.ndarray]:
+        """Yield the arrays that the matrix is stored as."""
+        yield from (self.matrix.data, self.matrix.indices, self.matrix.indptr)
+
+    def blocks(self) -> Iterator[np.ndarray]:
+        """Yield the rows in dense blocks."""
+        n, p = self.shape
+        step = max(1, _BLOCK_BYTES // (8 * max(1, p)))
+        for start in range(0, n, step):
+            yield self.matrix[start : start + step].toarray()
+
+    def take(self, index: np.ndarray) -> np.ndarray:
+        """Return the rows at `index`, dense."""
+        rows = self.matrix[index.reshape(-1)].toarray()
+        return np.asarray(rows.reshape(*index.shape, -1))
+
+
+def rows_not_finite(features: Features) -> np.ndarray:
+    """Return the numbers of the rows that hold NaN or infinity."""
+    if isinstance(features, SparseFeatures):
+        bad = ~np.isfinite(features.matrix.data)
+        owner = np.repeat(np.arange(features.shape[0]), np.diff(features.matrix.indptr))
+        return np.unique(owner[bad])
+    found, start = [], 0
+    for block in features.raw_blocks():
+        xp = compat.array_namespace(block)
+        if xp.isdtype(block.dtype, "real floating"):
+            # A sum is finite only if all of its terms are, and is the quicker question.
+            total = xp.sum(block, dtype=xp.float64)
+            if not bool(xp.isfinite(total)):
+                good = to_numpy(xp.all(xp.isfinite(block), axis=1))
+                found.append(start + np.flatnonzero(~good))
+        start += block.shape[0]
+    return np.concatenate(found) if found else np.empty(0, dtype=np.int64)

@@ -1,0 +1,55 @@
+"""Where a result comes from: parameters, seed, versions, and a fingerprint of the data."""
+
+import hashlib
+import platform
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from kspr.core.arrays import to_numpy
+from kspr.selectors.feature_rows import Features
+
+__all__ = ["Manifest", "fingerprint", "versions"]
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Everything that is needed to make the same result again, but the data."""
+
+    method: str
+    parameters: dict[str, Any]
+    seed: int
+    n_samples: int
+    n_features: int
+    fingerprint: str
+    versions: dict[str, str]
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that a result can depend on."""
+    names = {"kspr": "knockoffs-spr", "numpy": "numpy", "scikit-learn": "scikit-learn"}
+    found = {name: version(package) for name, package in names.items()}
+    return {"python": platform.python_version(), **found}
+
+
+def fingerprint(features: Features, labels: np.ndarray) -> str:
+    """Return a digest of features and labels: equal for equal data, however it is stored."""
+    digest = hashlib.sha256(repr(features.shape).encode())
+    for block in features.raw_blocks():
+        digest.update(np.ascontiguousarray(to_numpy(block)).data)
+    # Labels of any type have a text; their storage (fixed width, object) must not matter.
+    for start in range(0, len(labels), 1 << 16):
+        texts = map(str, labels[start : start + (1 << 16)].tolist())
+        digest.update(("\x1f".join(texts) + "\x1f").encode())
+    return digest.hexdigest()
+
+
+def plain(value: Any) -> Any:
+    """Return `value` as JSON can hold it: numbers and text as they are, objects by their repr."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    return repr(value)

@@ -1,0 +1,215 @@
+"""Checks of what users hand over. Every failure is one sentence that names the way out."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import array_api_compat as compat
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
+
+from kspr.errors import InputError
+from kspr.selectors.feature_rows import Features, as_features, rows_not_finite
+
+if TYPE_CHECKING:
+    from kspr.selectors.knockoffs_spr import KnockoffsSPR
+
+__all__ = [
+    "COMPARING",
+    "Labels",
+    "check_choice",
+    "check_features",
+    "check_rate",
+    "check_scores",
+    "check_together",
+    "read_labels",
+]
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Labels as given, and as codes: ``classes[codes] == values``."""
+
+    values: np.ndarray
+    classes: np.ndarray
+    codes: np.ndarray
+
+    def encode(self, values: Any, argument: str) -> np.ndarray:
+        """Return the codes of other labels over the same classes."""
+        values = np.asarray(values)
+        if values.shape != self.values.shape:
+            raise InputError(
+                f"{argument} must hold one label per row: expected shape {self.values.shape}, "
+                f"got {values.shape}."
+            )
+        codes = np.searchsorted(self.classes, values)
+        codes = np.minimum(codes, len(self.classes) - 1)
+        unknown = np.flatnonzero(self.classes[codes] != values)
+        if unknown.size:
+            raise InputError(
+                f"{argument} must use the classes of y, got {values.tolist()[unknown[0]]!r} in row "
+                f"{unknown[0]}."
+            )
+        return np.asarray(codes)
+
+
+def check_features(estimator: BaseEstimator, X: Any) -> Features:
+    """Return finite 2-D features; tensors stay on their device, memory maps on disk."""
+    if compat.is_torch_array(X):
+        if X.ndim != 2:
+            raise InputError(f"X must have two dimensions (rows, features), got {X.ndim}.")
+        estimator.n_features_in_ = int(X.shape[1])
+    else:
+        X = validate_data(
+            estimator, X, accept_sparse="csr", ensure_all_finite=False, ensure_min_samples=2
+        )
+    features = as_features(X)
+    bad = rows_not_finite(features)
+    if bad.size:
+        raise InputError(
+            f"X holds NaN or inf in {_rows(bad)}. Drop these rows or fill them in (for example "
+            "with sklearn.impute.SimpleImputer)."
+        )
+    return features
+
+
+def read_labels(y: Any, n_rows: int, min_class_size: int) -> Labels:
+    """Return the labels of `n_rows` rows, whatever their type."""
+    if y is None:
+        raise InputError("KSPR requires y to be passed, but the target y is None.")
+    values = np.asarray(y.cpu() if compat.is_torch_array(y) else y)
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim != 1:
+        raise InputError(f"y should be a 1d array of labels, got an array of shape {values.shape}.")
+    if len(values) != n_rows:
+        raise InputError(f"X has {n_rows} rows but y has {len(values)} labels.")
+    missing = _missing(values)
+    if missing.size:
+        raise InputError(
+            f"y has no label (NaN or inf, or None) in {_rows(missing)}. Drop these rows first."
+        )
+    try:
+        classes, codes = np.unique(values, return_inverse=True)
+    except TypeError as error:
+        raise InputError(
+            "y mixes types that cannot be ordered, such as numbers and text. Turn all labels into "
+            "text with str()."
+        ) from error
+    if len(classes) < 2:
+        raise InputError(
+            f"y has only one class ({classes.tolist()[0]!r}); wrong labels show only against a "
+            "second one."
+        )
+    _check_class_sizes(classes, codes, min_class_size)
+    return Labels(values, classes, codes)
+
+
+def _missing(values: np.ndarray) -> np.ndarray:
+    if values.dtype.kind == "f":
+        return np.flatnonzero(~np.isfinite(values))
+    if values.dtype.kind == "O":
+        return np.array([i for i, v in enumerate(values) if v is None or v != v], dtype=int)
+    return np.empty(0, dtype=int)
+
+
+def _check_class_sizes(classes: np.ndarray, codes: np.ndarray, least: int) -> None:
+    counts = np.bincount(codes)
+    small = np.flatnonzero(counts < least)
+    if not small.size:
+        return
+    worst = small[np.argmin(counts[small])]
+    name, size = classes.tolist()[worst], int(counts[worst])
+    others = f" ({small.size - 1} more classes are too small)" if small.size > 1 else ""
+    raise InputError(
+        f"Class {name!r} has {size} {'sample' if size == 1 else 'samples'}; at least {least} are "
+        f"needed{others}. Merge the class, or pass min_class_size={size} to have it judged anyway."
+    )
+
+
+def check_scores(scores: Any, n_rows: int, n_classes: int) -> Any:
+    """Return class scores of shape ``(rows, classes)``, columns in the order of the classes."""
+    if not compat.is_torch_array(scores):
+        scores = np.asarray(scores)
+    if tuple(scores.shape) != (n_rows, n_classes):
+        raise InputError(
+            f"scores must have one row per sample and one column per class, in sorted class order: "
+            f"expected shape ({n_rows}, {n_classes}), got {tuple(scores.shape)}."
+        )
+    bad = rows_not_finite(as_features(scores))
+    if bad.size:
+        raise InputError(f"scores hold NaN or inf in {_rows(bad)}.")
+    return scores
+
+
+def check_rate(name: str, value: Any) -> float:
+    """Return a number strictly between 0 and 1."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
+        raise InputError(f"{name} must be a number in (0, 1), got {value!r}.")
+    if not 0 < value < 1:
+        raise InputError(
+            f"{name} must lie in (0, 1), got {value}. {name} is a rate: write 0.05 for 5 %."
+        )
+    return float(value)
+
+
+def check_count(name: str, value: Any, least: int) -> int:
+    """Return a whole number of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}.")
+    return int(value)
+
+
+def check_choice(name: str, value: Any, choices: Any) -> Any:
+    """Return `value` if it is one of `choices`."""
+    if not isinstance(value, str) or value not in choices:
+        raise InputError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}.")
+    return value
+
+
+def _rows(numbers: np.ndarray) -> str:
+    """Name a few row numbers: ``row 7``, ``rows 3, 17 and 5 more``."""
+    shown = ", ".join(map(str, numbers[:5]))
+    more = f" and {len(numbers) - 5} more" if len(numbers) > 5 else ""
+    return f"row{'s' * (len(numbers) > 1)} {shown}{more}"
+
+
+COMPARING = ("paper", "theorem")
+"""Controls under which each label meets one knockoff, as in the paper."""
+_NEUTRAL = {
+    "level": ("fixed", "f1"),
+    "knockoff": ("most_confident",),
+    "statistic": ("asymmetric",),
+}
+"""Values that say nothing of a comparison with one knockoff, which is the paper's alone."""
+
+
+def check_together(selector: "KnockoffsSPR") -> None:
+    """Refuse choices that the control would not look at."""
+    compares = selector.control in COMPARING
+    for name, neutral in _NEUTRAL.items():
+        value = getattr(selector, name)
+        if not compares and value not in neutral:
+            raise InputError(
+                f"{name}={value!r} goes with control='paper' or 'theorem', not with "
+                f"{selector.control!r}. Change either."
+            )
+    if selector.level == "f1" and selector.control != "transition":
+        raise InputError(
+            "level='f1' goes with control='transition', which estimates how many labels are "
+            f"right, not with {selector.control!r}. Change either."
+        )
+    if selector.remove_floor and selector.control != "exchangeable":
+        raise InputError(
+            f"remove_floor goes with control='exchangeable', got {selector.control!r}."
+        )
+    if selector.n_splits > 1 and selector.level == "f1":
+        raise InputError(
+            f"level='f1' goes with n_splits=1, got {selector.n_splits}: several splits are "
+            "combined for the one level q."
+        )
+    if selector.n_splits > 1 and compares:
+        raise InputError(
+            f"n_splits={selector.n_splits} goes with control='transition' or 'exchangeable', whose "
+            f"cells are the same in every split, not with {selector.control!r}."
+        )

@@ -1,0 +1,35 @@
+"""What users say about their data. Imports nothing heavy: the command line's help shows it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["AS_FOUND", "ReadOptions"]
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """What the user says about a file; whatever is left out is found by the reader.
+
+    Column names for tables, array names for npz files.
+    """
+
+    label: str | None = None
+    """Column (or array) of labels."""
+    features: str | None = None
+    """Columns of features, by a pattern such as ``emb_*``, or one column of lists."""
+    image: str | None = None
+    """Column of image files (paths or bytes)."""
+    text: str | None = None
+    """Column of texts."""
+    labels: Path | None = None
+    """A second file with the labels, one per row: npy, txt, csv, or parquet."""
+    truth: str | None = None
+    """Column (or array) of true labels, where the file has them."""
+    id: str | None = None
+    """Column that identifies a row; its number or its path otherwise."""
+    split: str | None = None
+    """Part of a published data set, such as ``test``; its training part otherwise."""
+
+
+AS_FOUND = ReadOptions()
+"""Nothing said: every part of a source is found by its name, type or layout."""

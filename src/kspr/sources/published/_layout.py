@@ -1,0 +1,151 @@
+"""What the published data sets share: how they are described, and how they fail."""
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from kspr.errors import InputError
+from kspr.sources.records import Items, ReadOptions, Records
+
+__all__ = [
+    "PublishedData",
+    "choose",
+    "damaged",
+    "image_files",
+    "missing",
+    "name_classes",
+    "only_options",
+    "read_lines",
+    "split_line",
+    "with_labels",
+]
+
+
+class PublishedData(Protocol):
+    """A data set in the layout in which its authors published it."""
+
+    @property
+    def name(self) -> str:
+        """Return the name by which users ask for it."""
+        ...
+
+    @property
+    def reads(self) -> str:
+        """Return one line for `kspr datasets`."""
+        ...
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Return the names that `read` takes as `split`, the default first."""
+        ...
+
+    def files(self, root: Path) -> list[tuple[str, str]]:
+        """Return each expected file, relative to `root`, with what it is for."""
+        ...
+
+    def present(self, root: Path) -> bool:
+        """Return whether the default split can be read from `root`."""
+        ...
+
+    def matches(self, path: Path, options: ReadOptions) -> bool:
+        """Return whether `path` is this data set's folder, or one of its split files."""
+        ...
+
+    def read(
+        self,
+        path: Path,
+        options: ReadOptions = ...,
+        *,
+        split: str | None = None,
+    ) -> Records:
+        """Return the rows of a split, or of the split file that `path` names.
+
+        Nothing is decoded before it is asked for.
+        """
+        ...
+
+
+def image_files(folder: Path, names: np.ndarray) -> Items:
+    """Return the images in files of these names, relative to `folder`; none is opened yet."""
+    # Not at the top: it would load every reader, for those who want the class tables alone.
+    from kspr.sources.readers.items import ImageFiles
+
+    return ImageFiles(folder, names)
+
+
+def missing(path: Path, origin: str) -> InputError:
+    """Return the error for a file that is not there; `origin` is the archive that holds it."""
+    return InputError(f"{path} is missing; it comes with {origin}.")
+
+
+def damaged(path: Path, origin: str, how: str) -> InputError:
+    """Return the error for a file whose content is not as published."""
+    return InputError(f"{path} {how}; extract it again from {origin}.")
+
+
+def read_lines(path: Path, origin: str) -> list[str]:
+    """Return the lines of a text file without the empty ones."""
+    if not path.is_file():
+        raise missing(path, origin)
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise damaged(path, origin, "is not text") from error
+    lines = [line for line in map(str.strip, lines) if line]
+    if not lines:
+        raise damaged(path, origin, "is empty")
+    return lines
+
+
+def split_line(path: Path, line: str, origin: str, classes: int) -> tuple[str, int]:
+    """Return the image and the class of a line such as ``google/q0001/a.jpg 0``."""
+    image, _, label = line.rpartition(" ")
+    if not image or not label.isdecimal() or int(label) >= classes:
+        how = f"has the line {line!r} where an image and a class in 0..{classes - 1} belong"
+        raise damaged(path, origin, how)
+    return image.strip(), int(label)
+
+
+def choose(split: str | None, splits: Sequence[str], name: str) -> str:
+    """Return the split asked for, by default the first."""
+    if split is None:
+        return splits[0]
+    if split not in splits:
+        raise InputError(f"{name} has no split {split!r}; it has {', '.join(splits)}.")
+    return split
+
+
+def only_options(options: ReadOptions, allowed: Sequence[str], name: str) -> None:
+    """Refuse what the user said about columns, where the layout already says it."""
+    for field in fields(options):
+        if field.name not in allowed and getattr(options, field.name) is not None:
+            raise InputError(
+                f"The option {field.name} does not apply to {name}, whose layout is fixed; "
+                "leave it out."
+            )
+
+
+def with_labels(records: Records, options: ReadOptions, *, verified: bool) -> Records:
+    """Return `records` with the labels of the file `options.labels`, if there is one.
+
+    The published labels become the truth if people have `verified` them.
+    """
+    if options.labels is None:
+        return records
+    from kspr.sources.readers import read_label_file
+
+    label = read_label_file(options.labels, "label", options.label)
+    if len(label) != len(records):
+        raise InputError(
+            f"{options.labels} has {len(label)} labels but {records.source} has "
+            f"{len(records)} rows."
+        )
+    return replace(records, label=label, truth=records.label if verified else records.truth)
+
+
+def name_classes(codes: Any, classes: Sequence[str]) -> np.ndarray:
+    """Return the class names of class numbers."""
+    return np.asarray(classes)[np.asarray(codes, dtype=np.intp)]

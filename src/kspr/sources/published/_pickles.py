@@ -1,0 +1,211 @@
+"""Pickles read as data: nothing that a file names is ever imported or called.
+
+CIFAR's batches and CIFAR-N's label files are pickles. They hold dictionaries, lists, strings,
+numbers and numpy arrays; each array is written as a call of one of five functions. This module
+puts inert stand-ins in the place of those five, and refuses every other name.
+"""
+
+import io
+import math
+import pickle
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from kspr.errors import InputError
+from kspr.sources.published._layout import damaged, missing
+
+__all__ = ["load_npy", "load_pickle", "load_torch"]
+
+_LARGEST = 1 << 28
+"""Bytes that a label file may unpack to; the published ones take 3 MB."""
+_TORCH_MAGIC = 0x1950A86A20F9469CFC6C
+"""What `torch.save` put in front of its files before it wrote zip archives."""
+
+
+def load_pickle(path: Path, origin: str) -> Any:
+    """Return what the pickle at `path` holds, with strings of Python 2 as bytes."""
+    return _guarded(path, origin, _unpickle)
+
+
+def load_torch(path: Path, origin: str) -> Any:
+    """Return what a file by `torch.save` holds, old or new; tensors are refused."""
+    return _guarded(path, origin, _torch)
+
+
+def load_npy(path: Path, origin: str) -> Any:
+    """Return the array in an npy file, or the object that a pickled one holds."""
+    return _guarded(path, origin, _npy)
+
+
+class _RefusedError(Exception):
+    """A name that does not belong in the file."""
+
+
+def _guarded(path: Path, origin: str, load: Callable[[IO[bytes]], Any]) -> Any:
+    if not path.is_file():
+        raise missing(path, origin)
+    try:
+        with path.open("rb") as stream:
+            return load(stream)
+    except _RefusedError as refused:
+        raise InputError(
+            f"{path} wants to run {refused} on opening, which the file from {origin} does not; "
+            "nothing of it was run."
+        ) from None
+    # A damaged pickle can fail in any way: stack, key, type, memory and unicode errors.
+    except Exception as error:
+        raise damaged(path, origin, "is cut short or damaged") from error
+
+
+def _unpickle(stream: IO[bytes]) -> Any:
+    return _settle(_Unpickler(stream, encoding="bytes").load())
+
+
+def _torch(stream: IO[bytes]) -> Any:
+    if not zipfile.is_zipfile(stream):
+        stream.seek(0)
+        return _old_torch(stream)
+    with zipfile.ZipFile(stream) as archive:
+        [member] = [m for m in archive.infolist() if m.filename.endswith("data.pkl")]
+        if member.file_size > _LARGEST:
+            raise ValueError("larger than any published file")
+        return _unpickle(io.BytesIO(archive.read(member)))
+
+
+def _old_torch(stream: IO[bytes]) -> Any:
+    """Skip the three pickles in front: a magic number, a version, facts about the machine."""
+    if _unpickle(stream) != _TORCH_MAGIC:
+        raise ValueError("not written by torch.save")
+    _unpickle(stream)
+    _unpickle(stream)
+    return _unpickle(stream)
+
+
+def _npy(stream: IO[bytes]) -> Any:
+    major, _ = np.lib.format.read_magic(stream)
+    header = np.lib.format.read_array_header_1_0 if major == 1 else _header_2
+    dtype = header(stream)[2]
+    if dtype.hasobject:
+        return _unpickle(stream)
+    stream.seek(0)
+    return np.load(stream, allow_pickle=False)
+
+
+def _header_2(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    shape, fortran, dtype = np.lib.format.read_array_header_2_0(stream)
+    return shape, fortran, dtype
+
+
+class _DType:
+    """Stands for `numpy.dtype`: plain numbers, and `O8` around a dictionary in an npy file."""
+
+    __slots__ = ("code", "order")
+
+    def __init__(self, code: Any, *_: Any) -> None:
+        self.code = _text(code)
+        self.order = "="
+
+    def __setstate__(self, state: Any) -> None:
+        self.order = _text(state[1])
+
+    def numpy(self) -> np.dtype[Any]:
+        if self.code[:1] not in {"b", "i", "u", "f"}:
+            raise ValueError(f"arrays of {self.code} do not belong here")
+        return np.dtype(self.order + self.code)
+
+
+class _Array:
+    """Stands for an array between its creation and the arrival of its content."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, *_: Any) -> None:
+        self.value: Any = None
+
+    def __setstate__(self, state: Any) -> None:
+        _, shape, dtype, fortran, content = state
+        if dtype.code.startswith("O"):
+            [self.value] = content
+            return
+        flat = np.frombuffer(content, dtype.numpy())
+        if math.prod(shape) != flat.size:
+            raise ValueError("an array is shorter than its shape")
+        self.value = flat.reshape(shape, order="F" if fortran else "C")
+
+
+class _Name:
+    """Stands for a name in a pickle; cannot be changed, and calls nothing but its stand-in."""
+
+    __slots__ = ("_make",)
+
+    def __init__(self, make: Callable[..., Any]) -> None:
+        self._make = make
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self._make(*arguments)
+
+    def __setstate__(self, state: Any) -> None:
+        raise ValueError("a name has no state")
+
+
+def _scalar(dtype: _DType, content: bytes) -> int | float:
+    value: int | float = np.frombuffer(content, dtype.numpy()).item()
+    return value
+
+
+def _encode(text: str, encoding: str) -> bytes:
+    """Return a byte string as Python 3 writes it in protocol 2: as its latin-1 text."""
+    if encoding != "latin1":
+        raise ValueError("byte strings are written as latin1")
+    return text.encode("latin1")
+
+
+def _nothing(*_: Any) -> None:
+    raise ValueError("numpy.ndarray is named, never called")
+
+
+_STAND_INS: dict[tuple[str, str], Callable[..., Any]] = {
+    ("_codecs", "encode"): _encode,
+    ("numpy", "dtype"): _DType,
+    ("numpy", "ndarray"): _nothing,
+    ("numpy.core.multiarray", "_reconstruct"): _Array,
+    ("numpy.core.multiarray", "scalar"): _scalar,
+    # numpy 2 moved the same two.
+    ("numpy._core.multiarray", "_reconstruct"): _Array,
+    ("numpy._core.multiarray", "scalar"): _scalar,
+}
+
+
+# The one in Python: its memo is a dictionary, where the one in C makes room for any place that a
+# file names, and so for ten bytes that ask for 64 GB.
+class _Unpickler(pickle._Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) not in _STAND_INS:
+            raise _RefusedError(f"{module}.{name}")
+        return _Name(_STAND_INS[module, name])
+
+    def persistent_load(self, pid: Any) -> Any:
+        raise _RefusedError("a torch tensor's storage" if pid else "an outside reference")
+
+
+def _settle(value: Any) -> Any:
+    """Put the arrays in the place of their stand-ins, and text in the place of byte keys."""
+    value = _arrived(value)
+    # One level, as in the published files: a small pickle can hold dictionaries without end.
+    if isinstance(value, dict):
+        return {_text(key): _arrived(entry) for key, entry in value.items()}
+    return value
+
+
+def _arrived(value: Any) -> Any:
+    return value.value if isinstance(value, _Array) else value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str | bytes):
+        raise TypeError("a name must be a string")
+    return value.decode("latin1") if isinstance(value, bytes) else value

@@ -1,0 +1,148 @@
+"""CIFAR-10N and CIFAR-100N: what people on the internet called CIFAR's training images.
+
+`CIFAR-10_human.pt` holds `clean_label`, `aggre_label`, `worse_label` and `random_label1` to `3`;
+`CIFAR-100_human.pt` holds `clean_label` and `noisy_label`, and the same for super-classes. The
+authors' `*_ordered.npy`, and the csv made of it for TensorFlow, hold the same arrays in another
+order, which `image_order_c10.npy` beside them undoes.
+"""
+
+import csv
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kspr.errors import InputError
+from kspr.sources.published._layout import damaged, missing, name_classes
+from kspr.sources.published._pickles import load_npy, load_torch
+
+__all__ = ["human_labels"]
+
+_ORIGIN = "the CIFAR-N release (cifar-10-100n)"
+_DEFAULTS = ("aggre_label", "noisy_label", "noise_label", "label")
+_ALIASES = {
+    "aggre": "aggre_label",
+    "clean": "clean_label",
+    "noisy": "noisy_label",
+    "rand1": "random_label1",
+    "rand2": "random_label2",
+    "rand3": "random_label3",
+    "worse": "worse_label",
+    "worst": "worse_label",
+}
+"""The names that CIFAR-N's own training script gives to its arrays."""
+_ORDERS = ("image_order_c10.npy", "image_order_c100.npy")
+
+
+def human_labels(
+    path: Path, array: str | None, published: np.ndarray, classes: Sequence[str]
+) -> np.ndarray:
+    """Return the class names in one array of the label file `path`, in CIFAR's own order.
+
+    `published` are CIFAR's labels of the same rows, as numbers: the file's clean labels must be
+    equal to them, so that a file in another order is never taken for noise. Any other file of
+    labels has no clean ones and is taken as it is.
+    """
+    arrays = _read(path, array)
+    chosen = _choose(path, arrays, array)
+    labels = arrays[chosen]
+    if len(labels) != len(published):
+        raise InputError(f"{path} has {len(labels)} labels but there are {len(published)} images.")
+    clean = arrays.get("clean_coarse_label" if "coarse" in chosen else "clean_label")
+    if clean is not None:
+        labels = labels[_order(path, _codes(path, clean, classes), published)]
+    return name_classes(_codes(path, labels, classes), classes)
+
+
+def _read(path: Path, array: str | None) -> dict[str, np.ndarray]:
+    """Return the arrays of a CIFAR-N file, or the one column of any other file of labels."""
+    if not path.is_file():
+        raise missing(path, _ORIGIN)
+    suffix = path.suffix.lower()
+    if suffix in (".pt", ".pth"):
+        content = load_torch(path, _ORIGIN)
+    elif suffix == ".npy":
+        content = load_npy(path, _ORIGIN)
+    elif suffix == ".csv" and b"clean_label" in _first_line(path):
+        content = _csv(path)
+    else:
+        return {array or "label": _any_labels(path, array)}
+    if isinstance(content, np.ndarray):
+        content = {array or "label": content}
+    if not isinstance(content, dict):
+        raise damaged(path, _ORIGIN, "holds no arrays of labels")
+    return {str(name): _column(path, name, values) for name, values in content.items()}
+
+
+def _any_labels(path: Path, column: str | None) -> np.ndarray:
+    # Not at the top, for it loads every reader.
+    from kspr.sources.readers import read_label_file
+
+    return read_label_file(path, "label", column)
+
+
+def _first_line(path: Path) -> bytes:
+    with path.open("rb") as stream:
+        return stream.readline(1000)
+
+
+def _csv(path: Path) -> dict[str, np.ndarray]:
+    """Return the columns of the table that TensorFlow's users make of CIFAR-N's npy file."""
+    try:
+        with path.open(encoding="utf-8", newline="") as stream:
+            header, *rows = [row for row in csv.reader(stream) if row]
+            columns = np.asarray(rows).reshape(-1, len(header)).T
+            return dict(zip(header, columns, strict=True))
+    except (UnicodeDecodeError, ValueError, csv.Error) as error:
+        raise damaged(path, _ORIGIN, "is not a table with a header and full rows") from error
+
+
+def _column(path: Path, name: Any, values: Any) -> np.ndarray:
+    column = np.asarray(values)
+    if column.ndim != 1 or column.dtype.kind not in "iuU":
+        raise damaged(path, _ORIGIN, f"has an array {name} that is no column of labels")
+    return column
+
+
+def _choose(path: Path, arrays: dict[str, np.ndarray], asked: str | None) -> str:
+    if asked is None:
+        candidates = [name for name in _DEFAULTS if name in arrays] or list(arrays)[:1]
+    else:
+        candidates = [name for name in (asked, _ALIASES.get(asked, "")) if name in arrays]
+    if candidates:
+        return candidates[0]
+    known = get_close_matches(asked or "", arrays, cutoff=0) or list(arrays)
+    raise InputError(f"{path} has no array {asked!r}; it has {', '.join(known)}.")
+
+
+def _codes(path: Path, labels: np.ndarray, classes: Sequence[str]) -> np.ndarray:
+    """Return class numbers, from numbers or names."""
+    number = {str(i): i for i in range(len(classes))} | {name: i for i, name in enumerate(classes)}
+    values, inverse = np.unique(labels, return_inverse=True)
+    unknown = [str(value) for value in values if str(value) not in number]
+    if unknown:
+        raise InputError(
+            f"{path} has the label {unknown[0]!r}; "
+            f"labels are class names or numbers in 0..{len(classes) - 1}."
+        )
+    return np.asarray([number[str(value)] for value in values], np.intp)[inverse]
+
+
+def _order(path: Path, clean: np.ndarray, published: np.ndarray) -> np.ndarray:
+    """Return the positions in the file of CIFAR's rows, one after the other."""
+    same = np.arange(len(published))
+    if np.array_equal(clean, published):
+        return same
+    for name in _ORDERS:
+        for folder in (path.parent, path.parent.parent):
+            if (folder / name).is_file():
+                order = np.argsort(np.asarray(load_npy(folder / name, _ORIGIN)), kind="stable")
+                if np.array_equal(np.sort(order), same) and np.array_equal(clean[order], published):
+                    return order
+    raise InputError(
+        f"{path} has clean labels that differ from CIFAR's in {int((clean != published).sum())} "
+        "rows, so its order is another one; use the .pt file, or put image_order_c10.npy (or "
+        "c100) beside it."
+    )

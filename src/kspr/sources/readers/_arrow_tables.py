@@ -1,0 +1,190 @@
+"""Arrow files and streams as one table, memory-mapped."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kspr.errors import InputError
+from kspr.sources.readers._spill import IN_MEMORY, keep
+from kspr.sources.readers._table import (
+    BLOCK_BYTES,
+    ArrowTable,
+    Cells,
+    Field,
+    Segment,
+    Table,
+    fields_of,
+    pick,
+    sound,
+)
+from kspr.sources.readers.guard import check_file, readable
+
+__all__ = ["ParquetTable", "open_ipc_table", "open_parquet_table"]
+
+_IPC = "an Arrow file"
+_FILE_MAGIC = b"ARROW1"
+
+
+def open_ipc_table(*paths: Path) -> Table:
+    """Return the table of Arrow files (Feather is one) or streams with the same columns.
+
+    Stored plainly, it stays on disk and is mapped; compressed, it is walked batch by batch.
+    """
+    files = [_open_ipc(path) for path in paths]
+    for path, file in zip(paths, files, strict=True):
+        if not file.schema.equals(files[0].schema):
+            raise InputError(f"{path} has other columns or types than {paths[0]}.")
+    if not all(_is_mapped(path, file) for path, file in zip(paths, files, strict=True)):
+        fields = fields_of(files[0].schema, str(paths[0]))
+        return _CompressedTable(paths, fields, files[0].schema.metadata or {})
+    with readable(paths[0], _IPC):
+        batches = chain.from_iterable(file.batches() for file in files)
+        table = pa.Table.from_batches(batches, schema=files[0].schema)
+    return ArrowTable(table, str(paths[0]))
+
+
+@dataclass(frozen=True)
+class _CompressedTable:
+    paths: tuple[Path, ...]
+    fields: Mapping[str, Field]
+    metadata: Mapping[bytes, bytes]
+    rows: int | None = None
+    untyped: bool = False
+
+    def batches(self, fields: Sequence[Field]) -> Iterator[list[pa.Array]]:
+        for path in self.paths:
+            with readable(path, _IPC):
+                for batch in _open_ipc(path).batches():
+                    yield [sound(pick(batch, field), str(path)) for field in fields]
+
+    def cells(self, field: Field) -> Cells:
+        return keep((array for (array,) in self.batches([field])), str(self.paths[0]))
+
+
+@dataclass(frozen=True)
+class _OpenFile:
+    whole: pa.Buffer
+    reader: Any
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.reader.schema
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        if isinstance(self.reader, pa.RecordBatchFileReader):
+            for number in range(self.reader.num_record_batches):
+                yield self.reader.get_batch(number)
+        else:
+            yield from self.reader
+
+
+def _open_ipc(path: Path) -> _OpenFile:
+    check_file(path, _IPC, _FILE_MAGIC)
+    with readable(path, _IPC):
+        return _open_buffer(pa.memory_map(str(path)).read_buffer())
+
+
+def _is_mapped(path: Path, file: _OpenFile) -> bool:
+    """Tell whether batches lie in the file itself, and take no memory."""
+    with readable(path, _IPC):
+        first = next(_open_buffer(file.whole).batches(), None)
+        columns = first.columns if first is not None else []
+        parts = [part for column in columns for part in column.buffers() if part]
+    start, end = file.whole.address, file.whole.address + file.whole.size
+    return all(start <= part.address < end for part in parts if part.size)
+
+
+def _open_buffer(whole: pa.Buffer) -> _OpenFile:
+    is_file = whole.slice(0, len(_FILE_MAGIC)).to_pybytes() == _FILE_MAGIC
+    open_reader = pa.ipc.open_file if is_file else pa.ipc.open_stream
+    return _OpenFile(whole, open_reader(whole))
+
+
+_PARQUET = "a parquet file"
+# A column is read through a buffer of this size, not a whole row group at once.
+_BUFFER = 1 << 16
+
+
+@dataclass(frozen=True)
+class ParquetTable:
+    """One parquet file, or several with the same columns."""
+
+    paths: tuple[Path, ...]
+    fields: Mapping[str, Field]
+    metadata: Mapping[bytes, bytes]
+    rows: int
+    untyped: bool = False
+
+    def batches(self, fields: Sequence[Field]) -> Iterator[list[pa.Array]]:
+        names = [field.name for field in fields]
+        for path in self.paths:
+            with readable(path, _PARQUET), _open_parquet(path) as file:
+                step = _rows_per_block(file, fields)
+                for batch in file.iter_batches(step, columns=names):
+                    yield [sound(pick(batch, field), str(path)) for field in fields]
+
+    def cells(self, field: Field) -> Cells:
+        segments = [s for path in self.paths for s in _segments(path, field)]
+        if max(segment.nbytes for segment in segments) > IN_MEMORY:
+            # A group that does not fit into memory cannot be fetched for one cell's sake.
+            return keep((array for (array,) in self.batches([field])), str(self.paths[0]))
+        return Cells(segments)
+
+
+def open_parquet_table(*paths: Path) -> ParquetTable:
+    """Return the table of files whose footers can be read and agree."""
+    schemas, rows = [], 0
+    for path in paths:
+        check_file(path, _PARQUET, b"PAR1")
+        with readable(path, _PARQUET), _open_parquet(path) as file:
+            schemas.append(file.schema_arrow)
+            rows += file.metadata.num_rows
+    for path, schema in zip(paths, schemas, strict=True):
+        if not schema.equals(schemas[0]):
+            raise InputError(f"{path} has other columns or types than {paths[0]}.")
+    fields = fields_of(schemas[0], str(paths[0]))
+    return ParquetTable(paths, fields, schemas[0].metadata or {}, rows)
+
+
+def _open_parquet(path: Path) -> Any:
+    return pq.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False)
+
+
+def _chunks_of(file: Any, group: int, fields: Sequence[Field]) -> Iterator[Any]:
+    """Yield what the footer says about the fields' columns in a row group."""
+    roots = tuple(field.name for field in fields)
+    of_group = file.metadata.row_group(group)
+    for number in range(of_group.num_columns):
+        chunk = of_group.column(number)
+        path = chunk.path_in_schema
+        if path in roots or path.startswith(tuple(f"{root}." for root in roots)):
+            yield chunk
+
+
+def _nbytes(file: Any, group: int, fields: Sequence[Field]) -> int:
+    return sum(chunk.total_uncompressed_size for chunk in _chunks_of(file, group, fields))
+
+
+def _rows_per_block(file: Any, fields: Sequence[Field]) -> int:
+    total = sum(_nbytes(file, group, fields) for group in range(file.num_row_groups))
+    rows = int(BLOCK_BYTES * file.metadata.num_rows // max(1, total))
+    return max(256, min(65536, rows))
+
+
+def _segments(path: Path, field: Field) -> Iterator[Segment]:
+    with readable(path, _PARQUET), _open_parquet(path) as file:
+        for group in range(file.num_row_groups):
+            length = file.metadata.row_group(group).num_rows
+            yield Segment(length, _nbytes(file, group, [field]), partial(_load, path, group, field))
+
+
+def _load(path: Path, group: int, field: Field) -> Any:
+    with readable(path, _PARQUET), _open_parquet(path) as file:
+        cells = pick(file.read_row_group(group, columns=[field.name]), field)
+    return cells if cells.type == field.type else cells.cast(field.type)

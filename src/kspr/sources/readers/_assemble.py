@@ -1,0 +1,163 @@
+"""From a table to records: one walk over the columns that matter."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from kspr.errors import InputError
+from kspr.sources.readers._feature_columns import FeatureBuilder, check_numeric
+from kspr.sources.readers._labels import (
+    class_names,
+    identifiers,
+    labels_from_column,
+    labels_from_file,
+    numbered,
+)
+from kspr.sources.readers._roles import Fields, Roles, choose_roles, is_text
+from kspr.sources.readers._table import Field, Table
+from kspr.sources.readers.items import ImageCells, TextCells
+from kspr.sources.records import Items, ReadOptions, Records
+
+__all__ = ["records_of", "roles_of"]
+
+
+def roles_of(table: Table, options: ReadOptions, where: str) -> Roles:
+    """Return which column of a table is what."""
+    fields = _as_named(table.fields, options) if table.untyped else table.fields
+    roles = choose_roles(fields, options, where, class_names(table.metadata))
+    return _literal(roles) if table.untyped else roles
+
+
+def records_of(table: Table, source: Path, reader: str, options: ReadOptions) -> Records:
+    """Return the rows of a table; images and texts stay where they are until asked for."""
+    where = str(source)
+    if table.rows == 0:
+        raise InputError(f"{where} has no rows.")
+    roles = roles_of(table, options, where)
+    check_numeric(table, roles.features, where)
+    walked = _walk(table, roles, where)
+    items = _items(table, roles, source)
+    count = walked.count or (len(items) if items else 0)
+    if not count:
+        raise InputError(f"{where} has no rows.")
+    return Records(
+        source=source,
+        reader=reader,
+        row_id=_row_id(walked, roles, where, count),
+        label=_labels(table, walked, roles, options, source, count),
+        features=walked.features,
+        items=items,
+        truth=_column_labels(table, walked, roles.truth, "Truth", where),
+    )
+
+
+@dataclass(frozen=True)
+class _Walked:
+    columns: dict[str, pa.ChunkedArray]
+    features: np.ndarray | None
+    count: int
+
+
+def _walk(table: Table, roles: Roles, where: str) -> _Walked:
+    """Read labels, truth, identity and features in one go."""
+    small = list(dict.fromkeys(f for f in _small(roles) if f))
+    builder = FeatureBuilder(roles.features, table.rows, where) if roles.features else None
+    chunks: list[list[pa.Array]] = [[] for _ in small]
+    fields = [*small, *roles.features]
+    try:
+        for arrays in table.batches(fields) if fields else ():
+            for kept, array in zip(chunks, arrays, strict=False):
+                kept.append(array)
+            if builder:
+                builder.append(arrays[len(small) :])
+    except BaseException:
+        if builder:
+            builder.discard()
+        raise
+    columns = {
+        field.name: pa.chunked_array(kept, field.type)
+        for field, kept in zip(small, chunks, strict=True)
+    }
+    features = builder.result() if builder else None
+    lengths = [len(part) for part in (*columns.values(), features) if part is not None]
+    return _Walked(columns, features, lengths[0] if lengths else 0)
+
+
+def _small(roles: Roles) -> Sequence[Field | None]:
+    # Paths double as names of rows.
+    path = roles.image if _has_paths(roles) and roles.id is None else None
+    return (roles.label, roles.truth, roles.id, path)
+
+
+def _has_paths(roles: Roles) -> bool:
+    return roles.image is not None and is_text(roles.image.type)
+
+
+def _row_id(walked: _Walked, roles: Roles, where: str, count: int) -> np.ndarray:
+    field = roles.id or (roles.image if _has_paths(roles) else None)
+    if field is None:
+        return numbered(count)
+    return identifiers(walked.columns[field.name], f"Column {field.name!r} of {where}")
+
+
+def _labels(
+    table: Table, walked: _Walked, roles: Roles, options: ReadOptions, source: Path, count: int
+) -> np.ndarray | None:
+    if options.labels is not None:
+        return labels_from_file(options.labels, options.label, count, source)
+    return _column_labels(table, walked, roles.label, "Label", str(source))
+
+
+def _column_labels(
+    table: Table, walked: _Walked, field: Field | None, role: str, where: str
+) -> np.ndarray | None:
+    if field is None:
+        return None
+    names = class_names(table.metadata).get(field.name)
+    what = f"{role} column {field.name!r} of {where}"
+    return labels_from_column(walked.columns[field.name], what, names, table.untyped)
+
+
+def _items(table: Table, roles: Roles, source: Path) -> Items | None:
+    if roles.item is None:
+        return None
+    if roles.text:
+        return TextCells(table.cells(_as_bytes(roles.text)), str(source))
+    cells = table.cells(roles.item)
+    return ImageCells(cells, source if source.is_dir() else source.parent, str(source))
+
+
+def _as_bytes(field: Field) -> Field:
+    """Ask for a text's bytes, so that one that is not UTF-8 spoils no other."""
+    plain = pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
+    return replace(field, type=pa.large_binary()) if plain else field
+
+
+def _as_named(fields: Fields, options: ReadOptions) -> Fields:
+    """Let columns of a text table be what the user says, whatever they look like."""
+    texts = {name for name in (options.text, options.image) if name in fields}
+    return {
+        name: replace(field, type=pa.string()) if name in texts else field
+        for name, field in fields.items()
+    }
+
+
+def _literal(roles: Roles) -> Roles:
+    """Read labels and names of a text table as they are written, and features as numbers."""
+
+    def text(field: Field | None) -> Field | None:
+        return field and replace(field, type=pa.string())
+
+    return Roles(
+        label=text(roles.label),
+        truth=text(roles.truth),
+        id=text(roles.id),
+        image=text(roles.image),
+        text=text(roles.text),
+        features=tuple(
+            replace(f, type=pa.float32()) if f.type == pa.string() else f for f in roles.features
+        ),
+    )

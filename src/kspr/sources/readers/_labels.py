@@ -1,0 +1,241 @@
+"""Labels as NumPy arrays: names where there are names, whole numbers where there are numbers."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kspr.errors import InputError
+from kspr.sources.readers._arrow_tables import open_ipc_table, open_parquet_table
+from kspr.sources.readers._csv_table import first_line, has_table_suffix, open_csv_table
+from kspr.sources.readers._npy import open_npy
+from kspr.sources.readers._roles import LABEL_NAMES, TRUTH_NAMES, choose_label, usual_field
+from kspr.sources.readers._table import Table
+from kspr.sources.readers.csv_faults import explain_encoding
+from kspr.sources.readers.guard import GZIP, check_file, listed, readable, rows
+
+__all__ = [
+    "check_rows",
+    "class_names",
+    "identifiers",
+    "labels_from_array",
+    "labels_from_column",
+    "labels_from_file",
+    "numbered",
+    "read_label_file",
+    "texts_to_labels",
+]
+
+# "007" is a name, not the number 7; what double precision cannot hold is one, too.
+_WHOLE_NUMBER = r"^-?(0|[1-9][0-9]{0,14})(\.0+)?$"
+# "NA" and "None" are left out: both are names of classes in use.
+_MISSING = ("", "nan", "NaN", "null", "NULL", "#N/A")
+
+
+def class_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
+    """Return the names that a Hugging Face data set has for the numbers in its label columns."""
+    try:
+        features = json.loads(metadata.get(b"huggingface", b"{}"))["info"]["features"]
+        return {
+            name: [str(class_name) for class_name in feature["names"]]
+            for name, feature in features.items()
+            if isinstance(feature, dict) and feature.get("_type") == "ClassLabel"
+        }
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return {}
+
+
+def labels_from_column(
+    column: pa.ChunkedArray, what: str, names: Sequence[str] | None = None, untyped: bool = False
+) -> np.ndarray:
+    """Return a column's labels; `what` names it in errors.
+
+    With `untyped`, text that is a whole number in every row becomes numbers.
+    """
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        column = column.cast(kind.value_type)
+        kind = column.type
+    if pa.types.is_nested(kind) or _is_binary(kind):
+        raise InputError(f"{what} holds {kind}, not one label per row. Name another with --label.")
+    _check_present(np.flatnonzero(pc.is_null(column).to_numpy()), what)
+    if names and pa.types.is_integer(kind):
+        return _named(column.to_numpy(), names, what)
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
+        return labels_from_array(column.to_numpy(), what)
+    texts = _texts(column)
+    return texts_to_labels(texts, what) if untyped else labels_from_array(texts, what)
+
+
+def texts_to_labels(texts: np.ndarray, what: str) -> np.ndarray:
+    """Return labels that were written as text: numbers if all of them are, else the text."""
+    labels = labels_from_array(np.strings.strip(texts), what)
+    whole = pc.all(pc.match_substring_regex(pa.array(labels), _WHOLE_NUMBER)).as_py()
+    return labels.astype(np.float64).astype(np.int64) if whole else labels
+
+
+def labels_from_array(values: np.ndarray, what: str) -> np.ndarray:
+    """Return an array's labels; `what` names it in errors."""
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim != 1:
+        raise InputError(f"{what} must hold one label per row, got an array of {values.shape}.")
+    if values.dtype.kind == "S":
+        values = np.strings.decode(values, "utf-8")
+    if values.dtype.kind == "f":
+        _check_present(np.flatnonzero(~np.isfinite(values)), what)
+        whole = values.astype(np.int64)
+        return whole if np.array_equal(whole, values) else np.asarray(values)
+    if values.dtype.kind == "U":
+        _check_present(np.flatnonzero(np.isin(np.strings.strip(values), _MISSING)), what)
+    elif values.dtype.kind not in "iub":
+        raise InputError(f"{what} must hold numbers or text, got {values.dtype}.")
+    return np.array(values)
+
+
+def identifiers(column: pa.ChunkedArray, what: str) -> np.ndarray:
+    """Return what identifies each row, as text."""
+    if pa.types.is_nested(column.type) or _is_binary(column.type):
+        raise InputError(f"{what} holds {column.type}. Name a column of text or numbers with --id.")
+    if column.null_count:
+        missing = np.flatnonzero(pc.is_null(column).to_numpy())
+        raise InputError(f"{what} is empty in {rows(missing)}. Fill it in.")
+    return _texts(column)
+
+
+def numbered(count: int) -> np.ndarray:
+    """Return the row numbers as text."""
+    return np.arange(count).astype(f"<U{len(str(max(0, count - 1)))}")
+
+
+def _named(codes: np.ndarray, names: Sequence[str], what: str) -> np.ndarray:
+    # -1 is how Hugging Face data sets say that a row has no label.
+    _check_present(np.flatnonzero(codes == -1), what)
+    outside = np.flatnonzero((codes < 0) | (codes >= len(names)))
+    if outside.size:
+        raise InputError(
+            f"{what} has the value {codes[outside[0]]} in row {outside[0]}, but only "
+            f"{len(names)} class names."
+        )
+    return np.asarray(np.asarray(names)[codes])
+
+
+def _check_present(missing: np.ndarray, what: str) -> None:
+    if missing.size:
+        raise InputError(f"{what} has no label in {rows(missing)}. Fill them in or drop the rows.")
+
+
+def _is_binary(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+        or pa.types.is_fixed_size_binary(kind)
+    )
+
+
+def _texts(column: Any) -> np.ndarray:
+    # Distinct values are few where labels are, and Python objects are dear.
+    coded = column.cast(pa.large_string()).combine_chunks().dictionary_encode()
+    if isinstance(coded, pa.ChunkedArray):
+        coded = coded.unify_dictionaries().combine_chunks()
+    values = np.asarray(coded.dictionary.to_pylist(), dtype=np.str_)
+    return values[coded.indices.to_numpy()] if len(values) else np.empty(0, "<U1")
+
+
+_TEXT_SUFFIXES = (".txt", ".labels")
+_ARROW_SUFFIXES = (".arrow", ".feather", ".ipc")
+
+
+def labels_from_file(path: Path, column: str | None, count: int, source: Path) -> np.ndarray:
+    """Return the labels in `path` for the `count` rows of `source`.
+
+    `column` names the labels where the file is a table; one column needs no name.
+    """
+    labels = _read(path, column, "label", count)
+    check_rows(labels, count, path, source)
+    return labels
+
+
+def read_label_file(
+    path: Path, role: Literal["label", "truth"] = "label", column: str | None = None
+) -> np.ndarray:
+    """Return all labels in `path`, one per row.
+
+    Without `column`, a table's column is found by its name; for the role ``"truth"``, names such
+    as ``truth`` and ``true_label`` go before those of labels.
+    """
+    return _read(path, column, role, None)
+
+
+def check_rows(labels: np.ndarray, count: int, labels_from: object, source: object) -> None:
+    """Raise unless there is a label for each row."""
+    if len(labels) != count:
+        raise InputError(f"{source} has {count} rows but {labels_from} has {len(labels)} labels.")
+
+
+def _read(path: Path, column: str | None, role: str, count: int | None) -> np.ndarray:
+    suffix = path.suffix.lower()
+    if suffix == ".npy":
+        return labels_from_array(open_npy(path), str(path))
+    if suffix in _TEXT_SUFFIXES:
+        return texts_to_labels(_lines(path), str(path))
+    if has_table_suffix(path):
+        return _from_csv(path, column, role, count)
+    if suffix == ".parquet":
+        return _from_table(open_parquet_table(path), column, role, path)
+    if suffix in _ARROW_SUFFIXES:
+        return _from_table(open_ipc_table(path), column, role, path)
+    check_file(path, "a file of labels", b"PK\x03\x04")
+    raise InputError(f"{path} is no file of labels: use npy, txt, csv, tsv, parquet or arrow.")
+
+
+def _from_csv(path: Path, column: str | None, role: str, count: int | None) -> np.ndarray:
+    header = first_line(path)
+    if column is not None or any(mark in header for mark in (b",", b";", b"\t")):
+        return _from_table(open_csv_table(path), column, role, path)
+    lines = _lines(path)
+    return texts_to_labels(lines[1:] if _is_header(lines, count) else lines, str(path))
+
+
+def _is_header(lines: np.ndarray, count: int | None) -> bool:
+    """Tell whether one column begins with its name: by the number of rows, else by the name."""
+    if count is not None and len(lines) in (count, count + 1):
+        return len(lines) == count + 1
+    return str(lines[0]).strip().casefold() in (*LABEL_NAMES, *TRUTH_NAMES)
+
+
+def _from_table(table: Table, column: str | None, role: str, path: Path) -> np.ndarray:
+    names = class_names(table.metadata)
+    field = usual_field(table.fields, TRUTH_NAMES) if role == "truth" and column is None else None
+    field = field or choose_label(table.fields, column, str(path), names)
+    if field is None and len(table.fields) == 1:
+        field = next(iter(table.fields.values()))
+    if field is None:
+        raise InputError(
+            f"{path} has no column that is named like labels, only {listed(table.fields)}. Say "
+            "which with --label."
+        )
+    what = f"Label column {field.name!r} of {path}"
+    if table.untyped:
+        field = replace(field, type=pa.string())
+    chunks = [array for (array,) in table.batches([field])]
+    column = pa.chunked_array(chunks, field.type)
+    return labels_from_column(column, what, names.get(field.name), table.untyped)
+
+
+def _lines(path: Path) -> np.ndarray:
+    head = check_file(path, "a file of labels", *GZIP)
+    if b"\0" in head and not head.startswith(GZIP):
+        raise InputError(f"{path} is not a text file with one label per line.")
+    with readable(path, "a text file"), pa.input_stream(str(path)) as file:
+        content = file.read()
+    try:
+        lines = content.decode("utf-8-sig").rstrip("\r\n").split("\n")
+    except UnicodeDecodeError as error:
+        raise explain_encoding(path, error) from error
+    return np.strings.rstrip(np.array(lines, dtype=np.str_), "\r")

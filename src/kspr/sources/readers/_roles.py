@@ -1,0 +1,220 @@
+"""Which column is what: said by the user, or told by name and type."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+import pyarrow as pa
+
+from kspr.errors import InputError
+from kspr.sources.readers._table import Field
+from kspr.sources.readers.guard import listed, no_such
+from kspr.sources.records import ReadOptions
+
+__all__ = [
+    "LABEL_NAMES",
+    "TRUTH_NAMES",
+    "Fields",
+    "Roles",
+    "choose_label",
+    "choose_roles",
+    "is_list",
+    "is_numeric",
+    "is_text",
+    "usual_field",
+]
+
+LABEL_NAMES = ("label", "labels", "y", "target", "class")
+TRUTH_NAMES = ("truth", "true_label", "y_true")
+_ID_NAMES = (
+    *("id", "ids", "idx", "index", "row", "row_id", "row_number", "uid", "uuid", "key"),
+    *("", "unnamed: 0", "__index_level_0__"),
+)
+_PATH_NAMES = (
+    *("image", "img", "path", "file", "filename", "file_name", "filepath", "file_path"),
+    *("image_path", "img_path", "image_file"),
+)
+_TEXT_NAMES = ("text", "texts", "sentence", "document", "content", "comment")
+
+Fields = Mapping[str, Field]
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The part that each column plays; None or empty where no column plays it."""
+
+    label: Field | None = None
+    truth: Field | None = None
+    id: Field | None = None
+    image: Field | None = None
+    text: Field | None = None
+    features: tuple[Field, ...] = ()
+    """Numeric columns, or one column of lists."""
+
+    @property
+    def item(self) -> Field | None:
+        """The column of images or texts."""
+        return self.image or self.text
+
+
+def choose_roles(
+    fields: Fields, options: ReadOptions, where: str, class_columns: Collection[str] = ()
+) -> Roles:
+    """Return the roles of a table's columns, or say what must be said.
+
+    Silence about the label means a column named like one; about the rest, the images, the one
+    column of lists, the numeric columns, or the columns that are named like paths or texts.
+    Columns that look like row numbers, labels or truth are no features unless they are named.
+    """
+    label = None if options.labels else choose_label(fields, options.label, where, class_columns)
+    truth = _named(fields, options.truth, where) or usual_field(fields, TRUTH_NAMES)
+    identity = _named(fields, options.id, where)
+    taken = {field.name for field in (label, truth, identity) if field}
+    free = {name: field for name, field in fields.items() if name not in taken}
+    if options.features or options.image or options.text:
+        roles = _said(fields, free, options, where)
+    else:
+        roles = _found(free, where, class_columns)
+    return Roles(label, truth, identity, roles.image, roles.text, roles.features)
+
+
+def choose_label(
+    fields: Fields, name: str | None, where: str, class_columns: Collection[str] = ()
+) -> Field | None:
+    """Return the column of labels, if there is one that is named or named like one."""
+    if name is not None:
+        return _named(fields, name, where)
+    found = [f for f in fields.values() if f.name.casefold() in LABEL_NAMES]
+    found = found or [fields[name] for name in class_columns if name in fields]
+    if len(found) > 1:
+        raise InputError(
+            f"{where} has several columns that may be the label: "
+            f"{listed(f.name for f in found)}. Say which with --label."
+        )
+    return found[0] if found else None
+
+
+def _said(fields: Fields, free: Fields, options: ReadOptions, where: str) -> Roles:
+    features = _matching(fields, free, options.features, where) if options.features else ()
+    image = _named(fields, options.image, where)
+    text = _named(fields, options.text, where)
+    if image and text:
+        raise InputError("Name either --image or --text, not both.")
+    if image and not (is_image(image.type) or is_text(image.type)):
+        raise InputError(f"Column {image.name!r} of {where} holds {image.type}, not images.")
+    if text and not is_text(text.type):
+        raise InputError(f"Column {text.name!r} of {where} holds {text.type}, not text.")
+    if features and not (image or text):
+        image = next(iter(_images(free)), None)
+    return Roles(features=features, image=image, text=text)
+
+
+def _matching(fields: Fields, free: Fields, pattern: str, where: str) -> tuple[Field, ...]:
+    if pattern in fields:
+        return (fields[pattern],)
+    matches = [free[name] for name in free if fnmatchcase(name, pattern)]
+    if not matches:
+        raise no_such(pattern, fields, where)
+    if len(matches) > 1 and any(is_list(field.type) for field in matches):
+        raise InputError(
+            f"{pattern!r} matches several columns of {where}, and some hold lists: "
+            f"{listed(field.name for field in matches)}. Name one of them with --features."
+        )
+    return tuple(matches)
+
+
+def _found(free: Fields, where: str, class_columns: Collection[str]) -> Roles:
+    images = _images(free)
+    lists = [field for field in free.values() if is_list(field.type)]
+    for several, option in ((images, "--image"), (lists, "--features")):
+        if len(several) > 1:
+            raise InputError(
+                f"{where} has several columns that may be used: "
+                f"{listed(field.name for field in several)}. Say which with {option}."
+            )
+    image = images[0] if images else None
+    if image or lists:
+        return Roles(image=image, features=tuple(lists))
+    return _plain(free, where, class_columns)
+
+
+def _plain(free: Fields, where: str, class_columns: Collection[str]) -> Roles:
+    """Choose among numeric columns, paths and texts; more than one of them is a question."""
+    columns = {name: field for name, field in free.items() if len(field.path) == 1}
+    features = tuple(f for f in columns.values() if _may_be_feature(f, class_columns))
+    path = usual_field(columns, _PATH_NAMES, only_text=True)
+    text = usual_field(columns, _TEXT_NAMES, only_text=True)
+    choices = []
+    if features:
+        choices.append(f"numeric columns ({listed((f.name for f in features), 3)}; --features)")
+    if path:
+        choices.append(f"images ({path.name!r}; --image)")
+    if text:
+        choices.append(f"texts ({text.name!r}; --text)")
+    if len(choices) > 1:
+        raise InputError(f"{where} has {' and '.join(choices)}. Say which to use.")
+    if not choices:
+        raise InputError(
+            f"{where} has no column of numbers, images or texts that could be told by its name, "
+            f"only {listed(free) or 'labels'}. Say which to use with --features, --image or --text."
+        )
+    return Roles(features=features, image=path, text=text)
+
+
+def _may_be_feature(field: Field, class_columns: Collection[str]) -> bool:
+    unusual = field.name.casefold() not in (*LABEL_NAMES, *TRUTH_NAMES, *_ID_NAMES)
+    return is_numeric(field.type) and unusual and field.name not in class_columns
+
+
+def _named(fields: Fields, name: str | None, where: str) -> Field | None:
+    if name is None:
+        return None
+    if name not in fields:
+        raise no_such(name, fields, where)
+    return fields[name]
+
+
+def usual_field(fields: Fields, names: Sequence[str], only_text: bool = False) -> Field | None:
+    """Return the first column that has one of the usual names, in their order."""
+    by_name = {field.name.casefold(): field for field in reversed(list(fields.values()))}
+    found = (by_name[name] for name in names if name in by_name)
+    return next((field for field in found if not only_text or is_text(field.type)), None)
+
+
+def _images(fields: Fields) -> list[Field]:
+    """Return the columns of image bytes: a struct of Hugging Face, or plain binary."""
+    return [f for f in fields.values() if len(f.path) == 1 and is_image(f.type)]
+
+
+def is_image(kind: pa.DataType) -> bool:
+    """Tell whether a type can hold the bytes of images."""
+    if pa.types.is_struct(kind):
+        return any(member.name == "bytes" and is_image(member.type) for member in kind)
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
+def is_numeric(kind: pa.DataType) -> bool:
+    """Tell whether a type is that of numbers, truth values among them."""
+    return bool(
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_decimal(kind)
+    )
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Tell whether a type is that of lists of numbers."""
+    listing = (
+        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    )
+    return bool(listing) and is_numeric(kind.value_type)
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Tell whether a type is that of text."""
+    if pa.types.is_dictionary(kind):
+        return is_text(kind.value_type)
+    return bool(
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    )

@@ -1,0 +1,199 @@
+"""One column's cells, fetched piece by piece when they are asked for."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kspr.errors import InputError
+from kspr.sources.readers.guard import listed
+
+__all__ = [
+    "BLOCK_BYTES",
+    "ArrowTable",
+    "Cells",
+    "Field",
+    "Segment",
+    "Table",
+    "fields_of",
+    "in_memory",
+    "pick",
+    "sound",
+]
+
+_BUDGET = 1 << 30
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Consecutive cells that are loaded together, such as a row group of a parquet file."""
+
+    length: int
+    nbytes: int
+    load: Callable[[], Any]
+    """Return an Arrow array (or chunked array) of `length` cells."""
+
+
+class Cells:
+    """Values by row number; segments that were used last stay in memory, up to a budget.
+
+    Safe to use from several threads, and picklable if its segments are.
+    """
+
+    def __init__(self, segments: Sequence[Segment], owner: Any = None, budget: int = _BUDGET):
+        self._segments = list(segments)
+        self._starts = np.cumsum([0, *(segment.length for segment in segments)])
+        # Whatever must outlive the cells, such as the temporary file that they lie in.
+        self._owner = owner
+        self._budget = budget
+        self._loaded: OrderedDict[int, Any] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Cells, (self._segments, self._owner, self._budget))
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def __getitem__(self, row: int) -> Any:
+        """Return one value as a Python object."""
+        if not 0 <= row < len(self):
+            raise IndexError(f"row {row} of {len(self)}")
+        number = int(np.searchsorted(self._starts, row, side="right")) - 1
+        return self._get(number)[int(row - self._starts[number])].as_py()
+
+    def __iter__(self) -> Iterator[Any]:
+        for number in range(len(self._segments)):
+            for value in self._get(number):
+                yield value.as_py()
+
+    def _get(self, number: int) -> Any:
+        with self._lock:
+            if number not in self._loaded:
+                self._loaded[number] = self._segments[number].load()
+                self._forget()
+            self._loaded.move_to_end(number)
+            return self._loaded[number]
+
+    def _forget(self) -> None:
+        while len(self._loaded) > 1 and self._held() > self._budget:
+            self._loaded.popitem(last=False)
+
+    def _held(self) -> int:
+        return sum(self._segments[number].nbytes for number in self._loaded)
+
+
+def in_memory(chunks: Iterable[pa.Array], where: str, owner: Any = None) -> Cells:
+    """Return cells that are in memory, or memory-mapped, already; checked when they are used."""
+    # They cost nothing further, so that none is ever forgotten.
+    return Cells([Segment(len(chunk), 0, partial(sound, chunk, where)) for chunk in chunks], owner)
+
+
+def sound(array: Any, where: str) -> Any:
+    """Return an array whose parts agree; Arrow itself trusts a file and would crash."""
+    try:
+        array.validate(full=True)
+    except pa.ArrowException as error:
+        reason = str(error).split("\n")[0][:80].rstrip(".")
+        raise InputError(f"{where} holds damaged data ({reason}). Write it again.") from error
+    return array
+
+
+BLOCK_BYTES = 16 << 20
+"""About how much of a table is held at a time while it is walked."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """A column, or a member of a struct column: ``img.bytes`` is ``bytes`` within ``img``."""
+
+    name: str
+    path: tuple[str, ...]
+    type: pa.DataType
+
+
+class Table(Protocol):
+    """A table that can be walked from its beginning as often as needed."""
+
+    @property
+    def fields(self) -> Mapping[str, Field]:
+        """Columns in order, each followed by its members."""
+        ...
+
+    @property
+    def metadata(self) -> Mapping[bytes, bytes]:
+        """What the file says about itself."""
+        ...
+
+    @property
+    def rows(self) -> int | None:
+        """Number of rows; None where only walking the table tells."""
+        ...
+
+    @property
+    def untyped(self) -> bool:
+        """Whether everything is stored as text, so that a label's type must be found."""
+        ...
+
+    def batches(self, fields: Sequence[Field]) -> Iterator[list[pa.Array]]:
+        """Yield the fields' arrays, a block of rows at a time."""
+        ...
+
+    def cells(self, field: Field) -> Cells:
+        """Return one field's values, loaded no sooner than they are asked for.
+
+        Texts may be asked for as bytes, by the field's type; they may still come as texts.
+        """
+        ...
+
+
+def fields_of(schema: pa.Schema, where: str) -> dict[str, Field]:
+    """Return the columns and the members of struct columns, by name."""
+    twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
+    if twice:
+        raise InputError(f"{where} has more than one column named {listed(twice)}. Rename them.")
+    found = {}
+    for column in schema:
+        found[column.name] = Field(column.name, (column.name,), column.type)
+        if pa.types.is_struct(column.type):
+            for member in column.type:
+                name = f"{column.name}.{member.name}"
+                found.setdefault(name, Field(name, (column.name, member.name), member.type))
+    return found
+
+
+def pick(batch: Any, field: Field) -> Any:
+    """Return a field's array from a batch (or table) that holds its column."""
+    array = batch.column(field.path[0])
+    for member in field.path[1:]:
+        array = pc.struct_field(array, member)
+    return array
+
+
+class ArrowTable:
+    """A table in memory, or memory-mapped."""
+
+    rows: int
+    untyped = False
+
+    def __init__(self, table: pa.Table, where: str) -> None:
+        self._table = table
+        self._where = where
+        self.rows = table.num_rows
+        self.fields: Mapping[str, Field] = fields_of(table.schema, where)
+        self.metadata: Mapping[bytes, bytes] = table.schema.metadata or {}
+
+    def batches(self, fields: Sequence[Field]) -> Iterator[list[pa.Array]]:
+        columns = self._table.select(list(dict.fromkeys(field.path[0] for field in fields)))
+        step = max(256, BLOCK_BYTES * self.rows // max(1, columns.nbytes))
+        for batch in columns.to_batches(max_chunksize=step):
+            yield [sound(pick(batch, field), self._where) for field in fields]
+
+    def cells(self, field: Field) -> Cells:
+        return in_memory(pick(self._table, field).chunks, self._where)

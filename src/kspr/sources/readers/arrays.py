@@ -1,0 +1,207 @@
+"""Which array of an npz archive is what."""
+
+import shutil
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.lib import format as npy_format
+
+from kspr.errors import InputError
+from kspr.sources.readers._labels import check_rows, labels_from_array, labels_from_file, numbered
+from kspr.sources.readers._npy import (
+    Header,
+    check_features,
+    map_file,
+    open_npy,
+    read_header,
+    refuse_objects,
+)
+from kspr.sources.readers._spill import IN_MEMORY, map_bytes, scratch_file
+from kspr.sources.readers.guard import check_file, no_such, readable
+from kspr.sources.records import Reader, ReadOptions, Records
+
+__all__ = ["NPY", "NPZ", "choose_features", "choose_labels", "choose_truth"]
+
+_FEATURES = ("x", "features", "feature", "embeddings", "embedding", "emb", "data")
+_LABELS = ("y", "labels", "label", "targets", "target", "classes")
+_TRUTH = ("truth", "y_true", "true_labels", "true_label")
+_SPLITS = ("train", "test", "val", "valid", "validation")
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+def choose_features(shapes: Shapes, name: str | None, where: str) -> str:
+    """Return the array that is named, or named like features, or the only one with two axes."""
+    if name is not None:
+        return _present(shapes, name, where)
+    flat = [array for array, shape in shapes.items() if len(shape) == 2]
+    found = _among(shapes, _FEATURES, "") or _among(shapes, _FEATURES, "train") or flat
+    if len(found) == 1:
+        return found[0]
+    raise _unclear(shapes, where, "the features with --features")
+
+
+def choose_labels(shapes: Shapes, name: str | None, features: str, where: str) -> str | None:
+    """Return the array that is named, or the labels that go with the array of features."""
+    if name is not None:
+        return _present(shapes, name, where)
+    # X_test goes with y_test: labels of another split would fit by accident only.
+    split = _split(features)
+    found = _among(shapes, _LABELS, split)
+    if len(found) > 1:
+        raise _unclear(shapes, where, "the labels with --label")
+    return found[0] if found else None
+
+
+def choose_truth(shapes: Shapes, name: str | None, features: str, where: str) -> str | None:
+    """Return the array of true labels, if there is one."""
+    if name is not None:
+        return _present(shapes, name, where)
+    return next(iter(_among(shapes, _TRUTH, _split(features))), None)
+
+
+def _present(shapes: Shapes, name: str, where: str) -> str:
+    if name not in shapes:
+        raise no_such(name, shapes, where, "array")
+    return name
+
+
+def _split(name: str) -> str:
+    words = name.casefold().split("_")
+    return next((split for split in _SPLITS if split in words), "")
+
+
+def _among(shapes: Shapes, names: Sequence[str], split: str) -> list[str]:
+    spelled = set(names)
+    if split:
+        spelled = {f"{name}_{split}" for name in names} | {f"{split}_{name}" for name in names}
+    return [array for array in shapes if array.casefold() in spelled]
+
+
+def _unclear(shapes: Shapes, where: str, wanted: str, most: int = 12) -> InputError:
+    parts = [f"{name!r} {shape}" for name, shape in list(shapes.items())[:most]]
+    more = f" and {len(shapes) - most} more" if len(shapes) > most else ""
+    return InputError(f"{where} holds the arrays {', '.join(parts)}{more}. Say which are {wanted}.")
+
+
+def _is_npy(path: Path, options: ReadOptions) -> bool:  # noqa: ARG001 - told by the name alone
+    return path.suffix.lower() == ".npy"
+
+
+def _read_npy(path: Path, options: ReadOptions) -> Records:
+    features = check_features(open_npy(path), str(path))
+    labels = None
+    if options.labels is not None:
+        labels = labels_from_file(options.labels, options.label, len(features), path)
+    return Records(path, NPY.name, numbered(len(features)), labels, features)
+
+
+NPY = Reader(
+    "npy",
+    "NumPy array (.npy): features, memory-mapped; labels in a file of their own",
+    _is_npy,
+    _read_npy,
+)
+
+_KIND = "an npz archive"
+
+
+def _is_npz(path: Path, options: ReadOptions) -> bool:  # noqa: ARG001 - told by the name alone
+    return path.suffix.lower() == ".npz"
+
+
+def _read_npz(path: Path, options: ReadOptions) -> Records:
+    archive = _Archive(path)
+    shapes = {name: header.shape for name, header in archive.headers.items()}
+    name = choose_features(shapes, options.features, str(path))
+    features = check_features(archive.load(name), f"Array {name!r} of {path}")
+    label = _labels(archive, name, options, len(features))
+    truth_name = choose_truth(shapes, options.truth, name, str(path))
+    truth = archive.labels(truth_name, len(features)) if truth_name else None
+    row_id = _row_id(archive, options, len(features))
+    return Records(path, NPZ.name, row_id, label, features, None, truth)
+
+
+def _labels(
+    archive: "_Archive", features: str, options: ReadOptions, count: int
+) -> np.ndarray | None:
+    if options.labels is not None:
+        return labels_from_file(options.labels, options.label, count, archive.path)
+    shapes = {name: header.shape for name, header in archive.headers.items()}
+    name = choose_labels(shapes, options.label, features, str(archive.path))
+    return archive.labels(name, count) if name else None
+
+
+def _row_id(archive: "_Archive", options: ReadOptions, count: int) -> np.ndarray:
+    if options.id is None:
+        return numbered(count)
+    if options.id not in archive.headers:
+        raise no_such(options.id, archive.headers, str(archive.path), "array")
+    return archive.labels(options.id, count).astype(np.str_)
+
+
+class _Archive:
+    """The arrays of an npz file, of which only the headers are read at first."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        check_file(path, _KIND, b"PK\x03\x04")
+        with readable(path, _KIND), zipfile.ZipFile(path) as archive:
+            self._members = {
+                info.filename.removesuffix(".npy"): info
+                for info in archive.infolist()
+                if info.filename.endswith(".npy")
+            }
+            self.headers: Mapping[str, Header] = {
+                name: self._header(archive, name) for name in self._members
+            }
+        if not self.headers:
+            raise InputError(f"{path} is a zip archive without NumPy arrays. Correct its suffix.")
+
+    def labels(self, name: str, count: int) -> np.ndarray:
+        """Return an array of labels for `count` rows."""
+        what = f"Array {name!r} of {self.path}"
+        labels = labels_from_array(self.load(name), what)
+        check_rows(labels, count, f"array {name!r}", self.path)
+        return labels
+
+    def load(self, name: str) -> np.ndarray:
+        """Return an array: mapped where it is stored plainly, else unpacked."""
+        header, info = self.headers[name], self._members[name]
+        with readable(self.path, _KIND):
+            refuse_objects(header, f"Array {name!r} of {self.path}")
+            plain = info.compress_type == zipfile.ZIP_STORED
+            start = _data_start(self.path, info) + header.offset if plain else 1
+            if plain and header.nbytes and start % header.dtype.alignment == 0:
+                return map_file(self.path, header, start)
+            return self._unpack(info, header)
+
+    def _unpack(self, info: zipfile.ZipInfo, header: Header) -> np.ndarray:
+        with zipfile.ZipFile(self.path) as archive, archive.open(info) as member:
+            if header.nbytes <= IN_MEMORY:
+                return np.asarray(npy_format.read_array(member, allow_pickle=False))
+            file = scratch_file()
+            shutil.copyfileobj(member, file)
+            return map_bytes(file, header.dtype, header.shape, header.offset, header.order)
+
+    def _header(self, archive: zipfile.ZipFile, name: str) -> Header:
+        with archive.open(self._members[name]) as member:
+            return read_header(member, f"Array {name!r} of {self.path}")
+
+
+def _data_start(path: Path, info: zipfile.ZipInfo) -> int:
+    """Return where a member's bytes begin; only its local header tells."""
+    with path.open("rb") as file:
+        file.seek(info.header_offset + 26)
+        lengths = np.frombuffer(file.read(4), dtype="<u2")
+    return info.header_offset + 30 + int(lengths.sum())
+
+
+NPZ = Reader(
+    "npz",
+    "NumPy archive (.npz, never pickled): arrays by name, or X and y, features and labels, ...",
+    _is_npz,
+    _read_npz,
+)

@@ -1,0 +1,142 @@
+"""Parts of sentences that every reader's errors share."""
+
+import errno
+import tokenize
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from difflib import get_close_matches
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from kspr.errors import InputError
+
+__all__ = [
+    "GZIP",
+    "check_exists",
+    "check_file",
+    "listed",
+    "no_room",
+    "no_such",
+    "readable",
+    "rows",
+    "shown",
+]
+
+
+def rows(numbers: Sequence[int] | np.ndarray) -> str:
+    """Name a few row numbers: ``row 7``, ``rows 3, 17 and 5 more``."""
+    few = ", ".join(str(int(number)) for number in numbers[:5])
+    more = f" and {len(numbers) - 5} more" if len(numbers) > 5 else ""
+    return f"row{'s' * (len(numbers) > 1)} {few}{more}"
+
+
+def listed(names: Iterable[str], most: int = 12) -> str:
+    """Name a few things: ``'a', 'b' and 7 more``."""
+    all_names = list(names)
+    more = f" and {len(all_names) - most} more" if len(all_names) > most else ""
+    return ", ".join(map(repr, all_names[:most])) + more
+
+
+def shown(value: object, most: int = 40) -> str:
+    """Quote a value, cut short if it is long."""
+    text = repr(value)
+    return text if len(text) <= most else f"{text[: most - 4]}...{text[-1]}"
+
+
+def no_such(name: str, known: Iterable[str], where: str, what: str = "column") -> InputError:
+    """Say that `name` is not there, and what the user may have meant."""
+    names = list(known)
+    # Slips of case are the commonest, and difflib counts them as different letters.
+    folded = {other.casefold(): other for other in names}
+    near = [folded[key] for key in get_close_matches(name.casefold(), folded, n=3, cutoff=0.6)]
+    if near:
+        hint = f"Did you mean {' or '.join(map(repr, near))}?"
+    else:
+        hint = f"It has {listed(names)}." if names else f"It has no {what}s."
+    return InputError(f"{where} has no {what} {name!r}. {hint}")
+
+
+_NATURES = {
+    b"\x93NUMPY": "an npy file",
+    b"PK\x03\x04": "a zip archive (npz, torch and Excel files are such)",
+    b"PAR1": "a parquet file",
+    b"ARROW1": "an Arrow file",
+    b"\x1f\x8b": "a gzip file",
+    b"\xff\xd8\xff": "a JPEG image",
+    b"\x89PNG": "a PNG image",
+    b"\x89HDF": "an HDF5 file",
+}
+GZIP = (b"\x1f\x8b",)
+# What the readers of Arrow, NumPy and Python raise at random bytes, found by trying.
+_DAMAGE = (
+    *(pa.ArrowException, zipfile.BadZipFile, zlib.error, tokenize.TokenError),
+    *(EOFError, LookupError, OverflowError, RuntimeError, SyntaxError, ValueError),
+)
+_PICKLES = tuple(bytes((0x80, protocol)) for protocol in range(2, 6))
+
+
+def check_exists(path: Path) -> None:
+    """Raise unless there is something at `path`."""
+    if not path.exists():
+        raise InputError(f"{path} does not exist.")
+
+
+def check_file(path: Path, kind: str, *magics: bytes) -> bytes:
+    """Return the first bytes of a file that is not something else in disguise.
+
+    `magics` are the beginnings that are right for this kind; empty for text.
+    """
+    check_exists(path)
+    if path.is_dir():
+        raise InputError(f"{path} is a folder, not {kind}.")
+    with readable(path, kind), path.open("rb") as file:
+        head = file.read(4096)
+    if not head:
+        raise InputError(f"{path} is empty.")
+    if head.startswith(_PICKLES):
+        raise InputError(
+            f"{path} is a pickle, not {kind}, and a pickle can run code when it is opened. Save "
+            "the data as npz, csv or parquet."
+        )
+    for magic, nature in _NATURES.items():
+        if head.startswith(magic) and magic not in magics:
+            raise InputError(f"{path} is {nature}, not {kind}. Correct its suffix or convert it.")
+    return head
+
+
+@contextmanager
+def readable(path: Path, kind: str) -> Iterator[None]:
+    """Turn whatever a damaged file makes a library raise into one sentence."""
+    try:
+        yield
+    except InputError:
+        raise
+    except PermissionError as error:
+        raise InputError(f"{path} may not be read. Check its permissions.") from error
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise no_room() from error
+        raise _damaged(path, kind, error) from error
+    except _DAMAGE as error:
+        raise _damaged(path, kind, error) from error
+
+
+def _damaged(path: Path, kind: str, error: Exception) -> InputError:
+    reason = " ".join(str(error).split()).split(". ")[0].rstrip(".")
+    reason = reason if len(reason) <= 120 else f"{reason[:117]}..."
+    return InputError(
+        f"{path} cannot be read as {kind}; it may be cut short or damaged ({reason}). Write or "
+        "copy it again."
+    )
+
+
+def no_room() -> InputError:
+    """Say that a disk is full."""
+    return InputError(
+        "There is no room for a temporary copy of the data. Free some space, or set TMPDIR to a "
+        "folder on a larger disk."
+    )

@@ -1,0 +1,85 @@
+"""Folders of images, one folder per class."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+
+from kspr.errors import InputError
+from kspr.sources.readers._labels import labels_from_file
+from kspr.sources.readers.guard import check_exists, listed
+from kspr.sources.readers.items import ImageFiles
+from kspr.sources.records import SPLITS, Reader, ReadOptions, Records
+
+__all__ = ["IMAGE_FOLDER"]
+
+_SUFFIXES = frozenset(
+    {".jpg", ".jpeg", ".jfif", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
+)
+
+
+def _matches(path: Path, options: ReadOptions) -> bool:  # noqa: ARG001 - any folder may hold images
+    return path.is_dir()
+
+
+def _read(path: Path, options: ReadOptions) -> Records:
+    check_exists(path)
+    names = sorted(_images(path))
+    if not names:
+        raise InputError(
+            f"{path} holds no images. Expected one folder per class, with files such as .jpg or "
+            ".png in it."
+        )
+    row_id = np.asarray(names, dtype=np.str_)
+    if options.labels is not None:
+        label = labels_from_file(options.labels, options.label, len(names), path)
+    else:
+        label = _classes(path, names)
+    return Records(path, IMAGE_FOLDER.name, row_id, label, None, ImageFiles(path, row_id))
+
+
+def _images(folder: Path) -> Iterator[str]:
+    """Yield the images below `folder`, as paths relative to it."""
+    seen = set()
+    for place, folders, files in os.walk(folder, followlinks=True):
+        # A link to a folder above would be walked for ever.
+        seen.add(os.path.realpath(place))
+        folders[:] = [
+            name
+            for name in folders
+            if not name.startswith(".") and os.path.realpath(Path(place, name)) not in seen
+        ]
+        for name in files:
+            if not name.startswith(".") and Path(name).suffix.lower() in _SUFFIXES:
+                yield Path(place, name).relative_to(folder).as_posix()
+
+
+def _classes(path: Path, names: list[str]) -> np.ndarray:
+    loose = [name for name in names if "/" not in name]
+    if loose:
+        raise InputError(
+            f"{path} holds images that are in no class folder: {listed(loose, 3)}. Move them into "
+            "one folder per class, or give their labels with --labels."
+        )
+    label = np.asarray([PurePosixPath(name).parts[0] for name in names], dtype=np.str_)
+    classes = np.unique(label).tolist()
+    if {name.lower() for name in classes} <= SPLITS:
+        raise InputError(
+            f"{path} holds splits, not classes: {listed(classes)}. Name one, such as "
+            f"{path / classes[0]}."
+        )
+    if len(classes) < 2:
+        raise InputError(
+            f"{path} holds only one class ({classes[0]!r}); wrong labels show only against a "
+            "second one. Name the folder that has one folder per class in it."
+        )
+    return label
+
+
+IMAGE_FOLDER = Reader(
+    "image folder",
+    "folder of images, one folder per class (nested folders belong to the top one)",
+    _matches,
+    _read,
+)

@@ -1,0 +1,193 @@
+"""Images and texts, loaded one at a time."""
+
+import io
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from os import cpu_count
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from PIL import Image, ImageOps
+
+from kspr.errors import UnreadableItemError
+from kspr.sources.readers._table import Cells
+from kspr.sources.records import Items
+
+__all__ = ["Decoded", "ImageCells", "ImageFiles", "TextCells", "decoded"]
+
+
+class ImageFiles:
+    """Images in files of their own."""
+
+    kind: Literal["image", "text"] = "image"
+
+    def __init__(self, folder: Path, names: Sequence[str] | np.ndarray) -> None:
+        self._folder = folder
+        self._names = names
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __getitem__(self, row: int) -> Image.Image:
+        path = self._folder / str(self._names[row])
+        return _decode(_file_bytes(path), str(path))
+
+    def content(self) -> Iterator[bytes]:
+        """Yield the bytes of each item, for a fingerprint."""
+        for name in self._names:
+            yield _bytes_or_nothing(self._folder / str(name))
+
+
+class ImageCells:
+    """Images in a column: bytes, paths, or structs of both as Hugging Face stores them."""
+
+    kind: Literal["image", "text"] = "image"
+
+    def __init__(self, cells: Cells, folder: Path, where: str) -> None:
+        self._cells = cells
+        self._folder = folder
+        self._where = where
+
+    def __len__(self) -> int:
+        return len(self._cells)
+
+    def __getitem__(self, row: int) -> Image.Image:
+        what = f"The image in row {row} of {self._where}"
+        stored = _stored(self._cells[row])
+        if stored is None:
+            raise UnreadableItemError(f"There is no image in row {row} of {self._where}.")
+        if isinstance(stored, bytes):
+            return _decode(stored, what)
+        path = self._folder / stored
+        return _decode(_file_bytes(path), str(path))
+
+    def content(self) -> Iterator[bytes]:
+        """Yield the bytes of each item, for a fingerprint."""
+        for cell in self._cells:
+            stored = _stored(cell)
+            if isinstance(stored, str):
+                yield _bytes_or_nothing(self._folder / stored)
+            else:
+                yield stored or b""
+
+
+class TextCells:
+    """Texts in a column."""
+
+    kind: Literal["image", "text"] = "text"
+
+    def __init__(self, cells: Cells, where: str) -> None:
+        self._cells = cells
+        self._where = where
+
+    def __len__(self) -> int:
+        return len(self._cells)
+
+    def __getitem__(self, row: int) -> str:
+        text = self._cells[row]
+        if text is None:
+            raise UnreadableItemError(f"There is no text in row {row} of {self._where}.")
+        try:
+            return text.decode() if isinstance(text, bytes) else str(text)
+        except UnicodeDecodeError as error:
+            what = f"The text in row {row} of {self._where}"
+            raise UnreadableItemError(f"{what} is not UTF-8.") from error
+
+    def content(self) -> Iterator[bytes]:
+        """Yield the bytes of each item, for a fingerprint."""
+        for text in self._cells:
+            yield text.encode() if isinstance(text, str) else text or b""
+
+
+def _stored(cell: Any) -> bytes | str | None:
+    """Return an image's bytes, else its path."""
+    if isinstance(cell, dict):
+        return cell.get("bytes") or cell.get("path")
+    return cell or None
+
+
+def _file_bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise UnreadableItemError(f"{path} cannot be read ({reason}).") from error
+
+
+def _bytes_or_nothing(path: Path) -> bytes:
+    try:
+        return _file_bytes(path)
+    except UnreadableItemError:
+        return b""
+
+
+def _decode(data: bytes, what: str) -> Image.Image:
+    try:
+        with Image.open(io.BytesIO(data)) as image:
+            return _as_rgb(ImageOps.exif_transpose(image))
+    # Decoders of damaged images raise almost anything: SyntaxError, struct.error, IndexError...
+    except Exception as error:
+        raise UnreadableItemError(f"{what} cannot be decoded as an image.") from error
+
+
+def _as_rgb(image: Image.Image) -> Image.Image:
+    if image.mode.startswith("I"):
+        # Pillow would cut 16-bit values off at 255 and turn such images white.
+        deep = np.asarray(image).astype(np.float64)
+        image = Image.fromarray((deep / 257).clip(0, 255).astype(np.uint8))
+    elif image.mode == "P":
+        image = image.convert("RGBA")
+    return image.convert("RGB")
+
+
+_THREADS = min(4, cpu_count() or 1)
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """An item that is ready for the model, or the reason why it is not."""
+
+    row: int
+    value: Any = None
+    reason: str | None = None
+
+
+def decoded(
+    items: Items, rows: Iterable[int], prepare: Callable[[Any], Any], *, ahead: int
+) -> Generator[Decoded, None, None]:
+    """Yield `rows` in order, at most `ahead` of them decoded before they are asked for.
+
+    Images are decoded in a few threads, since Pillow lets go of the interpreter meanwhile.
+    """
+
+    def decode(row: int) -> Decoded:
+        try:
+            return Decoded(row, prepare(items[row]))
+        except UnreadableItemError as error:
+            return Decoded(row, reason=str(error))
+
+    if items.kind == "text":
+        yield from map(decode, rows)
+    else:
+        yield from _in_threads(decode, iter(rows), ahead)
+
+
+def _in_threads(
+    decode: Callable[[int], Decoded], rows: Iterator[int], ahead: int
+) -> Generator[Decoded, None, None]:
+    pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="kspr-decode")
+    try:
+        waiting: deque[Future[Decoded]] = deque(
+            pool.submit(decode, row) for row in islice(rows, ahead)
+        )
+        while waiting:
+            result = waiting.popleft().result()
+            waiting.extend(pool.submit(decode, row) for row in islice(rows, 1))
+            yield result
+    finally:
+        # Also reached when the reader stops early, by an error or by Ctrl-C.
+        pool.shutdown(wait=True, cancel_futures=True)

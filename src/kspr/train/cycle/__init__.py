@@ -1,0 +1,1 @@
+"""Alg. 3: a network and a selection that improve each other."""

@@ -1,0 +1,200 @@
+"""What is to be learned: rows, labels as codes, and what is known to judge the result by."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from kspr.errors import InputError
+from kspr.models.build import build_network
+from kspr.models.network import Network
+from kspr.models.wrap import wrap_network
+from kspr.selectors.validation import read_labels
+from kspr.train.cycle.batches import steps_per_epoch
+from kspr.train.inputs import Inputs, as_inputs
+from kspr.train.randomness import generator_for, seed_for
+from kspr.train.settings import TrainSettings
+
+__all__ = ["Task", "Test", "make_task", "network_for", "signature_of"]
+
+_LEAST_HELD_OUT = 200
+
+
+@dataclass(frozen=True, eq=False)
+class Test:
+    """Samples with right labels, to measure accuracy on."""
+
+    inputs: Inputs
+    label: Tensor
+
+    __test__ = False  # pytest would take the name for a test
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A training set; labels are positions in `classes`."""
+
+    inputs: Inputs
+    label: Tensor
+    classes: np.ndarray
+    held_out: Tensor
+    """Mask of the samples that the guard keeps from training."""
+    truly_clean: np.ndarray | None = None
+    """Whether each label is right, where that is known."""
+    test: Test | None = None
+
+    @property
+    def n_classes(self) -> int:
+        """How many classes there are."""
+        return len(self.classes)
+
+    @property
+    def given(self) -> np.ndarray:
+        """The labels as the user gave them."""
+        return np.asarray(self.classes[self.label.numpy()])
+
+    def steps(self, batch_size: int) -> int:
+        """Return the steps of an epoch, whether or not samples are held out."""
+        return steps_per_epoch(len(self.label), batch_size)
+
+
+def make_task(
+    X: Any,
+    y: Any,
+    settings: TrainSettings,
+    *,
+    truth: Any = None,
+    test: tuple[Any, Any] | None = None,
+    classes: Any = None,
+) -> Task:
+    """Check the data and split the held-out samples off.
+
+    `classes` fixes which classes there are; those of `y` otherwise.
+    """
+    inputs = as_inputs(X, settings.input)
+    labels = read_labels(y, len(inputs), 2)
+    known = labels.classes if classes is None else np.unique(np.asarray(classes))
+    codes = encode(labels.values, known, "y")
+    held_out = _held_out(codes, settings.held_out if settings.guard else 0.0, settings.seed)
+    if settings.batch_size > 2 and int((~held_out).sum()) < 2:
+        raise InputError(f"There are only {len(inputs)} samples; nothing is left to train on.")
+    return Task(
+        inputs,
+        codes,
+        known,
+        held_out,
+        None if truth is None else _truly_clean(codes, truth, known),
+        None if test is None else _test(test, inputs, known, settings),
+    )
+
+
+def encode(values: Any, classes: np.ndarray, argument: str) -> Tensor:
+    """Return the positions of `values` among `classes`; one that is not there is named."""
+    values = np.asarray(values)
+    if values.dtype.kind in "OSU" and classes.dtype.kind in "iu":
+        values = _as_numbers(values, argument)
+    elif values.dtype.kind in "iuf" and classes.dtype.kind in "OSU":
+        values = values.astype(str)
+    codes = np.minimum(np.searchsorted(classes, values), len(classes) - 1)
+    unknown = np.flatnonzero(classes[codes] != values)
+    if unknown.size:
+        shown = ", ".join(map(str, classes[:5].tolist())) + (", ..." if len(classes) > 5 else "")
+        raise InputError(
+            f"{argument} must use the classes {shown}, got {values.tolist()[unknown[0]]!r} in row "
+            f"{unknown[0]}."
+        )
+    return torch.from_numpy(codes.astype(np.int64))
+
+
+def _as_numbers(values: np.ndarray, argument: str) -> np.ndarray:
+    try:
+        return values.astype(np.int64)
+    except ValueError as error:
+        raise InputError(
+            f"{argument} holds text such as {values[0]!r}, but the classes are whole numbers."
+        ) from error
+
+
+def _held_out(codes: Tensor, share: float, seed: int) -> Tensor:
+    """Return a mask with `share` of each class, by given label; nothing of a class of one.
+
+    Fewer than 200 samples say too little: of small data, up to a tenth is held out.
+    """
+    mask = torch.zeros(len(codes), dtype=torch.bool)
+    if share == 0:
+        return mask
+    share = max(share, min(0.1, _LEAST_HELD_OUT / len(codes)))
+    generator = generator_for(seed, "split")
+    shuffled = torch.randperm(len(codes), generator=generator)
+    for code in torch.unique(codes).tolist():
+        own = shuffled[codes[shuffled] == code]
+        mask[own[: min(round(share * len(own)), len(own) - 1)]] = True
+    return mask
+
+
+def _truly_clean(codes: Tensor, truth: Any, classes: np.ndarray) -> np.ndarray:
+    right = np.asarray(truth)
+    if len(right) != len(codes):
+        raise InputError(f"X has {len(codes)} rows but truth has {len(right)} labels.")
+    given = classes[codes.numpy()]
+    if given.dtype.kind != right.dtype.kind and "U" in (given.dtype.kind, right.dtype.kind):
+        given, right = given.astype(str), right.astype(str)
+    return np.asarray(given == right)
+
+
+def _test(
+    test: tuple[Any, Any], inputs: Inputs, classes: np.ndarray, settings: TrainSettings
+) -> Test:
+    X, y = test
+    found = as_inputs(X, settings.input)
+    if found.shape != inputs.shape:
+        raise InputError(
+            f"The test set has rows of shape {found.shape}, the training set of {inputs.shape}."
+        )
+    if len(found) != len(y):
+        raise InputError(f"The test set has {len(found)} rows but {len(y)} labels.")
+    return Test(found, encode(y, classes, "The test set"))
+
+
+def network_for(task: Task, settings: TrainSettings, given: nn.Module | None) -> Network:
+    """Return the user's own network, or the one that `settings` names."""
+    shape, n_classes = task.inputs.shape, task.n_classes
+    if given is None:
+        return build_network(
+            settings.network,
+            n_classes,
+            in_shape=shape,
+            weights=settings.weights,
+            feature_layer=settings.feature_layer,
+            seed=seed_for(settings.seed, "network"),
+        )
+    if isinstance(given, Network):
+        if given.n_classes != n_classes:
+            raise InputError(
+                f"The network has {given.n_classes} classes but there are {n_classes} in y."
+            )
+        return given
+    layer = settings.feature_layer
+    return wrap_network(given, n_classes, in_shape=shape, feature_layer=layer)
+
+
+def signature_of(task: Task, settings: TrainSettings, network: nn.Module) -> dict[str, Any]:
+    """Return what must be the same for a run to go on."""
+    parts = [f"{name}{tuple(value.shape)}" for name, value in network.state_dict().items()]
+    chosen = {k: v for k, v in settings.as_dict().items() if k != "device"}
+    return {
+        "architecture": f"{type(network).__name__} {_digest(' '.join(parts).encode())}",
+        "rows": len(task.inputs),
+        "shape": list(task.inputs.shape),
+        "classes": task.classes.tolist(),
+        "labels": _digest(np.ascontiguousarray(task.label.numpy()).tobytes()),
+        **{name: json.dumps(value) for name, value in chosen.items()},
+    }
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]

@@ -1,0 +1,1 @@
+"""Augmentation of images, a batch at a time."""

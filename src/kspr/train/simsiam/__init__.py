@@ -1,0 +1,1 @@
+"""SimSiam pre-training (Chen and He, 2021)."""

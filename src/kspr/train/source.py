@@ -1,0 +1,163 @@
+"""From a source on disk to what is trained on, and back: the way in for commands."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kspr.errors import InputError
+from kspr.features.loading import cache_folder, check_labels, embed_records
+from kspr.features.options import EmbedSettings
+from kspr.runs.run import Origin, origin_of, save_run
+from kspr.selectors import Selection
+from kspr.sources.opening import open_source
+from kspr.sources.options import ReadOptions
+from kspr.sources.records import Records
+from kspr.train.cycle.metrics import Epoch
+from kspr.train.distributed import first_of, the_world
+from kspr.train.fitting import fit
+from kspr.train.inputs import image_inputs
+from kspr.train.outcome import check_out
+from kspr.train.settings import TrainSettings
+from kspr.train.trained import Trained
+
+__all__ = ["Loaded", "load_source", "train_source"]
+
+
+@dataclass(frozen=True, eq=False)
+class Loaded:
+    """The rows of a source that could be read, as a network takes them."""
+
+    records: Records
+    X: Any
+    row: np.ndarray
+    """Row numbers in the source."""
+    unreadable: int
+    embedding: str | None = None
+    """Folder of the features, where they were computed."""
+
+    @property
+    def label(self) -> np.ndarray:
+        """The labels of these rows."""
+        if self.records.label is None:
+            raise InputError(
+                f"{self.records.source} has no labels that could be found. Name their column with "
+                "--label, or their file with --labels."
+            )
+        return np.asarray(self.records.label[self.row])
+
+    @property
+    def truth(self) -> np.ndarray | None:
+        """The right labels, where the source knows them."""
+        return None if self.records.truth is None else np.asarray(self.records.truth[self.row])
+
+
+def load_source(
+    source: Path, settings: TrainSettings, options: ReadOptions, embed: EmbedSettings
+) -> Loaded:
+    """Read `source` as features or as images, whichever `settings` trains on.
+
+    Items that cannot be decoded are left out, and counted.
+    """
+    records = open_source(source, options)
+    if settings.input == "images":
+        return _images(records, settings)
+    if records.features is not None:
+        return Loaded(records, records.features, np.arange(len(records)), 0)
+    folder = cache_folder(source, embed, options.split)
+    embedded = embed_records(records, folder, embed, overwrite=True)
+    row = np.asarray(embedded.kept)
+    return Loaded(records, embedded.features, row, len(embedded.unreadable), str(folder))
+
+
+def train_source(
+    source: Path,
+    out: Path,
+    settings: TrainSettings,
+    *,
+    options: ReadOptions,
+    embed: EmbedSettings,
+    command: Sequence[str],
+    test: Path | None = None,
+    test_split: str | None = None,
+    resume: bool = False,
+    on_epoch: Callable[[Epoch], None] | None = None,
+) -> Trained:
+    """Train on the rows of `source`; the run goes to `out`.
+
+    Accuracy is measured on `test`, a source of the same kind, or on a split of a published one.
+    """
+    with the_world(settings.device) as world:
+        if world.rank == 0:
+            check_out(out, resume=resume)
+        loaded = first_of(world, lambda: load_source(source, settings, options, embed))
+        held = first_of(world, lambda: _test(source, test, test_split, settings, options, embed))
+        return _train(loaded, held, out, settings, options, embed, command, resume, on_epoch)
+
+
+def _train(
+    loaded: Loaded,
+    test: tuple[Any, np.ndarray] | None,
+    out: Path,
+    settings: TrainSettings,
+    options: ReadOptions,
+    embed: EmbedSettings,
+    command: Sequence[str],
+    resume: bool,
+    on_epoch: Callable[[Epoch], None] | None,
+) -> Trained:
+    check_labels(loaded.label)
+    origin = replace(
+        origin_of(loaded.records, options, command),
+        embedding=loaded.embedding,
+        unreadable=loaded.unreadable,
+    )
+    return fit(
+        loaded.X,
+        loaded.label,
+        settings=settings,
+        truth=loaded.truth,
+        test=test,
+        out=out,
+        resume=resume,
+        on_epoch=on_epoch,
+        about={"origin": asdict(origin), "embed": asdict(embed)},
+        save_selection=_saver(loaded, origin),
+    )
+
+
+def _images(records: Records, settings: TrainSettings) -> Loaded:
+    if records.items is None or records.items.kind != "image":
+        kind = "features" if records.items is None else "texts"
+        raise InputError(
+            f"{records.source} holds {kind}, not images. Choose --preset cpu, which trains on "
+            "features."
+        )
+    inputs, row, unreadable = image_inputs(records.items, settings.image_size)
+    return Loaded(records, inputs, row, len(unreadable))
+
+
+def _test(
+    source: Path,
+    test: Path | None,
+    split: str | None,
+    settings: TrainSettings,
+    options: ReadOptions,
+    embed: EmbedSettings,
+) -> tuple[Any, np.ndarray] | None:
+    if test is None and split is None:
+        return None
+    # A second file of labels belongs to the training rows.
+    said = replace(options, split=split, labels=None)
+    loaded = load_source(test or source, settings, said, embed)
+    return loaded.X, loaded.label
+
+
+def _saver(loaded: Loaded, origin: Origin) -> Callable[[Selection, Path], Any]:
+    def save(selection: Selection, path: Path) -> None:
+        row_id = loaded.records.row_id[loaded.row]
+        save_run(path, selection, loaded.row, row_id, origin, overwrite=True)
+
+    return save
