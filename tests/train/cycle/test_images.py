@@ -49,7 +49,11 @@ def folder(tmp_path_factory):
 
 
 def test_on_images_the_user_is_not_worse_off(settings):
-    """40 % noise on digits as images; plain training has no time to memorise, and does well."""
+    """40 % noise on digits as images; plain training has no time to memorise, and does well.
+
+    On 300 test images, 0.06 is about two standard errors of the difference: processors that round
+    differently end with other networks.
+    """
     X, truth = digit_images(800)
     y = symmetric(truth, 0.4, seed=0)
     long = settings.changed(epochs=8, warmup_epochs=3, select_every=2, selection={"q": 0.1})
@@ -57,7 +61,7 @@ def test_on_images_the_user_is_not_worse_off(settings):
     trained = fit(X[:500], y[:500], settings=long, truth=truth[:500], test=test)
     last = trained.history[-1]
     plain = max(last["reference_accuracy"], last["reference_accuracy_average"])
-    assert trained.test_accuracy > plain - 0.03
+    assert trained.test_accuracy > plain - 0.06
     assert trained.test_accuracy > 0.7
 
 
