@@ -55,9 +55,9 @@ format: $(DEV)  ## let ruff rewrite what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(DEV)  ## speed, memory and peers; writes benchmarks/results/speed.json
+bench: $(DEV)  ## speed, memory and peers; writes docs/speed.md
 	$(BIN)/python benchmarks/speed.py
-	$(BIN)/python benchmarks/readme.py
+	$(BIN)/python benchmarks/speed_page.py
 
 bench-train: $(DEV)  ## heads on the shared features, every noise and method; resumable, under an hour
 	$(BIN)/python benchmarks/train_head.py

@@ -23,8 +23,9 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build", "gallery/**/*.ipynb", "gallery/**/*.py.md5", "gallery/sg_execution*"]
-root_doc = "index"
+exclude_patterns = ["_build", "**/sg_execution_times.rst", "sg_execution_times.rst"]
+# A single backtick in a docstring is code.
+default_role = "code"
 nitpicky = True
 nitpick_ignore_regex = [
     # Packages of others: their pages are not linked, because the site works without a network.
@@ -71,8 +72,9 @@ copybutton_prompt_is_regexp = True
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
-    # Scripts that need packages we do not install are shown, not run.
     "filename_pattern": r"/plot_",
+    # Training loops, two of which need packages we do not install: how-to/training-loop shows them.
+    "ignore_pattern": r"^(?!plot_)",
     "within_subsection_order": "FileNameSortKey",
     "download_all_examples": False,
     "show_memory": False,
