@@ -43,7 +43,7 @@ test-browser: $(DEV)  ## the report in a real browser; installs Debian's chromiu
 	$(QUIET) $(BIN)/python -m pytest -m browser
 
 docs: $(DOCS)  ## the documentation as a site in docs/_build/html; runs every example, needs no network
-	$(QUIET) $(BIN)/sphinx-build --fail-on-warning --keep-going --nitpicky --quiet docs docs/_build/html
+	$(QUIET) $(BIN)/sphinx-build --fail-on-warning --keep-going --nitpicky --quiet -d docs/_build/doctrees docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
 
 check: $(DEV)  ## ruff and mypy

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from _prose import wrap_prose
+
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results" / "speed.json"
 PAGE = ROOT / "docs" / "speed.md"
@@ -32,7 +34,7 @@ def table(results: dict[str, Any]) -> str:
             missed = " (missed)" if check["met"] is False else ""
             shown = f"{check['value']:.3g}{missed}"
             lines.append(f"| {check['what']} | {shown} | {check['target'] or '-'} |")
-    return "\n".join(lines) + "\n"
+    return wrap_prose("\n".join(lines)) + "\n"
 
 
 def with_table(text: str, results: dict[str, Any]) -> str:

@@ -26,6 +26,8 @@ extensions = [
 exclude_patterns = ["_build", "**/sg_execution_times.rst", "sg_execution_times.rst"]
 # A single backtick in a docstring is code.
 default_role = "code"
+# Two dashes are an option, not a long dash.
+smartquotes = False
 nitpicky = True
 nitpick_ignore_regex = [
     # Packages of others: their pages are not linked, because the site works without a network.
@@ -56,9 +58,10 @@ html_sidebars = {"index": []}
 html_theme_options = {
     "show_toc_level": 2,
     "navigation_with_keys": False,
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
     "navbar_align": "left",
-    "header_links_before_dropdown": 7,
+    "header_links_before_dropdown": 6,
+    "navbar_persistent": ["search-button"],
     "footer_start": ["copyright"],
     "footer_end": [],
     "show_prev_next": True,

@@ -7,11 +7,10 @@ you get, on handwritten digits of which 20 % are mislabelled in two different wa
 
 - **By class**: how a label goes wrong depends on the true class only. This is what the default
   control assumes.
-- **Half of them by difficulty**: half of the wrong labels are as above; the other half are rows that
-  are hard to tell, mislabelled as the class they look like. This is closer to how people err, and it
-  breaks the assumption.
+- **Half of them by difficulty**: half of the wrong labels are as above; the other half are rows
+  that are hard to tell, mislabelled as the class they look like. This is closer to how people err,
+  and it breaks the assumption.
 """
-# ruff: noqa: T201 - an example prints
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -40,7 +39,7 @@ def by_class(seed):
 
 
 def half_by_difficulty(seed):
-    """Return labels of which 10 % are any other class, and 10 % are hard and what they look like."""
+    """Return labels of which 10 % are any other class, and 10 % hard rows the one they look like."""
     y = symmetric(y_true, rate=0.1, seed=seed)
     right = hardest[y[hardest] == y_true[hardest]]
     wrong = np.random.default_rng(seed).choice(right, len(X) // 10, replace=False)
@@ -69,7 +68,9 @@ for name, rates in found.items():
 # it, more of the kept labels are wrong.
 
 figure, ax = plt.subplots(figsize=(8, 4.6), layout="constrained")
-for colour, shift, (name, rates) in zip(("C0", "C3"), (-0.0012, 0.0012), found.items(), strict=True):
+for colour, shift, (name, rates) in zip(
+    ("C0", "C3"), (-0.0012, 0.0012), found.items(), strict=True
+):
     ax.plot(levels, rates.mean(axis=0), color=colour, label=f"labels wrong {name}")
     ax.plot(np.tile(levels + shift, len(rates)), rates.ravel(), "o", color=colour, alpha=0.25)
 ax.plot([0, 0.21], [0, 0.21], color="k", linestyle=":", label="what was asked for")

@@ -5,7 +5,6 @@ Which q?
 One fit answers for every error rate. ``curve()`` lists what each level would keep, so you can look
 before you choose, and ``at(q)`` moves to a level without fitting again.
 """
-# ruff: noqa: T201 - an example prints
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -37,7 +36,9 @@ figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained
 left.plot(curve.q, curve.share_kept, color="C0")
 left.axhline(0.6, color="0.6", linestyle=":", label="share of right labels")
 left.axvline(curve.best_f1, color="C1", linestyle="--", label="greatest estimated F1")
-left.set(xlabel="q: error rate asked for", ylabel="share of labels kept", xlim=(0, 0.4), ylim=(0, 1))
+left.set(
+    xlabel="q: error rate asked for", ylabel="share of labels kept", xlim=(0, 0.4), ylim=(0, 1)
+)
 left.legend(loc="lower right")
 right.plot(levels, [quality.fsr for quality in real], color="C3", label="wrong among the kept")
 right.plot([0, 0.4], [0, 0.4], color="0.6", linestyle=":", label="asked = real")

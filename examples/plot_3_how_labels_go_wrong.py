@@ -7,7 +7,6 @@ The default control learns from the clearest rows of each class how labels go wr
 Here every digit has been mislabelled as the next one three times in ten, and the estimate is held
 against the truth.
 """
-# ruff: noqa: T201 - an example prints
 
 import matplotlib.pyplot as plt
 import numpy as np

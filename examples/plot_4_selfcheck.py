@@ -6,7 +6,6 @@ Does the assumption hold on my data?
 ones are kept. Flips between classes at random are what the default control assumes. Flips of rows
 near a class border (``"hard"``) are closer to how people err, and no control assumes them.
 """
-# ruff: noqa: T201 - an example prints
 
 import matplotlib.pyplot as plt
 import numpy as np

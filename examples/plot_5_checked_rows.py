@@ -6,7 +6,6 @@ People mistake what is hard to tell, so their errors depend on the features. No 
 that from labels and features alone, and the error rate of the default is passed. Rows drawn at
 random and checked by a person settle it: ``fit(X, y, trusted=(rows, true_labels))``.
 """
-# ruff: noqa: T201 - an example prints
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -47,7 +46,7 @@ for seed in range(10):
 for name, found in (("from labels alone", without), ("with 300 checked rows", checked)):
     fsr = np.mean([quality.fsr for quality in found])
     recall = np.mean([quality.recall for quality in found])
-    print(f"{name}: asked for {Q:.0%}, got {fsr:.1%} on average; kept {recall:.0%} of the right labels")
+    print(f"{name}: asked for {Q:.0%}, got {fsr:.1%} on average, recall {recall:.0%}")
 
 # %%
 # The price is recall: the cut is placed so that q holds with 95 % confidence, whatever the noise.
@@ -58,6 +57,8 @@ figure, ax = plt.subplots(figsize=(8, 3), layout="constrained")
 for height, (name, found) in enumerate((("labels alone", without), ("300 checked rows", checked))):
     ax.plot([quality.fsr for quality in found], np.full(10, height), "o", alpha=0.6, label=name)
 ax.axvline(Q, color="k", linestyle=":", label="q")
-ax.set(xlabel="wrong labels among the kept, ten draws", yticks=[0, 1], ylim=(-0.6, 1.6), xlim=(0, None))
+ax.set(
+    xlabel="wrong labels among the kept, ten draws", yticks=[0, 1], ylim=(-0.6, 1.6), xlim=(0, None)
+)
 ax.set_yticklabels(["labels alone", "300 checked rows"])
 plt.show()

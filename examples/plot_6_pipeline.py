@@ -6,7 +6,6 @@ Did cleaning help? A pipeline
 ``predict``. So cross-validation cleans the training folds only. The score below is against right
 labels that no step has seen; never clean a test set and then report accuracy on it.
 """
-# ruff: noqa: T201 - an example prints
 
 import matplotlib.pyplot as plt
 import numpy as np

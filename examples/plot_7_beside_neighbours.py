@@ -6,7 +6,6 @@ A common filter keeps a label that is the most frequent one among its nearest ne
 error rate to set: what it gives follows from the noise. Digits suit it well, because their classes
 are separate groups; the picture shows what each method gives as the noise grows.
 """
-# ruff: noqa: T201 - an example prints
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -44,7 +43,9 @@ for rate in rates:
 # %%
 
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
-for ax, values, title in zip(axes, (fsr, recall), ("wrong among the kept", "right labels kept"), strict=True):
+for ax, values, title in zip(
+    axes, (fsr, recall), ("wrong among the kept", "right labels kept"), strict=True
+):
     for name, line in values.items():
         ax.plot(rates, line, "o-", label=name)
     ax.set(xlabel="share of wrong labels (each digit becomes the next)", ylabel=title)

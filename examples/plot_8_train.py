@@ -6,7 +6,6 @@ Train a network on labels that are partly wrong
 they are, and hands that one over should it be ahead on held-out rows. Needs ``torch``:
 ``pip install 'knockoffs-spr[train]'``.
 """
-# ruff: noqa: T201 - an example prints
 
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_digits
