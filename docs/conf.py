@@ -29,15 +29,6 @@ default_role = "code"
 # Two dashes are an option, not a long dash.
 smartquotes = False
 nitpicky = True
-nitpick_ignore_regex = [
-    # Packages of others: their pages are not linked, because the site works without a network.
-    (r"py:.*", r"(np|numpy|torch|nn|sklearn|pathlib|collections)\..*"),
-    # The standard library, and words in prose types such as "array of shape (n, d)".
-    (r"py:.*", r"(Path|Any|Self|Mapping|Sequence|Callable|Module|Tensor|ndarray|Literal.*)"),
-    # Results and parts that are described on the page of what returns them.
-    (r"py:.*", r"(kspr\.)?(\w+\.)*_?\w*(Cells|Checked|Curve|Epoch|Manifest|Medium|Summary)"),
-    (r"py:.*", r"(kspr\.)?(\w+\.)*(BaseSelector|KindCheck|NoiseEstimate|SelfCheck|Answer)"),
-]
 
 myst_enable_extensions = ["attrs_block", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3

@@ -39,7 +39,7 @@ def by_class(seed):
 
 
 def half_by_difficulty(seed):
-    """Return labels of which 10 % are any other class, and 10 % hard rows the one they look like."""
+    """Return labels: 10 % are any other class, 10 % are hard rows as the class they look like."""
     y = symmetric(y_true, rate=0.1, seed=seed)
     right = hardest[y[hardest] == y_true[hardest]]
     wrong = np.random.default_rng(seed).choice(right, len(X) // 10, replace=False)

@@ -31,7 +31,7 @@ rival = np.where(np.arange(10) == y_true[:, None], -1, chance).argmax(axis=1)
 margin = chance[np.arange(len(X)), y_true] - chance[np.arange(len(X)), rival]
 hardest = np.argsort(margin)[: len(X) // 2]
 
-without, checked, kept = [], [], []
+without, checked = [], []
 for seed in range(10):
     rng = np.random.default_rng(seed)
     y = y_true.copy()
@@ -53,12 +53,12 @@ for name, found in (("from labels alone", without), ("with 300 checked rows", ch
 
 print(sure.assumption)
 
+names = ["labels alone", "300 checked rows"]
 figure, ax = plt.subplots(figsize=(8, 3), layout="constrained")
-for height, (name, found) in enumerate((("labels alone", without), ("300 checked rows", checked))):
-    ax.plot([quality.fsr for quality in found], np.full(10, height), "o", alpha=0.6, label=name)
-ax.axvline(Q, color="k", linestyle=":", label="q")
-ax.set(
-    xlabel="wrong labels among the kept, ten draws", yticks=[0, 1], ylim=(-0.6, 1.6), xlim=(0, None)
-)
-ax.set_yticklabels(["labels alone", "300 checked rows"])
+for height, found in enumerate((without, checked)):
+    ax.plot([quality.fsr for quality in found], np.full(10, height), "o", alpha=0.6)
+ax.axvline(Q, color="k", linestyle=":")
+ax.text(Q, 1.4, " q", va="center")
+ax.set(xlabel="wrong labels among the kept, ten draws", ylim=(-0.6, 1.6), xlim=(0, None))
+ax.set_yticks([0, 1], names)
 plt.show()

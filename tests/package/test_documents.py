@@ -7,7 +7,7 @@ import statistics
 from pathlib import Path
 
 import pytest
-from tests.package.prose import too_long
+from tests.package.prose import prose_lines, too_long
 
 ROOT = Path(__file__).resolve().parents[2]
 WRITTEN = ("*.md", "how-to/*.md", "python/*.md")
@@ -97,6 +97,12 @@ def test_the_readme_is_short():
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_prose_is_no_wider_than_a_hundred_columns(page):
     assert too_long(page.read_text()) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_no_line_starts_with_a_percent_sign(page):
+    """Sphinx takes such a line for a comment, and the sentence loses a part."""
+    assert [line for _, line in prose_lines(page.read_text()) if line.lstrip()[:1] == "%"] == []
 
 
 def test_the_defaults_page_is_the_measured_one(monkeypatch, tmp_path):
