@@ -40,5 +40,5 @@ def test_pages_fit_the_window_and_ask_nothing_of_the_network(chromium, width):
 def test_the_search_answers_from_disk(chromium):
     tab = chromium.new_page()
     tab.goto((SITE / "search.html").as_uri() + "?q=checked+rows")
-    tab.wait_for_selector("#search-results li")
-    assert "What q means" in tab.locator("#search-results").inner_text()
+    # Results appear one after the other; this waits, and fails where the page is not found.
+    tab.wait_for_selector("#search-results li:has-text('What q means')", timeout=10_000)
