@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from kspr.data.noise import symmetric
+from kspr.core.noise import symmetric
 
 __all__ = ["Check", "Data", "Results", "Row", "load_data", "machine"]
 

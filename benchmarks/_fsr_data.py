@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+from kspr.core.noise import asymmetric_cifar10, circular, instance_dependent, symmetric
 from sklearn import datasets
 
 from _common import FEATURES
-from kspr.data.noise import asymmetric_cifar10, circular, instance_dependent, symmetric
 
 __all__ = ["SETTINGS", "Sample", "Setting"]
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from kspr.experiments.compare.peers import PEERS, charge
+from kspr.experiments.compare.peers.shared import Product
+from kspr.experiments.compare.peers.shared import Shared as Question
 
 from _fsr_data import Sample
 from kspr import KnockoffsSPR
-from kspr.experiments.peers import PEERS, charge
-from kspr.experiments.peers.shared import Product
-from kspr.experiments.peers.shared import Shared as Question
 
 __all__ = ["LEVELS", "METHODS", "Answer", "Bench", "Shared"]
 

@@ -3,10 +3,10 @@
 from functools import partial
 
 import numpy as np
+from kspr.core.noise import symmetric
 
 from _common import NOISE_RATE, Check, Data, Row
 from _setting import Setting, plain, slower
-from kspr.data.noise import symmetric
 
 __all__ = ["row_b", "row_c"]
 

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from kspr.core.noise import pair_flip, symmetric
 from rich.progress import track
 
 import kspr
-from kspr.data.noise import pair_flip, symmetric
 
 ROOT = Path(__file__).resolve().parent.parent
 FEATURES = ROOT.parent / "shared" / "data" / "cifar10" / "features.npz"

@@ -22,12 +22,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
+from kspr.core.noise import asymmetric_cifar10, circular, symmetric
+from kspr.experiments.compare.comparing import compare
 from sklearn.datasets import load_digits
 
 from _common import FEATURES, ROOT, machine
 from kspr._files import staged
-from kspr.data.noise import asymmetric_cifar10, circular, symmetric
-from kspr.experiments.comparing import compare
 
 STORED = ROOT / "benchmarks" / "results" / "peers"
 WORK = ROOT / ".benchmarks" / "peers"

@@ -9,13 +9,13 @@ from typing import Any
 
 import matplotlib as mpl
 import numpy as np
+from kspr.core.noise import symmetric
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 
 from _common import ROOT
 from kspr import KnockoffsSPR
-from kspr.data.noise import symmetric
 
 NAME = "readme.svg"
 OUT = ROOT / "docs" / "figures" / NAME

@@ -10,11 +10,12 @@ method.
 
 from pathlib import Path
 
+from kspr.experiments.reproduce.page import render_markdown, write_figure
+from kspr.experiments.reproduce.recipes import load_recipe, recipe_names
+from kspr.experiments.reproduce.reproduction import Reproduction, read_reproduction
+
 from _peers_page import render_peers, stored_peers
 from _prose import wrap_prose
-from kspr.experiments.recipes import load_recipe, recipe_names
-from kspr.experiments.reproduction import Reproduction, read_reproduction
-from kspr.report.reproduced import render_markdown, write_figure
 
 ROOT = Path(__file__).resolve().parent.parent
 STORED = ROOT / "benchmarks" / "results" / "reproduced"

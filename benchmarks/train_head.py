@@ -20,10 +20,10 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 import torch
+from kspr.core.noise import asymmetric_cifar10, symmetric
 
 from _cells import run_cells
 from _common import FEATURES, ROOT, machine
-from kspr.data.noise import asymmetric_cifar10, symmetric
 from kspr.train import Trained, TrainSettings, fit
 
 RESULTS = ROOT / "benchmarks" / "results" / "train_head.jsonl"

@@ -23,17 +23,17 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 import torch
+from kspr.core.noise import asymmetric_cifar10, symmetric
+from kspr.models import Network, build_network
+from kspr.sources.options import ReadOptions
+from kspr.sources.readers import read
+from kspr.train.run_folder import read_tensors, write_tensors
+from kspr.train.simsiam.pretrain import SimSiamSettings, pretrain
 
 from _cells import run_cells
 from _common import ROOT, machine
-from kspr.data.noise import asymmetric_cifar10, symmetric
-from kspr.data.options import ReadOptions
-from kspr.data.readers import read
 from kspr.train import Trained, TrainSettings, fit
-from kspr.train.backbones import Network, build_network
-from kspr.train.checkpoints import read_tensors, write_tensors
 from kspr.train.inputs import Images, image_inputs
-from kspr.train.simsiam import SimSiamSettings, pretrain
 
 IMAGES = ROOT.parent / "shared" / "data" / "cifar10"
 RESULTS = ROOT / "benchmarks" / "results" / "train_images.jsonl"

@@ -8,12 +8,12 @@ python examples/huggingface_trainer.py
 import tempfile
 
 import torch
+from kspr.core.noise import symmetric
 from sklearn.datasets import load_digits
 from torch import nn
 from torch.utils.data import Dataset
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
-from kspr.data.noise import symmetric
 from kspr.train import CleanSampler, SelectionCallback
 
 

@@ -7,11 +7,11 @@ python examples/lightning_trainer.py
 
 import lightning
 import torch
+from kspr.core.noise import symmetric
 from sklearn.datasets import load_digits
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from kspr.data.noise import symmetric
 from kspr.train import CleanSampler, SelectionCallback
 
 

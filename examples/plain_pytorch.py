@@ -5,11 +5,11 @@ python examples/plain_pytorch.py
 # ruff: noqa: T201 - a script prints
 
 import torch
+from kspr.core.noise import symmetric
 from sklearn.datasets import load_digits
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from kspr.data.noise import symmetric
 from kspr.train import CleanSampler, SelectionCallback
 
 

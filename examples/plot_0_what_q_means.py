@@ -14,13 +14,13 @@ you get, on handwritten digits of which 20 % are mislabelled in two different wa
 
 import matplotlib.pyplot as plt
 import numpy as np
+from kspr.core.noise import symmetric
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_predict
 from sklearn.preprocessing import scale
 
 from kspr import KnockoffsSPR, selection_quality
-from kspr.data.noise import symmetric
 
 X, y_true = load_digits(return_X_y=True)
 levels = np.array([0.02, 0.05, 0.1, 0.15, 0.2])

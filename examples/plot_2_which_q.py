@@ -8,10 +8,10 @@ before you choose, and ``at(q)`` moves to a level without fitting again.
 
 import matplotlib.pyplot as plt
 import numpy as np
+from kspr.core.noise import symmetric
 from sklearn.datasets import load_digits
 
 from kspr import KnockoffsSPR, selection_quality
-from kspr.data.noise import symmetric
 
 X, y_true = load_digits(return_X_y=True)
 y = symmetric(y_true, rate=0.4, seed=0)

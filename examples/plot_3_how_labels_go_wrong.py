@@ -10,10 +10,10 @@ against the truth.
 
 import matplotlib.pyplot as plt
 import numpy as np
+from kspr.core.noise import circular
 from sklearn.datasets import load_digits
 
 from kspr import KnockoffsSPR
-from kspr.data.noise import circular
 
 X, y_true = load_digits(return_X_y=True)
 y = circular(y_true, rate=0.3, seed=0)

@@ -10,6 +10,7 @@ labels that no step has seen; never clean a test set and then report accuracy on
 import matplotlib.pyplot as plt
 import numpy as np
 from imblearn.pipeline import make_pipeline
+from kspr.core.noise import symmetric
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.model_selection import StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
@@ -17,7 +18,6 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from kspr import KnockoffsSPR
-from kspr.data.noise import symmetric
 
 DATA = {"digits": load_digits, "breast cancer": load_breast_cancer, "wine": load_wine}
 MODELS = {

@@ -9,11 +9,11 @@ are separate groups; the picture shows what each method gives as the noise grows
 
 import matplotlib.pyplot as plt
 import numpy as np
+from kspr.core.noise import circular
 from sklearn.datasets import load_digits
 from sklearn.neighbors import NearestNeighbors
 
 from kspr import KnockoffsSPR, selection_quality
-from kspr.data.noise import circular
 
 X, y_true = load_digits(return_X_y=True)
 near = NearestNeighbors(n_neighbors=21).fit(X).kneighbors(return_distance=False)[:, :20]

@@ -8,10 +8,10 @@ they are, and hands that one over should it be ahead on held-out rows. Needs ``t
 """
 
 import matplotlib.pyplot as plt
+from kspr.core.noise import symmetric
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from kspr.data.noise import symmetric
 from kspr.train import TrainSettings, fit
 
 X, y = load_digits(return_X_y=True)

@@ -4,9 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from kspr.core.noise import symmetric
 from sklearn.datasets import load_digits, make_blobs
-
-from kspr.data.noise import symmetric
 
 
 @dataclass(frozen=True)

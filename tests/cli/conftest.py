@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from kspr.core.noise import symmetric
 from sklearn.datasets import load_digits
 
-from kspr.data.noise import symmetric
 from tests.cli.commands import SAID, run
 
 NAMES = np.array([f"digit-{k}" for k in range(10)])

@@ -232,8 +232,8 @@ def test_nothing_kept_cannot_be_drawn_from(tmp_path, capsys):
 
 
 def test_texts_and_images_are_shown_to_the_person(tmp_path, monkeypatch, capsys):
-    from kspr.data import verifying
-    from kspr.data.runs import load_run
+    from kspr.runs import verify as verifying
+    from kspr.runs.run import load_run
 
     rng = np.random.default_rng(0)
     y = np.arange(90) % 3

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kspr.core.combining import combine_levels
-from kspr.core.cutoffs import q_values
+from kspr.core.cutoffs import combine_levels, q_values
 
 seeds = st.integers(0, 2**32 - 1)
 laws = settings(max_examples=60, deadline=None)

@@ -7,12 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
 from kspr.core.penalties import PENALTIES, Penalty, group, lasso
-from kspr.core.regression import (
-    Targets,
-    fit_basis,
-    gamma_path,
-    selection_times,
-)
+from kspr.core.regression import Targets, fit_basis, gamma_path, selection_times
 
 from .regression_problems import (
     SHAPES,

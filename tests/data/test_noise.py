@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kspr.core.noise import pair_flip, symmetric
 
 from kspr import InputError
-from kspr.data.noise import pair_flip, symmetric
 
 
 @given(st.integers(2, 6), st.integers(5, 80), st.floats(0, 0.99), st.integers(0, 9))

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from kspr import InputError
-from kspr.data.noise import (
+from kspr.core.cifar import CIFAR10, CIFAR100, SUPERCLASSES
+from kspr.core.noise import (
     NOISES,
     add_noise,
     asymmetric_cifar10,
@@ -14,7 +13,8 @@ from kspr.data.noise import (
     circular,
     instance_dependent,
 )
-from kspr.data.published.cifar_classes import CIFAR10, CIFAR100, SUPERCLASSES
+
+from kspr import InputError
 
 RATES = st.floats(0, 0.99)
 SEEDS = st.integers(0, 99)

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from kspr.core.noise import symmetric
+from kspr.experiments.compare.peers import Shared
 from sklearn.datasets import load_digits
 
-from kspr.data.noise import symmetric
-from kspr.experiments.peers import Shared
 from tests.conftest import Noisy
 
 

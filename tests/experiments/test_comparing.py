@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from kspr.experiments.compare import comparing
+from kspr.experiments.compare.comparing import compare
+from kspr.experiments.compare.figure import comparison_figure, spread
+from kspr.experiments.compare.peers import PEERS, Judged
 from sklearn.linear_model import LogisticRegression
 
 from kspr.errors import InputError
-from kspr.experiments import comparing
-from kspr.experiments.comparing import compare
-from kspr.experiments.peers import PEERS, Judged
-from kspr.report.comparison import comparison_figure, spread
 from tests.cli.commands import fails, run
 
 FEW = ["kspr", "neighbours", "small-loss"]

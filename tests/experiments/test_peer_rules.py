@@ -5,14 +5,12 @@ from math import exp, log
 
 import numpy as np
 import pytest
+from kspr.experiments.compare.peers import Shared
+from kspr.experiments.compare.peers.margins import Margins, area_under_margin
+from kspr.experiments.compare.peers.neighbours import Neighbours, TopoFilter, largest_components
+from kspr.experiments.compare.peers.small_loss import SmallLoss
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
-
-from kspr.experiments.peers import Shared
-from kspr.experiments.peers.margins import Margins, area_under_margin
-from kspr.experiments.peers.neighbours import Neighbours
-from kspr.experiments.peers.small_loss import SmallLoss
-from kspr.experiments.peers.topofilter import TopoFilter, largest_components
 
 
 def literal_nearest(X, k):
@@ -137,7 +135,7 @@ def test_margins_are_taken_as_training_goes(tiny):
 
 
 def test_every_sample_is_judged_in_a_run_in_which_its_label_is_its_own(tiny, monkeypatch):
-    from kspr.experiments.peers import margins
+    from kspr.experiments.compare.peers import margins
 
     runs = []
 

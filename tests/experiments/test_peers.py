@@ -4,11 +4,11 @@ import sys
 
 import numpy as np
 import pytest
+from kspr.experiments.compare.peers import PEERS, Shared, charge, import_needs
 from sklearn.metrics import roc_auc_score
 
 from kspr.core.metrics import selection_quality
 from kspr.errors import InputError, MissingExtraError
-from kspr.experiments.peers import PEERS, Shared, charge, import_needs
 
 
 @pytest.mark.parametrize("name", [name for name in PEERS if name != "spr-half"])

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kspr.core.noise import pair_flip
 from report_samples import Page, Pictures
 
 from kspr import SPR, KnockoffsSPR, Selection
-from kspr.data.noise import pair_flip
 
 
 @pytest.fixture(scope="session")

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from kspr.runs.verify import Verification
 
 from kspr import selfcheck
-from kspr.data.verifying import Verification
 from kspr.report import write_report
 
 CHROMIUM = Path("/usr/bin/chromium")

@@ -12,8 +12,7 @@ from kspr import InputError, KnockoffsSPR, MissingExtraError, selection_quality
 from kspr.report import _facts, write_report
 from kspr.report._cards import borderline_rows
 from kspr.report._histograms import histogram
-from kspr.report._matrix import count_suggestions
-from kspr.report._noise import describe, largest_flips
+from kspr.report._noise import count_suggestions, describe, largest_flips
 from kspr.report._scale import scale_of
 from kspr.report._words import count, level, number, share
 

@@ -8,8 +8,7 @@ from kspr import KnockoffsSPR
 from kspr.report._cards import SNIPPET, borderline_rows, make_cards
 from kspr.report._dial import dial_figure
 from kspr.report._histograms import class_histograms, histogram
-from kspr.report._matrix import matrix
-from kspr.report._noise import describe
+from kspr.report._noise import describe, matrix
 from kspr.report._path import path_figure, path_rows, solve_path
 
 BYTES = 5 * 10**6

@@ -6,14 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from kspr.features.options import AS_SHIPPED
+from kspr.report.run_report import report_run
+from kspr.runs.select import select_source
+from kspr.runs.verify import draw_checks, load_verification, verify_run
+from kspr.sources.options import AS_FOUND
 from report_samples import Page
 
 from kspr import InputError, KnockoffsSPR, selfcheck
-from kspr.data.options import AS_FOUND, AS_SHIPPED
-from kspr.data.selecting import select_source
-from kspr.data.verifying import draw_checks, load_verification, verify_run
 from kspr.report._words import level
-from kspr.report.runs import report_run
 from kspr.selectors import SPR
 
 

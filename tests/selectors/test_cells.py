@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kspr.selectors.cut_groups import uncut, with_fallback
+from kspr.selectors.manifest import Manifest
 from tests.core.test_cutoffs import equation_t, random_cells, tied_cells
 
 from kspr import SPR, InputError, KnockoffsSPR, Selection
 from kspr.core.cutoffs import LEVELS, q_values
 from kspr.core.metrics import selection_quality
-from kspr.selectors._manifest import Manifest
-from kspr.selectors.cells import uncut, with_fallback
 from kspr.selectors.curve import trace_curve
 
 cases = st.one_of(tied_cells(), random_cells())

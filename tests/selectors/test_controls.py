@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from kspr.core.noise import symmetric as flip_evenly
 from sklearn.datasets import load_digits
 from tests.selectors.simulated import KINDS, Kind, gaussian, symmetric
 
 from kspr import InputError, KnockoffsSPR, Selection, selection_quality
-from kspr.data.noise import symmetric as flip_evenly
 
 LEVELS = np.array([0.05, 0.1, 0.2])
 DRAWS = 24

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 import pytest
+from kspr.selectors.engines import side_by_side
 from threadpoolctl import threadpool_limits
 
 from kspr.core.procedure import FirstStep, Judgement, Procedure, judge
-from kspr.selectors._engines import side_by_side
 
 STEPS = 5
 
@@ -68,7 +68,7 @@ def test_one_thread_stays_one() -> None:
 _WAITING = """
 import os, time
 from threadpoolctl import threadpool_limits
-from kspr.selectors._engines import side_by_side
+from kspr.selectors.engines import side_by_side
 
 def wait(item):
     os.write(1, b"ready\\n")  # one call: two threads that print mix their lines

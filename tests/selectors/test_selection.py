@@ -6,10 +6,10 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 import pytest
+from kspr.core.noise import symmetric
 from sklearn.datasets import load_digits
 
 from kspr import SPR, InputError, KnockoffsSPR, Selection, selection_quality
-from kspr.data.noise import symmetric
 
 
 @pytest.fixture(scope="module")

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from kspr.core._flips import KINDS, Ground, flip
+from kspr.core.noise import pair_flip, symmetric
 from scipy import sparse
 
 from kspr import SPR, InputError, KnockoffsSPR, selfcheck
-from kspr.data.noise import pair_flip, symmetric
-from kspr.selectors._flips import KINDS, Ground, flip
 from kspr.selectors.selfcheck import KindCheck, SelfCheck
 
 
@@ -173,7 +173,7 @@ def test_bad_arguments_are_named(how, words, blobs):
 
 @pytest.fixture
 def ground(blobs):
-    from kspr.selectors._features import as_features
+    from kspr.selectors.feature_rows import as_features
 
     noise = np.array([[0.8, 0.2, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
     return Ground(as_features(blobs.X), blobs.y, noise, 2)
@@ -194,7 +194,7 @@ def test_estimated_flips_follow_the_estimate(ground):
 
 
 def test_no_class_is_flipped_away(blobs):
-    from kspr.selectors._features import as_features
+    from kspr.selectors.feature_rows import as_features
 
     y = np.where(np.arange(360) < 3, 2, np.arange(360) % 2)
     ground = Ground(as_features(blobs.X), y, np.full((3, 3), 1 / 3), 2)

@@ -5,15 +5,14 @@ import sys
 
 import numpy as np
 import pytest
+from kspr.features.embedders import _FAMILIES, embedder_identity, load_embedder
 
-from kspr.data.embedders import embedder_identity, load_embedder
-from kspr.data.embedders._load import _FAMILIES
 from kspr.errors import InputError, MissingExtraError
 
 
 def test_importing_embedders_and_embedding_loads_no_heavy_package():
     code = (
-        "import sys, kspr.data.embedding\n"
+        "import sys, kspr.features.embedding\n"
         "heavy = {'torch', 'transformers', 'timm', 'torchvision', 'sentence_transformers'}\n"
         "print(sorted(heavy & {m.split('.')[0] for m in sys.modules}))"
     )

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from kspr.features.embedding import embed
 
-from kspr.data.embedding import embed
 from kspr.errors import InputError, UnreadableItemError
 
 from .fakes import Texts, pictures, texts
@@ -102,7 +102,7 @@ CHILD = """
 import sys
 sys.path[:0] = [{tests!r}, {here!r}]
 from embedding.fakes import texts
-from kspr.data.embedding import embed
+from kspr.features.embedding import embed
 embed(texts(40), {name!r}, {out!r}, batch_size=2, shard_rows=6)
 """
 
@@ -159,7 +159,7 @@ def test_killed_while_shards_are_joined_embeds_nothing_again(own, tmp_path, monk
 
     with monkeypatch.context() as patch:
         # The last step: the features are in place, and nothing says so yet.
-        patch.setattr("kspr.data.embedding.write_json", die)
+        patch.setattr("kspr.features.embedding.write_json", die)
         with pytest.raises(KeyboardInterrupt):
             embed(texts(9), embedder.name, tmp_path / "out", shard_rows=4)
     assert numbers(embed(texts(9), embedder.name, tmp_path / "out")) == list(range(9))

@@ -5,8 +5,8 @@ import types
 
 import numpy as np
 import pytest
+from kspr.features.embedders import embedder_identity, load_embedder
 
-from kspr.data.embedders import embedder_identity, load_embedder
 from kspr.errors import InputError
 
 from .fakes import pictures

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from kspr.features.embedders import load_embedder
+from kspr.features.embedding import embed
 from PIL import Image
 
-from kspr.data.embedders import load_embedder
-from kspr.data.embedding import embed
 from kspr.errors import InputError
 
 from .fakes import Pictures, pictures

@@ -6,9 +6,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from kspr.core.cifar import CIFAR10, CIFAR100, CIFAR100_COARSE
 from PIL import Image
-
-from kspr.data.published.cifar_classes import CIFAR10, CIFAR100, CIFAR100_COARSE
 
 
 def python2(value) -> bytes:

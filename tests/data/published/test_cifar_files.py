@@ -4,11 +4,10 @@ import pickle
 
 import numpy as np
 import pytest
+from kspr.core.cifar import CIFAR10, CIFAR100, CIFAR100_COARSE, SUPERCLASSES
+from kspr.sources.published.cifar import CIFAR_10, CIFAR_100
+from kspr.sources.records import ReadOptions
 
-from kspr.data.published.cifar10 import CIFAR_10
-from kspr.data.published.cifar100 import CIFAR_100
-from kspr.data.published.cifar_classes import CIFAR10, CIFAR100, CIFAR100_COARSE, SUPERCLASSES
-from kspr.data.records import ReadOptions
 from kspr.errors import InputError
 
 

@@ -1,9 +1,9 @@
 """Clothing1M by its key files."""
 
 import pytest
+from kspr.sources.published.clothing1m import CLOTHING1M
+from kspr.sources.records import ReadOptions
 
-from kspr.data.published.clothing1m import CLOTHING1M
-from kspr.data.records import ReadOptions
 from kspr.errors import InputError
 
 

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
+from kspr.sources.opening import list_sources, open_source
+from kspr.sources.published import PUBLISHED, find_published, find_root, where
+from kspr.sources.records import ReadOptions
 
-from kspr.data.published import PUBLISHED, find_published, find_root, where
-from kspr.data.records import ReadOptions
-from kspr.data.sources import list_sources, open_source
 from kspr.errors import InputError
 
 

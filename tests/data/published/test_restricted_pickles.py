@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kspr.sources.published._pickles import load_npy, load_pickle, load_torch
 
-from kspr.data.published._pickles import load_npy, load_pickle, load_torch
 from kspr.errors import InputError
 
 ARRAYS = {
@@ -177,7 +177,7 @@ def test_a_cut_or_broken_file_gives_one_sentence(tmp_path_factory, data):
 
 
 def test_an_oversized_member_is_not_unpacked(tmp_path, monkeypatch):
-    monkeypatch.setattr("kspr.data.published._pickles._LARGEST", 100)
+    monkeypatch.setattr("kspr.sources.published._pickles._LARGEST", 100)
     path = tmp_path / "labels.pt"
     path.write_bytes(wrapped(pickle.dumps(ARRAYS, 2), "zip"))
     with pytest.raises(InputError, match="damaged"):

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from kspr.sources.published.ilsvrc12 import ILSVRC12_VALIDATION
+from kspr.sources.published.webvision import WEBVISION, WEBVISION_MINI
+from kspr.sources.records import ReadOptions
 from scipy.io import savemat
 
-from kspr.data.published.ilsvrc12 import ILSVRC12_VALIDATION
-from kspr.data.published.webvision import WEBVISION, WEBVISION_MINI
-from kspr.data.records import ReadOptions
 from kspr.errors import InputError, UnreadableItemError
 
 NUMBERS = [f"n{1440764 + i:08d}" for i in range(60)]

@@ -5,10 +5,10 @@ import io
 import numpy as np
 import pyarrow as pa
 import pytest
+from kspr.sources.readers import read
+from kspr.sources.records import ReadOptions
 from PIL import Image
 
-from kspr.data.readers import read
-from kspr.data.records import ReadOptions
 from kspr.errors import InputError
 
 

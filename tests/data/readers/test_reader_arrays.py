@@ -4,9 +4,8 @@ import pickle
 
 import numpy as np
 import pytest
-
-from kspr.data.readers import read
-from kspr.data.records import ReadOptions
+from kspr.sources.readers import read
+from kspr.sources.records import ReadOptions
 
 
 def test_npy_is_mapped_and_keeps_its_type(tmp_path, features):

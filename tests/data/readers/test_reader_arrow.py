@@ -8,9 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.feather
 import pytest
-
-from kspr.data.readers import _spill, read
-from kspr.data.records import ReadOptions
+from kspr.sources.readers import _spill, read
+from kspr.sources.records import ReadOptions
 
 INFO = {"info": {"features": {"label": {"names": ["cat", "dog"], "_type": "ClassLabel"}}}}
 
@@ -86,7 +85,7 @@ def test_saved_data_sets_are_read_with_their_class_names(saved):
 def test_the_package_of_hugging_face_is_not_needed(saved):
     code = (
         "import sys; from pathlib import Path; sys.modules['datasets'] = None\n"
-        "from kspr.data.readers import read\nfrom kspr.data.records import ReadOptions\n"
+        "from kspr.sources.readers import read\nfrom kspr.sources.records import ReadOptions\n"
         f"print(len(read(Path({str(saved)!r}), ReadOptions())))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
+from kspr.sources.readers import _spill, read
+from kspr.sources.records import ReadOptions
 
-from kspr.data.readers import _spill, read
-from kspr.data.records import ReadOptions
 from kspr.errors import InputError
 
 
@@ -77,9 +77,9 @@ def test_a_full_disk_is_one_sentence(tmp_path, monkeypatch, refusal, name):
     scratch.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(scratch))
     monkeypatch.setattr(_spill, "IN_MEMORY", 1 << 10)
-    monkeypatch.setattr("kspr.data.readers.npz.IN_MEMORY", 1 << 10)
+    monkeypatch.setattr("kspr.sources.readers.arrays.IN_MEMORY", 1 << 10)
     monkeypatch.setattr(_spill, "scratch_file", full_file)
-    monkeypatch.setattr("kspr.data.readers.npz.scratch_file", full_file)
+    monkeypatch.setattr("kspr.sources.readers.arrays.scratch_file", full_file)
     message = refusal(path)
     assert message.startswith("There is no room for a temporary copy of the data. Free some space")
     assert list(scratch.iterdir()) == []
@@ -101,7 +101,7 @@ class FullFile:
 
 def test_compressed_arrays_beyond_memory_are_unpacked_to_a_file(tmp_path, monkeypatch, features):
     np.savez_compressed(tmp_path / "x.npz", X=features, y=np.arange(30) % 2)
-    monkeypatch.setattr("kspr.data.readers.npz.IN_MEMORY", 64)
+    monkeypatch.setattr("kspr.sources.readers.arrays.IN_MEMORY", 64)
     found = read(tmp_path / "x.npz", ReadOptions())
     assert isinstance(found.features, np.memmap)
     np.testing.assert_array_equal(found.features, features)
@@ -112,7 +112,7 @@ def test_csv_features_beyond_memory_lie_in_a_file(tmp_path, monkeypatch):
     text = "\n".join(["a,text,y", *(f"{v:.0f},word {v:.0f},{int(v) % 2}" for v in values)])
     (tmp_path / "x.csv").write_text(text)
     monkeypatch.setattr(_spill, "IN_MEMORY", 1 << 12)
-    monkeypatch.setattr("kspr.data.readers._csv_table._BLOCK", 1 << 14)
+    monkeypatch.setattr("kspr.sources.readers._csv_table._BLOCK", 1 << 14)
     found = read(tmp_path / "x.csv", ReadOptions(features="a", text="text"))
     assert isinstance(found.features, np.memmap)
     np.testing.assert_array_equal(found.features[:, 0], values)
@@ -122,7 +122,7 @@ def test_csv_features_beyond_memory_lie_in_a_file(tmp_path, monkeypatch):
 def test_csv_features_grow_in_memory(tmp_path, monkeypatch):
     values = np.arange(40_000, dtype=np.float32)
     (tmp_path / "x.csv").write_text("\n".join(["a,y", *(f"{v:.0f},{int(v) % 2}" for v in values)]))
-    monkeypatch.setattr("kspr.data.readers._csv_table._BLOCK", 1 << 14)
+    monkeypatch.setattr("kspr.sources.readers._csv_table._BLOCK", 1 << 14)
     found = read(tmp_path / "x.csv", ReadOptions())
     assert not isinstance(found.features, np.memmap)
     np.testing.assert_array_equal(found.features[:, 0], values)

@@ -4,9 +4,9 @@ import gzip
 
 import numpy as np
 import pytest
+from kspr.sources.readers import read
+from kspr.sources.records import ReadOptions
 
-from kspr.data.readers import read
-from kspr.data.records import ReadOptions
 from kspr.errors import UnreadableItemError
 
 

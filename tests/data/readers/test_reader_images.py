@@ -4,10 +4,10 @@ import io
 
 import numpy as np
 import pytest
+from kspr.sources.readers import read
+from kspr.sources.records import ReadOptions
 from PIL import Image
 
-from kspr.data.readers import read
-from kspr.data.records import ReadOptions
 from kspr.errors import UnreadableItemError
 
 

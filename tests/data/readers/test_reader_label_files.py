@@ -7,9 +7,8 @@ import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
-
-from kspr.data.readers import read, read_label_file
-from kspr.data.records import ReadOptions
+from kspr.sources.readers import read, read_label_file
+from kspr.sources.records import ReadOptions
 
 
 def write_labels(path, labels):

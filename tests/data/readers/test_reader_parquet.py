@@ -8,9 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from kspr.sources.readers import _arrow_tables as _parquet_table
+from kspr.sources.readers import _spill, read
+from kspr.sources.records import ReadOptions
 
-from kspr.data.readers import _parquet_table, _spill, read
-from kspr.data.records import ReadOptions
 from kspr.errors import UnreadableItemError
 
 CIFAR = Path(__file__).parents[4] / "shared" / "data" / "cifar10"

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-
-from kspr.data.readers import READERS, read
-from kspr.data.records import ReadOptions
+from kspr.sources.readers import READERS, read
+from kspr.sources.records import ReadOptions
 
 
 def test_readers_have_distinct_names_and_one_line_each():

@@ -5,9 +5,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-
-from kspr.experiments.recipes import load_recipe, recipe_names
-from kspr.experiments.running import reproduce
+from kspr.experiments.reproduce.recipes import load_recipe, recipe_names
+from kspr.experiments.reproduce.running import reproduce
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -4,13 +4,13 @@ import re
 from pathlib import Path
 
 import pytest
+from kspr.experiments.reproduce.recipes import SCALES, load_recipe, recipe_names
+from kspr.experiments.reproduce.running import plan
+from kspr.experiments.reproduce.samples import describe
+from kspr.experiments.reproduce.trials import KINDS
+from kspr.experiments.reproduce.trials.trial import selector_of
 
 from kspr.errors import InputError
-from kspr.experiments.cells import KINDS
-from kspr.experiments.cells._job import selector_of
-from kspr.experiments.recipes import SCALES, load_recipe, recipe_names
-from kspr.experiments.running import plan
-from kspr.experiments.samples import describe
 
 PAPER = Path(__file__).resolve().parents[4] / "shared" / "paper" / "knockoffs-spr.tex"
 """The source of the paper; where it is absent, what was transcribed is checked by its shape."""
@@ -89,8 +89,8 @@ def test_every_cell_can_be_ordered_at_every_scale(name, scale):
         assert cell.kind in KINDS
         assert describe(cell.job.source)
         if cell.kind == "train":
-            from kspr.experiments.cells.train import settings_of
-            from kspr.train.selecting import make_selector
+            from kspr.experiments.reproduce.trials.train import settings_of
+            from kspr.train.cycle.select_step import make_selector
 
             settings = settings_of(_without_checkpoints(cell.job))
             make_selector(settings)._check_common()
@@ -122,7 +122,7 @@ def test_rows_that_we_run_have_the_papers_names_or_our_own(name):
 
 
 def test_a_paper_run_is_the_bare_procedure_of_the_paper():
-    from kspr.experiments.cells.train import settings_of
+    from kspr.experiments.reproduce.trials.train import settings_of
 
     cells = [c for c in plan(load_recipe("table4"), "mini") if c.variant == "Knockoffs-SPR"]
     settings = settings_of(cells[0].job)

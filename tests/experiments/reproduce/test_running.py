@@ -8,12 +8,12 @@ import sys
 import time
 
 import pytest
+from kspr.experiments.reproduce import running
+from kspr.experiments.reproduce.recipes import load_recipe
+from kspr.experiments.reproduce.reproduction import read_reproduction
+from kspr.experiments.reproduce.running import plan, reproduce
 
 from kspr.errors import InputError
-from kspr.experiments import running
-from kspr.experiments.recipes import load_recipe
-from kspr.experiments.reproduction import read_reproduction
-from kspr.experiments.running import plan, reproduce
 
 QUICK = load_recipe("figure4")
 """Six selections on digits."""
@@ -40,8 +40,8 @@ def test_training_does_not_depend_on_the_number_of_jobs(tmp_path):
 
 def test_a_killed_run_goes_on_with_what_is_missing(once, tmp_path):
     code = (
-        "from pathlib import Path; from kspr.experiments.recipes import load_recipe\n"
-        "from kspr.experiments.running import reproduce\n"
+        "from pathlib import Path; from kspr.experiments.reproduce.recipes import load_recipe\n"
+        "from kspr.experiments.reproduce.running import reproduce\n"
         f"reproduce(load_recipe('figure4'), 'smoke', Path({str(tmp_path)!r}))"
     )
     child = subprocess.Popen([sys.executable, "-c", code])
@@ -75,7 +75,7 @@ def test_another_seed_data_or_code_is_another_cell(monkeypatch):
     assert len(names) == 2 * len(plan(QUICK, "smoke"))
     assert first.fingerprint() not in {cell.fingerprint() for cell in plan(QUICK, "mini")}
     before = first.fingerprint()
-    monkeypatch.setattr("kspr.experiments._keeping.source_digest", lambda: "other")
+    monkeypatch.setattr("kspr.experiments.fingerprint.source_digest", lambda: "other")
     assert first.fingerprint() != before
 
 

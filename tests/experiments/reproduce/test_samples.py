@@ -7,13 +7,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from kspr.experiments.reproduce.recipes import Variant
+from kspr.experiments.reproduce.samples import absent, corrupted, identity, open_sample
+from kspr.experiments.reproduce.trials import Job, compute
+from kspr.features.options import EmbedSettings
 from PIL import Image
 
-from kspr.data.options import EmbedSettings
 from kspr.errors import InputError
-from kspr.experiments.cells import Job, compute
-from kspr.experiments.recipes import Variant
-from kspr.experiments.samples import absent, corrupted, identity, open_sample
 
 FEATURES = {"source": "features", "dataset": "cifar10"}
 IMAGES = {"source": "images", "dataset": "cifar10", "rows": 60, "test_rows": 20}
@@ -109,7 +109,7 @@ def test_a_whole_network_learns_from_the_images(folder, tmp_path):
 
 
 def test_a_training_that_was_cut_off_goes_on_to_the_same_network(tmp_path, monkeypatch):
-    from kspr.experiments.cells import train
+    from kspr.experiments.reproduce.trials import train
 
     settings = {"preset": "cpu", "epochs": 3, "batch_size": 32, "select_every": 1}
     source = {"source": "digits", "rows": 300}
@@ -162,9 +162,9 @@ def picture(path):
 
 
 def test_images_without_features_are_embedded_once(tmp_path, monkeypatch):
-    from kspr.data import selecting
-    from kspr.experiments import _stored
-    from kspr.experiments.samples import prepare
+    from kspr.experiments.reproduce import stored as _stored
+    from kspr.experiments.reproduce.samples import prepare
+    from kspr.features import loading as selecting
 
     home = tmp_path / "cifar100"
     home.mkdir()

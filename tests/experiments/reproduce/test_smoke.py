@@ -3,11 +3,11 @@
 import json
 
 import pytest
+from kspr.experiments.reproduce.page import write_figure
+from kspr.experiments.reproduce.recipes import load_recipe, recipe_names
+from kspr.experiments.reproduce.reproduction import read_reproduction
+from kspr.experiments.reproduce.running import plan
 
-from kspr.experiments.recipes import load_recipe, recipe_names
-from kspr.experiments.reproduction import read_reproduction
-from kspr.experiments.running import plan
-from kspr.report.reproduced import write_figure
 from tests.cli.commands import fails, run
 
 TABLES = [name for name in recipe_names() if load_recipe(name).shows == "table"]

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from kspr.core.noise import symmetric
 from sklearn.datasets import load_digits
 
-from kspr.data.noise import symmetric
 from kspr.train import TrainSettings
 from tests.conftest import Noisy
 

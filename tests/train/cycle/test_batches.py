@@ -1,8 +1,7 @@
 """Which rows a step sees."""
 
 import torch
-
-from kspr.train.batches import Pools, epoch_batches, steps_per_epoch
+from kspr.train.cycle.epoch import Pools, epoch_batches, steps_per_epoch
 
 
 def batches(n_clean=50, n_rejected=30, n_steps=10, size=8, p=1.0, seed=0):

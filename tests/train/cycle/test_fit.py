@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from kspr.train.cycle.select_step import Chosen
 
 import kspr
 from kspr.errors import InputError
 from kspr.train import TrainSettings, fit
-from kspr.train.selecting import Chosen
 
 
 @pytest.fixture(scope="module")

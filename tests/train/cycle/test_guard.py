@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from kspr.train.cycle.guard import examine, is_behind, keeps_nearly_all
+from kspr.train.cycle.metrics import Standing
+from kspr.train.cycle.model_choice import Best, hand_over
 
 import kspr
 from kspr.train import fit
-from kspr.train.guard import examine, is_behind, keeps_nearly_all
-from kspr.train.handover import Best, hand_over
-from kspr.train.metrics import Standing
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +113,7 @@ def test_a_misleading_selection_does_not_make_the_user_worse_off(digits40, monke
 
     Close: 120 samples are held out, which cannot tell differences of a few points.
     """
-    monkeypatch.setattr("kspr.train.selecting.KnockoffsSPR", Misled)
+    monkeypatch.setattr("kspr.train.cycle.select_step.KnockoffsSPR", Misled)
     X, y, truth = digits40.X[:1200], digits40.y[:1200], digits40.y_true[:1200]
     test = digits40.X[1200:], digits40.y_true[1200:]
     long = quick.changed(epochs=8, held_out=0.1)

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import torch
+from kspr.core.noise import symmetric
+from kspr.sources.readers.items import ImageFiles
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from kspr.data.noise import symmetric
-from kspr.data.readers._items import ImageFiles
 from kspr.errors import InputError, UnreadableItemError
 from kspr.train import TrainSettings, fit
 from kspr.train.inputs import Images, LazyImages, Vectors, as_inputs, image_inputs

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
+from kspr.models import build_network
+from kspr.train.cycle.learner import Line
 
-from kspr.train.backbones import build_network
 from kspr.train.distributed import Alone
-from kspr.train.line import Line
 from kspr.train.settings import TrainSettings
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from kspr.train.run_folder import read_tensors
 
 from kspr.errors import InputError
 from kspr.train import fit, load_trained
-from kspr.train.checkpoints import read_tensors
 from kspr.train.outcome import read_metrics
 
 CHILD = """

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
+from kspr.train.images.augment import Augment, normalise
 from scipy import stats
 
 from kspr.errors import InputError
-from kspr.train.augment import Augment, normalise
 
 
 def rng(seed=0):

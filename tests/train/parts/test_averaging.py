@@ -2,10 +2,10 @@
 
 import pytest
 import torch
+from kspr.models import Outputs, build_network, wrap_network
+from kspr.train.cycle.learner import averaged
 
 from kspr.errors import InputError
-from kspr.train.averaging import averaged
-from kspr.train.backbones import Outputs, build_network, wrap_network
 
 
 @pytest.fixture

@@ -4,10 +4,10 @@ import copy
 
 import pytest
 import torch
+from kspr.models import NAMES, Outputs, build_network
 from torch import nn
 
 from kspr.errors import InputError
-from kspr.train.backbones import NAMES, Outputs, build_network
 
 RESIDUAL = ["resnet_small", "cifar_resnet18", "resnet50"]
 

@@ -2,12 +2,12 @@
 
 import pytest
 import torch
+from kspr.models import build_network
+from kspr.train.cycle.epoch import pseudo_labels, soft_loss, supervised_loss
 from torch import nn
 from torch.nn.functional import one_hot
 
 from kspr.errors import InputError
-from kspr.train.backbones import build_network
-from kspr.train.losses import pseudo_labels, soft_loss, supervised_loss
 
 
 @pytest.fixture

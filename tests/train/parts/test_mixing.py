@@ -5,12 +5,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kspr.train.pipelines import cutmix, mixup
+from kspr.train.randomness import beta
 from scipy import stats
 from torch.nn.functional import one_hot
 
 from kspr.errors import InputError
-from kspr.train._draws import beta
-from kspr.train.mixing import cutmix, mixup
 
 
 def rng(seed=0):

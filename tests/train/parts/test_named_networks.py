@@ -5,10 +5,10 @@ import types
 
 import pytest
 import torch
+from kspr.models import build_network
 from torch import nn
 
 from kspr.errors import InputError, MissingExtraError
-from kspr.train.backbones import build_network
 
 SHAPE = (3, 32, 32)
 

@@ -6,17 +6,17 @@ import warnings
 
 import pytest
 import torch
+from kspr.models import Network, Outputs, build_network
+from kspr.models.network import BodyNetwork, seeded
+from kspr.train.images.augment import ViewSettings
+from kspr.train.simsiam.heads import Heads, disagreement, spread
+from kspr.train.simsiam.pretrain import SimSiamSettings, pretrain
+from kspr.train.simsiam.readout import nearest_labels
 from sklearn.datasets import load_digits
 from torch import nn
 from torch.nn import functional
 
 from kspr.errors import InputError
-from kspr.train._readout import nearest_labels
-from kspr.train._simsiam_heads import Heads, disagreement, spread
-from kspr.train.augment import ViewSettings
-from kspr.train.backbones import Network, Outputs, build_network
-from kspr.train.backbones._network import BodyNetwork, seeded
-from kspr.train.simsiam import SimSiamSettings, pretrain
 
 QUICK = SimSiamSettings(epochs=3, batch_size=64, width=32, bottleneck=8, readout_every=1)
 

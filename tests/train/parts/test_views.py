@@ -2,12 +2,11 @@
 
 import pytest
 import torch
+from kspr.train.images import colour as _colour
+from kspr.train.images.augment import ViewSettings, simsiam_views
+from kspr.train.images.crops import random_boxes, resize_boxes
 from scipy import stats
 from torch.nn import functional
-
-from kspr.train import _colour
-from kspr.train._crops import random_boxes, resize_boxes
-from kspr.train.augment import ViewSettings, simsiam_views
 
 STILL = ViewSettings(
     area=(1.0, 1.0),

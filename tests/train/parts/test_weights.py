@@ -2,10 +2,10 @@
 
 import pytest
 import torch
+from kspr.models import build_network
 from safetensors.torch import save_file
 
 from kspr.errors import InputError
-from kspr.train.backbones import build_network
 
 SHAPE = (3, 16, 16)
 

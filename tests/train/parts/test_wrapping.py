@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from kspr.models import wrap_network
 from torch import nn
 
 from kspr.errors import InputError
-from kspr.train.backbones import wrap_network
 
 
 def plain():
