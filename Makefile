@@ -6,10 +6,11 @@ BIN := $(VENV)/bin
 # One marker per set of packages: the demo does not wait for torch.
 BASE := $(VENV)/.base
 DEV := $(VENV)/.dev
+DOCS := $(VENV)/.docs
 # Two test workers on two cores: linear algebra must not start threads of its own.
 QUIET := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: help demo test test-slow test-browser check format bench bench-train bench-train-images defaults fsr peers results clean
+.PHONY: help demo test test-slow test-browser docs check format bench bench-train bench-train-images defaults fsr peers results clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -21,6 +22,10 @@ $(BASE): pyproject.toml constraints.txt
 
 $(DEV): $(BASE)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+$(DOCS): $(BASE)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
 	@touch $@
 
 demo: $(BASE)  ## find wrong labels in a real data set, and say where to look
@@ -37,6 +42,10 @@ test-browser: $(DEV)  ## the report in a real browser; installs Debian's chromiu
 	@test -x /usr/bin/chromium || (apt-get update -q && apt-get install -qy chromium)
 	$(QUIET) $(BIN)/python -m pytest -m browser
 
+docs: $(DOCS)  ## the documentation as a site in docs/_build/html; runs every example, needs no network
+	$(QUIET) $(BIN)/sphinx-build --fail-on-warning --keep-going --nitpicky --quiet -d docs/_build/doctrees docs docs/_build/html
+	@echo "open docs/_build/html/index.html"
+
 check: $(DEV)  ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -46,9 +55,9 @@ format: $(DEV)  ## let ruff rewrite what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(DEV)  ## speed, memory and peers; writes benchmarks/results/speed.json
+bench: $(DEV)  ## speed, memory and peers; writes docs/speed.md
 	$(BIN)/python benchmarks/speed.py
-	$(BIN)/python benchmarks/readme.py
+	$(BIN)/python benchmarks/speed_page.py
 
 bench-train: $(DEV)  ## heads on the shared features, every noise and method; resumable, under an hour
 	$(BIN)/python benchmarks/train_head.py
@@ -69,4 +78,4 @@ results: $(DEV)  ## docs/results.md from the runs of `kspr reproduce` in benchma
 	$(BIN)/python benchmarks/results.py
 
 clean:  ## remove what the Makefile made
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) docs/_build docs/gallery docs/commands .pytest_cache .mypy_cache .ruff_cache

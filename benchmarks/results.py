@@ -11,6 +11,7 @@ method.
 from pathlib import Path
 
 from _peers_page import render_peers, stored_peers
+from _prose import wrap_prose
 from kspr.experiments.reproduce.page import render_markdown, write_figure
 from kspr.experiments.reproduce.recipes import load_recipe, recipe_names
 from kspr.experiments.reproduce.reproduction import Reproduction, read_reproduction
@@ -69,7 +70,7 @@ def render_page(found: dict[str, Reproduction]) -> str:
     full = "" if any(r.scale == "paper" for r in found.values()) else "; it has not been run"
     head = HEAD.format(state="\n".join(lines), full=full).rstrip()
     peers = render_peers(stored_peers(PEERS))
-    return "\n\n".join(filter(None, [head, *sections, peers])) + "\n"
+    return wrap_prose("\n\n".join(filter(None, [head, *sections, peers])) + "\n")
 
 
 def _state(name: str, result: Reproduction | None) -> str:

@@ -3,12 +3,23 @@
 import importlib
 import json
 import re
+import statistics
 from pathlib import Path
 
 import pytest
+from tests.package.prose import prose_lines, too_long
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+WRITTEN = ("*.md", "how-to/*.md", "python/*.md")
+"""Where pages are in docs/; the folders commands/ and gallery/ are made by `make docs`."""
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    *sorted(page for where in WRITTEN for page in (ROOT / "docs").glob(where)),
+]
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
 
 
 def test_the_readmes_example_runs(capsys):
@@ -21,10 +32,15 @@ def test_the_readmes_example_runs(capsys):
     assert "labels kept" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
-        assert (page.parent / target).exists(), target
+        where = (page.parent / target).resolve()
+        if where.parent == ROOT / "docs" / "gallery":
+            # `make docs` writes the gallery from examples/.
+            where = ROOT / "examples" / ("README.txt" if target.endswith("index") else where.name)
+            where = where if where.suffix else where.with_suffix(".py")
+        assert where.exists(), target
 
 
 def test_the_glossary_names_existing_modules():
@@ -43,12 +59,50 @@ def test_every_command_is_documented():
         assert f"| `kspr {name}" in page, name
 
 
-def test_the_readmes_speed_table_is_the_measured_one(monkeypatch):
+def test_the_speed_table_is_the_measured_one(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    import readme
+    import speed_page
 
-    text, results = readme.README.read_text(), json.loads(readme.RESULTS.read_text())
-    assert readme.with_table(text, results) == text
+    text, results = speed_page.PAGE.read_text(), json.loads(speed_page.RESULTS.read_text())
+    assert speed_page.with_table(text, results) == text
+
+
+def test_the_readmes_three_numbers_are_the_measured_ones(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    import fsr
+
+    text = (ROOT / "README.md").read_text()
+    means = []
+    for noise in ("Sym. 20%", "Sym. 40%", "Sym. 60%"):
+        cell = ("CIFAR-10", noise, "transition")
+        means.append(
+            statistics.fmean(
+                record["at"]["0.05"]["fsr"]
+                for record in fsr.measured()
+                if (record["data"], record["noise"], record["method"]) == cell
+            )
+        )
+    assert f"| {100 * min(means):.1f} to {100 * max(means):.1f} % | `make fsr`" in text
+    assert f"| {statistics.median(fsr.cost()['seconds']['transition']):.2f} s | `make fsr`" in text
+    speed = json.loads((ROOT / "benchmarks" / "results" / "speed.json").read_text())
+    checks = [check for row in speed["rows"].values() for check in row["checks"]]
+    share = next(c["value"] for c in checks if c["what"] == "share of cleanlab's time")
+    assert f"| {share:.0%} | `make bench`".replace("%", " %") in text
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 90
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_prose_is_no_wider_than_a_hundred_columns(page):
+    assert too_long(page.read_text()) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_no_line_starts_with_a_percent_sign(page):
+    """Sphinx takes such a line for a comment, and the sentence loses a part."""
+    assert [line for _, line in prose_lines(page.read_text()) if line.lstrip()[:1] == "%"] == []
 
 
 def test_the_defaults_page_is_the_measured_one(monkeypatch, tmp_path):

@@ -1,18 +1,20 @@
-"""Put the measured table into the README: `python benchmarks/readme.py`."""
+"""Put the measured table into docs/speed.md: `python benchmarks/speed_page.py`."""
 
 import json
 from pathlib import Path
 from typing import Any
 
+from _prose import wrap_prose
+
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results" / "speed.json"
-README = ROOT / "README.md"
+PAGE = ROOT / "docs" / "speed.md"
 START = "<!-- speed table: written by `make bench` -->\n"
 END = "<!-- end of speed table -->"
 
 
 def table(results: dict[str, Any]) -> str:
-    """Return the results as the README shows them."""
+    """Return the results as the page shows them."""
     about, data = results["machine"], results["data"]
     versions = about["versions"]
     rows, columns = data["shape"]
@@ -32,11 +34,11 @@ def table(results: dict[str, Any]) -> str:
             missed = " (missed)" if check["met"] is False else ""
             shown = f"{check['value']:.3g}{missed}"
             lines.append(f"| {check['what']} | {shown} | {check['target'] or '-'} |")
-    return "\n".join(lines) + "\n"
+    return wrap_prose("\n".join(lines)) + "\n"
 
 
 def with_table(text: str, results: dict[str, Any]) -> str:
-    """Return the README's text with the table in its place."""
+    """Return the page's text with the table in its place."""
     before, _, rest = text.partition(START)
     after = rest.partition(END)[2]
     return f"{before}{START}{table(results)}{END}{after}"
@@ -44,8 +46,8 @@ def with_table(text: str, results: dict[str, Any]) -> str:
 
 def main() -> None:
     results = json.loads(RESULTS.read_text())
-    README.write_text(with_table(README.read_text(), results))
-    print(f"wrote the table of {RESULTS.relative_to(ROOT)} into {README.name}")
+    PAGE.write_text(with_table(PAGE.read_text(), results))
+    print(f"wrote the table of {RESULTS.relative_to(ROOT)} into {PAGE.relative_to(ROOT)}")
 
 
 if __name__ == "__main__":
