@@ -50,13 +50,13 @@ Bench = Callable[[Shared, int], Answer]
 def ours(n_checked: int = 0, **parameters: Any) -> Bench:
     def run(shared: Shared, seed: int) -> Answer:
         sample = shared.sample
-        trusted = None
+        checked = None
         if n_checked:
             rows = np.random.default_rng([seed, 1]).choice(len(sample.y), n_checked, replace=False)
-            trusted = rows, sample.y_true[rows]
+            checked = rows, sample.y_true[rows]
         start = time.perf_counter()
         model = KnockoffsSPR(q=0.1, random_state=seed, progress=False, **parameters)
-        selection = model.fit(sample.X, sample.y, trusted=trusted).selection_
+        selection = model.fit(sample.X, sample.y, checked=checked).selection_
         seconds = time.perf_counter() - start
         keep = {str(q): selection.at(q).clean_mask for q in LEVELS}
         rate = None if selection.noise is None else selection.noise.rate

@@ -31,9 +31,9 @@ FIGURES = {
 
 HEAD = """# The paper reproduced, and its peers beside it
 
-Every table and figure of the paper is a recipe (`src/kspr/experiments/recipes/`), run by one
-command and shown with the paper's values beside ours. Made by `make results` from the JSON files in
-`benchmarks/results/reproduced/`; a test fails where this page and they differ.
+Every table and figure of the paper is a recipe (`src/kspr/experiments/reproduce/recipes/`), run by
+one command and shown with the paper's values beside ours. Made by `make results` from the
+JSON files in `benchmarks/results/reproduced/`; a test fails where this page and they differ.
 
 - `--scale mini` is what a machine with two cores can do in half an hour: heads on frozen ImageNet
   features, or small networks on a part of the images. Methods can be compared with each other

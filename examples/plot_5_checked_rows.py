@@ -4,7 +4,7 @@ Rows that a person has checked
 
 People mistake what is hard to tell, so their errors depend on the features. No method can learn
 that from labels and features alone, and the error rate of the default is passed. Rows drawn at
-random and checked by a person settle it: ``fit(X, y, trusted=(rows, true_labels))``.
+random and checked by a person settle it: ``fit(X, y, checked=(rows, true_labels))``.
 """
 
 import matplotlib.pyplot as plt
@@ -39,7 +39,7 @@ for seed in range(10):
     y[wrong] = rival[wrong]
     rows = rng.choice(len(X), 300, replace=False)  # what the person looks at
     plain = KnockoffsSPR(q=Q, random_state=seed).fit(X, y).selection_
-    sure = KnockoffsSPR(q=Q, random_state=seed).fit(X, y, trusted=(rows, y_true[rows])).selection_
+    sure = KnockoffsSPR(q=Q, random_state=seed).fit(X, y, checked=(rows, y_true[rows])).selection_
     without.append(selection_quality(plain.clean_mask, y == y_true))
     checked.append(selection_quality(sure.clean_mask, y == y_true))
 

@@ -1,22 +1,23 @@
-"""Optional packages, and the weights and folders that models come from."""
+"""Packages and the machine: optional imports, versions, and what a measurement ran on."""
 
 import importlib
 import importlib.metadata
-from collections.abc import Sequence
-from importlib import import_module
+import os
+import platform
+from pathlib import Path
 from typing import Any
 
 from kspr.errors import MissingExtraError
 
-__all__ = ["extra", "import_needs", "require", "version"]
+__all__ = ["machine", "require", "version", "versions"]
 
 
 def require(module: str, purpose: str, package: str) -> Any:
-    """Import `module`, or say which pip command brings it."""
+    """Import `module`, or raise `MissingExtraError` with the pip command that brings `package`."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        # A package that is there but cannot be imported has its own story to tell.
+        # A package may be there and lack one of its own: then that one is what is missing.
         if error.name is not None and error.name.partition(".")[0] != module.partition(".")[0]:
             missing = error.name.partition(".")[0]
             raise MissingExtraError(f"{purpose} ({module})", missing) from error
@@ -24,23 +25,30 @@ def require(module: str, purpose: str, package: str) -> Any:
 
 
 def version(package: str) -> str | None:
-    """Return the installed version, None without one."""
+    """Return the installed version of a package; None without one."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return None
 
 
-def extra(module: str, purpose: str) -> Any:
-    """Return a module of the extra `peers`."""
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise MissingExtraError(purpose, "'knockoffs-spr[peers]'") from error
+def versions(*packages: str) -> dict[str, str | None]:
+    """Return the versions of Python and of `packages`."""
+    return {"python": platform.python_version(), **{name: version(name) for name in packages}}
 
 
-def import_needs(methods: Sequence[tuple[str, Any]]) -> None:
-    """Import what methods say they need, so that nothing is missed, or timed, later on."""
-    for name, method in methods:
-        for module in getattr(method, "needs", ()):
-            extra(module, f"The method {name!r}")
+def machine(*packages: str) -> dict[str, Any]:
+    """Return what a reader needs to judge seconds: processor, cores, system, versions."""
+    return {
+        "cpu": _cpu(),
+        "cores": os.cpu_count(),
+        "system": platform.platform(),
+        "versions": versions(*packages),
+    }
+
+
+def _cpu() -> str:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()

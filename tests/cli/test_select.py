@@ -56,25 +56,25 @@ def test_help_teaches_each_controls_assumption(capsys):
     assert "Theorem 2" in text
 
 
-def test_trusted_rows_move_the_cut(table, answers, digits, tmp_path, capsys):
+def test_checked_rows_move_the_cut(table, answers, digits, tmp_path, capsys):
     text = run(
-        *("select", table, *SAID, "--q", "0.1", "--trusted", answers, "--out", tmp_path / "r"),
+        *("select", table, *SAID, "--q", "0.1", "--checked", answers, "--out", tmp_path / "r"),
         capsys=capsys,
     )
     selection = Selection.load(tmp_path / "r")
     assert "200 checked rows were drawn at random" in text
     assert len(selection.checked.rows) == 200
-    assert set(selection.cells.status) <= {"checked", "empty"}
+    assert set(selection.cut_groups.status) <= {"checked", "empty"}
     _X, truth, noisy = digits
     assert (noisy != truth)[selection.clean_mask].mean() < 0.1
 
 
-def test_trusted_rows_are_found_by_their_id(table, digits, tmp_path):
+def test_checked_rows_are_found_by_their_id(table, digits, tmp_path):
     _X, truth, _noisy = digits
     file = write_answers(
         tmp_path / "a.csv", [(r, truth[r]) for r in range(0, 900, 6)], ["id", "true_label"]
     )
-    run("select", table, *SAID, "--q", "0.2", "--trusted", file, "--out", tmp_path / "r")
+    run("select", table, *SAID, "--q", "0.2", "--checked", file, "--out", tmp_path / "r")
     rows = Selection.load(tmp_path / "r").checked.rows
     assert np.array_equal(np.sort(rows), np.arange(0, 900, 6))
 
@@ -95,7 +95,7 @@ def test_trusted_rows_are_found_by_their_id(table, digits, tmp_path):
 def test_answers_that_do_not_fit_are_refused(columns, row, words, table, tmp_path, capsys):
     file = write_answers(tmp_path / "a.csv", [row], columns)
     message = fails(
-        *("select", table, *SAID, "--trusted", file, "--out", tmp_path / "r"), capsys=capsys
+        *("select", table, *SAID, "--checked", file, "--out", tmp_path / "r"), capsys=capsys
     )
     assert words in message
     assert not (tmp_path / "r").exists()
@@ -105,7 +105,7 @@ def test_two_answers_for_a_row_are_refused(table, tmp_path, capsys):
     rows = [(7, "digit-1"), (3, "digit-1"), (7, "digit-2")]
     file = write_answers(tmp_path / "a.csv", rows, ["row", "true_label"])
     message = fails(
-        *("select", table, *SAID, "--trusted", file, "--out", tmp_path / "r"), capsys=capsys
+        *("select", table, *SAID, "--checked", file, "--out", tmp_path / "r"), capsys=capsys
     )
     assert "two answers for the row 7" in message
 
@@ -116,7 +116,7 @@ def test_a_spreadsheets_way_to_write_is_read(table, digits, tmp_path):
     lines = [f"{r}.0;{truth[r]} " for r in range(0, 900, 3)]
     file = tmp_path / "a.csv"
     file.write_text("\ufeffrow;true_label\r\n" + "\r\n".join(lines), encoding="utf-8")
-    run("select", table, *SAID, "--q", "0.2", "--trusted", file, "--out", tmp_path / "r")
+    run("select", table, *SAID, "--q", "0.2", "--checked", file, "--out", tmp_path / "r")
     assert len(Selection.load(tmp_path / "r").checked.rows) == 300
 
 
@@ -124,14 +124,14 @@ def test_quoted_answers_may_run_over_lines(table, tmp_path, capsys):
     file = tmp_path / "a.csv"
     file.write_text('row,note,true_label\r\n1,"two\r\nlines",digit-1\r\n2,"x\u2028y",odd\r\n')
     message = fails(
-        *("select", table, *SAID, "--trusted", file, "--out", tmp_path / "r"), capsys=capsys
+        *("select", table, *SAID, "--checked", file, "--out", tmp_path / "r"), capsys=capsys
     )
     assert "line 4: the data has no label 'odd'. It has 'digit-0', 'digit-1'" in message
 
 
 def test_what_needs_an_error_rate_is_refused_without_one(table, answers, tmp_path, capsys):
     said = ["select", table, *SAID, "--preset", "spr", "--out", tmp_path / "r"]
-    for given in (["--trusted", answers], ["--control", "paper"], ["--n-splits", "2"]):
+    for given in (["--checked", answers], ["--control", "paper"], ["--n-splits", "2"]):
         assert f"{given[0]} goes with an error rate" in fails(*said, *given, capsys=capsys)
 
 

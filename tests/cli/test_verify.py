@@ -114,9 +114,9 @@ def test_answers_about_all_rows_give_the_noise_and_may_move_the_cut(
     low, high = found["noise_interval"]
     assert low < 0.3 < high
     text = run("verify", copy, "--answers", out, capsys=capsys)
-    assert f"--trusted {out}" in text
+    assert f"--checked {out}" in text
     new = tmp_path / "new"
-    run("select", table, *SAID, "--q", "0.1", "--trusted", out, "--out", new)
+    run("select", table, *SAID, "--q", "0.1", "--checked", out, "--out", new)
     assert len(Selection.load(new).checked.rows) == 300
     capsys.readouterr()
     assert "cannot test it too" in fails("verify", new, "--answers", out, capsys=capsys)

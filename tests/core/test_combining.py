@@ -24,9 +24,9 @@ def magnitudes(rng: np.random.Generator, far: float = 0.2) -> np.ndarray:
 
 def random_levels(rng: np.random.Generator, splits: int, n: int) -> np.ndarray:
     """Return levels as splits make them: with plateaus, and some never kept."""
-    cells = np.zeros(n, dtype=np.int64)
+    cut_groups = np.zeros(n, dtype=np.int64)
     W = rng.gamma(2, 1, (splits, n)) * np.where(rng.random((splits, n)) < 0.85, -1, 1)
-    return np.stack([q_values(own, cells) for own in W])
+    return np.stack([q_values(own, cut_groups) for own in W])
 
 
 @laws
@@ -43,8 +43,8 @@ def test_one_split_keeps_at_its_level_what_it_keeps_alone(seed: int, n: int, lev
 @given(seed=seeds, n=st.integers(1, 150), splits=st.integers(1, 5))
 def test_what_no_split_keeps_is_not_kept(seed: int, n: int, splits: int) -> None:
     rng = np.random.default_rng(seed)
-    levels, cells = random_levels(rng, splits, n), rng.integers(0, 3, n)
-    combined = combine_levels(levels, cells, 0.2)
+    levels, cut_groups = random_levels(rng, splits, n), rng.integers(0, 3, n)
+    combined = combine_levels(levels, cut_groups, 0.2)
     assert np.isinf(combined[(levels > 0.2).all(axis=0)]).all()
 
 
@@ -52,10 +52,10 @@ def test_what_no_split_keeps_is_not_kept(seed: int, n: int, splits: int) -> None
 @given(seed=seeds, n=st.integers(1, 150), splits=st.integers(1, 5))
 def test_the_order_of_samples_and_splits_does_not_matter(seed: int, n: int, splits: int) -> None:
     rng = np.random.default_rng(seed)
-    levels, cells = random_levels(rng, splits, n), rng.integers(0, 3, n)
-    straight = combine_levels(levels, cells, 0.2)
+    levels, cut_groups = random_levels(rng, splits, n), rng.integers(0, 3, n)
+    straight = combine_levels(levels, cut_groups, 0.2)
     rows, turns = rng.permutation(n), rng.permutation(splits)
-    mixed = combine_levels(levels[turns][:, rows], cells[rows], 0.2)
+    mixed = combine_levels(levels[turns][:, rows], cut_groups[rows], 0.2)
     np.testing.assert_allclose(mixed, straight[rows], rtol=1e-9)
 
 
@@ -63,10 +63,10 @@ def test_the_order_of_samples_and_splits_does_not_matter(seed: int, n: int, spli
 @given(seed=seeds, n=st.integers(1, 150), splits=st.integers(1, 4))
 def test_equal_splits_count_as_one(seed: int, n: int, splits: int) -> None:
     levels = random_levels(np.random.default_rng(seed), 1, n)
-    cells = np.zeros(n, dtype=np.int64)
+    cut_groups = np.zeros(n, dtype=np.int64)
     np.testing.assert_allclose(
-        combine_levels(np.repeat(levels, splits, axis=0), cells, 0.2),
-        combine_levels(levels, cells, 0.2),
+        combine_levels(np.repeat(levels, splits, axis=0), cut_groups, 0.2),
+        combine_levels(levels, cut_groups, 0.2),
     )
 
 

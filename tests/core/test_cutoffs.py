@@ -43,26 +43,30 @@ def kept_by_equation_t(W: np.ndarray, q: Fraction) -> np.ndarray:
 
 @st.composite
 def tied_cells(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, int]:
-    """Draw W from few integers, so that ties abound, in cells of unequal size, some empty."""
-    n_cells = draw(st.integers(1, 6))
+    """Draw W from few integers, so that ties abound, in cut groups of unequal size, some empty."""
+    n_cut_groups = draw(st.integers(1, 6))
     n = draw(st.integers(1, 120))
     # More negative than positive values, or no level would ever be met.
     values = draw(st.sampled_from([(-3, 1), (-8, 8), (-20, 2), (-1, 1)]))
     W = draw(arrays(np.float64, n, elements=st.integers(*values).map(float)))
-    used = draw(st.lists(st.integers(0, n_cells - 1), min_size=1, max_size=n_cells))
-    cells = np.array(used)[draw(arrays(np.int64, n, elements=st.integers(0, len(used) - 1)))]
-    return W, cells, n_cells
+    used = draw(st.lists(st.integers(0, n_cut_groups - 1), min_size=1, max_size=n_cut_groups))
+    cut_groups = np.array(used)[draw(arrays(np.int64, n, elements=st.integers(0, len(used) - 1)))]
+    return W, cut_groups, n_cut_groups
 
 
 @st.composite
 def random_cells(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, int]:
     """Draw the W of a good day: mostly small and negative, in up to 200 samples."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    n_cells, n = draw(st.integers(1, 5)), draw(st.integers(1, 400))
+    n_cut_groups, n = draw(st.integers(1, 5)), draw(st.integers(1, 400))
     behind = rng.random(n) < draw(st.floats(0, 0.5))
     W = np.where(behind, rng.uniform(0.3, 1.5, n), -rng.gamma(2, 0.2, n))
     decimals = draw(st.sampled_from([1, 2, 12]))
-    return np.round(W, decimals), rng.integers(0, n_cells, n) ** 2 // n_cells, n_cells
+    return (
+        np.round(W, decimals),
+        rng.integers(0, n_cut_groups, n) ** 2 // n_cut_groups,
+        n_cut_groups,
+    )
 
 
 cases = st.one_of(tied_cells(), random_cells())
@@ -74,10 +78,10 @@ fiftieths = st.integers(1, 49)
 def test_q_values_within_a_level_are_what_equation_t_keeps(
     case: tuple[np.ndarray, np.ndarray, int], k: int
 ) -> None:
-    W, cells, n_cells = case
-    keep = q_values(W, cells) <= k / 50
-    for cell in range(n_cells):
-        own = cells == cell
+    W, cut_groups, n_cut_groups = case
+    keep = q_values(W, cut_groups) <= k / 50
+    for cut_group in range(n_cut_groups):
+        own = cut_groups == cut_group
         np.testing.assert_array_equal(keep[own], kept_by_equation_t(W[own], Fraction(k, 50)))
 
 
@@ -87,15 +91,15 @@ def test_a_q_value_is_the_first_level_at_which_equation_t_keeps_the_sample(
     case: tuple[np.ndarray, np.ndarray, int],
 ) -> None:
     """Kept sets change at estimates only: all of them are tried, and nothing is kept below."""
-    W, cells, n_cells = case
-    levels = q_values(W, cells)
-    for cell in range(n_cells):
-        own = W[cells == cell]
+    W, cut_groups, n_cut_groups = case
+    levels = q_values(W, cut_groups)
+    for cut_group in range(n_cut_groups):
+        own = W[cut_groups == cut_group]
         estimates = sorted({fsr_estimate(own, t) for t in candidates(own)})
         expected = np.full(len(own), math.inf)
         for q in reversed(estimates):
             expected[kept_by_equation_t(own, q)] = float(q)
-        np.testing.assert_array_equal(levels[cells == cell], expected)
+        np.testing.assert_array_equal(levels[cut_groups == cut_group], expected)
 
 
 @settings(max_examples=100, deadline=None)
@@ -112,9 +116,11 @@ def test_single_cutoff_is_exactly_equation_t(
 def test_q_values_do_not_depend_on_sample_order(
     case: tuple[np.ndarray, np.ndarray, int], seed: int
 ) -> None:
-    W, cells, _ = case
+    W, cut_groups, _ = case
     order = np.random.default_rng(seed).permutation(len(W))
-    np.testing.assert_array_equal(q_values(W[order], cells[order]), q_values(W, cells)[order])
+    np.testing.assert_array_equal(
+        q_values(W[order], cut_groups[order]), q_values(W, cut_groups)[order]
+    )
 
 
 @settings(max_examples=100, deadline=None)
@@ -122,10 +128,10 @@ def test_q_values_do_not_depend_on_sample_order(
 def test_a_smaller_magnitude_never_has_a_larger_q_value(
     case: tuple[np.ndarray, np.ndarray, int],
 ) -> None:
-    W, cells, n_cells = case
-    levels = q_values(W, cells)
-    for cell in range(n_cells):
-        ahead = (cells == cell) & (W < 0)
+    W, cut_groups, n_cut_groups = case
+    levels = q_values(W, cut_groups)
+    for cut_group in range(n_cut_groups):
+        ahead = (cut_groups == cut_group) & (W < 0)
         order = np.argsort(-W[ahead], kind="stable")
         assert (levels[ahead][order][1:] >= levels[ahead][order][:-1]).all()
 
@@ -133,9 +139,9 @@ def test_a_smaller_magnitude_never_has_a_larger_q_value(
 @settings(max_examples=100, deadline=None)
 @given(case=cases, names=st.permutations(range(6)))
 def test_cells_are_names_only(case: tuple[np.ndarray, np.ndarray, int], names: list[int]) -> None:
-    W, cells, _ = case
-    renamed = 7 * np.array(names)[cells] - 3
-    np.testing.assert_array_equal(q_values(W, renamed), q_values(W, cells))
+    W, cut_groups, _ = case
+    renamed = 7 * np.array(names)[cut_groups] - 3
+    np.testing.assert_array_equal(q_values(W, renamed), q_values(W, cut_groups))
 
 
 @given(
@@ -231,13 +237,13 @@ def test_best_half_is_the_first_half_of_each_cell_sorted_by_doubt(
     case: tuple[np.ndarray, np.ndarray, int],
 ) -> None:
     """Labels ahead of their knockoff first, small |W| first; equals in the order given."""
-    W, cells, n_cells = case
-    keep = best_half(W, cells, n_cells)
-    for cell in range(n_cells):
-        members = np.flatnonzero(cells == cell)
+    W, cut_groups, n_cut_groups = case
+    keep = best_half(W, cut_groups, n_cut_groups)
+    for cut_group in range(n_cut_groups):
+        members = np.flatnonzero(cut_groups == cut_group)
         ranked = sorted(members, key=lambda i: (W[i] >= 0, abs(W[i])))
         half = -(-len(members) // 2)
-        assert set(np.flatnonzero(keep & (cells == cell))) == set(ranked[:half])
+        assert set(np.flatnonzero(keep & (cut_groups == cut_group))) == set(ranked[:half])
 
 
 def test_best_half_tells_tiny_magnitudes_apart() -> None:

@@ -36,8 +36,8 @@ def levels_by_hand(
         return sum(Z[i, k] < Z[i, j] for j in range(c) if j != k) >= (c - 1) / 2
 
     levels = np.full(n, np.inf)
-    for cell in range(1 if pooled else c):
-        members = [i for i in range(n) if pooled or label[i] == cell]
+    for cut_group in range(1 if pooled else c):
+        members = [i for i in range(n) if pooled or label[i] == cut_group]
         eligible = [i for i in members if beats_half(i, label[i])]
         ahead, behind = [], []  # the magnitudes of pairs, min(Z, Z~)
         for i in members:
@@ -49,7 +49,7 @@ def levels_by_hand(
                     ahead.append(min(own, Z[i, k]))
                 if own > Z[i, k] and beats_half(i, k):
                     behind.append(min(own, Z[i, k]))
-        share = 0.0 if floor is None else float(floor.mean() if pooled else floor[cell])
+        share = 0.0 if floor is None else float(floor.mean() if pooled else floor[cut_group])
         off = share / (1 - share) / (c - 1)
         cuts, most, estimates = sorted(Z[i, label[i]] for i in eligible), 0.0, []
         for t in cuts:

@@ -251,9 +251,9 @@ def test_planted_errors_are_found(dtype: type, intercept: bool, penalty: Penalty
     assert (judgement.suggested == true).mean() > 0.995
     assert (judgement.W[wrong] > 0).mean() > 0.99
     assert (judgement.W[~wrong] < 0).mean() > 0.99
-    cells = (np.arange(4)[:, None] * 6 + label.reshape(4, 600)).ravel()
-    # Of about 100 samples in a cell, none behind: 0.02 is within reach of every cell.
-    quality = selection_quality(q_values(judgement.W.ravel(), cells) <= 0.02, ~wrong.ravel())
+    cut_groups = (np.arange(4)[:, None] * 6 + label.reshape(4, 600)).ravel()
+    # Of about 100 samples in a cut group, none behind: 0.02 is within reach of every cut group.
+    quality = selection_quality(q_values(judgement.W.ravel(), cut_groups) <= 0.02, ~wrong.ravel())
     assert quality.fsr < 0.01
     assert quality.recall > 0.95
 

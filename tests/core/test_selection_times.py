@@ -52,7 +52,7 @@ def test_times_are_where_the_path_first_leaves_zero(
     """A fine grid of the converged path is the reference.
 
     Followed closely, times agree with it to its resolution, but for the last rows to enter,
-    where the cells of the quantile grid are wide. The quick default gets the order right.
+    where the cut groups of the quantile grid are wide. The quick default gets the order right.
     """
     n, p, c = SHAPES[seed]
     X, Y = problem(seed, n, p, c, kind)

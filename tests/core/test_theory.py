@@ -182,24 +182,26 @@ def test_theorem_1_needs_its_level_of_lam() -> None:
 Q_LEVEL, DRAWS, CLEAN, NOISY = 0.1, 400, 700, 300
 
 
-def selections(rho: float, level: float, cells: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the realised FSR and the share of clean samples kept, per draw of `cells` halves.
+def selections(
+    rho: float, level: float, cut_groups: int, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the realised FSR and the share of clean samples kept, per draw of `cut_groups` halves.
 
     The theorem's assumption holds by construction: the sign of a noisy W is a coin with
     P(W > 0) = rho, independent of its size. Clean W are small, and negative 199 times in 200.
     """
     rng = np.random.default_rng(seed)
-    shape = (DRAWS, cells)
+    shape = (DRAWS, cut_groups)
     behind = rng.random((*shape, NOISY)) < rho
     noisy = np.where(behind, 1, -1) * rng.gamma(3, 0.3, behind.shape)
     ahead = rng.random((*shape, CLEAN)) < 0.995
     clean = np.where(ahead, -1, 1) * rng.gamma(2, 0.15, ahead.shape)
     W = np.concatenate([noisy, clean], axis=-1)
-    cell = np.repeat(np.arange(DRAWS * cells), NOISY + CLEAN)
-    keep = (q_values(W.ravel(), cell) <= level).reshape(W.shape)
+    cut_group = np.repeat(np.arange(DRAWS * cut_groups), NOISY + CLEAN)
+    keep = (q_values(W.ravel(), cut_group) <= level).reshape(W.shape)
     wrong = keep[..., :NOISY].sum(axis=(1, 2))
     kept = keep.sum(axis=(1, 2))
-    return wrong / np.maximum(kept, 1), (kept - wrong) / (cells * CLEAN)
+    return wrong / np.maximum(kept, 1), (kept - wrong) / (cut_groups * CLEAN)
 
 
 def worst_rho(c: int, kappa: float) -> float:
@@ -216,7 +218,7 @@ bounds = pytest.mark.parametrize(
 def test_theorem_2_holds_over_both_halves(c: int, kappa: float | None) -> None:
     """Mean FSR over 400 draws is below q + 3 standard errors, and something is selected."""
     level = theorem_factor(c, kappa) * Q_LEVEL
-    fsr, recall = selections(worst_rho(c, kappa or 0.0), level, cells=2, seed=5)
+    fsr, recall = selections(worst_rho(c, kappa or 0.0), level, cut_groups=2, seed=5)
     assert fsr.mean() <= Q_LEVEL + 3 * fsr.std() / np.sqrt(DRAWS)
     assert recall.mean() > 0.4
 
@@ -229,7 +231,7 @@ def test_theorem_2_is_nearly_sharp_within_one_half(c: int, kappa: float | None) 
     that is too timid would show.
     """
     level = 2 * theorem_factor(c, kappa) * Q_LEVEL
-    fsr, recall = selections(worst_rho(c, kappa or 0.0), level, cells=1, seed=6)
+    fsr, recall = selections(worst_rho(c, kappa or 0.0), level, cut_groups=1, seed=6)
     assert fsr.mean() <= Q_LEVEL + 3 * fsr.std() / np.sqrt(DRAWS)
     assert fsr.mean() >= 0.8 * Q_LEVEL
     assert recall.mean() > 0.4
@@ -238,5 +240,5 @@ def test_theorem_2_is_nearly_sharp_within_one_half(c: int, kappa: float | None) 
 def test_theorem_2_fails_where_wrong_labels_win_too_often() -> None:
     """With P(W > 0) at half of what is assumed, FSR is beyond q + 3 standard errors."""
     level = 2 * theorem_factor(10) * Q_LEVEL
-    fsr, _ = selections(worst_rho(10, 0.0) / 2, level, cells=1, seed=7)
+    fsr, _ = selections(worst_rho(10, 0.0) / 2, level, cut_groups=1, seed=7)
     assert fsr.mean() > Q_LEVEL + 3 * fsr.std() / np.sqrt(DRAWS)

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "kspr"
 DATA = {
     *("kspr/py.typed", "kspr/report/templates/report.html", "kspr/report/templates/style.css"),
-    *("kspr/experiments/recipes/table1.toml", "kspr/train/presets/cpu.toml"),
+    *("kspr/experiments/reproduce/recipes/table1.toml", "kspr/train/presets/cpu.toml"),
 }
 SELECTION = """
 import numpy as np, kspr

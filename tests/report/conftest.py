@@ -30,8 +30,8 @@ def unsplit_paper(digits40) -> Selection:
 def checked(digits40) -> Selection:
     """The level is one that the checked rows, a few, can vouch for."""
     rows = np.random.default_rng(0).choice(len(digits40.y), 25, replace=False)
-    trusted = (rows, digits40.y_true[rows])
-    return KnockoffsSPR(q=0.4).fit(digits40.X, digits40.y, trusted=trusted).selection_
+    checked = (rows, digits40.y_true[rows])
+    return KnockoffsSPR(q=0.4).fit(digits40.X, digits40.y, checked=checked).selection_
 
 
 @pytest.fixture(scope="session")

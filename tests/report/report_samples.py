@@ -64,7 +64,7 @@ class Page:
         bodies = re.findall(r"<tbody>(.*?)</tbody>", self.section(name), re.S)
         rows = re.findall(r"<tr.*?</tr>", bodies[number], re.S)
         return [
-            [self.plain(cell) for cell in re.findall(r"<t[hd].*?</t[hd]>", row, re.S)]
+            [self.plain(cut_group) for cut_group in re.findall(r"<t[hd].*?</t[hd]>", row, re.S)]
             for row in rows
         ]
 

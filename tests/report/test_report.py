@@ -35,8 +35,8 @@ def test_the_head_of_the_page_shows_the_selections_numbers(chosen, write):
 
 def test_the_table_of_classes_shows_the_summary(raised, write):
     rows = write(raised).table("classes")
-    for cells, row in zip(rows, raised.summary().per_class, strict=True):
-        assert cells[:7] == [
+    for cut_groups, row in zip(rows, raised.summary().per_class, strict=True):
+        assert cut_groups[:7] == [
             str(row.label),
             count(row.n),
             count(row.n_kept),
@@ -45,16 +45,16 @@ def test_the_table_of_classes_shows_the_summary(raised, write):
             spaced(level(row.q_reached)),
             count(row.relabelled),
         ]
-        assert set(re.findall("[a-z]+", cells[7])) == set(row.status)
+        assert set(re.findall("[a-z]+", cut_groups[7])) == set(row.status)
 
 
 def test_the_dial_shows_what_other_levels_keep(chosen, write):
-    rows = {cells[0]: cells for cells in write(chosen).table("figures")}
+    rows = {cut_groups[0]: cut_groups for cut_groups in write(chosen).table("figures")}
     for q in (0.02, 0.05, 0.2):
         other = chosen.at(q)
         shown = rows[spaced(level(q))]
         assert shown[1] == count(int(other.clean_mask.sum()))
-        assert shown[-1] == count(int((other.cells.status == "empty").sum()))
+        assert shown[-1] == count(int((other.cut_groups.status == "empty").sum()))
 
 
 @pytest.mark.parametrize("which", ["chosen", "exchangeable", "unsplit_paper"])
@@ -225,7 +225,7 @@ def test_labels_titles_and_texts_are_escaped(blobs, write):
     assert "<b>t</b>" not in page.source
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page.source
     assert page.source.count("<script") == 1
-    assert {cells[0] for cells in page.table("classes")} == set(names)
+    assert {cut_groups[0] for cut_groups in page.table("classes")} == set(names)
 
 
 def test_a_failed_report_leaves_what_was_there(shares, tmp_path, monkeypatch):

@@ -62,7 +62,7 @@ def test_borderline_rows_are_kept_and_nearest_their_cutoff(which, request):
     selection = request.getfixturevalue(which)
     rows = borderline_rows(selection, 24)
     assert selection.clean_mask[rows].all()
-    ratio = selection.suspicion / selection.cells.cutoff[selection.cell]
+    ratio = selection.suspicion / selection.cut_groups.cutoff[selection.cut_group]
     others = np.setdiff1d(selection.clean_indices, rows)
     assert ratio[rows].min() >= ratio[others].max()
 
@@ -110,7 +110,7 @@ def test_many_classes_are_capped(write):
     rows = page.table("classes")
     assert len(rows) == 300
     suspects = {str(row.label): row.n - row.n_kept for row in selection.summary().per_class}
-    shown = [suspects[cells[0]] for cells in rows]
+    shown = [suspects[cut_groups[0]] for cut_groups in rows]
     assert min(shown) >= sorted(suspects.values())[-300]
     assert "The 300 classes with most suspects, of 700" in page.text
     assert "more classes" in page.text

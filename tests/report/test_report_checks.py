@@ -83,7 +83,7 @@ def test_what_cannot_be_checked_is_refused(run, tmp_path, digits40):
     rows = np.arange(0, 1797, 4)
     with (tmp_path / "a.csv").open("w", newline="") as file:
         csv.writer(file).writerows([("row", "true_label"), *zip(rows, digits40.y_true[rows])])  # noqa: B905
-    make(tmp_path, KnockoffsSPR(q=0.1), trusted=tmp_path / "a.csv")
+    make(tmp_path, KnockoffsSPR(q=0.1), checked=tmp_path / "a.csv")
     with pytest.raises(InputError, match="rests on rows that a person has checked"):
         report_run(run.folder, None, selfcheck=True)
     np.savez(tmp_path / "digits.npz", X=digits40.X[:900], y=digits40.y[:900])

@@ -19,7 +19,7 @@ def mixed():
 
 
 def test_met_levels_and_shares_need_no_notice(chosen, shares):
-    assert set(chosen.cells.status) == {"controlled"}
+    assert set(chosen.cut_groups.status) == {"controlled"}
     assert notices(chosen) == []
     assert notices(shares) == []
 
@@ -28,7 +28,7 @@ def test_an_empty_class_is_named_with_the_level_it_needs(mixed, write):
     (notice,) = notices(mixed)
     assert notice.status == "empty"
     assert [entry.label for entry in notice.classes] == ["doe"]
-    needed = mixed.cells.smallest_q[mixed.cells.status == "empty"].max()
+    needed = mixed.cut_groups.smallest_q[mixed.cut_groups.status == "empty"].max()
     assert level(needed) in notice.classes[0].detail
     page = write(mixed)
     assert page.text.index("Nothing kept in 1 of 4 classes") < page.text.index("Class by class")
@@ -40,7 +40,7 @@ def test_the_advised_level_is_enough(mixed, raised):
     for selection in (mixed, raised):
         (notice,) = notices(selection)
         advised = float(notice.help.split("q = ")[1].split(" ")[0])
-        assert "empty" not in selection.at(advised).cells.status
+        assert "empty" not in selection.at(advised).cut_groups.status
 
 
 def test_a_raised_level_is_said_in_the_verdict(raised, write):
@@ -55,10 +55,10 @@ def test_a_fallback_is_said_to_have_no_error_rate(write):
     rng = np.random.default_rng(0)
     y = np.arange(60) % 3
     selection = KnockoffsSPR.paper().fit(rng.standard_normal((60, 4)), y).selection_
-    fallback = selection.cells.status == "fallback"
+    fallback = selection.cut_groups.status == "fallback"
     assert fallback.any()
     page = write(selection)
-    kept = int(selection.cells.n_kept[fallback].sum())
+    kept = int(selection.cut_groups.n_kept[fallback].sum())
     assert f"({kept} of them without an error rate)" in page.text
     assert "No error rate for what is kept" in page.text
     assert "it carries no estimate" in page.text

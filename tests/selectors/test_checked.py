@@ -36,7 +36,7 @@ def test_checked_rows_keep_the_rate_whatever_the_noise_is(control):
     for seed in range(300):
         data = instance_noise(seed)
         rows, truth = checked_rows(data, 250, seed)
-        model = KnockoffsSPR(q=0.1, control=control).fit(data.X, data.y, trusted=(rows, truth))
+        model = KnockoffsSPR(q=0.1, control=control).fit(data.X, data.y, checked=(rows, truth))
         rest = np.setdiff1d(np.arange(len(data.y)), rows)
         keep = model.selection_.clean_mask[rest]
         failures.append(selection_quality(keep, data.right[rest]).fsr > 0.1)
@@ -58,9 +58,9 @@ def test_the_noise_of_that_test_breaks_the_estimates():
 
 def test_checked_rows_are_kept_as_they_were_found(digits40):
     rows, truth = checked_rows(digits40, 300)
-    model = KnockoffsSPR(q=0.1).fit(digits40.X, digits40.y, trusted=(rows, truth))
+    model = KnockoffsSPR(q=0.1).fit(digits40.X, digits40.y, checked=(rows, truth))
     assert np.array_equal(model.selection_.clean_mask[rows], digits40.right[rows])
-    assert "checked" in set(model.selection_.cells.status)
+    assert "checked" in set(model.selection_.cut_groups.status)
     assert "300 checked rows" in model.selection_.assumption
     assert "95%" in model.selection_.assumption
 
@@ -69,7 +69,7 @@ def test_checked_rows_are_kept_as_they_were_found(digits40):
 def test_checked_rows_work_with_every_control(digits40, control):
     rows, truth = checked_rows(digits40, 400)
     model = KnockoffsSPR(q=0.1, control=control)
-    selection = model.fit(digits40.X, digits40.y, trusted=(rows, truth)).selection_
+    selection = model.fit(digits40.X, digits40.y, checked=(rows, truth)).selection_
     quality = selection_quality(selection.clean_mask, digits40.right)
     assert quality.fsr < 0.1
     assert quality.recall > 0.6
@@ -78,7 +78,7 @@ def test_checked_rows_work_with_every_control(digits40, control):
 def test_rows_of_a_mask_are_kept(digits40):
     mask = np.zeros(len(digits40.y), dtype=bool)
     mask[np.flatnonzero(digits40.right)[:200]] = True
-    selection = KnockoffsSPR(q=0.1).fit(digits40.X, digits40.y, trusted=mask).selection_
+    selection = KnockoffsSPR(q=0.1).fit(digits40.X, digits40.y, checked=mask).selection_
     assert selection.clean_mask[mask].all()
     assert np.array_equal(selection.checked.rows, np.flatnonzero(mask))
 
@@ -87,7 +87,7 @@ def test_a_mask_of_right_rows_vouches_for_no_others(digits40):
     """Right rows only, however many, say nothing of the wrong ones: the cut stays where it was."""
     mask = digits40.right.copy()
     alone = KnockoffsSPR(q=0.1).fit(digits40.X, digits40.y).selection_
-    told = KnockoffsSPR(q=0.1).fit(digits40.X, digits40.y, trusted=mask).selection_
+    told = KnockoffsSPR(q=0.1).fit(digits40.X, digits40.y, checked=mask).selection_
     assert np.array_equal(told.clean_mask, alone.clean_mask | mask)
     assert told.assumption == alone.assumption
 
@@ -96,7 +96,7 @@ def test_a_higher_confidence_keeps_no_more(digits40):
     rows, truth = checked_rows(digits40, 300)
     kept = [
         KnockoffsSPR(q=0.1, confidence=confidence)
-        .fit(digits40.X, digits40.y, trusted=(rows, truth))
+        .fit(digits40.X, digits40.y, checked=(rows, truth))
         .selection_.clean_mask.sum()
         for confidence in (0.6, 0.9, 0.99)
     ]
@@ -107,8 +107,8 @@ def test_a_higher_confidence_keeps_no_more(digits40):
 def test_labels_of_names_are_compared_as_they_are(digits40):
     names = np.array([f"digit {k}" for k in range(10)])
     rows, truth = checked_rows(digits40, 300)
-    numbers = KnockoffsSPR(q=0.1).fit(digits40.X, digits40.y, trusted=(rows, truth))
-    named = KnockoffsSPR(q=0.1).fit(digits40.X, names[digits40.y], trusted=(rows, names[truth]))
+    numbers = KnockoffsSPR(q=0.1).fit(digits40.X, digits40.y, checked=(rows, truth))
+    named = KnockoffsSPR(q=0.1).fit(digits40.X, names[digits40.y], checked=(rows, names[truth]))
     assert np.array_equal(named.selection_.clean_mask, numbers.selection_.clean_mask)
 
 
@@ -117,23 +117,23 @@ Y = np.repeat([0, 1, 2], 20)
 
 
 @pytest.mark.parametrize(
-    ("trusted", "sentence"),
+    ("checked", "sentence"),
     [
         (np.ones(59, dtype=bool), "got bool of shape (59,) for 60 rows."),
         (np.ones((60, 1), dtype=bool), "got bool of shape (60, 1) for 60 rows."),
-        (np.arange(60), "trusted must be a mask of one bool per row, or a pair (rows, true"),
+        (np.arange(60), "checked must be a mask of one bool per row, or a pair (rows, true"),
         ((np.array([1, 2]), np.array([0])), "a pair of equal length: 2 rows, but 1 true labels."),
-        ((np.array([3, 3]), np.array([0, 0])), "trusted names a row twice."),
-        ((np.array([3, 60]), np.array([0, 0])), "trusted speaks of row 60, but X has 60 rows."),
-        ((np.array([-1, 5]), np.array([0, 0])), "trusted speaks of row -1, but X has 60 rows."),
-        ((np.array([0.5]), np.array([0])), "rows in trusted must be whole numbers, got float64."),
-        ((np.zeros((2, 2), int), np.zeros((2, 2))), "The rows in trusted must"),
+        ((np.array([3, 3]), np.array([0, 0])), "checked names a row twice."),
+        ((np.array([3, 60]), np.array([0, 0])), "checked speaks of row 60, but X has 60 rows."),
+        ((np.array([-1, 5]), np.array([0, 0])), "checked speaks of row -1, but X has 60 rows."),
+        ((np.array([0.5]), np.array([0])), "rows in checked must be whole numbers, got float64."),
+        ((np.zeros((2, 2), int), np.zeros((2, 2))), "The rows in checked must"),
     ],
     ids=str,
 )
-def test_trusted_rows_that_cannot_be_are_refused_in_a_sentence(trusted, sentence):
+def test_checked_rows_that_cannot_be_are_refused_in_a_sentence(checked, sentence):
     with pytest.raises(InputError) as caught:
-        KnockoffsSPR().fit(X, Y, trusted=trusted)
+        KnockoffsSPR().fit(X, Y, checked=checked)
     assert sentence in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -141,8 +141,8 @@ def test_trusted_rows_that_cannot_be_are_refused_in_a_sentence(trusted, sentence
 @pytest.mark.parametrize("choice", [{}, {"control": "exchangeable"}, {"control": "paper"}], ids=str)
 @pytest.mark.parametrize("told", [False, True])
 def test_a_loaded_selection_answers_as_before(digits40, tmp_path, choice, told):
-    trusted = checked_rows(digits40, 300) if told else None
-    model = KnockoffsSPR(q=0.05, **choice).fit(digits40.X, digits40.y, trusted=trusted)
+    checked = checked_rows(digits40, 300) if told else None
+    model = KnockoffsSPR(q=0.05, **choice).fit(digits40.X, digits40.y, checked=checked)
     before = model.selection_
     after = Selection.load(before.save(tmp_path / "run"))
     np.testing.assert_array_equal(after.q_value, before.q_value)

@@ -215,15 +215,15 @@ def test_a_level_out_of_reach_is_empty_and_says_what_would_help(digits40, contro
     model = KnockoffsSPR(q=0.001, control=control).fit(digits40.X, digits40.y)
     selection: Selection = model.selection_
     assert not selection.clean_mask.any()
-    assert set(selection.cells.status) == {"empty"}, "no fallback that was not asked for"
-    assert np.isnan(selection.cells.q_reached).all()
-    assert (selection.cells.smallest_q > 0.001).all()
+    assert set(selection.cut_groups.status) == {"empty"}, "no fallback that was not asked for"
+    assert np.isnan(selection.cut_groups.q_reached).all()
+    assert (selection.cut_groups.smallest_q > 0.001).all()
     advice = selection.summary().advice
     assert "would" in advice
-    assert "trusted=" in advice
+    assert "checked=" in advice
     assert advice in str(selection.summary())
-    reachable = selection.at(float(selection.cells.smallest_q.max()))
-    assert set(reachable.cells.status) == {"controlled"}
+    reachable = selection.at(float(selection.cut_groups.smallest_q.max()))
+    assert set(reachable.cut_groups.status) == {"controlled"}
     assert reachable.summary().advice is None
 
 
@@ -231,18 +231,18 @@ def test_the_advised_level_reaches_every_cell(digits40):
     selection = KnockoffsSPR(q=0.001).fit(digits40.X, digits40.y).selection_
     advice = selection.summary().advice
     level = float(advice.split("q = ")[1].split(" ")[0])
-    assert set(selection.at(level).cells.status) == {"controlled"}
+    assert set(selection.at(level).cut_groups.status) == {"controlled"}
 
 
 def test_a_fallback_exists_under_the_papers_controls_only():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((300, 5)), rng.integers(0, 3, 300)
     for control in ("transition", "exchangeable"):
-        cells = KnockoffsSPR(q=0.02, control=control).fit(X, y).selection_.cells
-        assert set(cells.status) == {"empty"}
+        cut_groups = KnockoffsSPR(q=0.02, control=control).fit(X, y).selection_.cut_groups
+        assert set(cut_groups.status) == {"empty"}
     for control in ("paper", "theorem"):
         model = KnockoffsSPR.paper(control=control).fit(X, y)
-        assert "fallback" in model.selection_.cells.status
+        assert "fallback" in model.selection_.cut_groups.status
 
 
 # --- What it says of itself ---------------------------------------------------------------------

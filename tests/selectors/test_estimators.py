@@ -327,8 +327,10 @@ def test_classes_of_very_unequal_size_are_all_judged():
         {"control": "paper", "classes_per_group": 2, "samples_per_class": 20},
     ):
         selection = KnockoffsSPR(q=0.1, reduction=None, **choice).fit(X, y).selection_
-        assert (selection.cells.piece[selection.cell] >= 0).all()
-        assert np.bincount(selection.cells.class_code, selection.cells.n).tolist() == sizes
+        assert (selection.cut_groups.piece[selection.cut_group] >= 0).all()
+        assert (
+            np.bincount(selection.cut_groups.class_code, selection.cut_groups.n).tolist() == sizes
+        )
         assert selection.clean_mask[y == 0].mean() > 0.8
 
 

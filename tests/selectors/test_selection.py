@@ -78,7 +78,7 @@ def test_another_level_needs_no_second_fit(digits40):
         direct = KnockoffsSPR(q=q).fit(digits40.X, digits40.y).selection_
         moved = loose.at(q)
         assert np.array_equal(moved.clean_mask, direct.clean_mask)
-        assert np.array_equal(moved.cells.status, direct.cells.status)
+        assert np.array_equal(moved.cut_groups.status, direct.cut_groups.status)
         assert str(moved.summary()) == str(direct.summary())
         assert moved.manifest.parameters == direct.manifest.parameters
 
@@ -90,27 +90,27 @@ def test_a_higher_level_keeps_more(selection):
 
 
 def test_a_level_out_of_reach_keeps_nothing_and_says_so(digits40):
-    # A cell of about 90 samples cannot reach a level below 1/90.
+    # A cut group of about 90 samples cannot reach a level below 1/90.
     selection = KnockoffsSPR(q=0.001).fit(digits40.X, digits40.y).selection_
     assert not selection.clean_mask.any()
-    assert set(selection.cells.status) == {"empty"}
+    assert set(selection.cut_groups.status) == {"empty"}
     assert "could not be reached" in str(selection.summary())
-    assert (selection.cells.smallest_q > 0.001).all()
-    reachable = selection.at(float(selection.cells.smallest_q.max()))
-    assert set(reachable.cells.status) == {"controlled"}
+    assert (selection.cut_groups.smallest_q > 0.001).all()
+    reachable = selection.at(float(selection.cut_groups.smallest_q.max()))
+    assert set(reachable.cut_groups.status) == {"controlled"}
 
 
 def test_the_papers_rule_raises_the_level_and_marks_its_fallback():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((300, 5)), rng.integers(0, 3, 300)
     selection = KnockoffsSPR.paper().fit(X, y).selection_
-    status, cells = selection.cells.status, selection.cells
+    status, cut_groups = selection.cut_groups.status, selection.cut_groups
     assert set(status) <= {"raised", "fallback"}
     assert "fallback" in status
     fallen = status == "fallback"
-    assert np.isnan(cells.q_reached[fallen]).all()
-    assert np.array_equal(cells.n_kept[fallen], (cells.n[fallen] + 1) // 2)
-    assert (cells.q_reached[~fallen] >= cells.estimated_fsr[~fallen]).all()
+    assert np.isnan(cut_groups.q_reached[fallen]).all()
+    assert np.array_equal(cut_groups.n_kept[fallen], (cut_groups.n[fallen] + 1) // 2)
+    assert (cut_groups.q_reached[~fallen] >= cut_groups.estimated_fsr[~fallen]).all()
     assert "best half was kept" in str(selection.summary())
 
 
@@ -156,7 +156,7 @@ def test_spr_keeps_its_share_of_every_class(digits40):
         assert row.n_kept == int(np.ceil(0.3 * row.n))
     pooled = SPR(clean_ratio=0.3, cut="pooled").fit(digits40.X, digits40.y).selection_
     assert pooled.clean_mask.sum() == int(np.ceil(0.3 * len(digits40.y)))
-    assert set(selection.cells.status) == {"share"}
+    assert set(selection.cut_groups.status) == {"share"}
 
 
 def test_spr_has_no_level_to_move(digits40):
@@ -192,7 +192,7 @@ def test_saving_and_loading_changes_nothing(selection, tmp_path):
         "selection_time",
         "knockoff_label",
         "suggested_label",
-        "cell",
+        "cut_group",
         "classes",
     ):
         before, after = getattr(selection, name), getattr(loaded, name)
@@ -254,7 +254,7 @@ def test_a_failed_save_leaves_nothing_behind(selection, tmp_path, monkeypatch):
 def test_what_is_no_selection_is_refused_in_a_sentence(selection, tmp_path, damage):
     folder = selection.save(tmp_path / "run")
     if damage == "missing":
-        (folder / "cells.parquet").unlink()
+        (folder / "cut_groups.parquet").unlink()
     elif damage == "truncated":
         whole = (folder / "samples.parquet").read_bytes()
         (folder / "samples.parquet").write_bytes(whole[: len(whole) // 2])

@@ -19,9 +19,11 @@ class Careless(KnockoffsSPR):
     def fit(self, X, y, **fit_params):
         super().fit(X, y, **fit_params)
         promised, kept = self.selection_, self.selection_.at(min(0.9, 4 * self.q))
-        level = np.full(len(kept.cells), self.q)
+        level = np.full(len(kept.cut_groups), self.q)
         self.selection_ = replace(
-            promised, clean_mask=kept.clean_mask, cells=replace(kept.cells, q_reached=level)
+            promised,
+            clean_mask=kept.clean_mask,
+            cut_groups=replace(kept.cut_groups, q_reached=level),
         )
         return self
 

@@ -27,7 +27,7 @@ def select(
     q: float | None = None,
     control: Literal["transition", "exchangeable", "paper", "theorem"] | None = None,
     cut: Literal["per_class", "pooled"] | None = None,
-    trusted: Path | None = None,
+    checked: Path | None = None,
     confidence: float | None = None,
     n_splits: int | None = None,
     remove_floor: Annotated[bool | None, Parameter(negative="")] = None,
@@ -74,7 +74,7 @@ def select(
         from all rows (`kspr verify RUN --from all` draws them). They move the cut to where q holds
         with --confidence, whatever the noise is.
     confidence
-        How sure q shall be with --trusted. [default: 0.95]
+        How sure q shall be with --checked. [default: 0.95]
     n_splits
         Fit this many random splits and combine them: an answer that hardly depends on the seed.
     remove_floor
@@ -124,18 +124,18 @@ def select(
     run = select_source(
         source,
         out,
-        chosen_selector(preset, {**chosen, "random_state": seed}, trusted),
+        chosen_selector(preset, {**chosen, "random_state": seed}, checked),
         options=options,
         settings=settings,
         command=INVOCATION.get(),
         overwrite=overwrite,
-        trusted=trusted,
+        checked=checked,
     )
     _print(run, json)
 
 
 def chosen_selector(
-    preset: str, chosen: dict[str, Any], trusted: Path | None = None
+    preset: str, chosen: dict[str, Any], checked: Path | None = None
 ) -> "SPR | KnockoffsSPR":
     """Return the selector of a preset, with what was chosen laid over it."""
     from kspr.errors import InputError
@@ -144,8 +144,8 @@ def chosen_selector(
     if preset != "spr":
         return KnockoffsSPR.paper(**chosen) if preset == "paper" else KnockoffsSPR(**chosen)
     given = [name for name in _WITH_A_RATE if name in chosen]
-    if trusted is not None:
-        given.append("trusted")
+    if checked is not None:
+        given.append("checked")
     for name in given:
         flag = name.replace("_", "-")
         raise InputError(f"--{flag} goes with an error rate, which --preset spr does not have.")

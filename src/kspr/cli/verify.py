@@ -42,7 +42,7 @@ def verify(
     pool
         `kept`: every answer is about a kept label, so few answers say much about the error rate.
         `all`: answers are about any row; they also give the noise, and only these may move the cut
-        with `kspr select --trusted`.
+        with `kspr select --checked`.
     out
         CSV file to make for the person.
     answers
@@ -114,6 +114,6 @@ def _next(found: "Verification", run: Path, answers: Path) -> str:
         )
     return (
         f"In the report: kspr report {run}\n"
-        f"To cut where these answers hold the rate: kspr select SOURCE --trusted {answers} --out "
+        f"To cut where these answers hold the rate: kspr select SOURCE --checked {answers} --out "
         "DIR"
     )

@@ -53,16 +53,16 @@ def row_blocks(n_rows: int, floats_per_row: int) -> Iterator[slice]:
         yield slice(start, min(start + step, n_rows))
 
 
-def rank_within(values: Array, cells: Array, n_cells: int) -> tuple[Array, Array]:
-    """Return each entry's rank among the `values` of its own cell, and the cells' sizes.
+def rank_within(values: Array, bins: Array, n_bins: int) -> tuple[Array, Array]:
+    """Return each entry's rank among the `values` of its own bin, and the bins' sizes.
 
     Equal values rank in the order given. All arrays are flat.
     """
     xp = namespace(values)
     order = xp.argsort(values, stable=True)
-    order = xp.take(order, xp.argsort(xp.take(cells, order), stable=True))
-    ids = xp.arange(n_cells, dtype=cells.dtype, device=compat.device(values))
-    ordered = xp.take(cells, order)
+    order = xp.take(order, xp.argsort(xp.take(bins, order), stable=True))
+    ids = xp.arange(n_bins, dtype=bins.dtype, device=compat.device(values))
+    ordered = xp.take(bins, order)
     start = xp.searchsorted(ordered, ids)
     sizes = xp.searchsorted(ordered, ids, side="right") - start
     position = xp.arange(values.shape[0], device=compat.device(values))

@@ -1,8 +1,8 @@
-"""Cut-offs on W: exactly Eq. T, for every cell in one pass.
+"""Cut-offs on W: exactly Eq. T, for every cut group in one pass.
 
-A cell is what is cut together: one class in one half of a piece, or a whole half. The
+A cut group is what is cut together: one class in one half of a piece, or a whole half. The
 estimated FSR at t is ``(1 + #{0 < W <= t}) / max(1, #{-t <= W < 0})``; the cut-off is the
-largest t at which it stays within the level, and the cell keeps ``-T <= W < 0``. All levels
+largest t at which it stays within the level, and the cut group keeps ``-T <= W < 0``. All levels
 are answered at once by the smallest one at which a sample is kept: its q-value. Verdicts live
 on the host by now: NumPy only.
 """
@@ -36,9 +36,9 @@ def fsr_cutoff(W: np.ndarray, q: float) -> float:
     return float(np.max(np.abs(W[within]), initial=0.0))
 
 
-def q_values(W: np.ndarray, cells: np.ndarray) -> np.ndarray:
+def q_values(W: np.ndarray, cut_groups: np.ndarray) -> np.ndarray:
     """Return the smallest level at which Eq. T keeps each sample; inf for one that never is."""
-    return np.where(W < 0, _levels(W, cells), np.inf)
+    return np.where(W < 0, _levels(W, cut_groups), np.inf)
 
 
 def reachable(estimate: np.ndarray) -> np.ndarray:
@@ -73,66 +73,66 @@ def theorem_factor(n_classes: int, kappa: float | None = None) -> float:
     return (n_classes - 2 + 2 * kappa) / (2 * (n_classes - 2 * kappa))
 
 
-def best_half(W: np.ndarray, cells: np.ndarray, n_cells: int) -> np.ndarray:
-    """Mark the half of each cell that is most likely clean: small negative W first.
+def best_half(W: np.ndarray, cut_groups: np.ndarray, n_cut_groups: int) -> np.ndarray:
+    """Mark the half of each cut group that is most likely clean: small negative W first.
 
     Labels that beat their knockoff come before those that lost to it; within either side a
     smaller magnitude comes first.
     """
-    behind = (W >= 0).astype(cells.dtype)
-    rank, sizes = rank_within(np.abs(W), 2 * cells + behind, 2 * n_cells)
+    behind = (W >= 0).astype(cut_groups.dtype)
+    rank, sizes = rank_within(np.abs(W), 2 * cut_groups + behind, 2 * n_cut_groups)
     ahead_size, size = sizes[0::2], sizes[0::2] + sizes[1::2]
-    rank = rank + behind * ahead_size[cells]
-    return np.asarray(rank < ((size + 1) // 2)[cells])
+    rank = rank + behind * ahead_size[cut_groups]
+    return np.asarray(rank < ((size + 1) // 2)[cut_groups])
 
 
-def _levels(W: np.ndarray, cells: np.ndarray) -> np.ndarray:
+def _levels(W: np.ndarray, cut_groups: np.ndarray) -> np.ndarray:
     """Return the smallest level at which each sample, on either side, is within the cut-off."""
     size = np.abs(np.asarray(W, dtype=np.float64))
-    order = np.lexsort((size, cells))
-    cell, size, sign = cells[order], size[order], np.sign(W[order])
-    first = np.searchsorted(cell, cell)  # where each position's cell begins
+    order = np.lexsort((size, cut_groups))
+    cut_group, size, sign = cut_groups[order], size[order], np.sign(W[order])
+    first = np.searchsorted(cut_group, cut_group)  # where each position's cut group begins
     ahead, behind = (_running_count(hit, first) for hit in (sign < 0, sign > 0))
     estimate = (1.0 + behind) / np.maximum(ahead, 1.0)
     # Tied |W| enter together: cutting inside a tie would let the sort order pick samples. And
     # Eq. T asks for t > 0: W = 0 is on neither side.
     inside = np.zeros(len(size), dtype=bool)
-    inside[:-1] = (size[1:] == size[:-1]) & (cell[1:] == cell[:-1])
+    inside[:-1] = (size[1:] == size[:-1]) & (cut_group[1:] == cut_group[:-1])
     estimate[inside | (size == 0)] = np.inf
     levels = np.full(len(size), np.inf)
-    levels[order] = _reachable_by_cell(estimate, cell)
+    levels[order] = _reachable_by_group(estimate, cut_group)
     return levels
 
 
 def _running_count(hit: np.ndarray, first: np.ndarray) -> np.ndarray:
-    """Return how many hits a cell has had up to and including each position."""
+    """Return how many hits a cut group has had up to and including each position."""
     total = np.concatenate([[0], np.cumsum(hit)])
     return np.asarray(total[1:] - total[first])
 
 
-def _reachable_by_cell(estimate: np.ndarray, cell: np.ndarray) -> np.ndarray:
-    """Return `reachable` of each cell; cells stand one behind the other."""
-    # Ranked over all, with every cell's ranks above those of the cells before it, the running
-    # minimum from the end stays inside a cell.
-    order = np.lexsort((estimate, cell))
-    rank = np.empty(len(cell), dtype=np.int64)
-    rank[order] = np.arange(len(cell))
+def _reachable_by_group(estimate: np.ndarray, cut_group: np.ndarray) -> np.ndarray:
+    """Return `reachable` of each cut group; cut groups stand one behind the other."""
+    # Ranked over all, with every cut group's ranks above those of the groups before it, the running
+    # minimum from the end stays inside a cut group.
+    order = np.lexsort((estimate, cut_group))
+    rank = np.empty(len(cut_group), dtype=np.int64)
+    rank[order] = np.arange(len(cut_group))
     return np.asarray(estimate[order][reachable(rank)])
 
 
-def combine_levels(levels: np.ndarray, cells: np.ndarray, level: float) -> np.ndarray:
+def combine_levels(levels: np.ndarray, cut_groups: np.ndarray, level: float) -> np.ndarray:
     """Return the smallest level at which each sample is kept, given those of every split.
 
-    `levels` is ``(splits, samples)``. In a split that keeps K of a cell's m samples at `level`,
-    where V of them are expected to be wrong, a kept sample has the e-value ``m / (1 + V)`` and
-    any other has 0: their sum over the wrong labels is at most m on average. So is that of
-    their mean over splits, and the largest r samples with mean at least ``m / (r q)`` are kept at
-    q (e-BH; Ren and Barber's way to take the randomness out of knockoffs). A `level` somewhat below
-    q leaves room for samples that not every split keeps.
+    `levels` is ``(splits, samples)``. In a split that keeps K of the m samples of a cut group at
+    `level`, where V of them are expected to be wrong, a kept sample has the e-value ``m / (1 + V)``
+    and any other has 0: their sum over the wrong labels is at most m on average. So is that of
+    their mean over splits, and the largest r samples with mean at least ``m / (r q)`` are kept at q
+    (e-BH; Ren and Barber's way to take the randomness out of knockoffs). A `level` somewhat below q
+    leaves room for samples that not every split keeps.
     """
     combined = np.full(levels.shape[1], np.inf)
-    for cell in np.unique(cells):
-        member = np.flatnonzero(cells == cell)
+    for cut_group in np.unique(cut_groups):
+        member = np.flatnonzero(cut_groups == cut_group)
         evidence = np.mean([_evidence(own[member], level) for own in levels], axis=0)
         order = np.argsort(-evidence, kind="stable")
         ordered = evidence[order]

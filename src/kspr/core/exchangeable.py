@@ -34,16 +34,16 @@ def exchangeable_levels(
     """
     own, share = lead(Z, label)
     levels = np.full(len(label), np.inf)
-    cells = np.zeros_like(label) if pooled else label
+    cut_groups = np.zeros_like(label) if pooled else label
     odds = _odds(floor, Z.shape[1], pooled=pooled)
-    for cell in np.unique(cells):
-        member = np.flatnonzero(cells == cell)
+    for cut_group in np.unique(cut_groups):
+        member = np.flatnonzero(cut_groups == cut_group)
         ahead = member[share[member] >= 0.5]
         order = ahead[np.argsort(own[ahead], kind="stable")]
         cuts = own[order]
         kept = _below(cuts, cuts, share[order])
         behind = _below(cuts, *_losses(Z[member], own[member]))
-        off = odds[cell] / (Z.shape[1] - 1)
+        off = odds[cut_group] / (Z.shape[1] - 1)
         # Where more are behind than ahead there is nothing to take off.
         wrong = np.clip((behind - off * kept) / (1.0 - off), 0.0, behind)
         levels[order] = reachable((1.0 + np.maximum.accumulate(wrong)) / kept)

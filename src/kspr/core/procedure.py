@@ -152,11 +152,11 @@ def keep_smallest(Z: Array, label: Array, valid: Array, n_classes: int, ratio: f
     xp = namespace(Z)
     pieces, rows = Z.shape
     piece = xp.arange(pieces, dtype=label.dtype, device=Z.device)[:, None]
-    # Padding forms a cell of its own behind the classes, where it counts for none of them.
-    cells = xp.reshape(piece * (n_classes + 1) + xp.where(valid, label, n_classes), (-1,))
-    rank, sizes = rank_within(xp.reshape(Z, (-1,)), cells, pieces * (n_classes + 1))
+    # Padding forms a bin of its own behind the classes, where it counts for none of them.
+    bins = xp.reshape(piece * (n_classes + 1) + xp.where(valid, label, n_classes), (-1,))
+    rank, sizes = rank_within(xp.reshape(Z, (-1,)), bins, pieces * (n_classes + 1))
     quota = xp.astype(xp.ceil(double(sizes) * ratio), rank.dtype)
-    return xp.reshape(rank < xp.take(quota, cells), (pieces, rows)) & valid
+    return xp.reshape(rank < xp.take(quota, bins), (pieces, rows)) & valid
 
 
 def _first_step(

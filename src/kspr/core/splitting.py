@@ -132,7 +132,7 @@ class _Members:
 def _balanced(members: _Members, m: int) -> Pieces:
     """Cut each class into windows of `m` of its samples, one window a piece.
 
-    A class's samples are spread evenly over as few pieces as hold them, so that its cells are
+    A class's samples are spread evenly over as few pieces as hold them, so that its cut groups are
     as large as they can be; the pieces beyond draw on the class again.
     """
     n = members.count

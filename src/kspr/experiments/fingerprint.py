@@ -8,8 +8,6 @@ function that moves to another file is the same function.
 import ast
 import hashlib
 import json
-import os
-import platform
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import cache
@@ -17,9 +15,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from kspr._files import staged
+from kspr._packages import machine
 
-__all__ = ["code_digest", "fingerprint", "machine", "read_json", "write_json"]
+__all__ = ["code_digest", "fingerprint", "provenance"]
 
 _ROOT = Path(__file__).resolve().parent.parent
 _PACKAGE = "kspr"
@@ -140,35 +138,10 @@ def _text(node: Any) -> str:
     return f"{type(node).__name__}({inside})"
 
 
-def machine(*modules: str) -> dict[str, Any]:
-    """Return what a reader needs to judge seconds, when they were measured, and by which code."""
-    packages = ("numpy", "scipy", "scikit-learn", "knockoffs-spr")
+def provenance(*modules: str) -> dict[str, Any]:
+    """Return what a stored result says of itself: machine, versions, code of `modules`, time."""
     return {
-        "cpu": _cpu(),
-        "cores": os.cpu_count(),
-        "system": platform.platform(),
-        "versions": {"python": platform.python_version(), **{p: version(p) for p in packages}},
+        **machine("numpy", "scipy", "scikit-learn", "knockoffs-spr"),
         "source": code_digest(*modules),
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-
-
-def _cpu() -> str:
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()
-
-
-def write_json(path: Path, content: Any) -> None:
-    """Write a document whole or not at all."""
-    with staged(path) as staging:
-        staging.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", "utf-8")
-
-
-def read_json(path: Path) -> Any:
-    """Return a document; None where there is none, or one that was cut off."""
-    try:
-        return json.loads(path.read_text("utf-8"))
-    except (FileNotFoundError, ValueError):
-        return None

@@ -50,16 +50,16 @@ class Card:
 
 
 def borderline_rows(selection: Selection, limit: int) -> np.ndarray:
-    """Return the kept rows that come closest to their cell's cut-off."""
+    """Return the kept rows that come closest to their cut group's cut-off."""
     kept, time = selection.clean_indices, selection.suspicion
     if selection.checked is not None:
         # Rows that a person has found right are kept wherever they lie.
         kept = np.setdiff1d(kept, selection.checked.rows, assume_unique=True)
-    cell = selection.cell[kept]
-    # A cell that fell back has no cut-off: its last kept row stands in for one.
-    last = np.zeros(len(selection.cells))
-    np.maximum.at(last, cell, time[kept])
-    cutoff = np.where(selection.cells.cutoff > 0, selection.cells.cutoff, last)[cell]
+    cut_group = selection.cut_group[kept]
+    # A cut group that fell back has no cut-off: its last kept row stands in for one.
+    last = np.zeros(len(selection.cut_groups))
+    np.maximum.at(last, cut_group, time[kept])
+    cutoff = np.where(selection.cut_groups.cutoff > 0, selection.cut_groups.cutoff, last)[cut_group]
     ratio = np.divide(time[kept], cutoff, out=np.zeros(len(kept)), where=cutoff > 0)
     return kept[np.lexsort((-time[kept], -ratio))][:limit]
 

@@ -28,14 +28,14 @@ class DialStep:
     share: float
     estimate: float
     n_empty: int
-    """Cells that cannot reach this level."""
+    """Cut groups that cannot reach this level."""
     measured: float | None
     """Share of wrong labels among the kept ones, by the truth that was given."""
 
 
 def dial(selection: Selection, truth: np.ndarray | None) -> list[DialStep]:
     """Return what each level of a grid, and the one asked for, would keep."""
-    asked = selection.cells.q_asked[np.isfinite(selection.cells.q_asked)]
+    asked = selection.cut_groups.q_asked[np.isfinite(selection.cut_groups.q_asked)]
     levels = sorted({*LEVELS, *asked[:1].tolist()})
     right = None if truth is None else truly_clean(selection, truth)
     steps = []
@@ -51,7 +51,7 @@ def dial(selection: Selection, truth: np.ndarray | None) -> list[DialStep]:
                 n_kept=n_kept,
                 share=n_kept / len(other),
                 estimate=pooled_estimate(other),
-                n_empty=int((other.cells.status == "empty").sum()),
+                n_empty=int((other.cut_groups.status == "empty").sum()),
                 measured=wrong,
             )
         )

@@ -39,9 +39,9 @@ class Verdict:
     estimate: float
     """Estimated FSR over all kept rows that have an estimate; nan without one."""
     n_unestimated: int
-    """Kept rows of cells that fell back, and so have no estimate."""
+    """Kept rows of cut groups that fell back, and so have no estimate."""
     n_empty: int
-    """Suspects that are suspects only because nothing could be kept in their cell."""
+    """Suspects that are suspects only because nothing could be kept in their cut group."""
     has_error_rate: bool
     n_checked: int
     """Rows that a person has checked, on which the error rate rests; 0 without."""
@@ -89,8 +89,8 @@ class Check:
 
 def verdict(selection: Selection, summary: Summary) -> Verdict:
     """Count what the head of the page shows."""
-    fell_back = selection.cells.status == "fallback"
-    empty = selection.cells.status == "empty"
+    fell_back = selection.cut_groups.status == "fallback"
+    empty = selection.cut_groups.status == "empty"
     checked = selection.checked
     return Verdict(
         n=summary.n,
@@ -101,8 +101,8 @@ def verdict(selection: Selection, summary: Summary) -> Verdict:
         q_asked=summary.q_asked,
         q_reached=summary.q_reached,
         estimate=pooled_estimate(selection),
-        n_unestimated=int(selection.cells.n_kept[fell_back].sum()),
-        n_empty=int((selection.cells.n - selection.cells.n_kept)[empty].sum()),
+        n_unestimated=int(selection.cut_groups.n_kept[fell_back].sum()),
+        n_empty=int((selection.cut_groups.n - selection.cut_groups.n_kept)[empty].sum()),
         has_error_rate=selection.q_value is not None,
         n_checked=0 if checked is None else len(checked.rows),
         confidence=None if checked is None else checked.confidence,
@@ -111,12 +111,12 @@ def verdict(selection: Selection, summary: Summary) -> Verdict:
 
 
 def pooled_estimate(selection: Selection) -> float:
-    """Return the estimated FSR over all cells that have one, weighted by what they keep."""
-    cells = selection.cells
-    known = np.isfinite(cells.estimated_fsr) & (cells.n_kept > 0)
+    """Return the estimated FSR over all cut groups that have one, weighted by what they keep."""
+    cut_groups = selection.cut_groups
+    known = np.isfinite(cut_groups.estimated_fsr) & (cut_groups.n_kept > 0)
     if not known.any():
         return float("nan")
-    return float(np.average(cells.estimated_fsr[known], weights=cells.n_kept[known]))
+    return float(np.average(cut_groups.estimated_fsr[known], weights=cut_groups.n_kept[known]))
 
 
 def class_table(summary: Summary) -> ClassTable:
@@ -124,7 +124,7 @@ def class_table(summary: Summary) -> ClassTable:
     rows = summary.per_class
     if len(rows) > MAX_CLASSES:
         rows = tuple(sorted(rows, key=lambda row: row.n_kept - row.n)[:MAX_CLASSES])
-    return ClassTable(rows, len(summary.per_class), tuple(summary.cells))
+    return ClassTable(rows, len(summary.per_class), tuple(summary.cut_groups))
 
 
 def label_codes(selection: Selection, labels: np.ndarray) -> np.ndarray:

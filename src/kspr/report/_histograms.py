@@ -30,8 +30,10 @@ def histogram(selection: Selection) -> Markup:
     """Draw the statistic of all rows, with the range of the cut-offs."""
     with style():
         figure, axes = canvas(390, 240)
-        cells = np.arange(len(selection.cells))
-        _bars(axes, selection, np.ones(len(selection), dtype=bool), cells, _edges(selection, 60))
+        cut_groups = np.arange(len(selection.cut_groups))
+        _bars(
+            axes, selection, np.ones(len(selection), dtype=bool), cut_groups, _edges(selection, 60)
+        )
         axes.set_ylabel("rows")
         scale = scale_of(selection)
         axes.set_xlabel(scale.axis)
@@ -52,7 +54,7 @@ def class_histograms(selection: Selection) -> list[ClassFigure]:
         for k in shown.tolist():
             figure, axes = canvas(160, 90)
             rows = codes == k
-            _bars(axes, selection, rows, np.unique(selection.cell[rows]), edges)
+            _bars(axes, selection, rows, np.unique(selection.cut_group[rows]), edges)
             axes.set_yticks([])
             axes.xaxis.set_major_locator(MaxNLocator(3))
             label = name(selection.classes[k])
@@ -67,20 +69,22 @@ def _edges(selection: Selection, bins: int) -> np.ndarray:
     low, high = np.quantile(selection.statistic, [0.001, 0.999])
     # Show the cut-offs too, unless one is so far out that nothing else could be seen.
     far = 0.25 * (high - low)
-    ends = np.clip(scale_of(selection).direction * selection.cells.cutoff, low - far, high + far)
+    ends = np.clip(
+        scale_of(selection).direction * selection.cut_groups.cutoff, low - far, high + far
+    )
     low, high = min(low, ends.min()), max(high, ends.max())
     return np.linspace(low, max(high, low + 1e-9), bins + 1)
 
 
 def _bars(
-    axes: Axes, selection: Selection, rows: np.ndarray, cells: np.ndarray, edges: np.ndarray
+    axes: Axes, selection: Selection, rows: np.ndarray, cut_groups: np.ndarray, edges: np.ndarray
 ) -> None:
     inside = np.clip(selection.statistic, edges[0], edges[-1])
     kept, _ = np.histogram(inside[rows & selection.clean_mask], edges)
     both, _ = np.histogram(inside[rows], edges)
     axes.stairs(both, edges, baseline=kept, fill=True, color=ACCENT, alpha=0.85, linewidth=0)
     axes.stairs(kept, edges, fill=True, color=KEPT, alpha=0.75, linewidth=0)
-    cutoffs = selection.cells.cutoff[cells]
+    cutoffs = selection.cut_groups.cutoff[cut_groups]
     cutoffs = cutoffs[cutoffs > 0]
     if cutoffs.size:
         ends = scale_of(selection).direction * np.array([cutoffs.min(), cutoffs.max()])

@@ -40,8 +40,8 @@ class Notice:
 
 
 def notices(selection: Selection) -> list[Notice]:
-    """Return a notice for every kind of cell that did not meet the level, the worst first."""
-    present = set(selection.cells.status.tolist())
+    """Return a notice for every kind of cut group that did not meet the level, the worst first."""
+    present = set(selection.cut_groups.status.tolist())
     return [_notice(selection, status) for status in _MEANING if status in present]
 
 
@@ -61,15 +61,15 @@ _HEADLINE = {
 
 
 def _notice(selection: Selection, status: str) -> Notice:
-    cells, cell = selection.cells, selection.cell
-    affected = cells.status == status
-    rows = np.flatnonzero(affected[cell])
+    cut_groups, cut_group = selection.cut_groups, selection.cut_group
+    affected = cut_groups.status == status
+    rows = np.flatnonzero(affected[cut_group])
     codes = label_codes(selection, selection.label[rows])
     size = np.bincount(label_codes(selection, selection.label), minlength=len(selection.classes))
     hit = np.bincount(codes, minlength=len(selection.classes))
-    measure = cells.q_reached if status == "raised" else cells.smallest_q
+    measure = cut_groups.q_reached if status == "raised" else cut_groups.smallest_q
     worst = np.zeros(len(selection.classes))
-    np.maximum.at(worst, codes, measure[cell[rows]])
+    np.maximum.at(worst, codes, measure[cut_group[rows]])
     listed = np.flatnonzero(hit)
     listed = listed[np.lexsort((-hit[listed], -worst[listed]))]
     shown = tuple(
@@ -112,8 +112,8 @@ def _help(selection: Selection, affected: np.ndarray) -> str:
             f"Check more rows: {count(len(selection.checked.rows))} did not vouch for more. Even "
             f"without a single error, a level of 5{_SPACE}% needs 59 of them."
         )
-    cells = selection.cells
-    smallest, sizes = cells.smallest_q[affected], cells.n[affected]
+    cut_groups = selection.cut_groups
+    smallest, sizes = cut_groups.smallest_q[affected], cut_groups.n[affected]
     words = [_help_by_level(smallest)]
     words.append(
         f"A part of m rows cannot go below 1/m, and the smallest of these has {count(sizes.min())}"
@@ -127,7 +127,7 @@ def _help(selection: Selection, affected: np.ndarray) -> str:
 
 def _help_by_control(selection: Selection) -> str:
     """Say what this control leaves to be tried."""
-    checked = "rows that you have checked (kspr verify --from all, then kspr select --trusted)"
+    checked = "rows that you have checked (kspr verify --from all, then kspr select --checked)"
     if selection.control == "transition":
         return f"So do features that tell the classes apart, and {checked}"
     if selection.control == "exchangeable" and not selection.manifest.parameters["remove_floor"]:
@@ -139,7 +139,7 @@ def _help_by_control(selection: Selection) -> str:
 
 
 def _help_by_level(smallest: np.ndarray) -> str:
-    """Say which q would do, for cells whose smallest reachable levels are given."""
+    """Say which q would do, for cut groups whose smallest reachable levels are given."""
     within = smallest[smallest <= _USEFUL]
     if not within.size:
         return f"No q up to {level(_USEFUL)} would help"

@@ -14,7 +14,7 @@ from kspr.sources.readers.csv_faults import explain_encoding
 from kspr.sources.readers.guard import check_file, listed, no_such
 from kspr.sources.records import Rows
 
-__all__ = ["NO_CLASS", "Answers", "Pool", "read_answers", "trusted_rows"]
+__all__ = ["NO_CLASS", "Answers", "Pool", "checked_rows", "read_answers"]
 
 Pool = Literal["kept", "all"]
 """Which rows of a run a draw was made from."""
@@ -53,7 +53,7 @@ def read_answers(path: Path, rows: Rows) -> Answers:
     )
 
 
-def trusted_rows(path: Path, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+def checked_rows(path: Path, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
     """Return the answers in `path` as positions and true labels, as `fit` takes them."""
     answers = read_answers(path, rows)
     if answers.drawn_from == "kept":

@@ -7,7 +7,7 @@ from typing import Any
 
 from kspr.features.loading import labelled
 from kspr.features.options import EmbedSettings
-from kspr.runs.answers import trusted_rows
+from kspr.runs.answers import checked_rows
 from kspr.runs.run import Run, check_folder, origin_of, save_run
 from kspr.selectors import SPR, KnockoffsSPR
 from kspr.sources.options import ReadOptions
@@ -24,18 +24,18 @@ def select_source(
     settings: EmbedSettings,
     command: Sequence[str],
     overwrite: bool = False,
-    trusted: Path | None = None,
+    checked: Path | None = None,
 ) -> Run:
     """Select from the rows of `source`, and write the run to `out`.
 
-    `trusted` is a CSV file with the true labels of rows that were drawn at random.
+    `checked` is a CSV file with the true labels of rows that were drawn at random.
     """
     check_folder(out, overwrite=overwrite)
     found = labelled(source, options, settings)
     label, row_id = found.rows.label, found.rows.row_id
     how: dict[str, Any] = {}
-    if trusted is not None:
-        how["trusted"] = trusted_rows(trusted, found.rows)
+    if checked is not None:
+        how["checked"] = checked_rows(checked, found.rows)
     selection = selector.fit(found.features, label, **how).selection_
     origin = origin_of(found.records, options, command)
     if found.folder is not None:

@@ -2,8 +2,8 @@
 
 from kspr.selectors.knockoffs_spr import KnockoffsSPR
 from kspr.selectors.manifest import Manifest
-from kspr.selectors.selection import Cells, Selection
+from kspr.selectors.selection import CutGroups, Selection
 from kspr.selectors.spr import SPR
 from kspr.selectors.summary import ClassSummary, Summary
 
-__all__ = ["SPR", "Cells", "ClassSummary", "KnockoffsSPR", "Manifest", "Selection", "Summary"]
+__all__ = ["SPR", "ClassSummary", "CutGroups", "KnockoffsSPR", "Manifest", "Selection", "Summary"]

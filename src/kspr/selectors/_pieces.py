@@ -22,7 +22,7 @@ __all__ = [
     "Reduction",
     "Verdicts",
     "collect",
-    "number_cells",
+    "number_cut_groups",
     "plan_pieces",
     "reduced_batch",
     "solve",
@@ -227,16 +227,16 @@ def _sparse_scores(rows: Any, d: int, seed: int) -> np.ndarray:
     return np.asarray(pca.fit_transform(rows))
 
 
-def number_cells(
+def number_cut_groups(
     piece: np.ndarray, half: np.ndarray, codes: np.ndarray, *, pooled: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return each sample's cell, and the cells' (piece, half, class), -1 for a pooled class."""
+    """Return each sample's cut group, and the groups' (piece, half, class); -1: pooled class."""
     column = np.full_like(codes, -1) if pooled else codes
     width = int(column.max()) + 2
     key = (piece * 2 + half) * width + column + 1
-    keys, cell = np.unique(key, return_inverse=True)
+    keys, cut_group = np.unique(key, return_inverse=True)
     place, shifted = np.divmod(keys, width)
-    return cell, np.stack([place // 2, place % 2, shifted - 1], axis=1)
+    return cut_group, np.stack([place // 2, place % 2, shifted - 1], axis=1)
 
 
 def solve(

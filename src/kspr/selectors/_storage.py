@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from kspr._files import staged
 from kspr.errors import InputError
 from kspr.selectors.checked import Checked
-from kspr.selectors.cut_groups import Cells, cell_columns
+from kspr.selectors.cut_groups import CutGroups, cut_group_columns
 from kspr.selectors.manifest import Manifest
 from kspr.selectors.noise_estimate import NoiseEstimate
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["load_fields", "save_selection"]
 
 _FORMAT = 2
-_FILES = ("samples.parquet", "cells.parquet", "manifest.json")
+_FILES = ("samples.parquet", "cut_groups.parquet", "manifest.json")
 _NOISE = "noise.parquet"
 _LABELS = ("label", "knockoff_label", "suggested_label")
 
@@ -48,7 +48,7 @@ def load_fields(path: Path) -> dict[str, Any]:
     try:
         about = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
         samples = pq.read_table(path / "samples.parquet")
-        cells = pq.read_table(path / "cells.parquet")
+        cut_groups = pq.read_table(path / "cut_groups.parquet")
     except (json.JSONDecodeError, pa.ArrowInvalid, OSError) as error:
         raise InputError(f"{path} cannot be read as a selection: {error}") from error
     if about.get("format") != _FORMAT:
@@ -68,8 +68,10 @@ def load_fields(path: Path) -> dict[str, Any]:
         "selection_time": columns["selection_time"],
         "knockoff_label": columns.get("knockoff_label"),
         "suggested_label": columns["suggested_label"],
-        "cell": columns["cell"],
-        "cells": Cells(**{name: _array(cells[name]) for name in cells.column_names}),
+        "cut_group": columns["cut_group"],
+        "cut_groups": CutGroups(
+            **{name: _array(cut_groups[name]) for name in cut_groups.column_names}
+        ),
         "classes": np.array(about["classes"], dtype=dtype),
         "manifest": Manifest(**about["manifest"]),
         "noise": _read_noise(path, about, dtype),
@@ -104,8 +106,8 @@ def _read_checked(about: dict[str, Any]) -> Checked | None:
 def _write(selection: "Selection", folder: Path) -> None:
     columns = selection._columns()
     columns = {name: columns[name] for name in columns if name not in ("piece", "half", "status")}
-    pq.write_table(pa.table({**columns, "cell": selection.cell}), folder / _FILES[0])
-    pq.write_table(pa.table(cell_columns(selection.cells)), folder / _FILES[1])
+    pq.write_table(pa.table({**columns, "cut_group": selection.cut_group}), folder / _FILES[0])
+    pq.write_table(pa.table(cut_group_columns(selection.cut_groups)), folder / _FILES[1])
     about = {
         "format": _FORMAT,
         "label_dtype": selection.label.dtype.str,

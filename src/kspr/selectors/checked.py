@@ -47,26 +47,26 @@ class Checked:
         return known
 
 
-def read_checked(trusted: Any, labels: Labels, confidence: float) -> Checked:
-    """Return what `trusted` says: a mask of right rows, or a pair (rows, true labels)."""
+def read_checked(checked: Any, labels: Labels, confidence: float) -> Checked:
+    """Return what `checked` says: a mask of right rows, or a pair (rows, true labels)."""
     n = len(labels.codes)
-    if isinstance(trusted, tuple) and len(trusted) == 2:
-        rows = np.asarray(trusted[0])
+    if isinstance(checked, tuple) and len(checked) == 2:
+        rows = np.asarray(checked[0])
         _check_rows(rows, n)
-        truth = np.asarray(trusted[1])
+        truth = np.asarray(checked[1])
         if truth.shape != rows.shape:
             raise InputError(
-                f"trusted must be a pair of equal length: {len(rows)} rows, but {len(truth)} true "
+                f"checked must be a pair of equal length: {len(rows)} rows, but {len(truth)} true "
                 "labels."
             )
         right = np.array(
             [str(a) == str(b) for a, b in zip(labels.values[rows], truth, strict=True)]
         )
         return Checked(rows.astype(np.int64), right.astype(bool), confidence)
-    mask = np.asarray(trusted)
+    mask = np.asarray(checked)
     if mask.dtype != bool or mask.shape != (n,):
         raise InputError(
-            "trusted must be a mask of one bool per row, or a pair (rows, true labels); got "
+            "checked must be a mask of one bool per row, or a pair (rows, true labels); got "
             f"{mask.dtype} of shape {mask.shape} for {n} rows."
         )
     rows = np.flatnonzero(mask)
@@ -75,9 +75,9 @@ def read_checked(trusted: Any, labels: Labels, confidence: float) -> Checked:
 
 def _check_rows(rows: np.ndarray, n: int) -> None:
     if rows.ndim != 1 or rows.dtype.kind not in "iu":
-        raise InputError(f"The rows in trusted must be whole numbers, got {rows.dtype}.")
+        raise InputError(f"The rows in checked must be whole numbers, got {rows.dtype}.")
     outside = rows[(rows < 0) | (rows >= n)]
     if outside.size:
-        raise InputError(f"trusted speaks of row {outside[0]}, but X has {n} rows.")
+        raise InputError(f"checked speaks of row {outside[0]}, but X has {n} rows.")
     if len(np.unique(rows)) < len(rows):
-        raise InputError("trusted names a row twice. Keep one answer per row.")
+        raise InputError("checked names a row twice. Keep one answer per row.")

@@ -18,7 +18,7 @@ from kspr.core.transition import (
     wrong_among,
 )
 from kspr.errors import InputError
-from kspr.selectors._pieces import Verdicts, number_cells
+from kspr.selectors._pieces import Verdicts, number_cut_groups
 from kspr.selectors.noise_estimate import NoiseEstimate, describe_noise
 
 __all__ = ["ASSUMPTIONS", "CONTROLS", "Control", "Decision", "Question", "combined"]
@@ -48,8 +48,8 @@ class Decision:
 
     q_value: np.ndarray
     statistic: np.ndarray
-    cell: np.ndarray
-    table: np.ndarray  # (piece, half, class) of every cell
+    cut_group: np.ndarray
+    table: np.ndarray  # (piece, half, class) of every cut group
     suggested: np.ndarray
     noise: NoiseEstimate | None = None
 
@@ -57,18 +57,18 @@ class Decision:
 Control = Callable[[Question], Decision]
 
 
-def compare(question: Question) -> Decision:
+def paper(question: Question) -> Decision:
     """Count labels that lost against those that won: Eq. T, with Theorem 2's factor on q."""
     verdicts = question.verdicts
-    cell, table = number_cells(
+    cut_group, table = number_cut_groups(
         verdicts.piece, verdicts.half, question.codes, pooled=question.pooled
     )
     W = verdicts.values["W"]
-    level = q_values(W, cell) / question.factor[verdicts.piece]
-    return Decision(level, W, cell, table, verdicts.values["suggested"])
+    level = q_values(W, cut_group) / question.factor[verdicts.piece]
+    return Decision(level, W, cut_group, table, verdicts.values["suggested"])
 
 
-def exchange(question: Question) -> Decision:
+def exchangeable(question: Question) -> Decision:
     """Compare every label with all others at once."""
     n_classes = len(question.classes)
     if n_classes < 3:
@@ -83,14 +83,19 @@ def exchange(question: Question) -> Decision:
     level = exchangeable_levels(Z, codes, floor, pooled=question.pooled)
     own, share = lead(Z, codes)
     statistic = np.where(share >= 0.5, -own, own)
-    cell, table = _whole(question)
+    cut_group, table = _whole(question)
     suggested = question.verdicts.values["suggested"]
     return Decision(
-        level, statistic, cell, table, suggested, describe_noise(noise, codes, question.classes)
+        level,
+        statistic,
+        cut_group,
+        table,
+        suggested,
+        describe_noise(noise, codes, question.classes),
     )
 
 
-def unmix(question: Question) -> Decision:
+def transition(question: Question) -> Decision:
     """Solve for the wrong labels below every cut, given how labels go wrong."""
     codes, prediction = question.codes, question.verdicts.values["prediction"]
     noise = _noise(question)
@@ -99,9 +104,9 @@ def unmix(question: Question) -> Decision:
     # What the sample looks like and the label it was given, together.
     suggested = np.argmax(prior * noise.matrix.T[codes].astype(prior.dtype), axis=1)
     own = 1.0 - right[np.arange(len(codes)), codes].astype(np.float64)
-    cell, table = _whole(question)
+    cut_group, table = _whole(question)
     return Decision(
-        level, own, cell, table, suggested, describe_noise(noise, codes, question.classes)
+        level, own, cut_group, table, suggested, describe_noise(noise, codes, question.classes)
     )
 
 
@@ -111,9 +116,9 @@ def combined(decisions: list[Decision], q: float) -> Decision:
     if len(decisions) == 1:
         return first
     levels = np.stack([decision.q_value for decision in decisions])
-    level = combine_levels(levels, first.cell, _SPLIT_LEVEL * q)
+    level = combine_levels(levels, first.cut_group, _SPLIT_LEVEL * q)
     statistic = np.mean([d.statistic for d in decisions], axis=0)
-    return Decision(level, statistic, first.cell, first.table, first.suggested, first.noise)
+    return Decision(level, statistic, first.cut_group, first.table, first.suggested, first.noise)
 
 
 def _floor(noise: Transition, codes: np.ndarray) -> np.ndarray:
@@ -136,16 +141,16 @@ def _noise(question: Question) -> Transition:
 
 
 def _whole(question: Question) -> tuple[np.ndarray, np.ndarray]:
-    """Return cells that know no pieces and no halves: one per class, or one for all."""
+    """Return cut groups that know no pieces and no halves: one per class, or one for all."""
     nowhere = np.zeros_like(question.codes)
-    return number_cells(nowhere, nowhere, question.codes, pooled=question.pooled)
+    return number_cut_groups(nowhere, nowhere, question.codes, pooled=question.pooled)
 
 
 CONTROLS: dict[str, Control] = {
-    "transition": unmix,
-    "exchangeable": exchange,
-    "paper": compare,
-    "theorem": compare,
+    "transition": transition,
+    "exchangeable": exchangeable,
+    "paper": paper,
+    "theorem": paper,
 }
 
 ASSUMPTIONS = {

@@ -15,7 +15,7 @@ class Curve:
     n_kept: np.ndarray
     share_kept: np.ndarray
     estimated_fsr: np.ndarray
-    """Over all kept rows; at most `q`, which holds for every cell on its own."""
+    """Over all kept rows; at most `q`, which holds for every cut group on its own."""
     estimated_f1: np.ndarray | None = None
     """Of keeping the right labels; None where the number of right labels is not estimated."""
 
@@ -43,16 +43,16 @@ class Curve:
         return "\n".join(lines)
 
 
-def trace_curve(q_value: np.ndarray, cell: np.ndarray, n_right: float | None = None) -> Curve:
+def trace_curve(q_value: np.ndarray, cut_group: np.ndarray, n_right: float | None = None) -> Curve:
     """Return the curve of samples that are kept from their `q_value` on.
 
     `n_right` is how many labels are right, where there is an estimate of it.
     """
     reached = np.flatnonzero(np.isfinite(q_value))
-    order = reached[np.lexsort((q_value[reached], cell[reached]))]
-    own, place = q_value[order], cell[order]
+    order = reached[np.lexsort((q_value[reached], cut_group[reached]))]
+    own, place = q_value[order], cut_group[order]
     first = np.searchsorted(place, place)
-    # A cell's expected wrong ones grow, with each sample, from rank x level to the next.
+    # A cut group's expected wrong ones grow, with each sample, from rank x level to the next.
     rank = np.arange(len(order)) - first + 1
     expected = rank * own
     before = np.where(rank > 1, np.concatenate([[0.0], expected[:-1]]), 0.0)

@@ -12,21 +12,21 @@ from kspr.core.cutoffs import best_half, first_level
 if TYPE_CHECKING:
     from kspr.selectors.selection import Selection
 
-__all__ = ["Cells", "cell_columns", "cut_cells", "uncut", "with_fallback"]
+__all__ = ["CutGroups", "cut_group_columns", "describe_cuts", "uncut", "with_fallback"]
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
-    """One entry per cell: what was cut together, and what the cut says of it.
+class CutGroups:
+    """One entry per cut group: what was cut together, and what the cut says of it.
 
-    A cell is a class, or all classes for a pooled cut; under the paper's controls it is that in
-    one half of a piece. Where halves or pieces play no part they are 0.
+    A cut group is a class, or all classes for a pooled cut; under the paper's controls it is
+    that in one half of a piece. Where halves or pieces play no part they are 0.
     """
 
     piece: np.ndarray
     half: np.ndarray
     class_code: np.ndarray
-    """Position in `Selection.classes`; -1 for a pooled cell."""
+    """Position in `Selection.classes`; -1 for a pooled cut group."""
     n: np.ndarray
     n_kept: np.ndarray
     q_asked: np.ndarray
@@ -35,7 +35,7 @@ class Cells:
     estimated_fsr: np.ndarray
     """The estimate at the cut-off; inf where nothing is kept at a level."""
     smallest_q: np.ndarray
-    """The smallest level that this cell could reach at all."""
+    """The smallest level that this cut group could reach at all."""
     cutoff: np.ndarray
     """Size of the statistic of the last sample that is kept."""
     status: np.ndarray
@@ -43,18 +43,18 @@ class Cells:
 
     @property
     def levels_met(self) -> np.ndarray:
-        """The levels of the cells that met one."""
+        """The levels of the cut groups that met one."""
         return np.asarray(self.q_reached[np.isfinite(self.q_reached)])
 
     def __len__(self) -> int:
         return len(self.n)
 
 
-def uncut(table: np.ndarray, cell: np.ndarray) -> Cells:
-    """Return the cells before anything is known of them but their size."""
+def uncut(table: np.ndarray, cut_group: np.ndarray) -> CutGroups:
+    """Return the cut groups before anything is known of them but their size."""
     unknown = np.full(len(table), np.nan)
-    n = np.bincount(cell, minlength=len(table))
-    return Cells(
+    n = np.bincount(cut_group, minlength=len(table))
+    return CutGroups(
         piece=table[:, 0],
         half=table[:, 1],
         class_code=table[:, 2],
@@ -69,22 +69,22 @@ def uncut(table: np.ndarray, cell: np.ndarray) -> Cells:
     )
 
 
-def cut_cells(
+def describe_cuts(
     selection: Selection, keep: np.ndarray, *, asked: float, level: np.ndarray, status: np.ndarray
-) -> Cells:
-    """Return what keeping `keep` says of each cell; `level` is nan where none was met."""
-    cell, cells, q_value = selection.cell, selection.cells, selection.q_value
+) -> CutGroups:
+    """Return what keeping `keep` says of each cut group; `level` is nan where none was met."""
+    cut_group, cut_groups, q_value = selection.cut_group, selection.cut_groups, selection.q_value
     assert q_value is not None  # noqa: S101 - only selections with levels are cut
-    smallest = np.full(len(cells), np.inf)
-    np.minimum.at(smallest, cell, q_value)
+    smallest = np.full(len(cut_groups), np.inf)
+    np.minimum.at(smallest, cut_group, q_value)
     met = keep & np.isfinite(q_value)
-    estimate, cutoff = np.full(len(cells), -np.inf), np.zeros(len(cells))
-    np.maximum.at(estimate, cell[met], q_value[met])
-    np.maximum.at(cutoff, cell[met], np.abs(selection.statistic[met]))
+    estimate, cutoff = np.full(len(cut_groups), -np.inf), np.zeros(len(cut_groups))
+    np.maximum.at(estimate, cut_group[met], q_value[met])
+    np.maximum.at(cutoff, cut_group[met], np.abs(selection.statistic[met]))
     return replace(
-        cells,
-        n_kept=np.bincount(cell[keep], minlength=len(cells)),
-        q_asked=np.full(len(cells), asked),
+        cut_groups,
+        n_kept=np.bincount(cut_group[keep], minlength=len(cut_groups)),
+        q_asked=np.full(len(cut_groups), asked),
         q_reached=level,
         estimated_fsr=np.where(np.isfinite(estimate) & ~np.isnan(level), estimate, np.inf),
         smallest_q=smallest,
@@ -93,20 +93,20 @@ def cut_cells(
     )
 
 
-def with_fallback(selection: Selection, levels: np.ndarray) -> tuple[np.ndarray, Cells]:
+def with_fallback(selection: Selection, levels: np.ndarray) -> tuple[np.ndarray, CutGroups]:
     """Apply the paper's rule: the first level that can be reached, else the better half."""
-    cell, q_value = selection.cell, selection.q_value
+    cut_group, q_value = selection.cut_group, selection.q_value
     assert q_value is not None  # noqa: S101 - the paper's controls give every sample a level
-    smallest = np.full(len(selection.cells), np.inf)
-    np.minimum.at(smallest, cell, q_value)
+    smallest = np.full(len(selection.cut_groups), np.inf)
+    np.minimum.at(smallest, cut_group, q_value)
     level = first_level(smallest, levels)
     fallback = np.isnan(level)
-    keep = q_value <= np.where(fallback, -1.0, level)[cell]
-    keep |= best_half(selection.statistic, cell, len(level)) & fallback[cell]
+    keep = q_value <= np.where(fallback, -1.0, level)[cut_group]
+    keep |= best_half(selection.statistic, cut_group, len(level)) & fallback[cut_group]
     status = np.where(fallback, "fallback", np.where(level > levels[0], "raised", "controlled"))
-    return keep, cut_cells(selection, keep, asked=float(levels[0]), level=level, status=status)
+    return keep, describe_cuts(selection, keep, asked=float(levels[0]), level=level, status=status)
 
 
-def cell_columns(cells: Cells) -> dict[str, np.ndarray]:
-    """Return the table of cells, column by column."""
-    return {field.name: getattr(cells, field.name) for field in fields(cells)}
+def cut_group_columns(cut_groups: CutGroups) -> dict[str, np.ndarray]:
+    """Return the table of cut groups, column by column."""
+    return {field.name: getattr(cut_groups, field.name) for field in fields(cut_groups)}

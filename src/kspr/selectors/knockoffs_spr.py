@@ -57,11 +57,11 @@ class KnockoffsSPR(BaseSelector):
         passes `q` under heavy noise. ``"theorem"``: the same at the smaller level of its
         Theorem 2.
     level
-        ``"fixed"`` keeps nothing in a cell that cannot reach `q`. ``"smallest"``, for the paper's
-        controls, is the paper's rule: take the first of 0.02, 0.04, ... 0.5 from `q` on that can be
-        reached, and keep the better half of a cell where none can; such cells say so. ``"f1"``, for
-        ``control="transition"``, takes the level whose F1 is estimated to be the greatest, whatever
-        `q` is: for whoever weighs a lost right label and a kept wrong one alike. It goes
+        ``"fixed"`` keeps nothing in a cut group that cannot reach `q`. ``"smallest"``, for the
+        paper's controls, is the paper's rule: take the first of 0.02, 0.04, ... 0.5 from `q` on
+        that can be reached, and keep the better half of a cut group where none can; such groups say
+        so. ``"f1"``, for ``control="transition"``, takes the level whose estimated F1 is greatest,
+        whatever `q` is: for whoever weighs a lost right label and a kept wrong one alike. It goes
         well with ``cut="pooled"``.
     penalty
         ``"group"`` lets a sample's shifts enter together, ``"lasso"`` one by one.
@@ -104,7 +104,7 @@ class KnockoffsSPR(BaseSelector):
         For ``control="theorem"``: the least chance that a wrong label loses to a right knockoff;
         None for the worst case, which needs more than two classes.
     min_class_size
-        Smallest class that is accepted. Note that a cell of m samples cannot reach a level below
+        Smallest class that is accepted. A cut group of m samples cannot reach a level below
         ``1 / m``.
     random_state
         Seed of splits and random knockoffs. The answer depends on it and on nothing else.
@@ -123,7 +123,7 @@ class KnockoffsSPR(BaseSelector):
     np.False_
     >>> print(selection)  # doctest: +ELLIPSIS
     KnockoffsSPR: ... of 1,797 labels kept (...) at q = 0.01
-    10 classes in 10 cells: 10 controlled
+    10 classes in 10 cut groups: 10 controlled
     """
 
     def __init__(
@@ -209,7 +209,7 @@ class KnockoffsSPR(BaseSelector):
         *,
         knockoff_labels: Any = None,
         clean_mask: Any = None,
-        trusted: Any = None,
+        checked: Any = None,
     ) -> Self:
         """Judge every sample; the answer is in ``selection_``.
 
@@ -217,7 +217,7 @@ class KnockoffsSPR(BaseSelector):
         example a network's outputs). `knockoff_labels` go with ``knockoff="given"``.
         `clean_mask`, an earlier selection, sharpens the prototypes by which classes are grouped.
 
-        `trusted` are rows that a person has checked. A pair ``(rows, true labels)``, rows drawn at
+        `checked` are rows that a person has checked. A pair ``(rows, true labels)``, rows drawn at
         random and right and wrong ones alike, moves the cut to where at most `q` of the kept labels
         are wrong, with `confidence`, whatever the noise is. A mask of rows whose labels are known
         to be right keeps them, and no more: it says nothing of how many others are wrong.
@@ -233,7 +233,7 @@ class KnockoffsSPR(BaseSelector):
         if scores is not None:
             scores = check_scores(scores, len(labels.codes), len(labels.classes))
         given = self._knockoff_codes(labels, knockoff_labels)
-        checked = None if trusted is None else read_checked(trusted, labels, self.confidence)
+        checked = None if checked is None else read_checked(checked, labels, self.confidence)
         verdicts = self._judge(first, procedure, scores, given)
         decisions = [self._decide(first, verdicts)]
         for other in splits:
@@ -328,7 +328,7 @@ class KnockoffsSPR(BaseSelector):
     def _select(
         self, prepared: Prepared, verdicts: Verdicts, decision: Decision, checked: Checked | None
     ) -> Selection:
-        """Cut every cell at its level."""
+        """Cut every cut group at its level."""
         labels = prepared.labels
         selection = Selection(
             label=labels.values,
@@ -338,8 +338,8 @@ class KnockoffsSPR(BaseSelector):
             selection_time=verdicts.values["Z"],
             knockoff_label=labels.classes[verdicts.values["knockoff"]],
             suggested_label=labels.classes[decision.suggested],
-            cell=decision.cell,
-            cells=uncut(decision.table, decision.cell),
+            cut_group=decision.cut_group,
+            cut_groups=uncut(decision.table, decision.cut_group),
             classes=labels.classes,
             manifest=self._manifest(prepared),
             noise=decision.noise,
@@ -350,8 +350,8 @@ class KnockoffsSPR(BaseSelector):
         if self.level == "f1":
             return _at_best_f1(selection, self.q)
         levels = np.concatenate([[self.q], LEVELS[self.q < LEVELS]])
-        keep, cells = with_fallback(selection, levels)
-        return replace(selection, clean_mask=keep, cells=cells)
+        keep, cut_groups = with_fallback(selection, levels)
+        return replace(selection, clean_mask=keep, cut_groups=cut_groups)
 
     def _factors(self, plan: Plan) -> np.ndarray:
         """Return what the control multiplies q by, piece by piece."""

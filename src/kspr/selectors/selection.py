@@ -10,13 +10,13 @@ from kspr.errors import InputError, MissingExtraError
 from kspr.selectors.checked import Checked
 from kspr.selectors.controls import ASSUMPTIONS
 from kspr.selectors.curve import Curve, trace_curve
-from kspr.selectors.cut_groups import Cells, cut_cells
+from kspr.selectors.cut_groups import CutGroups, describe_cuts
 from kspr.selectors.manifest import Manifest
 from kspr.selectors.noise_estimate import NoiseEstimate
 from kspr.selectors.summary import Summary, summarise
 from kspr.selectors.validation import check_rate
 
-__all__ = ["Cells", "Selection"]
+__all__ = ["CutGroups", "Selection"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -40,9 +40,9 @@ class Selection:
     """The label that the given one was compared with; None for SPR."""
     suggested_label: np.ndarray
     """The class that fits best; the given label where nothing fits better."""
-    cell: np.ndarray
-    """Position in `cells` of the cell that each sample was cut in."""
-    cells: Cells
+    cut_group: np.ndarray
+    """Position in `cut_groups` of the cut group that each sample was cut in."""
+    cut_groups: CutGroups
     classes: np.ndarray
     manifest: Manifest
     noise: NoiseEstimate | None = None
@@ -95,7 +95,7 @@ class Selection:
     def at(self, q: float) -> "Selection":
         """Return the selection at another fixed level, without fitting again.
 
-        A cell that cannot reach `q` keeps nothing and has the status ``empty``.
+        A cut group that cannot reach `q` keeps nothing and has the status ``empty``.
         """
         q = check_rate("q", q)
         if self.q_value is None:
@@ -108,8 +108,8 @@ class Selection:
         else:
             cut = self.checked.cut(self._doubt, self.q_value, q).cut
             keep, name = self._doubt <= cut, "checked"
-        reached = np.bincount(self.cell[keep], minlength=len(self.cells)) > 0
-        cells = cut_cells(
+        reached = np.bincount(self.cut_group[keep], minlength=len(self.cut_groups)) > 0
+        cut_groups = describe_cuts(
             self,
             keep,
             asked=q,
@@ -118,11 +118,13 @@ class Selection:
         )
         if self.checked is not None:
             keep = self.checked.applied(keep)
-            cells = replace(cells, n_kept=np.bincount(self.cell[keep], minlength=len(cells)))
+            cut_groups = replace(
+                cut_groups, n_kept=np.bincount(self.cut_group[keep], minlength=len(cut_groups))
+            )
         manifest = replace(
             self.manifest, parameters={**self.manifest.parameters, "q": q, "level": "fixed"}
         )
-        return replace(self, clean_mask=keep, cells=cells, manifest=manifest)
+        return replace(self, clean_mask=keep, cut_groups=cut_groups, manifest=manifest)
 
     def curve(self) -> Curve:
         """Return what every level would keep, without fitting again; print it to read it.
@@ -132,7 +134,7 @@ class Selection:
         if self.q_value is None:
             raise InputError("curve() needs an error rate, which SPR does not have.")
         n_right = None if self.noise is None else len(self) * (1 - self.noise.rate)
-        return trace_curve(self.q_value, self.cell, n_right)
+        return trace_curve(self.q_value, self.cut_group, n_right)
 
     def summary(self) -> Summary:
         """Return the selection in a few numbers, overall and per class; print it to read it."""
@@ -154,7 +156,7 @@ class Selection:
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write the selection to the directory `path`, and return it.
 
-        The directory holds ``samples.parquet``, ``cells.parquet`` and ``manifest.json``. It
+        The directory holds ``samples.parquet``, ``cut_groups.parquet`` and ``manifest.json``. It
         appears whole or not at all.
         """
         from kspr.selectors._storage import save_selection
@@ -187,7 +189,7 @@ class Selection:
         return {
             **columns,
             "suggested_label": self.suggested_label,
-            "piece": self.cells.piece[self.cell],
-            "half": self.cells.half[self.cell],
-            "status": self.cells.status[self.cell],
+            "piece": self.cut_groups.piece[self.cut_group],
+            "half": self.cut_groups.half[self.cut_group],
+            "status": self.cut_groups.status[self.cut_group],
         }

@@ -86,7 +86,7 @@ class SelfCheck:
         """What to do now, in a sentence or two."""
         checked = (
             "let a person check rows drawn at random: they hold the error rate whatever the noise "
-            "is (trusted=; kspr verify RUN --from all, then kspr select --trusted)"
+            "is (checked=; kspr verify RUN --from all, then kspr select --checked)"
         )
         if self.verdict == "held":
             return (
@@ -266,7 +266,7 @@ class _Scene:
         """Flip labels, select from them, and count."""
         rows, codes = flip(kind, self._ground, share, rng)
         selection = _fitted(self._selector, self._X, self._labels.classes[codes])
-        level = selection.cells.q_reached[selection.cell]
+        level = selection.cut_groups.q_reached[selection.cut_group]
         # What was kept without a level carries no promise.
         kept = selection.clean_mask & ~np.isnan(level)
         made_right = self._truth[self._labels.codes[rows], codes[rows]]

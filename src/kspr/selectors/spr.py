@@ -10,10 +10,10 @@ from kspr.core.arrays import rank_within, to_numpy
 from kspr.core.procedure import Procedure, spr_times
 from kspr.core.regression import STEPS
 from kspr.core.splitting import Pieces
-from kspr.selectors._pieces import Plan, collect, number_cells, reduced_batch
+from kspr.selectors._pieces import Plan, collect, number_cut_groups, reduced_batch
 from kspr.selectors.base import BaseSelector
 from kspr.selectors.engines import run
-from kspr.selectors.selection import Cells, Selection
+from kspr.selectors.selection import CutGroups, Selection
 
 __all__ = ["SPR"]
 
@@ -59,7 +59,7 @@ class SPR(BaseSelector):
     >>> selection = SPR(clean_ratio=0.9).fit(X, y).selection_
     >>> selection
     SPR: 1,620 of 1,797 labels kept (90.2%)
-    10 classes in 10 cells: 10 share
+    10 classes in 10 cut groups: 10 share
     >>> selection.clean_mask[:5].any()
     np.False_
     """
@@ -118,12 +118,12 @@ class SPR(BaseSelector):
                 progress=progress,
             )
         verdicts = collect(len(labels.codes), results)
-        cell, table = number_cells(
+        cut_group, table = number_cut_groups(
             verdicts.piece, np.zeros_like(verdicts.half), labels.codes, pooled=self.cut == "pooled"
         )
         Z = verdicts.values["Z"]
-        rank, n = rank_within(Z, cell, len(table))
-        keep = rank < np.ceil(n * self.clean_ratio)[cell]
+        rank, n = rank_within(Z, cut_group, len(table))
+        keep = rank < np.ceil(n * self.clean_ratio)[cut_group]
         self.classes_ = labels.classes
         self.selection_ = Selection(
             label=labels.values,
@@ -133,8 +133,8 @@ class SPR(BaseSelector):
             selection_time=Z,
             knockoff_label=None,
             suggested_label=labels.classes[verdicts.values["suggested"]],
-            cell=cell,
-            cells=_cells(table, n, cell, keep, Z),
+            cut_group=cut_group,
+            cut_groups=_cut_groups(table, n, cut_group, keep, Z),
             classes=labels.classes,
             manifest=self._manifest(prepared),
         )
@@ -162,18 +162,18 @@ def _solve(
     return first, pieces, {"Z": Z.reshape(shape), "suggested": code.reshape(shape)}
 
 
-def _cells(
-    table: np.ndarray, n: np.ndarray, cell: np.ndarray, keep: np.ndarray, Z: np.ndarray
-) -> Cells:
+def _cut_groups(
+    table: np.ndarray, n: np.ndarray, cut_group: np.ndarray, keep: np.ndarray, Z: np.ndarray
+) -> CutGroups:
     cutoff = np.zeros(len(table))
-    np.maximum.at(cutoff, cell[keep], Z[keep])
+    np.maximum.at(cutoff, cut_group[keep], Z[keep])
     nothing = np.full(len(table), np.nan)
-    return Cells(
+    return CutGroups(
         piece=table[:, 0],
         half=table[:, 1],
         class_code=table[:, 2],
         n=np.asarray(n),
-        n_kept=np.bincount(cell[keep], minlength=len(table)),
+        n_kept=np.bincount(cut_group[keep], minlength=len(table)),
         q_asked=nothing,
         q_reached=nothing,
         estimated_fsr=nothing,

@@ -25,17 +25,17 @@ STATUS_MEANING = {
 
 @dataclass(frozen=True)
 class ClassSummary:
-    """One class, over all of its cells."""
+    """One class, over all of its cut groups."""
 
     label: Any
     n: int
     n_kept: int
     q_reached: float
-    """Mean over the kept samples of the level that their cells met; nan without one."""
+    """Mean over the kept samples of the level that their cut groups met; nan without one."""
     relabelled: int
     """Suspects for which another label fits better."""
     status: dict[str, int]
-    """How many of its samples stand in cells of each status."""
+    """How many of its samples stand in cut groups of each status."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class Summary:
     q_asked: float | None
     q_reached: float
     per_class: tuple[ClassSummary, ...]
-    cells: dict[str, int]
-    """How many cells have each status."""
+    cut_groups: dict[str, int]
+    """How many cut groups have each status."""
     assumption: str | None
     """What must be true for the error rate to hold; None without one."""
     noise: str | None
@@ -62,9 +62,9 @@ class Summary:
         share = self.n_kept / self.n
         asked = "" if self.q_asked is None else f" at q = {self.q_asked:g}"
         first = f"{self.method}: {self.n_kept:,} of {self.n:,} labels kept ({share:.1%}){asked}"
-        total = sum(self.cells.values())
-        parts = ", ".join(f"{count} {status}" for status, count in self.cells.items())
-        return f"{first}\n{len(self.per_class)} classes in {total} cells: {parts}"
+        total = sum(self.cut_groups.values())
+        parts = ", ".join(f"{count} {status}" for status, count in self.cut_groups.items())
+        return f"{first}\n{len(self.per_class)} classes in {total} cut groups: {parts}"
 
     def __str__(self) -> str:
         names = [str(row.label) for row in self.per_class]
@@ -80,7 +80,7 @@ class Summary:
                 f"{name:<{width}}  {row.n:>8,}  {row.n_kept:>8,}  {row.n_kept / row.n:>6.1%}  "
                 f"{_level(row.q_reached):>6}  {row.relabelled:>8,}  {_statuses(row.status)}"
             )
-        notes = [f"{s}: {STATUS_MEANING[s]}." for s in self.cells if s != "controlled"]
+        notes = [f"{s}: {STATUS_MEANING[s]}." for s in self.cut_groups if s != "controlled"]
         if self.advice is not None:
             notes.append(self.advice)
         if self.noise is not None:
@@ -108,14 +108,16 @@ class Summary:
 
 def summarise(selection: Selection) -> Summary:
     """Count what `Summary` shows."""
-    cells, cell, kept = selection.cells, selection.cell, selection.clean_mask
+    cut_groups, cut_group, kept = selection.cut_groups, selection.cut_group, selection.clean_mask
     n_classes = len(selection.classes)
     codes = np.searchsorted(selection.classes, selection.label)
     relabelled = ~kept & (selection.suggested_label != selection.label)
-    names, status = np.unique(cells.status, return_inverse=True)
-    by_status = np.bincount(codes * len(names) + status[cell], minlength=n_classes * len(names))
+    names, status = np.unique(cut_groups.status, return_inverse=True)
+    by_status = np.bincount(
+        codes * len(names) + status[cut_group], minlength=n_classes * len(names)
+    )
     by_status = by_status.reshape(n_classes, len(names))
-    level = cells.q_reached[cell]
+    level = cut_groups.q_reached[cut_group]
     known = kept & ~np.isnan(level)
     n, n_kept, n_known, n_relabelled = (
         np.bincount(codes[mask], minlength=n_classes)
@@ -134,7 +136,7 @@ def summarise(selection: Selection) -> Summary:
         for k, label in enumerate(selection.classes.tolist())
     ]
     counts = np.bincount(status, minlength=len(names))
-    asked = cells.q_asked[~np.isnan(cells.q_asked)]
+    asked = cut_groups.q_asked[~np.isnan(cut_groups.q_asked)]
     return Summary(
         method=selection.manifest.method,
         n=len(selection),
@@ -142,7 +144,7 @@ def summarise(selection: Selection) -> Summary:
         q_asked=float(asked[0]) if asked.size else None,
         q_reached=float(level[known].mean()) if known.any() else float("nan"),
         per_class=tuple(rows),
-        cells=dict(zip(names.tolist(), counts.tolist(), strict=True)),
+        cut_groups=dict(zip(names.tolist(), counts.tolist(), strict=True)),
         assumption=selection.assumption,
         noise=None if selection.noise is None else str(selection.noise),
         advice=_advice(selection),
@@ -151,20 +153,20 @@ def summarise(selection: Selection) -> Summary:
 
 def _advice(selection: Selection) -> str | None:
     """Say which level could be reached, and what else would help, where nothing is kept."""
-    cells = selection.cells
-    empty = cells.status == "empty"
+    cut_groups = selection.cut_groups
+    empty = cut_groups.status == "empty"
     if not empty.any():
         return None
-    within = cells.smallest_q[empty]
+    within = cut_groups.smallest_q[empty]
     reach = within[np.isfinite(within) & (within < 1)]
     words = []
     if reach.size:
         first, last = (f"{np.ceil(100 * v - 1e-9) / 100:g}" for v in (reach.min(), reach.max()))
         every = reach.size == empty.sum()
         words.append(f"q = {last} would reach it" if every else f"q = {first} would for some")
-    if (cells.class_code >= 0).all():
+    if (cut_groups.class_code >= 0).all():
         words.append("cut='pooled' holds q over all classes together instead")
-    words.append("more samples per class, better features or checked rows (trusted=) lower it")
+    words.append("more samples per class, better features or checked rows (checked=) lower it")
     return f"Where nothing was kept: {'; '.join(words)}."
 
 

@@ -211,5 +211,5 @@ def check_together(selector: "KnockoffsSPR") -> None:
     if selector.n_splits > 1 and compares:
         raise InputError(
             f"n_splits={selector.n_splits} goes with control='transition' or 'exchangeable', whose "
-            f"cells are the same in every split, not with {selector.control!r}."
+            f"cut groups are the same in every split, not with {selector.control!r}."
         )

@@ -43,7 +43,7 @@ def test_each_epoch_is_measured(cycled):
     assert last["recall"] > 0.7
     assert 0.3 < last["kept"] < 0.7
     assert last["q_reached"] == pytest.approx(0.1)
-    assert last["q_spread"] == 0  # a pooled cut is one cell
+    assert last["q_spread"] == 0  # a pooled cut is one cut group
     assert all(line["seconds"] > line["select_seconds"] for line in cycled.history)
 
 
@@ -155,7 +155,9 @@ def test_an_empty_selection_is_replaced_by_the_labels_as_they_are(small, quick):
 
 def test_the_spread_of_levels_is_over_the_cells_that_met_one(small):
     selection = kspr.KnockoffsSPR.paper().fit(small.X, small.y).selection_
-    level = np.full(len(selection.cells), np.nan)
+    level = np.full(len(selection.cut_groups), np.nan)
     level[:2] = 0.02, 0.1
-    chosen = Chosen(replace(selection, cells=replace(selection.cells, q_reached=level)), 0.0)
+    chosen = Chosen(
+        replace(selection, cut_groups=replace(selection.cut_groups, q_reached=level)), 0.0
+    )
     assert chosen.q_spread == pytest.approx(0.04)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from kspr._files import read_json
 from kspr.errors import InputError
-from kspr.experiments.fingerprint import read_json
 from kspr.experiments.reproduce.recipes import load_recipe
 
 __all__ = ["Cell", "Estimate", "Reproduction", "read_reproduction"]

@@ -15,9 +15,10 @@ from typing import Any
 from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
+from kspr._files import read_json, write_json
 from kspr._progress import Progress, ProgressMode
 from kspr.errors import InputError
-from kspr.experiments.fingerprint import fingerprint, machine, read_json, write_json
+from kspr.experiments.fingerprint import fingerprint, provenance
 from kspr.experiments.reproduce.data import absent, describe, identity, prepare
 from kspr.experiments.reproduce.recipes import Recipe, Scale, Variant
 from kspr.experiments.reproduce.reproduction import Cell, Reproduction
@@ -119,7 +120,7 @@ def reproduce(
         recipe=recipe.name,
         scale=scale,
         command=tuple(command),
-        machine=machine(module_of(chosen.kind)),
+        machine=provenance(module_of(chosen.kind)),
         data={
             name: describe(source) for name, source in chosen.data.items() if name not in lacking
         },
@@ -203,7 +204,7 @@ def _solve(cell: Planned, folder: Path, name: str) -> str:
     seconds = round(time.perf_counter() - start, 2)
     write_json(
         folder / f"{name}.json",
-        {"values": values, "seconds": seconds, **machine(module_of(cell.kind))},
+        {"values": values, "seconds": seconds, **provenance(module_of(cell.kind))},
     )
     return name
 

@@ -97,9 +97,9 @@ class Epoch:
     used: float
     """Share of all labels that the next epoch learns from."""
     q_reached: float | None
-    """Mean level that the cells of the kept samples met."""
+    """Mean level that the cut groups of the kept samples met."""
     q_spread: float | None
-    """Standard deviation of that level over the cells."""
+    """Standard deviation of that level over the cut groups."""
     quality: SelectionQuality | None
     """Against the truth, where it is known."""
     notes: tuple[str, ...]

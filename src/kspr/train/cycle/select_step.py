@@ -24,13 +24,13 @@ class Chosen(NamedTuple):
 
     @property
     def q_reached(self) -> float:
-        """Mean level that the cells of the kept samples met; nan where none is known."""
+        """Mean level that the cut groups of the kept samples met; nan where none is known."""
         return self.selection.summary().q_reached
 
     @property
     def q_spread(self) -> float:
-        """Standard deviation of the levels over the cells that met one; nan where none did."""
-        reached = self.selection.cells.levels_met
+        """Standard deviation of the levels over the cut groups that met one; nan where none did."""
+        reached = self.selection.cut_groups.levels_met
         return float(reached.std()) if len(reached) else float("nan")
 
 

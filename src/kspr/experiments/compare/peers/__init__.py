@@ -3,12 +3,18 @@
 A method is one small file with a class that can `judge`, and one line in `PEERS`.
 """
 
-from kspr._packages import import_needs
 from kspr.experiments.compare.peers.cleanlab import Cleanlab, Datalab
 from kspr.experiments.compare.peers.margins import Margins
 from kspr.experiments.compare.peers.neighbours import Neighbours, TopoFilter
 from kspr.experiments.compare.peers.ours import HalfSPR, Ours, Paper
-from kspr.experiments.compare.peers.shared import Charged, Judged, Peer, Shared, charge
+from kspr.experiments.compare.peers.shared import (
+    Charged,
+    Judged,
+    Peer,
+    Shared,
+    charge,
+    import_needs,
+)
 from kspr.experiments.compare.peers.small_loss import SmallLoss
 
 __all__ = ["PEERS", "Charged", "Judged", "Peer", "Shared", "charge", "import_needs"]

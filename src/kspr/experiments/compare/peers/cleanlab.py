@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kspr._packages import extra
-from kspr.experiments.compare.peers.shared import Judged, Shared
+from kspr._packages import require
+from kspr.experiments.compare.peers.shared import PACKAGE, Judged, Shared
 
 __all__ = ["Cleanlab", "Datalab"]
 
@@ -20,7 +20,9 @@ class Cleanlab:
     def judge(self, shared: Shared, *, seed: int) -> Judged:
         """Keep what the filter does not call an issue; rank by self-confidence, cleanlab's own."""
         del seed
-        filters, count, rank = (extra(name, "The filter of cleanlab") for name in self.needs)
+        filters, count, rank = (
+            require(name, "The filter of cleanlab", PACKAGE) for name in self.needs
+        )
         probabilities = shared.probabilities()
         issues = filters.find_label_issues(
             shared.y, probabilities, filter_by=self.filter_by, n_jobs=1
@@ -40,7 +42,7 @@ class Datalab:
     def judge(self, shared: Shared, *, seed: int) -> Judged:
         """Keep what Datalab does not call an issue; it searches its own neighbours."""
         del seed
-        module = extra("cleanlab.datalab.datalab", "Datalab")
+        module = require("cleanlab.datalab.datalab", "Datalab", PACKAGE)
         lab = module.Datalab({"y": shared.y}, label_name="y", task="classification", verbosity=0)
         k = min(self.k, len(shared.y) - 2)
         lab.find_issues(features=shared.X, issue_types={"label": {"k": k}})

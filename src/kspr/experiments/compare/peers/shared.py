@@ -2,7 +2,7 @@
 
 import ctypes
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
@@ -12,8 +12,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_predict
 from sklearn.neighbors import NearestNeighbors
 
+from kspr._packages import require
+
 __all__ = [
     "NEIGHBOURS",
+    "PACKAGE",
     "Charged",
     "Judged",
     "Peer",
@@ -21,6 +24,7 @@ __all__ = [
     "Shared",
     "centred",
     "charge",
+    "import_needs",
     "nearest_rows",
     "peak_growth",
 ]
@@ -58,6 +62,8 @@ def _status(name: str) -> int:
     return int(line.split()[1]) * 1024
 
 
+PACKAGE = "'knockoffs-spr[peers]'"
+"""What brings the packages of other methods."""
 NEIGHBOURS = 20
 """Nearest rows that are kept ready; a method may ask for others."""
 FOLDS = 5
@@ -197,3 +203,10 @@ class Peer(Protocol):
     def judge(self, shared: Shared, *, seed: int) -> Judged:
         """Judge every label; the answer depends on `shared` and `seed` alone."""
         ...
+
+
+def import_needs(methods: Sequence[tuple[str, Any]]) -> None:
+    """Import what methods say they need, so that nothing is missed, or timed, later on."""
+    for name, method in methods:
+        for module in getattr(method, "needs", ()):
+            require(module, f"The method {name!r}", PACKAGE)

@@ -23,11 +23,11 @@ def levels(selection: Selection) -> dict[str, float | None]:
 
     `fallback` is the share of cells that reach none, and keep their better half.
     """
-    reached = selection.cells.levels_met
+    reached = selection.cut_groups.levels_met
     if selection.q_value is None or not len(reached):
         return {"q": None, "q_spread": None, "fallback": None}
     return {
         "q": float(reached.mean()),
         "q_spread": float(reached.std()),
-        "fallback": float((selection.cells.status == "fallback").mean()),
+        "fallback": float((selection.cut_groups.status == "fallback").mean()),
     }

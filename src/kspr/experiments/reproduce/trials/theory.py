@@ -16,7 +16,7 @@ def run(job: Job) -> Mapping[str, Any]:
     """Return the median irrepresentable value of every piece that SPR splits the data into."""
     sample, selection = selected(job)
     wrong = selection.label != sample.truth
-    piece = selection.cells.piece[selection.cell]
+    piece = selection.cut_groups.piece[selection.cut_group]
     medians = []
     for number in np.unique(piece):
         rows = np.flatnonzero(piece == number)

@@ -1,4 +1,4 @@
-"""Cells, the paper's rule on them, and the curve over all levels."""
+"""Cut groups, the paper's rule on them, and the curve over all levels."""
 
 import math
 from dataclasses import replace
@@ -20,21 +20,25 @@ from kspr.selectors.manifest import Manifest
 cases = st.one_of(tied_cells(), random_cells())
 
 
-def as_selection(W: np.ndarray, cell: np.ndarray, n_cells: int, factor: float = 1.0) -> Selection:
+def as_selection(
+    W: np.ndarray, cut_group: np.ndarray, n_cut_groups: int, factor: float = 1.0
+) -> Selection:
     """Return what the paper's controls make of W, before any cut."""
-    table = np.stack([np.zeros(n_cells), np.zeros(n_cells), np.arange(n_cells)], axis=1)
-    label = cell
+    table = np.stack(
+        [np.zeros(n_cut_groups), np.zeros(n_cut_groups), np.arange(n_cut_groups)], axis=1
+    )
+    label = cut_group
     return Selection(
         label=label,
         clean_mask=np.zeros(len(W), dtype=bool),
-        q_value=q_values(W, cell) / factor,
+        q_value=q_values(W, cut_group) / factor,
         statistic=W,
         selection_time=np.abs(W),
         knockoff_label=label,
         suggested_label=label,
-        cell=cell,
-        cells=uncut(table.astype(np.int64), cell),
-        classes=np.arange(n_cells),
+        cut_group=cut_group,
+        cut_groups=uncut(table.astype(np.int64), cut_group),
+        classes=np.arange(n_cut_groups),
         manifest=Manifest("KnockoffsSPR", {"control": "paper"}, 0, len(W), 1, "", {}),
     )
 
@@ -57,21 +61,23 @@ def alg_1(W: np.ndarray, factor: Fraction) -> tuple[float, Fraction | None]:
 def test_the_smallest_level_is_the_one_that_alg_1_stops_at(
     case: tuple[np.ndarray, np.ndarray, int], factor: Fraction
 ) -> None:
-    """Cell by cell, with Theorem 2's factor on q; the better half where no level is reached."""
-    W, cell, n_cells = case
-    keep, cells = with_fallback(as_selection(W, cell, n_cells, float(factor)), LEVELS)
-    for k in range(n_cells):
-        own = W[cell == k]
+    """Group by group, with Theorem 2's factor on q; the better half where no level is reached."""
+    W, cut_group, n_cut_groups = case
+    keep, cut_groups = with_fallback(
+        as_selection(W, cut_group, n_cut_groups, float(factor)), LEVELS
+    )
+    for k in range(n_cut_groups):
+        own = W[cut_group == k]
         T, met = alg_1(own, factor)
-        np.testing.assert_equal(cells.q_reached[k], math.nan if met is None else float(met))
+        np.testing.assert_equal(cut_groups.q_reached[k], math.nan if met is None else float(met))
         if met is None:
-            assert cells.status[k] == "fallback"
-            assert cells.n_kept[k] == -(-len(own) // 2)
-            assert cells.estimated_fsr[k] == math.inf
+            assert cut_groups.status[k] == "fallback"
+            assert cut_groups.n_kept[k] == -(-len(own) // 2)
+            assert cut_groups.estimated_fsr[k] == math.inf
         else:
-            assert cells.status[k] == ("controlled" if met == Fraction(1, 50) else "raised")
-            np.testing.assert_array_equal(keep[cell == k], (own >= -T) & (own < 0))
-            assert cells.estimated_fsr[k] <= float(met)
+            assert cut_groups.status[k] == ("controlled" if met == Fraction(1, 50) else "raised")
+            np.testing.assert_array_equal(keep[cut_group == k], (own >= -T) & (own < 0))
+            assert cut_groups.estimated_fsr[k] <= float(met)
 
 
 # --- The curve --------------------------------------------------------------------------------
@@ -88,8 +94,8 @@ def test_the_curve_says_what_a_cut_at_that_level_does(
     kept = int(cut.clean_mask.sum())
     assert (curve.n_kept[last] if last >= 0 else 0) == kept
     if kept:
-        some = cut.cells.n_kept > 0
-        wrong = np.sum(cut.cells.n_kept[some] * cut.cells.estimated_fsr[some])
+        some = cut.cut_groups.n_kept > 0
+        wrong = np.sum(cut.cut_groups.n_kept[some] * cut.cut_groups.estimated_fsr[some])
         assert curve.estimated_fsr[last] == pytest.approx(wrong / kept)
         assert curve.share_kept[last] == kept / len(cut)
 
@@ -99,8 +105,8 @@ def test_the_curve_says_what_a_cut_at_that_level_does(
 def test_the_curve_rises_and_its_estimate_stays_within_its_level(
     case: tuple[np.ndarray, np.ndarray, int],
 ) -> None:
-    W, cell, _ = case
-    curve = trace_curve(q_values(W, cell), cell)
+    W, cut_group, _ = case
+    curve = trace_curve(q_values(W, cut_group), cut_group)
     assert (np.diff(curve.q) > 0).all()
     assert (np.diff(curve.n_kept) > 0).all()
     assert (curve.estimated_fsr <= curve.q).all()
@@ -116,8 +122,8 @@ def test_the_curve_of_a_fit_agrees_with_every_cut(digits40, control, cut):
         last = int(np.searchsorted(curve.q, q, side="right")) - 1
         moved = selection.at(q)
         assert moved.clean_mask.sum() == (curve.n_kept[last] if last >= 0 else 0)
-        assert set(moved.cells.status) <= {"controlled", "empty"}
-        assert (moved.cells.estimated_fsr[moved.cells.n_kept > 0] <= q).all()
+        assert set(moved.cut_groups.status) <= {"controlled", "empty"}
+        assert (moved.cut_groups.estimated_fsr[moved.cut_groups.n_kept > 0] <= q).all()
     lines = str(curve).splitlines()
     assert len(lines) == 8
     assert lines[0].split() == ["q", "kept", "share", "estimate"]

@@ -1,0 +1,65 @@
+"""Files appear whole or not at all."""
+
+import os
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from kspr._files import read_json, staged, write_json, write_parquet, write_text
+
+
+def test_a_failed_block_leaves_the_old_file_and_nothing_beside_it(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    with pytest.raises(ZeroDivisionError), staged(path) as staging:
+        staging.write_text(f"half {1 / 0}")
+    assert path.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_a_folder_takes_the_place_of_a_folder(tmp_path):
+    path = tmp_path / "run"
+    for text in ("old", "new"):
+        with staged(path) as staging:
+            staging.mkdir()
+            (staging / "x").write_text(text)
+    assert (path / "x").read_text() == "new"
+    assert [p.name for p in tmp_path.iterdir()] == ["run"]
+
+
+def test_a_file_is_replaced_in_one_step(tmp_path, monkeypatch):
+    """A process that is killed at any moment leaves the old file or the new one."""
+    path = tmp_path / "a.json"
+    write_json(path, {"n": 1})
+    renames = []
+    real = os.replace
+    monkeypatch.setattr(os, "replace", lambda a, b: (renames.append(b), real(a, b)))
+    monkeypatch.setattr(os, "rename", lambda *_: pytest.fail("the file was away for a moment"))
+    write_json(path, {"n": 2})
+    assert read_json(path) == {"n": 2}
+
+
+def test_what_takes_its_place_is_on_disk_before(tmp_path, monkeypatch):
+    synced = []
+    real = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda handle: (synced.append(handle), real(handle)))
+    write_text(tmp_path / "a.txt", "text")
+    assert len(synced) == 2  # the file, then the names in its folder
+
+
+def test_json_that_is_missing_or_cut_off_is_none(tmp_path):
+    assert read_json(tmp_path / "none.json") is None
+    (tmp_path / "cut.json").write_text('{"a": [1,')
+    assert read_json(tmp_path / "cut.json") is None
+
+
+def test_names_of_any_script_come_back(tmp_path):
+    write_json(tmp_path / "a.json", {"läbel": "猫"})
+    assert read_json(tmp_path / "a.json") == {"läbel": "猫"}
+
+
+def test_a_table_comes_back(tmp_path):
+    table = pa.table({"a": [1, 2], "b": ["x", None]})
+    write_parquet(tmp_path / "deep" / "a.parquet", table)
+    assert pq.read_table(tmp_path / "deep" / "a.parquet").equals(table)
