@@ -29,8 +29,8 @@ from _common import ROOT, machine
 from kspr.core.noise import asymmetric_cifar10, symmetric
 from kspr.models.build import build_network
 from kspr.models.network import Network
+from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
-from kspr.sources.readers import read
 from kspr.train import Trained, TrainSettings, fit
 from kspr.train.inputs import Images, image_inputs
 from kspr.train.run_folder import read_tensors, write_tensors
@@ -69,7 +69,7 @@ def load() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     for name, n in (("train", N_TRAIN), ("test", N_TEST)):
         stored = WORK / f"{name}.npz"
         if not stored.exists():
-            records = read(IMAGES / f"{name}.parquet", ReadOptions())
+            records = open_source(IMAGES / f"{name}.parquet", ReadOptions())
             images, _, _ = image_inputs(records.items, 32)
             stored.parent.mkdir(parents=True, exist_ok=True)
             np.savez(stored, X=images.take(torch.arange(n)).numpy(), y=records.label[:n])

@@ -98,7 +98,7 @@ def test_a_full_disk_or_an_interrupt_leaves_nothing_half_written(
 
 @pytest.mark.parametrize("command", ["report", "evaluate", "export"])
 def test_what_is_no_run_is_refused(command, tmp_path, capsys):
-    extra = ["--out", tmp_path / "x"] if command == "export" else []
+    extra = ["--out", tmp_path / "x.csv"] if command == "export" else []
     assert "not a run" in fails(command, tmp_path, *extra, capsys=capsys)
 
 

@@ -1,12 +1,22 @@
-"""`kspr datasets`: what can be read, and where it is."""
+"""`kspr datasets`: the formats, and the published data sets with their folders."""
 
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from kspr._text import text_table
 from kspr.cli._output import Json, print_json
+
+if TYPE_CHECKING:
+    from kspr.sources.formats import Format
+    from kspr.sources.opening import Known
 
 __all__ = ["datasets"]
 
 
 def datasets(*, json: Json = False) -> None:
-    """List the formats that can be read, and the published data sets with their places.
+    """List the formats that can be read and written, and the published data sets.
+
+    For these, the folders are listed in which they are looked for, and the files expected there.
 
     Example: kspr datasets
     """
@@ -14,16 +24,27 @@ def datasets(*, json: Json = False) -> None:
 
     found = list_sources()
     if json:
-        print_json(found)
+        formats = [{**asdict(known), "is_written": known.is_written} for known in found.formats]
+        print_json({"formats": formats, "published": found.published})
         return
-    print("Files and folders of your own:")
-    for own in found.formats:
-        print(f"  {own.name:<14} {own.reads}")
+    print("Files and folders of your own:\n")
+    rows = [
+        [own.name, " ".join(own.suffixes) or "-", _uses(own), own.about] for own in found.formats
+    ]
+    print(text_table(["format", "suffixes", "for", "what"], rows, left=4))
     print("\nPublished data sets (set KSPR_DATA to the folder that holds them):")
     for known in found.published:
-        mark = f"found in {known.root}" if known.root else "not found"
-        print(f"  {known.name:<14} {known.reads}\n  {'':<14} {mark}")
-        for place in known.places:
-            print(f"  {'':<14}   looked in {place}")
-        for file, purpose in known.files:
-            print(f"  {'':<14}   {file}: {purpose}")
+        _print_published(known)
+
+
+def _uses(known: "Format") -> str:
+    uses = {"source": known.is_source, "labels": known.has_labels, "export": known.is_written}
+    return ", ".join(use for use, possible in uses.items() if possible)
+
+
+def _print_published(known: "Known") -> None:
+    print(f"\n{known.name}: {known.about}")
+    print(f"  found in {known.root}" if known.root else "  not found")
+    for place in known.places:
+        print(f"  looked in {place}")
+    print(text_table(["  file", "what"], [[f"  {f}", p] for f, p in known.files], left=2))

@@ -1,8 +1,9 @@
-"""`kspr evaluate`: what a run promised, and what it did."""
+"""`kspr evaluate`: compare a run with the true labels."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kspr._text import text_table
 from kspr.cli._output import Json, print_json
 
 if TYPE_CHECKING:
@@ -12,9 +13,9 @@ __all__ = ["evaluate"]
 
 
 def evaluate(run: Path, /, *, truth: str | None = None, json: Json = False) -> None:
-    """Hold a run against the true labels.
+    """Compare a run with the true labels.
 
-    Of a training run, the last selection is evaluated, and the network's results are repeated.
+    For a training run, the last selection is evaluated, and the network's results are printed too.
 
     Example: kspr evaluate run --truth noisy.csv
 
@@ -24,7 +25,7 @@ def evaluate(run: Path, /, *, truth: str | None = None, json: Json = False) -> N
         A directory that `kspr select` or `kspr train` made.
     truth
         A file with one true label per row of the source (a column `truth`, or the only one), or
-        the name of a column of the source. Left out, the source itself must know it.
+        the name of a column of the source. Left out, the source must have a column of them.
     """
     from kspr.runs.evaluate import evaluate_run
 
@@ -62,16 +63,22 @@ def _print(found: "Evaluation") -> None:
     print(f"FSR     {quality.fsr:.4f}{asked}")
     print(f"recall  {quality.recall:.4f}\nF1      {quality.f1:.4f}")
     print(f"suggested label right for {found.suggested_right:.1%} of the wrong labels\n")
-    width = max(5, *(len(str(row.label)) for row in found.per_class))
-    print(f"{'class':<{width}}  {'n':>8}  {'wrong':>8}  {'kept':>8}  {'FSR':>6}  recall      F1")
-    for row in found.per_class:
-        values = row.quality
-        print(
-            f"{row.label!s:<{width}}  {row.n:>8,}  {row.n_wrong:>8,}  {row.n_kept:>8,}  "
-            f"{values.fsr:>6.4f}  {values.recall:>6.4f}  {values.f1:>6.4f}"
-        )
+    print(text_table(["class", "n", "wrong", "kept", "FSR", "recall", "F1"], _class_rows(found)))
     confused = found.most_confused()
     if confused:
-        print("\nWrong labels whose suggestion is wrong too, most often (true → suggested):")
+        print(
+            "\nWrong labels whose suggestion is wrong too, most frequent first (true → suggested):"
+        )
         for true, suggested, count in confused:
             print(f"  {true} → {suggested}: {count}")
+
+
+def _class_rows(found: "Evaluation") -> list[list[str]]:
+    return [
+        [
+            str(row.label),
+            *(f"{count:,}" for count in (row.n, row.n_wrong, row.n_kept)),
+            *(f"{v:.4f}" for v in (row.quality.fsr, row.quality.recall, row.quality.f1)),
+        ]
+        for row in found.per_class
+    ]

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Literal
 
 from kspr.cli._output import Json, print_json
+from kspr.sources.formats import WrittenFormat
 
 __all__ = ["export"]
 
@@ -13,25 +14,26 @@ def export(
     /,
     *,
     out: Path,
-    to: Literal["csv", "parquet", "jsonl", "imagefolder"] = "csv",
+    to: WrittenFormat | None = None,
     suspects: Literal["drop", "relabel", "keep"] = "drop",
     json: Json = False,
 ) -> None:
-    """Write the cleaned data set; the source is not touched.
+    """Write the cleaned data set; the source is not changed.
 
-    Tables keep their columns. Every row says its number in the source, the label it was given
-    and whether it was kept.
+    Tables keep all of their columns as they are; only the labels of suspects change, and only if
+    asked for. New columns give each row's number in the source, the label it was given, and
+    whether it was kept.
 
-    Example: kspr export run --to parquet --suspects relabel --out clean.parquet
+    Example: kspr export run --suspects relabel --out clean.parquet
 
     Parameters
     ----------
     run
         A directory that `kspr select` made.
     out
-        The file, or the folder for `imagefolder`; it must not exist.
+        The file, or the folder for `imagefolder`; it must not exist. Its suffix names the format.
     to
-        The format.
+        The format, where the suffix does not say it.
     suspects
         `drop` them; `relabel` them with the suggested label; or `keep` them as they are, marked.
     """

@@ -1,4 +1,4 @@
-"""`kspr noise`: known noise on known labels."""
+"""`kspr noise`: write labels of which a known share is wrong."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -35,7 +35,7 @@ def noise(
     source
         A file or folder with labels that are right.
     out
-        File for the labels (.csv or .parquet): row, id, label and truth.
+        File for the labels (such as .csv or .parquet): row, id, label and truth.
     kind
         Which labels become which: any other (`symmetric`); CIFAR's similar classes
         (`asymmetric`); the next class (`circular`); the pairs given (`pair`); what the features

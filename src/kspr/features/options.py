@@ -1,4 +1,4 @@
-"""What users say about their data. Imports nothing heavy: the command line's help shows it."""
+"""How images and texts become features. Imports nothing heavy: the command line's help shows it."""
 
 from dataclasses import dataclass
 

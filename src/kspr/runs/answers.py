@@ -1,4 +1,4 @@
-"""What a person says of single rows, in a CSV file that any spreadsheet can fill in."""
+"""True labels of single rows, which a person wrote into a CSV file with any spreadsheet."""
 
 import csv
 import io
@@ -10,11 +10,10 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from kspr.errors import InputError
-from kspr.sources.readers.csv_faults import explain_encoding
+from kspr.sources.readers.csv_faults import explain_encoding, split_by
 from kspr.sources.readers.guard import check_file, listed, no_such
-from kspr.sources.records import Rows
 
-__all__ = ["NO_CLASS", "Answers", "Pool", "checked_rows", "read_answers"]
+__all__ = ["NO_CLASS", "Answers", "Pool", "Rows", "checked_rows", "read_answers"]
 
 Pool = Literal["kept", "all"]
 """Which rows of a run a draw was made from."""
@@ -22,6 +21,15 @@ NO_CLASS = "-"
 """The answer for a row that belongs to none of the classes."""
 _TRUTH = "true_label"
 _PLACES = ("row", "id")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows that answers can be about: numbers in the source, ids, given labels."""
+
+    row: np.ndarray
+    row_id: np.ndarray
+    label: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -38,7 +46,7 @@ class Answers:
 
 
 def read_answers(path: Path, rows: Rows) -> Answers:
-    """Return the answers in `path`; raise, in a sentence, if they are not about `rows`."""
+    """Return the answers in `path`; raise `InputError` if they are not about `rows`."""
     table = _read(path)
     position = _positions(path, table, rows)
     _check_labels(path, table, rows, position)
@@ -67,16 +75,16 @@ def checked_rows(path: Path, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _read(path: Path) -> list[tuple[int, dict[str, str]]]:
-    """Return the lines of the file with their numbers; the columns that are needed are there."""
+    """Return the lines of the file with their numbers, once the needed columns are there."""
     check_file(path, "a CSV file of answers")
     try:
         # Excel begins with a byte-order mark.
         text = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise explain_encoding(path, error) from error
-    head = text.split("\n", 1)[0]
+    # Not the reader of tables: a message here must name the line in the file, as a person sees it.
     reader = csv.DictReader(
-        io.StringIO(text, newline=""), delimiter=max(",;\t", key=head.count), restval=""
+        io.StringIO(text, newline=""), delimiter=split_by(text.split("\n", 1)[0]), restval=""
     )
     try:
         table = [(reader.line_num, entry) for entry in reader if any(_texts(entry.values()))]
@@ -117,7 +125,7 @@ def _positions(path: Path, table: list[tuple[int, dict[str, str]]], rows: Rows) 
 def _check_labels(
     path: Path, table: list[tuple[int, dict[str, str]]], rows: Rows, position: np.ndarray
 ) -> None:
-    """Refuse a file that was made for other data: names or given labels would differ."""
+    """Raise if ids or given labels differ: the file was made for other data."""
     held = {"id": rows.row_id[position].tolist(), "label": rows.label[position].tolist()}
     for column in [name for name in held if name in table[0][1]]:
         for (line, entry), value in zip(table, held[column], strict=True):

@@ -1,4 +1,4 @@
-"""A source's labels with known noise, in a file of their own."""
+"""Writing a source's labels with known noise to a file."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,14 +6,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as pa_csv
-import pyarrow.parquet as pq
 
-from kspr._files import staged
 from kspr.core.noise import add_noise
 from kspr.errors import InputError
+from kspr.sources.formats import written_format
 from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
+from kspr.sources.writing import write_table
 
 __all__ = ["Corrupted", "Noise", "write_noisy_labels"]
 
@@ -43,8 +42,7 @@ def write_noisy_labels(
     """Write row, id, noisy label and truth of every row of `source`."""
     if out.exists() and not overwrite:
         raise InputError(f"{out} already exists. Choose another --out, or pass --overwrite.")
-    if out.suffix.lower() not in (".csv", ".parquet"):
-        raise InputError(f"--out must end in .csv or .parquet, got {out.name!r}.")
+    written_format(out, files_only=True)  # refuses a name before the noise is computed
     records = open_source(source, options)
     truth = records.label
     if truth is None:
@@ -54,11 +52,7 @@ def write_noisy_labels(
     table = pa.table(
         {"row": np.arange(len(truth)), "id": records.row_id, "label": noisy, "truth": truth}
     )
-    with staged(out) as staging:
-        if out.suffix.lower() == ".csv":
-            pa_csv.write_csv(table, staging)
-        else:
-            pq.write_table(table, staging)
+    write_table(out, table)
     return Corrupted(len(truth), int((noisy != truth).sum()))
 
 

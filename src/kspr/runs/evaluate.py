@@ -1,4 +1,4 @@
-"""How good a run is, when the truth is known."""
+"""Comparing a run with the true labels: FSR, recall, F1, and what was suggested."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,7 +11,7 @@ from kspr.errors import InputError
 from kspr.runs.run import Run, load_run
 from kspr.selectors import Selection
 from kspr.sources.opening import open_source
-from kspr.sources.readers import read_label_file
+from kspr.sources.readers.labels import read_label_file
 
 __all__ = ["ClassEvaluation", "Evaluation", "evaluate", "evaluate_run", "true_labels"]
 
@@ -29,7 +29,7 @@ class ClassEvaluation:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a selection promised and what it did."""
+    """The error rate that was asked for, and what the true labels show."""
 
     n: int
     n_wrong: int
@@ -59,7 +59,7 @@ class Evaluation:
 
 
 def evaluate_run(folder: Path, truth: str | None) -> Evaluation:
-    """Evaluate a saved run; `truth` is a file, a column of the source, or known to the source."""
+    """Evaluate a saved run; `truth` is a file, or a column of the source, or left to the source."""
     run = load_run(folder)
     return evaluate(run.selection, true_labels(run, truth))
 
@@ -73,14 +73,13 @@ def true_labels(run: Run, truth: str | None) -> np.ndarray:
         found = open_source(Path(run.origin.source), options).truth
     if found is None:
         raise InputError(
-            f"{run.origin.source} does not know its true labels. Pass a file or a column with "
+            f"{run.origin.source} has no column of true labels. Pass a file or a column with "
             "--truth."
         )
-    if len(found) <= int(run.row.max()):
-        raise InputError(
-            f"The truth has {len(found)} rows, but the run speaks of row {int(run.row.max())}."
-        )
-    return np.asarray(found[run.row])
+    last = int(run.row.max(initial=-1))
+    if len(found) <= last:
+        raise InputError(f"The truth has {len(found)} rows, but the run has row {last}.")
+    return np.asarray(found[run.place(len(found))])
 
 
 def evaluate(selection: Selection, truth: np.ndarray) -> Evaluation:

@@ -1,149 +1,163 @@
-"""The cleaned data set, in a format of choice; the source is never touched."""
+"""Writing the cleaned data set of a run, in a format of choice; the source is not changed."""
 
-import json
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as pa_csv
-import pyarrow.dataset as pa_dataset
-import pyarrow.parquet as pq
 
 from kspr._files import staged
 from kspr.errors import InputError
 from kspr.runs.run import Run, load_run
-from kspr.sources.readers import LABEL_NAMES
+from kspr.sources.formats import Format, WrittenFormat, written_format
+from kspr.sources.opening import label_column
+from kspr.sources.readers.image_folder import IMAGE_SUFFIXES
+from kspr.sources.readers.table import Columns, Table
+from kspr.sources.writing import write_batches
 
-__all__ = ["Format", "Suspects", "export_run"]
+__all__ = ["Suspects", "export_run"]
 
-Format = Literal["csv", "parquet", "jsonl", "imagefolder"]
 Suspects = Literal["drop", "relabel", "keep"]
 
 
-def export_run(folder: Path, out: Path, to: Format, suspects: Suspects) -> int:
-    """Write the cleaned rows of a run to `out`, and return how many there are."""
+def export_run(folder: Path, out: Path, to: WrittenFormat | None, suspects: Suspects) -> int:
+    """Write the cleaned rows of a run to `out`, and return how many there are.
+
+    Without `to`, the suffix of `out` decides the format.
+    """
+    known = written_format(out, to)
     if out.exists():
         raise InputError(f"{out} already exists. Choose another --out.")
     run = load_run(folder)
     chosen = np.arange(len(run.row)) if suspects != "drop" else run.selection.clean_indices
-    label = run.selection.label
+    moved = np.zeros(len(run.row), dtype=bool)
     if suspects == "relabel":
-        label = np.where(run.selection.clean_mask, label, run.selection.suggested_label)
-    if to == "imagefolder":
-        _write_images(run, chosen, label, out)
+        suggested = run.selection.suggested_label
+        moved = ~run.selection.clean_mask & (suggested != run.selection.label)
+    if known.name == "imagefolder":
+        _write_images(run, chosen, _labels(run, moved), out)
+        return len(chosen)
+    table = run.table()
+    if table is None:
+        _write_rows(run, chosen, _labels(run, moved), out, known)
     else:
-        with staged(out) as staging:
-            _write_table(_tables(run, chosen, label), staging, to)
+        _write_columns(run, table, chosen, moved, out, known)
     return len(chosen)
 
 
-def _tables(run: Run, chosen: np.ndarray, label: np.ndarray) -> Iterator[pa.Table]:
-    """Yield the chosen rows: with all of their columns where the source is a table."""
-    source = Path(run.origin.source)
-    if source.suffix.lower() not in (".parquet", ".csv", ".tsv"):
-        yield pa.table(
-            {"row_id": run.row_id[chosen], "label": label[chosen], **_marks(run, chosen)}
-        )
-        return
-    row, start = run.row[chosen], 0
-    for batch in _source_batches(source):
-        here = slice(*np.searchsorted(row, [start, start + len(batch)]))
-        table = pa.Table.from_batches([batch]).take(pa.array(row[here] - start))
-        yield _with_labels(table, run, label[chosen[here]], _marks(run, chosen[here]))
-        start += len(batch)
+def _labels(run: Run, moved: np.ndarray) -> np.ndarray:
+    return np.where(moved, run.selection.suggested_label, run.selection.label)
 
 
-def _source_batches(source: Path) -> Iterator[Any]:
-    if source.suffix.lower() == ".parquet":
-        yield from pq.ParquetFile(source).iter_batches()
-        return
-    separator = "\t" if source.suffix.lower() == ".tsv" else ","
-    parse = pa_csv.ParseOptions(delimiter=separator, newlines_in_values=True)
-    layout = pa_dataset.CsvFileFormat(parse_options=parse)
-    yield from pa_dataset.dataset(source, format=layout).to_batches(use_threads=False)
+def _write_rows(run: Run, chosen: np.ndarray, label: np.ndarray, out: Path, to: Format) -> None:
+    """Write the rows of a source without columns: their ids, labels and marks."""
+    columns = {"row_id": pa.array(run.row_id[chosen]), "label": pa.array(label[chosen])}
+    batch = pa.record_batch({**columns, **_marks(run, chosen)})
+    write_batches(out, to, batch.schema, [batch])
 
 
-def _with_labels(
-    table: pa.Table, run: Run, label: np.ndarray, marks: dict[str, np.ndarray]
-) -> pa.Table:
-    """Put the labels into the table's own label column, and the marks behind all columns."""
-    named = run.origin.options.get("label")
-    usual = [name for name in table.column_names if name.casefold() in LABEL_NAMES]
-    name = named if named in table.column_names else (usual[0] if len(usual) == 1 else "label")
-    column = pa.array(label)
-    if name in table.column_names:
-        table = table.set_column(table.column_names.index(name), name, column)
-    else:
-        table = table.append_column(name, column)
-    for mark, values in marks.items():
-        table = table.append_column(mark, pa.array(values))
-    return table
-
-
-def _marks(run: Run, chosen: np.ndarray) -> dict[str, np.ndarray]:
+def _marks(run: Run, chosen: np.ndarray) -> dict[str, pa.Array]:
+    """Return the columns that say where a row comes from and what became of it."""
     selection = run.selection
     return {
-        "kspr_row": run.row[chosen],
-        "kspr_given_label": selection.label[chosen],
-        "kspr_clean": selection.clean_mask[chosen],
-        "kspr_suggested_label": selection.suggested_label[chosen],
-        "kspr_selection_time": selection.selection_time[chosen],
+        "kspr_row": pa.array(run.row[chosen]),
+        "kspr_given_label": pa.array(selection.label[chosen]),
+        "kspr_clean": pa.array(selection.clean_mask[chosen]),
+        "kspr_suggested_label": pa.array(selection.suggested_label[chosen]),
+        "kspr_selection_time": pa.array(selection.selection_time[chosen]),
     }
 
 
-def _write_table(tables: Iterator[pa.Table], path: Path, to: Format) -> None:
-    with ExitStack() as stack:
-        write: Callable[[pa.Table], None] | None = None
-        for table in tables:
-            write = write or _writer(table.schema, path, to, stack)
-            write(table)
+def _write_columns(
+    run: Run, table: Table, chosen: np.ndarray, moved: np.ndarray, out: Path, to: Format
+) -> None:
+    """Write the chosen rows of a table: all of its columns, as they are stored, and the marks."""
+    columns = table.columns(as_text=to.name == "csv")
+    place = run.place(_count(table, columns))
+    name, label = _label_cells(run, table, columns, place, moved)
+    fields = {field.name: field for field in columns.schema}
+    added = {name: label.slice(0, 0), **_marks(run, chosen[:0])}
+    for extra, values in added.items():
+        # The label column stays what it was, with its type and its metadata.
+        if extra not in fields or fields[extra].type != values.type:
+            fields[extra] = pa.field(extra, values.type)
+    schema = pa.schema(list(fields.values()), columns.schema.metadata)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        start = 0
+        for batch in columns.walk():
+            first, end = np.searchsorted(place[chosen], [start, start + len(batch)])
+            here = chosen[first:end]
+            rows = batch.take(pa.array(place[here] - start))
+            arrays = dict(zip(rows.schema.names, rows.columns, strict=True))
+            arrays |= {name: _combined(label.take(pa.array(here))), **_marks(run, here)}
+            yield pa.record_batch([arrays[field.name] for field in schema], schema=schema)
+            start += len(batch)
+
+    write_batches(out, to, schema, batches())
 
 
-def _writer(
-    schema: pa.Schema, path: Path, to: Format, stack: ExitStack
-) -> Callable[[pa.Table], None]:
-    if to == "parquet":
-        parquet = stack.enter_context(pq.ParquetWriter(path, schema))
-        return lambda table: parquet.write_table(table.cast(schema))
-    if to == "csv":
-        nested = [field.name for field in schema if pa.types.is_nested(field.type)]
-        if nested:
-            raise InputError(
-                f"A CSV file cannot hold the lists of column {nested[0]!r}. Use --to parquet."
-            )
-        writer = stack.enter_context(pa_csv.CSVWriter(path, schema))
-        return lambda table: writer.write_table(table.cast(schema))
-    binary = [field.name for field in schema if pa.types.is_binary(field.type)]
-    if binary:
-        raise InputError(f"JSON cannot hold the bytes of column {binary[0]!r}. Use --to parquet.")
-    lines = stack.enter_context(path.open("w", encoding="utf-8"))
+def _count(table: Table, columns: Columns) -> int:
+    return sum(map(len, columns.walk())) if table.rows is None else table.rows
 
-    def write_lines(table: pa.Table) -> None:
-        lines.writelines(
-            json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in table.to_pylist()
-        )
 
-    return write_lines
+def _label_cells(
+    run: Run, table: Table, columns: Columns, place: np.ndarray, moved: np.ndarray
+) -> tuple[str, pa.ChunkedArray]:
+    """Return the label column's name, and its cell for each of the run's rows.
+
+    A suggested label is written as the source writes it: with the cell of the first row that has
+    it. So class numbers stay numbers, and `01000` stays `01000`. Labels from a second file take
+    the place of the table's own.
+    """
+    options = run.origin.read_options()
+    name = label_column(table, options, run.origin.source)
+    if options.labels is not None or name not in columns.schema.names:
+        return name, pa.chunked_array([pa.array(_labels(run, moved))])
+    stored = pa.chunked_array([batch.column(name) for batch in columns.walk()])
+    classes, first = np.unique(run.selection.label, return_index=True)
+    suggested = first[np.searchsorted(classes, run.selection.suggested_label[moved])]
+    source = np.arange(len(run.row))
+    source[moved] = suggested
+    return name, stored.take(pa.array(place[source]))
+
+
+def _combined(cells: pa.ChunkedArray) -> pa.Array:
+    combined = cells.combine_chunks()
+    return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined
 
 
 def _write_images(run: Run, chosen: np.ndarray, label: np.ndarray, out: Path) -> None:
     """Copy the stored bytes of each image into a folder per class."""
-    records = run.records()
-    if records.items is None or records.items.kind != "image":
+    run.records()  # says why, if the source cannot be read any more
+    items = run.items()
+    if items is None or items.kind != "image":
         raise InputError("Only images can be exported as an image folder; use --to csv or parquet.")
+    wanted, folders = set(chosen.tolist()), _class_folders(label[chosen])
     with staged(out) as staging:
         staging.mkdir()
-        place = dict(zip(run.row[chosen].tolist(), chosen.tolist(), strict=True))
-        for row, content in enumerate(records.items.content()):
-            if row not in place:
+        for position, content in enumerate(items.content()):
+            if position not in wanted:
                 continue
-            folder = staging / _safe(str(label[place[row]]))
+            folder = staging / folders[str(label[position])]
             folder.mkdir(exist_ok=True)
-            name = f"{row:08d}{_suffix(str(run.row_id[place[row]]), content)}"
+            name = f"{run.row[position]:08d}{_suffix(str(run.row_id[position]), content)}"
             (folder / name).write_bytes(content)
+
+
+def _class_folders(label: np.ndarray) -> dict[str, str]:
+    """Return the folder of each class; raise if two classes would share one."""
+    folders: dict[str, str] = {}
+    for name in map(str, np.unique(label).tolist()):
+        same = next((other for other, folder in folders.items() if folder == _safe(name)), None)
+        if same is not None:
+            raise InputError(
+                f"The classes {same!r} and {name!r} would share the folder {_safe(name)!r}. "
+                "Rename one of them in the source, or use --to csv."
+            )
+        folders[name] = _safe(name)
+    return folders
 
 
 def _safe(name: str) -> str:
@@ -153,8 +167,9 @@ def _safe(name: str) -> str:
 
 
 def _suffix(row_id: str, content: bytes) -> str:
+    """Return the suffix of an image: that of its file, else the one that its first bytes show."""
     named = Path(row_id).suffix.lower()
-    if named in (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff"):
+    if named in IMAGE_SUFFIXES:
         return named
     known = {b"\xff\xd8": ".jpg", b"\x89P": ".png", b"GI": ".gif", b"BM": ".bmp", b"RI": ".webp"}
     if content[:2] in known:

@@ -1,9 +1,10 @@
-"""A run on disk: a saved selection, the rows that it speaks of, and where they came from."""
+"""A run on disk: a saved selection, its rows, and the source that they came from."""
 
 import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kspr._files import staged
+from kspr._files import staged, write_json, write_parquet
 from kspr.errors import InputError
+from kspr.features.loading import stored_features
 from kspr.selectors import Selection
-from kspr.sources.opening import open_source
-from kspr.sources.records import ReadOptions, Records
+from kspr.sources.opening import open_source, open_table
+from kspr.sources.options import ReadOptions
+from kspr.sources.readers.table import Table
+from kspr.sources.records import ChosenItems, Items, Records
 
 __all__ = ["Origin", "Run", "load_run", "save_run"]
 
@@ -30,7 +34,7 @@ class Origin:
     source: str
     reader: str
     options: dict[str, str]
-    """What the user said about the source; whatever was found by itself is not here."""
+    """What the user said about the source; what the reader found by itself is not here."""
     command: tuple[str, ...]
     embedding: str | None = None
     """Folder of the features, for images and texts."""
@@ -52,7 +56,10 @@ class Origin:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A selection with its rows: entry i of the selection is row ``row[i]`` of the source."""
+    """A selection with its rows: entry i of the selection is row ``row[i]`` of the source.
+
+    The source is opened when it is first needed, and once only.
+    """
 
     folder: Path
     selection: Selection
@@ -61,8 +68,66 @@ class Run:
     origin: Origin
 
     def records(self) -> Records:
-        """Open the source again, for its items and features."""
-        return open_source(Path(self.origin.source), self.origin.read_options())
+        """Return all rows of the source; raise `InputError` if it cannot be read any more."""
+        if isinstance(self._opened, InputError):
+            raise self._opened
+        return self._opened
+
+    def features(self) -> Any:
+        """Return the features of exactly this run's rows, in their order; None if they are gone."""
+        if self.origin.embedding is not None:
+            stored = stored_features(Path(self.origin.embedding))
+            # Other rows may have been embedded into the same folder since.
+            return stored if stored is not None and len(stored) == len(self.row) else None
+        records = self._records_if_there()
+        if records is None or records.features is None:
+            return None
+        # A whole source stays a memory map; any choice of its rows is a copy.
+        whole = len(self.row) == len(records)
+        return records.features if whole else records.features[self.place(len(records))]
+
+    def items(self) -> Items | None:
+        """Return the images or texts of exactly this run's rows; None without such, or if gone."""
+        records = self._records_if_there()
+        if records is None or records.items is None:
+            return None
+        return ChosenItems(records.items, self.place(len(records)))
+
+    def table(self) -> Table | None:
+        """Return the source as a table with all of its columns; None if it is none.
+
+        Raise `InputError` if the source cannot be read any more.
+        """
+        return open_table(Path(self.origin.source), self.origin.read_options())
+
+    def place(self, count: int) -> np.ndarray:
+        """Return where the run's rows are in the source as it is now, with `count` rows.
+
+        The one place that decides this: features, items, true labels and exported rows are all
+        found by it. Raise `InputError` if the source has lost rows.
+        """
+        last = int(self.row.max(initial=-1))
+        if count <= last:
+            raise InputError(
+                f"{self.origin.source} has {count} rows now, but {self.folder} was made from row "
+                f"{last} too. Select again."
+            )
+        return self.row
+
+    @cached_property
+    def _opened(self) -> Records | InputError:
+        try:
+            return open_source(Path(self.origin.source), self.origin.read_options())
+        except InputError as error:
+            return error
+
+    def _records_if_there(self) -> Records | None:
+        """Return the source's rows; None if it is gone, or has lost rows of this run."""
+        try:
+            self.place(len(self.records()))
+        except InputError:
+            return None
+        return self.records()
 
 
 def describe(options: ReadOptions) -> dict[str, str]:
@@ -83,9 +148,8 @@ def save_run(
     check_folder(folder, overwrite=overwrite)
     with staged(folder) as staging:
         selection.save(staging)
-        pq.write_table(pa.table({"row": row, "row_id": row_id.astype(str)}), staging / _ROWS)
-        text = json.dumps(asdict(origin), indent=2, ensure_ascii=False)
-        (staging / _ORIGIN).write_text(text + "\n", encoding="utf-8")
+        write_parquet(staging / _ROWS, pa.table({"row": row, "row_id": row_id.astype(str)}))
+        write_json(staging / _ORIGIN, asdict(origin))
     return Run(folder, selection, row, row_id, origin)
 
 
@@ -122,7 +186,7 @@ def load_run(folder: Path) -> Run:
 
 
 def origin_of(records: Records, options: ReadOptions, command: Sequence[str]) -> Origin:
-    """Return where `records` came from, with paths that hold wherever it is read."""
+    """Return where `records` came from, with absolute paths."""
     given = describe(options)
     if options.labels is not None:
         given["labels"] = str(options.labels.resolve())

@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kspr.features.loading import labelled
+from kspr.features import load
 from kspr.features.options import EmbedSettings
-from kspr.runs.answers import checked_rows
+from kspr.runs.answers import Rows, checked_rows
 from kspr.runs.run import Run, check_folder, origin_of, save_run
 from kspr.selectors import SPR, KnockoffsSPR
 from kspr.sources.options import ReadOptions
@@ -31,13 +31,13 @@ def select_source(
     `checked` is a CSV file with the true labels of rows that were drawn at random.
     """
     check_folder(out, overwrite=overwrite)
-    found = labelled(source, options, settings)
-    label, row_id = found.rows.label, found.rows.row_id
+    found = load(source, options, settings, labelled=True)
+    label, row_id = found.label, found.row_id
     how: dict[str, Any] = {}
     if checked is not None:
-        how["checked"] = checked_rows(checked, found.rows)
+        how["checked"] = checked_rows(checked, Rows(found.row, row_id, label))
     selection = selector.fit(found.features, label, **how).selection_
     origin = origin_of(found.records, options, command)
     if found.folder is not None:
         origin = replace(origin, embedding=str(found.folder), unreadable=found.unreadable)
-    return save_run(out, selection, found.rows.row, row_id, origin, overwrite=overwrite)
+    return save_run(out, selection, found.row, row_id, origin, overwrite=overwrite)

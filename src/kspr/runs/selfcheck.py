@@ -1,21 +1,17 @@
-"""The self-check on a source, or on what a run was made from."""
+"""The self-check on a source, or on the source of a run."""
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from kspr.errors import InputError
-from kspr.features.loading import labelled
+from kspr.features import load
 from kspr.features.options import EmbedSettings
 from kspr.runs.run import Run
 from kspr.selectors import KnockoffsSPR
 from kspr.selectors.selfcheck import SelfCheck, selfcheck
 from kspr.sources.options import ReadOptions
-from kspr.sources.records import Records
 
-__all__ = ["check_run", "check_source", "run_features"]
+__all__ = ["check_run", "check_source"]
 
 
 def check_source(
@@ -29,11 +25,11 @@ def check_source(
     repeats: int,
     seed: int,
 ) -> SelfCheck:
-    """Flip labels of `source` and see whether `selector` keeps its promise."""
-    found = labelled(source, options, settings)
+    """Flip labels of `source`, and count whether `selector` holds its error rate."""
+    found = load(source, options, settings, labelled=True)
     return selfcheck(
         found.features,
-        found.rows.label,
+        found.label,
         selector,
         share=share,
         kinds=kinds,
@@ -42,8 +38,9 @@ def check_source(
     )
 
 
-def check_run(run: Run, features: Any) -> SelfCheck:
-    """Check the selector that made `run`, on its labels and `features`."""
+def check_run(run: Run) -> SelfCheck:
+    """Check the selector that made `run`, on the run's own labels and features."""
+    features = run.features()
     if features is None:
         raise InputError(
             f"The self-check needs the features of {run.origin.source}, which cannot be read now."
@@ -51,24 +48,8 @@ def check_run(run: Run, features: Any) -> SelfCheck:
     return selfcheck(features, run.selection.label, _selector(run))
 
 
-def run_features(run: Run, records: Records | None) -> Any:
-    """Return the features of the run's rows; None where they are gone.
-
-    `records` is the run's source, if it could be opened.
-    """
-    if records is not None and records.features is not None:
-        if len(records) <= int(run.row.max()):
-            return None  # the source has lost rows since
-        return records.features if len(run.row) == len(records) else records.features[run.row]
-    stored = Path(run.origin.embedding or "") / "features.npy"
-    if run.origin.embedding is None or not stored.is_file():
-        return None
-    features = np.load(stored, mmap_mode="r", allow_pickle=False)
-    return features if len(features) == len(run.row) else None
-
-
 def _selector(run: Run) -> KnockoffsSPR:
-    """Return the selector that made the run, as its manifest tells."""
+    """Return the selector that made the run, with the parameters in its manifest."""
     manifest = run.selection.manifest
     if manifest.method != "KnockoffsSPR":
         raise InputError(f"{run.folder} was made by {manifest.method}, which promises no rate.")

@@ -1,24 +1,23 @@
-"""What a person finds: rows drawn at random to be checked, and what the answers say."""
+"""Rows drawn at random for a person to check, and the error rate that the answers show."""
 
 import csv
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from kspr._files import staged
+from kspr._files import read_json, staged, write_json
 from kspr.core.calibration import share_bounds
 from kspr.errors import InputError, UnreadableItemError
-from kspr.runs.answers import Answers, Pool, read_answers
+from kspr.runs.answers import Answers, Pool, Rows, read_answers
 from kspr.runs.run import Run, load_run
-from kspr.sources.records import Items, Rows
+from kspr.sources.records import Items
 
 __all__ = ["Draw", "Pool", "Verification", "draw_checks", "load_verification", "verify_run"]
 
 _STREAM = 0x636865636B
-"""Keeps our draw apart from those of a caller who used the same seed."""
+"""Keeps these random numbers apart from those of a caller who used the same seed."""
 _DRAWN = "checks.json"
 _FOUND = "verification.json"
 _TEXT = 500
@@ -68,7 +67,7 @@ class Verification:
 
     @property
     def verdict(self) -> Literal["held", "not held", "cannot tell"] | None:
-        """Whether the rate asked for is kept, as far as these rows can tell."""
+        """Whether the interval lies below the rate asked for, above it, or around it."""
         if self.q is None:
             return None
         low, high = self.interval
@@ -76,10 +75,10 @@ class Verification:
 
     @property
     def n_needed(self) -> int | None:
-        """About how many kept rows would tell, if the share found so far is right."""
+        """About how many kept rows would decide it, if the share found so far is right."""
         if self.q is None or self.verdict != "cannot tell":
             return None
-        # An estimate of 0 among few would promise too much.
+        # Zero among a few rows would ask for too few more.
         share = (self.n_wrong + 1) / (self.n_checked + 2)
         gap = abs(share - self.q)
         if gap < 0.1 * self.q:
@@ -91,7 +90,7 @@ def draw_checks(folder: Path, out: Path, *, sample: int, pool: Pool, seed: int) 
     """Draw rows of the run in `folder`, write them to `out` for a person to fill in.
 
     They come in random order: whoever stops half way has still checked a random sample. The draw
-    is noted in the run, so that rows which vanish from the file are missed.
+    is saved in the run, so that rows which were deleted from the file are counted as missing.
     """
     if sample < 1:
         raise InputError(f"--sample must be at least 1, got {sample}.")
@@ -112,7 +111,7 @@ def draw_checks(folder: Path, out: Path, *, sample: int, pool: Pool, seed: int) 
 
 
 def verify_run(folder: Path, path: Path) -> Verification:
-    """Hold the answers in `path` against the run in `folder`, and keep the result in it."""
+    """Estimate the error rate of the run in `folder` from the answers in `path`; save it there."""
     run = load_run(folder)
     answers = read_answers(path, Rows(run.row, run.row_id, run.selection.label))
     _check_unused(path, run, answers)
@@ -138,12 +137,12 @@ def verify_run(folder: Path, path: Path) -> Verification:
         wrong_rows=tuple(run.row[answers.position[kept & wrong]].tolist()),
         fingerprint=run.selection.manifest.fingerprint,
     )
-    _write_json(folder / _FOUND, {**asdict(found), "verdict": found.verdict})
+    write_json(folder / _FOUND, {**asdict(found), "verdict": found.verdict})
     return found
 
 
 def load_verification(run: Run) -> Verification | None:
-    """Return what a person found in the run; None if nobody has looked yet."""
+    """Return the result that `verify_run` saved; None if there is none for this selection."""
     file = run.folder / _FOUND
     if not file.is_file():
         return None
@@ -159,14 +158,17 @@ def load_verification(run: Run) -> Verification | None:
 
 
 def _pool(run: Run, pool: Pool) -> np.ndarray:
-    """Return the positions to draw from; of rows that placed the cut, nothing is left to find."""
+    """Return the positions to draw from, without the rows that set the cut-off.
+
+    Rows that set the cut-off cannot also estimate the error rate.
+    """
     rows = run.selection.clean_indices if pool == "kept" else np.arange(len(run.row))
     checked = run.selection.checked
     return rows if checked is None else np.setdiff1d(rows, checked.rows)
 
 
 def _check_unused(path: Path, run: Run, answers: Answers) -> None:
-    """Refuse answers that the run has used already: they would only confirm themselves."""
+    """Raise if answers were used to make the run: they cannot also estimate its error rate."""
     checked = run.selection.checked
     used = 0 if checked is None else int(np.isin(answers.position, checked.rows).sum())
     if used:
@@ -196,18 +198,15 @@ def _shown(run: Run, drawn: np.ndarray) -> dict[str, list[str]]:
         paths = [folder / str(row_id) for row_id in run.row_id[drawn]]
         if paths[0].is_file():
             return {"image": [str(path) for path in paths]}
-    try:
-        items = run.records().items
-    except InputError:  # the source is gone; row and id must do
-        return {}
+    items = run.items()
     if items is None or items.kind != "text":
-        return {}
-    return {"text": [_text(items, row) for row in run.row[drawn].tolist()]}
+        return {}  # nothing to show, or the source is gone: row and id must do
+    return {"text": [_text(items, position) for position in drawn.tolist()]}
 
 
-def _text(items: Items, row: int) -> str:
+def _text(items: Items, position: int) -> str:
     try:
-        return " ".join(str(items[row])[: 4 * _TEXT].split())[:_TEXT]
+        return " ".join(str(items[position])[: 4 * _TEXT].split())[:_TEXT]
     except (UnreadableItemError, OSError):
         return ""
 
@@ -215,7 +214,7 @@ def _text(items: Items, row: int) -> str:
 def _note(folder: Path, pool: Pool, drawn: dict[str, Any]) -> None:
     file = folder / _DRAWN
     before = _read_json(file) if file.is_file() else {}
-    _write_json(file, {**before, pool: drawn})
+    write_json(file, {**before, pool: drawn})
 
 
 def _missing(folder: Path, path: Path, run: Run, answers: Answers) -> int:
@@ -224,25 +223,18 @@ def _missing(folder: Path, path: Path, run: Run, answers: Answers) -> int:
     drawn = _read_json(file).get(str(answers.drawn_from)) if file.is_file() else None
     if drawn is None:
         return len(answers.unanswered)
-    spoken = run.row[np.concatenate([answers.position, answers.unanswered])]
-    strange = np.setdiff1d(spoken, drawn["rows"])
+    listed = run.row[np.concatenate([answers.position, answers.unanswered])]
+    strange = np.setdiff1d(listed, drawn["rows"])
     if strange.size:
         raise InputError(
-            f"{path} speaks of row {strange[0]}, which was not drawn from {folder}. Rows must be "
-            "drawn at random; draw more with --sample and another --seed."
+            f"{path} has an answer for row {strange[0]}, which was not drawn from {folder}. Rows "
+            "must be drawn at random; draw more with --sample and another --seed."
         )
     return len(drawn["rows"]) - len(answers.position)
 
 
-def _write_json(file: Path, value: dict[str, Any]) -> None:
-    with staged(file) as staging:
-        text = json.dumps(value, indent=2, ensure_ascii=False)
-        staging.write_text(text + "\n", encoding="utf-8")
-
-
 def _read_json(file: Path) -> dict[str, Any]:
-    try:
-        found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{file} cannot be read: {error}") from error
+    found = read_json(file)
+    if not isinstance(found, dict):
+        raise InputError(f"{file} cannot be read: it is cut short or damaged. Remove it.")
     return found

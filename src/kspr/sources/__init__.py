@@ -1,1 +1,1 @@
-"""Everything that can be read: formats, published data sets, one way to open them."""
+"""Reading and writing data sets: formats, readers, published layouts, one way to open them."""

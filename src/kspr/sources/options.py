@@ -8,7 +8,7 @@ __all__ = ["AS_FOUND", "ReadOptions"]
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What the user says about a file; whatever is left out is found by the reader.
+    """What the user says about a file; the reader finds the rest by names and types.
 
     Column names for tables, array names for npz files.
     """
@@ -22,14 +22,14 @@ class ReadOptions:
     text: str | None = None
     """Column of texts."""
     labels: Path | None = None
-    """A second file with the labels, one per row: npy, txt, csv, or parquet."""
+    """A second file with the labels, one per row: any table, npy, or txt."""
     truth: str | None = None
     """Column (or array) of true labels, where the file has them."""
     id: str | None = None
-    """Column that identifies a row; its number or its path otherwise."""
+    """Column that identifies a row; without it, the row's number or path does."""
     split: str | None = None
-    """Part of a published data set, such as ``test``; its training part otherwise."""
+    """Part of a published data set, such as ``test``; without it, the training part."""
 
 
 AS_FOUND = ReadOptions()
-"""Nothing said: every part of a source is found by its name, type or layout."""
+"""No options: every part of a source is found by its name, type or layout."""

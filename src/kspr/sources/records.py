@@ -1,15 +1,13 @@
-"""What every reader returns: labels, and the features or the items that they belong to."""
+"""What opening a source returns: its rows, with the features or the items that they have."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from kspr.sources.options import ReadOptions
-
-__all__ = ["SPLITS", "Items", "ReadOptions", "Reader", "Records", "Rows"]
+__all__ = ["ChosenItems", "Items", "Records"]
 
 
 class Items(Protocol):
@@ -33,8 +31,33 @@ class Items(Protocol):
         ...
 
     def content(self) -> Iterator[bytes]:
-        """Yield each row's stored bytes, in order: what the fingerprint is made of."""
+        """Yield each row's stored bytes, in order; the fingerprint is computed from them."""
         ...
+
+
+@dataclass(frozen=True)
+class ChosenItems:
+    """Some of a source's items, numbered from 0 in the order of `row`."""
+
+    items: Items
+    row: np.ndarray
+    """Row numbers in the source, in ascending order."""
+
+    @property
+    def kind(self) -> Literal["image", "text"]:
+        """What the items are."""
+        return self.items.kind
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def __getitem__(self, row: int) -> Any:
+        return self.items[int(self.row[row])]
+
+    def content(self) -> Iterator[bytes]:
+        """Yield the stored bytes of each chosen item."""
+        chosen = set(self.row.tolist())
+        return (c for row, c in enumerate(self.items.content()) if row in chosen)
 
 
 @dataclass(frozen=True)
@@ -43,9 +66,9 @@ class Records:
 
     source: Path
     reader: str
-    """Name of the reader that made them, as in `kspr datasets`."""
+    """Name of the format, or of the published data set, as in `kspr datasets`."""
     row_id: np.ndarray
-    """Text that identifies a row to its owner: a path, a value of the id column, a number."""
+    """Text by which a person recognises a row: a path, a value of the id column, a number."""
     label: np.ndarray | None = None
     features: Any = None
     """``(rows, p)``: an array or memory map; None where there are items to be embedded."""
@@ -54,28 +77,3 @@ class Records:
 
     def __len__(self) -> int:
         return len(self.row_id)
-
-
-@dataclass(frozen=True)
-class Reader:
-    """One format."""
-
-    name: str
-    reads: str
-    """One line that `kspr datasets` prints: what is read, and which suffix or layout it has."""
-    matches: Callable[[Path, ReadOptions], bool]
-    """Tell whether a path is of this format, by its name or layout; never raises."""
-    read: Callable[[Path, ReadOptions], Records]
-    """Return the rows of a path that matched, or raise `InputError`."""
-
-
-SPLITS = frozenset({"train", "training", "test", "testing", "val", "valid", "validation", "dev"})
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Rows that answers can speak of: their numbers in the source, their names, their labels."""
-
-    row: np.ndarray
-    row_id: np.ndarray
-    label: np.ndarray

@@ -101,10 +101,10 @@ def predict_source(folder: Path, source: Path, options: ReadOptions) -> Predicti
     if settings.input == "images":
         settings = replace(settings, image_size=trained.shape[-1])
     loaded = load_source(source, settings, options, EmbedSettings(**about.get("embed", {})))
-    probability = trained.predict_proba(loaded.X)
+    probability = trained.predict_proba(loaded.features)
     best = probability.argmax(axis=1)
     return Predictions(
-        row_id=loaded.records.row_id[loaded.row],
+        row_id=loaded.row_id,
         label=trained.classes[best],
         confidence=probability.max(axis=1),
         given=None if loaded.records.label is None else loaded.label,

@@ -1,14 +1,15 @@
 """From a source on disk to what is trained on, and back: the way in for commands."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from kspr.errors import InputError
-from kspr.features.loading import cache_folder, check_labels, embed_records
+from kspr.features import Loaded, load
+from kspr.features.loading import check_labels
 from kspr.features.options import EmbedSettings
 from kspr.runs.run import Origin, origin_of, save_run
 from kspr.selectors import Selection
@@ -23,35 +24,7 @@ from kspr.train.outcome import check_out
 from kspr.train.settings import TrainSettings
 from kspr.train.trained import Trained
 
-__all__ = ["Loaded", "load_source", "train_source"]
-
-
-@dataclass(frozen=True, eq=False)
-class Loaded:
-    """The rows of a source that could be read, as a network takes them."""
-
-    records: Records
-    X: Any
-    row: np.ndarray
-    """Row numbers in the source."""
-    unreadable: int
-    embedding: str | None = None
-    """Folder of the features, where they were computed."""
-
-    @property
-    def label(self) -> np.ndarray:
-        """The labels of these rows."""
-        if self.records.label is None:
-            raise InputError(
-                f"{self.records.source} has no labels that could be found. Name their column with "
-                "--label, or their file with --labels."
-            )
-        return np.asarray(self.records.label[self.row])
-
-    @property
-    def truth(self) -> np.ndarray | None:
-        """The right labels, where the source knows them."""
-        return None if self.records.truth is None else np.asarray(self.records.truth[self.row])
+__all__ = ["load_source", "train_source"]
 
 
 def load_source(
@@ -61,15 +34,9 @@ def load_source(
 
     Items that cannot be decoded are left out, and counted.
     """
-    records = open_source(source, options)
     if settings.input == "images":
-        return _images(records, settings)
-    if records.features is not None:
-        return Loaded(records, records.features, np.arange(len(records)), 0)
-    folder = cache_folder(source, embed, options.split)
-    embedded = embed_records(records, folder, embed, overwrite=True)
-    row = np.asarray(embedded.kept)
-    return Loaded(records, embedded.features, row, len(embedded.unreadable), str(folder))
+        return _images(open_source(source, options), settings)
+    return load(source, options, embed)
 
 
 def train_source(
@@ -111,11 +78,11 @@ def _train(
     check_labels(loaded.label)
     origin = replace(
         origin_of(loaded.records, options, command),
-        embedding=loaded.embedding,
+        embedding=None if loaded.folder is None else str(loaded.folder),
         unreadable=loaded.unreadable,
     )
     return fit(
-        loaded.X,
+        loaded.features,
         loaded.label,
         settings=settings,
         truth=loaded.truth,
@@ -152,12 +119,11 @@ def _test(
     # A second file of labels belongs to the training rows.
     said = replace(options, split=split, labels=None)
     loaded = load_source(test or source, settings, said, embed)
-    return loaded.X, loaded.label
+    return loaded.features, loaded.label
 
 
 def _saver(loaded: Loaded, origin: Origin) -> Callable[[Selection, Path], Any]:
     def save(selection: Selection, path: Path) -> None:
-        row_id = loaded.records.row_id[loaded.row]
-        save_run(path, selection, loaded.row, row_id, origin, overwrite=True)
+        save_run(path, selection, loaded.row, loaded.row_id, origin, overwrite=True)
 
     return save

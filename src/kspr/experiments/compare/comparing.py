@@ -20,7 +20,7 @@ from kspr.core.reduction import fit_pca
 from kspr.errors import InputError, KsprError
 from kspr.experiments.compare.comparison import ORACLE, REFERENCES, Cell, Comparison
 from kspr.experiments.compare.peers import PEERS, Judged, Peer, Shared, charge, import_needs
-from kspr.features.loading import Labelled, labelled
+from kspr.features import load
 from kspr.features.options import EmbedSettings
 from kspr.selectors import KnockoffsSPR
 from kspr.selectors.manifest import fingerprint, versions
@@ -33,7 +33,7 @@ from kspr.selectors.validation import (
     read_labels,
 )
 from kspr.sources.options import ReadOptions
-from kspr.sources.readers import read_label_file
+from kspr.sources.readers.labels import read_label_file
 
 __all__ = ["compare", "compare_source"]
 
@@ -326,7 +326,7 @@ def compare_source(
     ``cells.jsonl`` in `out`, from where an interrupted comparison goes on.
     """
     file = options.truth if options.truth is not None and Path(options.truth).is_file() else None
-    found = labelled(source, replace(options, truth=None) if file else options, settings)
+    found = load(source, replace(options, truth=None) if file else options, settings, labelled=True)
     truth = read_label_file(Path(file), "truth") if file else found.records.truth
     if truth is None:
         raise InputError(
@@ -338,8 +338,8 @@ def compare_source(
         )
     return compare(
         found.features,
-        found.rows.label,
-        truth[found.rows.row],
+        found.label,
+        truth[found.row],
         methods,
         q=q,
         test=None if test is None else _tested(test, options, settings),
@@ -353,6 +353,6 @@ def _tested(
     source: Path, options: ReadOptions, settings: EmbedSettings
 ) -> tuple[np.ndarray, np.ndarray]:
     own = replace(options, truth=None, labels=None)
-    found: Labelled = labelled(source, own, settings)
+    found = load(source, own, settings, labelled=True)
     truth = found.records.truth
-    return found.features, found.rows.label if truth is None else truth[found.rows.row]
+    return found.features, found.label if truth is None else truth[found.row]

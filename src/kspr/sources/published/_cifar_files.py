@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from kspr.errors import InputError
+from kspr.sources.options import ReadOptions
 from kspr.sources.published._layout import (
     choose,
     damaged,
@@ -19,7 +20,7 @@ from kspr.sources.published._layout import (
 )
 from kspr.sources.published._pickles import load_pickle
 from kspr.sources.published.cifar_n import human_labels
-from kspr.sources.records import ReadOptions, Records
+from kspr.sources.records import Records
 
 __all__ = ["Cifar", "Labelling", "Version"]
 

@@ -8,7 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from kspr.errors import InputError
-from kspr.sources.records import Items, ReadOptions, Records
+from kspr.sources.options import ReadOptions
+from kspr.sources.records import Items, Records
 
 __all__ = [
     "PublishedData",
@@ -135,7 +136,7 @@ def with_labels(records: Records, options: ReadOptions, *, verified: bool) -> Re
     """
     if options.labels is None:
         return records
-    from kspr.sources.readers import read_label_file
+    from kspr.sources.readers.labels import read_label_file
 
     label = read_label_file(options.labels, "label", options.label)
     if len(label) != len(records):

@@ -78,7 +78,7 @@ def _read(path: Path, array: str | None) -> dict[str, np.ndarray]:
 
 def _any_labels(path: Path, column: str | None) -> np.ndarray:
     # Not at the top, for it loads every reader.
-    from kspr.sources.readers import read_label_file
+    from kspr.sources.readers.labels import read_label_file
 
     return read_label_file(path, "label", column)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from kspr.sources.options import ReadOptions
 from kspr.sources.published._layout import (
     choose,
     damaged,
@@ -17,7 +18,7 @@ from kspr.sources.published._layout import (
     split_line,
     with_labels,
 )
-from kspr.sources.records import ReadOptions, Records
+from kspr.sources.records import Records
 
 __all__ = ["CLOTHING1M", "Clothing1M"]
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from kspr.errors import InputError
+from kspr.sources.options import ReadOptions
 from kspr.sources.published._layout import (
     choose,
     damaged,
@@ -22,7 +23,7 @@ from kspr.sources.published._layout import (
     read_lines,
     with_labels,
 )
-from kspr.sources.records import ReadOptions, Records
+from kspr.sources.records import Records
 
 __all__ = ["ILSVRC12_VALIDATION", "Ilsvrc12Validation", "read_validation"]
 

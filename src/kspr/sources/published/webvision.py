@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from kspr.errors import InputError
+from kspr.sources.options import ReadOptions
 from kspr.sources.published import ilsvrc12
 from kspr.sources.published._layout import (
     choose,
@@ -21,7 +22,7 @@ from kspr.sources.published._layout import (
     split_line,
     with_labels,
 )
-from kspr.sources.records import ReadOptions, Records
+from kspr.sources.records import Records
 
 __all__ = ["WEBVISION", "WEBVISION_MINI", "WebVision"]
 

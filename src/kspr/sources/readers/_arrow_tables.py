@@ -1,4 +1,4 @@
-"""Arrow files and streams as one table, memory-mapped."""
+"""Tables in Arrow and parquet files: mapped, or read block by block."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,20 +12,21 @@ import pyarrow.parquet as pq
 
 from kspr.errors import InputError
 from kspr.sources.readers._spill import IN_MEMORY, keep
-from kspr.sources.readers._table import (
+from kspr.sources.readers.guard import check_file, readable
+from kspr.sources.readers.table import (
     BLOCK_BYTES,
-    ArrowTable,
     Cells,
+    Columns,
     Field,
     Segment,
     Table,
     fields_of,
+    in_memory,
     pick,
     sound,
 )
-from kspr.sources.readers.guard import check_file, readable
 
-__all__ = ["ParquetTable", "open_ipc_table", "open_parquet_table"]
+__all__ = ["ArrowTable", "ParquetTable", "open_ipc_table", "open_parquet_table"]
 
 _IPC = "an Arrow file"
 _FILE_MAGIC = b"ARROW1"
@@ -41,30 +42,72 @@ def open_ipc_table(*paths: Path) -> Table:
         if not file.schema.equals(files[0].schema):
             raise InputError(f"{path} has other columns or types than {paths[0]}.")
     if not all(_is_mapped(path, file) for path, file in zip(paths, files, strict=True)):
-        fields = fields_of(files[0].schema, str(paths[0]))
-        return _CompressedTable(paths, fields, files[0].schema.metadata or {})
+        return _CompressedTable(paths, files[0].schema, fields_of(files[0].schema, str(paths[0])))
     with readable(paths[0], _IPC):
         batches = chain.from_iterable(file.batches() for file in files)
         table = pa.Table.from_batches(batches, schema=files[0].schema)
     return ArrowTable(table, str(paths[0]))
 
 
+class ArrowTable:
+    """A table in memory, or memory-mapped."""
+
+    rows: int
+    untyped = False
+
+    def __init__(self, table: pa.Table, where: str) -> None:
+        self._table = table
+        self._where = where
+        self.rows = table.num_rows
+        self.fields: Mapping[str, Field] = fields_of(table.schema, where)
+        self.metadata: Mapping[bytes, bytes] = table.schema.metadata or {}
+
+    def batches(self, fields: Sequence[Field]) -> Iterator[list[pa.Array]]:
+        columns = self._table.select(list(dict.fromkeys(field.path[0] for field in fields)))
+        for batch in columns.to_batches(max_chunksize=self._rows_per_block(columns)):
+            yield [sound(pick(batch, field), self._where) for field in fields]
+
+    def cells(self, field: Field) -> Cells:
+        return in_memory(pick(self._table, field).chunks, self._where)
+
+    def columns(self, *, as_text: bool = False) -> Columns:  # noqa: ARG002 - its types are its own
+        return Columns(self._table.schema, self._walk)
+
+    def _walk(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._table.to_batches(max_chunksize=self._rows_per_block(self._table)):
+            yield sound(batch, self._where)
+
+    def _rows_per_block(self, columns: pa.Table) -> int:
+        return max(256, BLOCK_BYTES * self.rows // max(1, int(columns.nbytes)))
+
+
 @dataclass(frozen=True)
 class _CompressedTable:
     paths: tuple[Path, ...]
+    schema: pa.Schema
     fields: Mapping[str, Field]
-    metadata: Mapping[bytes, bytes]
     rows: int | None = None
     untyped: bool = False
 
+    @property
+    def metadata(self) -> Mapping[bytes, bytes]:
+        return self.schema.metadata or {}
+
     def batches(self, fields: Sequence[Field]) -> Iterator[list[pa.Array]]:
-        for path in self.paths:
-            with readable(path, _IPC):
-                for batch in _open_ipc(path).batches():
-                    yield [sound(pick(batch, field), str(path)) for field in fields]
+        for path, batch in self._stored():
+            yield [sound(pick(batch, field), str(path)) for field in fields]
 
     def cells(self, field: Field) -> Cells:
         return keep((array for (array,) in self.batches([field])), str(self.paths[0]))
+
+    def columns(self, *, as_text: bool = False) -> Columns:  # noqa: ARG002 - its types are its own
+        return Columns(self.schema, lambda: (sound(b, str(path)) for path, b in self._stored()))
+
+    def _stored(self) -> Iterator[tuple[Path, pa.RecordBatch]]:
+        for path in self.paths:
+            with readable(path, _IPC):
+                for batch in _open_ipc(path).batches():
+                    yield path, batch
 
 
 @dataclass(frozen=True)
@@ -116,10 +159,14 @@ class ParquetTable:
     """One parquet file, or several with the same columns."""
 
     paths: tuple[Path, ...]
+    schema: pa.Schema
     fields: Mapping[str, Field]
-    metadata: Mapping[bytes, bytes]
     rows: int
     untyped: bool = False
+
+    @property
+    def metadata(self) -> Mapping[bytes, bytes]:
+        return self.schema.metadata or {}
 
     def batches(self, fields: Sequence[Field]) -> Iterator[list[pa.Array]]:
         names = [field.name for field in fields]
@@ -136,6 +183,16 @@ class ParquetTable:
             return keep((array for (array,) in self.batches([field])), str(self.paths[0]))
         return Cells(segments)
 
+    def columns(self, *, as_text: bool = False) -> Columns:  # noqa: ARG002 - its types are its own
+        return Columns(self.schema, self._walk)
+
+    def _walk(self) -> Iterator[pa.RecordBatch]:
+        everything = [field for field in self.fields.values() if len(field.path) == 1]
+        for path in self.paths:
+            with readable(path, _PARQUET), _open_parquet(path) as file:
+                for batch in file.iter_batches(_rows_per_block(file, everything)):
+                    yield sound(batch, str(path))
+
 
 def open_parquet_table(*paths: Path) -> ParquetTable:
     """Return the table of files whose footers can be read and agree."""
@@ -149,7 +206,7 @@ def open_parquet_table(*paths: Path) -> ParquetTable:
         if not schema.equals(schemas[0]):
             raise InputError(f"{path} has other columns or types than {paths[0]}.")
     fields = fields_of(schemas[0], str(paths[0]))
-    return ParquetTable(paths, fields, schemas[0].metadata or {}, rows)
+    return ParquetTable(paths, schemas[0], fields, rows)
 
 
 def _open_parquet(path: Path) -> Any:

@@ -8,23 +8,24 @@ import numpy as np
 import pyarrow as pa
 
 from kspr.errors import InputError
+from kspr.sources.options import ReadOptions
 from kspr.sources.readers._feature_columns import FeatureBuilder, check_numeric
-from kspr.sources.readers._labels import (
+from kspr.sources.readers.items import ImageCells, TextCells
+from kspr.sources.readers.labels import (
     class_names,
     identifiers,
     labels_from_column,
     labels_from_file,
     numbered,
 )
-from kspr.sources.readers._roles import Fields, Roles, choose_roles, is_text
-from kspr.sources.readers._table import Field, Table
-from kspr.sources.readers.items import ImageCells, TextCells
-from kspr.sources.records import Items, ReadOptions, Records
+from kspr.sources.readers.roles import Fields, Roles, choose_roles, is_text
+from kspr.sources.readers.table import Field, Table
+from kspr.sources.records import Items, Records
 
-__all__ = ["records_of", "roles_of"]
+__all__ = ["records_of"]
 
 
-def roles_of(table: Table, options: ReadOptions, where: str) -> Roles:
+def _roles(table: Table, options: ReadOptions, where: str) -> Roles:
     """Return which column of a table is what."""
     fields = _as_named(table.fields, options) if table.untyped else table.fields
     roles = choose_roles(fields, options, where, class_names(table.metadata))
@@ -36,7 +37,7 @@ def records_of(table: Table, source: Path, reader: str, options: ReadOptions) ->
     where = str(source)
     if table.rows == 0:
         raise InputError(f"{where} has no rows.")
-    roles = roles_of(table, options, where)
+    roles = _roles(table, options, where)
     check_numeric(table, roles.features, where)
     walked = _walk(table, roles, where)
     items = _items(table, roles, source)
@@ -45,7 +46,8 @@ def records_of(table: Table, source: Path, reader: str, options: ReadOptions) ->
         raise InputError(f"{where} has no rows.")
     return Records(
         source=source,
-        reader=reader,
+        # A CSV file of paths is a list of images.
+        reader="manifest" if table.untyped and roles.image else reader,
         row_id=_row_id(walked, roles, where, count),
         label=_labels(table, walked, roles, options, source, count),
         features=walked.features,

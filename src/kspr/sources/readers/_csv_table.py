@@ -10,28 +10,26 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from kspr.errors import InputError
+from kspr.sources.formats import delimiter_of
 from kspr.sources.readers._spill import keep
-from kspr.sources.readers._table import Cells, Field, fields_of
-from kspr.sources.readers.csv_faults import NULLS, Dialect, explain
+from kspr.sources.readers.csv_faults import NULLS, explain, split_by
 from kspr.sources.readers.guard import GZIP, check_file, readable, shown
+from kspr.sources.readers.table import Cells, Columns, Field, fields_of
 
-__all__ = ["CsvTable", "first_line", "has_table_suffix", "open_csv_table"]
+__all__ = ["CsvTable", "first_line", "open_csv_table"]
 
 _KIND = "a CSV or TSV table"
-_SUFFIXES = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
 # A row must fit into a block.
 _BLOCK = 8 << 20
 _LIST = pa.list_(pa.float32())
 
 
-def has_table_suffix(path: Path) -> bool:
-    """Tell whether a name ends like that of a CSV or TSV file, compressed or not."""
-    return _suffix(path) in _SUFFIXES
-
-
-def _suffix(path: Path) -> str:
-    name = path.with_suffix("") if path.suffix.lower() == ".gz" else path
-    return name.suffix.lower()
+# Spelled otherwise (007, +1, 1., -0), a number would not come back as it was written.
+_WHOLE = r"^(0|-?[1-9][0-9]{0,17})$"
+_DECIMAL = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
+_INSIGNIFICANT = r"^-?0*\.?0*|\.|[eE].*$"
+_EXACT_DIGITS = 15
+"""Digits that double precision can always give back."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +37,7 @@ class CsvTable:
     """A text table; numbers are read as single precision."""
 
     path: Path
-    dialect: Dialect
+    delimiter: str
     fields: Mapping[str, Field]
     metadata: Mapping[bytes, bytes]
     rows: int | None = None
@@ -48,15 +46,30 @@ class CsvTable:
     def batches(self, fields: Sequence[Field]) -> Iterator[list[pa.Array]]:
         types = {f.name: pa.string() if f.type == _LIST else f.type for f in fields}
         try:
-            for batch in _open(self.path, self.dialect, types):
+            for batch in _open(self.path, self.delimiter, types):
                 yield [self._convert(batch.column(f.name), f) for f in fields]
         except (pa.ArrowException, UnicodeDecodeError) as error:
             numeric = [f.name for f in fields if pa.types.is_floating(f.type)]
-            raise explain(self.path, self.dialect, numeric, error) from error
+            raise explain(self.path, self.delimiter, numeric, error) from error
 
     def cells(self, field: Field) -> Cells:
         literal = replace(field, type=pa.string())
         return keep((array for (array,) in self.batches([literal])), str(self.path))
+
+    def columns(self, *, as_text: bool = False) -> Columns:
+        texts = pa.schema([(name, pa.string()) for name in self.fields])
+        if as_text:
+            return Columns(texts, self._walk)
+        typed = pa.schema(list(zip(texts.names, _plain_types(self._walk(), texts), strict=True)))
+        return Columns(typed, lambda: (batch.cast(typed) for batch in self._walk()))
+
+    def _walk(self) -> Iterator[pa.RecordBatch]:
+        """Yield every cell as it is written; None where nothing is, not even quotes."""
+        types = dict.fromkeys(self.fields, pa.string())
+        try:
+            yield from _open(self.path, self.delimiter, types, literal=True)
+        except (pa.ArrowException, UnicodeDecodeError) as error:
+            raise explain(self.path, self.delimiter, [], error) from error
 
     def _convert(self, array: pa.Array, field: Field) -> pa.Array:
         return _parse_lists(array, field.name, self.path) if field.type == _LIST else array
@@ -68,35 +81,50 @@ def open_csv_table(path: Path) -> CsvTable:
     head = check_file(path, _KIND, *gzipped)
     if not gzipped:
         _check_text(path, head)
-    dialect = Dialect(_delimiter(path))
+    delimiter = _delimiter(path)
     try:
         with readable(path, _KIND):
-            first = _first_block(path, dialect)
+            first = _first_block(path, delimiter)
     except InputError as error:
         cause = error.__cause__
         if isinstance(cause, (pa.ArrowInvalid, UnicodeDecodeError)):
-            raise explain(path, dialect, [], cause) from cause
+            raise explain(path, delimiter, [], cause) from cause
         raise
     _check_header(path, first.schema.names)
     schema = pa.schema([(f.name, _declared(first.column(f.name))) for f in first.schema])
-    return CsvTable(path, dialect, fields_of(schema, str(path)), {})
+    return CsvTable(path, delimiter, fields_of(schema, str(path)), {})
 
 
-def _open(path: Path, dialect: Dialect, types: Mapping[str, pa.DataType] | None) -> Any:
-    """Return a stream of batches: the columns in `types`, or all with types that are guessed."""
+def _open(
+    path: Path,
+    delimiter: str,
+    types: Mapping[str, pa.DataType] | None,
+    literal: bool = False,
+) -> Any:
+    """Return a stream of batches: the columns in `types`, or all with types that are guessed.
+
+    With `literal`, words such as NA are texts like any other, not missing values.
+    """
     chosen = {"column_types": types, "include_columns": list(types)} if types else {}
+    missing: dict[str, Any] = {"null_values": NULLS}
+    if literal:
+        missing = {
+            "null_values": [""],
+            "strings_can_be_null": True,
+            "quoted_strings_can_be_null": False,
+        }
     return pacsv.open_csv(
         pa.input_stream(str(path)),
         read_options=pacsv.ReadOptions(block_size=_BLOCK),
         parse_options=pacsv.ParseOptions(
-            delimiter=dialect.delimiter, newlines_in_values=True, ignore_empty_lines=True
+            delimiter=delimiter, newlines_in_values=True, ignore_empty_lines=True
         ),
-        convert_options=pacsv.ConvertOptions(null_values=NULLS, **chosen),
+        convert_options=pacsv.ConvertOptions(**missing, **chosen),
     )
 
 
-def _first_block(path: Path, dialect: Dialect) -> pa.RecordBatch:
-    with _open(path, dialect, None) as reader:
+def _first_block(path: Path, delimiter: str) -> pa.RecordBatch:
+    with _open(path, delimiter, None) as reader:
         names = reader.schema.names
         _check_unique(path, names)
         for batch in reader:
@@ -124,11 +152,7 @@ def first_line(path: Path) -> bytes:
 
 def _delimiter(path: Path) -> str:
     """Return the delimiter that the suffix promises, or the one that the header line has."""
-    usual = _SUFFIXES[_suffix(path)]
-    header = first_line(path)
-    if usual.encode() in header:
-        return usual
-    return next((d for d in (";", "\t", ",") if d.encode() in header), usual)
+    return split_by(first_line(path).decode("utf-8", "replace"), delimiter_of(path))
 
 
 def _check_unique(path: Path, names: Sequence[str]) -> None:
@@ -179,6 +203,41 @@ def _looks_like_lists(column: pa.Array) -> bool:
 def _mostly_numbers(column: pa.Array) -> bool:
     sample = [value for value in column.slice(0, 1000).to_pylist() if value]
     return bool(sample) and sum(map(_is_number, sample)) > len(sample) / 2
+
+
+def _plain_types(batches: Iterator[pa.RecordBatch], texts: pa.Schema) -> list[pa.DataType]:
+    """Return the type that holds each column without loss: whole or decimal numbers, or text."""
+    found = ["empty"] * len(texts)
+    for batch in batches:
+        found = [_join(kind, column) for kind, column in zip(found, batch.columns, strict=True)]
+    types = {"whole": pa.int64(), "long": pa.int64(), "decimal": pa.float64()}
+    return [types.get(kind, pa.string()) for kind in found]
+
+
+def _join(kind: str, column: pa.Array) -> str:
+    """Return what a column holds so far: empty, whole, long (many digits), decimal or text."""
+    if kind == "text" or column.null_count == len(column):
+        return kind
+    if kind != "decimal" and _all(pc.match_substring_regex(column, _WHOLE)):
+        return "whole" if kind != "long" and _all(_few_digits(column)) else "long"
+    # Whole numbers of many digits cannot become doubles for the sake of a fraction further down.
+    exact = kind != "long" and _all(pc.match_substring_regex(column, _DECIMAL))
+    return "decimal" if exact and _gives_back(column) else "text"
+
+
+def _few_digits(column: pa.Array) -> Any:
+    digits = pc.utf8_length(pc.replace_substring_regex(column, _INSIGNIFICANT, ""))
+    return pc.less_equal(digits, _EXACT_DIGITS)
+
+
+def _gives_back(column: pa.Array) -> bool:
+    number = column.cast(pa.float64())
+    same = pc.equal(number.cast(pa.string()), column)
+    return _all(pc.and_(pc.is_finite(number), pc.or_(_few_digits(column), same)))
+
+
+def _all(mask: Any) -> bool:
+    return pc.all(mask).as_py() is not False
 
 
 def _can_be_cast(word: Any) -> bool:

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kspr.errors import InputError
-from kspr.sources.readers._roles import is_list, is_numeric
 from kspr.sources.readers._spill import RowSink
-from kspr.sources.readers._table import Field, Table
 from kspr.sources.readers.guard import shown
+from kspr.sources.readers.roles import is_list, is_numeric
+from kspr.sources.readers.table import Field, Table
 
 __all__ = ["FeatureBuilder", "check_numeric"]
 

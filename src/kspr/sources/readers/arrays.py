@@ -1,4 +1,4 @@
-"""Which array of an npz archive is what."""
+"""NumPy files: one array (npy), or an archive (npz) whose arrays are found by their names."""
 
 import shutil
 import zipfile
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.lib import format as npy_format
 
 from kspr.errors import InputError
-from kspr.sources.readers._labels import check_rows, labels_from_array, labels_from_file, numbered
+from kspr.sources.options import ReadOptions
 from kspr.sources.readers._npy import (
     Header,
     check_features,
@@ -20,14 +20,13 @@ from kspr.sources.readers._npy import (
 )
 from kspr.sources.readers._spill import IN_MEMORY, map_bytes, scratch_file
 from kspr.sources.readers.guard import check_file, no_such, readable
-from kspr.sources.records import Reader, ReadOptions, Records
+from kspr.sources.readers.labels import check_rows, labels_from_array, labels_from_file, numbered
+from kspr.sources.readers.roles import LABEL_NAMES, SPLITS, TRUTH_NAMES
+from kspr.sources.records import Records
 
-__all__ = ["NPY", "NPZ", "choose_features", "choose_labels", "choose_truth"]
+__all__ = ["choose_features", "choose_labels", "choose_truth", "read_npy", "read_npz"]
 
 _FEATURES = ("x", "features", "feature", "embeddings", "embedding", "emb", "data")
-_LABELS = ("y", "labels", "label", "targets", "target", "classes")
-_TRUTH = ("truth", "y_true", "true_labels", "true_label")
-_SPLITS = ("train", "test", "val", "valid", "validation")
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -49,7 +48,7 @@ def choose_labels(shapes: Shapes, name: str | None, features: str, where: str) -
         return _present(shapes, name, where)
     # X_test goes with y_test: labels of another split would fit by accident only.
     split = _split(features)
-    found = _among(shapes, _LABELS, split)
+    found = _among(shapes, LABEL_NAMES, split)
     if len(found) > 1:
         raise _unclear(shapes, where, "the labels with --label")
     return found[0] if found else None
@@ -59,7 +58,7 @@ def choose_truth(shapes: Shapes, name: str | None, features: str, where: str) ->
     """Return the array of true labels, if there is one."""
     if name is not None:
         return _present(shapes, name, where)
-    return next(iter(_among(shapes, _TRUTH, _split(features))), None)
+    return next(iter(_among(shapes, TRUTH_NAMES, _split(features))), None)
 
 
 def _present(shapes: Shapes, name: str, where: str) -> str:
@@ -70,7 +69,7 @@ def _present(shapes: Shapes, name: str, where: str) -> str:
 
 def _split(name: str) -> str:
     words = name.casefold().split("_")
-    return next((split for split in _SPLITS if split in words), "")
+    return next((word for word in words if word in SPLITS), "")
 
 
 def _among(shapes: Shapes, names: Sequence[str], split: str) -> list[str]:
@@ -86,33 +85,20 @@ def _unclear(shapes: Shapes, where: str, wanted: str, most: int = 12) -> InputEr
     return InputError(f"{where} holds the arrays {', '.join(parts)}{more}. Say which are {wanted}.")
 
 
-def _is_npy(path: Path, options: ReadOptions) -> bool:  # noqa: ARG001 - told by the name alone
-    return path.suffix.lower() == ".npy"
-
-
-def _read_npy(path: Path, options: ReadOptions) -> Records:
+def read_npy(path: Path, options: ReadOptions) -> Records:
+    """Return the features in an npy file, with the labels of the file ``options.labels``."""
     features = check_features(open_npy(path), str(path))
     labels = None
     if options.labels is not None:
         labels = labels_from_file(options.labels, options.label, len(features), path)
-    return Records(path, NPY.name, numbered(len(features)), labels, features)
+    return Records(path, "npy", numbered(len(features)), labels, features)
 
-
-NPY = Reader(
-    "npy",
-    "NumPy array (.npy): features, memory-mapped; labels in a file of their own",
-    _is_npy,
-    _read_npy,
-)
 
 _KIND = "an npz archive"
 
 
-def _is_npz(path: Path, options: ReadOptions) -> bool:  # noqa: ARG001 - told by the name alone
-    return path.suffix.lower() == ".npz"
-
-
-def _read_npz(path: Path, options: ReadOptions) -> Records:
+def read_npz(path: Path, options: ReadOptions) -> Records:
+    """Return the features, labels and true labels in an npz file."""
     archive = _Archive(path)
     shapes = {name: header.shape for name, header in archive.headers.items()}
     name = choose_features(shapes, options.features, str(path))
@@ -121,7 +107,7 @@ def _read_npz(path: Path, options: ReadOptions) -> Records:
     truth_name = choose_truth(shapes, options.truth, name, str(path))
     truth = archive.labels(truth_name, len(features)) if truth_name else None
     row_id = _row_id(archive, options, len(features))
-    return Records(path, NPZ.name, row_id, label, features, None, truth)
+    return Records(path, "npz", row_id, label, features, None, truth)
 
 
 def _labels(
@@ -197,11 +183,3 @@ def _data_start(path: Path, info: zipfile.ZipInfo) -> int:
         file.seek(info.header_offset + 26)
         lengths = np.frombuffer(file.read(4), dtype="<u2")
     return info.header_offset + 30 + int(lengths.sum())
-
-
-NPZ = Reader(
-    "npz",
-    "NumPy archive (.npz, never pickled): arrays by name, or X and y, features and labels, ...",
-    _is_npz,
-    _read_npz,
-)

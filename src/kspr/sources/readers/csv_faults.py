@@ -1,13 +1,12 @@
-"""Why a CSV file could not be read: the line, the value, and the way out.
+"""What CSV files have in common, and why one could not be read: line, value, way out.
 
-Runs only after a failure, so that it may take its time.
+The explanations run only after a failure, so that they may read the file once more.
 """
 
 import codecs
 import csv
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,25 +14,23 @@ import pyarrow as pa
 from kspr.errors import InputError
 from kspr.sources.readers.guard import shown
 
-__all__ = ["NULLS", "Dialect", "explain", "explain_encoding"]
+__all__ = ["NULLS", "explain", "explain_encoding", "split_by"]
 
 NULLS = ["", "#N/A", "N/A", "NA", "NULL", "NaN", "-NaN", "-nan", "None", "n/a", "nan", "null", "?"]
 """What stands for a missing number."""
 
 
-@dataclass(frozen=True)
-class Dialect:
-    """How the cells of a row are told apart."""
-
-    delimiter: str
+def split_by(header: str, usual: str = ",") -> str:
+    """Return the delimiter of a header line: `usual` if it is in it, else ; or tab or comma."""
+    return next((mark for mark in (usual, ";", "\t", ",") if mark in header), usual)
 
 
-def explain(path: Path, dialect: Dialect, numeric: Sequence[str], error: Exception) -> InputError:
+def explain(path: Path, delimiter: str, numeric: Sequence[str], error: Exception) -> InputError:
     """Return the sentence for a file that Arrow refused with `error`."""
     return (
         _wrong_encoding(path)
         or _no_rows(path)
-        or _wrong_cell(path, dialect, numeric)
+        or _wrong_cell(path, delimiter, numeric)
         or InputError(f"{path} cannot be read as a table ({' '.join(str(error).split())[:120]}).")
     )
 
@@ -74,10 +71,10 @@ def _no_rows(path: Path) -> InputError | None:
     return None if lines else InputError(f"{path} has no rows below its header.")
 
 
-def _wrong_cell(path: Path, dialect: Dialect, numeric: Sequence[str]) -> InputError | None:
+def _wrong_cell(path: Path, delimiter: str, numeric: Sequence[str]) -> InputError | None:
     with pa.input_stream(str(path)) as raw:
         text = io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")
-        lines = csv.reader(text, delimiter=dialect.delimiter)
+        lines = csv.reader(text, delimiter=delimiter)
         header = next(lines)
         columns = [(header.index(name), name) for name in numeric if name in header]
         for row, cells in enumerate(filter(None, lines)):

@@ -7,24 +7,22 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from kspr.errors import InputError
-from kspr.sources.readers._labels import labels_from_file
-from kspr.sources.readers.guard import check_exists, listed
+from kspr.sources.options import ReadOptions
+from kspr.sources.readers.guard import listed
 from kspr.sources.readers.items import ImageFiles
-from kspr.sources.records import SPLITS, Reader, ReadOptions, Records
+from kspr.sources.readers.labels import labels_from_file
+from kspr.sources.readers.roles import SPLITS
+from kspr.sources.records import Records
 
-__all__ = ["IMAGE_FOLDER"]
+__all__ = ["IMAGE_SUFFIXES", "read_image_folder"]
 
-_SUFFIXES = frozenset(
+IMAGE_SUFFIXES = frozenset(
     {".jpg", ".jpeg", ".jfif", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
 )
 
 
-def _matches(path: Path, options: ReadOptions) -> bool:  # noqa: ARG001 - any folder may hold images
-    return path.is_dir()
-
-
-def _read(path: Path, options: ReadOptions) -> Records:
-    check_exists(path)
+def read_image_folder(path: Path, options: ReadOptions) -> Records:
+    """Return the images below a folder; the label of each is the name of its class folder."""
     names = sorted(_images(path))
     if not names:
         raise InputError(
@@ -36,7 +34,7 @@ def _read(path: Path, options: ReadOptions) -> Records:
         label = labels_from_file(options.labels, options.label, len(names), path)
     else:
         label = _classes(path, names)
-    return Records(path, IMAGE_FOLDER.name, row_id, label, None, ImageFiles(path, row_id))
+    return Records(path, "imagefolder", row_id, label, None, ImageFiles(path, row_id))
 
 
 def _images(folder: Path) -> Iterator[str]:
@@ -51,7 +49,7 @@ def _images(folder: Path) -> Iterator[str]:
             if not name.startswith(".") and os.path.realpath(Path(place, name)) not in seen
         ]
         for name in files:
-            if not name.startswith(".") and Path(name).suffix.lower() in _SUFFIXES:
+            if not name.startswith(".") and Path(name).suffix.lower() in IMAGE_SUFFIXES:
                 yield Path(place, name).relative_to(folder).as_posix()
 
 
@@ -75,11 +73,3 @@ def _classes(path: Path, names: list[str]) -> np.ndarray:
             "second one. Name the folder that has one folder per class in it."
         )
     return label
-
-
-IMAGE_FOLDER = Reader(
-    "image folder",
-    "folder of images, one folder per class (nested folders belong to the top one)",
-    _matches,
-    _read,
-)

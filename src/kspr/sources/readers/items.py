@@ -14,7 +14,7 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from kspr.errors import UnreadableItemError
-from kspr.sources.readers._table import Cells
+from kspr.sources.readers.table import Cells
 from kspr.sources.records import Items
 
 __all__ = ["Decoded", "ImageCells", "ImageFiles", "TextCells", "decoded"]

@@ -1,7 +1,6 @@
-"""CSV and TSV tables of features or texts."""
+"""The rows of a table: in a file, or in memory as a data frame or a Hugging Face data set."""
 
 import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,140 +9,23 @@ import narwhals as nw
 import pyarrow as pa
 
 from kspr.errors import InputError
-from kspr.sources.readers._arrow_tables import open_ipc_table, open_parquet_table
-from kspr.sources.readers._assemble import records_of, roles_of
-from kspr.sources.readers._csv_table import has_table_suffix, open_csv_table
-from kspr.sources.readers._table import ArrowTable
-from kspr.sources.readers.guard import listed, readable
-from kspr.sources.records import SPLITS, Reader, ReadOptions, Records
+from kspr.sources.formats import format_of
+from kspr.sources.options import ReadOptions
+from kspr.sources.readers._arrow_tables import ArrowTable
+from kspr.sources.readers._assemble import records_of
+from kspr.sources.readers.guard import listed
+from kspr.sources.readers.table_files import open_table_file
+from kspr.sources.records import Records
 
-__all__ = ["ARROW", "DELIMITED", "HUGGING_FACE", "MANIFEST", "PARQUET", "read_object"]
-
-
-def _is_delimited(path: Path, options: ReadOptions) -> bool:  # noqa: ARG001 - told by the name alone
-    return has_table_suffix(path)
+__all__ = ["read_object", "read_table"]
 
 
-def _read_delimited(path: Path, options: ReadOptions) -> Records:
-    return records_of(open_csv_table(path), path, DELIMITED.name, options)
-
-
-DELIMITED = Reader(
-    "csv",
-    "CSV or TSV table (.csv, .tsv, also .gz): feature columns by pattern or texts, label by name",
-    _is_delimited,
-    _read_delimited,
-)
-
-
-def _is_manifest(path: Path, options: ReadOptions) -> bool:
-    if not has_table_suffix(path):
-        return False
-    try:
-        return roles_of(open_csv_table(path), options, str(path)).image is not None
-    except InputError:
-        # The reader of tables will say what is wrong.
-        return False
-
-
-def _read_manifest(path: Path, options: ReadOptions) -> Records:
-    return records_of(open_csv_table(path), path, MANIFEST.name, options)
-
-
-MANIFEST = Reader(
-    "manifest",
-    "list of images (.csv or .tsv with path and label): paths are relative to the list's folder",
-    _is_manifest,
-    _read_manifest,
-)
-
-_SUFFIXES = (".parquet", ".pq")
-
-
-def _files(folder: Path) -> list[Path]:
-    inside = folder.iterdir() if folder.is_dir() else ()
-    return sorted(p for p in inside if p.suffix.lower() in _SUFFIXES and p.name[0] not in "._")
-
-
-def _is_parquet(path: Path, options: ReadOptions) -> bool:  # noqa: ARG001 - told by the name alone
-    return path.suffix.lower() in _SUFFIXES or bool(_files(path))
-
-
-def _read_parquet(path: Path, options: ReadOptions) -> Records:
-    files = _files(path) or [path]
-    _check_one_split(path, files)
-    return records_of(open_parquet_table(*files), path, PARQUET.name, options)
-
-
-def _check_one_split(folder: Path, files: list[Path]) -> None:
-    names = sorted({re.split(r"[-_.]", file.name)[0].lower() for file in files})
-    if len(names) > 1 and set(names) <= SPLITS:
-        raise InputError(
-            f"{folder} holds several splits: {listed(names)}. Name one file, or put each split "
-            "into a folder of its own."
-        )
-
-
-PARQUET = Reader(
-    "parquet",
-    "parquet (.parquet, or a folder of them): feature columns, one list column, images or texts",
-    _is_parquet,
-    _read_parquet,
-)
-
-
-def _is_arrow(path: Path, options: ReadOptions) -> bool:  # noqa: ARG001 - told by the name alone
-    return path.suffix.lower() in {".arrow", ".feather", ".ipc"}
-
-
-def _read_arrow(path: Path, options: ReadOptions) -> Records:
-    return records_of(open_ipc_table(path), path, ARROW.name, options)
-
-
-ARROW = Reader(
-    "arrow",
-    "Arrow or Feather table (.arrow, .feather): as parquet, memory-mapped where not compressed",
-    _is_arrow,
-    _read_arrow,
-)
-
-_STATE = "state.json"
-_SPLITS = "dataset_dict.json"
-_KIND = "a Hugging Face data set"
-
-
-def _is_hugging_face_folder(path: Path, options: ReadOptions) -> bool:  # noqa: ARG001 - told by the layout alone
-    return (path / _STATE).is_file() or (path / _SPLITS).is_file()
-
-
-def _read_hugging_face(path: Path, options: ReadOptions) -> Records:
-    if (path / _SPLITS).is_file():
-        splits = _json(path / _SPLITS).get("splits", [])
-        first = path / str(next(iter(splits), "train"))
-        raise InputError(f"{path} holds the splits {listed(splits)}. Name one, such as {first}.")
-    with readable(path / _STATE, _KIND):
-        names = [entry["filename"] for entry in _json(path / _STATE)["_data_files"]]
-    if not names:
-        raise InputError(f"{path} has no rows.")
-    # A name is a file in this folder; whatever else it says is not followed.
-    table = open_ipc_table(*(path / Path(name).name for name in names))
-    return records_of(table, path, HUGGING_FACE.name, options)
-
-
-def _json(path: Path) -> dict[str, Any]:
-    with readable(path, "JSON"):
-        content = json.loads(path.read_text(encoding="utf-8"))
-    return content if isinstance(content, dict) else {}
-
-
-HUGGING_FACE = Reader(
-    "hugging face",
-    "Hugging Face data set (folder made by save_to_disk): memory-mapped; class names are used",
-    _is_hugging_face_folder,
-    _read_hugging_face,
-)
-
-_READER = "object"
+def read_table(path: Path, options: ReadOptions) -> Records:
+    """Return the rows of a table in a file or folder."""
+    table, known = open_table_file(path), format_of(path)
+    if table is None or known is None:
+        raise InputError(f"{path} is not a table.")
+    return records_of(table, path, known.name, options)
 
 
 def read_object(source: Any, options: ReadOptions) -> Records:
@@ -152,7 +34,7 @@ def read_object(source: Any, options: ReadOptions) -> Records:
     ``Records.source`` is then the name of its type, in angle brackets.
     """
     name = f"<{type(source).__name__}>"
-    return records_of(ArrowTable(_as_arrow(source, name), name), Path(name), _READER, options)
+    return records_of(ArrowTable(_as_arrow(source, name), name), Path(name), "object", options)
 
 
 def _as_arrow(source: Any, name: str) -> pa.Table:

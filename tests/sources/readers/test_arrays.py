@@ -5,13 +5,13 @@ import pickle
 import numpy as np
 import pytest
 
-from kspr.sources.readers import read
-from kspr.sources.records import ReadOptions
+from kspr.sources.opening import open_source
+from kspr.sources.options import ReadOptions
 
 
 def test_npy_is_mapped_and_keeps_its_type(tmp_path, features):
     np.save(tmp_path / "x.npy", features.astype(np.float16))
-    found = read(tmp_path / "x.npy", ReadOptions())
+    found = open_source(tmp_path / "x.npy", ReadOptions())
     assert isinstance(found.features, np.memmap)
     assert found.features.dtype == np.float16
     assert found.label is None
@@ -21,13 +21,13 @@ def test_npy_is_mapped_and_keeps_its_type(tmp_path, features):
 
 def test_npy_in_column_order_is_read_right(tmp_path, features):
     np.save(tmp_path / "x.npy", np.asfortranarray(features))
-    np.testing.assert_array_equal(read(tmp_path / "x.npy", ReadOptions()).features, features)
+    np.testing.assert_array_equal(open_source(tmp_path / "x.npy", ReadOptions()).features, features)
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 def test_npz_arrays_are_found_by_usual_names(tmp_path, features, names, save):
     save(tmp_path / "x.npz", embeddings=features, labels=names, y_true=names[::-1])
-    found = read(tmp_path / "x.npz", ReadOptions())
+    found = open_source(tmp_path / "x.npz", ReadOptions())
     np.testing.assert_array_equal(found.features, features)
     np.testing.assert_array_equal(found.label, names)
     np.testing.assert_array_equal(found.truth, names[::-1])
@@ -35,7 +35,7 @@ def test_npz_arrays_are_found_by_usual_names(tmp_path, features, names, save):
 
 def test_npz_arrays_can_be_named(tmp_path, features, names):
     np.savez(tmp_path / "x.npz", a=features, b=features + 1, c=names, d=np.arange(30) * 2)
-    found = read(tmp_path / "x.npz", ReadOptions(features="b", label="c", id="d"))
+    found = open_source(tmp_path / "x.npz", ReadOptions(features="b", label="c", id="d"))
     np.testing.assert_array_equal(found.features, features + 1)
     np.testing.assert_array_equal(found.label, names)
     assert found.row_id.tolist()[:3] == ["0", "2", "4"]
@@ -45,13 +45,15 @@ def test_labels_come_from_the_split_of_the_features(tmp_path, features):
     arrays = {"X_train": features, "y_train": np.zeros(30, int)}
     arrays |= {"X_test": features + 1, "y_test": np.ones(30, int)}
     np.savez(tmp_path / "x.npz", **arrays)
-    assert read(tmp_path / "x.npz", ReadOptions()).label.tolist() == [0] * 30
-    assert read(tmp_path / "x.npz", ReadOptions(features="X_test")).label.tolist() == [1] * 30
+    assert open_source(tmp_path / "x.npz", ReadOptions()).label.tolist() == [0] * 30
+    assert (
+        open_source(tmp_path / "x.npz", ReadOptions(features="X_test")).label.tolist() == [1] * 30
+    )
 
 
 def test_an_unused_pickle_in_an_npz_is_left_alone(tmp_path, features):
     np.savez(tmp_path / "x.npz", X=features, notes=np.array([{"a": 1}], dtype=object))
-    assert len(read(tmp_path / "x.npz", ReadOptions())) == 30
+    assert len(open_source(tmp_path / "x.npz", ReadOptions())) == 30
 
 
 def test_an_array_that_could_be_anything_is_a_question(tmp_path, features, refusal):

@@ -5,9 +5,9 @@ import pytest
 from scipy.io import savemat
 
 from kspr.errors import InputError, UnreadableItemError
+from kspr.sources.options import ReadOptions
 from kspr.sources.published.ilsvrc12 import ILSVRC12_VALIDATION
 from kspr.sources.published.webvision import WEBVISION, WEBVISION_MINI
-from kspr.sources.records import ReadOptions
 
 NUMBERS = [f"n{1440764 + i:08d}" for i in range(60)]
 

@@ -11,8 +11,8 @@ import pytest
 
 from kspr.core.cifar import CIFAR10, CIFAR100, CIFAR100_COARSE
 from kspr.errors import InputError
+from kspr.sources.options import ReadOptions
 from kspr.sources.published.cifar import CIFAR_10, CIFAR_100
-from kspr.sources.records import ReadOptions
 
 
 def torch_zip(path, content):

@@ -8,8 +8,11 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
-from kspr.sources.readers import read, read_label_file
-from kspr.sources.records import ReadOptions
+from kspr.errors import InputError
+from kspr.sources.formats import LABEL_FORMATS
+from kspr.sources.opening import open_source
+from kspr.sources.options import ReadOptions
+from kspr.sources.readers.labels import read_label_file
 
 
 def write_labels(path, labels):
@@ -17,6 +20,7 @@ def write_labels(path, labels):
     text = {
         ".txt": "\n".join(rows),
         ".tsv": "\n".join(["id\tlabel", *(f"{i}\t{row}" for i, row in enumerate(rows))]),
+        ".tab": "\n".join(["id\tlabel", *(f"{i}\t{row}" for i, row in enumerate(rows))]),
         ".csv": "\n".join(["id,label", *(f"{i},{row}" for i, row in enumerate(rows))]),
         ".gz": "\n".join(["id,label", *(f"{i},{row}" for i, row in enumerate(rows))]),
     }
@@ -26,8 +30,16 @@ def write_labels(path, labels):
         path.write_text(text[path.suffix] + "\n")
     elif path.suffix == ".npy":
         np.save(path, labels)
-    elif path.suffix == ".feather":
+    elif path.suffix in (".feather", ".arrow", ".ipc"):
         pa.feather.write_feather(pa.table({"y": labels}), path)
+    elif path.name == "folder":
+        path.mkdir()
+        pq.write_table(pa.table({"y": labels[:10]}), path / "part-0.parquet")
+        pq.write_table(pa.table({"y": labels[10:]}), path / "part-1.parquet")
+    elif path.name == "saved":
+        path.mkdir()
+        pa.feather.write_feather(pa.table({"y": labels}), path / "data.arrow")
+        (path / "state.json").write_text('{"_data_files": [{"filename": "data.arrow"}]}')
     else:
         pq.write_table(pa.table({"other": rows, "y": labels}), path)
 
@@ -39,13 +51,17 @@ def source(tmp_path, features):
 
 
 @pytest.mark.parametrize(
-    "name", ["y.npy", "y.txt", "y.csv", "y.tsv", "y.csv.gz", "y.parquet", "y.feather"]
+    "name",
+    [
+        *("y.npy", "y.txt", "y.csv", "y.tsv", "y.tab", "y.csv.gz", "y.parquet", "y.pq"),
+        *("y.feather", "y.arrow", "y.ipc", "folder", "saved"),
+    ],
 )
 @pytest.mark.parametrize("kind", ["names", "numbers"])
 def test_every_kind_of_file_gives_the_same_labels(source, tmp_path, names, name, kind):
     labels = names if kind == "names" else np.arange(30) % 3
     write_labels(tmp_path / name, labels)
-    found = read(source, ReadOptions(labels=tmp_path / name)).label
+    found = open_source(source, ReadOptions(labels=tmp_path / name)).label
     np.testing.assert_array_equal(found, labels)
     assert found.dtype.kind == labels.dtype.kind
 
@@ -53,14 +69,14 @@ def test_every_kind_of_file_gives_the_same_labels(source, tmp_path, names, name,
 @pytest.mark.parametrize("header", ["", "whatever\n"])
 def test_one_column_may_have_a_header_or_none(source, tmp_path, names, header):
     (tmp_path / "y.csv").write_text(header + "\n".join(names) + "\n")
-    found = read(source, ReadOptions(labels=tmp_path / "y.csv")).label
+    found = open_source(source, ReadOptions(labels=tmp_path / "y.csv")).label
     np.testing.assert_array_equal(found, names)
 
 
 def test_numbers_with_leading_zeros_are_names(source, tmp_path):
     codes = [f"{i % 3:03d}" for i in range(30)]
     (tmp_path / "y.txt").write_text("\n".join(codes))
-    assert read(source, ReadOptions(labels=tmp_path / "y.txt")).label.tolist() == codes
+    assert open_source(source, ReadOptions(labels=tmp_path / "y.txt")).label.tolist() == codes
 
 
 def test_rows_that_do_not_match_are_counted(source, tmp_path, refusal):
@@ -93,15 +109,27 @@ def test_odd_label_files_are_refused(source, tmp_path, content, complaint, refus
 def test_an_absent_or_unknown_label_file_is_refused(source, tmp_path, refusal):
     assert refusal(source, labels=tmp_path / "y.txt").endswith("y.txt does not exist.")
     (tmp_path / "y.doc").write_text("a")
-    assert "y.doc is no file of labels: use npy, txt" in refusal(source, labels=tmp_path / "y.doc")
+    assert "y.doc is no file of labels: use .npy, .csv" in refusal(
+        source, labels=tmp_path / "y.doc"
+    )
 
 
 def test_the_column_of_a_label_table_can_be_named(source, tmp_path, names, refusal):
     path = tmp_path / "y.csv"
     path.write_text("\n".join(["a,species", *(f"x,{name}" for name in names)]))
-    found = read(source, ReadOptions(labels=path, label="species")).label
+    found = open_source(source, ReadOptions(labels=path, label="species")).label
     np.testing.assert_array_equal(found, names)
     assert "only 'a', 'species'. Say which with --label." in refusal(source, labels=path)
+
+
+@pytest.mark.parametrize("known", LABEL_FORMATS, ids=lambda known: known.name)
+def test_no_format_that_promises_labels_is_refused_as_such(tmp_path, known):
+    """A damaged file must be called damaged, never "no file of labels"."""
+    for suffix in known.suffixes:
+        path = tmp_path / f"y{suffix}"
+        path.write_bytes(b"\x80\x04junk")
+        with pytest.raises(InputError, match="pickle"):
+            read_label_file(path)
 
 
 def test_truth_columns_go_before_labels_for_the_role_of_truth(tmp_path):

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.feather
 import pytest
 
-from kspr.sources.readers import _spill, read
-from kspr.sources.records import ReadOptions
+from kspr.sources.opening import open_source
+from kspr.sources.options import ReadOptions
+from kspr.sources.readers import _spill
 
 INFO = {"info": {"features": {"label": {"names": ["cat", "dog"], "_type": "ClassLabel"}}}}
 
@@ -39,7 +40,7 @@ def saved(tmp_path, picture):
 @pytest.mark.parametrize("compression", ["uncompressed", "lz4", "zstd"])
 def test_feather_is_read(tmp_path, table, features, names, compression):
     pa.feather.write_feather(table, tmp_path / "x.feather", compression=compression, chunksize=7)
-    found = read(tmp_path / "x.feather", ReadOptions(id="key"))
+    found = open_source(tmp_path / "x.feather", ReadOptions(id="key"))
     np.testing.assert_array_equal(found.features, features)
     np.testing.assert_array_equal(found.label, names)
     assert found.row_id[-1] == "row-29"
@@ -48,7 +49,9 @@ def test_feather_is_read(tmp_path, table, features, names, compression):
 
 def test_arrow_streams_are_read(tmp_path, table, features):
     write_stream(table, tmp_path / "x.arrow")
-    np.testing.assert_array_equal(read(tmp_path / "x.arrow", ReadOptions()).features, features)
+    np.testing.assert_array_equal(
+        open_source(tmp_path / "x.arrow", ReadOptions()).features, features
+    )
 
 
 def test_plain_arrow_is_mapped_not_loaded(tmp_path):
@@ -56,7 +59,7 @@ def test_plain_arrow_is_mapped_not_loaded(tmp_path):
     write_stream(texts, tmp_path / "x.arrow")
     del texts
     before = pa.total_allocated_bytes()
-    found = read(tmp_path / "x.arrow", ReadOptions())
+    found = open_source(tmp_path / "x.arrow", ReadOptions())
     assert pa.total_allocated_bytes() - before < 2 << 20
     assert found.items[19_999] == "x" * 1000
 
@@ -68,7 +71,7 @@ def test_compressed_texts_beyond_memory_lie_in_a_file(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(scratch))
     texts = pa.table({"text": [f"{i:0100d}" for i in range(5000)], "label": np.arange(5000) % 2})
     pa.feather.write_feather(texts, tmp_path / "x.feather", compression="lz4", chunksize=500)
-    found = read(tmp_path / "x.feather", ReadOptions())
+    found = open_source(tmp_path / "x.feather", ReadOptions())
     assert len(list(scratch.iterdir())) == 1
     assert [int(found.items[i]) for i in (4999, 0, 777)] == [4999, 0, 777]
     assert sum(map(len, found.items.content())) == 500_000
@@ -77,8 +80,8 @@ def test_compressed_texts_beyond_memory_lie_in_a_file(tmp_path, monkeypatch):
 
 
 def test_saved_data_sets_are_read_with_their_class_names(saved):
-    found = read(saved, ReadOptions())
-    assert found.reader == "hugging face"
+    found = open_source(saved, ReadOptions())
+    assert found.reader == "huggingface"
     assert found.label.tolist() == ["cat", "dog"] * 4
     assert found.items[6].getpixel((0, 0)) == (6, 0, 0)
 
@@ -86,8 +89,8 @@ def test_saved_data_sets_are_read_with_their_class_names(saved):
 def test_the_package_of_hugging_face_is_not_needed(saved):
     code = (
         "import sys; from pathlib import Path; sys.modules['datasets'] = None\n"
-        "from kspr.sources.readers import read\nfrom kspr.sources.records import ReadOptions\n"
-        f"print(len(read(Path({str(saved)!r}), ReadOptions())))"
+        "from kspr.sources.opening import open_source\n"
+        f"print(len(open_source(Path({str(saved)!r}))))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["8"]
@@ -135,9 +138,9 @@ def test_a_real_data_set_saved_to_disk(tmp_path, picture):
     data.save_to_disk(str(tmp_path / "saved"), num_shards=2)
     data.to_parquet(str(tmp_path / "x.parquet"))
     for source in (tmp_path / "saved", tmp_path / "x.parquet", data, data.with_format("torch")):
-        found = read(source, ReadOptions())
+        found = open_source(source, ReadOptions())
         assert found.label.tolist() == ["cat", "dog", "cat", "dog", "cat"]
         assert found.items[3].getpixel((0, 0)) == (3, 0, 0)
-    moved = read(data.select([4, 3]), ReadOptions())
+    moved = open_source(data.select([4, 3]), ReadOptions())
     assert moved.label.tolist() == ["cat", "dog"]
     assert moved.items[0].getpixel((0, 0)) == (4, 0, 0)

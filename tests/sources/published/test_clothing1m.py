@@ -3,8 +3,8 @@
 import pytest
 
 from kspr.errors import InputError
+from kspr.sources.options import ReadOptions
 from kspr.sources.published.clothing1m import CLOTHING1M
-from kspr.sources.records import ReadOptions
 
 
 def test_training_labels_are_the_noisy_ones(clothing1m):

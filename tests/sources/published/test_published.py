@@ -6,8 +6,8 @@ import pytest
 
 from kspr.errors import InputError
 from kspr.sources.opening import list_sources, open_source
+from kspr.sources.options import ReadOptions
 from kspr.sources.published import PUBLISHED, find_published, find_root, where
-from kspr.sources.records import ReadOptions
 
 
 @pytest.mark.parametrize("dataset", PUBLISHED, ids=lambda d: d.name)

@@ -11,8 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from kspr.errors import InputError
-from kspr.sources.readers import _spill, read
-from kspr.sources.records import ReadOptions
+from kspr.sources.opening import open_source
+from kspr.sources.options import ReadOptions
+from kspr.sources.readers import _spill
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ def damaged(content: bytes, rng: np.random.Generator) -> bytes:
 
 def use(path):
     """Read everything that a file has to offer."""
-    found = read(path, ReadOptions())
+    found = open_source(path, ReadOptions())
     if found.features is not None:
         np.asarray(found.features).tobytes()
     for row in range(len(found.items or ())):
@@ -102,7 +103,7 @@ class FullFile:
 def test_compressed_arrays_beyond_memory_are_unpacked_to_a_file(tmp_path, monkeypatch, features):
     np.savez_compressed(tmp_path / "x.npz", X=features, y=np.arange(30) % 2)
     monkeypatch.setattr("kspr.sources.readers.arrays.IN_MEMORY", 64)
-    found = read(tmp_path / "x.npz", ReadOptions())
+    found = open_source(tmp_path / "x.npz", ReadOptions())
     assert isinstance(found.features, np.memmap)
     np.testing.assert_array_equal(found.features, features)
 
@@ -113,7 +114,7 @@ def test_csv_features_beyond_memory_lie_in_a_file(tmp_path, monkeypatch):
     (tmp_path / "x.csv").write_text(text)
     monkeypatch.setattr(_spill, "IN_MEMORY", 1 << 12)
     monkeypatch.setattr("kspr.sources.readers._csv_table._BLOCK", 1 << 14)
-    found = read(tmp_path / "x.csv", ReadOptions(features="a", text="text"))
+    found = open_source(tmp_path / "x.csv", ReadOptions(features="a", text="text"))
     assert isinstance(found.features, np.memmap)
     np.testing.assert_array_equal(found.features[:, 0], values)
     assert found.items[39_999] == "word 39999"
@@ -123,6 +124,6 @@ def test_csv_features_grow_in_memory(tmp_path, monkeypatch):
     values = np.arange(40_000, dtype=np.float32)
     (tmp_path / "x.csv").write_text("\n".join(["a,y", *(f"{v:.0f},{int(v) % 2}" for v in values)]))
     monkeypatch.setattr("kspr.sources.readers._csv_table._BLOCK", 1 << 14)
-    found = read(tmp_path / "x.csv", ReadOptions())
+    found = open_source(tmp_path / "x.csv", ReadOptions())
     assert not isinstance(found.features, np.memmap)
     np.testing.assert_array_equal(found.features[:, 0], values)

@@ -11,13 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kspr.errors import InputError
-from kspr.sources.readers._arrow_tables import open_ipc_table, open_parquet_table
-from kspr.sources.readers._csv_table import first_line, has_table_suffix, open_csv_table
+from kspr.sources.formats import LABEL_FORMATS, format_of, some_suffixes
+from kspr.sources.readers._csv_table import first_line
 from kspr.sources.readers._npy import open_npy
-from kspr.sources.readers._roles import LABEL_NAMES, TRUTH_NAMES, choose_label, usual_field
-from kspr.sources.readers._table import Table
 from kspr.sources.readers.csv_faults import explain_encoding
-from kspr.sources.readers.guard import GZIP, check_file, listed, readable, rows
+from kspr.sources.readers.guard import GZIP, check_exists, check_file, listed, readable, rows
+from kspr.sources.readers.roles import LABEL_NAMES, TRUTH_NAMES, choose_label, usual_field
+from kspr.sources.readers.table import Table
+from kspr.sources.readers.table_files import open_table_file
 
 __all__ = [
     "check_rows",
@@ -147,10 +148,6 @@ def _texts(column: Any) -> np.ndarray:
     return values[coded.indices.to_numpy()] if len(values) else np.empty(0, "<U1")
 
 
-_TEXT_SUFFIXES = (".txt", ".labels")
-_ARROW_SUFFIXES = (".arrow", ".feather", ".ipc")
-
-
 def labels_from_file(path: Path, column: str | None, count: int, source: Path) -> np.ndarray:
     """Return the labels in `path` for the `count` rows of `source`.
 
@@ -179,27 +176,27 @@ def check_rows(labels: np.ndarray, count: int, labels_from: object, source: obje
 
 
 def _read(path: Path, column: str | None, role: str, count: int | None) -> np.ndarray:
-    suffix = path.suffix.lower()
-    if suffix == ".npy":
+    check_exists(path)
+    found = format_of(path)
+    if found is None or not found.has_labels:
+        check_file(path, "a file of labels", b"PK\x03\x04")
+        raise InputError(f"{path} is no file of labels: use {some_suffixes(LABEL_FORMATS)}.")
+    if found.name == "npy":
         return labels_from_array(open_npy(path), str(path))
-    if suffix in _TEXT_SUFFIXES:
+    if found.name == "txt":
         return texts_to_labels(_lines(path), str(path))
-    if has_table_suffix(path):
-        return _from_csv(path, column, role, count)
-    if suffix == ".parquet":
-        return _from_table(open_parquet_table(path), column, role, path)
-    if suffix in _ARROW_SUFFIXES:
-        return _from_table(open_ipc_table(path), column, role, path)
-    check_file(path, "a file of labels", b"PK\x03\x04")
-    raise InputError(f"{path} is no file of labels: use npy, txt, csv, tsv, parquet or arrow.")
+    if found.name == "csv" and column is None and not _has_columns(path):
+        lines = _lines(path)
+        return texts_to_labels(lines[1:] if _is_header(lines, count) else lines, str(path))
+    table = open_table_file(path)
+    if table is None:
+        raise InputError(f"{path} is not a table of labels.")
+    return _from_table(table, column, role, path)
 
 
-def _from_csv(path: Path, column: str | None, role: str, count: int | None) -> np.ndarray:
+def _has_columns(path: Path) -> bool:
     header = first_line(path)
-    if column is not None or any(mark in header for mark in (b",", b";", b"\t")):
-        return _from_table(open_csv_table(path), column, role, path)
-    lines = _lines(path)
-    return texts_to_labels(lines[1:] if _is_header(lines, count) else lines, str(path))
+    return any(mark in header for mark in (b",", b";", b"\t"))
 
 
 def _is_header(lines: np.ndarray, count: int | None) -> bool:

@@ -7,12 +7,13 @@ from fnmatch import fnmatchcase
 import pyarrow as pa
 
 from kspr.errors import InputError
-from kspr.sources.readers._table import Field
+from kspr.sources.options import ReadOptions
 from kspr.sources.readers.guard import listed, no_such
-from kspr.sources.records import ReadOptions
+from kspr.sources.readers.table import Field
 
 __all__ = [
     "LABEL_NAMES",
+    "SPLITS",
     "TRUTH_NAMES",
     "Fields",
     "Roles",
@@ -24,8 +25,11 @@ __all__ = [
     "usual_field",
 ]
 
-LABEL_NAMES = ("label", "labels", "y", "target", "class")
-TRUTH_NAMES = ("truth", "true_label", "y_true")
+# The names of columns in tables, and of arrays in npz files.
+LABEL_NAMES = ("label", "labels", "y", "target", "targets", "class", "classes")
+TRUTH_NAMES = ("truth", "true_label", "true_labels", "y_true")
+SPLITS = frozenset({"train", "training", "test", "testing", "val", "valid", "validation", "dev"})
+"""Names of the parts of a data set; folders and arrays that are called so are no classes."""
 _ID_NAMES = (
     *("id", "ids", "idx", "index", "row", "row_id", "row_number", "uid", "uuid", "key"),
     *("", "unnamed: 0", "__index_level_0__"),

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from kspr.errors import UnreadableItemError
-from kspr.sources.readers import read
-from kspr.sources.records import ReadOptions
+from kspr.sources.opening import open_source
+from kspr.sources.options import ReadOptions
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ NUMBERS = "a,b,label\n1,2.5,cat\n3,4,dog\n"
     ],
 )
 def test_numeric_columns_are_features_and_label_is_label(write, content, name):
-    found = read(write(content, name), ReadOptions())
+    found = open_source(write(content, name), ReadOptions())
     np.testing.assert_array_equal(found.features, [[1, 2.5], [3, 4]])
     assert found.features.dtype == np.float32
     assert found.label.tolist() == ["cat", "dog"]
@@ -48,7 +48,7 @@ def test_numeric_columns_are_features_and_label_is_label(write, content, name):
 def test_columns_can_be_named(write):
     path = write("who,e1,e2,size,given,meant\np,1,2,9,0,1\nq,3,4,9,1,1\n")
     said = ReadOptions(features="e*", label="given", truth="meant", id="who")
-    found = read(path, said)
+    found = open_source(path, said)
     np.testing.assert_array_equal(found.features, [[1, 2], [3, 4]])
     assert found.label.tolist() == [0, 1]
     assert found.label.dtype == np.int64
@@ -57,18 +57,20 @@ def test_columns_can_be_named(write):
 
 
 def test_row_numbers_and_truth_are_no_features(write):
-    found = read(write("Unnamed: 0,id,a,label,truth\n0,7,1.5,0,1\n1,8,2.5,1,1\n"), ReadOptions())
+    found = open_source(
+        write("Unnamed: 0,id,a,label,truth\n0,7,1.5,0,1\n1,8,2.5,1,1\n"), ReadOptions()
+    )
     assert found.features.tolist() == [[1.5], [2.5]]
     assert found.truth.tolist() == [1, 1]
 
 
 def test_missing_numbers_become_nan(write):
-    found = read(write("a,b,y\n1,,0\nNA,2,1\n"), ReadOptions())
+    found = open_source(write("a,b,y\n1,,0\nNA,2,1\n"), ReadOptions())
     np.testing.assert_array_equal(found.features, [[1, np.nan], [np.nan, 2]])
 
 
 def test_lists_written_as_text_are_features(write):
-    found = read(write('emb,y\n"[1, 2.5]",a\n"[3 4e-1]",b\n'), ReadOptions())
+    found = open_source(write('emb,y\n"[1, 2.5]",a\n"[3 4e-1]",b\n'), ReadOptions())
     np.testing.assert_allclose(found.features, [[1, 2.5], [3, 0.4]])
 
 
@@ -78,7 +80,7 @@ def test_lists_that_were_shortened_in_print_are_refused(write, refusal):
 
 def test_texts_are_items(write):
     path = write('text,label\n"a, ""b""\nc",x\nNA,y\n,x\n')
-    found = read(path, ReadOptions())
+    found = open_source(path, ReadOptions())
     assert found.features is None
     assert found.items.kind == "text"
     assert [found.items[i] for i in range(3)] == ['a, "b"\nc', "NA", ""]
@@ -87,17 +89,17 @@ def test_texts_are_items(write):
 
 def test_a_text_column_can_have_any_name_and_look(write):
     path = write("body,y\n12,a\n13,b\n")
-    found = read(path, ReadOptions(text="body"))
+    found = open_source(path, ReadOptions(text="body"))
     assert found.items[1] == "13"
     with pytest.raises(IndexError):
         found.items[2]
 
 
 def test_labels_are_trimmed_and_numbers_only_if_all_are(write):
-    assert read(write("a,y\n1, cat\n2,cat \n"), ReadOptions()).label.tolist() == ["cat"] * 2
-    assert read(write("a,y\n1,1\n2,x\n"), ReadOptions()).label.tolist() == ["1", "x"]
-    assert read(write("a,y\n1,1.0\n2,2.0\n"), ReadOptions()).label.tolist() == [1, 2]
-    assert read(write("a,y\n1,NA\n2,None\n"), ReadOptions()).label.tolist() == ["NA", "None"]
+    assert open_source(write("a,y\n1, cat\n2,cat \n"), ReadOptions()).label.tolist() == ["cat"] * 2
+    assert open_source(write("a,y\n1,1\n2,x\n"), ReadOptions()).label.tolist() == ["1", "x"]
+    assert open_source(write("a,y\n1,1.0\n2,2.0\n"), ReadOptions()).label.tolist() == [1, 2]
+    assert open_source(write("a,y\n1,NA\n2,None\n"), ReadOptions()).label.tolist() == ["NA", "None"]
 
 
 LATE = "a,y\n" + "1.25,0\n" * 1_200_000
@@ -148,7 +150,7 @@ def test_bad_tables_are_refused(write, content, said, complaint, refusal):
 
 
 def test_odd_bytes_in_columns_that_are_not_used_do_no_harm(write):
-    found = read(write("a,y,note\n1,0,café\n2,1,x\n".encode("latin-1")), ReadOptions())
+    found = open_source(write("a,y,note\n1,0,café\n2,1,x\n".encode("latin-1")), ReadOptions())
     assert found.features.tolist() == [[1], [2]]
 
 
@@ -169,7 +171,7 @@ def pictures(tmp_path, picture):
 @pytest.mark.parametrize(("column", "said"), [("path", {}), ("where", {"image": "where"})])
 def test_manifests_list_images_relative_to_themselves(pictures, write, column, said):
     path = write(f"{column},label\na.png,x\ndeep/b.png,y\nlost.png,x\n")
-    found = read(path, ReadOptions(**said))
+    found = open_source(path, ReadOptions(**said))
     assert found.reader == "manifest"
     assert found.row_id.tolist() == ["a.png", "deep/b.png", "lost.png"]
     assert found.label.tolist() == ["x", "y", "x"]

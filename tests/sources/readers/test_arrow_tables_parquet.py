@@ -10,9 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from kspr.errors import UnreadableItemError
+from kspr.sources.opening import open_source
+from kspr.sources.options import ReadOptions
 from kspr.sources.readers import _arrow_tables as _parquet_table
-from kspr.sources.readers import _spill, read
-from kspr.sources.records import ReadOptions
+from kspr.sources.readers import _spill
 
 CIFAR = Path(__file__).parents[4] / "shared" / "data" / "cifar10"
 
@@ -29,11 +30,11 @@ def write(tmp_path):
 
 
 def test_numeric_columns_are_features(write, table, features, names):
-    found = read(write(table), ReadOptions())
+    found = open_source(write(table), ReadOptions())
     np.testing.assert_array_equal(found.features, features)
     np.testing.assert_array_equal(found.label, names)
     assert found.label.dtype.kind == "U"
-    assert read(write(table), ReadOptions(id="key")).row_id[3] == "row-3"
+    assert open_source(write(table), ReadOptions(id="key")).row_id[3] == "row-3"
 
 
 @pytest.mark.parametrize(
@@ -41,7 +42,9 @@ def test_numeric_columns_are_features(write, table, features, names):
 )
 def test_a_list_column_is_features(write, features, kind):
     lists = pa.array(features.tolist(), kind)
-    found = read(write({"emb": lists, "size": np.arange(30), "y": np.arange(30)}), ReadOptions())
+    found = open_source(
+        write({"emb": lists, "size": np.arange(30), "y": np.arange(30)}), ReadOptions()
+    )
     np.testing.assert_array_equal(found.features, features)
 
 
@@ -50,7 +53,7 @@ def test_a_list_column_is_features(write, features, kind):
     [("float16", "float16"), ("float32", "float32"), ("float64", "float64"), ("int64", "float32")],
 )
 def test_precision_is_kept_and_whole_numbers_are_single(write, stored, expected):
-    found = read(write({"a": np.arange(3, dtype=stored), "y": [0, 1, 0]}), ReadOptions())
+    found = open_source(write({"a": np.arange(3, dtype=stored), "y": [0, 1, 0]}), ReadOptions())
     assert found.features.dtype == expected
     assert found.features[:, 0].tolist() == [0, 1, 2]
 
@@ -58,19 +61,19 @@ def test_precision_is_kept_and_whole_numbers_are_single(write, stored, expected)
 def test_nothing_in_a_cell_is_nan(write):
     table = {"a": [1.0, None], "b": pa.array([True, None]), "y": [0, 1]}
     np.testing.assert_array_equal(
-        read(write(table), ReadOptions()).features, [[1, 1], [np.nan, np.nan]]
+        open_source(write(table), ReadOptions()).features, [[1, 1], [np.nan, np.nan]]
     )
 
 
 def test_categories_and_dates_are_labels(write):
     labels = pa.array(["a", "b", "a"]).dictionary_encode()
-    assert read(write({"x": [1, 2, 3], "y": labels}), ReadOptions()).label.tolist() == [
+    assert open_source(write({"x": [1, 2, 3], "y": labels}), ReadOptions()).label.tolist() == [
         "a",
         "b",
         "a",
     ]
     dates = pa.array([0, 1, 0], pa.date32())
-    assert read(write({"x": [1, 2, 3], "y": dates}), ReadOptions()).label[1] == "1970-01-02"
+    assert open_source(write({"x": [1, 2, 3], "y": dates}), ReadOptions()).label[1] == "1970-01-02"
 
 
 @pytest.mark.parametrize("wrap", ["binary", "struct"])
@@ -79,7 +82,7 @@ def test_images_in_a_column_are_items(write, picture, wrap):
     if wrap == "struct":
         data = [{"bytes": content, "path": None} for content in data]
     table = pa.table({"img": data, "label": np.arange(6) % 2, "width": np.arange(6)})
-    found = read(write(table, row_group_size=2), ReadOptions())
+    found = open_source(write(table, row_group_size=2), ReadOptions())
     assert found.features is None
     assert [found.items[i].getpixel((0, 0))[0] for i in (5, 0, 3)] == [5, 0, 3]
     assert list(found.items.content()) == [picture(i) for i in range(6)]
@@ -90,20 +93,20 @@ def test_flattened_names_reach_the_bytes(write, picture, nested):
     data = [picture(1), picture(2)]
     column = {"img": [{"bytes": content} for content in data]} if nested else {"img.bytes": data}
     path = write({**column, "label": [0, 1]})
-    found = read(path, ReadOptions(image="img.bytes"))
+    found = open_source(path, ReadOptions(image="img.bytes"))
     assert found.items[1].getpixel((0, 0)) == (2, 0, 0)
 
 
 def test_features_and_the_images_they_came_from_can_be_had_together(write, picture, features):
     table = {"image": [picture(i) for i in range(30)], "emb": features.tolist(), "y": [0, 1] * 15}
-    found = read(write(table), ReadOptions())
+    found = open_source(write(table), ReadOptions())
     assert found.features.shape == (30, 4)
     assert found.items[2].getpixel((0, 0)) == (2, 0, 0)
 
 
 def test_a_corrupt_image_is_found_only_when_asked_for(write, picture):
     table = {"img": [picture(1), b"junk", picture(1)[:45], None], "label": [0, 1, 0, 1]}
-    found = read(write(table), ReadOptions())
+    found = open_source(write(table), ReadOptions())
     assert found.items[0].size == (8, 8)
     for row in (1, 2):
         with pytest.raises(
@@ -118,13 +121,13 @@ def test_class_names_of_hugging_face_are_used(write, picture):
     info = b'{"info": {"features": {"kind": {"names": ["cat", "dog"], "_type": "ClassLabel"}}}}'
     table = pa.table({"img": [picture()] * 3, "kind": [1, 0, 1]})
     path = write(table.replace_schema_metadata({b"huggingface": info}))
-    assert read(path, ReadOptions()).label.tolist() == ["dog", "cat", "dog"]
+    assert open_source(path, ReadOptions()).label.tolist() == ["dog", "cat", "dog"]
 
 
 def test_a_folder_of_shards_is_one_table(write, table):
     for shard in range(3):
         path = write(table.slice(shard * 10, 10), f"train-{shard:05d}-of-00003.parquet")
-    found = read(path.parent, ReadOptions(id="key"))
+    found = open_source(path.parent, ReadOptions(id="key"))
     assert found.row_id.tolist() == [f"row-{i}" for i in range(30)]
 
 
@@ -141,7 +144,7 @@ def test_shards_that_differ_are_refused(write, table, refusal):
 
 
 def test_texts_are_items(write):
-    found = read(write({"sentence": ["ä", None], "label": [0, 1]}), ReadOptions())
+    found = open_source(write({"sentence": ["ä", None], "label": [0, 1]}), ReadOptions())
     assert found.items[0] == "ä"
     with pytest.raises(UnreadableItemError, match="There is no text in row 1 of "):
         found.items[1]
@@ -150,7 +153,7 @@ def test_texts_are_items(write):
 
 def test_a_text_that_is_not_utf8_spoils_no_other(write):
     texts = pa.array([b"good", b"caf\xe9"]).view(pa.string())
-    found = read(write({"text": texts, "label": [0, 1]}), ReadOptions())
+    found = open_source(write({"text": texts, "label": [0, 1]}), ReadOptions())
     assert found.items[0] == "good"
     with pytest.raises(UnreadableItemError, match=r"The text in row 1 of .* is not UTF-8"):
         found.items[1]
@@ -159,7 +162,7 @@ def test_a_text_that_is_not_utf8_spoils_no_other(write):
 
 def test_paths_in_a_table_are_relative_to_it(write, picture, tmp_path):
     (tmp_path / "a.png").write_bytes(picture(9))
-    found = read(write({"path": ["a.png", "b.png"], "label": [0, 1]}), ReadOptions())
+    found = open_source(write({"path": ["a.png", "b.png"], "label": [0, 1]}), ReadOptions())
     assert found.items[0].getpixel((0, 0)) == (9, 0, 0)
     assert found.row_id.tolist() == ["a.png", "b.png"]
 
@@ -210,7 +213,7 @@ def test_corrupt_pages_are_refused(write, refusal):
 
 def test_many_row_groups_keep_their_order(write, features):
     values = np.arange(5000, dtype=np.float64)
-    found = read(write({"a": values, "y": values}, row_group_size=700), ReadOptions())
+    found = open_source(write({"a": values, "y": values}, row_group_size=700), ReadOptions())
     np.testing.assert_array_equal(found.features[:, 0], values)
     np.testing.assert_array_equal(found.label, values)
 
@@ -222,7 +225,7 @@ def test_items_load_one_row_group_at_a_time(write, picture, monkeypatch):
         _parquet_table, "_load", lambda *args: loaded.append(args[1]) or original(*args)
     )
     table = {"img": [picture(i) for i in range(9)], "label": [0, 1, 0] * 3}
-    found = read(write(table, row_group_size=3), ReadOptions())
+    found = open_source(write(table, row_group_size=3), ReadOptions())
     assert loaded == []
     for row in (7, 8, 6, 0):
         found.items[row]
@@ -230,7 +233,7 @@ def test_items_load_one_row_group_at_a_time(write, picture, monkeypatch):
 
 
 def test_items_can_be_sent_to_another_process(write, picture):
-    found = read(write({"img": [picture(3)], "label": [0]}), ReadOptions())
+    found = open_source(write({"img": [picture(3)], "label": [0]}), ReadOptions())
     assert pickle.loads(pickle.dumps(found.items))[0].getpixel((0, 0)) == (3, 0, 0)  # noqa: S301
 
 
@@ -257,7 +260,7 @@ def test_arrow_never_holds_more_than_a_few_blocks(large):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_spill.RowSink, "append", watched)
-        found = read(large, ReadOptions())
+        found = open_source(large, ReadOptions())
     assert found.features.nbytes == 120_000 * 128 * 4
     assert found.features[-1, -1] == np.float32(120_000 * 128 - 1)
     assert len(seen) > 2
@@ -267,7 +270,7 @@ def test_arrow_never_holds_more_than_a_few_blocks(large):
 def test_features_beyond_memory_lie_in_a_file_that_goes_with_them(large, monkeypatch, tmp_path):
     monkeypatch.setattr(_spill, "IN_MEMORY", 1 << 20)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    found = read(large, ReadOptions())
+    found = open_source(large, ReadOptions())
     assert isinstance(found.features, np.memmap)
     assert len(list(tmp_path.iterdir())) == 1
     part = found.features[1:3]
@@ -291,11 +294,11 @@ def test_a_failure_leaves_no_temporary_file(write, monkeypatch, tmp_path_factory
 def test_cifar10_opens_at_once():
     """50,000 images and 50,000 x 512 features open in seconds; no image is decoded for it."""
     start = time.perf_counter()
-    images = read(CIFAR / "train.parquet", ReadOptions())
-    arrays = read(CIFAR / "features.npz", ReadOptions())
+    images = open_source(CIFAR / "train.parquet", ReadOptions())
+    arrays = open_source(CIFAR / "features.npz", ReadOptions())
     assert time.perf_counter() - start < 10
     assert len(images) == len(arrays) == 50_000
     np.testing.assert_array_equal(images.label, arrays.label)
     assert images.items[49_999].size == (32, 32)
-    named = read(CIFAR / "train.parquet", ReadOptions(image="img.bytes"))
+    named = open_source(CIFAR / "train.parquet", ReadOptions(image="img.bytes"))
     assert named.items[7].tobytes() == images.items[7].tobytes()

@@ -1,4 +1,6 @@
-"""The door to the readers: paths, objects, and what is refused there."""
+"""Opening paths and tables in memory, and what is refused."""
+
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,22 +13,45 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from kspr.sources.readers import READERS, read
-from kspr.sources.records import ReadOptions
+from kspr.sources.formats import FORMATS
+from kspr.sources.opening import READERS, label_column, open_source, open_table
+from kspr.sources.options import ReadOptions
+from kspr.sources.readers.table_files import TABLES
+from kspr.sources.readers.tables import read_table
 
 
-def test_readers_have_distinct_names_and_one_line_each():
-    assert len({reader.name for reader in READERS}) == len(READERS)
-    for reader in READERS:
-        assert reader.reads
-        assert "\n" not in reader.reads
+def test_every_format_of_sources_has_a_reader():
+    assert {known.name for known in FORMATS if known.is_source} == set(READERS)
 
 
-def test_no_reader_raises_when_asked_about_a_path(tmp_path):
-    (tmp_path / "x.csv").write_bytes(b"\x80\x04")
-    for path in (tmp_path, tmp_path / "x.csv", tmp_path / "none.npz", tmp_path / "none.csv"):
-        for reader in READERS:
-            assert reader.matches(path, ReadOptions()) in {True, False}
+def test_every_table_format_can_be_opened_with_all_columns():
+    """Whatever is read as a table is exported as one."""
+    as_tables = {name for name, reader in READERS.items() if reader is read_table}
+    assert as_tables - {"manifest"} == set(TABLES)
+
+
+def test_a_source_without_columns_has_no_table(tmp_path, features, picture):
+    np.save(tmp_path / "x.npy", features)
+    assert open_table(tmp_path / "x.npy") is None
+    (tmp_path / "images" / "cat").mkdir(parents=True)
+    (tmp_path / "images" / "cat" / "a.png").write_bytes(picture())
+    assert open_table(tmp_path / "images") is None
+
+
+@pytest.mark.parametrize(
+    ("columns", "said", "expected"),
+    [
+        ("a,label", {}, "label"),
+        ("a,species", {"label": "species"}, "species"),
+        ("a,b", {}, "label"),
+        ("a,Y", {"labels": Path("other.csv"), "label": "a"}, "Y"),
+        ("a,label,y", {"labels": Path("other.csv")}, "kspr_label"),
+    ],
+)
+def test_the_label_column_is_the_one_that_labels_come_from(tmp_path, columns, said, expected):
+    (tmp_path / "x.csv").write_text(f"{columns}\n{'1,' * columns.count(',')}2\n")
+    table = open_table(tmp_path / "x.csv")
+    assert label_column(table, ReadOptions(**said), "x.csv") == expected
 
 
 @pytest.mark.parametrize(
@@ -41,7 +66,7 @@ def test_no_reader_raises_when_asked_about_a_path(tmp_path):
     ],
 )
 def test_tables_in_memory_are_read_like_files(table, features, names, make):
-    found = read(make(table), ReadOptions(id="key"))
+    found = open_source(make(table), ReadOptions(id="key"))
     np.testing.assert_array_equal(found.features, features)
     np.testing.assert_array_equal(found.label, names)
     assert found.row_id[29] == "row-29"
@@ -50,9 +75,9 @@ def test_tables_in_memory_are_read_like_files(table, features, names, make):
 
 def test_data_frames_of_lists_are_features(features):
     frame = pd.DataFrame({"emb": list(features), "y": np.arange(30) % 2})
-    np.testing.assert_array_equal(read(frame, ReadOptions()).features, features)
+    np.testing.assert_array_equal(open_source(frame, ReadOptions()).features, features)
     frame = pl.DataFrame({"emb": features, "y": np.arange(30) % 2})
-    np.testing.assert_array_equal(read(frame, ReadOptions()).features, features)
+    np.testing.assert_array_equal(open_source(frame, ReadOptions()).features, features)
 
 
 def test_what_cannot_be_read_is_refused(tmp_path, refusal):
@@ -94,6 +119,6 @@ def test_every_format_gives_the_same_rows(tmp_path, values, data):
     table.to_pandas().to_csv(tmp_path / "x.csv", index=False)
     np.savez(tmp_path / "x.npz", X=values, y=np.array(labels))
     for name in ("x.parquet", "x.feather", "x.csv", "x.npz"):
-        found = read(tmp_path / name, ReadOptions())
+        found = open_source(tmp_path / name, ReadOptions())
         np.testing.assert_array_equal(found.features, values)
         assert found.label.tolist() == labels

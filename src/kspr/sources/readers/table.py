@@ -1,4 +1,4 @@
-"""One column's cells, fetched piece by piece when they are asked for."""
+"""Tables: their columns, walked block by block, and the cells of one column, loaded on demand."""
 
 import threading
 from collections import OrderedDict
@@ -16,8 +16,8 @@ from kspr.sources.readers.guard import listed
 
 __all__ = [
     "BLOCK_BYTES",
-    "ArrowTable",
     "Cells",
+    "Columns",
     "Field",
     "Segment",
     "Table",
@@ -118,6 +118,15 @@ class Field:
     type: pa.DataType
 
 
+@dataclass(frozen=True)
+class Columns:
+    """All columns of a table as they are stored: names, order, types, values and metadata."""
+
+    schema: pa.Schema
+    walk: Callable[[], Iterator[pa.RecordBatch]]
+    """Yield all rows in order, a block at a time, from the beginning."""
+
+
 class Table(Protocol):
     """A table that can be walked from its beginning as often as needed."""
 
@@ -152,6 +161,15 @@ class Table(Protocol):
         """
         ...
 
+    def columns(self, *, as_text: bool = False) -> Columns:
+        """Return all columns, to be written elsewhere without loss.
+
+        A CSV file has no types: with `as_text` its cells are texts, as they are written; without,
+        a column in which every cell is a plain number holds numbers. Other tables have types of
+        their own, which they keep in either case.
+        """
+        ...
+
 
 def fields_of(schema: pa.Schema, where: str) -> dict[str, Field]:
     """Return the columns and the members of struct columns, by name."""
@@ -174,26 +192,3 @@ def pick(batch: Any, field: Field) -> Any:
     for member in field.path[1:]:
         array = pc.struct_field(array, member)
     return array
-
-
-class ArrowTable:
-    """A table in memory, or memory-mapped."""
-
-    rows: int
-    untyped = False
-
-    def __init__(self, table: pa.Table, where: str) -> None:
-        self._table = table
-        self._where = where
-        self.rows = table.num_rows
-        self.fields: Mapping[str, Field] = fields_of(table.schema, where)
-        self.metadata: Mapping[bytes, bytes] = table.schema.metadata or {}
-
-    def batches(self, fields: Sequence[Field]) -> Iterator[list[pa.Array]]:
-        columns = self._table.select(list(dict.fromkeys(field.path[0] for field in fields)))
-        step = max(256, BLOCK_BYTES * self.rows // max(1, columns.nbytes))
-        for batch in columns.to_batches(max_chunksize=step):
-            yield [sound(pick(batch, field), self._where) for field in fields]
-
-    def cells(self, field: Field) -> Cells:
-        return in_memory(pick(self._table, field).chunks, self._where)

@@ -8,8 +8,8 @@ import pytest
 from PIL import Image
 
 from kspr.errors import InputError
-from kspr.sources.readers import read
-from kspr.sources.records import ReadOptions
+from kspr.sources.opening import open_source
+from kspr.sources.options import ReadOptions
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def refusal():
 
     def refuse(source, **said) -> str:
         with pytest.raises(InputError) as caught:
-            read(source, ReadOptions(**said))
+            open_source(source, ReadOptions(**said))
         message = str(caught.value)
         assert "\n" not in message
         assert message.endswith((".", "?"))

@@ -7,8 +7,8 @@ import pytest
 from PIL import Image
 
 from kspr.errors import UnreadableItemError
-from kspr.sources.readers import read
-from kspr.sources.records import ReadOptions
+from kspr.sources.opening import open_source
+from kspr.sources.options import ReadOptions
 
 
 @pytest.fixture
@@ -26,8 +26,8 @@ def folder(tmp_path, picture):
 
 
 def test_folders_are_classes_in_sorted_order(folder, picture):
-    found = read(folder, ReadOptions())
-    assert found.reader == "image folder"
+    found = open_source(folder, ReadOptions())
+    assert found.reader == "imagefolder"
     assert found.row_id.tolist() == ["cat/a.PNG", "cat/b.png", "cat/deep/er/c.jpg", "dog/a.jpeg"]
     assert found.label.tolist() == ["cat", "cat", "cat", "dog"]
     assert found.features is None
@@ -39,7 +39,7 @@ def test_folders_are_classes_in_sorted_order(folder, picture):
 def test_a_corrupt_image_raises_only_when_asked_for(folder):
     (folder / "dog" / "b.png").write_bytes(b"junk")
     (folder / "dog" / "c.png").write_bytes(b"")
-    found = read(folder, ReadOptions())
+    found = open_source(folder, ReadOptions())
     assert len(found) == 6
     for row in (4, 5):
         with pytest.raises(UnreadableItemError, match=r"dog/..png cannot be decoded as an image"):
@@ -56,7 +56,7 @@ def test_every_mode_comes_back_as_rgb(folder, mode):
         image = image.convert(mode)
     image.save(buffer, "TIFF")
     (folder / "cat" / "a.PNG").write_bytes(buffer.getvalue())
-    found = read(folder, ReadOptions()).items[0]
+    found = open_source(folder, ReadOptions()).items[0]
     assert found.mode == "RGB"
     red = found.getpixel((1, 1))[0]
     assert red in ({0, 255} if mode == "1" else range(126, 131))
@@ -64,7 +64,7 @@ def test_every_mode_comes_back_as_rgb(folder, mode):
 
 def test_links_in_a_circle_are_walked_once(folder):
     (folder / "dog" / "loop").symlink_to(folder, target_is_directory=True)
-    assert len(read(folder, ReadOptions())) == 4
+    assert len(open_source(folder, ReadOptions())) == 4
 
 
 def test_labels_may_come_from_a_file(tmp_path, picture):
@@ -73,7 +73,7 @@ def test_labels_may_come_from_a_file(tmp_path, picture):
     for name in ("a.png", "b.png"):
         (flat / name).write_bytes(picture())
     (tmp_path / "y.txt").write_text("x\ny\n")
-    assert read(flat, ReadOptions(labels=tmp_path / "y.txt")).label.tolist() == ["x", "y"]
+    assert open_source(flat, ReadOptions(labels=tmp_path / "y.txt")).label.tolist() == ["x", "y"]
 
 
 def test_folders_that_cannot_work_are_refused(tmp_path, picture, refusal):

@@ -1,0 +1,70 @@
+"""Opening tables in files: CSV, parquet, Arrow, and folders of these."""
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from kspr._files import read_json
+from kspr.errors import InputError
+from kspr.sources.formats import HUGGING_FACE_FILES, format_of, parquet_files
+from kspr.sources.readers._arrow_tables import open_ipc_table, open_parquet_table
+from kspr.sources.readers._csv_table import open_csv_table
+from kspr.sources.readers.guard import listed, readable
+from kspr.sources.readers.roles import SPLITS
+from kspr.sources.readers.table import Table
+
+__all__ = ["TABLES", "open_table_file"]
+
+_STATE, _SPLIT_LIST = HUGGING_FACE_FILES
+
+
+def open_table_file(path: Path) -> Table | None:
+    """Return the table at `path`; None if its format is not one of tables."""
+    found = format_of(path)
+    return TABLES[found.name](path) if found is not None and found.name in TABLES else None
+
+
+def _open_parquet(path: Path) -> Table:
+    files = parquet_files(path) or [path]
+    # Shards of one split are one table; two splits beside each other are not.
+    names = sorted({re.split(r"[-_.]", file.name)[0].lower() for file in files})
+    if len(names) > 1 and set(names) <= SPLITS:
+        raise InputError(
+            f"{path} holds several splits: {listed(names)}. Name one file, or put each split "
+            "into a folder of its own."
+        )
+    return open_parquet_table(*files)
+
+
+def _open_hugging_face(path: Path) -> Table:
+    if (path / _SPLIT_LIST).is_file():
+        splits = _read_dictionary(path / _SPLIT_LIST).get("splits", [])
+        first = path / str(next(iter(splits), "train"))
+        raise InputError(f"{path} holds the splits {listed(splits)}. Name one, such as {first}.")
+    state = _read_dictionary(path / _STATE)
+    with readable(path / _STATE, "a Hugging Face data set"):
+        names = [entry["filename"] for entry in state["_data_files"]]
+    if not names:
+        raise InputError(f"{path} has no rows.")
+    # A name is a file in this folder: a path that leads out of it is not followed.
+    return open_ipc_table(*(path / Path(name).name for name in names))
+
+
+def _read_dictionary(path: Path) -> dict[str, Any]:
+    content = read_json(path)
+    if not isinstance(content, dict):
+        raise InputError(
+            f"{path} cannot be read as JSON; it may be cut short or damaged. Write or copy it "
+            "again."
+        )
+    return content
+
+
+TABLES: Mapping[str, Callable[[Path], Table]] = {
+    "csv": open_csv_table,
+    "parquet": _open_parquet,
+    "arrow": open_ipc_table,
+    "huggingface": _open_hugging_face,
+}
+"""The function that opens each format of tables."""

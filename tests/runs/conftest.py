@@ -1,0 +1,55 @@
+"""One small selection, and runs that say it was made from any source."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kspr import KnockoffsSPR, Selection
+from kspr.core.noise import symmetric
+from kspr.runs.run import Origin, Run, describe, save_run
+from kspr.sources.options import AS_FOUND, ReadOptions
+
+N = 60
+
+
+@pytest.fixture(scope="session")
+def features() -> np.ndarray:
+    """Three classes of 20 rows, far apart."""
+    centres = np.eye(3, 4) * 6
+    noise = np.random.default_rng(0).standard_normal((N, 4))
+    return (centres[np.arange(N) % 3] + noise).astype(np.float32)
+
+
+@pytest.fixture(scope="session")
+def true_names() -> np.ndarray:
+    return np.array(["cat", "dog", "otter"])[np.arange(N) % 3]
+
+
+@pytest.fixture(scope="session")
+def names(true_names) -> np.ndarray:
+    return symmetric(true_names, 0.2, seed=1)
+
+
+@pytest.fixture(scope="session")
+def selection(features, names) -> Selection:
+    found = KnockoffsSPR(q=0.1, cut="pooled").fit(features, names).selection_
+    assert 0 < found.clean_mask.sum() < N
+    return found
+
+
+@pytest.fixture
+def run_of(tmp_path, selection):
+    """Return a run of `selection` whose rows are those of a source."""
+
+    def make(
+        source: Path,
+        options: ReadOptions = AS_FOUND,
+        made: Selection = selection,
+        row: np.ndarray | None = None,
+    ) -> Run:
+        origin = Origin(str(source), "any", describe(options), ("kspr", "select", str(source)))
+        row = np.arange(len(made)) if row is None else row
+        return save_run(tmp_path / "run", made, row, row.astype(str), origin, overwrite=True)
+
+    return make
