@@ -229,38 +229,3 @@ def test_nothing_kept_cannot_be_drawn_from(tmp_path, capsys):
     capsys.readouterr()
     message = fails("verify", tmp_path / "run", "--out", tmp_path / "c.csv", capsys=capsys)
     assert "Use --from all" in message
-
-
-def test_texts_and_images_are_shown_to_the_person(tmp_path, monkeypatch, capsys):
-    from kspr.runs import verify as verifying
-    from kspr.runs.run import load_run
-
-    rng = np.random.default_rng(0)
-    y = np.arange(90) % 3
-    np.savez(tmp_path / "d.npz", X=rng.standard_normal((90, 4)) + 5 * np.eye(3, 4)[y], y=y)
-    run("select", tmp_path / "d.npz", "--q", "0.2", "--out", tmp_path / "run")
-
-    class Texts:
-        kind = "text"
-
-        def __getitem__(self, row):
-            return f"text,\nof {row} " * 90
-
-    class Source:
-        items = Texts()
-
-    run_ = load_run(tmp_path / "run")
-    monkeypatch.setattr(type(run_), "records", lambda self: Source())
-    verifying.draw_checks(tmp_path / "run", tmp_path / "t.csv", sample=5, pool="all", seed=0)
-    for entry in read(tmp_path / "t.csv"):
-        assert entry["text"].startswith(f"text, of {entry['row']} ")
-        assert len(entry["text"]) <= 500
-    (tmp_path / run_.row_id[0]).touch()
-    monkeypatch.setattr(verifying.np.random, "default_rng", lambda seed: _InOrder())
-    verifying.draw_checks(tmp_path / "run", tmp_path / "i.csv", sample=5, pool="all", seed=0)
-    assert read(tmp_path / "i.csv")[0]["image"] == str(tmp_path / run_.row_id[0])
-
-
-class _InOrder:
-    def permutation(self, rows):
-        return rows

@@ -1,0 +1,117 @@
+"""Opening a source and getting its features: as they are, or embedded once."""
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from kspr.errors import InputError
+from kspr.features import load
+from kspr.features.loading import cache_folder, check_labels, embed_source, stored_features
+from kspr.features.options import AS_SHIPPED, EmbedSettings
+from kspr.sources.options import AS_FOUND, ReadOptions
+
+OWN = EmbedSettings(embedder="lengths_of_texts:embed")
+CODE = """
+import numpy as np
+def embed(texts):
+    with open("seen.txt", "a") as log:
+        log.write(f"{len(texts)}\\n")
+    return np.array([[len(t), ord(t[0])] for t in texts], dtype=float)
+"""
+
+
+@pytest.fixture
+def texts(tmp_path, monkeypatch):
+    """Five texts, of which the one in row 2 cannot be decoded; the place is the current one."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "lengths_of_texts.py").write_text(CODE)
+    import pyarrow as pa
+
+    column = pa.array([b"a", b"bb", b"\xff", b"dddd", b"eeeee"]).view(pa.string())
+    columns = {"text": column, "label": list("xyxyx"), "truth": list("xxxyy")}
+    pq.write_table(pa.table({"id": list("abcde"), **columns}), tmp_path / "t.parquet")
+    return tmp_path / "t.parquet"
+
+
+def test_features_are_taken_as_they_are(tmp_path):
+    X = np.arange(12.0).reshape(6, 2)
+    np.savez(tmp_path / "x.npz", X=X, y=[0, 1] * 3, y_true=[0, 0, 1] * 2)
+    found = load(tmp_path / "x.npz", AS_FOUND, AS_SHIPPED)
+    np.testing.assert_array_equal(found.features, X)
+    assert found.row.tolist() == list(range(6))
+    assert found.label.tolist() == [0, 1] * 3
+    assert found.truth.tolist() == [0, 0, 1] * 2
+    assert (found.folder, found.unreadable) == (None, 0)
+
+
+def test_items_that_cannot_be_read_are_left_out_everywhere(texts):
+    found = load(texts, ReadOptions(id="id"), OWN)
+    assert found.features.tolist() == [[1, 97], [2, 98], [4, 100], [5, 101]]
+    assert found.row.tolist() == [0, 1, 3, 4]
+    assert found.row_id.tolist() == list("abde")
+    assert found.label.tolist() == list("xyyx")
+    assert found.truth.tolist() == list("xxyy")
+    assert found.unreadable == 1
+    assert len(found.records) == 5
+
+
+def test_items_are_embedded_once(texts, tmp_path):
+    first, second = (load(texts, AS_FOUND, OWN) for _ in range(2))
+    assert (tmp_path / "seen.txt").read_text() == "4\n"
+    assert first.folder == second.folder == cache_folder(texts, OWN)
+    np.testing.assert_array_equal(stored_features(first.folder), second.features)
+    assert stored_features(tmp_path) is None
+
+
+def test_labels_are_checked_before_anything_is_embedded(texts, tmp_path):
+    with pytest.raises(InputError, match="All 5 labels are distinct"):
+        load(texts, ReadOptions(label="id"), OWN, labelled=True)
+    (tmp_path / "u.csv").write_text("text\none\ntwo\n")
+    with pytest.raises(InputError, match=r"u.csv has no labels that could be found. Name their"):
+        load(tmp_path / "u.csv", AS_FOUND, OWN, labelled=True)
+    assert not (tmp_path / "seen.txt").exists()
+    found = load(tmp_path / "u.csv", AS_FOUND, OWN)
+    with pytest.raises(InputError, match="no labels that could be found"):
+        _ = found.label
+
+
+def test_one_label_alone_is_no_mistake():
+    check_labels(np.array(["a"]))
+    check_labels(np.array(["a", "a"]))
+
+
+def test_the_cache_depends_on_what_changes_the_features(tmp_path):
+    own = cache_folder(tmp_path, AS_SHIPPED)
+    assert cache_folder(tmp_path, EmbedSettings(batch_size=7, strict=True)) == own
+    others = [
+        cache_folder(tmp_path, EmbedSettings(half=True)),
+        cache_folder(tmp_path, EmbedSettings(image_size=64)),
+        cache_folder(tmp_path, AS_SHIPPED, "test"),
+        cache_folder(tmp_path / "x", AS_SHIPPED),
+    ]
+    assert len({own, *others}) == 5
+
+
+def test_embedding_to_a_folder_keeps_rows_and_labels_together(texts, tmp_path):
+    embed_source(texts, tmp_path / "f", options=AS_FOUND, settings=OWN, overwrite=False)
+    rows = pq.read_table(tmp_path / "f" / "rows.parquet").to_pydict()
+    assert rows == {
+        "row": [0, 1, 3, 4],
+        "id": list("0134"),
+        "label": list("xyyx"),
+        "truth": list("xxyy"),
+    }
+    assert np.load(tmp_path / "f" / "features.npy").shape == (4, 2)
+
+
+def test_features_need_no_embedding(tmp_path):
+    np.save(tmp_path / "x.npy", np.ones((3, 2)))
+    with pytest.raises(InputError, match="holds features already; there is nothing to embed"):
+        embed_source(
+            tmp_path / "x.npy",
+            tmp_path / "f",
+            options=AS_FOUND,
+            settings=AS_SHIPPED,
+            overwrite=False,
+        )

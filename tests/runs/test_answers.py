@@ -1,0 +1,68 @@
+"""Answers in a CSV file: found by row or id, in any dialect, refused where they do not fit."""
+
+import numpy as np
+import pytest
+
+from kspr.errors import InputError
+from kspr.runs.answers import Rows, checked_rows, read_answers
+
+ROWS = Rows(np.array([0, 2, 4]), np.array(["a", "b", "c"]), np.array([3, 5, 3]))
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write_file(content: str | bytes):
+        path = tmp_path / "answers.csv"
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write_file
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "row,true_label\n2,3\n4,-\n0,\n",
+        "row;true_label\n2;3\n4;-\n0;\n",
+        "row\ttrue_label\r\n2\t3\r\n4\t-\r\n0\t\r\n",
+        b"\xef\xbb\xbfrow,true_label\n2.0,3.0\n4.0,-\n0.0,\n",
+        "id,label,true_label\nb,5,3\nc,3,-\na,3,\n",
+        "id,true_label\n b ,3\n\nc,-\na,\n",
+    ],
+)
+def test_every_dialect_gives_the_same_answers(write, content):
+    found = read_answers(write(content), ROWS)
+    assert found.position.tolist() == [1, 2]
+    assert found.truth.tolist() == ["3", "-"]
+    assert found.unanswered.tolist() == [0]
+    assert found.drawn_from is None
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        ("row,label\n0,3\n", "has no column 'true_label'"),
+        ("what,true_label\n0,3\n", "has no column 'row' or 'id', only 'what', 'true_label'"),
+        ("row,true_label\n", "has no rows"),
+        ("row,true_label\n1,3\n", "line 2: there is no row with the row '1'"),
+        ("row,true_label\n0,3\n0,5\n", "has two answers for the row 0; keep one"),
+        ("row,label,true_label\n0,5,3\n", "line 2: the label is '5', but the data has '3' there"),
+        ("row,true_label\n0,9\n", "Write - for a row that belongs to no class"),
+        ("row,true_label,drawn_from\n0,3,x\n", "must say 'kept' or 'all'"),
+        (b"row,true_label\n0,caf\xe9\n", "is not UTF-8: line 2"),
+        (b"\x80\x04", "is a pickle, not a CSV file of answers"),
+    ],
+)
+def test_answers_that_do_not_fit_are_refused(write, content, complaint):
+    with pytest.raises(InputError) as caught:
+        read_answers(write(content), ROWS)
+    assert complaint in str(caught.value)
+
+
+def test_a_cut_needs_answers_from_all_rows(write):
+    position, truth = checked_rows(write("row,true_label,drawn_from\n2,3,all\n"), ROWS)
+    assert (position.tolist(), truth.tolist()) == ([1], ["3"])
+    with pytest.raises(InputError, match="was drawn from the kept rows only"):
+        checked_rows(write("row,true_label,drawn_from\n2,3,kept\n"), ROWS)
+    with pytest.raises(InputError, match="has no answers yet"):
+        checked_rows(write("row,true_label\n2,\n"), ROWS)

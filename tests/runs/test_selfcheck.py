@@ -1,0 +1,42 @@
+"""The self-check of a source and of a run is the one of the library, on their features."""
+
+import numpy as np
+import pytest
+
+from kspr import SPR, KnockoffsSPR, selfcheck
+from kspr.errors import InputError
+from kspr.features.options import AS_SHIPPED
+from kspr.runs.selfcheck import check_run, check_source
+from kspr.sources.options import AS_FOUND
+
+SELECTOR = KnockoffsSPR(q=0.1, cut="pooled")
+
+
+@pytest.fixture
+def source(tmp_path, features, names):
+    np.savez(tmp_path / "x.npz", X=features, y=names)
+    return tmp_path / "x.npz"
+
+
+def test_a_source_is_checked_by_its_features_and_labels(features, names, source):
+    how = {"share": 0.05, "kinds": ["pair"], "repeats": 1, "seed": 0}
+    expected = selfcheck(features, names, SELECTOR, **how)
+    found = check_source(source, SELECTOR, options=AS_FOUND, settings=AS_SHIPPED, **how)
+    assert str(found) == str(expected)
+
+
+def test_a_run_is_checked_with_the_selector_that_made_it(features, names, source, run_of):
+    assert str(check_run(run_of(source))) == str(selfcheck(features, names, SELECTOR))
+
+
+def test_a_run_that_cannot_be_checked_says_why(features, names, source, run_of):
+    plain = SPR().fit(features, names).selection_
+    with pytest.raises(InputError, match="was made by SPR, which promises no rate"):
+        check_run(run_of(source, made=plain))
+    rows = np.arange(0, 60, 2)
+    cut = KnockoffsSPR(q=0.2).fit(features, names, checked=(rows, names[rows])).selection_
+    with pytest.raises(InputError, match="rests on rows that a person has checked"):
+        check_run(run_of(source, made=cut))
+    source.unlink()
+    with pytest.raises(InputError, match=r"needs the features of .*x.npz, which cannot be read"):
+        check_run(run_of(source))
