@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 from sklearn.datasets import load_digits
 
 from kspr.core.noise import symmetric
@@ -37,3 +38,26 @@ def made(table, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "run"
     run("select", table, *SAID, "--q", "0.05", "--out", folder)
     return folder
+
+
+EMBEDDER = """
+import numpy as np
+def pixels(images):
+    return np.stack([np.asarray(i.convert("L").resize((8, 8)), np.float32).ravel() for i in images])
+"""
+
+
+@pytest.fixture(scope="module")
+def photos(digits, tmp_path_factory) -> Path:
+    """A folder of images per given label; one image is broken."""
+    root = tmp_path_factory.mktemp("photos")
+    images = load_digits().images[:900]
+    _X, _truth, noisy = digits
+    for i in range(600):
+        folder = root / "photos" / noisy[i]
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.fromarray((images[i] * 15).astype(np.uint8)).save(folder / f"{i:04d}.png")
+    broken = next((root / "photos").glob("*/*.png"))
+    broken.write_bytes(broken.read_bytes()[:40])
+    (root / "mine.py").write_text(EMBEDDER)
+    return root

@@ -1,0 +1,23 @@
+"""`kspr evaluate`: a run against the true labels."""
+
+import json
+
+import numpy as np
+import pytest
+
+from kspr import Selection
+from tests.cli.commands import run
+
+
+def test_evaluate_finds_the_truth_in_the_source(made, digits, capsys):
+    answer = json.loads(run("evaluate", made, "--json", capsys=capsys))
+    _X, truth, noisy = digits
+    selection = Selection.load(made)
+    wrong_kept = (selection.clean_mask & (noisy != truth)).sum()
+    assert answer["quality"]["fsr"] == pytest.approx(wrong_kept / selection.clean_mask.sum())
+    assert answer["n_wrong"] == 270
+    assert answer["kept_promise"] is True
+    assert np.array(answer["confusion"]).sum() == 270
+    text = run("evaluate", made, capsys=capsys)
+    assert "digit-7" in text
+    assert "recall" in text

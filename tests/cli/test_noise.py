@@ -1,0 +1,55 @@
+"""`kspr noise`: labels of which a known share is wrong."""
+
+import csv
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from tests.cli.commands import run
+
+
+def test_noise_select_evaluate_is_a_round_trip(digits, tmp_path, capsys):
+    X, truth, _ = digits
+    np.savez(tmp_path / "digits.npz", X=X, y=truth)
+    noisy = tmp_path / "noisy.csv"
+    run("noise", tmp_path / "digits.npz", "--rate", "0.25", "--seed", "3", "--out", noisy)
+    rows = list(csv.DictReader(noisy.open()))
+    assert sum(row["label"] != row["truth"] for row in rows) == 225
+    assert [row["truth"] for row in rows] == truth.tolist()
+    run(
+        "select",
+        tmp_path / "digits.npz",
+        "--labels",
+        noisy,
+        "--label",
+        "label",
+        "--out",
+        tmp_path / "r",
+    )
+    capsys.readouterr()
+    answer = json.loads(run("evaluate", tmp_path / "r", "--truth", noisy, "--json", capsys=capsys))
+    assert answer["n_wrong"] == 225
+    assert answer["quality"]["fsr"] < 0.05
+
+
+def test_noise_between_pairs_of_labels(digits, tmp_path):
+    X, truth, _ = digits
+    np.savez(tmp_path / "d.npz", X=X, y=truth)
+    out = tmp_path / "n.parquet"
+    run(
+        "noise",
+        tmp_path / "d.npz",
+        "--kind",
+        "pair",
+        "--pairs",
+        "digit-1:digit-7",
+        "--rate",
+        "0.5",
+        "--out",
+        out,
+    )
+    labels = pq.read_table(out).to_pandas()
+    changed = labels[labels.label != labels.truth]
+    assert set(changed.truth) == {"digit-1"}
+    assert set(changed.label) == {"digit-7"}
