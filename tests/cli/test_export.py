@@ -78,7 +78,9 @@ def test_an_existing_file_is_left_alone(made, tmp_path, capsys):
 
 def test_only_images_become_a_folder_of_images(made, tmp_path, capsys):
     arguments = ["--to", "imagefolder", "--out", tmp_path / "clean"]
-    assert "Only images can be exported" in fails("export", made, *arguments, capsys=capsys)
+    assert "holds no images, which an image folder is made of" in fails(
+        "export", made, *arguments, capsys=capsys
+    )
 
 
 def test_json_says_how_many_rows_were_written(made, tmp_path, capsys):

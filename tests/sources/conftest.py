@@ -1,6 +1,7 @@
 """Small files that many tests of the readers share."""
 
 import io
+import json
 
 import numpy as np
 import pyarrow as pa
@@ -53,3 +54,27 @@ def picture(shade: int = 0, size: int = 8, **saving) -> bytes:
 @pytest.fixture(name="picture")
 def _picture():
     return picture
+
+
+INFO = {"info": {"features": {"label": {"names": ["cat", "dog"], "_type": "ClassLabel"}}}}
+
+
+def write_stream(table, path):
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+
+
+@pytest.fixture
+def saved(tmp_path, picture):
+    """A folder as `save_to_disk` makes it, in two shards."""
+    folder = tmp_path / "saved"
+    folder.mkdir()
+    for shard in range(2):
+        images = [{"bytes": picture(shard * 4 + i), "path": None} for i in range(4)]
+        table = pa.table({"image": images, "label": [0, 1, 0, 1]})
+        table = table.replace_schema_metadata({b"huggingface": json.dumps(INFO).encode()})
+        write_stream(table, folder / f"data-{shard:05d}-of-00002.arrow")
+    files = [{"filename": f"data-{shard:05d}-of-00002.arrow"} for shard in range(2)]
+    (folder / "state.json").write_text(json.dumps({"_data_files": files}))
+    (folder / "dataset_info.json").write_text(json.dumps({"features": INFO["info"]["features"]}))
+    return folder

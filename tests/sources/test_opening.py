@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet as pq
@@ -52,32 +51,6 @@ def test_the_label_column_is_the_one_that_labels_come_from(tmp_path, columns, sa
     (tmp_path / "x.csv").write_text(f"{columns}\n{'1,' * columns.count(',')}2\n")
     table = open_table(tmp_path / "x.csv")
     assert label_column(table, ReadOptions(**said), "x.csv") == expected
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda table: table,
-        lambda table: table.to_batches()[0],
-        lambda table: table.to_pandas(),
-        lambda table: pl.from_arrow(table),
-        lambda table: pl.from_arrow(table).lazy(),
-        lambda table: table.to_pandas().assign(label=lambda d: d.label.astype("category")),
-    ],
-)
-def test_tables_in_memory_are_read_like_files(table, features, names, make):
-    found = open_source(make(table), ReadOptions(id="key"))
-    np.testing.assert_array_equal(found.features, features)
-    np.testing.assert_array_equal(found.label, names)
-    assert found.row_id[29] == "row-29"
-    assert str(found.source).startswith("<")
-
-
-def test_data_frames_of_lists_are_features(features):
-    frame = pd.DataFrame({"emb": list(features), "y": np.arange(30) % 2})
-    np.testing.assert_array_equal(open_source(frame, ReadOptions()).features, features)
-    frame = pl.DataFrame({"emb": features, "y": np.arange(30) % 2})
-    np.testing.assert_array_equal(open_source(frame, ReadOptions()).features, features)
 
 
 def test_what_cannot_be_read_is_refused(tmp_path, refusal):

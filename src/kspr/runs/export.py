@@ -133,7 +133,10 @@ def _write_images(run: Run, chosen: np.ndarray, label: np.ndarray, out: Path) ->
     run.records()  # says why, if the source cannot be read any more
     items = run.items()
     if items is None or items.kind != "image":
-        raise InputError("Only images can be exported as an image folder; use --to csv or parquet.")
+        raise InputError(
+            f"{run.origin.source} holds no images, which an image folder is made of. Choose an "
+            "--out that ends in .csv or .parquet."
+        )
     wanted, folders = set(chosen.tolist()), _class_folders(label[chosen])
     with staged(out) as staging:
         staging.mkdir()
@@ -154,7 +157,7 @@ def _class_folders(label: np.ndarray) -> dict[str, str]:
         if same is not None:
             raise InputError(
                 f"The classes {same!r} and {name!r} would share the folder {_safe(name)!r}. "
-                "Rename one of them in the source, or use --to csv."
+                "Rename one of them in the source, or choose an --out that ends in .csv."
             )
         folders[name] = _safe(name)
     return folders
@@ -174,4 +177,7 @@ def _suffix(row_id: str, content: bytes) -> str:
     known = {b"\xff\xd8": ".jpg", b"\x89P": ".png", b"GI": ".gif", b"BM": ".bmp", b"RI": ".webp"}
     if content[:2] in known:
         return known[content[:2]]
-    raise InputError("The images of this source are not stored as image files; use --to parquet.")
+    raise InputError(
+        f"The image of row {row_id!r} is not stored as an image file. Choose an --out that ends in "
+        ".csv or .parquet."
+    )

@@ -9,8 +9,7 @@ from typing import Any
 from kspr.errors import InputError
 from kspr.sources.formats import FORMATS, Format, format_of, some_suffixes
 from kspr.sources.options import AS_FOUND, ReadOptions
-from kspr.sources.published import PUBLISHED, find_root, where
-from kspr.sources.published._layout import PublishedData
+from kspr.sources.published import PUBLISHED, PublishedData, find_root, where
 from kspr.sources.readers.arrays import read_npy, read_npz
 from kspr.sources.readers.guard import check_exists, check_file
 from kspr.sources.readers.image_folder import read_image_folder
@@ -133,7 +132,7 @@ def list_sources() -> Sources:
         published=tuple(
             Known(
                 dataset.name,
-                dataset.reads,
+                dataset.about,
                 root := find_root(dataset.name),
                 tuple(where(dataset.name)),
                 tuple((str(f), purpose) for f, purpose in dataset.files(root or Path())),

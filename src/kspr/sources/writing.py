@@ -124,7 +124,7 @@ def _texts(column: pa.Array) -> pa.Array:
         return column.cast(_TEXT)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise InputError(
-            f"A CSV file cannot hold a column of {kind}. Use --to parquet, or --to arrow."
+            f"A CSV file cannot hold a column of {kind}. Choose a name that ends in .parquet."
         ) from error
 
 
@@ -134,8 +134,8 @@ def _refuse(
     for field in schema:
         if cannot(field.type):
             raise InputError(
-                f"{what} cannot hold the {content} of column {field.name!r}. Use --to parquet, or "
-                "--to arrow."
+                f"{what} cannot hold the {content} of column {field.name!r}. Choose a name that "
+                "ends in .parquet or .arrow."
             )
 
 

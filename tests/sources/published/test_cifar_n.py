@@ -153,7 +153,7 @@ def test_bad_label_files_are_answered_in_one_sentence(tmp_path, human10):
     ):
         read(tmp_path / "labels.txt")
     (tmp_path / "labels.csv").write_text("clean_label,aggre_label\n1\n")
-    with pytest.raises(InputError, match="not a table"):
+    with pytest.raises(InputError, match="has 1 cells in line 2 where its header has 2"):
         read(tmp_path / "labels.csv")
     (tmp_path / "labels.xlsx").write_bytes(b"PK")
     with pytest.raises(InputError, match="no file of labels"):

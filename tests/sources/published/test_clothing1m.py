@@ -83,7 +83,7 @@ def test_other_labels_may_be_given_for_the_same_rows(clothing1m, tmp_path):
     records = CLOTHING1M.read(clothing1m, ReadOptions(labels=path), split="test")
     assert records.label.tolist() == ["Dress", "Suit"]
     assert records.truth.tolist() == ["Underwear", "Vest"]
-    with pytest.raises(InputError, match=r"has 2 labels but .* has 5 rows"):
+    with pytest.raises(InputError, match=r"has 5 rows but .* has 2 labels"):
         CLOTHING1M.read(clothing1m, ReadOptions(labels=path))
     with pytest.raises(InputError, match="option label does not apply"):
         CLOTHING1M.read(clothing1m, ReadOptions(label="x"))

@@ -13,8 +13,8 @@ from kspr.sources.published import PUBLISHED, find_published, find_root, where
 @pytest.mark.parametrize("dataset", PUBLISHED, ids=lambda d: d.name)
 def test_every_data_set_describes_itself(dataset, tmp_path):
     assert find_published(dataset.name) is dataset
-    assert dataset.reads
-    assert "\n" not in dataset.reads
+    assert dataset.about
+    assert "\n" not in dataset.about
     assert dataset.files(tmp_path)
     assert all(purpose for _, purpose in dataset.files(tmp_path))
     assert not dataset.present(tmp_path)

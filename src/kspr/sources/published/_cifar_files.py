@@ -99,7 +99,7 @@ class Cifar:
     """CIFAR-10 or CIFAR-100, in the python or the binary version."""
 
     name: str
-    reads: str
+    about: str
     versions: tuple[Version, ...]
     labellings: tuple[Labelling, ...]
     """In the order of the binary version's label bytes; the last is the default."""

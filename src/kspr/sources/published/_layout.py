@@ -1,4 +1,4 @@
-"""What the published data sets share: how they are described, and how they fail."""
+"""What the published data sets have in common: their form, their checks, their errors."""
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
@@ -9,13 +9,13 @@ import numpy as np
 
 from kspr.errors import InputError
 from kspr.sources.options import ReadOptions
-from kspr.sources.records import Items, Records
+from kspr.sources.readers.labels import labels_from_file
+from kspr.sources.records import Records
 
 __all__ = [
     "PublishedData",
     "choose",
     "damaged",
-    "image_files",
     "missing",
     "name_classes",
     "only_options",
@@ -34,7 +34,7 @@ class PublishedData(Protocol):
         ...
 
     @property
-    def reads(self) -> str:
+    def about(self) -> str:
         """Return one line for `kspr datasets`."""
         ...
 
@@ -67,14 +67,6 @@ class PublishedData(Protocol):
         Nothing is decoded before it is asked for.
         """
         ...
-
-
-def image_files(folder: Path, names: np.ndarray) -> Items:
-    """Return the images in files of these names, relative to `folder`; none is opened yet."""
-    # Not at the top: it would load every reader, for those who want the class tables alone.
-    from kspr.sources.readers.items import ImageFiles
-
-    return ImageFiles(folder, names)
 
 
 def missing(path: Path, origin: str) -> InputError:
@@ -120,7 +112,7 @@ def choose(split: str | None, splits: Sequence[str], name: str) -> str:
 
 
 def only_options(options: ReadOptions, allowed: Sequence[str], name: str) -> None:
-    """Refuse what the user said about columns, where the layout already says it."""
+    """Raise if an option names a column: the layout is fixed."""
     for field in fields(options):
         if field.name not in allowed and getattr(options, field.name) is not None:
             raise InputError(
@@ -136,14 +128,7 @@ def with_labels(records: Records, options: ReadOptions, *, verified: bool) -> Re
     """
     if options.labels is None:
         return records
-    from kspr.sources.readers.labels import read_label_file
-
-    label = read_label_file(options.labels, "label", options.label)
-    if len(label) != len(records):
-        raise InputError(
-            f"{options.labels} has {len(label)} labels but {records.source} has "
-            f"{len(records)} rows."
-        )
+    label = labels_from_file(options.labels, options.label, len(records), records.source)
     return replace(records, label=label, truth=records.label if verified else records.truth)
 
 

@@ -1,4 +1,4 @@
-"""CIFAR-10: 50,000 + 10,000 images of 32 x 32 pixels in ten classes."""
+"""CIFAR-10 and CIFAR-100: 50,000 + 10,000 images of 32 x 32 pixels in 10 or 100 classes."""
 
 from kspr.core.cifar import CIFAR10, CIFAR100, CIFAR100_COARSE
 from kspr.sources.published._cifar_files import Cifar, Labelling, Version
@@ -9,7 +9,7 @@ _TRAIN = tuple(f"data_batch_{i}" for i in range(1, 6))
 
 CIFAR_10 = Cifar(
     name="cifar10",
-    reads="CIFAR-10, python or binary version; CIFAR-10N's labels with --labels",
+    about="CIFAR-10, python or binary version; CIFAR-10N's labels with --labels",
     versions=(
         Version(
             binary=False,
@@ -43,7 +43,7 @@ CIFAR_10 = Cifar(
 
 CIFAR_100 = Cifar(
     name="cifar100",
-    reads="CIFAR-100, python or binary version; CIFAR-100N's labels with --labels",
+    about="CIFAR-100, python or binary version; CIFAR-100N's labels with --labels",
     versions=(
         Version(
             binary=False,

@@ -1,4 +1,4 @@
-"""CIFAR-10N and CIFAR-100N: what people on the internet called CIFAR's training images.
+"""CIFAR-10N and CIFAR-100N: labels that people on the internet gave to CIFAR's images.
 
 `CIFAR-10_human.pt` holds `clean_label`, `aggre_label`, `worse_label` and `random_label1` to `3`;
 `CIFAR-100_human.pt` holds `clean_label` and `noisy_label`, and the same for super-classes. The
@@ -6,7 +6,6 @@ authors' `*_ordered.npy`, and the csv made of it for TensorFlow, hold the same a
 order, which `image_order_c10.npy` beside them undoes.
 """
 
-import csv
 from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -15,8 +14,11 @@ from typing import Any
 import numpy as np
 
 from kspr.errors import InputError
+from kspr.sources.formats import format_of
 from kspr.sources.published._layout import damaged, missing, name_classes
 from kspr.sources.published._pickles import load_npy, load_torch
+from kspr.sources.readers._csv_table import first_line
+from kspr.sources.readers.labels import read_label_columns, read_label_file
 
 __all__ = ["human_labels"]
 
@@ -58,45 +60,24 @@ def human_labels(
 
 def _read(path: Path, array: str | None) -> dict[str, np.ndarray]:
     """Return the arrays of a CIFAR-N file, or the one column of any other file of labels."""
-    if not path.is_file():
+    if not path.exists():
         raise missing(path, _ORIGIN)
-    suffix = path.suffix.lower()
-    if suffix in (".pt", ".pth"):
+    known = format_of(path)
+    name = "" if known is None else known.name
+    if path.suffix.lower() in (".pt", ".pth"):
         content = load_torch(path, _ORIGIN)
-    elif suffix == ".npy":
+    elif name == "npy":
         content = load_npy(path, _ORIGIN)
-    elif suffix == ".csv" and b"clean_label" in _first_line(path):
-        content = _csv(path)
+    elif name == "csv" and b"clean_label" in first_line(path):
+        # The table that TensorFlow's users make of CIFAR-N's npy file.
+        return read_label_columns(path)
     else:
-        return {array or "label": _any_labels(path, array)}
+        return {array or "label": read_label_file(path, "label", array)}
     if isinstance(content, np.ndarray):
         content = {array or "label": content}
     if not isinstance(content, dict):
         raise damaged(path, _ORIGIN, "holds no arrays of labels")
     return {str(name): _column(path, name, values) for name, values in content.items()}
-
-
-def _any_labels(path: Path, column: str | None) -> np.ndarray:
-    # Not at the top, for it loads every reader.
-    from kspr.sources.readers.labels import read_label_file
-
-    return read_label_file(path, "label", column)
-
-
-def _first_line(path: Path) -> bytes:
-    with path.open("rb") as stream:
-        return stream.readline(1000)
-
-
-def _csv(path: Path) -> dict[str, np.ndarray]:
-    """Return the columns of the table that TensorFlow's users make of CIFAR-N's npy file."""
-    try:
-        with path.open(encoding="utf-8", newline="") as stream:
-            header, *rows = [row for row in csv.reader(stream) if row]
-            columns = np.asarray(rows).reshape(-1, len(header)).T
-            return dict(zip(header, columns, strict=True))
-    except (UnicodeDecodeError, ValueError, csv.Error) as error:
-        raise damaged(path, _ORIGIN, "is not a table with a header and full rows") from error
 
 
 def _column(path: Path, name: Any, values: Any) -> np.ndarray:

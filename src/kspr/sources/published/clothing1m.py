@@ -10,7 +10,6 @@ from kspr.sources.options import ReadOptions
 from kspr.sources.published._layout import (
     choose,
     damaged,
-    image_files,
     missing,
     name_classes,
     only_options,
@@ -18,6 +17,7 @@ from kspr.sources.published._layout import (
     split_line,
     with_labels,
 )
+from kspr.sources.readers.items import ImageFiles
 from kspr.sources.records import Records
 
 __all__ = ["CLOTHING1M", "Clothing1M"]
@@ -42,7 +42,7 @@ class Clothing1M:
     """Clothing1M by its key files; the split `both` is what has a noisy and a clean label."""
 
     name: str = "clothing1m"
-    reads: str = "Clothing1M by its key files; images with both labels as the split both"
+    about: str = "Clothing1M by its key files; images with both labels as the split both"
     splits: tuple[str, ...] = (*_LISTS, "both")
 
     def files(self, root: Path) -> list[tuple[str, str]]:
@@ -85,7 +85,7 @@ class Clothing1M:
         keys, label, truth = _rows(root, split)
         if not (root / "images").is_dir():
             raise missing(root / "images", _IMAGES)
-        items = image_files(root, keys)
+        items = ImageFiles(root, keys)
         records = Records(path, self.name, keys, label=label, items=items, truth=truth)
         return with_labels(records, options, verified=split in ("clean_train", "val", "test"))
 

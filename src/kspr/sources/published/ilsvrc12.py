@@ -17,12 +17,12 @@ from kspr.sources.options import ReadOptions
 from kspr.sources.published._layout import (
     choose,
     damaged,
-    image_files,
     missing,
     only_options,
     read_lines,
     with_labels,
 )
+from kspr.sources.readers.items import ImageFiles
 from kspr.sources.records import Records
 
 __all__ = ["ILSVRC12_VALIDATION", "Ilsvrc12Validation", "read_validation"]
@@ -41,7 +41,7 @@ class Ilsvrc12Validation:
     """The 50,000 validation images of ILSVRC12; labels are WordNet numbers."""
 
     name: str = "ilsvrc12"
-    reads: str = "ILSVRC12 validation images, in class folders or flat with the development kit"
+    about: str = "ILSVRC12 validation images, in class folders or flat with the development kit"
     splits: tuple[str, ...] = ("val",)
 
     def files(self, root: Path) -> list[tuple[str, str]]:  # noqa: ARG002 - the protocol's
@@ -96,7 +96,7 @@ def read_validation(root: Path, reader: str, names: Mapping[str, str] | None) ->
         raise InputError(f"{root / 'val'} has no image of the classes asked for.")
     images = np.asarray([image for _, image in rows])
     label = np.asarray([names[number] if names else number for number, _ in rows])
-    return Records(root, reader, images, label=label, items=image_files(root, images))
+    return Records(root, reader, images, label=label, items=ImageFiles(root, images))
 
 
 def _is_sorted(val: Path) -> bool:

@@ -14,7 +14,6 @@ from kspr.sources.published import ilsvrc12
 from kspr.sources.published._layout import (
     choose,
     damaged,
-    image_files,
     missing,
     name_classes,
     only_options,
@@ -22,6 +21,7 @@ from kspr.sources.published._layout import (
     split_line,
     with_labels,
 )
+from kspr.sources.readers.items import ImageFiles
 from kspr.sources.records import Records
 
 __all__ = ["WEBVISION", "WEBVISION_MINI", "WebVision"]
@@ -68,7 +68,7 @@ class WebVision:
     """
 
     name: str
-    reads: str
+    about: str
     classes: int
     splits: tuple[str, ...] = ("train", "val", "ilsvrc12")
 
@@ -139,18 +139,18 @@ class WebVision:
             self.name,
             images,
             label=name_classes([label for _, label in kept], names),
-            items=image_files(root / split.images, images),
+            items=ImageFiles(root / split.images, images),
         )
 
 
 WEBVISION_MINI = WebVision(
     name="webvision-mini",
-    reads="WebVision 1.0, first 50 classes of the Google part; validation, ILSVRC12 validation",
+    about="WebVision 1.0, first 50 classes of the Google part; validation, ILSVRC12 validation",
     classes=50,
 )
 WEBVISION = WebVision(
     name="webvision",
-    reads="WebVision 1.0, all 1,000 classes of the Google part; validation, ILSVRC12 validation",
+    about="WebVision 1.0, all 1,000 classes of the Google part; validation, ILSVRC12 validation",
     classes=1000,
 )
 

@@ -35,7 +35,7 @@ _FILE_MAGIC = b"ARROW1"
 def open_ipc_table(*paths: Path) -> Table:
     """Return the table of Arrow files (Feather is one) or streams with the same columns.
 
-    Stored plainly, it stays on disk and is mapped; compressed, it is walked batch by batch.
+    An uncompressed file is memory-mapped; a compressed one is read batch by batch.
     """
     files = [_open_ipc(path) for path in paths]
     for path, file in zip(paths, files, strict=True):
@@ -134,7 +134,7 @@ def _open_ipc(path: Path) -> _OpenFile:
 
 
 def _is_mapped(path: Path, file: _OpenFile) -> bool:
-    """Tell whether batches lie in the file itself, and take no memory."""
+    """Return whether batches lie in the mapped file itself, and so take no memory."""
     with readable(path, _IPC):
         first = next(_open_buffer(file.whole).batches(), None)
         columns = first.columns if first is not None else []
@@ -179,7 +179,7 @@ class ParquetTable:
     def cells(self, field: Field) -> Cells:
         segments = [s for path in self.paths for s in _segments(path, field)]
         if max(segment.nbytes for segment in segments) > IN_MEMORY:
-            # A group that does not fit into memory cannot be fetched for one cell's sake.
+            # A row group that does not fit into memory cannot be loaded for one cell.
             return keep((array for (array,) in self.batches([field])), str(self.paths[0]))
         return Cells(segments)
 
@@ -195,7 +195,7 @@ class ParquetTable:
 
 
 def open_parquet_table(*paths: Path) -> ParquetTable:
-    """Return the table of files whose footers can be read and agree."""
+    """Return the table of parquet files; raise if their columns or types differ."""
     schemas, rows = [], 0
     for path in paths:
         check_file(path, _PARQUET, b"PAR1")

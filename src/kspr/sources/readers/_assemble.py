@@ -1,4 +1,4 @@
-"""From a table to records: one walk over the columns that matter."""
+"""From a table to records: the columns that are needed, read in one pass."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -33,7 +33,7 @@ def _roles(table: Table, options: ReadOptions, where: str) -> Roles:
 
 
 def records_of(table: Table, source: Path, reader: str, options: ReadOptions) -> Records:
-    """Return the rows of a table; images and texts stay where they are until asked for."""
+    """Return the rows of a table; images and texts are read when they are asked for."""
     where = str(source)
     if table.rows == 0:
         raise InputError(f"{where} has no rows.")
@@ -64,7 +64,7 @@ class _Walked:
 
 
 def _walk(table: Table, roles: Roles, where: str) -> _Walked:
-    """Read labels, truth, identity and features in one go."""
+    """Read labels, truth, ids and features in one pass."""
     small = list(dict.fromkeys(f for f in _small(roles) if f))
     builder = FeatureBuilder(roles.features, table.rows, where) if roles.features else None
     chunks: list[list[pa.Array]] = [[] for _ in small]
@@ -89,7 +89,7 @@ def _walk(table: Table, roles: Roles, where: str) -> _Walked:
 
 
 def _small(roles: Roles) -> Sequence[Field | None]:
-    # Paths double as names of rows.
+    # Without an id column, the path of an image identifies its row.
     path = roles.image if _has_paths(roles) and roles.id is None else None
     return (roles.label, roles.truth, roles.id, path)
 
@@ -133,13 +133,13 @@ def _items(table: Table, roles: Roles, source: Path) -> Items | None:
 
 
 def _as_bytes(field: Field) -> Field:
-    """Ask for a text's bytes, so that one that is not UTF-8 spoils no other."""
+    """Ask for a text's bytes: one that is not UTF-8 must not make the others unreadable."""
     plain = pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
     return replace(field, type=pa.large_binary()) if plain else field
 
 
 def _as_named(fields: Fields, options: ReadOptions) -> Fields:
-    """Let columns of a text table be what the user says, whatever they look like."""
+    """Take columns of a CSV file as texts if the user says so, even if they hold numbers."""
     texts = {name for name in (options.text, options.image) if name in fields}
     return {
         name: replace(field, type=pa.string()) if name in texts else field
@@ -148,7 +148,7 @@ def _as_named(fields: Fields, options: ReadOptions) -> Fields:
 
 
 def _literal(roles: Roles) -> Roles:
-    """Read labels and names of a text table as they are written, and features as numbers."""
+    """Read labels and ids of a CSV file as they are written, and features as numbers."""
 
     def text(field: Field | None) -> Field | None:
         return field and replace(field, type=pa.string())

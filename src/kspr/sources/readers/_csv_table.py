@@ -1,4 +1,4 @@
-"""CSV and TSV as a table: types from its beginning, then block by block."""
+"""CSV and TSV files as tables: types by the first block, rows block by block."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -76,7 +76,7 @@ class CsvTable:
 
 
 def open_csv_table(path: Path) -> CsvTable:
-    """Return the table at `path` once its header and its first block make sense."""
+    """Return the table at `path`; raise if its header or its first block cannot be read."""
     gzipped = GZIP if path.suffix.lower() == ".gz" else ()
     head = check_file(path, _KIND, *gzipped)
     if not gzipped:
@@ -190,7 +190,8 @@ def _declared(column: pa.Array) -> pa.DataType:
         if _looks_like_lists(column):
             return _LIST
         if _mostly_numbers(column):
-            # A few words among numbers are an error to report, not a reason to drop the column.
+            # A few words among numbers are an error to report, by row; as text, the column would
+            # silently be no feature.
             return pa.float32()
     return pa.string()
 

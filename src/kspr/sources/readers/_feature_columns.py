@@ -1,4 +1,4 @@
-"""Features out of columns of numbers, or out of one column of lists, block by block."""
+"""Features from columns of numbers, or from one column of lists, block by block."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,7 @@ __all__ = ["FeatureBuilder", "check_numeric"]
 
 
 class FeatureBuilder:
-    """Gathers blocks of the feature columns into one array.
+    """Collects blocks of the feature columns into one array.
 
     Half, single and double precision stay what they are; whole numbers become single precision.
     """
@@ -33,7 +33,7 @@ class FeatureBuilder:
         self._row = 0
 
     def append(self, arrays: Sequence[pa.Array]) -> None:
-        """Take over one block: the arrays of the feature columns."""
+        """Add one block: the arrays of the feature columns."""
         if not len(arrays[0]):
             return
         block = self._flat(arrays[0]) if self._lists else self._stacked(arrays)
@@ -43,7 +43,7 @@ class FeatureBuilder:
         self._row += len(block)
 
     def discard(self) -> None:
-        """Leave nothing behind."""
+        """Remove the temporary file, if there is one."""
         if self._sink:
             self._sink.discard()
 

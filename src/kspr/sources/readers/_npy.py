@@ -1,4 +1,4 @@
-"""NumPy arrays in files, mapped or read without ever running a pickle."""
+"""NumPy arrays in npy files, memory-mapped; pickles in them are never opened."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ _HEADERS = {
 
 @dataclass(frozen=True)
 class Header:
-    """What an npy file says before its numbers begin, and where they begin."""
+    """The header of an npy file: shape, order, type, and where the numbers begin."""
 
     shape: tuple[int, ...]
     order: Literal["C", "F"]

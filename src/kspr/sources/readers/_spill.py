@@ -1,6 +1,6 @@
-"""Rows of unknown number, in memory while they are few and in a temporary file after that.
+"""Rows of unknown number: in memory while they are few, then in a temporary file.
 
-The file is removed when the array that lies in it goes, or when the program ends.
+The file is removed when the array in it is no longer used, or when the program ends.
 """
 
 import errno
@@ -23,14 +23,14 @@ IN_MEMORY = 1 << 30
 
 
 def scratch_file() -> IO[bytes]:
-    """Return a named file that vanishes when it is closed or forgotten."""
+    """Return a named temporary file; it is removed when it is closed or no longer used."""
     return tempfile.NamedTemporaryFile(prefix="kspr-", suffix=".rows")
 
 
 def map_bytes(
     file: IO[bytes], dtype: np.dtype[Any], shape: tuple[int, ...], offset: int = 0, order: Any = "C"
 ) -> np.ndarray:
-    """Return the file as a read-only memory map that keeps it in being."""
+    """Return the file as a read-only memory map; the map keeps the file from being removed."""
     with _room():
         file.flush()
     array = np.memmap(file, dtype=dtype, mode="r", shape=shape, offset=offset, order=order)
@@ -55,7 +55,7 @@ def _write(file: IO[bytes], block: np.ndarray) -> None:
 
 
 class RowSink:
-    """Blocks of rows, one after the other, that end up as one array."""
+    """Collects blocks of rows, one after the other, into one array."""
 
     def __init__(self, width: int, dtype: np.dtype[Any], rows: int | None = None) -> None:
         self._width = width
@@ -67,7 +67,7 @@ class RowSink:
             self._reserve(rows)
 
     def append(self, block: np.ndarray) -> None:
-        """Take over a block of shape ``(rows, width)``."""
+        """Add a block of shape ``(rows, width)``."""
         end = self._rows + len(block)
         if end > len(self._array) and self._file is None:
             self._reserve(max(end, len(self._array) * 3 // 2))
@@ -90,7 +90,7 @@ class RowSink:
             self._file.close()
 
     def _reserve(self, rows: int) -> None:
-        """Make room for `rows`; memory is enlarged in place, never held twice."""
+        """Make room for `rows`; memory is enlarged in place, so that it is never held twice."""
         if rows * self._width * self._dtype.itemsize > IN_MEMORY:
             self._file = scratch_file()
             _write(self._file, self._array[: self._rows])
@@ -102,7 +102,7 @@ class RowSink:
 
 
 def keep(chunks: Iterable[pa.Array], where: str) -> Cells:
-    """Return the cells of a column that can be walked only once."""
+    """Return the cells of a column whose chunks can be read only once."""
     held: list[pa.Array] = []
     size = 0
     remaining = iter(chunks)

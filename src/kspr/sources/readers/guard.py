@@ -1,4 +1,4 @@
-"""Parts of sentences that every reader's errors share."""
+"""Checks that every reader makes of its file, and the sentences for what is wrong with it."""
 
 import errno
 import tokenize
@@ -48,9 +48,9 @@ def shown(value: object, most: int = 40) -> str:
 
 
 def no_such(name: str, known: Iterable[str], where: str, what: str = "column") -> InputError:
-    """Say that `name` is not there, and what the user may have meant."""
+    """Return the error for a name that is not there, with the names that are like it."""
     names = list(known)
-    # Slips of case are the commonest, and difflib counts them as different letters.
+    # Wrong case is the most common mistake, and difflib counts it as another letter.
     folded = {other.casefold(): other for other in names}
     near = [folded[key] for key in get_close_matches(name.casefold(), folded, n=3, cutoff=0.6)]
     if near:
@@ -86,9 +86,9 @@ def check_exists(path: Path) -> None:
 
 
 def check_file(path: Path, kind: str, *magics: bytes) -> bytes:
-    """Return the first bytes of a file that is not something else in disguise.
+    """Return the first bytes of a file; raise if they show that it is of another kind.
 
-    `magics` are the beginnings that are right for this kind; empty for text.
+    `magics` are the first bytes that are right for this kind; none for text.
     """
     check_exists(path)
     if path.is_dir():
@@ -110,7 +110,7 @@ def check_file(path: Path, kind: str, *magics: bytes) -> bytes:
 
 @contextmanager
 def readable(path: Path, kind: str) -> Iterator[None]:
-    """Turn whatever a damaged file makes a library raise into one sentence."""
+    """Turn any error that a library raises at a damaged file into an `InputError`."""
     try:
         yield
     except InputError:
@@ -135,7 +135,7 @@ def _damaged(path: Path, kind: str, error: Exception) -> InputError:
 
 
 def no_room() -> InputError:
-    """Say that a disk is full."""
+    """Return the error for a full disk."""
     return InputError(
         "There is no room for a temporary copy of the data. Free some space, or set TMPDIR to a "
         "folder on a larger disk."

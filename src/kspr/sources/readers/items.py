@@ -161,7 +161,7 @@ def decoded(
 ) -> Generator[Decoded, None, None]:
     """Yield `rows` in order, at most `ahead` of them decoded before they are asked for.
 
-    Images are decoded in a few threads, since Pillow lets go of the interpreter meanwhile.
+    Images are decoded in a few threads: Pillow releases the interpreter's lock meanwhile.
     """
 
     def decode(row: int) -> Decoded:
@@ -189,5 +189,5 @@ def _in_threads(
             waiting.extend(pool.submit(decode, row) for row in islice(rows, 1))
             yield result
     finally:
-        # Also reached when the reader stops early, by an error or by Ctrl-C.
+        # Also reached when the caller stops early, by an error or by Ctrl-C.
         pool.shutdown(wait=True, cancel_futures=True)

@@ -1,4 +1,4 @@
-"""Labels as NumPy arrays: names where there are names, whole numbers where there are numbers."""
+"""Labels as NumPy arrays of text or whole numbers: from columns, arrays, and label files."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from kspr.errors import InputError
 from kspr.sources.formats import LABEL_FORMATS, format_of, some_suffixes
-from kspr.sources.readers._csv_table import first_line
+from kspr.sources.readers._csv_table import first_line, open_csv_table
 from kspr.sources.readers._npy import open_npy
 from kspr.sources.readers.csv_faults import explain_encoding
 from kspr.sources.readers.guard import GZIP, check_exists, check_file, listed, readable, rows
@@ -28,11 +28,12 @@ __all__ = [
     "labels_from_column",
     "labels_from_file",
     "numbered",
+    "read_label_columns",
     "read_label_file",
     "texts_to_labels",
 ]
 
-# "007" is a name, not the number 7; what double precision cannot hold is one, too.
+# "007" is a name, not the number 7; so is what double precision cannot hold.
 _WHOLE_NUMBER = r"^-?(0|[1-9][0-9]{0,14})(\.0+)?$"
 # "NA" and "None" are left out: both are names of classes in use.
 _MISSING = ("", "nan", "NaN", "null", "NULL", "#N/A")
@@ -115,7 +116,7 @@ def numbered(count: int) -> np.ndarray:
 
 
 def _named(codes: np.ndarray, names: Sequence[str], what: str) -> np.ndarray:
-    # -1 is how Hugging Face data sets say that a row has no label.
+    # In Hugging Face data sets, -1 stands for a missing label.
     _check_present(np.flatnonzero(codes == -1), what)
     outside = np.flatnonzero((codes < 0) | (codes >= len(names)))
     if outside.size:
@@ -140,7 +141,7 @@ def _is_binary(kind: pa.DataType) -> bool:
 
 
 def _texts(column: Any) -> np.ndarray:
-    # Distinct values are few where labels are, and Python objects are dear.
+    # Labels have few distinct values, and a Python object for each row would be slow.
     coded = column.cast(pa.large_string()).combine_chunks().dictionary_encode()
     if isinstance(coded, pa.ChunkedArray):
         coded = coded.unify_dictionaries().combine_chunks()
@@ -167,6 +168,16 @@ def read_label_file(
     as ``truth`` and ``true_label`` go before those of labels.
     """
     return _read(path, column, role, None)
+
+
+def read_label_columns(path: Path) -> dict[str, np.ndarray]:
+    """Return every column of a CSV file as labels, by its name."""
+    columns = open_csv_table(path).columns(as_text=True)
+    table = pa.Table.from_batches(columns.walk(), columns.schema)
+    return {
+        name: labels_from_column(table[name], f"Column {name!r} of {path}", untyped=True)
+        for name in table.column_names
+    }
 
 
 def check_rows(labels: np.ndarray, count: int, labels_from: object, source: object) -> None:
@@ -200,7 +211,7 @@ def _has_columns(path: Path) -> bool:
 
 
 def _is_header(lines: np.ndarray, count: int | None) -> bool:
-    """Tell whether one column begins with its name: by the number of rows, else by the name."""
+    """Return whether the first line is a header: by the number of rows, else by its text."""
     if count is not None and len(lines) in (count, count + 1):
         return len(lines) == count + 1
     return str(lines[0]).strip().casefold() in (*LABEL_NAMES, *TRUTH_NAMES)

@@ -1,4 +1,7 @@
-"""Which column is what: said by the user, or told by name and type."""
+"""Which columns are labels, true labels, ids, images, texts and features.
+
+The user names them; those that are not named are found by their names and types.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -45,7 +48,7 @@ Fields = Mapping[str, Field]
 
 @dataclass(frozen=True)
 class Roles:
-    """The part that each column plays; None or empty where no column plays it."""
+    """The columns of a table by their role; None or empty where no column has it."""
 
     label: Field | None = None
     truth: Field | None = None
@@ -64,11 +67,12 @@ class Roles:
 def choose_roles(
     fields: Fields, options: ReadOptions, where: str, class_columns: Collection[str] = ()
 ) -> Roles:
-    """Return the roles of a table's columns, or say what must be said.
+    """Return the roles of a table's columns; raise if the user has to name one.
 
-    Silence about the label means a column named like one; about the rest, the images, the one
-    column of lists, the numeric columns, or the columns that are named like paths or texts.
-    Columns that look like row numbers, labels or truth are no features unless they are named.
+    Without options, the label is the column that is named like one; the content of a row is its
+    image, or the one column of lists, or the numeric columns, or a column that is named like paths
+    or texts. Columns that are named like row numbers, labels or truth are features only if the
+    user names them.
     """
     label = None if options.labels else choose_label(fields, options.label, where, class_columns)
     truth = _named(fields, options.truth, where) or usual_field(fields, TRUTH_NAMES)
@@ -85,7 +89,7 @@ def choose_roles(
 def choose_label(
     fields: Fields, name: str | None, where: str, class_columns: Collection[str] = ()
 ) -> Field | None:
-    """Return the column of labels, if there is one that is named or named like one."""
+    """Return the column of labels: the one called `name`, else the one that is named like one."""
     if name is not None:
         return _named(fields, name, where)
     found = [f for f in fields.values() if f.name.casefold() in LABEL_NAMES]
@@ -143,7 +147,7 @@ def _found(free: Fields, where: str, class_columns: Collection[str]) -> Roles:
 
 
 def _plain(free: Fields, where: str, class_columns: Collection[str]) -> Roles:
-    """Choose among numeric columns, paths and texts; more than one of them is a question."""
+    """Choose among numeric columns, paths and texts; raise unless exactly one kind is there."""
     columns = {name: field for name, field in free.items() if len(field.path) == 1}
     features = tuple(f for f in columns.values() if _may_be_feature(f, class_columns))
     path = usual_field(columns, _PATH_NAMES, only_text=True)
@@ -191,14 +195,14 @@ def _images(fields: Fields) -> list[Field]:
 
 
 def is_image(kind: pa.DataType) -> bool:
-    """Tell whether a type can hold the bytes of images."""
+    """Return whether a type can hold the bytes of images."""
     if pa.types.is_struct(kind):
         return any(member.name == "bytes" and is_image(member.type) for member in kind)
     return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
 def is_numeric(kind: pa.DataType) -> bool:
-    """Tell whether a type is that of numbers, truth values among them."""
+    """Return whether a type is one of numbers; truth values count as numbers."""
     return bool(
         pa.types.is_integer(kind)
         or pa.types.is_floating(kind)
@@ -208,7 +212,7 @@ def is_numeric(kind: pa.DataType) -> bool:
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Tell whether a type is that of lists of numbers."""
+    """Return whether a type is one of lists of numbers."""
     listing = (
         pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
     )
@@ -216,7 +220,7 @@ def is_list(kind: pa.DataType) -> bool:
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Tell whether a type is that of text."""
+    """Return whether a type is one of text."""
     if pa.types.is_dictionary(kind):
         return is_text(kind.value_type)
     return bool(

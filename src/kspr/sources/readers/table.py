@@ -91,12 +91,12 @@ class Cells:
 
 def in_memory(chunks: Iterable[pa.Array], where: str, owner: Any = None) -> Cells:
     """Return cells that are in memory, or memory-mapped, already; checked when they are used."""
-    # They cost nothing further, so that none is ever forgotten.
+    # They take no further memory, so that none is ever dropped.
     return Cells([Segment(len(chunk), 0, partial(sound, chunk, where)) for chunk in chunks], owner)
 
 
 def sound(array: Any, where: str) -> Any:
-    """Return an array whose parts agree; Arrow itself trusts a file and would crash."""
+    """Return the array if its parts fit together; Arrow does not check a file, and would crash."""
     try:
         array.validate(full=True)
     except pa.ArrowException as error:
@@ -137,7 +137,7 @@ class Table(Protocol):
 
     @property
     def metadata(self) -> Mapping[bytes, bytes]:
-        """What the file says about itself."""
+        """Metadata of the schema, as stored in the file."""
         ...
 
     @property
@@ -155,7 +155,7 @@ class Table(Protocol):
         ...
 
     def cells(self, field: Field) -> Cells:
-        """Return one field's values, loaded no sooner than they are asked for.
+        """Return one field's values; they are loaded when they are asked for.
 
         Texts may be asked for as bytes, by the field's type; they may still come as texts.
         """

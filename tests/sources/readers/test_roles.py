@@ -1,0 +1,87 @@
+"""Which column is what: named by the user, or found by name and type, or a question."""
+
+import pyarrow as pa
+import pytest
+
+from kspr.errors import InputError
+from kspr.sources.options import ReadOptions
+from kspr.sources.readers.roles import LABEL_NAMES, TRUTH_NAMES, choose_label, choose_roles
+from kspr.sources.readers.table import fields_of
+
+KINDS = {
+    "text": pa.string(),
+    "number": pa.float32(),
+    "whole": pa.int64(),
+    "bytes": pa.binary(),
+    "lists": pa.list_(pa.float32()),
+    "image": pa.struct([("bytes", pa.binary()), ("path", pa.string())]),
+}
+
+
+def fields(**columns):
+    return fields_of(pa.schema([(name, KINDS[kind]) for name, kind in columns.items()]), "x")
+
+
+def roles(columns, **said):
+    found = choose_roles(fields(**columns), ReadOptions(**said), "x")
+    named = {name: getattr(found, name) for name in ("label", "truth", "id", "image", "text")}
+    return {name: field.name for name, field in named.items() if field} | (
+        {"features": [field.name for field in found.features]} if found.features else {}
+    )
+
+
+@pytest.mark.parametrize("name", [*LABEL_NAMES, "Label", "Y"])
+def test_a_label_is_found_by_its_usual_names(name):
+    assert choose_label(fields(a="number", **{name: "text"}), None, "x").name == name
+
+
+@pytest.mark.parametrize("name", [*TRUTH_NAMES, "Truth"])
+def test_truth_is_found_by_its_usual_names_and_is_no_feature(name):
+    found = roles({"a": "number", "y": "whole", name: "whole"})
+    assert found == {"label": "y", "truth": name, "features": ["a"]}
+
+
+@pytest.mark.parametrize(
+    ("columns", "said", "expected"),
+    [
+        ({"a": "number", "b": "whole", "id": "whole"}, {}, {"features": ["a", "b"]}),
+        ({"a": "number", "id": "whole"}, {"id": "id"}, {"id": "id", "features": ["a"]}),
+        (
+            {"e1": "number", "e2": "number", "b": "number"},
+            {"features": "e*"},
+            {"features": ["e1", "e2"]},
+        ),
+        ({"emb": "lists", "size": "number"}, {}, {"features": ["emb"]}),
+        ({"img": "image", "size": "number"}, {}, {"image": "img"}),
+        ({"data": "bytes", "size": "number"}, {}, {"image": "data"}),
+        ({"path": "text", "label": "text"}, {}, {"image": "path", "label": "label"}),
+        ({"sentence": "text"}, {}, {"text": "sentence"}),
+        ({"note": "text", "a": "number"}, {"text": "note"}, {"text": "note"}),
+        ({"img": "image", "a": "number"}, {"features": "a"}, {"features": ["a"], "image": "img"}),
+        ({"y": "text", "a": "number"}, {"labels": "other.csv"}, {"features": ["a"]}),
+        ({"meta": "image"}, {"image": "meta.path"}, {"image": "meta.path"}),
+    ],
+)
+def test_columns_are_found_by_type_and_name_unless_they_are_named(columns, said, expected):
+    assert roles(columns, **said) == expected
+
+
+@pytest.mark.parametrize(
+    ("columns", "said", "complaint"),
+    [
+        ({"a": "number", "y": "whole", "label": "whole"}, {}, "Say which with --label"),
+        ({"e": "lists", "f": "lists"}, {}, "Say which with --features"),
+        ({"i": "bytes", "j": "bytes"}, {}, "Say which with --image"),
+        ({"text": "text", "a": "number"}, {}, "Say which to use"),
+        ({"note": "text"}, {}, "only 'note'"),
+        ({"a": "number"}, {"label": "b"}, "x has no column 'b'. It has 'a'"),
+        ({"a": "number"}, {"image": "a"}, "holds float, not images"),
+        ({"a": "number"}, {"text": "a"}, "holds float, not text"),
+        ({"a": "text", "b": "text"}, {"image": "a", "text": "b"}, "either --image or --text"),
+        ({"e": "lists", "e2": "number"}, {"features": "e*"}, "some hold lists"),
+    ],
+)
+def test_what_is_not_clear_is_a_question(columns, said, complaint):
+    with pytest.raises(InputError) as caught:
+        roles(columns, **said)
+    assert complaint in str(caught.value)

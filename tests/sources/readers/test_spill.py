@@ -1,0 +1,97 @@
+"""Rows that do not fit into memory lie in a temporary file; a full disk is one sentence."""
+
+import errno
+import os
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet as pq
+import pytest
+
+from kspr.sources.opening import open_source
+from kspr.sources.options import ReadOptions
+from kspr.sources.readers import _spill
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.parquet", "x.npz", "x.feather"])
+def test_a_full_disk_is_one_sentence(tmp_path, monkeypatch, refusal, name):
+    values = np.arange(6000, dtype=np.float32).reshape(-1, 3)
+    table = pa.table({**{f"f{i}": values[:, i] for i in range(3)}, "y": np.arange(2000) % 2})
+    path = tmp_path / name
+    if name == "x.csv":
+        table.to_pandas().to_csv(path, index=False)
+    elif name == "x.parquet":
+        pq.write_table(table, path)
+    elif name == "x.feather":
+        pa.feather.write_feather(table, path)
+    else:
+        np.savez_compressed(path, X=values, y=np.arange(2000) % 2)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(scratch))
+    monkeypatch.setattr(_spill, "IN_MEMORY", 1 << 10)
+    monkeypatch.setattr("kspr.sources.readers.arrays.IN_MEMORY", 1 << 10)
+    monkeypatch.setattr(_spill, "scratch_file", full_file)
+    monkeypatch.setattr("kspr.sources.readers.arrays.scratch_file", full_file)
+    message = refusal(path)
+    assert message.startswith("There is no room for a temporary copy of the data. Free some space")
+    assert list(scratch.iterdir()) == []
+
+
+def full_file():
+    return FullFile()
+
+
+class FullFile:
+    """A file on a full disk."""
+
+    def write(self, data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def close(self):
+        pass
+
+
+def test_compressed_arrays_beyond_memory_are_unpacked_to_a_file(tmp_path, monkeypatch, features):
+    np.savez_compressed(tmp_path / "x.npz", X=features, y=np.arange(30) % 2)
+    monkeypatch.setattr("kspr.sources.readers.arrays.IN_MEMORY", 64)
+    found = open_source(tmp_path / "x.npz", ReadOptions())
+    assert isinstance(found.features, np.memmap)
+    np.testing.assert_array_equal(found.features, features)
+
+
+def test_csv_features_beyond_memory_lie_in_a_file(tmp_path, monkeypatch):
+    values = np.arange(40_000, dtype=np.float32)
+    text = "\n".join(["a,text,y", *(f"{v:.0f},word {v:.0f},{int(v) % 2}" for v in values)])
+    (tmp_path / "x.csv").write_text(text)
+    monkeypatch.setattr(_spill, "IN_MEMORY", 1 << 12)
+    monkeypatch.setattr("kspr.sources.readers._csv_table._BLOCK", 1 << 14)
+    found = open_source(tmp_path / "x.csv", ReadOptions(features="a", text="text"))
+    assert isinstance(found.features, np.memmap)
+    np.testing.assert_array_equal(found.features[:, 0], values)
+    assert found.items[39_999] == "word 39999"
+
+
+def test_csv_features_grow_in_memory(tmp_path, monkeypatch):
+    values = np.arange(40_000, dtype=np.float32)
+    (tmp_path / "x.csv").write_text("\n".join(["a,y", *(f"{v:.0f},{int(v) % 2}" for v in values)]))
+    monkeypatch.setattr("kspr.sources.readers._csv_table._BLOCK", 1 << 14)
+    found = open_source(tmp_path / "x.csv", ReadOptions())
+    assert not isinstance(found.features, np.memmap)
+    np.testing.assert_array_equal(found.features[:, 0], values)
+
+
+def test_compressed_texts_beyond_memory_lie_in_a_file(tmp_path, monkeypatch):
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr(_spill, "IN_MEMORY", 1 << 16)
+    monkeypatch.setattr("tempfile.tempdir", str(scratch))
+    texts = pa.table({"text": [f"{i:0100d}" for i in range(5000)], "label": np.arange(5000) % 2})
+    pa.feather.write_feather(texts, tmp_path / "x.feather", compression="lz4", chunksize=500)
+    found = open_source(tmp_path / "x.feather", ReadOptions())
+    assert len(list(scratch.iterdir())) == 1
+    assert [int(found.items[i]) for i in (4999, 0, 777)] == [4999, 0, 777]
+    assert sum(map(len, found.items.content())) == 500_000
+    del found
+    assert list(scratch.iterdir()) == []

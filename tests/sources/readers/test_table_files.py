@@ -1,0 +1,52 @@
+"""Folders of tables: Hugging Face data sets, read without the `datasets` package."""
+
+import subprocess
+import sys
+
+import pytest
+
+from kspr.sources.opening import open_source
+from kspr.sources.options import ReadOptions
+
+
+def test_saved_data_sets_are_read_with_their_class_names(saved):
+    found = open_source(saved, ReadOptions())
+    assert found.reader == "huggingface"
+    assert found.label.tolist() == ["cat", "dog"] * 4
+    assert found.items[6].getpixel((0, 0)) == (6, 0, 0)
+
+
+def test_the_package_of_hugging_face_is_not_needed(saved):
+    code = (
+        "import sys; from pathlib import Path; sys.modules['datasets'] = None\n"
+        "from kspr.sources.opening import open_source\n"
+        f"print(len(open_source(Path({str(saved)!r}))))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["8"]
+
+
+def test_a_saved_dictionary_of_splits_is_a_question(tmp_path, saved, refusal):
+    (tmp_path / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
+    message = refusal(tmp_path)
+    assert "holds the splits 'train', 'test'. Name one, such as " in message
+    assert message.endswith("train.")
+
+
+def test_a_real_data_set_saved_to_disk(tmp_path, picture):
+    datasets = pytest.importorskip("datasets", reason="Hugging Face datasets is not installed")
+    features = datasets.Features(
+        {"image": datasets.Image(), "label": datasets.ClassLabel(names=["cat", "dog"])}
+    )
+    images = [{"bytes": picture(i), "path": None} for i in range(5)]
+    rows = {"image": images, "label": [0, 1, 0, 1, 0]}
+    data = datasets.Dataset.from_dict(rows, features=features)
+    data.save_to_disk(str(tmp_path / "saved"), num_shards=2)
+    data.to_parquet(str(tmp_path / "x.parquet"))
+    for source in (tmp_path / "saved", tmp_path / "x.parquet", data, data.with_format("torch")):
+        found = open_source(source, ReadOptions())
+        assert found.label.tolist() == ["cat", "dog", "cat", "dog", "cat"]
+        assert found.items[3].getpixel((0, 0)) == (3, 0, 0)
+    moved = open_source(data.select([4, 3]), ReadOptions())
+    assert moved.label.tolist() == ["cat", "dog"]
+    assert moved.items[0].getpixel((0, 0)) == (4, 0, 0)
