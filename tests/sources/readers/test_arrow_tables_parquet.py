@@ -1,7 +1,5 @@
 """Parquet: columns, lists, images and texts, in one file or many; damage; laziness; memory."""
 
-import pickle
-import time
 from pathlib import Path
 
 import numpy as np
@@ -35,34 +33,6 @@ def test_numeric_columns_are_features(write, table, features, names):
     np.testing.assert_array_equal(found.label, names)
     assert found.label.dtype.kind == "U"
     assert open_source(write(table), ReadOptions(id="key")).row_id[3] == "row-3"
-
-
-@pytest.mark.parametrize(
-    "kind", [pa.list_(pa.float32()), pa.list_(pa.float32(), 4), pa.large_list(pa.float32())]
-)
-def test_a_list_column_is_features(write, features, kind):
-    lists = pa.array(features.tolist(), kind)
-    found = open_source(
-        write({"emb": lists, "size": np.arange(30), "y": np.arange(30)}), ReadOptions()
-    )
-    np.testing.assert_array_equal(found.features, features)
-
-
-@pytest.mark.parametrize(
-    ("stored", "expected"),
-    [("float16", "float16"), ("float32", "float32"), ("float64", "float64"), ("int64", "float32")],
-)
-def test_precision_is_kept_and_whole_numbers_are_single(write, stored, expected):
-    found = open_source(write({"a": np.arange(3, dtype=stored), "y": [0, 1, 0]}), ReadOptions())
-    assert found.features.dtype == expected
-    assert found.features[:, 0].tolist() == [0, 1, 2]
-
-
-def test_nothing_in_a_cell_is_nan(write):
-    table = {"a": [1.0, None], "b": pa.array([True, None]), "y": [0, 1]}
-    np.testing.assert_array_equal(
-        open_source(write(table), ReadOptions()).features, [[1, 1], [np.nan, np.nan]]
-    )
 
 
 def test_categories_and_dates_are_labels(write):
@@ -124,40 +94,12 @@ def test_class_names_of_hugging_face_are_used(write, picture):
     assert open_source(path, ReadOptions()).label.tolist() == ["dog", "cat", "dog"]
 
 
-def test_a_folder_of_shards_is_one_table(write, table):
-    for shard in range(3):
-        path = write(table.slice(shard * 10, 10), f"train-{shard:05d}-of-00003.parquet")
-    found = open_source(path.parent, ReadOptions(id="key"))
-    assert found.row_id.tolist() == [f"row-{i}" for i in range(30)]
-
-
-def test_shards_of_several_splits_are_a_question(write, table, refusal):
-    write(table, "test-0.parquet")
-    path = write(table, "train-0.parquet")
-    assert "holds several splits: 'test', 'train'. Name one file" in refusal(path.parent)
-
-
-def test_shards_that_differ_are_refused(write, table, refusal):
-    write(table, "a.parquet")
-    path = write(table.drop_columns("emb_0"), "b.parquet")
-    assert "b.parquet has other columns or types than " in refusal(path.parent)
-
-
 def test_texts_are_items(write):
     found = open_source(write({"sentence": ["ä", None], "label": [0, 1]}), ReadOptions())
     assert found.items[0] == "ä"
     with pytest.raises(UnreadableItemError, match="There is no text in row 1 of "):
         found.items[1]
     assert list(found.items.content()) == ["ä".encode(), b""]
-
-
-def test_a_text_that_is_not_utf8_spoils_no_other(write):
-    texts = pa.array([b"good", b"caf\xe9"]).view(pa.string())
-    found = open_source(write({"text": texts, "label": [0, 1]}), ReadOptions())
-    assert found.items[0] == "good"
-    with pytest.raises(UnreadableItemError, match=r"The text in row 1 of .* is not UTF-8"):
-        found.items[1]
-    assert list(found.items.content()) == [b"good", b"caf\xe9"]
 
 
 def test_paths_in_a_table_are_relative_to_it(write, picture, tmp_path):
@@ -232,11 +174,6 @@ def test_items_load_one_row_group_at_a_time(write, picture, monkeypatch):
     assert loaded == [2, 0]
 
 
-def test_items_can_be_sent_to_another_process(write, picture):
-    found = open_source(write({"img": [picture(3)], "label": [0]}), ReadOptions())
-    assert pickle.loads(pickle.dumps(found.items))[0].getpixel((0, 0)) == (3, 0, 0)  # noqa: S301
-
-
 @pytest.fixture(scope="module")
 def large(tmp_path_factory):
     """120,000 lists of 128 single-precision numbers: 61 MB."""
@@ -291,12 +228,12 @@ def test_a_failure_leaves_no_temporary_file(write, monkeypatch, tmp_path_factory
 
 
 @pytest.mark.skipif(not CIFAR.exists(), reason="the shared CIFAR-10 files are not here")
-def test_cifar10_opens_at_once():
-    """50,000 images and 50,000 x 512 features open in seconds; no image is decoded for it."""
-    start = time.perf_counter()
+def test_cifar10_opens_without_decoding_an_image(monkeypatch):
+    """50,000 images and 50,000 x 512 features open, and no image is decoded for it."""
+    monkeypatch.setattr("kspr.sources.readers.items._decode", pytest.fail)
     images = open_source(CIFAR / "train.parquet", ReadOptions())
     arrays = open_source(CIFAR / "features.npz", ReadOptions())
-    assert time.perf_counter() - start < 10
+    monkeypatch.undo()
     assert len(images) == len(arrays) == 50_000
     np.testing.assert_array_equal(images.label, arrays.label)
     assert images.items[49_999].size == (32, 32)

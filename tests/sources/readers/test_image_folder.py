@@ -1,12 +1,7 @@
 """Image folders: a class per folder, and nothing decoded before it is asked for."""
 
-import io
-
-import numpy as np
 import pytest
-from PIL import Image
 
-from kspr.errors import UnreadableItemError
 from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
 
@@ -34,32 +29,6 @@ def test_folders_are_classes_in_sorted_order(folder, picture):
     assert len(found.items) == 4
     assert found.items[2].getpixel((0, 0)) == (20, 0, 0)
     assert list(found.items.content())[3] == picture(30)
-
-
-def test_a_corrupt_image_raises_only_when_asked_for(folder):
-    (folder / "dog" / "b.png").write_bytes(b"junk")
-    (folder / "dog" / "c.png").write_bytes(b"")
-    found = open_source(folder, ReadOptions())
-    assert len(found) == 6
-    for row in (4, 5):
-        with pytest.raises(UnreadableItemError, match=r"dog/..png cannot be decoded as an image"):
-            found.items[row]
-
-
-@pytest.mark.parametrize("mode", ["L", "RGBA", "P", "CMYK", "LA", "1", "I;16"])
-def test_every_mode_comes_back_as_rgb(folder, mode):
-    buffer = io.BytesIO()
-    image = Image.new("L", (4, 4), 128)
-    if mode == "I;16":
-        image = Image.fromarray(np.full((4, 4), 128 * 257, dtype=np.uint16))
-    else:
-        image = image.convert(mode)
-    image.save(buffer, "TIFF")
-    (folder / "cat" / "a.PNG").write_bytes(buffer.getvalue())
-    found = open_source(folder, ReadOptions()).items[0]
-    assert found.mode == "RGB"
-    red = found.getpixel((1, 1))[0]
-    assert red in ({0, 255} if mode == "1" else range(126, 131))
 
 
 def test_links_in_a_circle_are_walked_once(folder):

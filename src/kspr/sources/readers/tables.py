@@ -1,21 +1,36 @@
-"""The rows of a table: in a file, or in memory as a data frame or a Hugging Face data set."""
+"""The rows of a table: in a file, or in memory as a data frame or a Hugging Face data set.
+
+A table becomes records in one pass over the columns that are needed.
+"""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import narwhals as nw
+import numpy as np
 import pyarrow as pa
 
 from kspr.errors import InputError
 from kspr.sources.formats import format_of
 from kspr.sources.options import ReadOptions
 from kspr.sources.readers._arrow_tables import ArrowTable
-from kspr.sources.readers._assemble import records_of
+from kspr.sources.readers._feature_columns import FeatureBuilder, check_numeric
 from kspr.sources.readers.guard import listed
+from kspr.sources.readers.items import ImageCells, TextCells
+from kspr.sources.readers.labels import (
+    class_names,
+    identifiers,
+    labels_from_column,
+    labels_from_file,
+    numbered,
+)
+from kspr.sources.readers.roles import Fields, Roles, choose_roles, is_text
+from kspr.sources.readers.table import Field, Table
 from kspr.sources.readers.table_files import open_table_file
-from kspr.sources.records import Records
+from kspr.sources.records import Items, Records
 
 __all__ = ["read_object", "read_table"]
 
@@ -25,7 +40,147 @@ def read_table(path: Path, options: ReadOptions) -> Records:
     table, known = open_table_file(path), format_of(path)
     if table is None or known is None:
         raise InputError(f"{path} is not a table.")
-    return records_of(table, path, known.name, options)
+    return _records(table, path, known.name, options)
+
+
+def _roles(table: Table, options: ReadOptions, where: str) -> Roles:
+    """Return which column of a table is what."""
+    fields = _as_named(table.fields, options) if table.untyped else table.fields
+    roles = choose_roles(fields, options, where, class_names(table.metadata))
+    return _literal(roles) if table.untyped else roles
+
+
+def _records(table: Table, source: Path, reader: str, options: ReadOptions) -> Records:
+    """Return the rows of a table; images and texts are read when they are asked for."""
+    where = str(source)
+    if table.rows == 0:
+        raise InputError(f"{where} has no rows.")
+    roles = _roles(table, options, where)
+    check_numeric(table, roles.features, where)
+    walked = _walk(table, roles, where)
+    items = _items(table, roles, source)
+    count = walked.count or (len(items) if items else 0)
+    if not count:
+        raise InputError(f"{where} has no rows.")
+    return Records(
+        source=source,
+        # A CSV file of paths is a list of images.
+        reader="manifest" if table.untyped and roles.image else reader,
+        row_id=_row_id(walked, roles, where, count),
+        label=_labels(table, walked, roles, options, source, count),
+        features=walked.features,
+        items=items,
+        truth=_column_labels(table, walked, roles.truth, "Truth", where),
+    )
+
+
+@dataclass(frozen=True)
+class _Walked:
+    columns: dict[str, pa.ChunkedArray]
+    features: np.ndarray | None
+    count: int
+
+
+def _walk(table: Table, roles: Roles, where: str) -> _Walked:
+    """Read labels, truth, ids and features in one pass."""
+    small = list(dict.fromkeys(f for f in _small(roles) if f))
+    builder = FeatureBuilder(roles.features, table.rows, where) if roles.features else None
+    chunks: list[list[pa.Array]] = [[] for _ in small]
+    fields = [*small, *roles.features]
+    try:
+        for arrays in table.batches(fields) if fields else ():
+            for kept, array in zip(chunks, arrays, strict=False):
+                kept.append(array)
+            if builder:
+                builder.append(arrays[len(small) :])
+    except BaseException:
+        if builder:
+            builder.discard()
+        raise
+    columns = {
+        field.name: pa.chunked_array(kept, field.type)
+        for field, kept in zip(small, chunks, strict=True)
+    }
+    features = builder.result() if builder else None
+    lengths = [len(part) for part in (*columns.values(), features) if part is not None]
+    return _Walked(columns, features, lengths[0] if lengths else 0)
+
+
+def _small(roles: Roles) -> Sequence[Field | None]:
+    # Without an id column, the path of an image identifies its row.
+    path = roles.image if _has_paths(roles) and roles.id is None else None
+    return (roles.label, roles.truth, roles.id, path)
+
+
+def _has_paths(roles: Roles) -> bool:
+    return roles.image is not None and is_text(roles.image.type)
+
+
+def _row_id(walked: _Walked, roles: Roles, where: str, count: int) -> np.ndarray:
+    field = roles.id or (roles.image if _has_paths(roles) else None)
+    if field is None:
+        return numbered(count)
+    return identifiers(walked.columns[field.name], f"Column {field.name!r} of {where}")
+
+
+def _labels(
+    table: Table, walked: _Walked, roles: Roles, options: ReadOptions, source: Path, count: int
+) -> np.ndarray | None:
+    if options.labels is not None:
+        return labels_from_file(options.labels, options.label, count, source)
+    return _column_labels(table, walked, roles.label, "Label", str(source))
+
+
+def _column_labels(
+    table: Table, walked: _Walked, field: Field | None, role: str, where: str
+) -> np.ndarray | None:
+    if field is None:
+        return None
+    names = class_names(table.metadata).get(field.name)
+    what = f"{role} column {field.name!r} of {where}"
+    return labels_from_column(walked.columns[field.name], what, names, table.untyped)
+
+
+def _items(table: Table, roles: Roles, source: Path) -> Items | None:
+    if roles.item is None:
+        return None
+    if roles.text:
+        return TextCells(table.cells(_as_bytes(roles.text)), str(source))
+    cells = table.cells(roles.item)
+    return ImageCells(cells, source if source.is_dir() else source.parent, str(source))
+
+
+def _as_bytes(field: Field) -> Field:
+    """Ask for a text's bytes: one that is not UTF-8 must not make the others unreadable."""
+    plain = pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
+    return replace(field, type=pa.large_binary()) if plain else field
+
+
+def _as_named(fields: Fields, options: ReadOptions) -> Fields:
+    """Take columns of a CSV file as texts if the user says so, even if they hold numbers."""
+    texts = {name for name in (options.text, options.image) if name in fields}
+    return {
+        name: replace(field, type=pa.string()) if name in texts else field
+        for name, field in fields.items()
+    }
+
+
+def _literal(roles: Roles) -> Roles:
+    """Read labels and ids of a CSV file as they are written, and features as numbers."""
+
+    def text(field: Field | None) -> Field | None:
+        return field and replace(field, type=pa.string())
+
+    return Roles(
+        label=text(roles.label),
+        truth=text(roles.truth),
+        id=text(roles.id),
+        image=text(roles.image),
+        text=text(roles.text),
+        features=tuple(
+            replace(f, type=pa.float32()) if f.type == pa.string() else f for f in roles.features
+        ),
+    )
 
 
 def read_object(source: Any, options: ReadOptions) -> Records:
@@ -34,7 +189,7 @@ def read_object(source: Any, options: ReadOptions) -> Records:
     ``Records.source`` is then the name of its type, in angle brackets.
     """
     name = f"<{type(source).__name__}>"
-    return records_of(ArrowTable(_as_arrow(source, name), name), Path(name), "object", options)
+    return _records(ArrowTable(_as_arrow(source, name), name), Path(name), "object", options)
 
 
 def _as_arrow(source: Any, name: str) -> pa.Table:

@@ -1,0 +1,93 @@
+"""Images and texts, loaded one at a time."""
+
+import io
+import pickle
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+from kspr.errors import UnreadableItemError
+from kspr.sources.opening import open_source
+from kspr.sources.options import ReadOptions
+from kspr.sources.readers.items import ImageFiles, decoded
+
+
+@pytest.fixture
+def folder(tmp_path, picture):
+    root = tmp_path / "images"
+    for number, name in enumerate(["cat/b.png", "cat/a.PNG", "cat/deep/er/c.jpg", "dog/a.jpeg"]):
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(picture(number * 10))
+    (root / "cat" / ".hidden.png").write_bytes(b"")
+    (root / "cat" / "notes.txt").write_text("x")
+    (root / ".git").mkdir()
+    (root / ".git" / "x.png").write_bytes(picture())
+    return root
+
+
+def test_a_corrupt_image_raises_only_when_asked_for(folder):
+    (folder / "dog" / "b.png").write_bytes(b"junk")
+    (folder / "dog" / "c.png").write_bytes(b"")
+    found = open_source(folder, ReadOptions())
+    assert len(found) == 6
+    for row in (4, 5):
+        with pytest.raises(UnreadableItemError, match=r"dog/..png cannot be decoded as an image"):
+            found.items[row]
+
+
+@pytest.mark.parametrize("mode", ["L", "RGBA", "P", "CMYK", "LA", "1", "I;16"])
+def test_every_mode_comes_back_as_rgb(folder, mode):
+    buffer = io.BytesIO()
+    image = Image.new("L", (4, 4), 128)
+    if mode == "I;16":
+        image = Image.fromarray(np.full((4, 4), 128 * 257, dtype=np.uint16))
+    else:
+        image = image.convert(mode)
+    image.save(buffer, "TIFF")
+    (folder / "cat" / "a.PNG").write_bytes(buffer.getvalue())
+    found = open_source(folder, ReadOptions()).items[0]
+    assert found.mode == "RGB"
+    red = found.getpixel((1, 1))[0]
+    assert red in ({0, 255} if mode == "1" else range(126, 131))
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write_table(table, name="x.parquet", **how):
+        pq.write_table(
+            table if isinstance(table, pa.Table) else pa.table(table), tmp_path / name, **how
+        )
+        return tmp_path / name
+
+    return write_table
+
+
+def test_a_text_that_is_not_utf8_spoils_no_other(write):
+    texts = pa.array([b"good", b"caf\xe9"]).view(pa.string())
+    found = open_source(write({"text": texts, "label": [0, 1]}), ReadOptions())
+    assert found.items[0] == "good"
+    with pytest.raises(UnreadableItemError, match=r"The text in row 1 of .* is not UTF-8"):
+        found.items[1]
+    assert list(found.items.content()) == [b"good", b"caf\xe9"]
+
+
+def test_items_can_be_sent_to_another_process(write, picture):
+    found = open_source(write({"img": [picture(3)], "label": [0]}), ReadOptions())
+    assert pickle.loads(pickle.dumps(found.items))[0].getpixel((0, 0)) == (3, 0, 0)  # noqa: S301
+
+
+def test_items_are_prepared_ahead_in_order_and_reasons_are_kept(tmp_path, picture):
+    names = [f"{k}.png" for k in range(12)]
+    for k, name in enumerate(names):
+        (tmp_path / name).write_bytes(picture(k) if k != 5 else b"junk")
+    found = list(
+        decoded(ImageFiles(tmp_path, names), range(12), lambda i: i.getpixel((0, 0))[0], ahead=4)
+    )
+    assert [item.row for item in found] == list(range(12))
+    assert [item.value for item in found] == [k if k != 5 else None for k in range(12)]
+    assert [item.row for item in found if item.reason] == [5]
+    assert "5.png cannot be decoded as an image" in found[5].reason
