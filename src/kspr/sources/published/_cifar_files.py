@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from kspr.errors import InputError
-from kspr.sources.options import ReadOptions
+from kspr.sources.options import AS_FOUND, ReadOptions
 from kspr.sources.published._layout import (
     choose,
     damaged,
@@ -140,7 +140,7 @@ class Cifar:
     def read(
         self,
         path: Path,
-        options: ReadOptions = ReadOptions(),  # noqa: B008 - frozen
+        options: ReadOptions = AS_FOUND,
         *,
         split: str | None = None,
     ) -> Records:

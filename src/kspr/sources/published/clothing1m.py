@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kspr.sources.options import ReadOptions
+from kspr.sources.options import AS_FOUND, ReadOptions
 from kspr.sources.published._layout import (
     choose,
     damaged,
@@ -71,7 +71,7 @@ class Clothing1M:
     def read(
         self,
         path: Path,
-        options: ReadOptions = ReadOptions(),  # noqa: B008 - frozen
+        options: ReadOptions = AS_FOUND,
         *,
         split: str | None = None,
     ) -> Records:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from kspr.errors import InputError
-from kspr.sources.options import ReadOptions
+from kspr.sources.options import AS_FOUND, ReadOptions
 from kspr.sources.published._layout import (
     choose,
     damaged,
@@ -69,7 +69,7 @@ class Ilsvrc12Validation:
     def read(
         self,
         path: Path,
-        options: ReadOptions = ReadOptions(),  # noqa: B008 - frozen
+        options: ReadOptions = AS_FOUND,
         *,
         split: str | None = None,
     ) -> Records:

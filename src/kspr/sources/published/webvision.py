@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from kspr.errors import InputError
-from kspr.sources.options import ReadOptions
+from kspr.sources.options import AS_FOUND, ReadOptions
 from kspr.sources.published import ilsvrc12
 from kspr.sources.published._layout import (
     choose,
@@ -99,7 +99,7 @@ class WebVision:
     def read(
         self,
         path: Path,
-        options: ReadOptions = ReadOptions(),  # noqa: B008 - frozen
+        options: ReadOptions = AS_FOUND,
         *,
         split: str | None = None,
         classes: int | None = None,
