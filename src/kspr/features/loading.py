@@ -78,6 +78,7 @@ def load(
     if records.features is not None:
         return Loaded(records, records.features, np.arange(len(records)))
     folder = cache_folder(source, settings, options.split)
+    # The folder is made for this source and these settings: what differs in it is out of date.
     embedded = embed_records(records, folder, settings, overwrite=True)
     row = np.asarray(embedded.kept)
     return Loaded(records, embedded.features, row, len(embedded.unreadable), folder)

@@ -34,6 +34,7 @@ def export_run(folder: Path, out: Path, to: WrittenFormat | None, suspects: Susp
     moved = np.zeros(len(run.row), dtype=bool)
     if suspects == "relabel":
         suggested = run.selection.suggested_label
+        # A suspect whose own label is the most likely one keeps its cell as it is.
         moved = ~run.selection.clean_mask & (suggested != run.selection.label)
     if known.name == "imagefolder":
         _write_images(run, chosen, _labels(run, moved), out)
@@ -87,6 +88,7 @@ def _write_columns(
     def batches() -> Iterator[pa.RecordBatch]:
         start = 0
         for batch in columns.walk():
+            # Rows are in ascending order, so that those of a block are next to each other.
             first, end = np.searchsorted(place[chosen], [start, start + len(batch)])
             here = chosen[first:end]
             rows = batch.take(pa.array(place[here] - start))
@@ -113,6 +115,7 @@ def _label_cells(
     """
     options = run.origin.read_options()
     name = label_column(table, options, run.origin.source)
+    # A label within a struct cannot be replaced alone; it becomes a column of its own.
     if options.labels is not None or name not in columns.schema.names:
         return name, pa.chunked_array([pa.array(_labels(run, moved))])
     stored = pa.chunked_array([batch.column(name) for batch in columns.walk()])

@@ -34,7 +34,7 @@ class Origin:
     source: str
     reader: str
     options: dict[str, str]
-    """What the user said about the source; what the reader found by itself is not here."""
+    """Options that the user gave; what the reader found by itself is not among them."""
     command: tuple[str, ...]
     embedding: str | None = None
     """Folder of the features, for images and texts."""
@@ -43,6 +43,7 @@ class Origin:
 
     def read_options(self) -> ReadOptions:
         """Return the options with which the source was read."""
+        # A run of a later version may have options that this one does not know.
         known = {field.name for field in fields(ReadOptions)}
         options: dict[str, Any] = {k: v for k, v in self.options.items() if k in known}
         if "labels" in options:
@@ -157,6 +158,7 @@ def check_folder(folder: Path, *, overwrite: bool) -> None:
     """Refuse to write over a run by accident, and over anything else at all."""
     if not folder.exists():
         return
+    # --overwrite is meant for runs; a folder of anything else is never removed.
     if not (folder / _ORIGIN).is_file():
         raise InputError(f"{folder} exists and is not a run of kspr; choose another --out.")
     if not overwrite:

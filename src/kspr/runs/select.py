@@ -30,6 +30,7 @@ def select_source(
 
     `checked` is a CSV file with the true labels of rows that were drawn at random.
     """
+    # Before anything else: what follows may take minutes.
     check_folder(out, overwrite=overwrite)
     found = load(source, options, settings, labelled=True)
     label, row_id = found.label, found.row_id

@@ -154,6 +154,7 @@ def load_verification(run: Run) -> Verification | None:
         found = Verification(**about)
     except TypeError as error:
         raise InputError(f"{file} cannot be read as a verification: {error}") from error
+    # The run may have been made anew from other data since.
     return found if found.fingerprint == run.selection.manifest.fingerprint else None
 
 
@@ -212,6 +213,7 @@ def _text(items: Items, position: int) -> str:
 
 
 def _note(folder: Path, pool: Pool, drawn: dict[str, Any]) -> None:
+    # Draws from the kept rows and from all rows are saved side by side.
     file = folder / _DRAWN
     before = _read_json(file) if file.is_file() else {}
     write_json(file, {**before, pool: drawn})

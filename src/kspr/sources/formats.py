@@ -49,6 +49,7 @@ class Format:
 
     def matches(self, path: Path) -> bool:
         """Return whether the name of a file ends in one of the suffixes."""
+        # Not `path.suffix`, which sees `.gz` alone in `x.csv.gz`.
         return path.name.lower().endswith(self.suffixes)
 
 
@@ -162,6 +163,7 @@ def written_format(out: Path, to: str | None = None, *, files_only: bool = False
             + ("" if files_only else " For another name, or a folder of images, pass --to.")
         )
     asked = find_format(to)
+    # A parquet file called x.csv would be refused by whoever reads it next, kspr among them.
     if named is not None and named != asked:
         raise InputError(
             f"--to {to} contradicts --out {out.name}, whose suffix says {named.name}. Leave out "

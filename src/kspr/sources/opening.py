@@ -54,6 +54,7 @@ def open_source(source: Path | str | Any, options: ReadOptions = AS_FOUND) -> Re
     path = Path(source)
     dataset = _published(path, options)
     if dataset is not None:
+        # Layouts refuse every option that they do not take, and the split is no option of columns.
         return dataset.read(path, replace(options, split=None), split=options.split)
     if options.split is not None:
         raise InputError(f"{path} is no published data set; --split is for these only.")

@@ -118,6 +118,7 @@ def _texts(column: pa.Array) -> pa.Array:
     kind = column.type
     if pa.types.is_dictionary(kind):
         return _texts(column.dictionary_decode())
+    # Arrow cannot write half precision as text; single precision holds it exactly.
     if pa.types.is_float16(kind):
         column = column.cast(pa.float32())
     try:

@@ -43,6 +43,7 @@ def where(name: str) -> list[Path]:
     parents = [Path("data"), Path.home() / ".cache" / "kspr"]
     if os.environ.get("KSPR_DATA"):
         parents.insert(0, Path(os.environ["KSPR_DATA"]))
+    # The first 50 classes of WebVision lie in the folder of all of them.
     folders = [name, _SHARED[name]] if name in _SHARED else [name]
     return [parent / folder for parent in parents for folder in folders]
 

@@ -210,6 +210,7 @@ def open_parquet_table(*paths: Path) -> ParquetTable:
 
 
 def _open_parquet(path: Path) -> Any:
+    # Pre-buffering would hold the whole row group in memory.
     return pq.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False)
 
 

@@ -77,6 +77,7 @@ class CsvTable:
 
 def open_csv_table(path: Path) -> CsvTable:
     """Return the table at `path`; raise if its header or its first block cannot be read."""
+    # Compressed or not is told by the suffix, because Arrow goes by it too.
     gzipped = GZIP if path.suffix.lower() == ".gz" else ()
     head = check_file(path, _KIND, *gzipped)
     if not gzipped:
@@ -116,6 +117,7 @@ def _open(
     return pacsv.open_csv(
         pa.input_stream(str(path)),
         read_options=pacsv.ReadOptions(block_size=_BLOCK),
+        # Quoted cells may hold line ends; spreadsheets leave empty lines at the end.
         parse_options=pacsv.ParseOptions(
             delimiter=delimiter, newlines_in_values=True, ignore_empty_lines=True
         ),
@@ -151,7 +153,7 @@ def first_line(path: Path) -> bytes:
 
 
 def _delimiter(path: Path) -> str:
-    """Return the delimiter that the suffix promises, or the one that the header line has."""
+    """Return the usual delimiter of the suffix, or the one that the header line has."""
     return split_by(first_line(path).decode("utf-8", "replace"), delimiter_of(path))
 
 

@@ -96,6 +96,7 @@ class RowSink:
             _write(self._file, self._array[: self._rows])
             self._array = np.empty((0, self._width), self._dtype)
         elif self._rows:
+            # No view of it has been given out yet, so that it may move.
             self._array.resize((rows, self._width), refcheck=False)
         else:
             self._array = np.empty((rows, self._width), self._dtype)

@@ -160,6 +160,7 @@ class _Archive:
             refuse_objects(header, f"Array {name!r} of {self.path}")
             plain = info.compress_type == zipfile.ZIP_STORED
             start = _data_start(self.path, info) + header.offset if plain else 1
+            # Numbers at an odd address can be mapped, but not computed with on every machine.
             if plain and header.nbytes and start % header.dtype.alignment == 0:
                 return map_file(self.path, header, start)
             return self._unpack(info, header)
@@ -178,7 +179,7 @@ class _Archive:
 
 
 def _data_start(path: Path, info: zipfile.ZipInfo) -> int:
-    """Return where a member's bytes begin; only its local header tells."""
+    """Return where a member's bytes begin: after its local header, whose length varies."""
     with path.open("rb") as file:
         file.seek(info.header_offset + 26)
         lengths = np.frombuffer(file.read(4), dtype="<u2")

@@ -76,6 +76,7 @@ _DAMAGE = (
     *(pa.ArrowException, zipfile.BadZipFile, zlib.error, tokenize.TokenError),
     *(EOFError, LookupError, OverflowError, RuntimeError, SyntaxError, ValueError),
 )
+# Pickles of protocol 2 and later begin so; older ones are text, which no reader here runs.
 _PICKLES = tuple(bytes((0x80, protocol)) for protocol in range(2, 6))
 
 
@@ -94,7 +95,7 @@ def check_file(path: Path, kind: str, *magics: bytes) -> bytes:
     if path.is_dir():
         raise InputError(f"{path} is a folder, not {kind}.")
     with readable(path, kind), path.open("rb") as file:
-        head = file.read(4096)
+        head = file.read(4096)  # enough to show a NUL byte in what should be text
     if not head:
         raise InputError(f"{path} is empty.")
     if head.startswith(_PICKLES):

@@ -62,6 +62,7 @@ def _classes(path: Path, names: list[str]) -> np.ndarray:
         )
     label = np.asarray([PurePosixPath(name).parts[0] for name in names], dtype=np.str_)
     classes = np.unique(label).tolist()
+    # train/ and test/ as two classes would be selected from without a word.
     if {name.lower() for name in classes} <= SPLITS:
         raise InputError(
             f"{path} holds splits, not classes: {listed(classes)}. Name one, such as "

@@ -119,6 +119,7 @@ def _file_bytes(path: Path) -> bytes:
 
 
 def _bytes_or_nothing(path: Path) -> bytes:
+    # A missing file counts as empty: the fingerprint changes when it is there again.
     try:
         return _file_bytes(path)
     except UnreadableItemError:
@@ -128,6 +129,7 @@ def _bytes_or_nothing(path: Path) -> bytes:
 def _decode(data: bytes, what: str) -> Image.Image:
     try:
         with Image.open(io.BytesIO(data)) as image:
+            # Cameras store the rotation beside the pixels.
             return _as_rgb(ImageOps.exif_transpose(image))
     # Decoders of damaged images raise almost anything: SyntaxError, struct.error, IndexError...
     except Exception as error:
@@ -170,6 +172,7 @@ def decoded(
         except UnreadableItemError as error:
             return Decoded(row, reason=str(error))
 
+    # Texts need no decoding that would be worth a thread.
     if items.kind == "text":
         yield from map(decode, rows)
     else:

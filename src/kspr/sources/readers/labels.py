@@ -83,6 +83,7 @@ def texts_to_labels(texts: np.ndarray, what: str) -> np.ndarray:
 
 def labels_from_array(values: np.ndarray, what: str) -> np.ndarray:
     """Return an array's labels; `what` names it in errors."""
+    # A column vector, as many tools save labels.
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim != 1:
@@ -91,6 +92,7 @@ def labels_from_array(values: np.ndarray, what: str) -> np.ndarray:
         values = np.strings.decode(values, "utf-8")
     if values.dtype.kind == "f":
         _check_present(np.flatnonzero(~np.isfinite(values)), what)
+        # Whole numbers become floats wherever a column once had a gap.
         whole = values.astype(np.int64)
         return whole if np.array_equal(whole, values) else np.asarray(values)
     if values.dtype.kind == "U":
@@ -198,6 +200,7 @@ def _read(path: Path, column: str | None, role: str, count: int | None) -> np.nd
         return texts_to_labels(_lines(path), str(path))
     if found.name == "csv" and column is None and not _has_columns(path):
         lines = _lines(path)
+        # One column may have no header; a table always has one.
         return texts_to_labels(lines[1:] if _is_header(lines, count) else lines, str(path))
     table = open_table_file(path)
     if table is None:

@@ -80,7 +80,7 @@ def choose_roles(
     taken = {field.name for field in (label, truth, identity) if field}
     free = {name: field for name, field in fields.items() if name not in taken}
     if options.features or options.image or options.text:
-        roles = _said(fields, free, options, where)
+        roles = _named_by_user(fields, free, options, where)
     else:
         roles = _found(free, where, class_columns)
     return Roles(label, truth, identity, roles.image, roles.text, roles.features)
@@ -102,7 +102,7 @@ def choose_label(
     return found[0] if found else None
 
 
-def _said(fields: Fields, free: Fields, options: ReadOptions, where: str) -> Roles:
+def _named_by_user(fields: Fields, free: Fields, options: ReadOptions, where: str) -> Roles:
     features = _matching(fields, free, options.features, where) if options.features else ()
     image = _named(fields, options.image, where)
     text = _named(fields, options.text, where)
@@ -148,6 +148,7 @@ def _found(free: Fields, where: str, class_columns: Collection[str]) -> Roles:
 
 def _plain(free: Fields, where: str, class_columns: Collection[str]) -> Roles:
     """Choose among numeric columns, paths and texts; raise unless exactly one kind is there."""
+    # Members of structs are used only if they are named.
     columns = {name: field for name, field in free.items() if len(field.path) == 1}
     features = tuple(f for f in columns.values() if _may_be_feature(f, class_columns))
     path = usual_field(columns, _PATH_NAMES, only_text=True)
@@ -184,6 +185,7 @@ def _named(fields: Fields, name: str | None, where: str) -> Field | None:
 
 def usual_field(fields: Fields, names: Sequence[str], only_text: bool = False) -> Field | None:
     """Return the first column that has one of the usual names, in their order."""
+    # Reversed, so that the first of several columns that differ only in case is taken.
     by_name = {field.name.casefold(): field for field in reversed(list(fields.values()))}
     found = (by_name[name] for name in names if name in by_name)
     return next((field for field in found if not only_text or is_text(field.type)), None)

@@ -74,6 +74,7 @@ class Cells:
                 yield value.as_py()
 
     def _get(self, number: int) -> Any:
+        # Loaded under the lock: threads that ask for one segment wait for one load.
         with self._lock:
             if number not in self._loaded:
                 self._loaded[number] = self._segments[number].load()
@@ -142,7 +143,7 @@ class Table(Protocol):
 
     @property
     def rows(self) -> int | None:
-        """Number of rows; None where only walking the table tells."""
+        """Number of rows; None where the whole table would have to be read to know."""
         ...
 
     @property

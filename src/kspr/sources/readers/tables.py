@@ -210,6 +210,7 @@ def _is_hugging_face(source: Any) -> bool:
 
 def _hugging_face(source: Any) -> pa.Table:
     """Return a data set's table; it stays mapped unless rows were chosen or moved."""
+    # `select` and `shuffle` keep the whole table, and a list of the rows that count.
     chosen = getattr(source, "_indices", None) is not None
     table = source.with_format("arrow")[:] if chosen else source.data.table
     metadata = {**(table.schema.metadata or {}), **_class_names(source)}
