@@ -1,49 +1,23 @@
-"""Labels with known noise for `fsr.py`: the kinds of the issue, and kinds no mode was tuned on."""
+"""The cases of `fsr.py`: common noise, noise that no control was tuned on, small data sets."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 from sklearn import datasets
 
-from _common import FEATURES
+from _common import Case, Sample, cifar10
 from kspr.core.noise import asymmetric_cifar10, circular, instance_dependent, symmetric
 
-__all__ = ["SETTINGS", "Sample", "Setting"]
-
-
-@dataclass(frozen=True)
-class Sample:
-    """Features, given labels, true labels."""
-
-    X: np.ndarray
-    y: np.ndarray
-    y_true: np.ndarray
-
-
-@dataclass(frozen=True)
-class Setting:
-    """One kind of noise on one data set."""
-
-    data: str
-    noise: str
-    make: Callable[[int], Sample]
-    seeds: int
-    group: str
-    """``table`` for the issue's own columns, ``untuned`` for the others, ``small`` for digits and
-    the like."""
-
-    @property
-    def name(self) -> str:
-        return f"{self.data}, {self.noise}"
+__all__ = ["CASES"]
 
 
 @cache
 def cifar() -> tuple[np.ndarray, np.ndarray]:
-    with np.load(FEATURES) as stored:
-        # Principal components already: the first 128 are what the selection would keep.
-        return stored["X_train"][:, :128].astype(np.float32), stored["y_train"].astype(np.int64)
+    """Return features and true labels of CIFAR-10."""
+    X, y, _, _ = cifar10()
+    # Principal components already: the first 128 are what the selection would keep.
+    return np.ascontiguousarray(X[:, :128]), y
 
 
 def _labelled(kind: Callable[[np.ndarray, int], np.ndarray]) -> Callable[[int], Sample]:
@@ -63,14 +37,14 @@ def _instance(rate: float) -> Callable[[int], Sample]:
 
 
 def _swamped(seed: int) -> Sample:
-    """Three in ten of every other class carry the label of class 3."""
+    """Return labels of which three in ten of every other class have become class 3."""
     X, y = cifar()
     flipped = (np.random.default_rng(seed).random(len(y)) < 0.3) & (y != 3)
     return Sample(X, np.where(flipped, 3, y), y)
 
 
 def _long_tailed(seed: int) -> Sample:
-    """Class shares from 1 down to 1:100, then Sym. 20 %."""
+    """Return classes whose sizes fall from 5,000 to 50, with Sym. 20 %."""
     X, y = cifar()
     rng = np.random.default_rng(seed)
     sizes = (5000 * 100 ** (-np.arange(10) / 9)).astype(int)
@@ -80,7 +54,7 @@ def _long_tailed(seed: int) -> Sample:
 
 
 def _duplicated(seed: int) -> Sample:
-    """Sym. 20 %, and 20 samples that come a hundred times each with one wrong label."""
+    """Return Sym. 20 %, and 20 samples repeated a hundred times each with one wrong label."""
     X, y = cifar()
     rng = np.random.default_rng(seed)
     chosen = rng.choice(len(y), 20, replace=False)
@@ -107,14 +81,14 @@ def _toy(
     return make
 
 
-def _settings() -> list[Setting]:
+def _cases() -> list[Case]:
     table = [
-        Setting(
+        Case(
             "CIFAR-10", f"Sym. {r:.0%}", _labelled(lambda y, s, r=r: symmetric(y, r, s)), 3, "table"
         )
         for r in (0.2, 0.4, 0.6, 0.8)
     ] + [
-        Setting(
+        Case(
             "CIFAR-10",
             f"Asy. {r:.0%}",
             _labelled(lambda y, s, r=r: asymmetric_cifar10(y, r, s)),
@@ -124,15 +98,13 @@ def _settings() -> list[Setting]:
         for r in (0.2, 0.3, 0.4)
     ]
     untuned = [
-        Setting("CIFAR-10", "no noise", _labelled(lambda y, _: y), 1, "untuned"),
-        Setting(
-            "CIFAR-10", "circular 30%", _labelled(lambda y, s: circular(y, 0.3, s)), 3, "untuned"
-        ),
-        Setting("CIFAR-10", "instance 20%", _instance(0.2), 3, "untuned"),
-        Setting("CIFAR-10", "instance 40%", _instance(0.4), 3, "untuned"),
-        Setting("CIFAR-10", "one class swamped", _swamped, 3, "untuned"),
-        Setting("CIFAR-10", "shares 1:100, Sym. 20%", _long_tailed, 3, "untuned"),
-        Setting("CIFAR-10", "duplicates, Sym. 20%", _duplicated, 3, "untuned"),
+        Case("CIFAR-10", "no noise", _labelled(lambda y, _: y), 1, "untuned"),
+        Case("CIFAR-10", "circular 30%", _labelled(lambda y, s: circular(y, 0.3, s)), 3, "untuned"),
+        Case("CIFAR-10", "instance 20%", _instance(0.2), 3, "untuned"),
+        Case("CIFAR-10", "instance 40%", _instance(0.4), 3, "untuned"),
+        Case("CIFAR-10", "one class swamped", _swamped, 3, "untuned"),
+        Case("CIFAR-10", "shares 1:100, Sym. 20%", _long_tailed, 3, "untuned"),
+        Case("CIFAR-10", "duplicates, Sym. 20%", _duplicated, 3, "untuned"),
     ]
     sets = {
         "digits": datasets.load_digits,
@@ -141,13 +113,15 @@ def _settings() -> list[Setting]:
         "iris": datasets.load_iris,
     }
     small = [
-        Setting(name, f"{kind} {rate:.0%}", _toy(load, noise, rate), 10, "small")
+        Case(name, f"{kind} {rate:.0%}", _toy(load, noise, rate), 10, "small")
         for name, load in sets.items()
         for kind, noise in (("Sym.", symmetric), ("circular", circular))
         for rate in ((0.2, 0.4) if name == "digits" else (0.2,))
-        if not (name == "breast cancer" and kind == "circular")  # two classes: the same thing
+        if not (
+            name == "breast cancer" and kind == "circular"
+        )  # with two classes both are the same
     ]
     return [*table, *untuned, *small]
 
 
-SETTINGS = _settings()
+CASES = _cases()
