@@ -1,4 +1,4 @@
-"""Bad input on the command line: one sentence, exit code 2, nothing half-written."""
+"""Bad files and folders on the command line: one sentence, exit code 2, nothing half-written."""
 
 from pathlib import Path
 
@@ -6,6 +6,11 @@ import numpy as np
 import pytest
 
 from tests.cli.commands import SAID, fails
+
+
+def write(path: Path, content) -> Path:
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
 
 
 def test_a_missing_file_is_named(tmp_path, capsys):
@@ -23,11 +28,6 @@ def test_labels_that_are_all_distinct_are_no_classes(table, tmp_path, capsys):
     arguments = ["--label", "id", "--features", "emb_*", "--out", tmp_path / "r"]
     message = fails("select", table, *arguments, capsys=capsys)
     assert "All 900 labels are distinct" in message
-
-
-def write(path: Path, content) -> Path:
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return path
 
 
 @pytest.mark.parametrize(
@@ -100,13 +100,3 @@ def test_a_full_disk_or_an_interrupt_leaves_nothing_half_written(
 def test_what_is_no_run_is_refused(command, tmp_path, capsys):
     extra = ["--out", tmp_path / "x"] if command == "export" else []
     assert "not a run" in fails(command, tmp_path, *extra, capsys=capsys)
-
-
-def test_a_config_file_that_is_missing_or_wrong_is_named(table, tmp_path, capsys):
-    arguments = ["select", table, *SAID, "--out", tmp_path / "r"]
-    missing = tmp_path / "no.toml"
-    assert "no.toml" in fails(*arguments, "--config", missing, capsys=capsys)
-    wrong = write(tmp_path / "k.toml", "[select]\nqq = 3\n")
-    assert "qq" in fails(*arguments, "--config", wrong, capsys=capsys)
-    broken = write(tmp_path / "b.toml", "[select\n")
-    fails(*arguments, "--config", broken, capsys=capsys)
