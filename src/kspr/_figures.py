@@ -101,6 +101,7 @@ def to_svg(figure: Figure, key: str, description: str, *, tight: bool = False) -
     box_inches = "tight" if tight else None
     figure.savefig(stream, format="svg", transparent=True, metadata=nothing, bbox_inches=box_inches)
     text = stream.getvalue()
+    # Inside a page there is no place for an XML declaration.
     text = text[text.index("<svg") :]
     text = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>", "", text, count=1, flags=re.S)
     text = re.sub(r"<[^>]+>", lambda tag: _adapt(tag[0], key), text)
@@ -122,7 +123,9 @@ def _adapt(tag: str, key: str) -> str:
     """Put CSS variables for colours, ids that start with `key`, and one decimal into a tag."""
     for colour, variable in _VARIABLES.items():
         tag = tag.replace(colour, variable)
+    # The font is that of the page.
     tag = re.sub(r"font-family: [^;\"]*;?", "", tag)
+    # Numbered ids of groups are never referred to, and take space.
     tag = re.sub(r' id="[^"]*_\d+"', "", tag)
     tag = re.sub(r'(id="|url\(#|href="#)', rf"\g<1>{key}-", tag).replace("xlink:href", "href")
     return re.sub(r"\d+\.\d{2,}", lambda digits: f"{float(digits[0]):.1f}", tag)

@@ -79,6 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     app.config = ()
     try:
         app.meta(given, exit_on_error=False, print_error=False, result_action="return_value")
+    # Whatever is wrong with the input is one line; a traceback means a bug of ours.
     except (KsprError, cyclopts.CycloptsError) as error:
         _stop(" ".join(str(error).split()), 2)
     except OSError as error:

@@ -60,6 +60,7 @@ def reproduce(
         return
     if recipe is None:
         raise InputError("Name a recipe, such as table4; `kspr reproduce --list` shows them.")
+    # Kept in the result, so that its page can say how it was made.
     command = INVOCATION.get()
     found = run(
         load_recipe(recipe), scale, out, seeds=seeds, jobs=jobs, folder=data, command=command

@@ -66,6 +66,7 @@ def run_demo(folder: Path, q: float, seed: int) -> DemoResult:
 
 def _draw(images: np.ndarray) -> Image.Image:
     """Return the images side by side, eight in a row, enlarged."""
+    # Dark on light, with a grey frame to tell neighbours apart.
     framed = np.pad(1 - images, ((0, 0), (1, 1), (1, 1)), constant_values=0.8)
     rows = [np.hstack(list(framed[start : start + 8])) for start in range(0, len(framed), 8)]
     sheet = (np.vstack(rows) * 255).astype(np.uint8)

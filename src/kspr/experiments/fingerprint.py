@@ -41,6 +41,7 @@ def code_digest(*modules: str, root: Path = _ROOT) -> str:
     for module in _reached(modules, root):
         statements |= _statements(_file(module, root) or Path())
     digest = hashlib.sha256()
+    # Sorted: the place of a definition does not count.
     for statement in sorted(statements):
         digest.update(statement.encode())
     return digest.hexdigest()[:12]
@@ -58,6 +59,7 @@ def _reached(modules: tuple[str, ...], root: Path) -> set[str]:
         if file is None:
             raise ModuleNotFoundError(f"There is no module {module} in {root}.")
         reached.add(module)
+        # A change of a message must not discard hours of results.
         waiting += [name for name in _imported(file, root) if name not in _NO_INFLUENCE]
     return reached
 

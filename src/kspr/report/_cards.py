@@ -61,6 +61,7 @@ def borderline_rows(selection: Selection, limit: int) -> np.ndarray:
     np.maximum.at(last, cut_group, time[kept])
     cutoff = np.where(selection.cut_groups.cutoff > 0, selection.cut_groups.cutoff, last)[cut_group]
     ratio = np.divide(time[kept], cutoff, out=np.zeros(len(kept)), where=cutoff > 0)
+    # By ratio, not by distance: cut groups have cut-offs of different sizes.
     return kept[np.lexsort((-time[kept], -ratio))][:limit]
 
 
@@ -127,6 +128,7 @@ def _shown(items: Items, row: int) -> dict[str, Any]:
 
 
 def _snippet(text: str) -> str:
+    # Only the beginning of a long text is split: it may have megabytes.
     words = " ".join(text[: 4 * SNIPPET].split())
     return words if len(words) <= SNIPPET else words[: SNIPPET - 1] + "…"
 
@@ -136,6 +138,7 @@ def _thumbnail(image: Any) -> dict[str, Any]:
     small.thumbnail((THUMBNAIL, THUMBNAIL))
     stream = io.BytesIO()
     tiny = max(small.size) < _TINY
+    # Artefacts of JPEG cover much of a tiny image, and a better quality costs little there.
     small.save(stream, "JPEG", quality=95 if tiny else 80, optimize=True)
     data = base64.b64encode(stream.getvalue()).decode("ascii")
     return {"image": f"data:image/jpeg;base64,{data}", "tiny": tiny}

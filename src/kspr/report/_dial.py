@@ -61,6 +61,7 @@ def dial(selection: Selection, truth: np.ndarray | None) -> list[DialStep]:
 def dial_figure(selection: Selection, truth: np.ndarray | None) -> Markup:
     """Draw the estimated FSR against the share kept at all levels; mark this selection."""
     curve = selection.curve()
+    # Beyond half of the labels wrong, a level is of no use and would squeeze the rest.
     n = int(np.searchsorted(curve.q, LEVELS[-1], side="right"))
     point = np.unique(np.linspace(0, n - 1, min(n, _POINTS)).astype(int))
     share = curve.share_kept[point]
@@ -99,6 +100,7 @@ def _mark(axes: Axes, selection: Selection, shares: list[float]) -> None:
     now = (float(selection.clean_mask.mean()), pooled_estimate(selection))
     if not np.isfinite(now[1]):
         return
+    # The name goes to the side with more room.
     right = now[0] > np.mean([min(shares, default=0), max(shares, default=1)])
     axes.plot(*now, "o", color=ACCENT, ms=8, markeredgecolor=PAPER, zorder=5, clip_on=False)
     axes.annotate(

@@ -123,6 +123,7 @@ def class_table(summary: Summary) -> ClassTable:
     """Return all classes in their order or, if there are too many, those with most suspects."""
     rows = summary.per_class
     if len(rows) > MAX_CLASSES:
+        # A page of thousands of classes would be slow, and people look at the worst ones.
         rows = tuple(sorted(rows, key=lambda row: row.n_kept - row.n)[:MAX_CLASSES])
     return ClassTable(rows, len(summary.per_class), tuple(summary.cut_groups))
 

@@ -54,6 +54,7 @@ def draw_tiles(
         figure, axes = canvas(max(300, 110 + 26 * n), max(250, 90 + 24 * n))
         tiles = [Rectangle((x, y), 0.94, 0.94) for y in range(n) for x in range(n)]
         colour = np.tile(to_rgba(ACCENT), (n * n, 1))
+        # The root makes small values visible beside the diagonal.
         colour[:, 3] = 0.04 + 0.9 * np.sqrt(values.ravel() / top)
         axes.add_collection(PatchCollection(tiles, facecolors=colour, linewidths=0))
         _number_tiles(axes, values, numbers, top)
@@ -65,6 +66,7 @@ def draw_tiles(
 def _number_tiles(axes: Axes, values: np.ndarray, numbers: list[list[str]], top: float) -> None:
     for (i, j), value in np.ndenumerate(values):
         if numbers[i][j]:
+            # Dark text could not be read on a dark tile.
             shade = PAPER if value > 0.6 * top else INK
             tile = axes.text(j + 0.47, i + 0.5, numbers[i][j], color=shade, size=9)
             tile.set(ha="center", va="center")
@@ -104,6 +106,7 @@ def count_suggestions(selection: Selection) -> tuple[np.ndarray, np.ndarray]:
     suggested = label_codes(selection, selection.suggested_label[suspects])
     n_classes = len(selection.classes)
     moved = np.concatenate([codes[given != suggested] for codes in (given, suggested)])
+    # Classes with most suggestions first; those with most suspects among equals.
     order = np.lexsort([-np.bincount(codes, minlength=n_classes) for codes in (given, moved)])
     shown = np.sort(order[:MAX_CLASSES])
     position = np.full(n_classes, -1)
@@ -182,6 +185,7 @@ def _stands_out(noise: NoiseEstimate) -> bool:
     """Return whether some flip is more frequent than the average, at 5 % over all pairs."""
     flips, pairs = _flips_only(noise.transition), len(noise.classes) * (len(noise.classes) - 1)
     anchors = noise.anchors[:, None].astype(float)
+    # Bonferroni: some of many flips is above the average by chance.
     low, _ = wilson_interval(flips * anchors, anchors, z=float(ndtri(1 - 0.05 / pairs)))
     return bool((low > flips.sum() / pairs).any())
 

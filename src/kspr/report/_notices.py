@@ -40,6 +40,7 @@ class Notice:
 
 def notices(selection: Selection) -> list[Notice]:
     """Return a notice for every status in which the level was not met, the worst first."""
+    # The order of `_MEANING` is that of the notices, the worst first.
     present = set(selection.cut_groups.status.tolist())
     return [_notice(selection, status) for status in _MEANING if status in present]
 
@@ -153,4 +154,5 @@ def _help_by_level(smallest: np.ndarray) -> str:
 
 def _ceiling(value: float) -> str:
     """Return a level rounded up to two decimals, so that it can be reached."""
+    # The small number keeps 0.07, which is stored as 0.0700000001, from becoming 0.08.
     return f"{np.ceil(100 * value - 1e-9) / 100:g}"

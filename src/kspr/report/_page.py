@@ -66,7 +66,9 @@ def render(
 def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("kspr.report", "templates"),
+        # Labels and texts come from the data and may hold markup.
         autoescape=True,
+        # A misspelt name in a template must fail, not vanish.
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

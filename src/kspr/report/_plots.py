@@ -95,6 +95,7 @@ def _edges(selection: Selection, bins: int) -> np.ndarray:
 def _bars(
     axes: Axes, selection: Selection, rows: np.ndarray, cut_groups: np.ndarray, edges: np.ndarray
 ) -> None:
+    # Rows beyond the edges count in the outer bins, so that no row is missing.
     inside = np.clip(selection.statistic, edges[0], edges[-1])
     kept, _ = np.histogram(inside[rows & selection.clean_mask], edges)
     both, _ = np.histogram(inside[rows], edges)
@@ -144,6 +145,7 @@ def path_rows(selection: Selection) -> np.ndarray:
     for k in chosen.tolist():
         rows = np.flatnonzero(codes == k)
         rows = rows[np.argsort(selection.selection_time[rows], kind="stable")]
+        # Evenly over the order, so that early and late rows are both seen.
         take = np.linspace(0, len(rows) - 1, min(ROWS_PER_CLASS, len(rows)))
         picked.append(rows[np.unique(take.astype(int))])
     return np.sort(np.concatenate(picked))

@@ -87,6 +87,7 @@ def compare(
     check_count("seed", seed, 0)
     check_count("dimensions", dimensions, 1)
     chosen = _chosen(methods)
+    # A missing package must be reported now, not after an hour of measuring other methods.
     import_needs(list(chosen.items()))
     data = _KnownTruth(X, y, y_true, test, dimensions)
     shared = Shared(data.X, data.labels.codes, len(data.labels.classes), q=q, known_rate=data.wrong)
@@ -153,6 +154,7 @@ class _KnownTruth:
             known = _truth(test[1], other.shape[0], "The test set", "labels")
             self._test = prepare(other), known
             self.fingerprint += fingerprint(other, known)
+        # Only where labels are right enters the measures, so the true labels themselves need not.
         self.fingerprint += sha256(np.packbits(self.right).tobytes()).hexdigest()
 
     def measure(self, name: str, method: Peer | None, shared: Shared, seed: int) -> Trial:
@@ -162,6 +164,7 @@ class _KnownTruth:
         _warm_up(method)
         try:
             charged = charge(shared, lambda: method.judge(shared, seed=seed))
+        # Errors of this package name the way out already.
         except KsprError:
             raise
         except ValueError as error:
@@ -177,6 +180,7 @@ class _KnownTruth:
         self, name: str, judged: Judged, seconds: float, memory: int | None, *, told: bool = False
     ) -> Trial:
         kept, rate = np.asarray(judged.clean, dtype=bool), judged.noise_rate
+        # AUROC needs wrong labels to find and more than one value to rank by.
         ranked = self.wrong > 0 and np.ptp(judged.suspicion) > 0
         return Trial(
             method=name,
@@ -197,6 +201,7 @@ class _KnownTruth:
             return None
         X, known = self._test
         codes = self.labels.codes[kept]
+        # A logistic regression needs two classes; with one, every prediction is that class.
         if np.ptp(codes) == 0:
             predicted = np.full(len(known), codes[0])
         else:
@@ -213,10 +218,12 @@ class _Preparation:
             self._pca = fit_pca(
                 lambda: (block[None] for block in features.blocks()),
                 dimensions,
+                # Not the seed of the methods: all seeds are compared on the same features.
                 rng=np.random.default_rng(0),
             )
         X = self._reduced(features)
         self._mean = X.mean(axis=0)
+        # One scale for all columns keeps distances in proportion, which neighbours depend on.
         self._scale = max(float(np.sqrt(np.mean((X - self._mean) ** 2))), 1e-12)
 
     def __call__(self, features: Any) -> np.ndarray:

@@ -117,6 +117,7 @@ class TrialLog:
         self._found: dict[str, Trial] = {}
         if path is None:
             return
+        # The folder must be writable before the first method runs for minutes.
         path.parent.mkdir(parents=True, exist_ok=True)
         text = path.read_text() if path.exists() else ""
         if text and not text.endswith("\n"):

@@ -68,6 +68,7 @@ def _draw_cost(axes: "Axes", trials: list[Trial]) -> None:
 
     from kspr._figures import LINE
 
+    # A logarithmic axis has no place for zero.
     seconds = np.maximum([trial.seconds for trial in trials], _FASTEST)
     f1 = np.array([trial.f1 for trial in trials])
     colours = _colours(trials)
@@ -98,6 +99,7 @@ def _draw_cost(axes: "Axes", trials: list[Trial]) -> None:
 
 def spread(wanted: Any, gap: float) -> np.ndarray:
     """Return heights in [0, 1], near the wanted ones, in their order and at least `gap` apart."""
+    # More names than fit are set as far apart as the height allows.
     gap = min(gap, 1.0 / max(len(wanted), 1))
     order = np.argsort(wanted, kind="stable")
     steps = gap * np.arange(len(order))
@@ -122,6 +124,7 @@ def _draw_rates(axes: "Axes", trials: list[Trial], q: float) -> None:
     axes.axvline(q, color=INK, linewidth=0.8, linestyle=(0, (3, 3)))
     axes.annotate(f"q = {q:g}", (q, -0.75), ha="center", va="bottom", color=MUTED, fontsize=9.5)
     axes.set_yticks(rows, [trial.method for trial in trials])
+    # Upside down: the first method comes first, and q has room above it.
     axes.set_ylim(len(trials) - 0.4, -0.9)
     axes.set_xlim(0, 1)
     axes.set_xlabel("FSR and recall")

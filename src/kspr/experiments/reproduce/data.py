@@ -87,6 +87,7 @@ def _images(
     X, label, truth = _decoded(dataset, home, None, rows, side)
     held = _decoded(dataset, home, test, test_rows, side)[:2]
     other = None if transfer is None else _decoded(dataset, home, transfer, test_rows, side)[:2]
+    # CIFAR is published with right labels; noise is put on them later.
     truth = label if dataset.startswith("cifar") else truth
     return Sample(X, label, truth, held, f"{dataset}: {len(label):,} images", other)
 
@@ -94,6 +95,7 @@ def _images(
 def _decoded(
     dataset: str, home: Path, split: str | None, rows: int | None, side: int | None
 ) -> tuple[Any, np.ndarray, np.ndarray | None]:
+    # Imported here: only trials on images need torch.
     from kspr.train.inputs import image_inputs
 
     records = _records(dataset, home, split)
@@ -122,6 +124,7 @@ def _pictures(dataset: str, home: Path) -> Callable[[int], Any] | None:
     opened: list[Records] = []
 
     def picture(row: int) -> Any:
+        # Opened on first use: most trials never show an image.
         if not opened:
             opened.append(_records(dataset, home, None))
         items = opened[0].items
@@ -158,6 +161,7 @@ def identity(description: Mapping[str, Any], folder: Path | None) -> list[str]:
     home = None if dataset is None else _home(dataset, folder)
     if home is None:
         return []
+    # Names and sizes are enough, and hashing gigabytes at every start is not.
     files = sorted(path for path in home.iterdir() if path.is_file())
     return [f"{path.name} {path.stat().st_size}" for path in files]
 

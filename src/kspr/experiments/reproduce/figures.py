@@ -105,6 +105,7 @@ def _along(found: Reproduction, noise: str, variant: str, measure: str) -> np.nd
     points = [
         (lines[0]["epoch"], float(np.mean([line[measure] for line in lines])))
         for lines in zip(*courses, strict=True)
+        # A mean over some of the seeds would jump where one is missing.
         if all(line[measure] is not None for line in lines)
     ]
     return np.array(points).reshape(-1, 2)
@@ -112,6 +113,7 @@ def _along(found: Reproduction, noise: str, variant: str, measure: str) -> np.nd
 
 def _line(axes: Any, points: np.ndarray, colour: str, style: str, label: str) -> None:
     if len(points):
+        # Markers on a long course would hide the line.
         marker = "." if len(points) < 20 else ""
         axes.plot(*points.T, style, color=colour, marker=marker, linewidth=1.2, label=label)
 
@@ -120,6 +122,7 @@ def _band(axes: Any, middle: np.ndarray, spread: np.ndarray, colour: str) -> Non
     """Shade one standard deviation around a line, if there is one at every point."""
     if len(middle) and len(middle) == len(spread):
         low, high = middle[:, 1] - spread[:, 1], middle[:, 1] + spread[:, 1]
+        # A rate below zero is not possible, though mean minus deviation may be.
         axes.fill_between(middle[:, 0], low.clip(0), high, color=colour, alpha=0.12, linewidth=0)
 
 
@@ -184,6 +187,7 @@ def _histogram(figure: Any, found: Reproduction) -> None:
     }
     figure.set_size_inches(2.9 * len(noises), 2.8)
     panels = figure.subplots(1, len(noises), squeeze=False, sharex=True)[0]
+    # The same bins in all panels, so that they can be compared.
     edges = np.linspace(0, 1.02 * max(map(max, values.values())), 30)
     for axes, (noise, medians) in zip(panels, values.items(), strict=True):
         axes.hist(medians, edges, color=KEPT)

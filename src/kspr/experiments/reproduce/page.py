@@ -60,6 +60,7 @@ def _rows(found: Reproduction, recipe: Recipe) -> Iterator[tuple[str, ...]]:
         sections = recipe.scales[found.scale].noises or recipe.noises
     for section in sections:
         reported = recipe.reported.get(section, {})
+        # Our own variants, which the paper does not have, come last.
         extra = [name for name in recipe.variants if name not in reported]
         for place, row in enumerate([*reported, *extra]):
             printed = reported.get(row, ())
@@ -89,6 +90,7 @@ def _noise(recipe: Recipe, section: str) -> str:
 def _shown(value: Estimate | None, measure: str) -> str:
     if value is None:
         return _NOTHING
+    # The paper prints shares in percent.
     factor, digits = (100, 1) if measure in _PERCENT else (1, 2)
     text = f"{factor * value.mean:.{digits}f}"
     return text if value.spread is None else f"{text} ± {factor * value.spread:.{digits}f}"

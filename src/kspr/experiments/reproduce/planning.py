@@ -40,6 +40,7 @@ def plan(
         for data, source in chosen.data.items()
         for noise in chosen.noises or recipe.noises
         for name in chosen.variants or recipe.variants
+        # A variant that is read from another one needs no trial of its own.
         if recipe.variants[name].of is None
     ]
 
@@ -55,6 +56,7 @@ def trial_fingerprint(spec: TrialSpec) -> str:
         {
             "kind": spec.kind,
             "source": dict(spec.source),
+            # The path does not count: the same files elsewhere give the same trial.
             "files": identity(spec.source, spec.folder),
             "noise": spec.noise,
             "variant": asdict(spec.variant),

@@ -85,6 +85,7 @@ class Reproduction:
             return None
         n = len(found)
         spreads = _present(trials, f"{read}_spread")
+        # The paper gives the spread of q over pieces, not over seeds.
         if spreads:
             return Estimate(float(np.mean(found)), float(np.mean(spreads)), n)
         error = float(np.std(found, ddof=1)) / sqrt(n) if n > 1 else None

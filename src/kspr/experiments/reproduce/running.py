@@ -92,9 +92,11 @@ def _run_missing(
     specs: Mapping[str, TrialSpec], store: Path, jobs: int, title: str, progress: ProgressMode
 ) -> None:
     missing = [name for name in specs if read_json(store / f"{name}.json") is None]
+    # Trials that measure time run last and one at a time, when no other trial is running.
     timed = [name for name in missing if specs[name].kind in TIMED]
     others = [name for name in missing if specs[name].kind not in TIMED]
     done = len(specs) - len(missing)
+    # In this process, so that two workers do not embed the same images.
     for name in missing:
         prepare(specs[name].source, specs[name].folder)
     try:
@@ -112,6 +114,7 @@ def _run_missing(
 
 def _finished(work: list[tuple[TrialSpec, Path, str]], workers: int) -> Iterator[str]:
     """Yield the name of each trial as soon as it is finished."""
+    # Without a pool, errors and interrupts arrive directly.
     if workers == 1 or len(work) < 2:
         yield from (_run_one(*item) for item in work)
         return
@@ -130,6 +133,7 @@ def _ignore_interrupts() -> None:
 
 def _run_one(spec: TrialSpec, store: Path, name: str) -> str:
     """Run a trial, in whichever process this is, and store its values; return its name."""
+    # Training settings have no such entry: it asks for a folder to continue from.
     if spec.settings.get("checkpoints"):
         settings = {k: v for k, v in spec.settings.items() if k != "checkpoints"}
         spec = replace(spec, settings=settings, work=store / name)

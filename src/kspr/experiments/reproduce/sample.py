@@ -66,6 +66,7 @@ def _digits() -> Sample:
 
     X, y = load_digits(return_X_y=True)
     X = (X / 16).astype(np.float32)
+    # A fixed pattern: the test set is the same for every seed.
     held = np.arange(len(y)) % 4 == 3
     return Sample(
         X[~held],
@@ -100,6 +101,7 @@ def _enlarged(grey: np.ndarray) -> Any:
 
 def _made(classes: int, per_class: int, dimensions: int = 32, wrong: float = 0.0) -> Sample:
     """Return Gaussian classes; a share `wrong` of the labels is the next class."""
+    # Always the same data: the seed of a trial is for its noise and splits.
     rng = np.random.default_rng(0)
     means = 2.5 * rng.standard_normal((classes, dimensions)) / np.sqrt(dimensions) * 2
     y = rng.permutation(np.repeat(np.arange(classes), per_class + per_class // 4))

@@ -74,6 +74,7 @@ class Datalab:
         del seed
         module = require("cleanlab.datalab.datalab", "Datalab", PACKAGE)
         lab = module.Datalab({"y": shared.y}, label_name="y", task="classification", verbosity=0)
+        # Datalab fails when it is asked for as many neighbours as there are rows.
         k = min(self.k, len(shared.y) - 2)
         lab.find_issues(features=shared.X, issue_types={"label": {"k": k}})
         issues = lab.get_issues("label")
@@ -101,6 +102,7 @@ class SmallLoss:
             raise InputError(
                 "small-loss must be told the noise rate: pass Shared(..., known_rate=0.2)."
             )
+        # The rule needs the loss of a model that has not seen the row: own rows have small losses.
         own = shared.probabilities()[np.arange(len(shared.y)), shared.y]
         loss = -np.log(np.maximum(own, np.finfo(np.float64).tiny))
         clean = np.zeros(len(loss), dtype=bool)
@@ -154,6 +156,7 @@ class TopoFilter:
         rows = np.flatnonzero(core)
         k = min(self.k_outlier, len(rows) - 1)
         clean = core.copy()
+        # Rows outside the core are more suspicious than any row inside, whose share is at most 1.
         suspicion = 1.0 + _disagreement(y[index[:, : self.k_outlier]], y, n_classes)[0]
         if k > 0:
             around = y[rows][nearest_rows(shared.X[rows], k)]
@@ -177,6 +180,7 @@ def largest_components(index: np.ndarray, y: np.ndarray, *, mutual: bool) -> np.
     _, component = connected_components(graph, directed=False)
     size = np.bincount(component)
     # Edges stay inside a class, so a component's class is that of its first row.
+    # Ties in size go to the smallest row, so that the answer does not depend on scipy.
     first = np.full(len(size), n)
     np.minimum.at(first, component, np.arange(n))
     order = np.lexsort((first, -size, y[first]))
@@ -221,6 +225,7 @@ class Margins:
             labels = shared.y.copy()
             labels[made_up] = c
             area = area_under_margin(X, labels, c + 1, self, rng)
+            # The second turn judges only what were threshold samples in the first.
             judged = np.ones(n, dtype=bool) if turn == 0 else np.isin(np.arange(n), order[:size])
             judged[made_up] = False
             below[judged] = np.percentile(area[made_up], self.percentile) - area[judged]

@@ -99,6 +99,7 @@ class Shared:
 
     def neighbours(self, k: int = NEIGHBOURS) -> np.ndarray:
         """Return the `k` nearest other rows of each row, nearest first, by Euclidean distance."""
+        # Tiny data has fewer other rows than neighbours asked for.
         k = min(k, len(self.X) - 1)
         return self._product(f"neighbours {k}", lambda: nearest_rows(self.X, k))
 
@@ -135,6 +136,7 @@ def charge(shared: Shared, work: Callable[[], _T]) -> Charged[_T]:
     seconds += sum(product.seconds for product in found)
     growth = None
     if grown is not None:
+        # A product that was there already did not grow the process, but the method needs it.
         own = grown + sum(product.value.nbytes for product in found)
         growth = max([own, *(product.growth or 0 for product in used)])
     return Charged(answer, seconds, growth, KNOWN_RATE in shared.used)
@@ -142,6 +144,7 @@ def charge(shared: Shared, work: Callable[[], _T]) -> Charged[_T]:
 
 def nearest_rows(X: Any, k: int) -> np.ndarray:
     """Return the `k` nearest other rows of each row, nearest first, by brute force."""
+    # Trees do not help in a hundred dimensions.
     index = NearestNeighbors(n_neighbors=k + 1, algorithm="brute").fit(X)
     return np.asarray(index.kneighbors(X, return_distance=False)[:, 1:])
 
@@ -200,6 +203,7 @@ def peak_growth(work: Callable[[], _T]) -> tuple[_T, int | None]:
 def _reset() -> bool:
     """Return freed memory to the system and reset the peak; False where that is not possible."""
     try:
+        # The C library keeps freed memory: without this, a later method would grow by less.
         ctypes.CDLL(None).malloc_trim(0)
         _CLEAR.write_text("5")
     except (AttributeError, OSError, TypeError):

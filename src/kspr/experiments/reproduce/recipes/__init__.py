@@ -91,6 +91,7 @@ class Recipe:
 
     def scale(self, name: str) -> Scale:
         """Return what is run at the scale `name`."""
+        # A scale comes from the command line, so a wrong name needs a sentence.
         if name not in SCALES:
             raise InputError(f"There is no scale {name!r}; there are {', '.join(SCALES)}.")
         return self.scales[name]

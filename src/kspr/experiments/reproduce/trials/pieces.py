@@ -32,6 +32,7 @@ def path(spec: TrialSpec) -> Mapping[str, Any]:
 
 def _balanced(label: np.ndarray, per_class: int, seed: int) -> np.ndarray:
     """Return the numbers of `per_class` rows of each given label, drawn at random."""
+    # A second number in the seed: the noise has drawn from the stream of the seed alone.
     rng = np.random.default_rng([seed, 7])
     picked = [rng.permutation(np.flatnonzero(label == k))[:per_class] for k in np.unique(label)]
     return np.sort(np.concatenate(picked))

@@ -29,6 +29,7 @@ def levels(selection: Selection) -> dict[str, float | None]:
 
     `fallback` is the share of cut groups that reach none, and keep their better half.
     """
+    # Cut groups that fell back have no level, and would pull the mean to nan.
     reached = selection.cut_groups.levels_met
     if selection.q_value is None or not len(reached):
         return {"q": None, "q_spread": None, "fallback": None}

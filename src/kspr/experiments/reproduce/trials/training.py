@@ -49,6 +49,7 @@ def train(spec: TrialSpec) -> Mapping[str, Any]:
     found = _found(trained, sample)
     if kept is not None:
         found |= _fixed_selection(kept, sample, trained)
+    # The network is not a result: checkpoints of a finished trial are only large.
     if spec.work is not None:
         shutil.rmtree(spec.work, ignore_errors=True)
     return found
@@ -85,6 +86,7 @@ def _trained(spec: TrialSpec, sample: Sample, settings: TrainSettings) -> Traine
             network=network,
             truth=sample.truth,
             test=sample.test,
+            # A part of the data may lack a class that the test set has.
             classes=np.union1d(sample.label, sample.test[1]),
             out=spec.work,
             resume=spec.work is not None and (spec.work / "train.json").is_file(),
@@ -107,6 +109,7 @@ def settings_of(spec: TrialSpec) -> TrainSettings:
     given = dict(spec.settings)
     base = TrainSettings.from_preset(given.pop("preset"), **{**given, **spec.variant.train})
     if spec.variant.selector == "none":
+        # Training on all labels is a warm-up that never ends.
         return base.changed(guard=False, select_every=0, warmup_epochs=base.epochs, seed=spec.seed)
     # The preset's parameters are meant for the preset's selector.
     own = base.selection if base.selector == spec.variant.selector else {}
@@ -121,6 +124,7 @@ def _narrowed(sample: Sample, settings: TrainSettings) -> Network:
     network = build_network(settings.network, n_classes, in_shape=shape, seed=settings.seed)
     if not isinstance(network, BodyNetwork):
         raise TypeError(f"{settings.network} has no body to put a layer on.")
+    # The weights of the added layer must depend on the seed, like all others.
     with seeded(settings.seed):
         body = nn.Sequential(network.body, nn.Linear(network.n_features, n_classes))
         return BodyNetwork(body, n_classes, n_classes)
