@@ -139,7 +139,7 @@ def test_the_table_sorts_by_click(visit, chosen):
     page.click("#class-table thead th:nth-child(3)")
     kept = page.evaluate(
         "[...document.querySelectorAll('#class-table tbody tr')]"
-        ".map(row => Number(row.cut_groups[2].dataset.value))"
+        ".map(row => Number(row.cells[2].dataset.value))"
     )
     assert kept == sorted((row.n_kept for row in chosen.summary().per_class), reverse=True)
 
