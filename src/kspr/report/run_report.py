@@ -1,4 +1,4 @@
-"""The report of a run on disk."""
+"""The report of a run: its selection, with the images or texts of its source."""
 
 from pathlib import Path
 
@@ -22,8 +22,8 @@ def report_run(
 ) -> Path:
     """Write the report of the run in `folder`, and return its path.
 
-    With `selfcheck`, the selector that made the run is tested on its source. A source that is
-    gone is left out of the report.
+    With `selfcheck`, the error rate of the run's selector is tested on the source (a dozen fits).
+    A report needs no source: what is gone of it is left out.
     """
     run = load_run(folder)
     return write_report(
