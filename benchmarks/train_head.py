@@ -127,7 +127,7 @@ def measure(method: str, kind: str, rate: float, seed: int) -> dict[str, Any]:
         "seed": seed,
         "accuracy": trained.test_accuracy,
         "accuracy_weights": last["accuracy"],
-        "handed_over": trained.handed_over,
+        "model_choice": trained.model_choice,
         "memorised": memorised(trained, data),
         "fsr": last["fsr"],
         "recall": last["recall"],

@@ -138,7 +138,7 @@ def measure(method: str, noise: str) -> dict[str, Any]:
         "noise": noise,
         "seed": SEED,
         "accuracy": trained.test_accuracy,
-        "handed_over": f"{trained.handed_over} of epoch {trained.epoch}",
+        "model_choice": f"{trained.model_choice} of epoch {trained.epoch}",
         "memorised": _memorised(trained, X, y, truth),
         "seconds": round(time.perf_counter() - start, 1),
         "epochs": trained.history,
@@ -179,7 +179,7 @@ def _row(record: dict[str, Any]) -> str:
     last = record["epochs"][-1]
     selection = ["-" if last[name] is None else f"{last[name]:.3f}" for name in _SELECTION]
     network = [f"{record['accuracy']:.3f}", f"{last['accuracy']:.3f}"]
-    cells = [record["noise"], record["method"], *network, record["handed_over"]]
+    cells = [record["noise"], record["method"], *network, record["model_choice"]]
     return "| " + " | ".join([*cells, f"{record['memorised']:.2f}", *selection]) + " |"
 
 

@@ -21,7 +21,7 @@ y_train = symmetric(truth, rate=0.4, seed=0)
 settings = TrainSettings.from_preset("cpu", epochs=12, seed=0)
 trained = fit(X_train, y_train, settings=settings, truth=truth, test=(X_test, y_test))
 print(f"accuracy on right test labels: {trained.test_accuracy:.3f}")
-print(f"handed over: {trained.handed_over}, after epoch {trained.epoch}")
+print(f"network: {trained.model_choice} of epoch {trained.epoch}")
 
 # %%
 # The history has both networks, so a run also tells what plain training would have given.

@@ -1,18 +1,48 @@
-"""Residual bodies; names and shapes are torchvision's, so that published weights fit."""
+"""The residual networks: ``resnet_small``, ``cifar_resnet18`` and ``resnet50``.
+
+Names and shapes of the layers are torchvision's, so that published weights can be loaded.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 from torch import Tensor, nn
 
-__all__ = ["BasicBlock", "Bottleneck", "ResidualBody", "Stem", "cifar_stem", "imagenet_stem"]
+from kspr.models.network import Network, NetworkRequest, image_channels
+from kspr.models.wrap import assemble
+
+__all__ = ["cifar_resnet18", "resnet50", "resnet_small"]
+
+_SMALL_WIDTH = 32
+_HALVED_FROM = 24
+"""Side in pixels from which `resnet_small` halves images in its stem."""
+
+
+def resnet_small(request: NetworkRequest) -> Network:
+    """Return a network that CPUs can train: three stages of one block each, 128 features."""
+    channels = image_channels(request)
+    stem: _Stem = _halving_stem if min(request.in_shape[1:]) >= _HALVED_FROM else _cifar_stem
+    body = _ResidualBody(_BasicBlock, (1, 1, 1), channels, _SMALL_WIDTH, stem)
+    return assemble(body, body.n_features, request)
+
+
+def cifar_resnet18(request: NetworkRequest) -> Network:
+    """Return the paper's network for CIFAR: a ResNet-18 with 512 features."""
+    body = _ResidualBody(_BasicBlock, (2, 2, 2, 2), image_channels(request), 64, _cifar_stem)
+    return assemble(body, body.n_features, request, published_heads=("fc", "linear"))
+
+
+def resnet50(request: NetworkRequest) -> Network:
+    """Return the paper's network for Clothing1M: a ResNet-50 with 2048 features."""
+    body = _ResidualBody(_Bottleneck, (3, 4, 6, 3), image_channels(request), 64, _imagenet_stem)
+    return assemble(body, body.n_features, request, published_heads=("fc",))
 
 
 def _conv(n_in: int, n_out: int, kernel: int, stride: int = 1) -> nn.Conv2d:
     return nn.Conv2d(n_in, n_out, kernel, stride, kernel // 2, bias=False)
 
 
-class _Block(nn.Module, ABC):
+class _AnyBlock(nn.Module, ABC):
     expansion = 1
 
     def __init__(self, n_in: int, n_out: int, stride: int) -> None:
@@ -32,7 +62,7 @@ class _Block(nn.Module, ABC):
         """Return what is added to the input."""
 
 
-class BasicBlock(_Block):
+class _BasicBlock(_AnyBlock):
     """Two 3 x 3 convolutions."""
 
     def __init__(self, n_in: int, width: int, stride: int) -> None:
@@ -46,8 +76,8 @@ class BasicBlock(_Block):
         return y
 
 
-class Bottleneck(_Block):
-    """1 x 1 down, 3 x 3, 1 x 1 up; the 3 x 3 has the stride, as in the published weights."""
+class _Bottleneck(_AnyBlock):
+    """1 x 1, 3 x 3 and 1 x 1 convolutions; the second has the stride, as published weights need."""
 
     expansion = 4
 
@@ -66,38 +96,42 @@ class Bottleneck(_Block):
         return y
 
 
-Block = BasicBlock | Bottleneck
-Stem = Callable[[int, int], tuple[nn.Conv2d, nn.Module]]
-"""Channels in and out, to a convolution and what pools after it."""
+_Block = _BasicBlock | _Bottleneck
+_Stem = Callable[[int, int], tuple[nn.Conv2d, nn.Module]]
+"""Channels in and out to the first convolution and the pooling after it."""
 
 
-def cifar_stem(n_in: int, n_out: int) -> tuple[nn.Conv2d, nn.Module]:
-    """Return a stem that keeps every pixel of small images."""
+def _cifar_stem(n_in: int, n_out: int) -> tuple[nn.Conv2d, nn.Module]:
+    """Return a stem that keeps the size of small images."""
     return _conv(n_in, n_out, 3), nn.Identity()
 
 
-def imagenet_stem(n_in: int, n_out: int) -> tuple[nn.Conv2d, nn.Module]:
-    """Return a stem that shrinks images four times."""
+def _halving_stem(n_in: int, n_out: int) -> tuple[nn.Conv2d, nn.Module]:
+    """Return a stem that halves the sides of images."""
+    return _conv(n_in, n_out, 3, 2), nn.Identity()
+
+
+def _imagenet_stem(n_in: int, n_out: int) -> tuple[nn.Conv2d, nn.Module]:
+    """Return a stem that divides the sides of images by four."""
     return _conv(n_in, n_out, 7, 2), nn.MaxPool2d(3, 2, 1)
 
 
-def _stage(block: type[Block], n_in: int, width: int, depth: int, stride: int) -> nn.Module:
+def _stage(block: type[_Block], n_in: int, width: int, depth: int, stride: int) -> nn.Module:
     first = block(n_in, width, stride)
     others = (block(width * block.expansion, width, 1) for _ in range(depth - 1))
     return nn.Sequential(first, *others)
 
 
-class ResidualBody(nn.Module):
-    """Images to (n, `n_features`): a stem, stages that halve the sides, the mean over positions."""
+class _ResidualBody(nn.Module):
+    """Map images to features: a stem, stages that halve the sides, the mean over positions."""
 
     def __init__(
         self,
-        block: type[Block],
+        block: type[_Block],
         depths: Sequence[int],
-        *,
         channels: int,
         width: int,
-        stem: Stem,
+        stem: _Stem,
     ) -> None:
         super().__init__()
         self.conv1, self.maxpool = stem(channels, width)
@@ -119,7 +153,7 @@ class ResidualBody(nn.Module):
         return x.mean((2, 3))
 
     def _initialise(self) -> None:
-        """He et al.'s initial weights, which torch's default is not."""
+        """Draw initial weights as He et al. do; torch's default is another distribution."""
         for part in self.modules():
             if isinstance(part, nn.Conv2d):
                 nn.init.kaiming_normal_(part.weight, mode="fan_out", nonlinearity="relu")
