@@ -99,7 +99,7 @@ def use_bfloat16(device: "torch.device", *, strict: bool = False) -> bool:
     why = f"bfloat16 does not work on this processor: a test in a child process {found.ending}."
     if strict:
         raise InputError(f"{why} Choose float32, or leave strict out to go on in float32.")
-    warnings.warn(f"{why} Computing in float32 instead.", PrecisionWarning, stacklevel=3)
+    warnings.warn(f"{why} Computing in float32 instead.", PrecisionWarning, stacklevel=4)
     return False
 
 

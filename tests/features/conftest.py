@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.features.fakes import pictures
+
 _names = itertools.count()
 
 
@@ -42,3 +44,10 @@ def own(tmp_path, monkeypatch):
         return Own(f"{module}:embed", log)
 
     return make
+
+
+@pytest.fixture
+def images():
+    """Three small pictures of different sizes."""
+    items = pictures(3)
+    return [items[row] for row in range(3)]

@@ -2,7 +2,7 @@
 
 import torch
 
-from kspr.train.cycle.batches import Pools, epoch_batches, steps_per_epoch
+from kspr.train.cycle.epoch import Pools, epoch_batches
 
 
 def batches(n_clean=50, n_rejected=30, n_steps=10, size=8, p=1.0, seed=0):
@@ -47,8 +47,3 @@ def test_the_order_follows_from_the_generator_alone():
     first, again, other = batches(seed=1)[1], batches(seed=1)[1], batches(seed=2)[1]
     assert all(torch.equal(a.clean, b.clean) for a, b in zip(first, again, strict=True))
     assert not all(torch.equal(a.clean, b.clean) for a, b in zip(first, other, strict=True))
-
-
-def test_an_epoch_has_a_step_even_with_few_samples():
-    assert steps_per_epoch(5, 128) == 1
-    assert steps_per_epoch(1000, 128) == 7

@@ -10,7 +10,7 @@ import torch
 from kspr.errors import InputError
 from kspr.train import CleanSampler, FeatureStore, SelectionCallback
 
-EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
 def test_the_last_features_of_a_sample_count():

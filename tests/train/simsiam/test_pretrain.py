@@ -1,22 +1,18 @@
 """SimSiam: it learns, it stops where it should, and it goes on where it stopped."""
 
 import io
-import math
 import warnings
 
 import pytest
 import torch
 from sklearn.datasets import load_digits
 from torch import nn
-from torch.nn import functional
 
 from kspr.errors import InputError
 from kspr.models.build import build_network
 from kspr.models.network import BodyNetwork, Network, Outputs, seeded
 from kspr.train.images.augment import ViewSettings
-from kspr.train.simsiam.heads import Heads, disagreement, spread
 from kspr.train.simsiam.pretrain import SimSiamSettings, pretrain
-from kspr.train.simsiam.readout import nearest_labels
 
 QUICK = SimSiamSettings(epochs=3, batch_size=64, width=32, bottleneck=8, readout_every=1)
 
@@ -124,20 +120,6 @@ def test_the_classifier_is_left_alone(few):
     assert not torch.equal(network.body.conv1.weight, fresh.body.conv1.weight)
 
 
-def test_the_predictors_rate_is_fixed_and_the_others_fall(few):
-    rates = []
-
-    def keep(state):
-        rates.append([group["lr"] for group in state["optimizer"]["param_groups"]])
-
-    pretrain(small(), few, QUICK, seed=0, on_epoch=keep)
-    base = 0.03 * 64 / 256
-    assert [fixed for _, fixed in rates] == [base] * 3
-    steps = [2, 5, 8]  # the last of three steps in each epoch
-    expected = [base * 0.5 * (1 + math.cos(math.pi * step / 9)) for step in steps]
-    assert [falling for falling, _ in rates] == pytest.approx(expected)
-
-
 class Constant(Network):
     """Gives every image the same features."""
 
@@ -163,41 +145,6 @@ def test_a_healthy_run_warns_of_nothing(few):
         assert not pretrain(small(), few, QUICK, seed=0).collapsed
 
 
-def test_spread_is_one_for_a_cloud_and_nothing_for_a_point():
-    cloud = torch.randn(4000, 64, generator=torch.Generator().manual_seed(0))
-    assert spread(cloud).item() == pytest.approx(1, abs=0.02)
-    assert spread(cloud[:1].expand(50, 64)).item() < 1e-3
-
-
-def test_no_gradient_passes_to_the_target():
-    predicted, target = (torch.rand(5, 3, requires_grad=True) for _ in range(2))
-    loss = disagreement(predicted, target)
-    loss.backward()
-    expected = -functional.cosine_similarity(predicted, target).mean()
-    torch.testing.assert_close(loss, expected)
-    assert target.grad is None
-    assert predicted.grad.abs().sum() > 0
-
-
-@pytest.mark.parametrize("layers", [1, 2, 3])
-def test_the_projector_has_its_layers_and_the_predictor_two(layers):
-    heads = Heads(5, width=8, bottleneck=3, layers=layers)
-    linear = [part for part in heads.projector if isinstance(part, nn.Linear)]
-    assert [(part.in_features, part.out_features) for part in linear] == [
-        (5 if k == 0 else 8, 8) for k in range(layers)
-    ]
-    assert sum(isinstance(part, nn.Linear) for part in heads.predictor) == 2
-
-
-def test_nearest_labels_outvote_a_wrong_one():
-    points = torch.randn(400, 8, generator=torch.Generator().manual_seed(0))
-    points[:, 0] += 6 * (torch.arange(400) % 2 * 2 - 1)
-    labels = torch.arange(400) % 2
-    noisy = torch.where(torch.arange(400) % 5 == 0, 1 - labels, labels)
-    found = nearest_labels(points[100:], noisy[100:], points[:100])
-    assert (found == labels[:100]).float().mean() > 0.97
-
-
 def test_fewer_images_than_a_batch_are_one_batch(few):
     network = small()
     result = pretrain(network, Held(few.images[:10]), QUICK, seed=0)
@@ -209,16 +156,10 @@ def test_fewer_images_than_a_batch_are_one_batch(few):
     [
         ({"inputs": Held(torch.zeros(1, 1, 8, 8))}, "inputs must hold at least 2 images, got 1"),
         ({"labels": [0, 1]}, "inputs hold 200 images but labels 2"),
-        ({"state": {"run": {"images": 7}}}, "state is of another pre-training: its images is 7"),
+        ({"state": {"run": {"images": 7}}}, "state is of another run: its images is 7"),
     ],
 )
 def test_what_cannot_work_is_said_in_one_sentence(few, change, says):
     given = {"inputs": few, "settings": QUICK, "seed": 0, **change}
     with pytest.raises(InputError, match=says):
         pretrain(small(), **given)
-
-
-@pytest.mark.parametrize("wrong", [{"epochs": -1}, {"batch_size": 1}, {"rate": 0.0}, {"width": 0}])
-def test_settings_out_of_range_are_refused(wrong):
-    with pytest.raises(InputError, match=f"{next(iter(wrong))} must be"):
-        SimSiamSettings(**wrong)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from kspr.train.distributed import Alone, Group, first_of
-from tests.train.cycle.test_commands import SHORT
+from kspr.train.distributed import Alone, Group, rank_zero_first
+from tests.cli.test_train import SHORT
 
 SCRIPT = """
 import os, sys
@@ -74,10 +74,10 @@ def test_the_command_trains_in_two_processes(small, tmp_path):
 
 
 @pytest.mark.parametrize("n", [1, 7, 8])
-def test_parts_make_the_whole_again(monkeypatch, n):
+def test_shards_are_gathered_in_the_order_of_rows(monkeypatch, n):
     rows = torch.arange(2 * n).reshape(n, 2)
     groups = [_group(rank) for rank in (0, 1)]
-    parts = [group.part(rows) for group in groups]
+    parts = [group.shard(rows) for group in groups]
     assert abs(len(parts[0]) - len(parts[1])) <= 1
     longest = max(map(len, parts))
     padded = [torch.cat([p, p.new_zeros(longest - len(p), 2)]) for p in parts]
@@ -87,13 +87,13 @@ def test_parts_make_the_whole_again(monkeypatch, n):
             place.copy_(value)
 
     monkeypatch.setattr("kspr.train.distributed.dist.all_gather", gather)
-    assert torch.equal(groups[1].whole(parts[1], n), rows)
+    assert torch.equal(groups[1].all_gather(parts[1], n), rows)
 
 
 def test_one_process_has_nobody_to_wait_for():
     alone, rows = Alone(torch.device("cpu")), torch.arange(3)
-    assert alone.part(rows) is alone.whole(rows, 3) is alone.agree(rows) is rows
-    assert first_of(alone, lambda: "done") == "done"
+    assert alone.shard(rows) is alone.all_gather(rows, 3) is alone.broadcast(rows) is rows
+    assert rank_zero_first(alone, lambda: "done") == "done"
 
 
 def _group(rank):

@@ -12,8 +12,7 @@ import pytest
 
 from kspr.errors import InputError, UnreadableItemError
 from kspr.features.embedding import embed
-
-from .fakes import Texts, pictures, texts
+from tests.features.fakes import Texts, pictures, texts
 
 
 def numbers(embedded) -> list[int]:
@@ -101,7 +100,7 @@ def test_strict_holds_for_a_finished_folder_too(own, tmp_path):
 CHILD = """
 import sys
 sys.path[:0] = [{tests!r}, {here!r}]
-from embedding.fakes import texts
+from tests.features.fakes import texts
 from kspr.features.embedding import embed
 embed(texts(40), {name!r}, {out!r}, batch_size=2, shard_rows=6)
 """
@@ -109,7 +108,7 @@ embed(texts(40), {name!r}, {out!r}, batch_size=2, shard_rows=6)
 
 def run_child(embedder, tmp_path) -> int:
     code = CHILD.format(
-        tests=str(Path(__file__).parents[1]),
+        tests=str(Path(__file__).parents[2]),
         here=str(tmp_path),
         name=embedder.name,
         out=str(tmp_path / "out"),
@@ -220,7 +219,7 @@ def test_a_lost_result_is_computed_again(own, tmp_path):
         ({"image_size": 9}, "image_size None there, 9 here"),
     ],
 )
-def test_a_folder_of_another_job_is_refused_unless_overwritten(own, tmp_path, change, word):
+def test_a_folder_of_another_embedding_is_refused_unless_overwritten(own, tmp_path, change, word):
     embedder = own()
     first = {"items": texts(3), "embedder_name": embedder.name, "folder": tmp_path / "out"}
     embed(**first)
@@ -232,7 +231,7 @@ def test_a_folder_of_another_job_is_refused_unless_overwritten(own, tmp_path, ch
     assert len(result.features) == len((first | change)["items"])
 
 
-def test_an_edited_function_is_another_job(own, tmp_path):
+def test_an_edited_function_is_another_embedding(own, tmp_path):
     embedder = own()
     embed(texts(3), embedder.name, tmp_path / "out")
     file = tmp_path / f"{embedder.name.partition(':')[0]}.py"
@@ -241,7 +240,7 @@ def test_an_edited_function_is_another_job(own, tmp_path):
         embed(texts(3), embedder.name, tmp_path / "out")
 
 
-def test_a_job_that_never_finished_a_shard_does_not_hold_its_folder(own, tmp_path):
+def test_an_embedding_that_never_finished_a_shard_does_not_hold_its_folder(own, tmp_path):
     with pytest.raises(InputError):
         embed(texts(3), own("[1]").name, tmp_path / "out")
     assert numbers(embed(texts(3), own().name, tmp_path / "out")) == [0, 1, 2]

@@ -65,10 +65,10 @@ def test_a_killed_run_ends_with_the_same_weights(small, settings, data, tmp_path
     assert not (tmp_path / "run" / "result.json").exists()
     resumed = fit(small.X, small.y, settings=settings, out=tmp_path / "run", resume=True)
     whole = fit(small.X, small.y, settings=settings, out=tmp_path / "whole")
-    for name in ("line", "reference"):
+    for name in ("learner", "reference"):
         found = _last(tmp_path / "run")[name]
         assert _same(found, _last(tmp_path / "whole")[name])
-    assert resumed.handed_over == whole.handed_over
+    assert resumed.model_choice == whole.model_choice
     assert np.array_equal(resumed.selection.clean_mask, whole.selection.clean_mask)
     timeless = [_without_times(line) for line in read_metrics(tmp_path / "run")]
     assert timeless == [_without_times(line) for line in read_metrics(tmp_path / "whole")]

@@ -4,15 +4,15 @@ import pytest
 import torch
 
 from kspr.models.build import build_network
-from kspr.train.cycle.learner import Line
+from kspr.train.cycle.learner import Learner
 from kspr.train.distributed import Alone
 from kspr.train.settings import TrainSettings
 
 
-def line(**changes):
+def learner(**changes):
     network = build_network("mlp", 3, in_shape=(4,), seed=0)
     settings = TrainSettings.from_preset("cpu", **changes)
-    return Line(network, settings, 100, Alone(torch.device("cpu")))
+    return Learner(network, settings, 100, Alone(torch.device("cpu")))
 
 
 def step(trained, seed):
@@ -25,7 +25,7 @@ def weights(trained):
 
 
 def test_a_copy_goes_its_own_way():
-    first, second, alone = line(), line(), line()
+    first, second, alone = learner(), learner(), learner()
     for trained in (first, alone):
         trained.start_training()
         step(trained, 1)
@@ -40,7 +40,7 @@ def test_a_copy_goes_its_own_way():
 
 
 def test_the_rate_falls_to_zero():
-    trained = line(learning_rate=0.1)
+    trained = learner(learning_rate=0.1)
     trained.start_training()
     assert trained.rate == pytest.approx(0.1)
     for k in range(100):
@@ -49,7 +49,7 @@ def test_the_rate_falls_to_zero():
 
 
 def test_the_average_follows_at_most_a_tenth_of_the_run_behind():
-    trained = line(ema_decay=0.9999)
+    trained = learner(ema_decay=0.9999)
     trained.start_training()
     began = weights(trained)
     for k in range(100):

@@ -1,4 +1,4 @@
-"""`kspr train`, `predict` and `evaluate`, as they are typed."""
+"""`kspr train`, and `evaluate` on its runs, as they are typed."""
 
 import json
 import os
@@ -13,9 +13,18 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
+from kspr.cli import main
 from tests.cli.commands import fails, run
+from tests.conftest import Noisy
+from tests.train.conftest import one_thread  # noqa: F401 - a fixture
+from tests.train.digits import small_digits
 
 SHORT = "epochs = 3\nwarmup_epochs = 1\nselect_every = 1\nbatch_size = 32\n[selection]\nq = 0.2\n"
+
+
+@pytest.fixture(scope="module")
+def small() -> Noisy:
+    return small_digits()
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +63,7 @@ def test_progress_names_what_is_measured(table, tmp_path, capsys):
     said = run(*train(table, tmp_path / "run", "--test", table), capsys=capsys)
     for word in ("epoch   3", "loss", "kept", "q 0.2", "fsr", "recall", "f1", "selecting"):
         assert word in said
-    assert "Handed over: the" in said
+    assert "Network: the" in said
     assert "Accuracy on the test set" in said
 
 
@@ -68,24 +77,8 @@ def test_evaluate_tells_of_network_and_selection(trained, capsys):
     assert "network: the" in said
     assert "FSR" in said
     found = json.loads(run("evaluate", trained, "--truth", "truth", "--json", capsys=capsys))
-    assert found["network"]["handed_over"]
+    assert found["network"]["model_choice"]
     assert found["quality"]["recall"] > 0.3
-
-
-def test_predict_writes_one_row_per_sample(trained, table, tmp_path, capsys):
-    out = tmp_path / "predictions.csv"
-    said = run("predict", trained, table, "--features", "emb_*", "--out", out, capsys=capsys)
-    assert "300 predictions" in said
-    found = pyarrow.csv.read_csv(out)
-    assert found.column_names == ["id", "predicted", "confidence", "label"]
-    assert set(found["predicted"].to_pylist()) <= {f"digit-{k}" for k in range(10)}
-
-
-def test_predict_of_something_else_is_a_sentence(trained, table, tmp_path, capsys):
-    assert "no training run" in fails("predict", tmp_path, table, capsys=capsys)
-    np.savez(tmp_path / "narrow.npz", X=np.zeros((5, 3), np.float32))
-    message = fails("predict", trained, tmp_path / "narrow.npz", capsys=capsys)
-    assert "rows of shape (3,); the network was trained on (64,)" in message
 
 
 def test_a_preset_for_images_refuses_features(table, tmp_path, capsys):
@@ -113,4 +106,18 @@ def test_an_interrupt_says_how_to_go_on(table, tmp_path):
     child.send_signal(signal.SIGINT)
     _, said = child.communicate(timeout=60)
     assert child.returncode == 130
-    assert said.strip() == (f"kspr: interrupted; the same command with --resume goes on from {out}")
+    assert said.strip() == (f"kspr: interrupted; the same command with --resume continues {out}")
+
+
+def test_a_precision_that_does_not_work_is_one_sentence(table, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("kspr.models.device._PROBE", "raise SystemExit(1)")
+    (table.parent / "half.toml").write_text('precision = "bfloat16"\n' + SHORT)
+    command = train(table, tmp_path / "run")
+    command[command.index(table.parent / "short.toml")] = table.parent / "half.toml"
+    main([str(part) for part in command])
+    said = capsys.readouterr().err.strip()
+    assert said == (
+        "kspr: bfloat16 does not work on this processor: a test in a child process failed with "
+        "exit code 1. Computing in float32 instead."
+    )
