@@ -238,7 +238,7 @@ def _cell(records: list[dict[str, Any]], method: str, noise: str) -> str:
 
 HEAD = """# What training reaches on the shared features
 
-Test accuracy of the network that is handed over (FSR / recall of the last selection), CIFAR-10
+Test accuracy of the network that a run ends with (FSR / recall of the last selection), CIFAR-10
 features of the design, 50,000 samples, preset `cpu`, means over the seeds that were run ({seeds}).
 "once" and "cycle" are the bare procedure; "default cycle" is `kspr train` as it is, guard included.
 The selection took {share} of the default cycle's time where there is noise, and {clean_share}

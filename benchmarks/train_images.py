@@ -213,7 +213,7 @@ as in the paper; `default` is our selector at q = 0.1 with the guard, after {war
 labels as they are. "- EMA" is the column "weights".
 "Memorised" is the share of wrong labels that the network repeats.
 
-| noise | method | accuracy | weights | handed over | memorised | FSR | recall | F1 | q |
+| noise | method | accuracy | weights | model choice | memorised | FSR | recall | F1 | q |
 |---|---|---|---|---|---|---|---|---|---|
 {rows}
 

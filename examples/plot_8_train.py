@@ -2,8 +2,8 @@
 Train a network on labels that are partly wrong
 ===============================================
 
-``kspr.train.fit`` selects and trains in turns. A guard trains a second network on the labels as
-they are, and hands that one over should it be ahead on held-out rows. Needs ``torch``:
+``kspr.train.fit`` selects and trains in turns. A guard trains a second network on all given
+labels, and the run ends with that one if it is ahead on held-out rows. Needs ``torch``:
 ``pip install 'knockoffs-spr[train]'``.
 """
 

@@ -73,6 +73,29 @@ def test_the_command_trains_in_two_processes(small, tmp_path):
     assert len((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()) == 3
 
 
+UNEQUAL = """
+import os, sys
+import numpy as np
+from kspr.models import device
+from kspr.train import TrainSettings, fit
+
+device._PROBE = "raise SystemExit(1)" if os.environ["RANK"] == "1" else "pass"
+data = np.load(sys.argv[1])
+settings = TrainSettings.from_preset("cpu", epochs=1, batch_size=32, precision="bfloat16")
+trained = fit(data["X"], data["y"], settings=settings)
+with open(f"rank{os.environ['RANK']}.txt", "w") as out:
+    out.write(trained.settings.precision)
+"""
+
+
+def test_one_machine_without_bfloat16_means_float32_on_all(small, tmp_path):
+    np.savez(tmp_path / "data.npz", X=small.X, y=small.y)
+    (tmp_path / "script.py").write_text(UNEQUAL)
+    torchrun("script.py", "data.npz", cwd=tmp_path)
+    found = [(tmp_path / f"rank{rank}.txt").read_text() for rank in (0, 1)]
+    assert found == ["float32", "float32"]
+
+
 @pytest.mark.parametrize("n", [1, 7, 8])
 def test_shards_are_gathered_in_the_order_of_rows(monkeypatch, n):
     rows = torch.arange(2 * n).reshape(n, 2)

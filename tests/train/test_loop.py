@@ -60,7 +60,7 @@ def test_an_unhealthy_selection_is_not_used_unless_asked_for(digits40):
     noise = torch.rand(len(digits40.y), 4, generator=torch.manual_seed(0))
     guarded = SelectionCallback(digits40.y, q=0.01)
     guarded.collect(np.arange(len(digits40.y)), noise)
-    with pytest.warns(UserWarning, match="the labels are used as they are"):
+    with pytest.warns(UserWarning, match="all given labels are used"):
         guarded.end_epoch()
     assert guarded.clean_mask.all()
     bare = SelectionCallback(digits40.y, q=0.01, guard=False)

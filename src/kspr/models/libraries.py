@@ -13,7 +13,13 @@ from kspr.models.network import Network, NetworkRequest
 from kspr.models.weights import fill, first_line, from_pretrained
 from kspr.models.wrap import last_linear, wrap_network
 
-__all__ = ["huggingface_network", "timm_network", "torchvision_network"]
+__all__ = [
+    "create_timm",
+    "create_torchvision",
+    "huggingface_network",
+    "timm_network",
+    "torchvision_network",
+]
 
 
 def huggingface_network(request: NetworkRequest) -> Network:
@@ -40,46 +46,65 @@ def huggingface_network(request: NetworkRequest) -> Network:
 def timm_network(request: NetworkRequest) -> Network:
     """Return a model of timm; ``weights="pretrained"`` downloads published weights."""
     timm = require("timm", f"The network {request.name}", "timm")
-    options = {
-        "pretrained": request.weights == "pretrained",
-        "num_classes": request.n_classes,
-        "in_chans": request.in_shape[0],
-    }
-    try:
-        model = _create_timm(timm, request, options)
-    except (RuntimeError, OSError, ValueError) as error:
-        raise InputError(f"{request.name} cannot be loaded by timm: {first_line(error)}") from error
+    model = create_timm(
+        timm,
+        request.name,
+        request.library_name,
+        request.in_shape[1:],
+        pretrained=request.weights == "pretrained",
+        num_classes=request.n_classes,
+        in_chans=request.in_shape[0],
+    )
     if request.weights not in (None, "pretrained"):
         fill(model, request.weights, head=last_linear(model, request.in_shape))
     return _wrapped(model, request)
 
 
-def _create_timm(timm: Any, request: NetworkRequest, options: dict[str, Any]) -> nn.Module:
+def create_timm(
+    timm: Any,
+    name: str,
+    model_name: str,
+    image_size: int | tuple[int, ...] | None,
+    **options: Any,
+) -> nn.Module:
+    """Return the model `model_name` of timm, for images of `image_size` pixels if that is given.
+
+    `name` is the user's name for it, for messages.
+    """
     try:
-        # Transformers must be told the size of images; convolutional networks do not accept it.
-        made: nn.Module = timm.create_model(
-            request.library_name, img_size=request.in_shape[1:], **options
-        )
-    except TypeError:
-        made = timm.create_model(request.library_name, **options)
-    return made
+        made: nn.Module
+        if image_size is not None:
+            try:
+                # Transformers need the size of images; convolutional networks do not accept it.
+                made = timm.create_model(model_name, img_size=image_size, **options)
+                return made
+            except TypeError:
+                pass
+        made = timm.create_model(model_name, **options)
+        return made
+    except (RuntimeError, OSError, ValueError) as error:
+        raise InputError(f"{name} cannot be loaded by timm: {first_line(error)}") from error
 
 
 def torchvision_network(request: NetworkRequest) -> Network:
     """Return a classifier of torchvision; ``weights="pretrained"`` downloads published weights."""
     models = require("torchvision.models", f"The network {request.name}", "torchvision")
     pretrained = request.weights == "pretrained"
-    try:
-        model = models.get_model(request.library_name, weights="DEFAULT" if pretrained else None)
-    except (ValueError, KeyError, OSError) as error:
-        raise InputError(
-            f"{request.name} cannot be loaded by torchvision: {first_line(error)}"
-        ) from error
+    model = create_torchvision(models, request.name, request.library_name, pretrained=pretrained)
     head = last_linear(model, request.in_shape)
     _set_classes(model, head, request.n_classes)
     if request.weights is not None and not pretrained:
         fill(model, request.weights, head=head)
     return _wrapped(model, request)
+
+
+def create_torchvision(models: Any, name: str, model_name: str, *, pretrained: bool) -> nn.Module:
+    """Return the model `model_name` of ``torchvision.models``; `name` is for messages."""
+    try:
+        made: nn.Module = models.get_model(model_name, weights="DEFAULT" if pretrained else None)
+    except (ValueError, KeyError, OSError) as error:
+        raise InputError(f"{name} cannot be loaded by torchvision: {first_line(error)}") from error
+    return made
 
 
 def _set_classes(model: nn.Module, head: str, n_classes: int) -> None:

@@ -116,8 +116,9 @@ def _possible_precision(settings: TrainSettings, world: World) -> TrainSettings:
         return settings
     works = use_bfloat16(world.device, strict=settings.strict)
     # Processors may differ between machines: all ranks must compute in the same precision.
-    everywhere = world.all_gather(torch.tensor([works], device=world.device), world.size)
-    return settings if bool(everywhere.all()) else settings.changed(precision="float32")
+    found = torch.tensor([works], dtype=torch.uint8, device=world.device)
+    everywhere = bool(world.all_gather(found, world.size).all())
+    return settings if everywhere else settings.changed(precision="float32")
 
 
 class _Fit:

@@ -93,6 +93,6 @@ def test_an_empty_selection_is_replaced_by_the_labels_as_they_are(small, quick):
     noise = np.random.default_rng(0).standard_normal((300, 4)).astype(np.float32)
     for guard in (True, False):
         settings = quick.changed(guard=guard, selection={"q": 0.001})
-        with pytest.warns(UserWarning, match="the labels are used as they are"):
+        with pytest.warns(UserWarning, match="all given labels are used"):
             trained = fit(noise, small.y, settings=settings)
         assert trained.history[-1]["used"] == 1.0

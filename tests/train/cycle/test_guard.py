@@ -40,7 +40,7 @@ def test_an_empty_class_gets_its_best_ranked_samples(selection):
 def test_a_selection_that_starves_most_classes_is_not_used(selection):
     health = examine(emptied(selection, *range(6)))
     assert health.keep is None
-    assert "the labels are used as they are" in health.reasons[0]
+    assert "all given labels are used" in health.reasons[0]
     assert examine(emptied(selection, *range(10))).keep is None
 
 

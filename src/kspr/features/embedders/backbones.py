@@ -12,7 +12,7 @@ import numpy as np
 from kspr._packages import require
 from kspr.errors import InputError
 from kspr.features.embedders.embedder import Embedder, EmbedderRequest, Family, Pixels, Runner
-from kspr.models.weights import first_line, load_weights, local_state
+from kspr.models.weights import load_weights, local_state
 
 __all__ = ["TIMM", "TORCHVISION"]
 
@@ -23,12 +23,11 @@ _IMAGENET_MEAN, _IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 def _load_timm(request: EmbedderRequest) -> Embedder:
     """Return the pooled features of a timm model, at its own image size unless one is given."""
     timm = require("timm", f"The embedder {request.name}", "timm")
+    from kspr.models.libraries import create_timm
+
     model_name, weights = _name_and_weights(request.rest)
     options = {"pretrained": weights is None, "num_classes": 0}
-    try:
-        model = _create_timm(timm, model_name, request.image_size, options)
-    except (RuntimeError, OSError, ValueError) as error:
-        raise InputError(f"{request.name} cannot be loaded by timm: {first_line(error)}") from error
+    model = create_timm(timm, request.name, model_name, request.image_size, **options)
     data = require("timm.data", f"The embedder {request.name}", "timm")
     config = data.resolve_model_data_config(model)
     if weights is not None:
@@ -37,27 +36,14 @@ def _load_timm(request: EmbedderRequest) -> Embedder:
     return _embedder(model, request, size, config["mean"], config["std"])
 
 
-def _create_timm(timm: Any, model_name: str, size: int | None, options: dict[str, Any]) -> Any:
-    if size is not None:
-        try:
-            # Transformers must be told the size; convolutional networks do not accept it.
-            return timm.create_model(model_name, img_size=size, **options)
-        except TypeError:
-            pass
-    return timm.create_model(model_name, **options)
-
-
 def _load_torchvision(request: EmbedderRequest) -> Embedder:
     """Return the inputs of the last linear layer of a torchvision model."""
     models = require("torchvision.models", f"The embedder {request.name}", "torchvision")
     torch = require("torch", f"The embedder {request.name}", "torch")
+    from kspr.models.libraries import create_torchvision
+
     model_name, weights = _name_and_weights(request.rest)
-    try:
-        model = models.get_model(model_name, weights="DEFAULT" if weights is None else None)
-    except (ValueError, KeyError, OSError) as error:
-        raise InputError(
-            f"{request.name} cannot be loaded by torchvision: {first_line(error)}"
-        ) from error
+    model = create_torchvision(models, request.name, model_name, pretrained=weights is None)
     linear = [key for key, part in model.named_modules() if isinstance(part, torch.nn.Linear)]
     if not linear:
         raise InputError(f"{request.name} has no last linear layer to take features from.")

@@ -75,8 +75,8 @@ def examine(selection: Selection) -> Health:
 
 def _unhealthy(n_starved: int, n_classes: int, share: float) -> str:
     return (
-        f"{n_starved} of {n_classes} classes kept hardly any labels ({share:.1%} of all); the "
-        "labels are used as they are."
+        f"{n_starved} of {n_classes} classes kept hardly any labels ({share:.1%} of all); all "
+        "given labels are used."
     )
 
 
@@ -90,7 +90,7 @@ def unchanged(selection: Selection, least: int) -> Health:
     """Return `selection` unchanged, as in the paper; all labels if it keeps fewer than `least`."""
     # A training step needs two samples on each rank.
     if selection.clean_mask.sum() < least:
-        return Health(None, ("The selection is empty; the labels are used as they are.",))
+        return Health(None, ("The selection is empty; all given labels are used.",))
     return Health(selection.clean_mask)
 
 
