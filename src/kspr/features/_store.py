@@ -85,6 +85,7 @@ def claim(folder: Path, wanted: EmbeddingManifest, *, overwrite: bool) -> Embedd
     different = _differences(begun, wanted)
     if not different:
         return begun
+    # A run that stopped before its first shard has nothing worth keeping.
     if _has_results(folder) and not overwrite:
         raise InputError(
             f"{folder} holds another embedding ({different}). Choose another folder or overwrite "

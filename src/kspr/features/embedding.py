@@ -99,6 +99,7 @@ def embed(
     """
     folder = Path(folder)
     _check(items, batch_size=batch_size, shard_rows=shard_rows)
+    # The identity needs no model: a finished folder is found in seconds.
     identity = embedder_identity(embedder_name, items.kind, image_size=image_size)
     wanted = EmbeddingManifest(
         kind=items.kind,
@@ -184,6 +185,7 @@ def _fill(
     progress: ProgressMode,
 ) -> None:
     """Compute the shards that are missing or damaged."""
+    # A killed run leaves whole shards, or none under their final names.
     missing = {p: rows for p, rows in shards.items() if not shard_is_whole(p, rows)}
     batches = sum(-(-len(rows) // batch_size) for rows in missing.values())
     in_order = (row for rows in missing.values() for row in rows)
@@ -214,6 +216,7 @@ def _shard(
 
 
 def _stored(features: np.ndarray, dtype: np.dtype, name: str) -> np.ndarray:
+    # An overflow is reported below, with the value and the way out.
     with np.errstate(over="ignore"):
         stored = features.astype(dtype)
     if not np.isfinite(stored).all():
@@ -244,6 +247,7 @@ def _conclude(
         "unreadable": unreadable,
     }
     write_json(folder / "embedding.json", about)
+    # After embedding.json: until then the shards are all there is.
     shutil.rmtree(shard_folder(folder), ignore_errors=True)
     return _open(folder, manifest, about)
 

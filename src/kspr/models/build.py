@@ -86,5 +86,6 @@ def build_network(
     if key not in _NETWORKS or (colon and not rest):
         raise InputError(f"There is no network {name!r}. Choose from {', '.join(NAMES)}.")
     request = NetworkRequest(name, rest, n_classes, tuple(in_shape), weights, feature_layer)
+    # Initial weights are drawn from torch's default generator.
     with seeded(seed):
         return _NETWORKS[key](request)

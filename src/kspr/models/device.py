@@ -62,6 +62,7 @@ def pick_device(
     chosen = name
     if name == "auto":
         chosen = next(kind for kind in auto if kind in {found.partition(":")[0] for found in here})
+    # Each process of a machine has its own GPU.
     if chosen == "cuda":
         chosen = f"cuda:{local_rank}"
     try:

@@ -91,6 +91,7 @@ def torchvision_network(request: NetworkRequest) -> Network:
     models = require("torchvision.models", f"The network {request.name}", "torchvision")
     pretrained = request.weights == "pretrained"
     model = create_torchvision(models, request.name, request.library_name, pretrained=pretrained)
+    # Found by running it: torchvision names its last layer fc, classifier or head.
     head = last_linear(model, request.in_shape)
     _set_classes(model, head, request.n_classes)
     if request.weights is not None and not pretrained:

@@ -139,6 +139,7 @@ class _ResidualBody(nn.Module):
         n_in = width
         self._stages = [f"layer{number}" for number in range(1, len(depths) + 1)]
         for stage, (name, depth) in enumerate(zip(self._stages, depths, strict=True)):
+            # Channels double where sides are halved, as in He et al.
             stage_width = width * 2**stage
             self.add_module(name, _stage(block, n_in, stage_width, depth, 1 if stage == 0 else 2))
             n_in = stage_width * block.expansion

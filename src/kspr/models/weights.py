@@ -107,6 +107,7 @@ def load_weights(path: Path) -> dict[str, Any]:
 
 
 def _tensors(state: Any, path: Path) -> dict[str, Any]:
+    # Training scripts often store the weights under one of these keys.
     for wrapper in ("state_dict", "model"):
         if isinstance(state, dict) and isinstance(state.get(wrapper), dict):
             state = state[wrapper]
@@ -142,6 +143,7 @@ def _own_name(name: str, published_heads: tuple[str, ...]) -> str:
 
 
 def _load(module: "nn.Module", state: "_State", head: str | None, path: str | Path) -> None:
+    # Checked by hand: torch's own message lists every tensor.
     own: _State = module.state_dict()
     if head is not None and not _same_shapes(own, state, head):
         state = {name: t for name, t in state.items() if not name.startswith(f"{head}.")}

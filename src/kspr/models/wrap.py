@@ -158,6 +158,7 @@ def _rows(features: Any) -> Tensor:
             "feature_layer must give rows (n, d), tokens (n, t, d) or maps (n, d, h, w), got "
             f"{shape}."
         )
+    # Positions are averaged: the selection needs one row per sample.
     if features.ndim == 4:
         return features.mean((2, 3))
     return features.mean(1) if features.ndim == 3 else features

@@ -88,6 +88,7 @@ class Group:
 
     def wrap(self, network: nn.Module) -> nn.Module:
         """Return `network` with gradients that are averaged over the ranks."""
+        # DistributedDataParallel refuses a module that has nothing to train.
         if not any(parameter.requires_grad for parameter in network.parameters()):
             return network
         return DistributedDataParallel(network)
@@ -99,6 +100,7 @@ class Group:
     def all_gather(self, values: Tensor, n: int) -> Tensor:
         """Return the rows of all ranks in their original order."""
         longest = -(-n // self.size)
+        # Ranks must send tensors of one shape.
         padded = values.new_zeros((longest, *values.shape[1:]))
         padded[: len(values)] = values
         parts = [torch.empty_like(padded) for _ in range(self.size)]
@@ -127,6 +129,7 @@ def the_world(device: str) -> Iterator[World]:
         yield Alone(training_device(device))
         return
     chosen = training_device(device, int(os.environ.get("LOCAL_RANK", "0")))
+    # Made by an outer block, which will also close it.
     if dist.is_initialized():
         yield Group(chosen)
         return

@@ -145,6 +145,7 @@ class _Fit:
         on_epoch: Callable[[Epoch], None] | None,
         about: dict[str, Any],
     ) -> Trained:
+        # Refuses a folder that cannot be used before hours of training.
         stored = self._begin(resume, about)
         self._pretrain(stored)
         cycle = self._cycle(stored)
@@ -191,6 +192,7 @@ class _Fit:
         total = self._settings.epochs * self._task.steps(self._settings.batch_size)
         reference = None
         if self._settings.guard:
+            # Before the learner takes the network over: both start from the same weights.
             reference = Learner(copy.deepcopy(self._network), self._settings, total, self._world)
         learner = Learner(self._network, self._settings, total, self._world)
         cycle = Cycle(self._task, self._pipeline, learner, reference, self._settings, self._world)
@@ -207,6 +209,7 @@ class _Fit:
             cycle.reference.load(stored["reference"])
             cycle.best = BestSoFar(**stored["best"])
         self._history = json.loads(stored["history"])
+        # Not needed to train: the masks are in the state. It is what users look at.
         if self._world.rank == 0 and self._folder is not None and self._folder.selection.is_dir():
             cycle.selection = Selection.load(self._folder.selection)
 
@@ -220,6 +223,7 @@ class _Fit:
             warnings.warn(note, stacklevel=6)
         if self._folder is not None:
             self._folder.after_epoch(epoch.epoch, self._history, cycle.selection)
+            # Last: a run that is killed before it repeats this epoch and writes the same files.
             self._folder.checkpoint(epoch.epoch, self._content(cycle))
         if on_epoch is not None:
             on_epoch(epoch)

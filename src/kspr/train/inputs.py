@@ -59,6 +59,7 @@ class Vectors(_Held):
     """Embeddings in memory, float32."""
 
     def __init__(self, values: Any) -> None:
+        # The layers compute in float32 anyway; float64 would take twice the memory.
         values = torch.as_tensor(_writable(values)).to(torch.float32)
         if values.ndim != 2 or values.shape[1] == 0:
             raise InputError(f"Vectors must have two dimensions, got shape {tuple(values.shape)}.")
@@ -137,9 +138,11 @@ def image_inputs(items: Items, size: int | None) -> tuple[Inputs, np.ndarray, di
     """
     side = size or _own_size(items)
     rows, unreadable = np.arange(len(items)), dict[int, str]()
+    # Decided before decoding: an array that does not fit must not be begun.
     held = len(items) * 3 * side * side <= _IN_MEMORY
     images = np.empty((len(items) if held else 0, 3, side, side), dtype=np.uint8)
     prepare = scaled_to(side)
+    # Decoded once in either case, to know which images cannot be read.
     for item in decoded(items, rows.tolist(), prepare, ahead=64):
         if item.reason is not None:
             unreadable[item.row] = item.reason

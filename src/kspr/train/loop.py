@@ -106,6 +106,7 @@ class FeatureStore:
         values = values.detach().float()
         if held is None:
             held = values.new_zeros((self.n, *values.shape[1:]))
+        # Features of one epoch may come from several devices; the first one keeps them.
         held[rows.to(held.device)] = values.to(held.device)
         return held
 
@@ -192,6 +193,7 @@ class CleanSampler(Sampler[int]):
 
     def __iter__(self) -> Iterator[int]:
         rows = np.flatnonzero(self._callback.clean_mask)
+        # By epoch: an order does not depend on how many were drawn before.
         rng = np.random.default_rng([self._seed, self._epoch])
         self._epoch += 1
         return iter(rng.permutation(rows).tolist())

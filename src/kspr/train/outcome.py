@@ -36,6 +36,7 @@ def check_out(path: Path, *, resume: bool) -> None:
                 f"{path} already holds a training run. Pass --resume (resume=True) to continue "
                 "it, or choose another folder."
             )
+    # Files of something else must not be mixed with those of a run.
     elif path.exists() and any(path.iterdir()):
         raise InputError(f"{path} exists and is no training run; choose another folder.")
     elif resume:

@@ -69,6 +69,7 @@ def mixup(
 def _boxes(images: Tensor, generator: torch.Generator, alpha: float) -> Tensor:
     """Return (n, h, w) booleans that are true inside a random box per image."""
     n, device = len(images), images.device
+    # The root: a box of this side has the area 1 - lam.
     side = (1 - beta(n, alpha, generator, device)).sqrt()
     rows, columns = (_spans(side, size, generator) for size in (images.shape[-2], images.shape[-1]))
     return rows[:, :, None] & columns[:, None, :]
@@ -197,6 +198,7 @@ def _measure(inputs: Inputs, most: int = 20_000) -> dict[str, Tensor]:
     """Return the mean of each column, and one scale for all columns, from at most `most` rows."""
     # One scale for all: principal components keep their proportions, and columns of noise are
     # not enlarged.
+    # Evenly spaced rows: files are often sorted by class.
     rows = torch.linspace(0, len(inputs) - 1, min(most, len(inputs))).long()
     sample = inputs.take(rows)
     centre = sample.mean(dim=0)

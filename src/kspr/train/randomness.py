@@ -28,6 +28,7 @@ _PURPOSES = {name: k for k, name in enumerate(_NAMES)}
 
 def seed_for(seed: int, purpose: str, *place: int) -> int:
     """Return the seed for `purpose` at `place`, such as (learner, epoch, rank)."""
+    # SeedSequence mixes all words, so neighbouring places have unrelated streams.
     words = [_STREAM, seed, _PURPOSES[purpose], *place]
     return int(np.random.SeedSequence(words).generate_state(1, np.uint64)[0] >> 1)
 
@@ -43,6 +44,7 @@ def deterministic() -> Iterator[None]:
     before = torch.are_deterministic_algorithms_enabled()
     benchmark = torch.backends.cudnn.benchmark
     torch.use_deterministic_algorithms(True)
+    # Benchmarking picks the fastest kernel, which may differ from run to run.
     torch.backends.cudnn.benchmark = False
     try:
         yield

@@ -64,6 +64,7 @@ def write_tensors(path: Path, content: dict[str, Any]) -> None:
 def read_tensors(path: Path) -> dict[str, Any]:
     """Return the content of a file of `write_tensors`; refuse anything else in it."""
     try:
+        # On the CPU: the device of the first run may be missing here.
         content = torch.load(path, map_location="cpu", weights_only=True)
     except (RuntimeError, EOFError, OSError, pickle.UnpicklingError, ValueError) as error:
         raise InputError(
@@ -130,6 +131,7 @@ class RunFolder:
         self, epoch: int, history: list[dict[str, Any]], selection: Selection | None
     ) -> None:
         """Write the metrics so far, the last selection and the curves of TensorBoard."""
+        # Rewritten whole: an appended line could be left half-written by a kill.
         write_text(self.path / METRICS, "".join(json.dumps(line) + "\n" for line in history))
         if selection is not None:
             self._save_selection(selection, self.selection)

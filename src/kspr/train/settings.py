@@ -107,6 +107,7 @@ class TrainSettings:
 
     def __post_init__(self) -> None:
         for name in ("mean", "std"):
+            # TOML and JSON give lists; the object is frozen, so it is set past the lock.
             object.__setattr__(self, name, tuple(float(v) for v in getattr(self, name)))
         for name in _TABLES:
             object.__setattr__(self, name, dict(getattr(self, name)))
@@ -192,6 +193,7 @@ _RANGES = {
 
 
 def _check_range(name: str, value: Any, least: float, most: float) -> None:
+    # True is a number to Python, but not a rate.
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most:
         raise InputError(f"{name} must be a number from {least:g} to {most:g}, got {value!r}.")
 

@@ -78,6 +78,7 @@ class Trained:
             raise InputError(
                 f"X has rows of shape {inputs.shape}; the network was trained on {self.shape}."
             )
+        # One process: predictions need no other rank, even inside torchrun.
         world = Alone(training_device(self.settings.device))
         network = self.network.to(world.device)
         logits = network_outputs(network, inputs, self.pipeline, world).logits

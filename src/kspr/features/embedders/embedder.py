@@ -78,6 +78,7 @@ class Embedder:
     def embed(self, prepared: list[Any]) -> np.ndarray:
         """Return the features of items that `prepare` was applied to."""
         features = _as_numbers(self.name, self.compute(prepared))
+        # Functions of users return anything; wrong shapes would only show when all is computed.
         self._check_shape(features.shape, len(prepared))
         self.dimensions = features.shape[1]
         if not np.isfinite(features).all():

@@ -80,6 +80,7 @@ def _not_found(rest: str, why: str) -> InputError:
 def _current_directory_first() -> Iterator[None]:
     """Put the current directory on the import path while the block runs, as `python -m` does."""
     here = str(Path.cwd())
+    # A module that was written just now is found too.
     importlib.invalidate_caches()
     sys.path.insert(0, here)
     try:

@@ -97,6 +97,7 @@ def _text_computer(
 ) -> Callable[[list[str]], np.ndarray]:
     """Return the function from texts to features; `unit` scales features to length 1."""
     if tokenizer.pad_token is None:
+        # Decoders have no padding token; the mask hides whichever is used.
         tokenizer.pad_token = tokenizer.eos_token
     limit = max_tokens or _limit(model, tokenizer)
 
@@ -104,6 +105,7 @@ def _text_computer(
         if hasattr(model, "get_text_features"):  # CLIP and similar models
             return _pooled(model.get_text_features(**tokens))
         hidden = model(**tokens).last_hidden_state
+        # In float32: a mean over many tokens loses digits in half precision.
         pooled = _masked_mean(hidden.float(), tokens["attention_mask"])
         return runner.torch.nn.functional.normalize(pooled) if unit else pooled
 
@@ -142,6 +144,7 @@ class _Images:
         if size is not None:
             self._options = {"size": {"height": size, "width": size}, "do_center_crop": False}
             if "interpolate_pos_encoding" in inspect.signature(model.forward).parameters:
+                # Position embeddings are made for one size of image.
                 self._arguments = {"interpolate_pos_encoding": True}
         self.size = size or _own_size(processor)
         names = [name for name, _ in model.named_parameters()]

@@ -122,6 +122,7 @@ class Cycle:
         reference_loss = self._train_reference()
         self.state.epoch += 1
         found = self._performances()
+        # Before the learner may be overwritten below: candidates are compared as they were trained.
         if self.best is not None:
             self.best.consider(self.state.epoch, found, self._networks())
         notes = self._start_over_if_behind(found)
@@ -142,6 +143,7 @@ class Cycle:
         """Train the reference for an epoch; during the warm-up it is a copy of the learner."""
         if self.reference is None:
             return None
+        # Training it separately would give the same weights at twice the cost.
         if self.state.epoch < self.settings.warmup_epochs:
             self.reference.load(self.learner.state())
             return None
@@ -182,6 +184,7 @@ class Cycle:
             if health.keep is not None:
                 masks[1], masks[2] = torch.from_numpy(health.keep), 1
         masks = self.world.broadcast(masks).bool()
+        # Only the first: a network that has memorised wrong labels makes later selections keep more.
         is_first = self.state.selected is None
         self._use(masks, scores)
         if is_first and self.reference is not None and keeps_nearly_all(self.state.keep):
@@ -190,6 +193,7 @@ class Cycle:
 
     def _judges_inputs(self, trained: bool) -> bool:
         """Return whether to select by the embeddings: if asked for, or before any training."""
+        # Random layers on top of good embeddings would only blur them.
         untrained = self.settings.input == "embeddings" and not trained
         return untrained or self.settings.select_on == "inputs"
 
@@ -198,6 +202,7 @@ class Cycle:
             # Classes without samples have scores too, but the selection does not know them.
             scores = scores[:, torch.unique(self.task.label).to(scores.device)]
         found = choose(self.settings, features, self.task.given, scores, self.state.selected)
+        # Batch normalisation needs two samples on each rank.
         least = 2 * self.world.size
         guard = self.settings.guard
         health = examine(found.selection) if guard else unchanged(found.selection, least)
@@ -207,6 +212,7 @@ class Cycle:
     def _use(self, masks: Tensor, scores: Tensor) -> None:
         self.state.selected = masks[0]
         self.state.keep = masks[1] if bool(masks[2].all()) else None
+        # Computed on every rank from the same gathered scores, so no broadcast is needed.
         sure = scores.softmax(dim=1).amax(dim=1).cpu() >= self.settings.confidence
         self.state.pool = None if self.state.keep is None else ~self.state.keep & sure
 

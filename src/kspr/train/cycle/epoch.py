@@ -133,12 +133,14 @@ def train_epoch(
     `place` is the number of the learner and of the epoch: all random numbers follow from it and
     from the seed. Every rank goes through the same batches and trains on its shard of each.
     """
+    # The order is the same on all ranks, augmentation and mixing are not.
     order = generator_for(settings.seed, "order", *place)
     draws = generator_for(settings.seed, "batch", *place, world.rank)
     total, steps = torch.zeros((), device=world.device), task.steps(settings.batch_size)
     learner.start_training()
     batches = epoch_batches(pools, steps, settings.batch_size, settings.mix_probability, order)
     layers = seed_for(settings.seed, "layers", *place, world.rank)
+    # One bar for all ranks.
     mode: ProgressMode = "auto" if world.rank == 0 else False
     with seeded(layers, world.device), Progress(mode, f"epoch {place[1] + 1}", steps) as bar:
         for batch in batches:
@@ -169,6 +171,7 @@ def _loss(
     views = [pipeline.train_view(other, draws) for _ in range(_n_views(task))]
     with learner.precision():
         soft = pseudo_labels(learner.network, views, temperature=settings.temperature)
+    # Pseudo-labels are computed in the learner's precision, targets and losses in float32.
     target = torch.nn.functional.one_hot(label, task.n_classes).float()
     mixed, target = pipeline.mix(view, target, views[0], soft.float(), draws)
     return soft_loss(learner.logits(mixed), target)

@@ -55,12 +55,14 @@ def examine(selection: Selection) -> Health:
     size = np.bincount(codes, minlength=n_classes)
     kept = np.bincount(codes[selection.clean_mask], minlength=n_classes)
     share = kept / size
+    # The median, not the mean: a few starved classes must not lower their own standard.
     usual = float(np.median(share))
     starved = (share < STARVED * usual) | (kept < np.minimum(LEAST, size // 4))
     if starved.sum() * 2 > n_classes or usual == 0:
         return Health(None, (_unhealthy(int(starved.sum()), n_classes, kept.sum() / size.sum()),))
     if not starved.any():
         return Health(selection.clean_mask)
+    # The selection itself is not changed: users see what it really kept.
     keep = selection.clean_mask.copy()
     for code in np.flatnonzero(starved).tolist():
         wanted = max(int(usual * size[code]), min(LEAST, int(size[code])))
@@ -100,6 +102,7 @@ def is_behind(own: Tensor, other: Tensor, margin: float = MARGIN) -> bool:
     Both are masks over the same samples; the standard error is that of the paired difference.
     """
     difference = other.double() - own.double()
+    # One sample has no standard deviation.
     if len(difference) < 2:
         return False
     error = float(difference.std()) / len(difference) ** 0.5

@@ -50,6 +50,7 @@ def averaged(network: Network, decay: float) -> AveragedModel:
     The first update copies the weights; each later one keeps `decay` of the average. Batch
     statistics are averaged too. The average is in evaluation mode and has no gradients.
     """
+    # A decay of 1 would keep the initial weights for ever.
     if not 0 <= decay < 1:
         raise InputError(
             f"decay must lie in [0, 1), got {decay}. It is what is kept per step: write 0.999."
@@ -72,6 +73,7 @@ class Learner:
             self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.average = averaged(self.network, _decay(settings.ema_decay, total_steps))
         self.steps = 0
+        # Wrapped for gradients only; the average and checkpoints use the plain network.
         self._model = world.wrap(self.network)
         self._settings, self._total, self._world = settings, total_steps, world
         self._optimizer = make_optimizer(
@@ -89,6 +91,7 @@ class Learner:
             batch = batch.contiguous(memory_format=torch.channels_last)
         with self.precision():
             found: Tensor = self._model(batch).logits
+        # Losses in float32: bfloat16 has three digits.
         return found.float()
 
     def precision(self) -> AbstractContextManager[Any]:

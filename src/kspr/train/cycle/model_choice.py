@@ -30,10 +30,12 @@ class BestSoFar:
     ) -> None:
         """Replace this network by the best of `found` if that predicts more held-out labels."""
         name = max(found, key=lambda name: found[name].held_out)
+        # A tie keeps the earlier network: networks often are best before they memorise.
         if self.name and found[name].held_out <= float(self.right.double().mean()):
             return
         self.name, self.epoch, self.right = name, epoch, found[name].right
         self.test_accuracy = found[name].test_accuracy
+        # Copied: training goes on in the same tensors.
         self.weights = {key: value.clone() for key, value in _state(networks[name]).items()}
 
     def tensors(self) -> dict[str, Any]:

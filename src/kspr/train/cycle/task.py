@@ -148,6 +148,7 @@ def _truly_clean(codes: Tensor, truth: Any, classes: np.ndarray) -> np.ndarray:
     right = np.asarray(truth)
     if len(right) != len(codes):
         raise InputError(f"X has {len(codes)} rows but truth has {len(right)} labels.")
+    # Numbers in one file may be text in the other.
     given = classes[codes.numpy()]
     if given.dtype.kind != right.dtype.kind and "U" in (given.dtype.kind, right.dtype.kind):
         given, right = given.astype(str), right.astype(str)
@@ -192,6 +193,7 @@ def network_for(task: Task, settings: TrainSettings, given: nn.Module | None) ->
 
 def signature_of(task: Task, settings: TrainSettings, network: nn.Module) -> dict[str, Any]:
     """Return what must be equal for a run to be resumed: data, labels, settings, architecture."""
+    # Names and shapes, not values: weights change during the run.
     parts = [f"{name}{tuple(value.shape)}" for name, value in network.state_dict().items()]
     # Neither of the two changes the numbers.
     chosen = {k: v for k, v in settings.as_dict().items() if k not in ("device", "strict")}

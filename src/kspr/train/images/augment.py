@@ -128,6 +128,7 @@ def _jitter(images: Tensor, generator: torch.Generator, settings: ViewSettings) 
         (transforms.hue, (-settings.hue, settings.hue)),
     ]
     used = len(changes) if images.shape[1] == 3 else 2
+    # The four changes do not commute, so their order is random too.
     order = torch.randperm(used, generator=generator, device=generator.device)
     for number in order.tolist():
         change, bounds = changes[number]

@@ -46,6 +46,7 @@ class Readout:
         if len(labels) != len(inputs):
             raise InputError(f"inputs hold {len(inputs)} images but labels {len(labels)}.")
         self._inputs, self._mean, self._std = inputs, mean, std
+        # The same images in every epoch, so that epochs can be compared.
         rows = torch.randperm(len(inputs), generator=generator)[: _BANK + _QUERIES]
         self._n_queries = max(1, len(rows) // 6)
         self._rows = rows

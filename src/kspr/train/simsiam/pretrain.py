@@ -131,6 +131,7 @@ def pretrain_network(
     Checkpoints are written to `folder`; an interrupted pre-training continues from them.
     """
     network.to(world.device)
+    # The other ranks wait for the broadcast below.
     if world.rank == 0:
         stored = None if folder is None else newest_checkpoint(folder, signature)
         done = 0 if stored is None else int(stored["epoch"])
