@@ -184,7 +184,7 @@ class Cycle:
             if health.keep is not None:
                 masks[1], masks[2] = torch.from_numpy(health.keep), 1
         masks = self.world.broadcast(masks).bool()
-        # Only the first: a network that has memorised wrong labels makes later selections keep more.
+        # Only the first: a network that has memorised labels makes later selections keep more.
         is_first = self.state.selected is None
         self._use(masks, scores)
         if is_first and self.reference is not None and keeps_nearly_all(self.state.keep):
