@@ -148,7 +148,6 @@ def _truly_clean(codes: Tensor, truth: Any, classes: np.ndarray) -> np.ndarray:
     right = np.asarray(truth)
     if len(right) != len(codes):
         raise InputError(f"X has {len(codes)} rows but truth has {len(right)} labels.")
-    # Numbers in one file may be text in the other.
     given = classes[codes.numpy()]
     if given.dtype.kind != right.dtype.kind and "U" in (given.dtype.kind, right.dtype.kind):
         given, right = given.astype(str), right.astype(str)
