@@ -69,7 +69,7 @@ def select(
     cut
         Hold q in every class (`per_class`), or over all of them (`pooled`), which keeps more.
         [default: per_class]
-    trusted
+    checked
         CSV file with a column `row` or `id` and a column `true_label`, for rows drawn at random
         from all rows (`kspr verify RUN --from all` draws them). They move the cut to where q holds
         with --confidence, whatever the noise is.
