@@ -138,7 +138,7 @@ def _found(trained: Trained, sample: Sample) -> dict[str, Any]:
         "accuracy_weights": last["accuracy"],
         "top1": top1,
         "top5": top5,
-        "model_choice": trained.handed_over,
+        "model_choice": trained.model_choice,
         **{name: last[name] for name in ("fsr", "recall", "f1", "kept")},
         "course": [{name: line[name] for name in _COURSE} for line in trained.history],
     }
