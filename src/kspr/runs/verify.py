@@ -10,6 +10,7 @@ import numpy as np
 
 from kspr._files import staged
 from kspr.core.calibration import share_bounds
+from kspr.core.labels import same_label
 from kspr.errors import InputError, UnreadableItemError
 from kspr.runs.answers import Answers, Pool, read_answers
 from kspr.runs.run import Run, load_run
@@ -118,7 +119,7 @@ def verify_run(folder: Path, path: Path) -> Verification:
     _check_unused(path, run, answers)
     missing = _missing(folder, path, run, answers)
     kept = run.selection.clean_mask[answers.position]
-    wrong = run.selection.label[answers.position].astype(np.str_) != answers.truth
+    wrong = ~same_label(run.selection.label[answers.position], answers.truth)
     n_checked, n_wrong = int(kept.sum()), int((kept & wrong).sum())
     if not n_checked:
         raise InputError(f"{path} has no answers about kept rows yet: fill in 'true_label'.")

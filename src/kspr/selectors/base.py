@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, _safe_indexing, check_random_state
 
+from kspr.core.labels import Labels
 from kspr.core.penalties import PENALTIES
 from kspr.core.procedure import Procedure
 from kspr.errors import InputError
@@ -18,7 +19,6 @@ from kspr.selectors.feature_rows import Features
 from kspr.selectors.manifest import Manifest, fingerprint, plain, versions
 from kspr.selectors.selection import Selection
 from kspr.selectors.validation import (
-    Labels,
     check_choice,
     check_count,
     check_features,

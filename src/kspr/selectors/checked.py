@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from kspr.core.calibration import CheckedCut, checked_cut
+from kspr.core.labels import Labels, same_label
 from kspr.errors import InputError
-from kspr.selectors.validation import Labels
 
 __all__ = ["Checked", "read_checked"]
 
@@ -59,10 +59,8 @@ def read_checked(checked: Any, labels: Labels, confidence: float) -> Checked:
                 f"checked must be a pair of equal length: {len(rows)} rows, but {len(truth)} true "
                 "labels."
             )
-        right = np.array(
-            [str(a) == str(b) for a, b in zip(labels.values[rows], truth, strict=True)]
-        )
-        return Checked(rows.astype(np.int64), right.astype(bool), confidence)
+        right = same_label(labels.values[rows], truth)
+        return Checked(rows.astype(np.int64), right, confidence)
     mask = np.asarray(checked)
     if mask.dtype != bool or mask.shape != (n,):
         raise InputError(

@@ -9,6 +9,7 @@ import numpy as np
 from kspr._progress import Progress, ProgressMode
 from kspr.core.cutoffs import LEVELS, theorem_factor
 from kspr.core.knockoffs import STATISTICS
+from kspr.core.labels import Labels, codes_in
 from kspr.core.penalties import PENALTIES
 from kspr.core.procedure import Procedure
 from kspr.core.regression import STEPS
@@ -22,7 +23,6 @@ from kspr.selectors.engines import run
 from kspr.selectors.selection import Selection
 from kspr.selectors.validation import (
     COMPARING,
-    Labels,
     check_choice,
     check_count,
     check_rate,
@@ -278,7 +278,12 @@ class KnockoffsSPR(BaseSelector):
             )
         if given is None:
             return None
-        codes = labels.encode(given, "knockoff_labels")
+        codes = codes_in(labels.classes, given, "knockoff_labels")
+        if len(codes) != len(labels.codes):
+            raise InputError(
+                f"knockoff_labels must hold one label per row: X has {len(labels.codes)} rows, "
+                f"knockoff_labels has {len(codes)}."
+            )
         same = np.flatnonzero(codes == labels.codes)
         if same.size:
             raise InputError(

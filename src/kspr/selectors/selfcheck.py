@@ -11,13 +11,13 @@ from sklearn.base import clone
 
 from kspr._progress import Progress
 from kspr.core.flips import ESTIMATED, KINDS, Ground, flip
+from kspr.core.labels import Labels
 from kspr.errors import InputError
 from kspr.selectors.feature_rows import Features
 from kspr.selectors.knockoffs_spr import KnockoffsSPR
 from kspr.selectors.noise_estimate import NoiseEstimate
 from kspr.selectors.selection import Selection
 from kspr.selectors.validation import (
-    Labels,
     check_choice,
     check_count,
     check_features,

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kspr.core.labels import codes_in
+
 if TYPE_CHECKING:
     from kspr.selectors.selection import Selection
 
@@ -110,7 +112,7 @@ def summarise(selection: Selection) -> Summary:
     """Count what `Summary` shows."""
     cut_groups, cut_group, kept = selection.cut_groups, selection.cut_group, selection.clean_mask
     n_classes = len(selection.classes)
-    codes = np.searchsorted(selection.classes, selection.label)
+    codes = codes_in(selection.classes, selection.label, "label")
     relabelled = ~kept & (selection.suggested_label != selection.label)
     names, status = np.unique(cut_groups.status, return_inverse=True)
     by_status = np.bincount(

@@ -11,6 +11,7 @@ import pyarrow.parquet
 from torch import nn
 
 from kspr._files import staged
+from kspr.core.labels import same_label
 from kspr.errors import InputError
 from kspr.features.options import EmbedSettings
 from kspr.models.build import build_network
@@ -47,7 +48,7 @@ class Predictions:
         """Share of the source's labels that are predicted; None where it has none."""
         if self.given is None:
             return None
-        return float((self.label.astype(str) == self.given.astype(str)).mean())
+        return float(same_label(self.label, self.given).mean())
 
     def write(self, path: Path) -> Path:
         """Write one row per prediction to a CSV or parquet file, told by its ending."""

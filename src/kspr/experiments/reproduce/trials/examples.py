@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from kspr.core.labels import truly_clean
 from kspr.core.metrics import selection_quality
 from kspr.errors import InputError
 from kspr.experiments.reproduce.trials.trial import Job, selected
@@ -19,7 +20,7 @@ def run(job: Job) -> Mapping[str, Any]:
     sample, selection = selected(job)
     if sample.picture is None:
         raise InputError(f"{sample.about}: there are no images beside the features to show.")
-    wrong = selection.label != sample.truth
+    wrong = ~truly_clean(selection.label, sample.truth)
     found = np.flatnonzero(selection.clean_mask & wrong)
     shown = np.random.default_rng([job.seed, 11]).permutation(found)[: job.settings["shown"]]
     truth = sample.label if sample.truth is None else sample.truth

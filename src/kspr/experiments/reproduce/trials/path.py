@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from kspr.core.labels import encode_labels, truly_clean
 from kspr.core.regression import gamma_path
 from kspr.experiments.reproduce.trials.trial import Job, principal
 
@@ -15,7 +16,8 @@ def run(job: Job) -> Mapping[str, Any]:
     """Return the levels, the norm of every row's shift at each, and which labels are wrong."""
     sample = job.sample()
     rows = _balanced(sample.label, job.settings["per_class"], job.seed)
-    classes, codes = np.unique(sample.label[rows], return_inverse=True)
+    labels = encode_labels(sample.label[rows])
+    classes, codes = labels.classes, labels.codes
     X = principal(np.asarray(sample.X[rows], dtype=np.float64), len(classes))
     lams = np.linspace(1.4, 0.02, job.settings.get("steps", 40))
     gamma = gamma_path(X, np.eye(len(classes))[codes], lams, tol=1e-5)
@@ -23,7 +25,7 @@ def run(job: Job) -> Mapping[str, Any]:
     return {
         "lams": lams,
         "norms": np.linalg.norm(gamma, axis=2).T,
-        "wrong": (sample.label != truth)[rows],
+        "wrong": ~truly_clean(sample.label, truth)[rows],
     }
 
 

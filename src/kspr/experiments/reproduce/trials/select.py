@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from kspr.core.labels import truly_clean
 from kspr.core.metrics import selection_quality
 from kspr.experiments.reproduce.trials.trial import Job, selected
 from kspr.selectors import Selection
@@ -14,7 +15,7 @@ __all__ = ["levels", "run"]
 def run(job: Job) -> Mapping[str, Any]:
     """Return FSR, recall and F1, the level that was reached, and the share that is kept."""
     sample, selection = selected(job)
-    quality = selection_quality(selection.clean_mask, selection.label == sample.truth)
+    quality = selection_quality(selection.clean_mask, truly_clean(selection.label, sample.truth))
     return {**asdict(quality), **levels(selection), "kept": float(selection.clean_mask.mean())}
 
 

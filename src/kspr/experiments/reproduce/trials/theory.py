@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from kspr.core.labels import truly_clean
 from kspr.core.metrics import selection_quality
 from kspr.core.theory import irrepresentable_values
 from kspr.experiments.reproduce.trials.trial import Job, principal, selected
@@ -15,7 +16,7 @@ __all__ = ["run"]
 def run(job: Job) -> Mapping[str, Any]:
     """Return the median irrepresentable value of every piece that SPR splits the data into."""
     sample, selection = selected(job)
-    wrong = selection.label != sample.truth
+    wrong = ~truly_clean(selection.label, sample.truth)
     piece = selection.cut_groups.piece[selection.cut_group]
     medians = []
     for number in np.unique(piece):

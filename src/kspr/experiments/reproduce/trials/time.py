@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from kspr.core.labels import truly_clean
 from kspr.core.metrics import selection_quality
 from kspr.experiments.reproduce.trials.trial import Job, selector_of
 
@@ -21,5 +22,5 @@ def run(job: Job) -> Mapping[str, Any]:
         start = time.perf_counter()
         selection = selector.fit(sample.X, sample.label).selection_
         seconds.append(time.perf_counter() - start)
-    quality = selection_quality(selection.clean_mask, selection.label == sample.truth)
+    quality = selection_quality(selection.clean_mask, truly_clean(selection.label, sample.truth))
     return {"seconds": float(np.median(seconds)), **asdict(quality), "rows": len(sample.label)}

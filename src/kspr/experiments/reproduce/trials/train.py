@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from kspr.core.labels import encode_labels, truly_clean
 from kspr.core.metrics import selection_quality
 from kspr.experiments.compare.peers import PEERS, Shared
 from kspr.experiments.reproduce.sample import Sample
@@ -31,7 +32,7 @@ _DIMENSIONS = 128
 
 def judged(job: Job, sample: Sample) -> np.ndarray:
     """Return what the variant's peer keeps."""
-    _, codes = np.unique(sample.label, return_inverse=True)
+    codes = encode_labels(sample.label).codes
     X = principal(np.asarray(sample.X, dtype=np.float32), _DIMENSIONS)
     return PEERS[job.variant.peer or ""].judge(Shared(X, codes), seed=job.seed).clean
 
@@ -40,7 +41,7 @@ def once(kept: np.ndarray, sample: Sample, trained: Trained) -> Mapping[str, Any
     """Return the quality of a selection that stays the same, epoch for epoch."""
     found: dict[str, Any] = {"kept": float(kept.mean())}
     if sample.truth is not None:
-        found |= asdict(selection_quality(kept, sample.label == sample.truth))
+        found |= asdict(selection_quality(kept, truly_clean(sample.label, sample.truth)))
     course = [
         {**{name: line[name] for name in ("epoch", "accuracy", "accuracy_average")}, **found}
         for line in trained.history
