@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from kspr._files import staged
-from kspr.core.calibration import share_bounds
+from kspr.core.intervals import Z95, clopper_pearson_interval
 from kspr.core.labels import same_label
 from kspr.errors import InputError, UnreadableItemError
 from kspr.runs.answers import Answers, Pool, read_answers
@@ -24,7 +24,6 @@ _DRAWN = "checks.json"
 _FOUND = "verification.json"
 _TEXT = 500
 """Characters of a text that are shown."""
-_CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ class Verification:
         gap = abs(share - self.q)
         if gap < 0.1 * self.q:
             return None
-        return min(self.n_kept, round(1.96**2 * share * (1 - share) / gap**2))
+        return min(self.n_kept, round(Z95**2 * share * (1 - share) / gap**2))
 
 
 def draw_checks(folder: Path, out: Path, *, sample: int, pool: Pool, seed: int) -> Draw:
@@ -132,10 +131,10 @@ def verify_run(folder: Path, path: Path) -> Verification:
         n_wrong=n_wrong,
         n_kept=len(_pool(run, "kept")),
         fsr=n_wrong / n_checked,
-        interval=_interval(n_wrong, n_checked),
+        interval=clopper_pearson_interval(n_wrong, n_checked),
         q=run.selection.summary().q_asked,
         noise_rate=float(wrong.mean()) if from_all else None,
-        noise_interval=_interval(int(wrong.sum()), len(wrong)) if from_all else None,
+        noise_interval=clopper_pearson_interval(int(wrong.sum()), len(wrong)) if from_all else None,
         wrong_rows=tuple(run.row[answers.position[kept & wrong]].tolist()),
         fingerprint=run.selection.manifest.fingerprint,
     )
@@ -175,10 +174,6 @@ def _check_unused(path: Path, run: Run, answers: Answers) -> None:
             f"{run.folder} was cut by {used} of the answers in {path}, which cannot test it too. "
             "Draw other rows with `kspr verify --out`."
         )
-
-
-def _interval(n_hit: int, n: int) -> tuple[float, float]:
-    return share_bounds(n_hit, n, 1 - (1 - _CONFIDENCE) / 2)
 
 
 def _write(run: Run, drawn: np.ndarray, pool: Pool, writer: Any) -> None:

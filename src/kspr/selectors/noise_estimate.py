@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kspr.core.transition import Transition, wilson_interval, wrong_share
+from kspr.core.intervals import wilson_interval
+from kspr.core.transition import Transition, wrong_share
 
 __all__ = ["NoiseEstimate", "describe_noise"]
 

@@ -10,8 +10,9 @@ import numpy as np
 from sklearn.base import clone
 
 from kspr._progress import Progress
-from kspr.core.flips import ESTIMATED, KINDS, Ground, flip
+from kspr.core.intervals import Z95
 from kspr.core.labels import Labels
+from kspr.core.noise import ESTIMATED, KINDS, Ground, flip
 from kspr.errors import InputError
 from kspr.selectors.feature_rows import Features
 from kspr.selectors.knockoffs_spr import KnockoffsSPR
@@ -308,7 +309,7 @@ def _judge(
     flips = max(0.0, tally.n_flipped_kept - tally.repaired_kept)
     flips_error = np.sqrt(tally.n_flipped_kept + 1.0)
     by_share = kept_error * noise.rate * untouched
-    by_rate = kept_share * (high - low) / 3.92 * untouched
+    by_rate = kept_share * (high - low) / (2 * Z95) * untouched
     if tally is like_noise:
         # The same flips say both, so their errors add up.
         error = np.hypot(by_share + flips_error, by_rate)
