@@ -7,17 +7,18 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from kspr._progress import Progress, ProgressMode
-from kspr.core.cutoffs import LEVELS, theorem_factor
+from kspr.core.cutoffs import LEVELS
 from kspr.core.knockoffs import STATISTICS
 from kspr.core.labels import Labels, codes_in
 from kspr.core.penalties import PENALTIES
 from kspr.core.procedure import Procedure
 from kspr.core.regression import STEPS
 from kspr.errors import InputError
-from kspr.selectors._pieces import Plan, Verdicts, collect, solve
+from kspr.selectors._pieces import Verdicts, collect, solve
 from kspr.selectors.base import BaseSelector, Prepared
-from kspr.selectors.checked import Checked, read_checked
 from kspr.selectors.controls import CONTROLS, Decision, Question, combined
+from kspr.selectors.controls.checked import Checked, read_checked
+from kspr.selectors.controls.paper import level_factors
 from kspr.selectors.cut_groups import uncut, with_fallback
 from kspr.selectors.engines import run
 from kspr.selectors.selection import Selection
@@ -325,7 +326,7 @@ class KnockoffsSPR(BaseSelector):
                 verdicts=verdicts,
                 penalty=PENALTIES[self.penalty],
                 pooled=self.cut == "pooled",
-                factor=self._factors(prepared.plan),
+                factor=level_factors(prepared.plan, self.control, self.kappa),
                 remove_floor=self.remove_floor,
             )
         )
@@ -357,15 +358,6 @@ class KnockoffsSPR(BaseSelector):
         levels = np.concatenate([[self.q], LEVELS[self.q < LEVELS]])
         keep, cut_groups = with_fallback(selection, levels)
         return replace(selection, clean_mask=keep, cut_groups=cut_groups)
-
-    def _factors(self, plan: Plan) -> np.ndarray:
-        """Return what the control multiplies q by, piece by piece."""
-        sizes = [pieces.classes.shape[1] for _, pieces in plan.batches]
-        counts = [pieces.n_pieces for _, pieces in plan.batches]
-        if self.control != "theorem":
-            return np.ones(sum(counts))
-        factor = {size: theorem_factor(size, self.kappa) for size in set(sizes)}
-        return np.repeat([factor[size] for size in sizes], counts)
 
 
 def _at_best_f1(selection: Selection, q: float) -> Selection:

@@ -7,12 +7,12 @@ from typing import Any, Literal
 import numpy as np
 
 from kspr.errors import InputError, MissingExtraError
-from kspr.selectors.checked import Checked
 from kspr.selectors.controls import ASSUMPTIONS
+from kspr.selectors.controls.checked import Checked
+from kspr.selectors.controls.transition import NoiseEstimate
 from kspr.selectors.curve import Curve, trace_curve
 from kspr.selectors.cut_groups import CutGroups, describe_cuts
 from kspr.selectors.manifest import Manifest
-from kspr.selectors.noise_estimate import NoiseEstimate
 from kspr.selectors.summary import Summary, summarise
 from kspr.selectors.validation import check_rate
 
