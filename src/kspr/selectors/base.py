@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -12,11 +12,13 @@ from sklearn.utils import Tags, _safe_indexing, check_random_state
 from kspr.core.labels import Labels
 from kspr.core.penalties import PENALTIES
 from kspr.core.procedure import Procedure
+from kspr.core.reduction import Solver
 from kspr.errors import InputError
 from kspr.selectors._pieces import Plan, Reduction, plan_pieces
 from kspr.selectors.engines import ENGINES
 from kspr.selectors.feature_rows import Features
 from kspr.selectors.manifest import Manifest, fingerprint, plain, versions
+from kspr.selectors.options import CutName
 from kspr.selectors.selection import Selection
 from kspr.selectors.validation import (
     check_choice,
@@ -75,8 +77,8 @@ class BaseSelector(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is
         """Check the parameters that all selectors have."""
         check_choice("penalty", self.penalty, PENALTIES)
         check_choice("engine", self.engine, ENGINES)
-        check_choice("cut", self.cut, ("per_class", "pooled"))
-        check_choice("pca_solver", self.pca_solver, ("auto", "exact", "randomised"))
+        check_choice("cut", self.cut, get_args(CutName))
+        check_choice("pca_solver", self.pca_solver, get_args(Solver))
         check_rate("clean_ratio", self.clean_ratio)
         check_count("min_class_size", self.min_class_size, 1)
         if self.classes_per_group is not None:

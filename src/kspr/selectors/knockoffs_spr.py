@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Any, Self, get_args
 
 import numpy as np
 
@@ -11,7 +11,8 @@ from kspr.core.cutoffs import LEVELS
 from kspr.core.knockoffs import STATISTICS
 from kspr.core.labels import Labels, codes_in
 from kspr.core.penalties import PENALTIES
-from kspr.core.procedure import Procedure
+from kspr.core.procedure import FirstStep, Procedure
+from kspr.core.reduction import Solver
 from kspr.core.regression import STEPS
 from kspr.errors import InputError
 from kspr.selectors._pieces import Verdicts, collect, solve
@@ -21,9 +22,19 @@ from kspr.selectors.controls.checked import Checked, read_checked
 from kspr.selectors.controls.paper import level_factors
 from kspr.selectors.cut_groups import uncut, with_fallback
 from kspr.selectors.engines import run
+from kspr.selectors.options import (
+    COMPARING,
+    PAPER,
+    ControlName,
+    CutName,
+    EngineName,
+    KnockoffName,
+    LevelName,
+    PenaltyName,
+    StatisticName,
+)
 from kspr.selectors.selection import Selection
 from kspr.selectors.validation import (
-    COMPARING,
     check_choice,
     check_count,
     check_rate,
@@ -131,26 +142,26 @@ class KnockoffsSPR(BaseSelector):
         self,
         q: float = 0.05,
         *,
-        control: Literal["transition", "exchangeable", "paper", "theorem"] = "transition",
-        level: Literal["fixed", "smallest", "f1"] = "fixed",
-        penalty: Literal["group", "lasso"] = "group",
+        control: ControlName = "transition",
+        level: LevelName = "fixed",
+        penalty: PenaltyName = "group",
         reduction: Any = 128,
-        pca_solver: Literal["auto", "exact", "randomised"] = "auto",
+        pca_solver: Solver = "auto",
         fit_intercept: bool = True,
         classes_per_group: int | None = None,
         samples_per_class: int | None = None,
-        first_step: Literal["spr", "least_squares"] = "spr",
+        first_step: FirstStep = "spr",
         clean_ratio: float = 0.5,
-        knockoff: Literal["most_confident", "random", "given"] = "most_confident",
-        statistic: Literal["asymmetric", "symmetric_max", "symmetric_min"] = "asymmetric",
-        cut: Literal["per_class", "pooled"] = "per_class",
+        knockoff: KnockoffName = "most_confident",
+        statistic: StatisticName = "asymmetric",
+        cut: CutName = "per_class",
         kappa: float | None = None,
         remove_floor: bool = False,
         n_splits: int = 1,
         confidence: float = 0.95,
         min_class_size: int = 2,
         random_state: Any = 0,
-        engine: Literal["serial", "threads", "processes"] = "threads",
+        engine: EngineName = "threads",
         n_jobs: int | None = None,
         progress: ProgressMode = "auto",
     ) -> None:
@@ -185,22 +196,7 @@ class KnockoffsSPR(BaseSelector):
         >>> KnockoffsSPR.paper().samples_per_class
         75
         """
-        choices = {
-            "q": 0.02,
-            "control": "paper",
-            "level": "smallest",
-            "penalty": "group",
-            "reduction": "classes",
-            "fit_intercept": False,
-            "classes_per_group": 10,
-            "samples_per_class": 75,
-            "first_step": "spr",
-            "clean_ratio": 0.5,
-            "knockoff": "most_confident",
-            "statistic": "asymmetric",
-            "cut": "per_class",
-        }
-        return cls(**{**choices, **changes})
+        return cls(**{**PAPER, **changes})
 
     def fit(
         self,
@@ -248,9 +244,9 @@ class KnockoffsSPR(BaseSelector):
         check_rate("q", self.q)
         check_rate("confidence", self.confidence)
         check_choice("control", self.control, CONTROLS)
-        check_choice("level", self.level, ("fixed", "smallest", "f1"))
-        check_choice("first_step", self.first_step, ("spr", "least_squares"))
-        check_choice("knockoff", self.knockoff, ("most_confident", "random", "given"))
+        check_choice("level", self.level, get_args(LevelName))
+        check_choice("first_step", self.first_step, get_args(FirstStep))
+        check_choice("knockoff", self.knockoff, get_args(KnockoffName))
         check_choice("statistic", self.statistic, STATISTICS)
         check_count("n_splits", self.n_splits, 1)
         if self.kappa is not None:

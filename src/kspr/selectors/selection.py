@@ -16,7 +16,7 @@ from kspr.selectors.manifest import Manifest
 from kspr.selectors.summary import Summary, summarise
 from kspr.selectors.validation import check_rate
 
-__all__ = ["CutGroups", "Selection"]
+__all__ = ["Selection"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -1,19 +1,22 @@
 """SPR: keep the share of samples that enter the mean-shift model last."""
 
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 
 from kspr._progress import Progress, ProgressMode
 from kspr.core.arrays import rank_within, to_numpy
 from kspr.core.procedure import Procedure, spr_times
+from kspr.core.reduction import Solver
 from kspr.core.regression import STEPS
 from kspr.core.splitting import Pieces
 from kspr.selectors._pieces import Plan, collect, number_cut_groups, reduced_batch
 from kspr.selectors.base import BaseSelector
+from kspr.selectors.cut_groups import CutGroups
 from kspr.selectors.engines import run
-from kspr.selectors.selection import CutGroups, Selection
+from kspr.selectors.options import CutName, EngineName, PenaltyName
+from kspr.selectors.selection import Selection
 
 __all__ = ["SPR"]
 
@@ -68,16 +71,16 @@ class SPR(BaseSelector):
         self,
         clean_ratio: float = 0.5,
         *,
-        penalty: Literal["group", "lasso"] = "group",
+        penalty: PenaltyName = "group",
         reduction: Any = 128,
-        pca_solver: Literal["auto", "exact", "randomised"] = "auto",
+        pca_solver: Solver = "auto",
         fit_intercept: bool = True,
         classes_per_group: int | None = None,
         samples_per_class: int | None = None,
-        cut: Literal["per_class", "pooled"] = "per_class",
+        cut: CutName = "per_class",
         min_class_size: int = 2,
         random_state: Any = 0,
-        engine: Literal["serial", "threads", "processes"] = "threads",
+        engine: EngineName = "threads",
         n_jobs: int | None = None,
         progress: ProgressMode = "auto",
     ) -> None:

@@ -10,12 +10,12 @@ from sklearn.utils.validation import validate_data
 from kspr.core.labels import Labels, encode_labels, name_rows
 from kspr.errors import InputError
 from kspr.selectors.feature_rows import Features, as_features, rows_not_finite
+from kspr.selectors.options import COMPARING
 
 if TYPE_CHECKING:
     from kspr.selectors.knockoffs_spr import KnockoffsSPR
 
 __all__ = [
-    "COMPARING",
     "check_choice",
     "check_features",
     "check_rate",
@@ -115,18 +115,16 @@ def check_choice(name: str, value: Any, choices: Any) -> Any:
     return value
 
 
-COMPARING = ("paper", "theorem")
-"""Controls under which each label meets one knockoff, as in the paper."""
 _NEUTRAL = {
     "level": ("fixed", "f1"),
     "knockoff": ("most_confident",),
     "statistic": ("asymmetric",),
 }
-"""Values that say nothing of a comparison with one knockoff, which is the paper's alone."""
+"""Values that every control accepts; others have an effect only under the paper's controls."""
 
 
 def check_together(selector: "KnockoffsSPR") -> None:
-    """Refuse choices that the control would not look at."""
+    """Refuse choices that have no effect under the chosen control."""
     compares = selector.control in COMPARING
     for name, neutral in _NEUTRAL.items():
         value = getattr(selector, name)

@@ -1,6 +1,6 @@
 """What a cell is told, and the selector that its variant stands for."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ import numpy as np
 from kspr.experiments.reproduce.data import open_sample
 from kspr.experiments.reproduce.recipes import Variant
 from kspr.experiments.reproduce.sample import Sample, corrupted
-from kspr.selectors import SPR, KnockoffsSPR, Selection
+from kspr.selectors import SPR, KnockoffsSPR, Selection, from_preset
 
 __all__ = ["Job", "principal", "selected", "selector_of"]
 
@@ -34,17 +34,10 @@ class Job:
         return corrupted(open_sample(self.source, self.folder), self.noise, self.seed)
 
 
-_SELECTORS: dict[str, Callable[..., SPR | KnockoffsSPR]] = {
-    "default": KnockoffsSPR,
-    "paper": KnockoffsSPR.paper,
-    "spr": SPR,
-}
-
-
 def selector_of(job: Job) -> SPR | KnockoffsSPR:
     """Return the selector of the variant, with the cell's seed."""
     chosen = {"random_state": job.seed, "progress": False, **job.variant.parameters}
-    return _SELECTORS[job.variant.selector](**chosen)
+    return from_preset(job.variant.selector, **chosen)
 
 
 def selected(job: Job) -> tuple[Sample, Selection]:

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from tests.conftest import Noisy
 
 from kspr import InputError, KnockoffsSPR, Selection, selection_quality
+from tests.conftest import Noisy
 
 
 def checked_rows(data: Noisy, n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
