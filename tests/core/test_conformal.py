@@ -1,0 +1,123 @@
+"""Levels from checked rows: what they are, and that their promise holds for any noise."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kspr.core.conformal import conformal_levels, draw_order
+from kspr.errors import InputError
+
+
+@st.composite
+def checked_pools(draw):
+    """Doubts with ties, a pool, rows of it that were checked, and the answers."""
+    n = draw(st.integers(3, 25))
+    doubt = np.array(draw(st.lists(st.integers(0, 6), min_size=n, max_size=n))) / 6
+    pool = np.array(draw(st.lists(st.booleans(), min_size=n, max_size=n)))
+    rows = np.flatnonzero(pool)
+    size = draw(st.integers(0, len(rows)))
+    checked = draw(st.permutations(rows.tolist()).map(lambda order: np.array(order[:size], int)))
+    wrong = np.array(draw(st.lists(st.booleans(), min_size=size, max_size=size)), dtype=bool)
+    return doubt, pool, checked, wrong
+
+
+def kept_by_benjamini_hochberg(doubt, pool, checked, wrong, q):
+    """Return what Jin and Candes' procedure keeps, as they write it: p-values, then BH."""
+    rest = [j for j in np.flatnonzero(pool) if j not in set(checked.tolist())]
+    bad = doubt[checked[wrong]]
+    p = {j: (1 + np.sum(bad <= doubt[j])) / (len(checked) + 1) for j in rest}
+    ranked = sorted(p.values())
+    fits = [k for k in range(1, len(rest) + 1) if ranked[k - 1] <= q * k / len(rest) + 1e-12]
+    bound = q * max(fits) / len(rest) if fits else -1.0
+    return {j for j in rest if p[j] <= bound + 1e-12}
+
+
+@given(checked_pools(), st.sampled_from([0.1, 0.2, 0.35, 0.5, 0.8]))
+def test_a_level_keeps_what_conformal_p_values_and_benjamini_hochberg_keep(drawn, q):
+    doubt, pool, checked, wrong = drawn
+    level = conformal_levels(*drawn).q_value
+    own = {j for j in np.flatnonzero(level <= q + 1e-12) if j not in set(checked.tolist())}
+    assert own == kept_by_benjamini_hochberg(doubt, pool, checked, wrong, q)
+
+
+@given(checked_pools())
+def test_answers_are_final_and_rows_outside_the_pool_are_never_kept(drawn):
+    _, pool, checked, wrong = drawn
+    level = conformal_levels(*drawn).q_value
+    assert (level[checked[~wrong]] == 0).all()
+    assert np.isinf(level[checked[wrong]]).all()
+    assert np.isinf(level[~pool]).all()
+
+
+@given(checked_pools())
+def test_more_doubt_never_lowers_a_level(drawn):
+    doubt, pool, checked, _ = drawn
+    level = conformal_levels(*drawn).q_value
+    rest = pool.copy()
+    rest[checked] = False
+    order = np.argsort(doubt[rest], kind="stable")
+    assert (np.diff(level[rest][order]) >= 0).all()
+
+
+def people(rng, n):
+    """Return doubts and wrong labels that no model of the noise explains.
+
+    Wrong labels come in clusters that look sure, so that the order of doubt is poor and its own
+    estimate of the error rate would be far off.
+    """
+    doubt = rng.random(n)
+    chance = np.where(doubt < 0.5, 0.02 + 0.3 * (np.sin(40 * doubt) > 0.8), 0.1 + 0.8 * doubt**3)
+    return doubt, rng.random(n) < chance
+
+
+@pytest.mark.parametrize("n_checked", [20, 100, 400])
+@pytest.mark.parametrize("q", [0.05, 0.1, 0.2])
+def test_the_mean_error_rate_stays_within_q_for_any_noise(n_checked, q):
+    """Mean FSR over 1,500 draws of the checked rows is below q + 3 standard errors."""
+    doubt, wrong = people(np.random.default_rng(0), 4000)
+    pool = doubt < 0.9
+    rng, found = np.random.default_rng(1), []
+    for _ in range(1500):
+        rows = rng.choice(np.flatnonzero(pool), n_checked, replace=False)
+        kept = conformal_levels(doubt, pool, rows, wrong[rows]).q_value <= q
+        found.append((kept & wrong).sum() / max(1, kept.sum()))
+    assert np.mean(found) <= q + 3 * np.std(found) / np.sqrt(len(found))
+
+
+def test_the_promise_is_used_up_where_checks_are_many():
+    """With 1,000 checks of 4,000 rows the mean FSR comes within a fifth of q: nothing is wasted."""
+    doubt, wrong = people(np.random.default_rng(0), 4000)
+    pool, rng, found = np.ones(4000, dtype=bool), np.random.default_rng(1), []
+    for _ in range(200):
+        rows = rng.choice(4000, 1000, replace=False)
+        level = conformal_levels(doubt, pool, rows, wrong[rows]).q_value
+        open_rows = (level <= 0.1) & (level > 0)
+        found.append((open_rows & wrong).sum() / max(1, open_rows.sum()))
+    assert 0.08 < np.mean(found) <= 0.1 + 3 * np.std(found) / np.sqrt(200)
+
+
+def test_portions_are_one_draw():
+    pool = np.arange(50) % 3 > 0
+    order = draw_order(pool, seed=4)
+    assert sorted(order) == np.flatnonzero(pool).tolist()
+    assert (order == draw_order(pool, seed=4)).all()
+    assert not (order == draw_order(pool, seed=5)).all()
+
+
+def test_every_row_is_as_likely_to_be_drawn_first():
+    """Chi-squared over 10 rows and 2,000 seeds: wrong by chance once in a thousand."""
+    first = [draw_order(np.ones(10, dtype=bool), seed)[0] for seed in range(2000)]
+    assert ((np.bincount(first, minlength=10) - 200) ** 2 / 200).sum() < 27.9
+
+
+def test_without_checks_nothing_is_kept_below_level_one():
+    none = np.array([], dtype=int)
+    levels = conformal_levels(np.arange(5.0), np.ones(5, dtype=bool), none, none.astype(bool))
+    assert levels.smallest == 1.0
+
+
+def test_a_row_from_outside_the_pool_is_refused():
+    pool = np.array([True, False, True])
+    with pytest.raises(InputError, match="Row 1 was checked but is not in the pool"):
+        conformal_levels(np.arange(3.0), pool, np.array([1]), np.array([False]))
