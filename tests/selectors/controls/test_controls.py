@@ -58,9 +58,9 @@ def test_a_class_of_three_is_judged(control, cut):
         ({"control": "theorem", "n_splits": 2}, "n_splits=2 goes with"),
         (
             {"classes_per_group": 5},
-            "control='transition' must see all 10 classes together, but classes_per_group is 5.",
+            "control='transition' needs all 10 classes in one group, but classes_per_group is 5.",
         ),
-        ({"control": "exchangeable", "classes_per_group": 2}, "must see all 10 classes together"),
+        ({"control": "exchangeable", "classes_per_group": 2}, "needs all 10 classes in one group"),
     ],
     ids=str,
 )
