@@ -34,10 +34,10 @@ class Selection:
     >>> X, y = load_digits(return_X_y=True)
     >>> y[:5] = 9 - y[:5]
     >>> selection = KnockoffsSPR(q=0.01).fit(X, y).selection_
-    >>> selection.suspect_indices[:3]
-    array([1, 0, 3])
-    >>> selection.suggested_label[:3]
-    array([0, 1, 2])
+    >>> selection.clean_mask[:5].any()
+    np.False_
+    >>> selection.suggested_label[:5]
+    array([0, 1, 2, 3, 4])
     """
 
     label: np.ndarray

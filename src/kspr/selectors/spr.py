@@ -1,5 +1,6 @@
 """SPR: keep the share of samples that enter the mean-shift model last."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
@@ -13,7 +14,7 @@ from kspr.core.regression import STEPS
 from kspr.core.splitting import Pieces
 from kspr.selectors._pieces import Plan, collect, number_cut_groups, reduced_batch
 from kspr.selectors.base import BaseSelector
-from kspr.selectors.cut_groups import CutGroups
+from kspr.selectors.cut_groups import CutGroups, uncut
 from kspr.selectors.engines import run
 from kspr.selectors.options import CutName, EngineName, PenaltyName
 from kspr.selectors.selection import Selection
@@ -162,7 +163,7 @@ class SPR(BaseSelector):
             knockoff_label=None,
             suggested_label=labels.classes[verdicts.values["suggested"]],
             cut_group=cut_group,
-            cut_groups=_cut_groups(table, n, cut_group, keep, Z),
+            cut_groups=_cut_groups(table, cut_group, keep, Z),
             classes=labels.classes,
             manifest=self._manifest(prepared),
         )
@@ -191,21 +192,13 @@ def _solve(
 
 
 def _cut_groups(
-    table: np.ndarray, n: np.ndarray, cut_group: np.ndarray, keep: np.ndarray, Z: np.ndarray
+    table: np.ndarray, cut_group: np.ndarray, keep: np.ndarray, Z: np.ndarray
 ) -> CutGroups:
     cutoff = np.zeros(len(table))
     np.maximum.at(cutoff, cut_group[keep], Z[keep])
-    nothing = np.full(len(table), np.nan)
-    return CutGroups(
-        piece=table[:, 0],
-        half=table[:, 1],
-        class_code=table[:, 2],
-        n=np.asarray(n),
+    return replace(
+        uncut(table, cut_group),
         n_kept=np.bincount(cut_group[keep], minlength=len(table)),
-        q_asked=nothing,
-        q_reached=nothing,
-        estimated_fsr=nothing,
-        smallest_q=nothing,
         cutoff=cutoff,
         status=np.full(len(table), "share"),
     )
