@@ -79,6 +79,16 @@ def test_bad_input_is_one_sentence(small, quick, changes, message):
         fit(given.pop("X"), given.pop("y"), **given)
 
 
+def test_a_test_set_with_another_class_is_named(small, quick):
+    with pytest.raises(InputError, match=r"The test set must use the classes .* got 77 in row 0"):
+        fit(small.X, small.y, settings=quick, test=(small.X[:1], [77]))
+
+
+def test_an_unknown_parameter_of_the_selector_is_named(small, quick):
+    with pytest.raises(InputError, match="KnockoffsSPR has no parameter 'quality'"):
+        fit(small.X, small.y, settings=quick.changed(selection={"quality": 1}))
+
+
 def test_fewer_samples_than_a_batch_still_train(small, quick):
     with pytest.warns(UserWarning, match="batch_size is 512 but there are only"):
         trained = fit(small.X, small.y, settings=quick.changed(batch_size=512))

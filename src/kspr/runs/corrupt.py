@@ -10,6 +10,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from kspr._files import staged
+from kspr.core.labels import same_label
 from kspr.core.noise import add_noise
 from kspr.errors import InputError
 from kspr.sources.opening import open_source
@@ -59,7 +60,7 @@ def write_noisy_labels(
             pa_csv.write_csv(table, staging)
         else:
             pq.write_table(table, staging)
-    return Corrupted(len(truth), int((noisy != truth).sum()))
+    return Corrupted(len(truth), int((~same_label(noisy, truth)).sum()))
 
 
 def _pairs(texts: tuple[str, ...], truth: np.ndarray) -> dict[Any, Any]:

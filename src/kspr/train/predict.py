@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from kspr._files import staged, write_parquet
+from kspr.core.labels import same_label
 from kspr.errors import InputError
 from kspr.features.options import EmbedSettings
 from kspr.sources.options import ReadOptions
@@ -41,7 +42,7 @@ class Predictions:
         """Share of rows whose given label is predicted; None without given labels."""
         if self.given is None:
             return None
-        return float((self.label.astype(str) == self.given.astype(str)).mean())
+        return float(same_label(self.label, self.given).mean())
 
     def write(self, path: Path) -> Path:
         """Write one row per prediction to `path`, a CSV or parquet file by its ending."""

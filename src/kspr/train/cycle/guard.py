@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from kspr.core.labels import codes_in
 from kspr.selectors import Selection
 
 __all__ = ["Health", "examine", "is_behind", "keeps_nearly_all", "unchanged"]
@@ -50,7 +51,7 @@ def examine(selection: Selection) -> Health:
     An empty selection, and one that starves most classes, is not used. Otherwise each starved class
     gets its best-ranked samples back, the same share as the median class keeps.
     """
-    codes = np.searchsorted(selection.classes, selection.label)
+    codes = codes_in(selection.classes, selection.label, "label")
     n_classes = len(selection.classes)
     size = np.bincount(codes, minlength=n_classes)
     kept = np.bincount(codes[selection.clean_mask], minlength=n_classes)

@@ -2,15 +2,13 @@
 
 import time
 import warnings
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from kspr.errors import InputError
-from kspr.selectors import SPR, KnockoffsSPR, Selection
+from kspr.selectors import SPR, KnockoffsSPR, Selection, from_preset
 from kspr.train.settings import TrainSettings
 
 __all__ = ["Chosen", "choose", "make_selector"]
@@ -36,22 +34,8 @@ class Chosen(NamedTuple):
 
 def make_selector(settings: TrainSettings) -> SPR | KnockoffsSPR:
     """Return the selector that `settings` asks for; an unknown parameter is named."""
-    parameters: dict[str, Any] = {
-        "random_state": settings.seed,
-        "progress": False,
-        **settings.selection,
-    }
-    kinds: dict[str, Callable[..., SPR | KnockoffsSPR]] = {
-        "default": KnockoffsSPR,
-        "paper": KnockoffsSPR.paper,
-        "spr": SPR,
-    }
-    try:
-        return kinds[settings.selector](**parameters)
-    except TypeError as error:
-        raise InputError(
-            f"selection holds a parameter that the selector does not have: {error}."
-        ) from error
+    parameters = {"random_state": settings.seed, "progress": False, **settings.selection}
+    return from_preset(settings.selector, **parameters)
 
 
 def choose(

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from kspr.core.labels import codes_in, encode_labels, truly_clean
 from kspr.errors import InputError
 from kspr.models.build import build_network
 from kspr.models.network import Network
@@ -85,8 +86,8 @@ def make_task(
     """
     inputs = as_inputs(X, settings.input)
     labels = read_labels(y, len(inputs), 2)
-    known = labels.classes if classes is None else np.unique(np.asarray(classes))
-    codes = encode(labels.values, known, "y")
+    known = labels.classes if classes is None else encode_labels(classes, "classes").classes
+    codes = _codes(labels.values, known, "y")
     held_out = _held_out(codes, settings.held_out if settings.guard else 0.0, settings.seed)
     if settings.batch_size > 2 and int((~held_out).sum()) < 2:
         raise InputError(f"There are only {len(inputs)} samples; nothing is left to train on.")
@@ -95,36 +96,13 @@ def make_task(
         codes,
         known,
         held_out,
-        None if truth is None else _truly_clean(codes, truth, known),
+        None if truth is None else truly_clean(known[codes.numpy()], truth),
         None if test is None else _test(test, inputs, known, settings),
     )
 
 
-def encode(values: Any, classes: np.ndarray, argument: str) -> Tensor:
-    """Return the positions of `values` among `classes`; one that is not there is named."""
-    values = np.asarray(values)
-    if values.dtype.kind in "OSU" and classes.dtype.kind in "iu":
-        values = _as_numbers(values, argument)
-    elif values.dtype.kind in "iuf" and classes.dtype.kind in "OSU":
-        values = values.astype(str)
-    codes = np.minimum(np.searchsorted(classes, values), len(classes) - 1)
-    unknown = np.flatnonzero(classes[codes] != values)
-    if unknown.size:
-        shown = ", ".join(map(str, classes[:5].tolist())) + (", ..." if len(classes) > 5 else "")
-        raise InputError(
-            f"{argument} must use the classes {shown}, got {values.tolist()[unknown[0]]!r} in row "
-            f"{unknown[0]}."
-        )
-    return torch.from_numpy(codes.astype(np.int64))
-
-
-def _as_numbers(values: np.ndarray, argument: str) -> np.ndarray:
-    try:
-        return values.astype(np.int64)
-    except ValueError as error:
-        raise InputError(
-            f"{argument} holds text such as {values[0]!r}, but the classes are whole numbers."
-        ) from error
+def _codes(values: Any, classes: np.ndarray, argument: str) -> Tensor:
+    return torch.from_numpy(codes_in(classes, values, argument).astype(np.int64))
 
 
 def _held_out(codes: Tensor, share: float, seed: int) -> Tensor:
@@ -144,16 +122,6 @@ def _held_out(codes: Tensor, share: float, seed: int) -> Tensor:
     return mask
 
 
-def _truly_clean(codes: Tensor, truth: Any, classes: np.ndarray) -> np.ndarray:
-    right = np.asarray(truth)
-    if len(right) != len(codes):
-        raise InputError(f"X has {len(codes)} rows but truth has {len(right)} labels.")
-    given = classes[codes.numpy()]
-    if given.dtype.kind != right.dtype.kind and "U" in (given.dtype.kind, right.dtype.kind):
-        given, right = given.astype(str), right.astype(str)
-    return np.asarray(given == right)
-
-
 def _test(
     test: tuple[Any, Any], inputs: Inputs, classes: np.ndarray, settings: TrainSettings
 ) -> Test:
@@ -165,7 +133,7 @@ def _test(
         )
     if len(found) != len(y):
         raise InputError(f"The test set has {len(found)} rows but {len(y)} labels.")
-    return Test(found, encode(y, classes, "The test set"))
+    return Test(found, _codes(y, classes, "The test set"))
 
 
 def network_for(task: Task, settings: TrainSettings, given: nn.Module | None) -> Network:

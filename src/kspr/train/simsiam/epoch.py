@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from kspr.core.labels import encode_labels
 from kspr.errors import InputError
 from kspr.models.network import Network, evaluating, seeded
 from kspr.train.cycle.learner import cosine_rate
@@ -50,7 +51,7 @@ class Readout:
         rows = torch.randperm(len(inputs), generator=generator)[: _BANK + _QUERIES]
         self._n_queries = max(1, len(rows) // 6)
         self._rows = rows
-        self._labels = torch.as_tensor(np.unique(np.asarray(labels)[rows], return_inverse=True)[1])
+        self._labels = torch.as_tensor(encode_labels(np.asarray(labels)[rows]).codes)
 
     def __call__(self, network: Network) -> float:
         """Return the share of images whose neighbours vote for their own label."""

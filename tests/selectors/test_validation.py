@@ -109,8 +109,8 @@ def test_extra_arguments_are_checked(extra, sentence):
     ("given", "sentence"),
     [
         (Y, "must differ from y; they agree in 60 rows"),
-        (Y[:9], "expected shape (60,), got (9,)"),
-        (np.full(60, 7), "must use the classes of y, got "),
+        (Y[:9], "X has 60 rows, knockoff_labels has 9"),
+        (np.full(60, 7), "must use the classes 0, 1, 2, got 7 in row 0"),
     ],
 )
 def test_given_knockoffs_are_checked(given, sentence):

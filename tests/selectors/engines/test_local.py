@@ -11,7 +11,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from kspr.core.procedure import FirstStep, Judgement, Procedure, judge
-from kspr.selectors.engines import side_by_side
+from kspr.selectors.engines.local import side_by_side
 
 STEPS = 5
 
@@ -68,7 +68,7 @@ def test_one_thread_stays_one() -> None:
 _WAITING = """
 import os, time
 from threadpoolctl import threadpool_limits
-from kspr.selectors.engines import side_by_side
+from kspr.selectors.engines.local import side_by_side
 
 def wait(item):
     os.write(1, b"ready\\n")  # one call: two threads that print mix their lines

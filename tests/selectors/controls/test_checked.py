@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from tests.conftest import Noisy
 
 from kspr import InputError, KnockoffsSPR, Selection, selection_quality
+from tests.conftest import Noisy
 
 
 def checked_rows(data: Noisy, n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -121,13 +121,16 @@ Y = np.repeat([0, 1, 2], 20)
     [
         (np.ones(59, dtype=bool), "got bool of shape (59,) for 60 rows."),
         (np.ones((60, 1), dtype=bool), "got bool of shape (60, 1) for 60 rows."),
-        (np.arange(60), "checked must be a mask of one bool per row, or a pair (rows, true"),
-        ((np.array([1, 2]), np.array([0])), "a pair of equal length: 2 rows, but 1 true labels."),
-        ((np.array([3, 3]), np.array([0, 0])), "checked names a row twice."),
-        ((np.array([3, 60]), np.array([0, 0])), "checked speaks of row 60, but X has 60 rows."),
-        ((np.array([-1, 5]), np.array([0, 0])), "checked speaks of row -1, but X has 60 rows."),
-        ((np.array([0.5]), np.array([0])), "rows in checked must be whole numbers, got float64."),
-        ((np.zeros((2, 2), int), np.zeros((2, 2))), "The rows in checked must"),
+        (np.arange(60), "`checked` must be a mask with one bool per row, or a pair (rows,"),
+        (
+            (np.array([1, 2]), np.array([0])),
+            "one true label per row, got 2 rows and 1 true",
+        ),
+        ((np.array([3, 3]), np.array([0, 0])), "`checked` lists row 3 twice."),
+        ((np.array([3, 60]), np.array([0, 0])), "`checked` lists row 60, but X has 60 rows."),
+        ((np.array([-1, 5]), np.array([0, 0])), "`checked` lists row -1, but X has 60 rows."),
+        ((np.array([0.5]), np.array([0])), "rows in `checked` must be whole numbers, got float64."),
+        ((np.zeros((2, 2), int), np.zeros((2, 2))), "The rows in `checked` must"),
     ],
     ids=str,
 )

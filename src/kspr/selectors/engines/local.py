@@ -1,31 +1,15 @@
-"""Who does the work: here, in threads, or in processes.
-
-The work items are the same for every engine and every number of workers, and so are the
-answers: where there are several items, linear algebra inside them runs on one thread.
-"""
+"""Engines on this machine: one item after the other, threads, or processes."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import joblib
-from threadpoolctl import ThreadpoolController, threadpool_limits
+from threadpoolctl import ThreadpoolController
 
-from kspr._progress import Progress
-
-__all__ = ["ENGINES", "Engine", "run", "side_by_side"]
+__all__ = ["processes", "serial", "side_by_side", "threads"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-
-
-class Engine(Protocol):
-    """Apply a function to every item, and yield the results in the items' order."""
-
-    def __call__(
-        self, function: Callable[[Item], Result], items: Sequence[Item], n_jobs: int | None
-    ) -> Iterator[Result]:
-        """Yield ``function(item)`` for each item."""
-        ...
 
 
 def serial(
@@ -60,9 +44,6 @@ def _joblib(
         yield from joblib.Parallel(return_as="generator")(tasks)
 
 
-ENGINES: dict[str, Engine] = {"serial": serial, "threads": threads, "processes": processes}
-
-
 def side_by_side(function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
     """Work at all items at once, in threads that share out those of the linear algebra.
 
@@ -76,23 +57,3 @@ def side_by_side(function: Callable[[Item], Result], items: Sequence[Item]) -> I
         return
     with blas.limit(limits=max(1, available // len(items))):
         yield from threads(function, items, len(items))
-
-
-def run(
-    function: Callable[[Item], Result],
-    items: Sequence[Item],
-    *,
-    engine: str,
-    n_jobs: int | None,
-    progress: Progress,
-) -> list[Result]:
-    """Return the results of all items, in order."""
-    if len(items) == 1:
-        # A single item is best served by the linear algebra's own threads.
-        return [function(items[0])]
-    results = []
-    with threadpool_limits(limits=1, user_api="blas"):
-        for result in ENGINES[engine](function, items, n_jobs):
-            results.append(result)
-            progress.advance()
-    return results

@@ -1,4 +1,4 @@
-"""Labels that are made wrong on purpose: which rows, and what they become."""
+"""A few labels of real data made wrong, for the self-check: which rows, and what they become."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from kspr.core.arrays import to_numpy
+from kspr.core.noise._drawing import draw_rows, following
 
 __all__ = ["ESTIMATED", "KINDS", "Ground", "flip"]
 
@@ -15,9 +16,9 @@ ESTIMATED = "estimated"
 """More of the noise that is there already, as far as it was estimated."""
 HARD = "hard"
 _NEAR = 0.2
-"""Share of the rows that a class border reaches over, for hard flips."""
+"""For hard flips: share of the rows that count as near a class border."""
 _MOST = 2.5
-"""No class has more than this times the share of its labels flipped, as estimated noise goes."""
+"""With estimated flips, no class has more than this times the overall share flipped."""
 
 
 class Blocks(Protocol):
@@ -35,7 +36,7 @@ class Blocks(Protocol):
 
 @dataclass(frozen=True)
 class Ground:
-    """What flips are made on."""
+    """Data whose labels are to be flipped."""
 
     features: Blocks
     codes: np.ndarray
@@ -91,54 +92,50 @@ class Ground:
 def flip(
     kind: str, ground: Ground, share: float, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows that are flipped, and the codes of all rows after it."""
+    """Flip the share `share` of the labels; return the flipped rows, and the new codes of all rows.
+
+    Fewer are flipped where a class would lose too many of its labels.
+    """
     wanted = round(share * len(ground.codes))
     if kind == HARD:
         near, margin = ground.nearest
         rank = np.argsort(np.argsort(margin, kind="stable"), kind="stable")
-        rows = ground.spared(_draw(np.exp(-rank / (_NEAR * len(rank))), wanted, rng))
+        rows = ground.spared(draw_rows(np.exp(-rank / (_NEAR * len(rank))), wanted, rng))
         target = near[rows]
     else:
         chance, wanted = _BY_CLASS[kind](ground, wanted)
-        rows = ground.spared(_draw(chance.sum(axis=1)[ground.codes], wanted, rng))
+        rows = ground.spared(draw_rows(chance.sum(axis=1)[ground.codes], wanted, rng))
         target = _drawn_labels(chance[ground.codes[rows]], rng)
     flipped = ground.codes.copy()
     flipped[rows] = target
     return rows, flipped
 
 
-def _draw(weight: np.ndarray, wanted: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw rows without replacement, by weight: the largest of log weight plus Gumbel noise."""
-    with np.errstate(divide="ignore"):
-        key = np.log(weight) + rng.gumbel(size=len(weight))
-    drawn = np.argsort(-key, kind="stable")[:wanted]
-    return np.asarray(drawn[weight[drawn] > 0])
-
-
 def _drawn_labels(chance: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Draw a class for each row of weights ``(rows, classes)``."""
     total = np.cumsum(chance, axis=1)
     return np.asarray((total > rng.random((len(total), 1)) * total[:, -1:]).argmax(axis=1))
 
 
 def _symmetric(ground: Ground, wanted: int) -> tuple[np.ndarray, int]:
-    """Go to any other class, with equal chance."""
+    """Return flips to any other class, with equal chance."""
     return 1.0 - np.eye(ground.n_classes), wanted
 
 
 def _pair(ground: Ground, wanted: int) -> tuple[np.ndarray, int]:
-    """Go to the next class, and after the last to the first."""
-    return np.roll(np.eye(ground.n_classes), 1, axis=1), wanted
+    """Return flips to the next class."""
+    return np.eye(ground.n_classes)[following(ground.n_classes)], wanted
 
 
 def _similar(ground: Ground, wanted: int) -> tuple[np.ndarray, int]:
-    """Go to the class whose mean is nearest."""
+    """Return flips to the class with the nearest mean."""
     distance = _squared_distances(ground.means, ground.means)
     np.fill_diagonal(distance, np.inf)
     return np.eye(ground.n_classes)[distance.argmin(axis=1)], wanted
 
 
 def _estimated(ground: Ground, wanted: int) -> tuple[np.ndarray, int]:
-    """Go where the noise goes already; anywhere if there is none."""
+    """Return flips like the estimated noise; symmetric ones where there is none."""
     flips = ground.transition * (1.0 - np.eye(ground.n_classes))
     rate = flips.sum(axis=1)
     if rate.max() < 1e-3:
@@ -159,7 +156,7 @@ _BY_CLASS: dict[str, Callable[[Ground, int], tuple[np.ndarray, int]]] = {
     "pair": _pair,
     "similar": _similar,
 }
-"""Chance of each label (column) for each class, and how many flips."""
+"""Each kind that depends on the class only: weights of the new labels, and how many flips."""
 
 KINDS = {
     ESTIMATED: "more of the noise that was estimated",

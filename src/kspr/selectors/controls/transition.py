@@ -1,12 +1,45 @@
-"""How labels go wrong, as a result that users can read and save."""
+"""The control for noise that depends on the true class only, and the noise that it estimates."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from kspr.core.transition import Transition, wilson_interval, wrong_share
+from kspr.core.intervals import wilson_interval
+from kspr.core.transition import (
+    Transition,
+    count_anchors,
+    estimate_transition,
+    probability_right,
+    transition_levels,
+    wrong_share,
+)
+from kspr.selectors.controls.control import Decision, Question, whole_cut_groups
 
-__all__ = ["NoiseEstimate", "describe_noise"]
+__all__ = ["NoiseEstimate", "describe_noise", "estimate_noise", "transition"]
+
+
+def transition(question: Question) -> Decision:
+    """Solve for the wrong labels below every cut, given how labels go wrong."""
+    codes, prediction = question.codes, question.verdicts.values["prediction"]
+    noise = estimate_noise(question)
+    right, prior = probability_right(prediction, noise.matrix, codes)
+    level = transition_levels(right, codes, noise, pooled=question.pooled)
+    # What the sample looks like and the label it was given, together.
+    suggested = np.argmax(prior * noise.matrix.T[codes].astype(prior.dtype), axis=1)
+    own = 1.0 - right[np.arange(len(codes)), codes].astype(np.float64)
+    cut_group, table = whole_cut_groups(question)
+    return Decision(
+        level, own, cut_group, table, suggested, describe_noise(noise, codes, question.classes)
+    )
+
+
+def estimate_noise(question: Question) -> Transition:
+    """Return how labels go wrong, from the labels of the samples that look most like each class."""
+    verdicts = question.verdicts
+    counts = count_anchors(
+        verdicts.values["prediction"], question.codes, verdicts.half, len(question.classes)
+    )
+    return estimate_transition(counts)
 
 
 @dataclass(frozen=True, eq=False)
