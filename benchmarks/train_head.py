@@ -124,7 +124,7 @@ def measure(method: str, kind: str, rate: float, seed: int) -> dict[str, Any]:
         "seed": seed,
         "accuracy": trained.test_accuracy,
         "accuracy_weights": last["accuracy"],
-        "model_choice": trained.handed_over,
+        "model_choice": trained.model_choice,
         "memorised": memorised(trained, data.X, data.y, data.truth),
         "fsr": last["fsr"],
         "recall": last["recall"],

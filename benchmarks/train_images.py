@@ -138,7 +138,7 @@ def measure(method: str, noise: str) -> dict[str, Any]:
         "noise": noise,
         "seed": SEED,
         "accuracy": trained.test_accuracy,
-        "model_choice": f"{trained.handed_over} of epoch {trained.epoch}",
+        "model_choice": f"{trained.model_choice} of epoch {trained.epoch}",
         "memorised": memorised(trained, X, y, truth),
         "seconds": round(time.perf_counter() - start, 1),
         "epochs": trained.history,

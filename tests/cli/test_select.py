@@ -131,8 +131,10 @@ def test_quoted_answers_may_run_over_lines(table, tmp_path, capsys):
 
 def test_what_needs_an_error_rate_is_refused_without_one(table, answers, tmp_path, capsys):
     said = ["select", table, *SAID, "--preset", "spr", "--out", tmp_path / "r"]
-    for given in (["--checked", answers], ["--control", "paper"], ["--n-splits", "2"]):
-        assert f"{given[0]} goes with an error rate" in fails(*said, *given, capsys=capsys)
+    for name, given in {"--checked": answers, "control": "paper", "n_splits": 2}.items():
+        flag = f"--{name.strip('-').replace('_', '-')}"
+        message = fails(*said, flag, given, capsys=capsys)
+        assert f"{name} goes with an error rate, which the preset 'spr' does not have" in message
 
 
 def test_choices_that_do_not_go_together_are_one_sentence(table, tmp_path, capsys):

@@ -31,6 +31,7 @@ def test_a_control_is_checked(table, capsys):
         (["--q", "7"], "q must lie in (0, 1)"),
         (["--kinds", "odd"], "odd"),
         (["--repeats", "0"], "repeats must be a whole number"),
+        (["--preset", "spr"], "selfcheck needs a KnockoffsSPR, got SPR"),
     ],
 )
 def test_bad_arguments_are_one_sentence(given, words, table, capsys):

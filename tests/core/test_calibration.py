@@ -2,26 +2,9 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from scipy.stats import binomtest
 
-from kspr.core.calibration import CheckedCut, checked_cut, share_bounds
-
-
-@given(n=st.integers(1, 500), share=st.floats(0, 1), confidence=st.floats(0.6, 0.999))
-def test_bounds_are_clopper_and_pearsons(n: int, share: float, confidence: float) -> None:
-    hit = round(share * n)
-    found = share_bounds(hit, n, confidence)
-    for side, alternative in ((1, "less"), (0, "greater")):
-        test = binomtest(hit, n, alternative=alternative)
-        expected = test.proportion_ci(confidence, method="exact")
-        assert found[side] == pytest.approx((expected.low, expected.high)[side], abs=1e-8)
-
-
-def test_nothing_checked_bounds_nothing() -> None:
-    assert share_bounds(0, 0, 0.95) == (0.0, 1.0)
-
+from kspr.core.calibration import CheckedCut, checked_cut
+from kspr.core.intervals import clopper_pearson_bounds
 
 # Chance of a wrong label by doubt in [0, 1]: no assumption of any control holds.
 NOISES = {
@@ -83,7 +66,7 @@ def test_what_is_said_of_the_cut_is_what_lies_below_it() -> None:
     inside = doubt <= found.cut
     assert found.n_kept == inside.sum() > 0
     assert found.n_wrong == np.sum(~right[inside])
-    assert found.upper == share_bounds(found.n_wrong, found.n_kept, 0.95)[1] <= 0.1
+    assert found.upper == clopper_pearson_bounds(found.n_wrong, found.n_kept, 0.95)[1] <= 0.1
 
 
 def test_the_order_of_the_checked_does_not_matter() -> None:

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binomtest
 
 from kspr.core.transition import (
     _SOFTENING,
@@ -15,7 +14,6 @@ from kspr.core.transition import (
     estimate_transition,
     probability_right,
     transition_levels,
-    wilson_interval,
     wrong_among,
     wrong_share,
 )
@@ -98,18 +96,6 @@ def test_anchors_are_the_samples_that_look_most_like_a_class(seed: int, n: int, 
 
 
 # --- How much is wrong ------------------------------------------------------------------------
-
-
-@given(n=st.integers(1, 300), share=st.floats(0, 1))
-def test_wilsons_interval_is_scipys(n: int, share: float) -> None:
-    hit = round(share * n)
-    low, high = wilson_interval(np.array([hit]), np.array([n]), z=1.959963984540054)
-    expected = binomtest(hit, n).proportion_ci(0.95, method="wilson")
-    assert (low[0], high[0]) == pytest.approx((expected.low, expected.high), abs=1e-9)
-
-
-def test_wilsons_interval_of_nothing_is_everything() -> None:
-    np.testing.assert_allclose(wilson_interval(np.zeros(1), np.zeros(1)), [[0], [1]], atol=0.21)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+
 from tests.conftest import Noisy
 
 __all__ = ["KINDS", "Kind", "draw_labels", "gaussian", "pairs", "symmetric"]

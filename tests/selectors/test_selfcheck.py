@@ -8,7 +8,6 @@ import pytest
 from scipy import sparse
 
 from kspr import SPR, InputError, KnockoffsSPR, selfcheck
-from kspr.core.flips import KINDS, Ground, flip
 from kspr.core.noise import pair_flip, symmetric
 from kspr.selectors.selfcheck import KindCheck, SelfCheck
 
@@ -171,41 +170,3 @@ def test_the_result_can_be_read_and_saved(blobs):
 def test_bad_arguments_are_named(how, words, blobs):
     with pytest.raises(InputError, match=words):
         selfcheck(blobs.X, blobs.y, **how)
-
-
-@pytest.fixture
-def ground(blobs):
-    from kspr.selectors.feature_rows import as_features
-
-    noise = np.array([[0.8, 0.2, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
-    return Ground(as_features(blobs.X), blobs.y, noise, 2)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_flipped_labels_are_other_labels(kind, ground):
-    rows, codes = flip(kind, ground, 0.1, np.random.default_rng(0))
-    changed = np.flatnonzero(codes != ground.codes)
-    assert np.array_equal(np.sort(rows), changed)
-    assert 25 <= len(changed) <= 36
-
-
-def test_estimated_flips_follow_the_estimate(ground):
-    rows, codes = flip("estimated", ground, 0.1, np.random.default_rng(0))
-    assert set(ground.codes[rows]) == {0}
-    assert set(codes[rows]) == {1}
-
-
-def test_no_class_is_flipped_away(blobs):
-    from kspr.selectors.feature_rows import as_features
-
-    y = np.where(np.arange(360) < 3, 2, np.arange(360) % 2)
-    ground = Ground(as_features(blobs.X), y, np.full((3, 3), 1 / 3), 2)
-    for seed in range(20):
-        _, codes = flip("symmetric", ground, 0.5, np.random.default_rng(seed))
-        assert (y[codes == y] == 2).sum() >= 2
-
-
-def test_hard_flips_lie_near_the_border(ground):
-    _, margin = ground.nearest
-    rows, _ = flip("hard", ground, 0.1, np.random.default_rng(0))
-    assert np.median(margin[rows]) < np.quantile(margin, 0.3)

@@ -1,4 +1,4 @@
-"""`kspr selfcheck`: whether the promise holds on these data."""
+"""`kspr selfcheck`: whether the error rate holds on these data."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -6,7 +6,9 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from kspr.cli._output import Json, print_json
+from kspr.cli.select import Chosen
 from kspr.features.options import AS_SHIPPED, EmbedSettings
+from kspr.selectors.options import AS_PRESET
 from kspr.sources.options import AS_FOUND, ReadOptions
 
 __all__ = ["selfcheck"]
@@ -18,11 +20,7 @@ def selfcheck(
     source: Path,
     /,
     *,
-    q: float | None = None,
-    control: Literal["transition", "exchangeable", "paper", "theorem"] | None = None,
-    cut: Literal["per_class", "pooled"] | None = None,
-    dimensions: int | None = None,
-    min_class_size: int | None = None,
+    chosen: Chosen = AS_PRESET,
     share: float = 0.05,
     kinds: Annotated[tuple[Kind, ...], Parameter(consume_multiple=True, negative="")] = (
         "symmetric",
@@ -30,16 +28,15 @@ def selfcheck(
         "similar",
     ),
     repeats: int = 3,
-    seed: int = 0,
     options: Annotated[ReadOptions, Parameter(name="*")] = AS_FOUND,
     settings: Annotated[EmbedSettings, Parameter(name="*")] = AS_SHIPPED,
     json: Json = False,
 ) -> None:
-    """Flip some labels on purpose, select again, and see whether the error rate is kept.
+    """Flip some labels on purpose, select again, and test whether the error rate is kept.
 
-    The flipped labels are known to be wrong, so what is kept of them can be counted; what was
-    wrong before is inferred. The answer is `held`, `not held` or `cannot tell`, for each kind of
-    flips. It takes a dozen fits and writes nothing.
+    The flipped labels are known to be wrong, so those that are kept can be counted; labels that
+    were wrong before are estimated. The answer is `held`, `not held` or `cannot tell`, for each
+    kind of flips. It takes a dozen fits and writes nothing.
 
     Example: kspr selfcheck embeddings.parquet --label species --q 0.05 --control transition
 
@@ -47,47 +44,27 @@ def selfcheck(
     ----------
     source
         A file or folder; `kspr datasets` lists what can be read.
-    q
-        Error rate that is promised. [default: 0.05]
-    control
-        How the error rate is estimated, as for `kspr select`. [default: transition]
-    cut
-        As for `kspr select`. [default: per_class]
-    dimensions
-        Principal components to keep.
-    min_class_size
-        Smallest class that is accepted.
     share
         Share of the labels to flip each time.
     kinds
         `symmetric`: to any other class. `pair`: each class to one other. `similar`: to the class
         with the nearest mean. `hard`: rows near a class border, across it; no control assumes
-        such noise. Flips like the noise that was estimated come on top.
+        such noise. Flips like the noise that was estimated are always tried too.
     repeats
         How often each kind is tried.
-    seed
-        Seed of the flips and of the selection.
     """
-    from kspr.cli.select import chosen_selector
     from kspr.runs.selfcheck import check_source
+    from kspr.selectors import from_options
 
-    given = {
-        "q": q,
-        "control": control,
-        "cut": cut,
-        "reduction": dimensions,
-        "min_class_size": min_class_size,
-    }
-    chosen = {name: value for name, value in given.items() if value is not None}
     found = check_source(
         source,
-        chosen_selector("default", {**chosen, "random_state": seed}),
+        from_options(chosen),
         options=options,
         settings=settings,
         share=share,
         kinds=kinds,
         repeats=repeats,
-        seed=seed,
+        seed=chosen.seed,
     )
     if json:
         print_json(found.to_dict())

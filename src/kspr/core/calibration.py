@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import betaincinv
 
-__all__ = ["CheckedCut", "checked_cut", "share_bounds"]
+from kspr.core.intervals import clopper_pearson_bounds
+
+__all__ = ["CheckedCut", "checked_cut"]
 
 _STEPS = 200
 """Cuts that are tried from each start on."""
@@ -22,20 +23,6 @@ class CheckedCut:
     """Wrong ones among them."""
     upper: float
     """The share of wrong labels among the kept is below this, with the confidence asked for."""
-
-
-def share_bounds(n_hit: int, n: int, confidence: float) -> tuple[float, float]:
-    """Return Clopper and Pearson's exact bounds for a share, each one-sided.
-
-    >>> low, high = share_bounds(0, 59, 0.95)
-    >>> round(low, 3), round(high, 3)
-    (0.0, 0.05)
-    """
-    if n == 0:
-        return 0.0, 1.0
-    low = float(betaincinv(n_hit, n - n_hit + 1, 1 - confidence)) if n_hit else 0.0
-    high = float(betaincinv(n_hit + 1, n - n_hit, confidence)) if n_hit < n else 1.0
-    return low, high
 
 
 def checked_cut(
@@ -58,7 +45,7 @@ def checked_cut(
     for start in starts:
         later = sizes[sizes >= max(1, np.searchsorted(ordered, start, side="right"))]
         for size in later[:: max(1, len(later) // _STEPS)]:
-            upper = share_bounds(int(wrong[size]), int(size), sure)[1]
+            upper = clopper_pearson_bounds(int(wrong[size]), int(size), sure)[1]
             if upper > q:
                 break
             if size > best.n_kept:

@@ -1,4 +1,4 @@
-"""How good a selection is, when the truth is known."""
+"""How good a selection is, where the truth is known."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ __all__ = ["SelectionQuality", "selection_quality"]
 
 @dataclass(frozen=True)
 class SelectionQuality:
-    """The paper's three measures of a selection."""
+    """How good a selection is: the paper's three measures, each from 0 to 1."""
 
     fsr: float
     """Share of wrong labels among the kept samples; 0 when nothing is kept."""
@@ -20,8 +20,22 @@ class SelectionQuality:
 
 
 def selection_quality(clean_mask: np.ndarray, truly_clean: np.ndarray) -> SelectionQuality:
-    """Compare a clean mask with the truth.
+    """Return how good a selection is, where the truth is known.
 
+    Parameters
+    ----------
+    clean_mask
+        Which samples the selection keeps, one bool per sample: `Selection.clean_mask`.
+    truly_clean
+        Which samples have a right label, one bool per sample: ``y == y_true``.
+
+    Returns
+    -------
+    SelectionQuality
+        FSR, recall and F1.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> selection_quality(np.array([1, 1, 0, 0], bool), np.array([1, 0, 1, 0], bool))
     SelectionQuality(fsr=0.5, recall=0.5, f1=0.5)

@@ -12,6 +12,7 @@ import numpy as np
 from scipy.special import softmax
 
 from kspr.core.cutoffs import reachable
+from kspr.core.intervals import Z95
 
 __all__ = [
     "Transition",
@@ -19,7 +20,6 @@ __all__ = [
     "estimate_transition",
     "probability_right",
     "transition_levels",
-    "wilson_interval",
     "wrong_among",
     "wrong_share",
 ]
@@ -242,7 +242,7 @@ def wrong_share(transition: Transition, label: np.ndarray) -> tuple[float, float
     change = (_noisier(matrix, error) - _noisier(matrix, -error)) / 2
     # A row that changes also changes how many samples its class is thought to have.
     moved = true * (change @ (inverse @ right) - np.diag(change))
-    middle, reach = float(1.0 - true @ right), 1.96 * float(np.linalg.norm(moved))
+    middle, reach = float(1.0 - true @ right), Z95 * float(np.linalg.norm(moved))
     return middle, max(0.0, middle - reach), min(1.0, middle + reach)
 
 
@@ -256,13 +256,3 @@ def wrong_among(transition: Transition, label: np.ndarray, errors: float) -> np.
     sizes = np.bincount(label, minlength=len(matrix)).astype(float)
     right = np.diag(matrix) * (np.linalg.pinv(matrix).T @ sizes)
     return np.asarray(np.clip(1.0 - right / np.maximum(sizes, 1.0), 0.0, 1.0))
-
-
-def wilson_interval(counts: np.ndarray, total: np.ndarray, z: float = 1.96) -> np.ndarray:
-    """Return Wilson's interval for shares ``counts / total``, low and high along a first axis."""
-    total = np.maximum(total, 1.0)
-    share = counts / total
-    scale = 1.0 + z**2 / total
-    middle = (share + z**2 / (2 * total)) / scale
-    reach = z * np.sqrt(share * (1 - share) / total + z**2 / (4 * total**2)) / scale
-    return np.stack([np.maximum(0.0, middle - reach), np.minimum(1.0, middle + reach)])

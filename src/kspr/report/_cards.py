@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from kspr.core.labels import same_label, truly_clean
 from kspr.errors import UnreadableItemError
-from kspr.report._facts import truly_clean
 from kspr.report._words import level, name, number, share
 from kspr.selectors.selection import Selection
 from kspr.sources.records import Items
@@ -109,12 +109,12 @@ def _marks(
     """Return true label, and whether given and suggested label are right, for each row."""
     if truth is None:
         return [{} for _ in rows]
-    labels_right = truly_clean(selection, truth)[rows]
-    true = [name(label) for label in np.asarray(truth)[rows].tolist()]
-    suggested = [name(label) for label in selection.suggested_label[rows].tolist()]
+    labels_right = truly_clean(selection.label, truth)[rows]
+    shown = np.asarray(truth)[rows]
+    hits = same_label(selection.suggested_label[rows], shown)
     return [
-        {"truth": t, "label_right": bool(right), "suggestion_right": s == t}
-        for t, s, right in zip(true, suggested, labels_right, strict=True)
+        {"truth": name(true), "label_right": bool(right), "suggestion_right": bool(hit)}
+        for true, right, hit in zip(shown.tolist(), labels_right, hits, strict=True)
     ]
 
 

@@ -8,7 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from kspr._figures import ACCENT, KEPT, LINE, MUTED, PAPER, canvas, style, to_svg
-from kspr.report._facts import pooled_estimate, truly_clean
+from kspr.core.labels import truly_clean
+from kspr.report._facts import pooled_estimate
 from kspr.report._words import level
 from kspr.selectors.selection import Selection
 
@@ -37,7 +38,7 @@ def dial(selection: Selection, truth: np.ndarray | None) -> list[DialStep]:
     """Return what each level of a grid, and the level asked for, would keep."""
     asked = selection.cut_groups.q_asked[np.isfinite(selection.cut_groups.q_asked)]
     levels = sorted({*LEVELS, *asked[:1].tolist()})
-    right = None if truth is None else truly_clean(selection, truth)
+    right = None if truth is None else truly_clean(selection.label, truth)
     steps = []
     for q in levels:
         other = selection.at(q)
@@ -91,7 +92,7 @@ def _measured(selection: Selection, truth: np.ndarray) -> np.ndarray:
     """Return the share of wrong labels among the first 1, 2, ... rows, by rising q."""
     assert selection.q_value is not None  # noqa: S101 - only selections with levels have a curve
     order = np.argsort(selection.q_value, kind="stable")
-    wrong = ~truly_clean(selection, truth)[order]
+    wrong = ~truly_clean(selection.label, truth)[order]
     return np.asarray(np.cumsum(wrong) / np.arange(1, len(wrong) + 1))
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kspr.core.labels import codes_in, same_label, truly_clean
 from kspr.core.metrics import SelectionQuality, selection_quality
 from kspr.selectors.selection import Selection
 from kspr.selectors.summary import ClassSummary, Summary
@@ -17,7 +18,6 @@ __all__ = [
     "class_table",
     "label_codes",
     "pooled_estimate",
-    "truly_clean",
     "verdict",
 ]
 
@@ -130,17 +130,12 @@ def class_table(summary: Summary) -> ClassTable:
 
 def label_codes(selection: Selection, labels: np.ndarray) -> np.ndarray:
     """Return the position of each label in `selection.classes`."""
-    return np.searchsorted(selection.classes, labels)
-
-
-def truly_clean(selection: Selection, truth: np.ndarray) -> np.ndarray:
-    """Say for every row whether its given label is the true one."""
-    return _same(selection.label, truth)
+    return codes_in(selection.classes, labels, "labels")
 
 
 def check(selection: Selection, truth: np.ndarray) -> Check:
     """Compare the selection with the true labels."""
-    right = truly_clean(selection, truth)
+    right = truly_clean(selection.label, truth)
     kept = selection.clean_mask
     found = ~right & ~kept
     return Check(
@@ -148,13 +143,5 @@ def check(selection: Selection, truth: np.ndarray) -> Check:
         n_wrong=int((~right).sum()),
         n_wrong_kept=int((~right & kept).sum()),
         n_wrong_suspects=int(found.sum()),
-        n_suggestions_right=int((found & _same(selection.suggested_label, truth)).sum()),
+        n_suggestions_right=int((found & same_label(selection.suggested_label, truth)).sum()),
     )
-
-
-def _same(labels: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    truth = np.asarray(truth)
-    if labels.dtype.kind != truth.dtype.kind:
-        # One file may hold numbers where another holds their text.
-        labels, truth = labels.astype(str), truth.astype(str)
-    return np.asarray(labels == truth, dtype=bool)

@@ -11,10 +11,10 @@ from matplotlib.patches import Rectangle
 from scipy.special import ndtri
 
 from kspr._figures import ACCENT, INK, PAPER, canvas, style, to_svg
-from kspr.core.transition import wilson_interval
+from kspr.core.intervals import wilson_interval
 from kspr.report._facts import label_codes
 from kspr.report._words import name, shorten
-from kspr.selectors.noise_estimate import NoiseEstimate
+from kspr.selectors.controls.transition import NoiseEstimate
 from kspr.selectors.selection import Selection
 
 __all__ = [

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from kspr.core.flips import KINDS
+from kspr.core.noise import KINDS
 from kspr.report import _words
 from kspr.report._cards import borderline_rows, make_cards
 from kspr.report._dial import dial, dial_figure

@@ -9,6 +9,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
+from kspr.core.labels import encode_labels, places_in, same_label
 from kspr.errors import InputError
 from kspr.sources.readers.csv_faults import explain_encoding, split_by
 from kspr.sources.readers.guard import check_file, listed, no_such
@@ -50,7 +51,7 @@ def read_answers(path: Path, rows: Rows) -> Answers:
     table = _read(path)
     position = _positions(path, table, rows)
     _check_labels(path, table, rows, position)
-    known = {str(name) for name in np.unique(rows.label).tolist()}
+    known = encode_labels(rows.label, "label").classes
     truth = [_answer(path, line, entry[_TRUTH], known) for line, entry in table]
     given = np.array([answer is not None for answer in truth], dtype=bool)
     return Answers(
@@ -129,26 +130,32 @@ def _check_labels(
     held = {"id": rows.row_id[position].tolist(), "label": rows.label[position].tolist()}
     for column in [name for name in held if name in table[0][1]]:
         for (line, entry), value in zip(table, held[column], strict=True):
-            if not _same(entry[column], str(value)):
+            if not _same(entry[column], value):
                 raise InputError(
                     f"{path}, line {line}: the {column} is {entry[column].strip()!r}, but the data "
                     f"has {str(value)!r} there. The file was changed, or is about other data."
                 )
 
 
-def _answer(path: Path, line: int, text: str, known: set[str]) -> str | None:
+def _answer(path: Path, line: int, text: str, classes: np.ndarray) -> str | None:
     """Return a line's true label; None where it is left empty."""
     text = (text or "").strip()
+    known = [str(name) for name in classes.tolist()]
     if not text or text in known or text == NO_CLASS:
         return text or None
-    if text.removesuffix(".0") in known:  # a spreadsheet's way to write 3
+    place = int(places_in(classes, [text])[0])
+    if place >= 0:
+        return known[place]
+    # A spreadsheet writes 3.0 for 3, also where the data has the text "3".
+    if text.removesuffix(".0") in known:
         return text.removesuffix(".0")
-    spoken = no_such(text, sorted(known), f"{path}, line {line}: the data", "label")
-    raise InputError(f"{spoken} Write {NO_CLASS} for a row that belongs to no class.")
+    refusal = no_such(text, sorted(known), f"{path}, line {line}: the data", "label")
+    raise InputError(f"{refusal} Write {NO_CLASS} for a row that belongs to no class.")
 
 
-def _same(text: str, value: str) -> bool:
-    return text.strip() in (value.strip(), f"{value}.0")
+def _same(text: str, value: Any) -> bool:
+    text = text.strip()
+    return text in (str(value).strip(), f"{value}.0") or bool(same_label([text], [value])[0])
 
 
 def _drawn_from(path: Path, table: list[tuple[int, dict[str, str]]]) -> Pool | None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from kspr.core.labels import same_label
 from kspr.core.noise import add_noise
 from kspr.errors import InputError
 from kspr.sources.formats import written_format
@@ -53,7 +54,7 @@ def write_noisy_labels(
         {"row": np.arange(len(truth)), "id": records.row_id, "label": noisy, "truth": truth}
     )
     write_table(out, table)
-    return Corrupted(len(truth), int((noisy != truth).sum()))
+    return Corrupted(len(truth), int((~same_label(noisy, truth)).sum()))
 
 
 def _pairs(texts: tuple[str, ...], truth: np.ndarray) -> dict[Any, Any]:

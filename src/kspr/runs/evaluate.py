@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from kspr.core.labels import encode_labels, places_in, same_label, truly_clean
 from kspr.core.metrics import SelectionQuality, selection_quality
 from kspr.errors import InputError
 from kspr.runs.run import Run, load_run
@@ -86,10 +87,9 @@ def evaluate(selection: Selection, truth: np.ndarray) -> Evaluation:
     """Compare a selection with the true labels of its samples."""
     if len(truth) != len(selection):
         raise InputError(f"The run has {len(selection)} rows but the truth has {len(truth)}.")
-    truth = _as_kind(np.asarray(truth), selection.classes)
+    truth = np.asarray(truth)
     label, kept = selection.label, selection.clean_mask
-    right = label == truth
-    classes = np.unique(np.concatenate([selection.classes, truth]))
+    right = truly_clean(label, truth)
     rows = tuple(
         ClassEvaluation(
             name,
@@ -102,11 +102,11 @@ def evaluate(selection: Selection, truth: np.ndarray) -> Evaluation:
         for own in [label == name]
     )
     wrong = ~right
+    true_code, classes = _true_codes(selection, truth[wrong])
+    suggested_code = places_in(selection.classes, selection.suggested_label[wrong])
     confusion = np.zeros((len(classes), len(classes)), dtype=np.int64)
-    true_code = np.searchsorted(classes, truth[wrong])
-    suggested_code = np.searchsorted(classes, selection.suggested_label[wrong])
     np.add.at(confusion, (true_code, suggested_code), 1)
-    suggested = selection.suggested_label[wrong] == truth[wrong]
+    suggested = same_label(selection.suggested_label[wrong], truth[wrong])
     return Evaluation(
         n=len(selection),
         n_wrong=int(wrong.sum()),
@@ -115,21 +115,14 @@ def evaluate(selection: Selection, truth: np.ndarray) -> Evaluation:
         quality=selection_quality(kept, right),
         per_class=rows,
         suggested_right=float(suggested.mean()) if wrong.any() else float("nan"),
-        classes=tuple(classes.tolist()),
+        classes=classes,
         confusion=confusion,
     )
 
 
-def _as_kind(truth: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Return the truth in the labels' own type: a CSV may have turned one of them into text."""
-    if truth.dtype.kind in "UO" and classes.dtype.kind in "iu":
-        try:
-            return truth.astype(classes.dtype)
-        except ValueError as error:
-            raise InputError(
-                f"The labels are whole numbers but the truth holds {truth[0]!r}; they must be of "
-                "one kind."
-            ) from error
-    if truth.dtype.kind in "iu" and classes.dtype.kind in "UO":
-        return truth.astype(str)
-    return truth
+def _true_codes(selection: Selection, truth: np.ndarray) -> tuple[np.ndarray, tuple[Any, ...]]:
+    """Return true labels as codes, and the classes: the selection's, then those only in truth."""
+    code = places_in(selection.classes, truth)
+    others = encode_labels(truth[code < 0], "truth")
+    code[code < 0] = len(selection.classes) + others.codes
+    return code, (*selection.classes.tolist(), *others.classes.tolist())

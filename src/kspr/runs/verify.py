@@ -8,7 +8,8 @@ from typing import Any, Literal
 import numpy as np
 
 from kspr._files import read_json, staged, write_json
-from kspr.core.calibration import share_bounds
+from kspr.core.intervals import Z95, clopper_pearson_interval
+from kspr.core.labels import same_label
 from kspr.errors import InputError, UnreadableItemError
 from kspr.runs.answers import Answers, Pool, Rows, read_answers
 from kspr.runs.run import Run, load_run
@@ -22,7 +23,6 @@ _DRAWN = "checks.json"
 _FOUND = "verification.json"
 _TEXT = 500
 """Characters of a text that are shown."""
-_CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Verification:
         gap = abs(share - self.q)
         if gap < 0.1 * self.q:
             return None
-        return min(self.n_kept, round(1.96**2 * share * (1 - share) / gap**2))
+        return min(self.n_kept, round(Z95**2 * share * (1 - share) / gap**2))
 
 
 def draw_checks(folder: Path, out: Path, *, sample: int, pool: Pool, seed: int) -> Draw:
@@ -117,7 +117,7 @@ def verify_run(folder: Path, path: Path) -> Verification:
     _check_unused(path, run, answers)
     missing = _missing(folder, path, run, answers)
     kept = run.selection.clean_mask[answers.position]
-    wrong = run.selection.label[answers.position].astype(np.str_) != answers.truth
+    wrong = ~same_label(run.selection.label[answers.position], answers.truth)
     n_checked, n_wrong = int(kept.sum()), int((kept & wrong).sum())
     if not n_checked:
         raise InputError(f"{path} has no answers about kept rows yet: fill in 'true_label'.")
@@ -130,10 +130,10 @@ def verify_run(folder: Path, path: Path) -> Verification:
         n_wrong=n_wrong,
         n_kept=len(_pool(run, "kept")),
         fsr=n_wrong / n_checked,
-        interval=_interval(n_wrong, n_checked),
+        interval=clopper_pearson_interval(n_wrong, n_checked),
         q=run.selection.summary().q_asked,
         noise_rate=float(wrong.mean()) if from_all else None,
-        noise_interval=_interval(int(wrong.sum()), len(wrong)) if from_all else None,
+        noise_interval=clopper_pearson_interval(int(wrong.sum()), len(wrong)) if from_all else None,
         wrong_rows=tuple(run.row[answers.position[kept & wrong]].tolist()),
         fingerprint=run.selection.manifest.fingerprint,
     )
@@ -177,10 +177,6 @@ def _check_unused(path: Path, run: Run, answers: Answers) -> None:
             f"{run.folder} was cut by {used} of the answers in {path}, which cannot test it too. "
             "Draw other rows with `kspr verify --out`."
         )
-
-
-def _interval(n_hit: int, n: int) -> tuple[float, float]:
-    return share_bounds(n_hit, n, 1 - (1 - _CONFIDENCE) / 2)
 
 
 def _write(run: Run, drawn: np.ndarray, pool: Pool, writer: Any) -> None:

@@ -1,9 +1,54 @@
-"""What users import: the estimators and the Selection that they return."""
+"""What users import: the estimators and the `Selection` that they return.
 
-from kspr.selectors.knockoffs_spr import KnockoffsSPR
-from kspr.selectors.manifest import Manifest
-from kspr.selectors.selection import CutGroups, Selection
-from kspr.selectors.spr import SPR
-from kspr.selectors.summary import ClassSummary, Summary
+Names are loaded when they are first used, so that the command line can show the options of a
+selector without NumPy.
+"""
 
-__all__ = ["SPR", "ClassSummary", "CutGroups", "KnockoffsSPR", "Manifest", "Selection", "Summary"]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kspr.selectors.cut_groups import CutGroups
+    from kspr.selectors.knockoffs_spr import KnockoffsSPR
+    from kspr.selectors.manifest import Manifest
+    from kspr.selectors.options import SelectorOptions
+    from kspr.selectors.presets import from_options, from_preset
+    from kspr.selectors.selection import Selection
+    from kspr.selectors.spr import SPR
+    from kspr.selectors.summary import ClassSummary, Summary
+
+__all__ = [
+    "SPR",
+    "ClassSummary",
+    "CutGroups",
+    "KnockoffsSPR",
+    "Manifest",
+    "Selection",
+    "SelectorOptions",
+    "Summary",
+    "from_options",
+    "from_preset",
+]
+
+_HOMES = {
+    "SPR": "kspr.selectors.spr",
+    "ClassSummary": "kspr.selectors.summary",
+    "CutGroups": "kspr.selectors.cut_groups",
+    "KnockoffsSPR": "kspr.selectors.knockoffs_spr",
+    "Manifest": "kspr.selectors.manifest",
+    "Selection": "kspr.selectors.selection",
+    "SelectorOptions": "kspr.selectors.options",
+    "Summary": "kspr.selectors.summary",
+    "from_options": "kspr.selectors.presets",
+    "from_preset": "kspr.selectors.presets",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'kspr.selectors' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -9,13 +9,13 @@ from sklearn import decomposition
 
 from kspr.core.arrays import Array, like, namespace, to_numpy
 from kspr.core.knockoffs import random_labels
+from kspr.core.labels import Labels
 from kspr.core.procedure import Procedure, judge, max_directions
 from kspr.core.reduction import PCA, Solver, fit_pca
 from kspr.core.splitting import Pieces, group_classes, make_pieces, prototypes, similarity
 from kspr.errors import InputError
-from kspr.selectors.engines import side_by_side
+from kspr.selectors.engines.local import side_by_side
 from kspr.selectors.feature_rows import DenseFeatures, Features, SparseFeatures
-from kspr.selectors.validation import Labels
 
 __all__ = [
     "Plan",

@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 
 from kspr._files import staged
 from kspr.errors import InputError
-from kspr.selectors.checked import Checked
+from kspr.selectors.controls.checked import Checked
+from kspr.selectors.controls.transition import NoiseEstimate
 from kspr.selectors.cut_groups import CutGroups, cut_group_columns
 from kspr.selectors.manifest import Manifest
-from kspr.selectors.noise_estimate import NoiseEstimate
 
 if TYPE_CHECKING:
     from kspr.selectors.selection import Selection

@@ -1,24 +1,26 @@
-"""What SPR and Knockoffs-SPR share: scikit-learn's manners, the data, the pieces."""
+"""What SPR and Knockoffs-SPR share: scikit-learn's interface, checks of the data, the pieces."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, _safe_indexing, check_random_state
 
+from kspr.core.labels import Labels
 from kspr.core.penalties import PENALTIES
 from kspr.core.procedure import Procedure
+from kspr.core.reduction import Solver
 from kspr.errors import InputError
 from kspr.selectors._pieces import Plan, Reduction, plan_pieces
 from kspr.selectors.engines import ENGINES
 from kspr.selectors.feature_rows import Features
 from kspr.selectors.manifest import Manifest, fingerprint, plain, versions
+from kspr.selectors.options import CutName
 from kspr.selectors.selection import Selection
 from kspr.selectors.validation import (
-    Labels,
     check_choice,
     check_count,
     check_features,
@@ -29,12 +31,12 @@ from kspr.selectors.validation import (
 __all__ = ["BaseSelector", "Prepared"]
 
 _STREAM = 0x6B737072
-"""Keeps our random numbers apart from those of a caller who used the same seed for the noise."""
+"""Makes these random numbers differ from those of a caller who uses the same seed."""
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """Checked input, cut into batches."""
+    """Input that passed the checks, split into batches of pieces."""
 
     features: Features
     labels: Labels
@@ -53,13 +55,38 @@ class BaseSelector(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is
         """Judge every sample of `X` and `y`."""
 
     def fit_predict(self, X: Any, y: Any, **fit_params: Any) -> np.ndarray:
-        """Return 1 for every clean sample and -1 for every suspect."""
+        """Fit, and return 1 for every kept sample and -1 for every suspect.
+
+        Parameters
+        ----------
+        X, y
+            Features and labels, as for `fit`.
+        **fit_params
+            Further arguments of `fit`.
+
+        Returns
+        -------
+        numpy.ndarray of shape (n_samples,)
+            1 or -1.
+        """
         return np.where(self.fit(X, y, **fit_params).selection_.clean_mask, 1, -1)
 
     def fit_resample(self, X: Any, y: Any, **fit_params: Any) -> tuple[Any, Any]:
-        """Return the clean rows of `X` and `y`, in the containers they came in.
+        """Fit, and return the kept rows of `X` and `y`, in containers of the same type.
 
-        This is imbalanced-learn's contract: the selector works as a step of its Pipeline.
+        imbalanced-learn's pipelines call this method, so a selector can be a step of them.
+
+        Parameters
+        ----------
+        X, y
+            Features and labels, as for `fit`.
+        **fit_params
+            Further arguments of `fit`.
+
+        Returns
+        -------
+        tuple
+            The kept rows of `X`, and their labels.
         """
         clean = self.fit(X, y, **fit_params).selection_.clean_indices
         self.sample_indices_ = clean
@@ -75,8 +102,8 @@ class BaseSelector(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is
         """Check the parameters that all selectors have."""
         check_choice("penalty", self.penalty, PENALTIES)
         check_choice("engine", self.engine, ENGINES)
-        check_choice("cut", self.cut, ("per_class", "pooled"))
-        check_choice("pca_solver", self.pca_solver, ("auto", "exact", "randomised"))
+        check_choice("cut", self.cut, get_args(CutName))
+        check_choice("pca_solver", self.pca_solver, get_args(Solver))
         check_rate("clean_ratio", self.clean_ratio)
         check_count("min_class_size", self.min_class_size, 1)
         if self.classes_per_group is not None:
@@ -89,7 +116,7 @@ class BaseSelector(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is
     def _prepared(
         self, X: Any, y: Any, procedure: Procedure, clean_mask: Any = None, n_splits: int = 1
     ) -> Iterator[Prepared]:
-        """Check the data, and split it as often as asked."""
+        """Check the data, and yield `n_splits` random splits of it."""
         features = check_features(self, X)
         labels = read_labels(y, features.shape[0], self.min_class_size)
         reduction, transformer = self._reduction()

@@ -1,23 +1,28 @@
-"""Every level at once: the estimated error rate against the share kept."""
+"""Every level at once: how much it keeps, and its estimated error rate."""
 
 from dataclasses import dataclass
 
 import numpy as np
+
+from kspr._text import text_table
 
 __all__ = ["Curve", "trace_curve"]
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """What each level keeps. One entry per level at which something changes, ascending."""
+    """What each level keeps: one entry per level at which something changes, ascending."""
 
     q: np.ndarray
+    """The levels."""
     n_kept: np.ndarray
+    """How many samples each keeps."""
     share_kept: np.ndarray
+    """The share of all samples that this is."""
     estimated_fsr: np.ndarray
-    """Over all kept rows; at most `q`, which holds for every cut group on its own."""
+    """Estimated share of wrong labels among all kept ones; at most `q`."""
     estimated_f1: np.ndarray | None = None
-    """Of keeping the right labels; None where the number of right labels is not estimated."""
+    """Estimated F1; None where the number of right labels is not estimated."""
 
     @property
     def best_f1(self) -> float | None:
@@ -30,17 +35,15 @@ class Curve:
         return len(self.q)
 
     def __str__(self) -> str:
-        lines = [f"{'q':>6}  {'kept':>9}  {'share':>6}  {'estimate':>8}"]
+        rows = []
         for q in (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5):
             last = int(np.searchsorted(self.q, q, side="right")) - 1
             if last < 0:
-                lines.append(f"{q:>6g}  {0:>9,}  {0:>6.1%}  {'-':>8}")
+                rows.append([f"{q:g}", "0", f"{0:.1%}", "-"])
                 continue
-            lines.append(
-                f"{q:>6g}  {self.n_kept[last]:>9,}  {self.share_kept[last]:>6.1%}  "
-                f"{self.estimated_fsr[last]:>8.3f}"
-            )
-        return "\n".join(lines)
+            kept, share = f"{self.n_kept[last]:,}", f"{self.share_kept[last]:.1%}"
+            rows.append([f"{q:g}", kept, share, f"{self.estimated_fsr[last]:.3f}"])
+        return text_table(("q", "kept", "share", "estimate"), rows, left=0)
 
 
 def trace_curve(q_value: np.ndarray, cut_group: np.ndarray, n_right: float | None = None) -> Curve:

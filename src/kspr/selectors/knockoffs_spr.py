@@ -2,27 +2,39 @@
 
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Any, Self, get_args
 
 import numpy as np
 
 from kspr._progress import Progress, ProgressMode
-from kspr.core.cutoffs import LEVELS, theorem_factor
+from kspr.core.cutoffs import LEVELS
 from kspr.core.knockoffs import STATISTICS
+from kspr.core.labels import Labels, codes_in
 from kspr.core.penalties import PENALTIES
-from kspr.core.procedure import Procedure
+from kspr.core.procedure import FirstStep, Procedure
+from kspr.core.reduction import Solver
 from kspr.core.regression import STEPS
 from kspr.errors import InputError
-from kspr.selectors._pieces import Plan, Verdicts, collect, solve
+from kspr.selectors._pieces import Verdicts, collect, solve
 from kspr.selectors.base import BaseSelector, Prepared
-from kspr.selectors.checked import Checked, read_checked
 from kspr.selectors.controls import CONTROLS, Decision, Question, combined
+from kspr.selectors.controls.checked import Checked, read_checked
+from kspr.selectors.controls.paper import level_factors
 from kspr.selectors.cut_groups import uncut, with_fallback
 from kspr.selectors.engines import run
+from kspr.selectors.options import (
+    COMPARING,
+    PAPER,
+    ControlName,
+    CutName,
+    EngineName,
+    KnockoffName,
+    LevelName,
+    PenaltyName,
+    StatisticName,
+)
 from kspr.selectors.selection import Selection
 from kspr.selectors.validation import (
-    COMPARING,
-    Labels,
     check_choice,
     check_count,
     check_rate,
@@ -33,38 +45,39 @@ from kspr.selectors.validation import (
 __all__ = ["KnockoffsSPR"]
 
 _LEVEL_ENDS = (1e-6, 1 - 1e-6)
-"""Levels that a cut can be made at; an estimate may lie on the border."""
+"""Range of levels that `Selection.at` takes; an estimate may lie on its border."""
 
 
 class KnockoffsSPR(BaseSelector):
     """Keep the samples whose labels can be trusted, at an error rate that you set.
 
-    The data is cut in two. A regression fitted on one half judges the other: how well does each
-    label fit, against all others? The cut is placed where the estimated share of wrong labels
-    among the kept ones, the False-Selection-Rate, meets `q`. How that share is estimated, and
-    under which assumption, is up to `control`; ``docs/error-rate.md`` shows what each of them
-    does on real features.
+    The data is split into two halves. A regression fitted on one half judges the other: how well
+    does each label fit, compared with all others? The cut-off is set where the estimated share of
+    wrong labels among the kept ones, the False-Selection-Rate (FSR), meets `q`. `control` chooses
+    how that share is estimated, and under which assumption.
 
     Parameters
     ----------
     q
-        The error rate: at most this share of the kept labels should be wrong.
+        The error rate: the largest share of wrong labels among the kept ones. It holds under the
+        assumption of `control`, or, where `fit` is given `checked` rows, with `confidence` for any
+        noise.
     control
-        How the error rate is estimated. ``"transition"``: how labels go wrong depends on the true
-        class only, and is learned from the clearest samples. ``"exchangeable"``: a wrong label
-        is any wrong class with equal chance; keeps less, and nothing below a floor that grows
-        with the noise. ``"paper"``: the paper's count of labels that lose to their knockoff, which
-        passes `q` under heavy noise. ``"theorem"``: the same at the smaller level of its
-        Theorem 2.
+        How the error rate is estimated. ``"transition"`` assumes that how a label goes wrong
+        depends on the true class only, and learns it from the clearest samples.
+        ``"exchangeable"`` assumes that a wrong label is any wrong class with equal chance; it keeps
+        less, and nothing below a floor that grows with the noise. ``"paper"`` is the paper's count
+        of labels that lose to their knockoff, which exceeds `q` under heavy noise. ``"theorem"`` is
+        the same at the smaller level of the paper's Theorem 2.
     level
-        ``"fixed"`` keeps nothing in a cut group that cannot reach `q`. ``"smallest"``, for the
-        paper's controls, is the paper's rule: take the first of 0.02, 0.04, ... 0.5 from `q` on
-        that can be reached, and keep the better half of a cut group where none can; such groups say
-        so. ``"f1"``, for ``control="transition"``, takes the level whose estimated F1 is greatest,
-        whatever `q` is: for whoever weighs a lost right label and a kept wrong one alike. It goes
-        well with ``cut="pooled"``.
+        What to do where `q` cannot be reached. ``"fixed"`` keeps nothing in such a cut group.
+        ``"smallest"``, for the paper's controls, is the paper's rule: take the first of 0.02, 0.04,
+        ... 0.5 from `q` on that can be reached, and keep the better half of the cut group where
+        none can; `Selection.cut_groups` marks such groups. ``"f1"``, for ``control="transition"``,
+        ignores `q` and takes the level with the greatest estimated F1, for users to whom a lost
+        right label costs as much as a kept wrong one. It works best with ``cut="pooled"``.
     penalty
-        ``"group"`` lets a sample's shifts enter together, ``"lasso"`` one by one.
+        ``"group"`` penalises a sample's mean shifts together, ``"lasso"`` one by one.
     reduction
         Number of principal components; ``"classes"`` for as many as a piece has classes; None
         to use the features as they are; or a fitted transformer.
@@ -73,45 +86,56 @@ class KnockoffsSPR(BaseSelector):
     fit_intercept
         Whether the regression has an intercept.
     classes_per_group, samples_per_class
-        How the data is split into pieces, most similar classes together; None, for either,
-        leaves it whole.
+        How the data is split into pieces, most similar classes together. None, for either, does
+        not split.
     first_step
-        How a half is fitted: on what SPR keeps of it (``"spr"``), or as it is
+        What a half is fitted on: the samples that SPR keeps of it (``"spr"``), or all of them
         (``"least_squares"``).
     clean_ratio
         Share of each class that SPR keeps in the first step.
-    remove_floor
-        For ``control="exchangeable"``: take off what wrong labels that meet their true class add
-        to the estimate. Needs a noise rate, and so the assumption that the clearest samples of a
-        class are of that class.
-    n_splits
-        Fit this many random splits and combine them through e-values: an answer that hardly
-        depends on the seed, at that many times the cost. It keeps less, and near the smallest level
-        that can be reached much less: a split that reaches nothing counts too. Levels other than
-        `q` are then better fitted than read off.
-    confidence
-        How sure the error rate shall be when `fit` is given checked rows.
     knockoff
-        For the paper's controls, what a label is compared with: the ``"most_confident"`` other
-        class by `scores`, or by the fit on the other half; a ``"random"`` other class; or
-        ``"given"`` labels.
+        For the paper's controls, the label that a label is compared with: the most confident other
+        class (``"most_confident"``) by `scores`, or else by the fit on the other half; a
+        ``"random"`` other class; or ``"given"`` labels.
     statistic
         For the paper's controls: ``"asymmetric"``, ``"symmetric_max"`` or ``"symmetric_min"``.
     cut
-        Hold `q` in every class (``"per_class"``), or over all of them (``"pooled"``): that keeps
-        more, mostly of the classes that are easy to tell.
+        ``"per_class"`` holds `q` in every class, ``"pooled"`` over all of them together. The latter
+        keeps more, mostly of the classes that are easy to tell apart.
     kappa
-        For ``control="theorem"``: the least chance that a wrong label loses to a right knockoff;
-        None for the worst case, which needs more than two classes.
+        For ``control="theorem"``: the least chance that a wrong label loses to a right knockoff.
+        None takes the worst case, which needs more than two classes.
+    remove_floor
+        For ``control="exchangeable"``: subtract from the estimate what wrong labels add to it when
+        they are compared with their true class. Assumes that the clearest samples of a class are
+        of that class.
+    n_splits
+        Number of random splits that are fitted and combined through e-values. With several, the
+        answer hardly depends on the seed, at that many times the cost. They keep less, and much
+        less near the smallest level that can be reached. For other levels than `q`, fit again:
+        `Selection.at` is less exact then.
+    confidence
+        Probability that the error rate holds when `fit` is given checked rows.
     min_class_size
         Smallest class that is accepted. A cut group of m samples cannot reach a level below
         ``1 / m``.
     random_state
         Seed of splits and random knockoffs. The answer depends on it and on nothing else.
     engine, n_jobs
-        Who solves the pieces: ``"serial"``, ``"threads"`` or ``"processes"``, and how many.
+        Where pieces are solved, ``"serial"``, ``"threads"`` or ``"processes"``, and by how many
+        workers.
     progress
-        True, False, or ``"auto"``: a bar on a terminal when it takes more than two seconds.
+        Whether to show a progress bar: True, False, or ``"auto"``, on a terminal when it takes more
+        than two seconds.
+
+    Attributes
+    ----------
+    selection_ : Selection
+        Which samples are kept, the suspects in order, and a suggested label for each.
+    classes_ : numpy.ndarray
+        The classes, sorted.
+    sample_indices_ : numpy.ndarray
+        After `fit_resample`: row numbers of the kept samples.
 
     Examples
     --------
@@ -130,26 +154,26 @@ class KnockoffsSPR(BaseSelector):
         self,
         q: float = 0.05,
         *,
-        control: Literal["transition", "exchangeable", "paper", "theorem"] = "transition",
-        level: Literal["fixed", "smallest", "f1"] = "fixed",
-        penalty: Literal["group", "lasso"] = "group",
+        control: ControlName = "transition",
+        level: LevelName = "fixed",
+        penalty: PenaltyName = "group",
         reduction: Any = 128,
-        pca_solver: Literal["auto", "exact", "randomised"] = "auto",
+        pca_solver: Solver = "auto",
         fit_intercept: bool = True,
         classes_per_group: int | None = None,
         samples_per_class: int | None = None,
-        first_step: Literal["spr", "least_squares"] = "spr",
+        first_step: FirstStep = "spr",
         clean_ratio: float = 0.5,
-        knockoff: Literal["most_confident", "random", "given"] = "most_confident",
-        statistic: Literal["asymmetric", "symmetric_max", "symmetric_min"] = "asymmetric",
-        cut: Literal["per_class", "pooled"] = "per_class",
+        knockoff: KnockoffName = "most_confident",
+        statistic: StatisticName = "asymmetric",
+        cut: CutName = "per_class",
         kappa: float | None = None,
         remove_floor: bool = False,
         n_splits: int = 1,
         confidence: float = 0.95,
         min_class_size: int = 2,
         random_state: Any = 0,
-        engine: Literal["serial", "threads", "processes"] = "threads",
+        engine: EngineName = "threads",
         n_jobs: int | None = None,
         progress: ProgressMode = "auto",
     ) -> None:
@@ -179,27 +203,24 @@ class KnockoffsSPR(BaseSelector):
 
     @classmethod
     def paper(cls, **changes: Any) -> Self:
-        """Return the method as the paper describes it, with any parameters changed.
+        """Return the selector with the paper's own choices, any of them changed.
 
+        Parameters
+        ----------
+        **changes
+            Parameters of `KnockoffsSPR`.
+
+        Returns
+        -------
+        KnockoffsSPR
+            A selector that is not fitted yet.
+
+        Examples
+        --------
         >>> KnockoffsSPR.paper().samples_per_class
         75
         """
-        choices = {
-            "q": 0.02,
-            "control": "paper",
-            "level": "smallest",
-            "penalty": "group",
-            "reduction": "classes",
-            "fit_intercept": False,
-            "classes_per_group": 10,
-            "samples_per_class": 75,
-            "first_step": "spr",
-            "clean_ratio": 0.5,
-            "knockoff": "most_confident",
-            "statistic": "asymmetric",
-            "cut": "per_class",
-        }
-        return cls(**{**choices, **changes})
+        return cls(**{**PAPER, **changes})
 
     def fit(
         self,
@@ -211,16 +232,43 @@ class KnockoffsSPR(BaseSelector):
         clean_mask: Any = None,
         checked: Any = None,
     ) -> Self:
-        """Judge every sample; the answer is in ``selection_``.
+        """Judge every sample; the result is in ``selection_``.
 
-        `scores`, one column per class in sorted order, choose the most confident knockoff (for
-        example a network's outputs). `knockoff_labels` go with ``knockoff="given"``.
-        `clean_mask`, an earlier selection, sharpens the prototypes by which classes are grouped.
+        Parameters
+        ----------
+        X : array-like, sparse matrix or torch.Tensor of shape (n_samples, n_features)
+            Features.
+        y : array-like of shape (n_samples,)
+            Labels of any type, some of them wrong.
+        scores : array-like of shape (n_samples, n_classes), optional
+            Class scores, such as the outputs of a network, one column per class in sorted order.
+            They choose the most confident knockoff.
+        knockoff_labels : array-like of shape (n_samples,), optional
+            The labels to compare with, for ``knockoff="given"``.
+        clean_mask : array-like of bool of shape (n_samples,), optional
+            An earlier selection. Classes are then grouped by the means of these samples.
+        checked : tuple (rows, true labels) or array-like of bool, optional
+            Rows that a person has checked. A pair of row numbers, drawn at random, and the true
+            labels of these rows moves the cut-off to where at most `q` of the kept labels are
+            wrong, with probability `confidence`, for any noise. A mask of rows whose labels are
+            known to be right keeps these rows and changes nothing else: it does not show how many
+            of the others are wrong.
 
-        `checked` are rows that a person has checked. A pair ``(rows, true labels)``, rows drawn at
-        random and right and wrong ones alike, moves the cut to where at most `q` of the kept labels
-        are wrong, with `confidence`, whatever the noise is. A mask of rows whose labels are known
-        to be right keeps them, and no more: it says nothing of how many others are wrong.
+        Returns
+        -------
+        self : KnockoffsSPR
+            The fitted selector.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.datasets import load_digits
+        >>> X, y_true = load_digits(return_X_y=True)
+        >>> y = np.where(np.arange(len(y_true)) % 5 == 0, 9 - y_true, y_true)
+        >>> rows = np.random.default_rng(0).choice(len(y), 200, replace=False)
+        >>> model = KnockoffsSPR(q=0.1).fit(X, y, checked=(rows, y_true[rows]))
+        >>> bool((y != y_true)[model.selection_.clean_mask].mean() <= 0.1)
+        True
         """
         self._check_parameters()
         procedure = self._procedure(
@@ -247,9 +295,9 @@ class KnockoffsSPR(BaseSelector):
         check_rate("q", self.q)
         check_rate("confidence", self.confidence)
         check_choice("control", self.control, CONTROLS)
-        check_choice("level", self.level, ("fixed", "smallest", "f1"))
-        check_choice("first_step", self.first_step, ("spr", "least_squares"))
-        check_choice("knockoff", self.knockoff, ("most_confident", "random", "given"))
+        check_choice("level", self.level, get_args(LevelName))
+        check_choice("first_step", self.first_step, get_args(FirstStep))
+        check_choice("knockoff", self.knockoff, get_args(KnockoffName))
         check_choice("statistic", self.statistic, STATISTICS)
         check_count("n_splits", self.n_splits, 1)
         if self.kappa is not None:
@@ -258,27 +306,32 @@ class KnockoffsSPR(BaseSelector):
 
     @property
     def _compares(self) -> bool:
-        """Whether each label meets one knockoff, as in the paper."""
+        """Whether each label is compared with one knockoff, as in the paper."""
         return self.control in COMPARING
 
     def _check_groups(self, labels: Labels) -> None:
         size, found = self.classes_per_group, len(labels.classes)
         if not self._compares and size is not None and size < found:
             raise InputError(
-                f"control={self.control!r} must see all {found} classes together, but "
+                f"control={self.control!r} needs all {found} classes in one group, but "
                 f"classes_per_group is {size}. Pass classes_per_group=None, or control='paper'."
             )
 
     def _knockoff_codes(self, labels: Labels, given: Any) -> np.ndarray | None:
-        """Return the knockoff labels that the caller brings, as codes."""
+        """Return the given knockoff labels as codes; None without any."""
         if (self.knockoff == "given") != (given is not None):
             raise InputError(
-                "knockoff_labels and knockoff='given' go together: pass both or neither "
-                f"(knockoff is {self.knockoff!r})."
+                "knockoff_labels goes with knockoff='given': pass both or neither, got "
+                f"knockoff={self.knockoff!r}."
             )
         if given is None:
             return None
-        codes = labels.encode(given, "knockoff_labels")
+        codes = codes_in(labels.classes, given, "knockoff_labels")
+        if len(codes) != len(labels.codes):
+            raise InputError(
+                f"knockoff_labels must hold one label per row: X has {len(labels.codes)} rows, "
+                f"knockoff_labels has {len(codes)}."
+            )
         same = np.flatnonzero(codes == labels.codes)
         if same.size:
             raise InputError(
@@ -312,7 +365,7 @@ class KnockoffsSPR(BaseSelector):
         return collect(len(labels.codes), results)
 
     def _decide(self, prepared: Prepared, verdicts: Verdicts) -> Decision:
-        """Ask the control for the level of every sample."""
+        """Return the level of every sample, by the chosen control."""
         return CONTROLS[self.control](
             Question(
                 codes=prepared.labels.codes,
@@ -320,7 +373,7 @@ class KnockoffsSPR(BaseSelector):
                 verdicts=verdicts,
                 penalty=PENALTIES[self.penalty],
                 pooled=self.cut == "pooled",
-                factor=self._factors(prepared.plan),
+                factor=level_factors(prepared.plan, self.control, self.kappa),
                 remove_floor=self.remove_floor,
             )
         )
@@ -352,15 +405,6 @@ class KnockoffsSPR(BaseSelector):
         levels = np.concatenate([[self.q], LEVELS[self.q < LEVELS]])
         keep, cut_groups = with_fallback(selection, levels)
         return replace(selection, clean_mask=keep, cut_groups=cut_groups)
-
-    def _factors(self, plan: Plan) -> np.ndarray:
-        """Return what the control multiplies q by, piece by piece."""
-        sizes = [pieces.classes.shape[1] for _, pieces in plan.batches]
-        counts = [pieces.n_pieces for _, pieces in plan.batches]
-        if self.control != "theorem":
-            return np.ones(sum(counts))
-        factor = {size: theorem_factor(size, self.kappa) for size in set(sizes)}
-        return np.repeat([factor[size] for size in sizes], counts)
 
 
 def _at_best_f1(selection: Selection, q: float) -> Selection:

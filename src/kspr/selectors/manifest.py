@@ -1,13 +1,12 @@
-"""Where a result comes from: parameters, seed, versions, and a fingerprint of the data."""
+"""What made a result: parameters, seed, versions, and a fingerprint of the data."""
 
 import hashlib
-import platform
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
+from kspr import _packages
 from kspr.core.arrays import to_numpy
 from kspr.selectors.feature_rows import Features
 
@@ -16,22 +15,27 @@ __all__ = ["Manifest", "fingerprint", "versions"]
 
 @dataclass(frozen=True)
 class Manifest:
-    """Everything that is needed to make the same result again, but the data."""
+    """Everything that is needed to compute the same result again, except the data."""
 
     method: str
+    """Class of the selector."""
     parameters: dict[str, Any]
+    """Its parameters; objects by their repr."""
     seed: int
+    """Seed of the random numbers, as drawn from ``random_state``."""
     n_samples: int
     n_features: int
     fingerprint: str
+    """Digest of features and labels."""
     versions: dict[str, str]
+    """Versions of Python and of the packages that the result depends on."""
 
 
 def versions() -> dict[str, str]:
     """Return the versions that a result can depend on."""
-    names = {"kspr": "knockoffs-spr", "numpy": "numpy", "scikit-learn": "scikit-learn"}
-    found = {name: version(package) for name, package in names.items()}
-    return {"python": platform.python_version(), **found}
+    found = _packages.versions("knockoffs-spr", "numpy", "scikit-learn")
+    names = {"knockoffs-spr": "kspr"}
+    return {names.get(package, package): str(number) for package, number in found.items()}
 
 
 def fingerprint(features: Features, labels: np.ndarray) -> str:

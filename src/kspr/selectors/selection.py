@@ -1,4 +1,4 @@
-"""The result of a selection: a value that says how it came about."""
+"""The result of a selection: what is kept, in which order, and how that was decided."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -7,48 +7,67 @@ from typing import Any, Literal
 import numpy as np
 
 from kspr.errors import InputError, MissingExtraError
-from kspr.selectors.checked import Checked
 from kspr.selectors.controls import ASSUMPTIONS
+from kspr.selectors.controls.checked import Checked
+from kspr.selectors.controls.transition import NoiseEstimate
 from kspr.selectors.curve import Curve, trace_curve
 from kspr.selectors.cut_groups import CutGroups, describe_cuts
 from kspr.selectors.manifest import Manifest
-from kspr.selectors.noise_estimate import NoiseEstimate
 from kspr.selectors.summary import Summary, summarise
 from kspr.selectors.validation import check_rate
 
-__all__ = ["CutGroups", "Selection"]
+__all__ = ["Selection"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Selection:
-    """Which samples can be trusted, and why.
+    """Which samples can be trusted, and how that was decided.
 
-    Arrays have one entry per sample, in the order of the data. Labels are the user's own.
+    `KnockoffsSPR` and `SPR` leave one in ``selection_``. It is a value: nothing in it changes, and
+    `at` returns a new one. Arrays have one entry per sample, in the order of the data; labels are
+    of the type that `fit` was given.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from kspr import KnockoffsSPR
+    >>> X, y = load_digits(return_X_y=True)
+    >>> y[:5] = 9 - y[:5]
+    >>> selection = KnockoffsSPR(q=0.01).fit(X, y).selection_
+    >>> selection.clean_mask[:5].any()
+    np.False_
+    >>> selection.suggested_label[:5]
+    array([0, 1, 2, 3, 4])
     """
 
     label: np.ndarray
+    """The given labels."""
     clean_mask: np.ndarray
+    """Whether each sample is kept."""
     q_value: np.ndarray | None
     """The smallest level at which each sample is kept, inf for never; None for SPR."""
     statistic: np.ndarray
-    """What samples are ordered by. ``control="transition"``: the doubt, the chance that the label
-    is wrong as far as the fit can tell. Else W: negative where the label is ahead of its
-    knockoff, small where it fits well. For SPR, which compares nothing, the selection time."""
+    """What samples are ordered by. ``control="transition"``: the doubt, the estimated probability
+    that the label is wrong. Other controls: W, negative where the label is ahead of its knockoff,
+    small in size where it fits well. SPR: the selection time."""
     selection_time: np.ndarray
-    """How early a sample enters the model as an outlier: large is suspicious."""
+    """The largest penalty at which the sample still has a mean shift: large is suspicious."""
     knockoff_label: np.ndarray | None
     """The label that the given one was compared with; None for SPR."""
     suggested_label: np.ndarray
-    """The class that fits best; the given label where nothing fits better."""
+    """The class that fits best; the given label where no other fits better."""
     cut_group: np.ndarray
-    """Position in `cut_groups` of the cut group that each sample was cut in."""
+    """Position in `cut_groups` of the cut group that each sample belongs to."""
     cut_groups: CutGroups
+    """What was cut together: sizes, levels asked for and reached, status."""
     classes: np.ndarray
+    """The classes, sorted."""
     manifest: Manifest
+    """Parameters, seed, versions, and a fingerprint of the data."""
     noise: NoiseEstimate | None = None
-    """How labels go wrong; None for SPR and the paper's controls, which do not ask."""
+    """How labels go wrong; None for SPR and the paper's controls, which do not estimate it."""
     checked: Checked | None = None
-    """The rows that a person has checked, if `fit` was told."""
+    """The rows that a person has checked, where `fit` was given them."""
 
     def __len__(self) -> int:
         return len(self.clean_mask)
@@ -71,7 +90,7 @@ class Selection:
 
     @property
     def assumption(self) -> str | None:
-        """What must be true for the error rate to hold, in a sentence; None without a rate."""
+        """What must be true for the error rate to hold, in a sentence; None without one."""
         if self.checked is not None and self.checked.calibrate:
             return (
                 f"The {len(self.checked.rows):,} checked rows were drawn at random; then the error "
@@ -81,7 +100,7 @@ class Selection:
 
     @property
     def _doubt(self) -> np.ndarray:
-        """What a single cut would go by: samples in the order of their trust."""
+        """What one cut-off for all rows compares: small for rows to keep first."""
         if self.control == "transition":
             return self.statistic
         # Labels that lost come after all that won.
@@ -89,13 +108,30 @@ class Selection:
 
     @property
     def suspicion(self) -> np.ndarray:
-        """What ranks suspects, large first: the doubt where there is one, else the time."""
+        """What suspects are ranked by, largest first: the doubt, or else the selection time."""
         return self.statistic if self.control == "transition" else self.selection_time
 
     def at(self, q: float) -> "Selection":
-        """Return the selection at another fixed level, without fitting again.
+        """Return the selection at another level, without fitting again.
 
-        A cut group that cannot reach `q` keeps nothing and has the status ``empty``.
+        Parameters
+        ----------
+        q
+            The error rate. A cut group that cannot reach it keeps nothing, and has the status
+            ``"empty"``.
+
+        Returns
+        -------
+        Selection
+            A new selection; this one does not change.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from kspr import KnockoffsSPR
+        >>> selection = KnockoffsSPR(q=0.01).fit(*load_digits(return_X_y=True)).selection_
+        >>> len(selection.at(0.05).clean_indices) > len(selection.clean_indices)
+        True
         """
         q = check_rate("q", q)
         if self.q_value is None:
@@ -129,7 +165,20 @@ class Selection:
     def curve(self) -> Curve:
         """Return what every level would keep, without fitting again; print it to read it.
 
-        It is the control's own curve: checked rows play no part in it.
+        The curve is that of the control: checked rows are not used.
+
+        Returns
+        -------
+        Curve
+            Levels, how many samples each keeps, and the estimated FSR of that.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from kspr import KnockoffsSPR
+        >>> curve = KnockoffsSPR(cut="pooled").fit(*load_digits(return_X_y=True)).selection_.curve()
+        >>> bool(curve.share_kept[-1] == 1.0)
+        True
         """
         if self.q_value is None:
             raise InputError("curve() needs an error rate, which SPR does not have.")
@@ -141,7 +190,28 @@ class Selection:
         return summarise(self)
 
     def to_frame(self, backend: Literal["pandas", "polars", "pyarrow"] = "pandas") -> Any:
-        """Return one row per sample as a data frame of `backend`: pandas, polars or pyarrow."""
+        """Return a data frame with one row per sample.
+
+        Parameters
+        ----------
+        backend
+            The library of the frame: ``"pandas"``, ``"polars"`` or ``"pyarrow"``.
+
+        Returns
+        -------
+        data frame
+            Columns ``label``, ``clean``, ``q_value``, ``statistic``, ``selection_time``,
+            ``knockoff_label``, ``suggested_label``, ``piece``, ``half`` and ``status``; SPR has no
+            ``q_value`` and no ``knockoff_label``.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from kspr import SPR
+        >>> selection = SPR().fit(*load_digits(return_X_y=True)).selection_
+        >>> selection.to_frame("pyarrow").column_names[:3]
+        ['label', 'clean', 'statistic']
+        """
         import narwhals as nw
 
         try:
@@ -154,10 +224,30 @@ class Selection:
             ) from error
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
-        """Write the selection to the directory `path`, and return it.
+        """Write the selection to a directory, and return its path.
 
-        The directory holds ``samples.parquet``, ``cut_groups.parquet`` and ``manifest.json``. It
-        appears whole or not at all.
+        Parameters
+        ----------
+        path
+            Directory to make. It holds ``samples.parquet``, ``cut_groups.parquet`` and
+            ``manifest.json``, and appears whole or not at all.
+        overwrite
+            Whether to replace a selection that was saved there before.
+
+        Returns
+        -------
+        pathlib.Path
+            The directory.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from sklearn.datasets import load_digits
+        >>> from kspr import SPR
+        >>> selection = SPR().fit(*load_digits(return_X_y=True)).selection_
+        >>> folder = selection.save(f"{tempfile.mkdtemp()}/digits")
+        >>> sorted(file.name for file in folder.iterdir())
+        ['cut_groups.parquet', 'manifest.json', 'samples.parquet']
         """
         from kspr.selectors._storage import save_selection
 
@@ -165,7 +255,28 @@ class Selection:
 
     @classmethod
     def load(cls, path: str | Path) -> "Selection":
-        """Read a selection that `save` has written."""
+        """Return a selection that `save` has written.
+
+        Parameters
+        ----------
+        path
+            The directory.
+
+        Returns
+        -------
+        Selection
+            Equal to the one that was saved.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from sklearn.datasets import load_digits
+        >>> from kspr import SPR
+        >>> saved = SPR().fit(*load_digits(return_X_y=True)).selection_
+        >>> folder = saved.save(f"{tempfile.mkdtemp()}/digits")
+        >>> len(Selection.load(folder)) == len(saved)
+        True
+        """
         from kspr.selectors._storage import load_fields
 
         return cls(**load_fields(Path(path)))

@@ -1,4 +1,4 @@
-"""What a self-check found: one entry per kind of flips, a verdict, and what to do now."""
+"""The self-check: flip labels on purpose, select again, and count the flips that are kept."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ import numpy as np
 from sklearn.base import clone
 
 from kspr._progress import Progress
-from kspr.core.flips import ESTIMATED, KINDS, Ground, flip
+from kspr._text import text_table
+from kspr.core.intervals import Z95
+from kspr.core.labels import Labels
+from kspr.core.noise import ESTIMATED, KINDS, Ground, flip
 from kspr.errors import InputError
+from kspr.selectors.controls.transition import NoiseEstimate
 from kspr.selectors.feature_rows import Features
 from kspr.selectors.knockoffs_spr import KnockoffsSPR
-from kspr.selectors.noise_estimate import NoiseEstimate
 from kspr.selectors.selection import Selection
 from kspr.selectors.validation import (
-    Labels,
     check_choice,
     check_count,
     check_features,
@@ -32,26 +34,32 @@ Answer = Literal["held", "not held", "cannot tell"]
 
 @dataclass(frozen=True)
 class KindCheck:
-    """One kind of flips, over all repeats."""
+    """What happened with one kind of flips, over all repeats."""
 
     kind: str
+    """Name of the kind."""
     n_flipped: int
+    """Labels that were flipped."""
     n_flipped_kept: int
+    """Flipped labels that were kept."""
     n_kept: int
+    """Labels that were kept."""
     promised: float
-    """The largest share of wrong labels among the kept that the selection allowed itself."""
+    """Share of wrong labels among the kept ones that the levels of the selection allow."""
     found: float
-    """That share as it was found: flips that were kept, and what was wrong before."""
+    """That share as it was found: flips that were kept, and labels that were wrong before."""
     error: float
     """Standard error of `found`."""
 
     def shown(self, rate: float) -> str:
-        """Return a rate in percent; a dash where nothing was kept."""
+        """Return a rate as text in percent; a dash where nothing was kept."""
         return f"{100 * rate:.1f} %" if self.n_kept else "-"
 
     @property
     def verdict(self) -> Answer:
-        """``not held`` beyond two standard errors; ``held`` within one, if they are small."""
+        """``"not held"`` if `found` is two standard errors above `promised`, ``"held"`` if it is at
+        most one above and two are less than `promised`; else ``"cannot tell"``.
+        """
         if not self.n_kept or not self.n_flipped:
             return "cannot tell"
         above = self.found - self.promised
@@ -64,40 +72,42 @@ class KindCheck:
 
 @dataclass(frozen=True)
 class SelfCheck:
-    """Whether a selection keeps its promise on labels of which some are known to be wrong."""
+    """Whether the error rate of a selector holds on labels of which some are known to be wrong."""
 
     control: str
+    """The control that was tested."""
     q: float
+    """The error rate that was asked for."""
     share: float
+    """Share of the labels that was flipped each time."""
     repeats: int
+    """How often each kind was tried."""
     noise_rate: float
     """Share of wrong labels before any were flipped, as estimated."""
     kinds: tuple[KindCheck, ...]
+    """One entry per kind of flips; the estimated noise first."""
 
     @property
     def verdict(self) -> Answer:
-        """The worst verdict of any kind."""
+        """The worst verdict of all kinds: ``"held"``, ``"not held"`` or ``"cannot tell"``."""
         found = {kind.verdict for kind in self.kinds}
         worst: tuple[Answer, ...] = ("not held", "cannot tell", "held")
         return next(answer for answer in worst if answer in found)
 
     @property
     def advice(self) -> str:
-        """What to do now, in a sentence or two."""
+        """What to do next, in a sentence or two."""
         checked = (
             "let a person check rows drawn at random: they hold the error rate whatever the noise "
             "is (checked=; kspr verify RUN --from all, then kspr select --checked)"
         )
         if self.verdict == "held":
             return (
-                "The promise holds for labels that go wrong in these ways. Whether yours do, only "
-                "rows that a person has checked can tell (kspr verify)."
+                "The error rate holds for labels that go wrong in these ways. Whether yours do, "
+                "only rows that a person has checked can show (kspr verify)."
             )
         if self.verdict == "cannot tell":
-            return (
-                "Flip more labels (share=0.15), repeat more often, or raise q, to see more; or "
-                f"{checked}."
-            )
+            return f"Flip more labels (share=0.15), repeat more often, or raise q; or {checked}."
         worst = max(self.kinds, key=lambda kind: kind.found / max(kind.promised, 1e-12))
         if self.control != "transition":
             return f"Use control='transition', or {checked}."
@@ -112,18 +122,22 @@ class SelfCheck:
     def __str__(self) -> str:
         head = (
             f"Self-check of control={self.control!r} at q = {self.q:g}: {self.verdict}\n"
-            f"{self.share:.0%} of the labels flipped, {_times(self.repeats)} for each kind.\n\n"
-            f"{'kind':<10}  {'flipped':>8}  {'kept':>6}  {'promised':>8}  "
-            f"{'found':>7}  {'error':>6}  verdict\n"
+            f"{self.share:.0%} of the labels flipped, {_times(self.repeats)} for each kind."
         )
-        lines = [
-            f"{row.kind:<10}  {row.n_flipped:>8,}  {row.n_flipped_kept:>6,}  "
-            f"{row.shown(row.promised):>8}  {row.shown(row.found):>7}  {row.shown(row.error):>6}  "
-            f"{row.verdict}"
+        width = len("cannot tell")
+        columns = ("kind", "flipped", "kept", "promised", "found", "error", "verdict".ljust(width))
+        rows = [
+            [
+                row.kind,
+                f"{row.n_flipped:,}",
+                f"{row.n_flipped_kept:,}",
+                *map(row.shown, (row.promised, row.found, row.error)),
+                row.verdict.ljust(width),
+            ]
             for row in self.kinds
         ]
         notes = [f"{row.kind}: {KINDS[row.kind]}." for row in self.kinds]
-        return head + "\n".join([*lines, "", *notes, "", self.advice])
+        return "\n".join([head, "", text_table(columns, rows), "", *notes, "", self.advice])
 
 
 def _times(n: int) -> str:
@@ -131,7 +145,7 @@ def _times(n: int) -> str:
 
 
 _STREAM = 0x666C6970
-"""Keeps our random numbers apart from those of the selection and of the caller."""
+"""Makes these random numbers differ from those of the selection and of the caller."""
 
 
 def selfcheck(
@@ -144,15 +158,37 @@ def selfcheck(
     repeats: int = 3,
     seed: int = 0,
 ) -> SelfCheck:
-    """Flip a known share of the labels, select again, and see whether the promise is kept.
+    """Flip a known share of the labels, select again, and test whether the error rate holds.
 
-    `kinds` are ``"symmetric"`` (to any other class), ``"pair"`` (each class to one other),
-    ``"similar"`` (to the class with the nearest mean) and ``"hard"`` (rows near a class border,
-    across it, which no control of ours assumes). Flips of the kind that the noise was estimated
-    to be come on top: they tell which share of the labels that were wrong before is kept.
-    `selector` is a `KnockoffsSPR`, the default one if left out. It is fitted
-    ``1 + repeats * (1 + len(kinds))`` times, and left as it is. Print the result to read it.
+    The flipped labels are known to be wrong, so those that are kept can be counted. Labels that
+    were wrong before are estimated: flips like the estimated noise, which are always tried too,
+    show which share of them is kept.
 
+    Parameters
+    ----------
+    X, y
+        Features and labels, as for `KnockoffsSPR.fit`.
+    selector
+        The selector to test, `KnockoffsSPR()` if left out. It is fitted
+        ``1 + repeats * (1 + len(kinds))`` times, as a copy: the selector itself does not change.
+    share
+        Share of the labels to flip each time, at most 0.5.
+    kinds
+        Kinds of flips: ``"symmetric"`` (to any other class), ``"pair"`` (each class to one other),
+        ``"similar"`` (to the class with the nearest mean), ``"hard"`` (rows near a class border,
+        across it; no control assumes such noise).
+    repeats
+        How often each kind is tried.
+    seed
+        Seed of the flips.
+
+    Returns
+    -------
+    SelfCheck
+        A verdict, an advice, and one entry per kind in ``kinds``. Print it to read it.
+
+    Examples
+    --------
     >>> from sklearn.datasets import load_digits
     >>> X, y = load_digits(return_X_y=True)
     >>> selfcheck(X, y, kinds=["symmetric"], repeats=2).verdict
@@ -196,8 +232,8 @@ def _check(
     """Return the kinds to try, the estimated one first."""
     if not isinstance(selector, KnockoffsSPR):
         raise InputError(
-            f"selfcheck needs a KnockoffsSPR, got {type(selector).__name__}: without an error rate "
-            "nothing is promised."
+            f"selfcheck needs a KnockoffsSPR, got {type(selector).__name__}, which has no error "
+            "rate to test."
         )
     if check_rate("share", share) > 0.5:
         raise InputError(f"share must be at most 0.5, got {share}.")
@@ -213,7 +249,7 @@ def _check(
 def _noise(selector: KnockoffsSPR, X: Any, labels: Labels) -> NoiseEstimate:
     """Return the noise in the labels as they are, whatever the control."""
     if selector.control in ("paper", "theorem"):
-        # These do not ask how labels go wrong.
+        # The paper's controls do not estimate how labels go wrong.
         selector = KnockoffsSPR(
             reduction=selector.reduction,
             random_state=selector.random_state,
@@ -237,9 +273,9 @@ class _Tally:
     n_flipped_kept: int
     n_kept: int
     allowed: float
-    """Wrong labels that the promise leaves room for."""
+    """Wrong labels that the levels allow."""
     repaired: float
-    """Flips that are expected to have hit the true class: they made a label right."""
+    """Expected number of flips that made a label right."""
     repaired_kept: float
 
 
@@ -248,7 +284,7 @@ def _values(tally: _Tally) -> tuple[Any, ...]:
 
 
 class _Scene:
-    """Data on which labels are flipped and selected from."""
+    """Data, a selector, and the noise that was estimated before any flip."""
 
     def __init__(
         self,
@@ -267,7 +303,7 @@ class _Scene:
         rows, codes = flip(kind, self._ground, share, rng)
         selection = _fitted(self._selector, self._X, self._labels.classes[codes])
         level = selection.cut_groups.q_reached[selection.cut_group]
-        # What was kept without a level carries no promise.
+        # Rows that were kept without a level have no error rate to test.
         kept = selection.clean_mask & ~np.isnan(level)
         made_right = self._truth[self._labels.codes[rows], codes[rows]]
         return _Tally(
@@ -298,7 +334,7 @@ def _chance_of_truth(transition: np.ndarray, codes: np.ndarray) -> np.ndarray:
 def _judge(
     kind: str, tally: _Tally, like_noise: _Tally, noise: NoiseEstimate, n_rows: int
 ) -> KindCheck:
-    """Put flips that were kept and what was wrong before together."""
+    """Return the share of wrong labels among the kept ones: flips, and those wrong before."""
     probes = max(like_noise.n_flipped - like_noise.repaired, 1.0)
     kept_share = max(0.0, like_noise.n_flipped_kept - like_noise.repaired_kept) / probes
     kept_error = np.sqrt(like_noise.n_flipped_kept + 1.0) / probes
@@ -308,9 +344,9 @@ def _judge(
     flips = max(0.0, tally.n_flipped_kept - tally.repaired_kept)
     flips_error = np.sqrt(tally.n_flipped_kept + 1.0)
     by_share = kept_error * noise.rate * untouched
-    by_rate = kept_share * (high - low) / 3.92 * untouched
+    by_rate = kept_share * (high - low) / (2 * Z95) * untouched
     if tally is like_noise:
-        # The same flips say both, so their errors add up.
+        # Both terms come from the same flips, so their errors are not independent.
         error = np.hypot(by_share + flips_error, by_rate)
     else:
         error = np.sqrt(by_share**2 + flips_error**2 + by_rate**2)

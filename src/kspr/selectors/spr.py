@@ -1,36 +1,41 @@
 """SPR: keep the share of samples that enter the mean-shift model last."""
 
+from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 
 from kspr._progress import Progress, ProgressMode
 from kspr.core.arrays import rank_within, to_numpy
 from kspr.core.procedure import Procedure, spr_times
+from kspr.core.reduction import Solver
 from kspr.core.regression import STEPS
 from kspr.core.splitting import Pieces
 from kspr.selectors._pieces import Plan, collect, number_cut_groups, reduced_batch
 from kspr.selectors.base import BaseSelector
+from kspr.selectors.cut_groups import CutGroups, uncut
 from kspr.selectors.engines import run
-from kspr.selectors.selection import CutGroups, Selection
+from kspr.selectors.options import CutName, EngineName, PenaltyName
+from kspr.selectors.selection import Selection
 
 __all__ = ["SPR"]
 
 
 class SPR(BaseSelector):
-    """Scalable Penalised Regression: rank samples by selection time and keep a fixed share.
+    """Keep a fixed share of the samples, ranked by Scalable Penalised Regression.
 
-    Each sample gets a mean shift of its own in a linear regression of the one-hot labels on
-    the features. Wrong labels need it early, at a strong penalty; the share `clean_ratio`
-    that needs it last is kept. The share is the user's guess: SPR estimates no error rate.
+    Each sample gets a mean shift of its own in a linear regression of the one-hot labels on the
+    features. A wrong label needs its mean shift already at a strong penalty. The share
+    `clean_ratio` of samples that need it last is kept. SPR estimates no error rate: how large the
+    share is, the user must guess.
 
     Parameters
     ----------
     clean_ratio
         Share of the samples to keep.
     penalty
-        ``"group"`` lets a sample's shifts enter together, ``"lasso"`` one by one.
+        ``"group"`` penalises a sample's mean shifts together, ``"lasso"`` one by one.
     reduction
         Number of principal components; ``"classes"`` for as many as a piece has classes; None
         to use the features as they are; or a fitted transformer.
@@ -39,7 +44,8 @@ class SPR(BaseSelector):
     fit_intercept
         Whether the regression has an intercept.
     classes_per_group, samples_per_class
-        How the data is split; None, for either, leaves it whole.
+        How the data is split into pieces, most similar classes together. None, for either, does
+        not split.
     cut
         Keep the share of each class (``"per_class"``) or of a piece as a whole (``"pooled"``).
     min_class_size
@@ -47,9 +53,20 @@ class SPR(BaseSelector):
     random_state
         Seed of the split. The answer depends on it and on nothing else.
     engine, n_jobs
-        Who solves the pieces: ``"serial"``, ``"threads"`` or ``"processes"``, and how many.
+        Where pieces are solved, ``"serial"``, ``"threads"`` or ``"processes"``, and by how many
+        workers.
     progress
-        True, False, or ``"auto"``: a bar on a terminal when it takes more than two seconds.
+        Whether to show a progress bar: True, False, or ``"auto"``, on a terminal when it takes more
+        than two seconds.
+
+    Attributes
+    ----------
+    selection_ : Selection
+        Which samples are kept, the suspects in order, and a suggested label for each.
+    classes_ : numpy.ndarray
+        The classes, sorted.
+    sample_indices_ : numpy.ndarray
+        After `fit_resample`: row numbers of the kept samples.
 
     Examples
     --------
@@ -68,16 +85,16 @@ class SPR(BaseSelector):
         self,
         clean_ratio: float = 0.5,
         *,
-        penalty: Literal["group", "lasso"] = "group",
+        penalty: PenaltyName = "group",
         reduction: Any = 128,
-        pca_solver: Literal["auto", "exact", "randomised"] = "auto",
+        pca_solver: Solver = "auto",
         fit_intercept: bool = True,
         classes_per_group: int | None = None,
         samples_per_class: int | None = None,
-        cut: Literal["per_class", "pooled"] = "per_class",
+        cut: CutName = "per_class",
         min_class_size: int = 2,
         random_state: Any = 0,
-        engine: Literal["serial", "threads", "processes"] = "threads",
+        engine: EngineName = "threads",
         n_jobs: int | None = None,
         progress: ProgressMode = "auto",
     ) -> None:
@@ -96,11 +113,23 @@ class SPR(BaseSelector):
         self.progress = progress
 
     def fit(self, X: Any, y: Any, scores: Any = None, *, clean_mask: Any = None) -> Self:
-        """Judge every sample; the answer is in ``selection_``.
+        """Judge every sample; the result is in ``selection_``.
 
-        `scores` is accepted for the interface that all selectors share; SPR compares no labels
-        and does not look at it. `clean_mask`, an earlier selection, sharpens the prototypes by
-        which classes are grouped.
+        Parameters
+        ----------
+        X : array-like, sparse matrix or torch.Tensor of shape (n_samples, n_features)
+            Features.
+        y : array-like of shape (n_samples,)
+            Labels of any type, some of them wrong.
+        scores
+            Not used; `KnockoffsSPR.fit` takes them in the same place.
+        clean_mask : array-like of bool of shape (n_samples,), optional
+            An earlier selection. Classes are then grouped by the means of these samples.
+
+        Returns
+        -------
+        self : SPR
+            The fitted selector.
         """
         del scores
         self._check_common()
@@ -134,7 +163,7 @@ class SPR(BaseSelector):
             knockoff_label=None,
             suggested_label=labels.classes[verdicts.values["suggested"]],
             cut_group=cut_group,
-            cut_groups=_cut_groups(table, n, cut_group, keep, Z),
+            cut_groups=_cut_groups(table, cut_group, keep, Z),
             classes=labels.classes,
             manifest=self._manifest(prepared),
         )
@@ -163,21 +192,13 @@ def _solve(
 
 
 def _cut_groups(
-    table: np.ndarray, n: np.ndarray, cut_group: np.ndarray, keep: np.ndarray, Z: np.ndarray
+    table: np.ndarray, cut_group: np.ndarray, keep: np.ndarray, Z: np.ndarray
 ) -> CutGroups:
     cutoff = np.zeros(len(table))
     np.maximum.at(cutoff, cut_group[keep], Z[keep])
-    nothing = np.full(len(table), np.nan)
-    return CutGroups(
-        piece=table[:, 0],
-        half=table[:, 1],
-        class_code=table[:, 2],
-        n=np.asarray(n),
+    return replace(
+        uncut(table, cut_group),
         n_kept=np.bincount(cut_group[keep], minlength=len(table)),
-        q_asked=nothing,
-        q_reached=nothing,
-        estimated_fsr=nothing,
-        smallest_q=nothing,
         cutoff=cutoff,
         status=np.full(len(table), "share"),
     )

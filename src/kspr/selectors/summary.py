@@ -1,4 +1,4 @@
-"""A selection in words and a small table."""
+"""A selection as a headline, a table of classes, and notes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kspr._text import text_table
+from kspr.core.labels import codes_in
+
 if TYPE_CHECKING:
     from kspr.selectors.selection import Selection
 
@@ -15,12 +18,14 @@ __all__ = ["ClassSummary", "Summary", "summarise"]
 
 STATUS_MEANING = {
     "controlled": "kept at the level asked for",
-    "checked": "kept at the level asked for, as the checked rows vouch for",
+    "checked": "kept at the level asked for, by the checked rows",
     "raised": "kept at a higher level, the smallest that could be reached",
     "fallback": "no level up to 0.5 could be reached; the best half was kept, with no estimate",
     "empty": "the level could not be reached; nothing was kept",
     "share": "a fixed share was kept; no error rate is estimated",
 }
+"""What each status of a cut group means."""
+_COLUMNS = ("class", "n", "kept", "share", "q met", "relabel", "status")
 
 
 @dataclass(frozen=True)
@@ -53,33 +58,33 @@ class Summary:
     assumption: str | None
     """What must be true for the error rate to hold; None without one."""
     noise: str | None
-    """How much noise there is, in a sentence; None where it was not asked."""
+    """How much noise there is, in a sentence; None where it is not estimated."""
     advice: str | None
-    """What would help where the level could not be reached; None where it was."""
+    """What to change where the level could not be reached; None where it was."""
 
     def headline(self) -> str:
-        """Return the verdict in a line or two."""
+        """Return how many labels are kept, and the statuses of the cut groups, in two lines."""
         share = self.n_kept / self.n
         asked = "" if self.q_asked is None else f" at q = {self.q_asked:g}"
         first = f"{self.method}: {self.n_kept:,} of {self.n:,} labels kept ({share:.1%}){asked}"
         total = sum(self.cut_groups.values())
         parts = ", ".join(f"{count} {status}" for status, count in self.cut_groups.items())
-        return f"{first}\n{len(self.per_class)} classes in {total} cut groups: {parts}"
+        groups = "1 cut group" if total == 1 else f"{total} cut groups"
+        return f"{first}\n{len(self.per_class)} classes in {groups}: {parts}"
 
     def __str__(self) -> str:
-        names = [str(row.label) for row in self.per_class]
-        width = max(5, *(len(name) for name in names))
+        statuses = [_statuses(row.status) for row in self.per_class]
+        width = max(map(len, statuses))
+        # The last column is text: padded here, because a table puts its columns flush right.
+        table = [
+            [*cells, status.ljust(width)]
+            for cells, status in zip(self._cells(), statuses, strict=True)
+        ]
         lines = [
             self.headline(),
             "",
-            f"{'class':<{width}}  {'n':>8}  {'kept':>8}  {'share':>6}  {'q met':>6}  "
-            f"{'relabel':>8}  status",
+            text_table((*_COLUMNS[:-1], _COLUMNS[-1].ljust(width)), table),
         ]
-        for name, row in zip(names, self.per_class, strict=True):
-            lines.append(
-                f"{name:<{width}}  {row.n:>8,}  {row.n_kept:>8,}  {row.n_kept / row.n:>6.1%}  "
-                f"{_level(row.q_reached):>6}  {row.relabelled:>8,}  {_statuses(row.status)}"
-            )
         notes = [f"{s}: {STATUS_MEANING[s]}." for s in self.cut_groups if s != "controlled"]
         if self.advice is not None:
             notes.append(self.advice)
@@ -91,26 +96,37 @@ class Summary:
 
     def to_html(self) -> str:
         """Return the summary as a small HTML table, for notebooks."""
-        head = "".join(
-            f"<th>{name}</th>"
-            for name in ("class", "n", "kept", "share", "q met", "relabel", "status")
-        )
+        head = "".join(f"<th>{name}</th>" for name in _COLUMNS)
         rows = "".join(
-            "<tr>"
-            f"<td>{escape(str(row.label))}</td><td>{row.n:,}</td><td>{row.n_kept:,}</td>"
-            f"<td>{row.n_kept / row.n:.1%}</td><td>{_level(row.q_reached)}</td>"
-            f"<td>{row.relabelled:,}</td><td>{_statuses(row.status)}</td></tr>"
-            for row in self.per_class
+            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
+            for cells in (
+                [*cells, _statuses(row.status)]
+                for cells, row in zip(self._cells(), self.per_class, strict=True)
+            )
         )
         headline = "<br>".join(escape(line) for line in self.headline().splitlines())
         return f"<div><p>{headline}</p><table><thead><tr>{head}</tr></thead>{rows}</table></div>"
 
+    def _cells(self) -> list[list[str]]:
+        """Return the text of every column but the status."""
+        return [
+            [
+                str(row.label),
+                f"{row.n:,}",
+                f"{row.n_kept:,}",
+                f"{row.n_kept / row.n:.1%}",
+                _level(row.q_reached),
+                f"{row.relabelled:,}",
+            ]
+            for row in self.per_class
+        ]
+
 
 def summarise(selection: Selection) -> Summary:
-    """Count what `Summary` shows."""
+    """Return the summary of a selection."""
     cut_groups, cut_group, kept = selection.cut_groups, selection.cut_group, selection.clean_mask
     n_classes = len(selection.classes)
-    codes = np.searchsorted(selection.classes, selection.label)
+    codes = codes_in(selection.classes, selection.label, "label")
     relabelled = ~kept & (selection.suggested_label != selection.label)
     names, status = np.unique(cut_groups.status, return_inverse=True)
     by_status = np.bincount(
@@ -152,7 +168,7 @@ def summarise(selection: Selection) -> Summary:
 
 
 def _advice(selection: Selection) -> str | None:
-    """Say which level could be reached, and what else would help, where nothing is kept."""
+    """Return which level could be reached, and what else to change, where nothing is kept."""
     cut_groups = selection.cut_groups
     empty = cut_groups.status == "empty"
     if not empty.any():

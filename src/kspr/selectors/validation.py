@@ -1,6 +1,5 @@
 """Checks of what users hand over. Every failure is one sentence that names the way out."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import array_api_compat as compat
@@ -8,15 +7,15 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
+from kspr.core.labels import Labels, encode_labels, name_rows
 from kspr.errors import InputError
 from kspr.selectors.feature_rows import Features, as_features, rows_not_finite
+from kspr.selectors.options import COMPARING
 
 if TYPE_CHECKING:
     from kspr.selectors.knockoffs_spr import KnockoffsSPR
 
 __all__ = [
-    "COMPARING",
-    "Labels",
     "check_choice",
     "check_features",
     "check_rate",
@@ -24,33 +23,6 @@ __all__ = [
     "check_together",
     "read_labels",
 ]
-
-
-@dataclass(frozen=True)
-class Labels:
-    """Labels as given, and as codes: ``classes[codes] == values``."""
-
-    values: np.ndarray
-    classes: np.ndarray
-    codes: np.ndarray
-
-    def encode(self, values: Any, argument: str) -> np.ndarray:
-        """Return the codes of other labels over the same classes."""
-        values = np.asarray(values)
-        if values.shape != self.values.shape:
-            raise InputError(
-                f"{argument} must hold one label per row: expected shape {self.values.shape}, "
-                f"got {values.shape}."
-            )
-        codes = np.searchsorted(self.classes, values)
-        codes = np.minimum(codes, len(self.classes) - 1)
-        unknown = np.flatnonzero(self.classes[codes] != values)
-        if unknown.size:
-            raise InputError(
-                f"{argument} must use the classes of y, got {values.tolist()[unknown[0]]!r} in row "
-                f"{unknown[0]}."
-            )
-        return np.asarray(codes)
 
 
 def check_features(estimator: BaseEstimator, X: Any) -> Features:
@@ -67,7 +39,7 @@ def check_features(estimator: BaseEstimator, X: Any) -> Features:
     bad = rows_not_finite(features)
     if bad.size:
         raise InputError(
-            f"X holds NaN or inf in {_rows(bad)}. Drop these rows or fill them in (for example "
+            f"X holds NaN or inf in {name_rows(bad)}. Drop these rows or fill them in (for example "
             "with sklearn.impute.SimpleImputer)."
         )
     return features
@@ -77,40 +49,16 @@ def read_labels(y: Any, n_rows: int, min_class_size: int) -> Labels:
     """Return the labels of `n_rows` rows, whatever their type."""
     if y is None:
         raise InputError("KSPR requires y to be passed, but the target y is None.")
-    values = np.asarray(y.cpu() if compat.is_torch_array(y) else y)
-    if values.ndim == 2 and values.shape[1] == 1:
-        values = values[:, 0]
-    if values.ndim != 1:
-        raise InputError(f"y should be a 1d array of labels, got an array of shape {values.shape}.")
-    if len(values) != n_rows:
-        raise InputError(f"X has {n_rows} rows but y has {len(values)} labels.")
-    missing = _missing(values)
-    if missing.size:
+    labels = encode_labels(y)
+    if len(labels.values) != n_rows:
+        raise InputError(f"X has {n_rows} rows but y has {len(labels.values)} labels.")
+    if len(labels.classes) < 2:
         raise InputError(
-            f"y has no label (NaN or inf, or None) in {_rows(missing)}. Drop these rows first."
+            f"y has only one class ({labels.classes.tolist()[0]!r}). Wrong labels can be found "
+            "only between two or more classes."
         )
-    try:
-        classes, codes = np.unique(values, return_inverse=True)
-    except TypeError as error:
-        raise InputError(
-            "y mixes types that cannot be ordered, such as numbers and text. Turn all labels into "
-            "text with str()."
-        ) from error
-    if len(classes) < 2:
-        raise InputError(
-            f"y has only one class ({classes.tolist()[0]!r}); wrong labels show only against a "
-            "second one."
-        )
-    _check_class_sizes(classes, codes, min_class_size)
-    return Labels(values, classes, codes)
-
-
-def _missing(values: np.ndarray) -> np.ndarray:
-    if values.dtype.kind == "f":
-        return np.flatnonzero(~np.isfinite(values))
-    if values.dtype.kind == "O":
-        return np.array([i for i, v in enumerate(values) if v is None or v != v], dtype=int)
-    return np.empty(0, dtype=int)
+    _check_class_sizes(labels.classes, labels.codes, min_class_size)
+    return labels
 
 
 def _check_class_sizes(classes: np.ndarray, codes: np.ndarray, least: int) -> None:
@@ -138,7 +86,7 @@ def check_scores(scores: Any, n_rows: int, n_classes: int) -> Any:
         )
     bad = rows_not_finite(as_features(scores))
     if bad.size:
-        raise InputError(f"scores hold NaN or inf in {_rows(bad)}.")
+        raise InputError(f"scores hold NaN or inf in {name_rows(bad)}.")
     return scores
 
 
@@ -167,25 +115,16 @@ def check_choice(name: str, value: Any, choices: Any) -> Any:
     return value
 
 
-def _rows(numbers: np.ndarray) -> str:
-    """Name a few row numbers: ``row 7``, ``rows 3, 17 and 5 more``."""
-    shown = ", ".join(map(str, numbers[:5]))
-    more = f" and {len(numbers) - 5} more" if len(numbers) > 5 else ""
-    return f"row{'s' * (len(numbers) > 1)} {shown}{more}"
-
-
-COMPARING = ("paper", "theorem")
-"""Controls under which each label meets one knockoff, as in the paper."""
 _NEUTRAL = {
     "level": ("fixed", "f1"),
     "knockoff": ("most_confident",),
     "statistic": ("asymmetric",),
 }
-"""Values that say nothing of a comparison with one knockoff, which is the paper's alone."""
+"""Values that every control accepts; others have an effect only under the paper's controls."""
 
 
 def check_together(selector: "KnockoffsSPR") -> None:
-    """Refuse choices that the control would not look at."""
+    """Refuse choices that have no effect under the chosen control."""
     compares = selector.control in COMPARING
     for name, neutral in _NEUTRAL.items():
         value = getattr(selector, name)

@@ -14,6 +14,7 @@ from sklearn.metrics import roc_auc_score
 from kspr._packages import version
 from kspr._progress import Progress, ProgressMode
 from kspr.core.arrays import to_numpy
+from kspr.core.labels import Labels, same_label, truly_clean
 from kspr.core.metrics import selection_quality
 from kspr.core.reduction import fit_pca
 from kspr.errors import InputError, KsprError
@@ -24,7 +25,6 @@ from kspr.features.options import EmbedSettings
 from kspr.selectors import KnockoffsSPR
 from kspr.selectors.manifest import fingerprint, versions
 from kspr.selectors.validation import (
-    Labels,
     check_choice,
     check_count,
     check_features,
@@ -135,7 +135,7 @@ class _KnownTruth:
         features = check_features(KnockoffsSPR(), X)
         self.labels = read_labels(y, features.shape[0], 1)
         _check_sizes(self.labels)
-        self.right = _same(self.labels.values, _truth(y_true, features.shape[0]))
+        self.right = truly_clean(self.labels.values, _truth(y_true, features.shape[0]))
         if not self.right.any():
             raise InputError(
                 "y and y_true differ in every row; check that both list the same rows in one order."
@@ -206,7 +206,7 @@ class _KnownTruth:
             predicted = np.full(len(known), codes[0])
         else:
             predicted = LogisticRegression(max_iter=200).fit(self.X[kept], codes).predict(X)
-        return float(np.mean(_same(self.labels.classes[predicted], known)))
+        return float(np.mean(same_label(self.labels.classes[predicted], known)))
 
 
 class _Preparation:
@@ -254,13 +254,6 @@ def _truth(values: Any, n: int, where: str = "X", what: str = "true labels") -> 
     if found.ndim != 1 or len(found) != n:
         raise InputError(f"{where} has {n} rows but the {what} have the shape {found.shape}.")
     return found
-
-
-def _same(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Compare labels by text if one side is text: a file may hold numbers as text."""
-    if first.dtype.kind in "UO" or second.dtype.kind in "UO":
-        first, second = first.astype(str), second.astype(str)
-    return np.asarray(first == second)
 
 
 def _warm_up(method: Peer) -> None:

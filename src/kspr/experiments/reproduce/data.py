@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kspr.core.cifar import CIFAR10
+from kspr.core.noise.cifar import CIFAR10
 from kspr.errors import InputError
 from kspr.experiments.reproduce.sample import MADE, Sample
 from kspr.features.loading import cache_folder, embed_records

@@ -1,4 +1,4 @@
-"""What is to be learned: rows, labels as codes, and what is known to judge the result by."""
+"""The training problem: rows, labels as codes, held-out samples, test set; its network."""
 
 import hashlib
 import json
@@ -9,29 +9,31 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from kspr.core.labels import codes_in, encode_labels, truly_clean
 from kspr.errors import InputError
 from kspr.models.build import build_network
 from kspr.models.network import Network
 from kspr.models.wrap import wrap_network
 from kspr.selectors.validation import read_labels
-from kspr.train.cycle.batches import steps_per_epoch
 from kspr.train.inputs import Inputs, as_inputs
+from kspr.train.outcome import classes_to_json
 from kspr.train.randomness import generator_for, seed_for
 from kspr.train.settings import TrainSettings
 
-__all__ = ["Task", "Test", "make_task", "network_for", "signature_of"]
+__all__ = ["Task", "Test", "make_task", "network_for", "signature_of", "steps_per_epoch"]
 
 _LEAST_HELD_OUT = 200
+"""Fewer held-out samples could not tell networks apart."""
 
 
 @dataclass(frozen=True, eq=False)
 class Test:
-    """Samples with right labels, to measure accuracy on."""
+    """Samples with right labels, on which accuracy is measured."""
 
     inputs: Inputs
     label: Tensor
 
-    __test__ = False  # pytest would take the name for a test
+    __test__ = False  # keeps pytest from collecting this class
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +51,7 @@ class Task:
 
     @property
     def n_classes(self) -> int:
-        """How many classes there are."""
+        """Number of classes."""
         return len(self.classes)
 
     @property
@@ -58,8 +60,15 @@ class Task:
         return np.asarray(self.classes[self.label.numpy()])
 
     def steps(self, batch_size: int) -> int:
-        """Return the steps of an epoch, whether or not samples are held out."""
+        """Return the number of steps per epoch; held-out samples count too."""
         return steps_per_epoch(len(self.label), batch_size)
+
+
+def steps_per_epoch(n: int, batch_size: int) -> int:
+    """Return the number of steps in an epoch over `n` samples, however many of them are clean."""
+    # The learning rate's course is then known from the start, and a small clean set is repeated
+    # instead of being trained on less.
+    return max(1, n // batch_size)
 
 
 def make_task(
@@ -71,14 +80,14 @@ def make_task(
     test: tuple[Any, Any] | None = None,
     classes: Any = None,
 ) -> Task:
-    """Check the data and split the held-out samples off.
+    """Check the data, encode the labels and draw the held-out samples.
 
-    `classes` fixes which classes there are; those of `y` otherwise.
+    `classes` lists all classes; None for those that occur in `y`.
     """
     inputs = as_inputs(X, settings.input)
     labels = read_labels(y, len(inputs), 2)
-    known = labels.classes if classes is None else np.unique(np.asarray(classes))
-    codes = encode(labels.values, known, "y")
+    known = labels.classes if classes is None else encode_labels(classes, "classes").classes
+    codes = _codes(labels.values, known, "y")
     held_out = _held_out(codes, settings.held_out if settings.guard else 0.0, settings.seed)
     if settings.batch_size > 2 and int((~held_out).sum()) < 2:
         raise InputError(f"There are only {len(inputs)} samples; nothing is left to train on.")
@@ -87,42 +96,19 @@ def make_task(
         codes,
         known,
         held_out,
-        None if truth is None else _truly_clean(codes, truth, known),
+        None if truth is None else truly_clean(known[codes.numpy()], truth),
         None if test is None else _test(test, inputs, known, settings),
     )
 
 
-def encode(values: Any, classes: np.ndarray, argument: str) -> Tensor:
-    """Return the positions of `values` among `classes`; one that is not there is named."""
-    values = np.asarray(values)
-    if values.dtype.kind in "OSU" and classes.dtype.kind in "iu":
-        values = _as_numbers(values, argument)
-    elif values.dtype.kind in "iuf" and classes.dtype.kind in "OSU":
-        values = values.astype(str)
-    codes = np.minimum(np.searchsorted(classes, values), len(classes) - 1)
-    unknown = np.flatnonzero(classes[codes] != values)
-    if unknown.size:
-        shown = ", ".join(map(str, classes[:5].tolist())) + (", ..." if len(classes) > 5 else "")
-        raise InputError(
-            f"{argument} must use the classes {shown}, got {values.tolist()[unknown[0]]!r} in row "
-            f"{unknown[0]}."
-        )
-    return torch.from_numpy(codes.astype(np.int64))
-
-
-def _as_numbers(values: np.ndarray, argument: str) -> np.ndarray:
-    try:
-        return values.astype(np.int64)
-    except ValueError as error:
-        raise InputError(
-            f"{argument} holds text such as {values[0]!r}, but the classes are whole numbers."
-        ) from error
+def _codes(values: Any, classes: np.ndarray, argument: str) -> Tensor:
+    return torch.from_numpy(codes_in(classes, values, argument).astype(np.int64))
 
 
 def _held_out(codes: Tensor, share: float, seed: int) -> Tensor:
-    """Return a mask with `share` of each class, by given label; nothing of a class of one.
+    """Return a random mask with `share` of each class; one sample of a class or more is kept.
 
-    Fewer than 200 samples say too little: of small data, up to a tenth is held out.
+    If `share` gives fewer than 200 samples, up to a tenth of the data is held out instead.
     """
     mask = torch.zeros(len(codes), dtype=torch.bool)
     if share == 0:
@@ -136,16 +122,6 @@ def _held_out(codes: Tensor, share: float, seed: int) -> Tensor:
     return mask
 
 
-def _truly_clean(codes: Tensor, truth: Any, classes: np.ndarray) -> np.ndarray:
-    right = np.asarray(truth)
-    if len(right) != len(codes):
-        raise InputError(f"X has {len(codes)} rows but truth has {len(right)} labels.")
-    given = classes[codes.numpy()]
-    if given.dtype.kind != right.dtype.kind and "U" in (given.dtype.kind, right.dtype.kind):
-        given, right = given.astype(str), right.astype(str)
-    return np.asarray(given == right)
-
-
 def _test(
     test: tuple[Any, Any], inputs: Inputs, classes: np.ndarray, settings: TrainSettings
 ) -> Test:
@@ -157,11 +133,11 @@ def _test(
         )
     if len(found) != len(y):
         raise InputError(f"The test set has {len(found)} rows but {len(y)} labels.")
-    return Test(found, encode(y, classes, "The test set"))
+    return Test(found, _codes(y, classes, "The test set"))
 
 
 def network_for(task: Task, settings: TrainSettings, given: nn.Module | None) -> Network:
-    """Return the user's own network, or the one that `settings` names."""
+    """Return the user's network `given`, wrapped, or the one that `settings` names."""
     shape, n_classes = task.inputs.shape, task.n_classes
     if given is None:
         return build_network(
@@ -183,14 +159,16 @@ def network_for(task: Task, settings: TrainSettings, given: nn.Module | None) ->
 
 
 def signature_of(task: Task, settings: TrainSettings, network: nn.Module) -> dict[str, Any]:
-    """Return what must be the same for a run to go on."""
+    """Return what must be equal for a run to be resumed: data, labels, settings, architecture."""
+    # Names and shapes, not values: weights change during the run.
     parts = [f"{name}{tuple(value.shape)}" for name, value in network.state_dict().items()]
-    chosen = {k: v for k, v in settings.as_dict().items() if k != "device"}
+    # Neither of the two changes the numbers.
+    chosen = {k: v for k, v in settings.as_dict().items() if k not in ("device", "strict")}
     return {
         "architecture": f"{type(network).__name__} {_digest(' '.join(parts).encode())}",
         "rows": len(task.inputs),
         "shape": list(task.inputs.shape),
-        "classes": task.classes.tolist(),
+        "classes": classes_to_json(task.classes),
         "labels": _digest(np.ascontiguousarray(task.label.numpy()).tobytes()),
         **{name: json.dumps(value) for name, value in chosen.items()},
     }

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kspr.experiments.compare.peers.shared import Judged, Shared
-from kspr.selectors import SPR, KnockoffsSPR, Selection
+from kspr.selectors import Selection, from_preset
 
 __all__ = ["HalfSPR", "Ours", "Paper"]
 
@@ -18,9 +18,8 @@ class Ours:
 
     def judge(self, shared: Shared, *, seed: int) -> Judged:
         """Keep what the control keeps."""
-        model = KnockoffsSPR(
-            **{"q": shared.q, "random_state": seed, "progress": False, **self.parameters}
-        )
+        chosen = {"q": shared.q, "random_state": seed, "progress": False, **self.parameters}
+        model = from_preset("default", **chosen)
         return _judged(model.fit(shared.X, shared.y).selection_)
 
 
@@ -30,7 +29,7 @@ class Paper:
 
     def judge(self, shared: Shared, *, seed: int) -> Judged:
         """Keep what the paper's rule keeps; the level asked for is not looked at."""
-        model = KnockoffsSPR.paper(random_state=seed, progress=False)
+        model = from_preset("paper", random_state=seed, progress=False)
         return _judged(model.fit(shared.X, shared.y).selection_)
 
 
@@ -42,7 +41,7 @@ class HalfSPR:
 
     def judge(self, shared: Shared, *, seed: int) -> Judged:
         """Keep the share that needs its mean shift last."""
-        model = SPR(clean_ratio=self.share, random_state=seed, progress=False)
+        model = from_preset("spr", clean_ratio=self.share, random_state=seed, progress=False)
         return _judged(model.fit(shared.X, shared.y).selection_)
 
 

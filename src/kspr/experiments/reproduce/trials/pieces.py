@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from kspr.core.labels import encode_labels, truly_clean
 from kspr.core.metrics import selection_quality
 from kspr.core.regression import gamma_path
 from kspr.core.theory import irrepresentable_values
@@ -17,7 +18,8 @@ def path(spec: TrialSpec) -> Mapping[str, Any]:
     """Return penalty levels, the norm of each row's mean shift at each, and the wrong labels."""
     sample = spec.sample()
     rows = _balanced(sample.label, spec.settings["per_class"], spec.seed)
-    classes, codes = np.unique(sample.label[rows], return_inverse=True)
+    labels = encode_labels(sample.label[rows])
+    classes, codes = labels.classes, labels.codes
     X = principal(np.asarray(sample.X[rows], dtype=np.float64), len(classes))
     # Residuals of one-hot rows seldom exceed sqrt(2): above 1.4 every shift is zero.
     lams = np.linspace(1.4, 0.02, spec.settings.get("steps", 40))
@@ -26,7 +28,7 @@ def path(spec: TrialSpec) -> Mapping[str, Any]:
     return {
         "lams": lams,
         "norms": np.linalg.norm(gamma, axis=2).T,
-        "wrong": (sample.label != truth)[rows],
+        "wrong": ~truly_clean(sample.label, truth)[rows],
     }
 
 
@@ -41,7 +43,7 @@ def _balanced(label: np.ndarray, per_class: int, seed: int) -> np.ndarray:
 def theory(spec: TrialSpec) -> Mapping[str, Any]:
     """Return the median irrepresentable value of every piece that SPR splits the data into."""
     sample, selection = selected(spec)
-    wrong = selection.label != sample.truth
+    wrong = ~truly_clean(selection.label, sample.truth)
     piece = selection.cut_groups.piece[selection.cut_group]
     medians = []
     for number in np.unique(piece):

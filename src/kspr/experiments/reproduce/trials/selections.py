@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from kspr.core.labels import truly_clean
 from kspr.core.metrics import selection_quality
 from kspr.errors import InputError
 from kspr.experiments.reproduce.trials.trial import TrialSpec, selected, selector_of
@@ -20,7 +21,7 @@ __all__ = ["examples", "levels", "select", "time"]
 def select(spec: TrialSpec) -> Mapping[str, Any]:
     """Return FSR, recall and F1, the level that was reached, and the share that is kept."""
     sample, selection = selected(spec)
-    quality = selection_quality(selection.clean_mask, selection.label == sample.truth)
+    quality = selection_quality(selection.clean_mask, truly_clean(selection.label, sample.truth))
     return {**asdict(quality), **levels(selection), "kept": float(selection.clean_mask.mean())}
 
 
@@ -48,7 +49,7 @@ def time(spec: TrialSpec) -> Mapping[str, Any]:
         start = clock.perf_counter()
         selection = selector.fit(sample.X, sample.label).selection_
         seconds.append(clock.perf_counter() - start)
-    quality = selection_quality(selection.clean_mask, selection.label == sample.truth)
+    quality = selection_quality(selection.clean_mask, truly_clean(selection.label, sample.truth))
     return {"seconds": float(np.median(seconds)), **asdict(quality), "rows": len(sample.label)}
 
 
@@ -60,7 +61,7 @@ def examples(spec: TrialSpec) -> Mapping[str, Any]:
             f"{sample.about}: the folder has features but no images to show. Pass a folder that "
             "has both with --data."
         )
-    wrong = selection.label != sample.truth
+    wrong = ~truly_clean(selection.label, sample.truth)
     found = np.flatnonzero(selection.clean_mask & wrong)
     # A second number in the seed: the noise has drawn from the stream of the seed alone.
     shown = np.random.default_rng([spec.seed, 11]).permutation(found)[: spec.settings["shown"]]

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from kspr.core.labels import encode_labels, truly_clean
 from kspr.core.metrics import selection_quality
 from kspr.experiments.compare.peers import PEERS, Shared
 from kspr.experiments.reproduce.sample import Sample
@@ -57,7 +58,7 @@ def train(spec: TrialSpec) -> Mapping[str, Any]:
 
 def _kept_by_peer(spec: TrialSpec, sample: Sample) -> np.ndarray:
     """Return the rows that the variant's peer keeps; it sees the features before training."""
-    _, codes = np.unique(sample.label, return_inverse=True)
+    codes = encode_labels(sample.label).codes
     X = principal(np.asarray(sample.X, dtype=np.float32), _DIMENSIONS)
     return PEERS[spec.variant.peer or ""].judge(Shared(X, codes), seed=spec.seed).clean
 
@@ -66,7 +67,7 @@ def _fixed_selection(kept: np.ndarray, sample: Sample, trained: Trained) -> Mapp
     """Return the quality of a selection made once, repeated for every epoch."""
     found: dict[str, Any] = {"kept": float(kept.mean())}
     if sample.truth is not None:
-        found |= asdict(selection_quality(kept, sample.label == sample.truth))
+        found |= asdict(selection_quality(kept, truly_clean(sample.label, sample.truth)))
     course = [
         {**{name: line[name] for name in ("epoch", "accuracy", "accuracy_average")}, **found}
         for line in trained.history
@@ -138,7 +139,7 @@ def _found(trained: Trained, sample: Sample) -> dict[str, Any]:
         "accuracy_weights": last["accuracy"],
         "top1": top1,
         "top5": top5,
-        "model_choice": trained.handed_over,
+        "model_choice": trained.model_choice,
         **{name: last[name] for name in ("fsr", "recall", "f1", "kept")},
         "course": [{name: line[name] for name in _COURSE} for line in trained.history],
     }

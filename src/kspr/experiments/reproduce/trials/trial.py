@@ -1,6 +1,6 @@
 """The description of a trial, and what most kinds of trial start with."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ import numpy as np
 from kspr.experiments.reproduce.data import open_sample
 from kspr.experiments.reproduce.recipes import Variant
 from kspr.experiments.reproduce.sample import Sample, corrupted
-from kspr.selectors import SPR, KnockoffsSPR, Selection
+from kspr.selectors import SPR, KnockoffsSPR, Selection, from_preset
 
 __all__ = ["TrialSpec", "principal", "selected", "selector_of"]
 
@@ -40,17 +40,10 @@ class TrialSpec:
         return corrupted(open_sample(self.source, self.folder), self.noise, self.seed)
 
 
-_SELECTORS: dict[str, Callable[..., SPR | KnockoffsSPR]] = {
-    "default": KnockoffsSPR,
-    "paper": KnockoffsSPR.paper,
-    "spr": SPR,
-}
-
-
 def selector_of(spec: TrialSpec) -> SPR | KnockoffsSPR:
     """Return the selector of the variant, with the trial's seed."""
     chosen = {"random_state": spec.seed, "progress": False, **spec.variant.parameters}
-    return _SELECTORS[spec.variant.selector](**chosen)
+    return from_preset(spec.variant.selector, **chosen)
 
 
 def selected(spec: TrialSpec) -> tuple[Sample, Selection]:

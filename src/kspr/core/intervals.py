@@ -1,0 +1,53 @@
+"""Intervals for a share that was counted: Wilson's, and Clopper and Pearson's exact one."""
+
+import numpy as np
+from scipy.special import betaincinv
+
+__all__ = ["Z95", "clopper_pearson_bounds", "clopper_pearson_interval", "wilson_interval"]
+
+Z95 = 1.96
+"""Standard errors on either side of an estimate in a two-sided interval of 95 %."""
+
+
+def wilson_interval(counts: np.ndarray, total: np.ndarray, z: float = Z95) -> np.ndarray:
+    """Return Wilson's two-sided interval for ``counts / total``, low and high along a first axis.
+
+    `z` is its half width in standard errors. It works elementwise, and stays inside [0, 1].
+
+    >>> low, high = wilson_interval(np.array([0, 5]), np.array([10, 10]))
+    >>> low.round(3).tolist(), high.round(3).tolist()
+    ([0.0, 0.237], [0.278, 0.763])
+    """
+    total = np.maximum(total, 1.0)
+    share = counts / total
+    scale = 1.0 + z**2 / total
+    middle = (share + z**2 / (2 * total)) / scale
+    reach = z * np.sqrt(share * (1 - share) / total + z**2 / (4 * total**2)) / scale
+    return np.stack([np.maximum(0.0, middle - reach), np.minimum(1.0, middle + reach)])
+
+
+def clopper_pearson_bounds(n_hit: int, n: int, confidence: float) -> tuple[float, float]:
+    """Return Clopper and Pearson's exact bounds for a share of `n_hit` in `n`, each one-sided.
+
+    The true share is above the first with probability `confidence`, and below the second with
+    the same. Without observations they are 0 and 1.
+
+    >>> low, high = clopper_pearson_bounds(0, 59, 0.95)
+    >>> round(low, 3), round(high, 3)
+    (0.0, 0.05)
+    """
+    if n == 0:
+        return 0.0, 1.0
+    low = float(betaincinv(n_hit, n - n_hit + 1, 1 - confidence)) if n_hit else 0.0
+    high = float(betaincinv(n_hit + 1, n - n_hit, confidence)) if n_hit < n else 1.0
+    return low, high
+
+
+def clopper_pearson_interval(n_hit: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Return Clopper and Pearson's exact two-sided interval for a share of `n_hit` in `n`.
+
+    >>> low, high = clopper_pearson_interval(0, 59)
+    >>> round(low, 3), round(high, 3)
+    (0.0, 0.061)
+    """
+    return clopper_pearson_bounds(n_hit, n, 1 - (1 - confidence) / 2)

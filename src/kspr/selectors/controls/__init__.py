@@ -1,0 +1,38 @@
+"""How the error rate is estimated: one control a file, each with its own assumption.
+
+A control is a function from a `Question` to a `Decision`, and a line in `CONTROLS` and
+`ASSUMPTIONS`. `checked` is the other way to hold a rate: rows that a person has checked.
+"""
+
+from kspr.selectors.controls.control import Control, Decision, Question, combined
+from kspr.selectors.controls.exchangeable import exchangeable
+from kspr.selectors.controls.paper import paper
+from kspr.selectors.controls.transition import NoiseEstimate, transition
+
+__all__ = [
+    "ASSUMPTIONS",
+    "CONTROLS",
+    "Control",
+    "Decision",
+    "NoiseEstimate",
+    "Question",
+    "combined",
+]
+
+CONTROLS: dict[str, Control] = {
+    "transition": transition,
+    "exchangeable": exchangeable,
+    "paper": paper,
+    "theorem": paper,
+}
+
+ASSUMPTIONS = {
+    "transition": "How a label goes wrong depends on the true class only, and the samples that "
+    "look most like a class are of that class.",
+    "exchangeable": "A wrong label is any of the wrong classes with equal chance, whatever the "
+    "sample looks like.",
+    "paper": "Whether a wrong label beats its knockoff does not depend on how well it fits; on "
+    "real features it does.",
+    "theorem": "As for the paper's estimate, at the smaller level that its Theorem 2 asks for.",
+}
+"""What must be true for the error rate to hold, by control."""

@@ -1,0 +1,65 @@
+"""What a control is asked and what it answers, and how the answers of several splits combine."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kspr.core.cutoffs import combine_levels
+from kspr.core.penalties import Penalty
+from kspr.selectors._pieces import Verdicts, number_cut_groups
+
+if TYPE_CHECKING:
+    from kspr.selectors.controls.transition import NoiseEstimate
+
+__all__ = ["Control", "Decision", "Question", "combined", "whole_cut_groups"]
+
+_SPLIT_LEVEL = 0.8
+"""Part of q at which single splits are cut before they are combined."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a control is asked: verdicts on samples, and how to cut them."""
+
+    codes: np.ndarray
+    classes: np.ndarray
+    verdicts: Verdicts
+    penalty: Penalty
+    pooled: bool
+    factor: np.ndarray  # of Theorem 2, piece by piece; ones elsewhere
+    remove_floor: bool
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The smallest level at which each sample is kept, and what was cut together."""
+
+    q_value: np.ndarray
+    statistic: np.ndarray
+    cut_group: np.ndarray
+    table: np.ndarray  # (piece, half, class) of every cut group
+    suggested: np.ndarray
+    noise: "NoiseEstimate | None" = None
+
+
+Control = Callable[[Question], Decision]
+"""Return the smallest level at which each sample is kept."""
+
+
+def whole_cut_groups(question: Question) -> tuple[np.ndarray, np.ndarray]:
+    """Return cut groups that know no pieces and no halves: one per class, or one for all."""
+    nowhere = np.zeros_like(question.codes)
+    return number_cut_groups(nowhere, nowhere, question.codes, pooled=question.pooled)
+
+
+def combined(decisions: list[Decision], q: float) -> Decision:
+    """Return the decision of several splits together; statistics are their means."""
+    first = decisions[0]
+    if len(decisions) == 1:
+        return first
+    levels = np.stack([decision.q_value for decision in decisions])
+    level = combine_levels(levels, first.cut_group, _SPLIT_LEVEL * q)
+    statistic = np.mean([d.statistic for d in decisions], axis=0)
+    return Decision(level, statistic, first.cut_group, first.table, first.suggested, first.noise)

@@ -1,0 +1,30 @@
+"""The paper's control: each label meets one knockoff, and losses are counted against wins."""
+
+import numpy as np
+
+from kspr.core.cutoffs import q_values, theorem_factor
+from kspr.selectors._pieces import Plan, number_cut_groups
+from kspr.selectors.controls.control import Decision, Question
+
+__all__ = ["level_factors", "paper"]
+
+
+def paper(question: Question) -> Decision:
+    """Count labels that lost against those that won: Eq. T, with Theorem 2's factor on q."""
+    verdicts = question.verdicts
+    cut_group, table = number_cut_groups(
+        verdicts.piece, verdicts.half, question.codes, pooled=question.pooled
+    )
+    W = verdicts.values["W"]
+    level = q_values(W, cut_group) / question.factor[verdicts.piece]
+    return Decision(level, W, cut_group, table, verdicts.values["suggested"])
+
+
+def level_factors(plan: Plan, control: str, kappa: float | None) -> np.ndarray:
+    """Return the factor that Theorem 2 puts on q, one per piece; ones for other controls."""
+    sizes = [pieces.classes.shape[1] for _, pieces in plan.batches]
+    counts = [pieces.n_pieces for _, pieces in plan.batches]
+    if control != "theorem":
+        return np.ones(sum(counts))
+    factor = {size: theorem_factor(size, kappa) for size in set(sizes)}
+    return np.repeat([factor[size] for size in sizes], counts)

@@ -1,0 +1,84 @@
+"""The control for noise that depends on the true class only, and the noise that it estimates."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kspr.core.intervals import wilson_interval
+from kspr.core.transition import (
+    Transition,
+    count_anchors,
+    estimate_transition,
+    probability_right,
+    transition_levels,
+    wrong_share,
+)
+from kspr.selectors.controls.control import Decision, Question, whole_cut_groups
+
+__all__ = ["NoiseEstimate", "describe_noise", "estimate_noise", "transition"]
+
+
+def transition(question: Question) -> Decision:
+    """Solve for the wrong labels below every cut, given how labels go wrong."""
+    codes, prediction = question.codes, question.verdicts.values["prediction"]
+    noise = estimate_noise(question)
+    right, prior = probability_right(prediction, noise.matrix, codes)
+    level = transition_levels(right, codes, noise, pooled=question.pooled)
+    # What the sample looks like and the label it was given, together.
+    suggested = np.argmax(prior * noise.matrix.T[codes].astype(prior.dtype), axis=1)
+    own = 1.0 - right[np.arange(len(codes)), codes].astype(np.float64)
+    cut_group, table = whole_cut_groups(question)
+    return Decision(
+        level, own, cut_group, table, suggested, describe_noise(noise, codes, question.classes)
+    )
+
+
+def estimate_noise(question: Question) -> Transition:
+    """Return how labels go wrong, from the labels of the samples that look most like each class."""
+    verdicts = question.verdicts
+    counts = count_anchors(
+        verdicts.values["prediction"], question.codes, verdicts.half, len(question.classes)
+    )
+    return estimate_transition(counts)
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseEstimate:
+    """The noise in the labels, under the assumption that it depends on the true class only.
+
+    Rows are true classes, columns are labels, both in the order of `classes`. Intervals are of
+    95 % and know of sampling error only: anchors that are not of their class make the noise look
+    larger than it is.
+    """
+
+    rate: float
+    """Share of all labels that are wrong."""
+    rate_interval: tuple[float, float]
+    transition: np.ndarray
+    """Chance of each label given the true class; rows borrow from each other."""
+    low: np.ndarray
+    """Lower ends for `transition`, from each row's own anchors."""
+    high: np.ndarray
+    anchors: np.ndarray
+    """Samples that each row rests on."""
+    classes: np.ndarray
+
+    def __str__(self) -> str:
+        low, high = self.rate_interval
+        return f"About {self.rate:.1%} of the labels are wrong (95 %: {low:.1%} to {high:.1%})."
+
+
+def describe_noise(transition: Transition, codes: np.ndarray, classes: np.ndarray) -> NoiseEstimate:
+    """Return a transition matrix with its intervals and the overall rate."""
+    anchors = transition.counts.sum(axis=1)
+    low, high = wilson_interval(transition.counts, anchors[:, None])
+    rate, *interval = wrong_share(transition, codes)
+    return NoiseEstimate(
+        rate=rate,
+        rate_interval=(interval[0], interval[1]),
+        transition=transition.matrix,
+        low=np.minimum(low, transition.matrix),
+        high=np.maximum(high, transition.matrix),
+        anchors=anchors.astype(np.int64),
+        classes=classes,
+    )

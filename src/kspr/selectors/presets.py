@@ -1,0 +1,66 @@
+"""From a preset's name, or the options of a command, to a selector."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any, get_args
+
+from kspr.errors import InputError
+from kspr.selectors.knockoffs_spr import KnockoffsSPR
+from kspr.selectors.options import PresetName, SelectorOptions
+from kspr.selectors.spr import SPR
+from kspr.selectors.validation import check_choice
+
+__all__ = ["from_options", "from_preset"]
+
+_MAKERS: dict[str, Callable[..., SPR | KnockoffsSPR]] = {
+    "default": KnockoffsSPR,
+    "paper": KnockoffsSPR.paper,
+    "spr": SPR,
+}
+
+
+def from_preset(name: str, **changes: Any) -> SPR | KnockoffsSPR:
+    """Return the selector of a preset, with any of its parameters changed.
+
+    Parameters
+    ----------
+    name
+        ``"default"`` for `KnockoffsSPR`, ``"paper"`` for `KnockoffsSPR.paper`, ``"spr"`` for `SPR`.
+    **changes
+        Parameters of that selector.
+
+    Examples
+    --------
+    >>> from_preset("paper", q=0.1).samples_per_class
+    75
+    """
+    check_choice("preset", name, get_args(PresetName))
+    known, all_known = (_parameters(kind) for kind in (_kind(name), KnockoffsSPR))
+    for parameter in changes:
+        if parameter in known:
+            continue
+        if parameter in all_known:
+            raise InputError(
+                f"{parameter} goes with an error rate, which the preset {name!r} does not have."
+            )
+        raise InputError(
+            f"{_kind(name).__name__} has no parameter {parameter!r}; it has {', '.join(known)}."
+        )
+    return _MAKERS[name](**changes)
+
+
+def from_options(options: SelectorOptions) -> SPR | KnockoffsSPR:
+    """Return the selector that the options of a command choose.
+
+    >>> from_options(SelectorOptions(q=0.1, dimensions=64)).reduction
+    64
+    """
+    return from_preset(options.preset, **options.changes())
+
+
+def _kind(name: str) -> type[SPR] | type[KnockoffsSPR]:
+    return SPR if name == "spr" else KnockoffsSPR
+
+
+def _parameters(kind: type[SPR] | type[KnockoffsSPR]) -> list[str]:
+    return [name for name in inspect.signature(kind).parameters if name != "self"]

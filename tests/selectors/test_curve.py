@@ -1,0 +1,106 @@
+"""The curve of all levels agrees with every cut."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kspr import SPR, InputError, KnockoffsSPR, Selection
+from kspr.core.cutoffs import q_values
+from kspr.selectors.curve import trace_curve
+from kspr.selectors.cut_groups import uncut
+from kspr.selectors.manifest import Manifest
+from tests.core.test_cutoffs import random_cells, tied_cells
+
+cases = st.one_of(tied_cells(), random_cells())
+
+
+def as_selection(
+    W: np.ndarray, cut_group: np.ndarray, n_cut_groups: int, factor: float = 1.0
+) -> Selection:
+    """Return what the paper's controls make of W, before any cut."""
+    table = np.stack(
+        [np.zeros(n_cut_groups), np.zeros(n_cut_groups), np.arange(n_cut_groups)], axis=1
+    )
+    label = cut_group
+    return Selection(
+        label=label,
+        clean_mask=np.zeros(len(W), dtype=bool),
+        q_value=q_values(W, cut_group) / factor,
+        statistic=W,
+        selection_time=np.abs(W),
+        knockoff_label=label,
+        suggested_label=label,
+        cut_group=cut_group,
+        cut_groups=uncut(table.astype(np.int64), cut_group),
+        classes=np.arange(n_cut_groups),
+        manifest=Manifest("KnockoffsSPR", {"control": "paper"}, 0, len(W), 1, "", {}),
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(case=cases, k=st.integers(1, 49))
+def test_the_curve_says_what_a_cut_at_that_level_does(
+    case: tuple[np.ndarray, np.ndarray, int], k: int
+) -> None:
+    selection = as_selection(*case)
+    curve, cut = selection.curve(), selection.at(k / 50)
+    last = int(np.searchsorted(curve.q, k / 50, side="right")) - 1
+    kept = int(cut.clean_mask.sum())
+    assert (curve.n_kept[last] if last >= 0 else 0) == kept
+    if kept:
+        some = cut.cut_groups.n_kept > 0
+        wrong = np.sum(cut.cut_groups.n_kept[some] * cut.cut_groups.estimated_fsr[some])
+        assert curve.estimated_fsr[last] == pytest.approx(wrong / kept)
+        assert curve.share_kept[last] == kept / len(cut)
+
+
+@settings(max_examples=60, deadline=None)
+@given(case=cases)
+def test_the_curve_rises_and_its_estimate_stays_within_its_level(
+    case: tuple[np.ndarray, np.ndarray, int],
+) -> None:
+    W, cut_group, _ = case
+    curve = trace_curve(q_values(W, cut_group), cut_group)
+    assert (np.diff(curve.q) > 0).all()
+    assert (np.diff(curve.n_kept) > 0).all()
+    assert (curve.estimated_fsr <= curve.q).all()
+
+
+@pytest.mark.parametrize("control", ["transition", "exchangeable", "paper", "theorem"])
+@pytest.mark.parametrize("cut", ["per_class", "pooled"])
+def test_the_curve_of_a_fit_agrees_with_every_cut(digits40, control, cut):
+    selection = KnockoffsSPR(control=control, cut=cut).fit(digits40.X, digits40.y).selection_
+    curve = selection.curve()
+    assert len(curve) > 10
+    for q in np.linspace(0.01, 0.6, 25):
+        last = int(np.searchsorted(curve.q, q, side="right")) - 1
+        moved = selection.at(q)
+        assert moved.clean_mask.sum() == (curve.n_kept[last] if last >= 0 else 0)
+        assert set(moved.cut_groups.status) <= {"controlled", "empty"}
+        assert (moved.cut_groups.estimated_fsr[moved.cut_groups.n_kept > 0] <= q).all()
+    lines = str(curve).splitlines()
+    assert len(lines) == 8
+    assert lines[0].split() == ["q", "kept", "share", "estimate"]
+    at_tenth = next(line.split() for line in lines if line.split()[0] == "0.1")
+    assert int(at_tenth[1].replace(",", "")) == selection.at(0.1).clean_mask.sum()
+
+
+def test_a_curve_without_a_noise_rate_has_no_f1(blobs):
+    curve = KnockoffsSPR(control="paper").fit(blobs.X, blobs.y).selection_.curve()
+    assert curve.estimated_f1 is None
+    assert curve.best_f1 is None
+
+
+def test_a_curve_of_nothing_prints(blobs):
+    selection = KnockoffsSPR().fit(blobs.X, blobs.y).selection_
+    nothing = replace(selection, q_value=np.full(len(selection), np.inf)).curve()
+    assert len(nothing) == 0
+    assert str(nothing).count("0.0%") == 7
+
+
+def test_spr_has_no_curve(blobs):
+    with pytest.raises(InputError, match="SPR does not have"):
+        SPR().fit(blobs.X, blobs.y).selection_.curve()

@@ -1,0 +1,89 @@
+"""Features of every kind that users have: precision, memory maps, sparse, tensors, transformers."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from sklearn.decomposition import PCA, TruncatedSVD
+
+from kspr import KnockoffsSPR
+
+CONTROLS = ("transition", "exchangeable", "paper", "theorem")
+
+controls = pytest.mark.parametrize("control", CONTROLS)
+
+
+@controls
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_precision_of_storage_hardly_matters(digits40, dtype, control):
+    model = KnockoffsSPR(q=0.2, control=control)
+    wide = model.fit(digits40.X, digits40.y).selection_.clean_mask
+    stored = model.fit(digits40.X.astype(dtype), digits40.y).selection_.clean_mask
+    assert wide.mean() > 0.3
+    # The pixels are whole numbers up to 16, exact in all three.
+    assert (wide == stored).mean() > 0.995
+
+
+def test_a_memory_map_gives_the_answer_of_the_array(digits40, tmp_path):
+    np.save(tmp_path / "x.npy", digits40.X)
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    here = KnockoffsSPR().fit(digits40.X, digits40.y).selection_
+    there = KnockoffsSPR().fit(mapped, digits40.y).selection_
+    assert np.array_equal(here.statistic, there.statistic)
+    assert here.manifest.fingerprint == there.manifest.fingerprint
+    split = {"samples_per_class": 50, "reduction": 8, "engine": "processes", "n_jobs": 2}
+    here = KnockoffsSPR(**split).fit(digits40.X, digits40.y).selection_
+    there = KnockoffsSPR(**split).fit(mapped, digits40.y).selection_
+    assert np.array_equal(here.statistic, there.statistic)
+
+
+@pytest.mark.parametrize(
+    "split", [{}, {"control": "paper", "classes_per_group": 5, "samples_per_class": 60}]
+)
+def test_sparse_features_are_judged_without_being_made_dense(digits40, split, monkeypatch):
+    dense = KnockoffsSPR(reduction=20, **split).fit(digits40.X, digits40.y).selection_.clean_mask
+
+    def refuse(self, *args, **kwargs):
+        raise AssertionError("made dense")
+
+    matrix = sp.csr_matrix(digits40.X)
+    if not split:  # grouping looks at blocks of rows to average them
+        monkeypatch.setattr(sp.csr_array, "toarray", refuse)
+        monkeypatch.setattr(sp.csr_array, "todense", refuse)
+    sparse = KnockoffsSPR(reduction=20, **split).fit(matrix, digits40.y).selection_.clean_mask
+    assert (dense == sparse).mean() > 0.98
+
+
+def test_wide_sparse_features_use_an_iterative_solver():
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], 100)
+    X = sp.random(200, 3000, density=0.01, random_state=0, format="csr")
+    X = X + sp.csr_matrix(np.outer(y, rng.random(3000) < 0.01))
+    labels = y.copy()
+    labels[:10] = 1
+    # The wrong ones are 5 % of all and 9 % of their class: only q below that shuts them out.
+    selection = KnockoffsSPR(q=0.05, reduction=5).fit(X, labels).selection_
+    assert selection.clean_mask[:10].sum() <= 0.05 * selection.clean_mask.sum()
+    assert selection.clean_mask.sum() > 120
+    paper = KnockoffsSPR(q=0.2, reduction=5, control="paper").fit(X, labels).selection_
+    assert paper.clean_mask[:10].sum() == 0
+    assert paper.clean_mask.sum() > 120
+
+
+@pytest.mark.parametrize("transformer", [PCA(12), TruncatedSVD(12)])
+def test_any_fitted_transformer_can_reduce(digits40, transformer):
+    transformer.fit(digits40.X)
+    own = KnockoffsSPR(reduction=transformer).fit(digits40.X, digits40.y).selection_
+    by_hand = KnockoffsSPR(reduction=None).fit(transformer.transform(digits40.X), digits40.y)
+    assert np.array_equal(own.clean_mask, by_hand.selection_.clean_mask)
+
+
+@controls
+def test_torch_tensors_are_judged_where_they_are(digits40, control):
+    # Twenty components: pixels that are blank in one half leave the full space ill-conditioned.
+    model = KnockoffsSPR(reduction=20, control=control)
+    here = model.fit(digits40.X, digits40.y).selection_
+    tensor = model.fit(torch.tensor(digits40.X), torch.tensor(digits40.y)).selection_
+    assert np.allclose(here.statistic, tensor.statistic)
+    assert np.array_equal(here.clean_mask, tensor.clean_mask)
+    assert isinstance(tensor.clean_mask, np.ndarray)

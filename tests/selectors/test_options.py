@@ -1,0 +1,57 @@
+"""The options of a selector: light to import, and in step with the estimators."""
+
+import inspect
+import subprocess
+import sys
+import typing
+from dataclasses import fields
+
+import pytest
+
+from kspr import SPR, KnockoffsSPR
+from kspr.core.knockoffs import STATISTICS
+from kspr.core.penalties import PENALTIES
+from kspr.selectors import options
+from kspr.selectors.controls import CONTROLS
+from kspr.selectors.engines import ENGINES
+from kspr.selectors.options import SelectorOptions
+
+
+def test_options_are_imported_without_numpy():
+    code = "import sys, kspr.selectors.options; print('numpy' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert found.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize(
+    ("names", "registry"),
+    [
+        (options.ControlName, CONTROLS),
+        (options.EngineName, ENGINES),
+        (options.PenaltyName, PENALTIES),
+        (options.StatisticName, STATISTICS),
+    ],
+)
+def test_the_names_of_a_choice_are_those_of_its_registry(names, registry):
+    assert set(typing.get_args(names)) == set(registry)
+
+
+def test_every_option_is_a_parameter_of_an_estimator_and_documented():
+    source = inspect.getsource(SelectorOptions)
+    chosen = SelectorOptions(
+        **{field.name: field.default for field in fields(SelectorOptions)}
+        | dict.fromkeys((f.name for f in fields(SelectorOptions) if f.name != "preset"), 1)
+    )
+    known = {*inspect.signature(KnockoffsSPR).parameters, *inspect.signature(SPR).parameters}
+    assert set(chosen.changes()) <= known
+    assert len(chosen.changes()) == len(fields(SelectorOptions)) - 1
+    assert source.count('"""') == 2 * (len(fields(SelectorOptions)) + 2)
+
+
+def test_what_is_not_chosen_is_left_to_the_preset():
+    assert SelectorOptions().changes() == {"random_state": 0}
+    assert SelectorOptions(dimensions=3, cut="pooled", seed=4).changes() == {
+        "cut": "pooled",
+        "reduction": 3,
+        "random_state": 4,
+    }

@@ -1,0 +1,27 @@
+"""The summary of a selection, as text and as HTML."""
+
+import numpy as np
+import pytest
+
+from kspr import KnockoffsSPR, Selection
+
+
+@pytest.fixture(scope="module")
+def selection(digits40) -> Selection:
+    names = np.array([f"digit {k}" for k in range(10)])
+    return KnockoffsSPR(q=0.05).fit(digits40.X, names[digits40.y]).selection_
+
+
+def test_repr_and_html_name_the_verdict(selection):
+    assert "labels kept" in repr(selection)
+    assert "10 controlled" in repr(selection)
+    html = selection._repr_html_()
+    assert html.count("<tr>") == 11
+    assert "digit 7" in html
+
+
+def test_html_escapes_labels(blobs):
+    names = np.array(["<b>", "&", "c"])[blobs.y]
+    html = KnockoffsSPR(q=0.1).fit(blobs.X, names).selection_._repr_html_()
+    assert "<b>" not in html
+    assert "&lt;b&gt;" in html

@@ -1,0 +1,146 @@
+"""Data that cannot work says so in one sentence."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+from kspr import SPR, InputError, KnockoffsSPR
+
+X = np.random.default_rng(0).standard_normal((60, 4))
+Y = np.repeat([0, 1, 2], 20)
+
+
+def with_value(value, *rows):
+    changed = X.copy()
+    changed[list(rows), 1] = value
+    return changed
+
+
+def with_label(value, row):
+    changed = Y.astype(object)
+    changed[row] = value
+    return changed
+
+
+CASES = {
+    "rows": (X, Y[:58], {}, "X has 60 rows but y has 58 labels."),
+    "nan": (with_value(np.nan, 3, 17), Y, {}, "X holds NaN or inf in rows 3, 17."),
+    "inf": (with_value(np.inf, 5), Y, {}, "X holds NaN or inf in row 5."),
+    "many": (with_value(np.nan, *range(9)), Y, {}, "rows 0, 1, 2, 3, 4 and 4 more."),
+    "half": (with_value(np.inf, 5).astype(np.float16), Y, {}, "X holds NaN or inf in row 5."),
+    "sparse": (sp.csr_matrix(with_value(np.nan, 8)), Y, {}, "X holds NaN or inf in row 8."),
+    "tensor": (torch.tensor(with_value(np.nan, 8)), Y, {}, "X holds NaN or inf in row 8."),
+    "flat tensor": (torch.tensor(X[:, 0]), Y, {}, "X must have two dimensions"),
+    "one class": (X, np.zeros(60), {}, "y has only one class (0.0)"),
+    "small class": (
+        X,
+        np.where(np.arange(60) == 9, "otter", "cat"),
+        {},
+        "Class 'otter' has 1 sample; at least 2 are needed.",
+    ),
+    "distinct": (X, np.arange(60), {}, "(59 more classes are too small)"),
+    "2d labels": (X, np.zeros((60, 3)), {}, "y should be a 1d array"),
+    "missing label": (X, with_label(None, 4), {}, "y has no label (NaN or inf, or None) in row 4."),
+    "nan label": (X, np.where(np.arange(60) == 2, np.nan, Y), {}, "in row 2."),
+    "mixed labels": (X, with_label("a", 4), {}, "y mixes types"),
+    "q high": (X, Y, {"q": 1.5}, "q must lie in (0, 1), got 1.5. q is a rate: write 0.05 for 5 %."),
+    "q zero": (X, Y, {"q": 0}, "q must lie in (0, 1), got 0."),
+    "q text": (X, Y, {"q": "5%"}, "q must be a number in (0, 1), got '5%'."),
+    "q bool": (X, Y, {"q": True}, "q must be a number"),
+    "kappa": (X, Y, {"kappa": 2}, "kappa must lie in (0, 1)"),
+    "penalty": (
+        X,
+        Y,
+        {"penalty": "ridge"},
+        "penalty must be one of 'group', 'lasso', got 'ridge'.",
+    ),
+    "statistic": (X, Y, {"statistic": 3}, "statistic must be one of 'asymmetric'"),
+    "reduction": (X, Y, {"reduction": "pca"}, "reduction must be a number of components"),
+    "reduction 0": (X, Y, {"reduction": 0}, "reduction must be a whole number of at least 1"),
+    "group of one": (X, Y, {"classes_per_group": 1}, "classes_per_group must be a whole number"),
+    "tiny pieces": (X, Y, {"samples_per_class": 2}, "samples_per_class must be a whole number"),
+    "engine": (X, Y, {"engine": "gpu"}, "engine must be one of 'serial', 'threads', 'processes'"),
+    "progress": (X, Y, {"progress": "yes"}, "progress must be True, False or 'auto'"),
+    "dense": (sp.csr_matrix(X), Y, {"reduction": None}, "would make the sparse X dense"),
+    "given": (
+        X,
+        Y,
+        {"control": "paper", "knockoff": "given"},
+        "knockoff_labels and knockoff='given' go together",
+    ),
+    "control": (
+        X,
+        Y,
+        {"control": "best"},
+        "control must be one of 'transition', 'exchangeable', 'paper', 'theorem', got 'best'.",
+    ),
+    "confidence": (X, Y, {"confidence": 95}, "confidence must lie in (0, 1), got 95."),
+    "no splits": (X, Y, {"n_splits": 0}, "n_splits must be a whole number of at least 1"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_sentence_names_the_argument_and_the_way_out(case):
+    features, labels, parameters, sentence = CASES[case]
+    with pytest.raises(InputError) as caught:
+        KnockoffsSPR(**parameters).fit(features, labels)
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("extra", "sentence"),
+    [
+        ({"scores": np.zeros((60, 2))}, "expected shape (60, 3), got (60, 2)."),
+        ({"scores": np.zeros((59, 3))}, "expected shape (60, 3), got (59, 3)."),
+        ({"scores": np.full((60, 3), np.nan)}, "scores hold NaN or inf"),
+        ({"clean_mask": np.ones(9, bool)}, "clean_mask has shape (9,)"),
+        ({"knockoff_labels": Y}, "knockoff_labels and knockoff='given' go together"),
+    ],
+)
+def test_extra_arguments_are_checked(extra, sentence):
+    with pytest.raises(InputError) as caught:
+        KnockoffsSPR().fit(X, Y, **extra)
+    assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (Y, "must differ from y; they agree in 60 rows"),
+        (Y[:9], "X has 60 rows, knockoff_labels has 9"),
+        (np.full(60, 7), "must use the classes 0, 1, 2, got 7 in row 0"),
+    ],
+)
+def test_given_knockoffs_are_checked(given, sentence):
+    with pytest.raises(InputError) as caught:
+        KnockoffsSPR(control="paper", knockoff="given").fit(X, Y, knockoff_labels=given)
+    assert sentence in str(caught.value)
+
+
+def test_a_given_knockoff_outside_the_group_is_refused():
+    labels = np.repeat(np.arange(6), 10)
+    model = KnockoffsSPR(control="paper", knockoff="given", classes_per_group=2)
+    with pytest.raises(InputError, match="same group of classes"):
+        model.fit(X, labels, knockoff_labels=(labels + 3) % 6)
+
+
+@pytest.mark.parametrize("ratio", [0, 1, -0.2, "half"])
+def test_sprs_share_is_checked(ratio):
+    with pytest.raises(InputError, match="clean_ratio must"):
+        SPR(clean_ratio=ratio).fit(X, Y)
+
+
+def test_a_tiny_class_is_judged_when_asked():
+    labels = np.where(np.arange(60) == 9, "otter", np.where(np.arange(60) < 30, "cat", "dog"))
+    for choice in (
+        {},
+        {"control": "exchangeable"},
+        {"control": "paper"},
+        {"control": "paper", "samples_per_class": 8},
+    ):
+        selection = KnockoffsSPR(min_class_size=1, **choice).fit(X, labels).selection_
+        row = {r.label: r for r in selection.summary().per_class}["otter"]
+        assert row.n == 1
+        assert row.status == {"empty": 1}
