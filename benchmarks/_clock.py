@@ -1,8 +1,8 @@
-"""A clock for a machine that other people use.
+"""A clock for a machine that runs other work too.
 
-Two threads of linear algebra that wait for each other lose far more to a neighbour than the
-neighbour's share of the machine: a fit of 0.8 s takes 4 to 25 s beside a test suite on two
-cores. So every timing waits for a calm moment, and notes what others did meanwhile.
+Threads of linear algebra wait for each other, so other work slows them down far more than its
+share of the machine: a fit of 0.8 s takes 4 to 25 s beside a test suite on two cores. So every
+timing waits until the machine is idle, and records how busy it was meanwhile.
 """
 
 import os
@@ -15,16 +15,16 @@ __all__ = ["Clock", "Timing", "calm", "fastest", "median"]
 
 _STAT = Path("/proc/stat")
 _CALM = 0.3
-"""Cores that others may use in a timing that counts as undisturbed."""
+"""Cores that other work may use during a timing that counts as undisturbed."""
 _ROUNDING = 0.02
-"""The system counts in steps of 0.01 s: as much may be ours."""
+"""Seconds that may be rounding: the system counts in steps of 0.01 s."""
 _GLANCE = 0.25
 """Seconds over which the machine is watched before a timing."""
 
 
 @dataclass(frozen=True)
 class Timing:
-    """How long something took, its processor time, and how many cores others used meanwhile."""
+    """Seconds, processor seconds, and the cores that other work used meanwhile."""
 
     seconds: float
     cpu: float
@@ -32,26 +32,26 @@ class Timing:
 
 
 class Clock:
-    """Time jobs, waiting for calm moments as long as the patience for all of them lasts."""
+    """Time functions, each when the machine is idle; `patience` is the longest wait in all."""
 
     def __init__(self, patience: float) -> None:
         self.patience = patience
 
-    def time(self, job: Callable[[], object]) -> Timing:
-        """Run the job once."""
+    def time(self, work: Callable[[], object]) -> Timing:
+        """Call the function once and return its timing."""
         self._wait()
         before, own, start = _foreign_seconds(), _own_seconds(), time.perf_counter()
-        job()
+        work()
         seconds, cpu = time.perf_counter() - start, _own_seconds() - own
         others = max(0.0, _foreign_seconds() - before - _ROUNDING) / seconds
         return Timing(seconds, round(cpu, 3), round(others, 3))
 
-    def alternate(self, repeats: int, **jobs: Callable[[], object]) -> dict[str, list[Timing]]:
-        """Time the jobs in turn, so that a busy spell of the machine meets all of them."""
-        timings: dict[str, list[Timing]] = {name: [] for name in jobs}
+    def alternate(self, repeats: int, **works: Callable[[], object]) -> dict[str, list[Timing]]:
+        """Time the functions in turn, so that a busy machine disturbs all of them alike."""
+        timings: dict[str, list[Timing]] = {name: [] for name in works}
         for _ in range(repeats):
-            for name, job in jobs.items():
-                timings[name].append(self.time(job))
+            for name, work in works.items():
+                timings[name].append(self.time(work))
         return timings
 
     def _wait(self) -> None:
@@ -61,7 +61,7 @@ class Clock:
 
 
 def calm(timings: list[Timing]) -> list[Timing]:
-    """Return the undisturbed timings, or the least disturbed third where these are too few."""
+    """Return the undisturbed timings, or the least disturbed third if these are more."""
     found = [timing for timing in timings if timing.others <= _CALM]
     ordered = sorted(timings, key=lambda timing: timing.others)
     least = ordered[: max(1, len(timings) // 3)]
@@ -69,12 +69,12 @@ def calm(timings: list[Timing]) -> list[Timing]:
 
 
 def fastest(timings: list[Timing]) -> float:
-    """Return the best time among the calm ones."""
+    """Return the shortest of the undisturbed times."""
     return min(timing.seconds for timing in calm(timings))
 
 
 def median(timings: list[Timing]) -> float:
-    """Return the middle of the calm times."""
+    """Return the median of the undisturbed times."""
     seconds = sorted(timing.seconds for timing in calm(timings))
     return (seconds[(len(seconds) - 1) // 2] + seconds[len(seconds) // 2]) / 2
 
@@ -86,7 +86,7 @@ def _busy_now() -> float:
 
 
 def _foreign_seconds() -> float:
-    """Return the time that all cores have spent on anything but this process and its children."""
+    """Return the seconds that all cores have spent on processes of others."""
     if not _STAT.exists():
         return 0.0
     user, nice, system, _, _, irq, softirq, steal = map(

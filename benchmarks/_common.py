@@ -1,155 +1,101 @@
-"""What the rows of the benchmark share: the data, the machine, and a file of results."""
+"""What all benchmarks share: where files are, the CIFAR-10 features, a case, and the machine."""
 
-import json
-import os
-import platform
-import shlex
-import sys
-from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
-from importlib.metadata import version
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from kspr.core.noise import symmetric
+from kspr import _packages
 from kspr.experiments.fingerprint import code_digest
+from kspr.experiments.reproduce.page import markdown_table
 
-__all__ = ["Check", "Data", "Results", "Row", "load_data", "machine"]
+if TYPE_CHECKING:
+    from kspr.train import Trained
+
+__all__ = [
+    "FEATURES",
+    "RESULTS",
+    "ROOT",
+    "SHARED",
+    "Case",
+    "Cifar10",
+    "Sample",
+    "cifar10",
+    "machine",
+    "markdown_table",
+    "memorised",
+]
 
 ROOT = Path(__file__).resolve().parent.parent
-FEATURES = ROOT.parent / "shared" / "data" / "cifar10" / "features.npz"
-NOISE_RATE = 0.4
-N_CLASSES = 10
-QUICK_ROWS = 6000
+RESULTS = ROOT / "benchmarks" / "results"
+SHARED = ROOT.parent / "shared" / "data"
+"""Data sets beside the repository."""
+FEATURES = SHARED / "cifar10" / "features.npz"
+
+
+class Cifar10(NamedTuple):
+    """Features and true labels of CIFAR-10."""
+
+    X: np.ndarray
+    y: np.ndarray
+    X_test: np.ndarray
+    y_test: np.ndarray
+
+
+@cache
+def cifar10() -> Cifar10:
+    """Return 512 principal components of EfficientNet-Lite0 features, as float32."""
+    with np.load(FEATURES) as stored:
+        return Cifar10(
+            stored["X_train"].astype(np.float32),
+            stored["y_train"].astype(np.int64),
+            stored["X_test"].astype(np.float32),
+            stored["y_test"].astype(np.int64),
+        )
 
 
 @dataclass(frozen=True)
-class Data:
-    """Features, labels with known noise, and where they come from."""
+class Sample:
+    """Features, given labels, true labels, and rows to test on where a benchmark needs them."""
 
     X: np.ndarray
     y: np.ndarray
     y_true: np.ndarray
-    source: str
+    test: tuple[np.ndarray, np.ndarray] | None = None
+
+
+@dataclass(frozen=True)
+class Case:
+    """A data set with one kind of noise; `make` returns it for a seed."""
+
+    data: str
+    noise: str
+    make: Callable[[int], Sample]
+    seeds: int = 1
+    group: str = ""
+    """The table of the page that shows it."""
 
     @property
-    def truly_clean(self) -> np.ndarray:
-        return np.asarray(self.y == self.y_true)
-
-
-@dataclass(frozen=True)
-class Check:
-    """One measured number beside its target; without a target it is there for context."""
-
-    what: str
-    value: float
-    target: str = ""
-    met: bool | None = None
-
-    @classmethod
-    def at_most(cls, what: str, value: float, limit: float) -> "Check":
-        return cls(what, value, f"<= {limit:g}", value <= limit)
-
-    @classmethod
-    def at_least(cls, what: str, value: float, limit: float) -> "Check":
-        return cls(what, value, f">= {limit:g}", value >= limit)
-
-
-@dataclass(frozen=True)
-class Row:
-    """One row of the benchmark: its checks, every raw number, and what to know about them."""
-
-    name: str
-    title: str
-    checks: list[Check]
-    raw: dict[str, Any]
-    notes: list[str] = field(default_factory=list)
-
-
-def load_data(seed: int, *, quick: bool) -> Data:
-    """Return CIFAR-10 features where they are at hand, else made data of their shape."""
-    if FEATURES.exists():
-        with np.load(FEATURES) as stored:
-            X, y_true = stored["X_train"].astype(np.float32), stored["y_train"].astype(np.int64)
-        source = "CIFAR-10, 512 principal components of EfficientNet-Lite0 features"
-    else:
-        X, y_true = _made_data(seed)
-        source = "made: overlapping Gaussian classes"
-    if quick:
-        X, y_true = X[:QUICK_ROWS].copy(), y_true[:QUICK_ROWS]
-    return Data(X, symmetric(y_true, NOISE_RATE, seed), y_true, source)
-
-
-def _made_data(seed: int, n: int = 50_000, p: int = 512) -> tuple[np.ndarray, np.ndarray]:
-    """Return classes that overlap as those of real features do, with a decaying spectrum."""
-    rng = np.random.default_rng(seed)
-    scale = (1 + np.arange(p)) ** -0.5
-    means = 0.45 * rng.standard_normal((N_CLASSES, p)) * scale * (np.arange(p) < 32)
-    y = rng.integers(N_CLASSES, size=n)
-    X = rng.standard_normal((n, p), dtype=np.float32)
-    X *= scale.astype(np.float32)
-    X += means.astype(np.float32)[y]
-    return X, y
+    def name(self) -> str:
+        """Data and noise in one text."""
+        return f"{self.data}, {self.noise}"
 
 
 def machine(threads: int) -> dict[str, Any]:
-    """Return what a reader needs to judge the numbers."""
-    packages = ("numpy", "scipy", "scikit-learn", "cleanlab", "knockoffs-spr")
+    """Return processor, system, versions, BLAS threads and the digest of the selectors' code."""
     return {
-        "cpu": _cpu_model(),
-        "cores": os.cpu_count(),
+        **_packages.machine("numpy", "scipy", "scikit-learn", "cleanlab", "knockoffs-spr"),
         "blas_threads": threads,
-        "system": platform.platform(),
-        "versions": {"python": platform.python_version()} | {p: version(p) for p in packages},
         "source": code_digest("kspr.selectors"),
     }
 
 
-def _cpu_model() -> str:
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()
-
-
-class Results:
-    """A JSON file that holds each row from the moment it is there.
-
-    Rows that were measured under other conditions (machine, versions, data, seed) are dropped:
-    a file never mixes them.
-    """
-
-    def __init__(self, path: Path, conditions: dict[str, Any]) -> None:
-        self._path = path
-        self._content: dict[str, Any] = {**conditions, "rows": {}}
-        if path.exists():
-            before = json.loads(path.read_text())
-            if {name: before.get(name) for name in conditions} == conditions:
-                self._content = before
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._content["rows"]
-
-    def row(self, name: str) -> dict[str, Any]:
-        return dict(self._content["rows"][name])
-
-    def add(self, row: Row, seconds: float) -> None:
-        """Store a row, with when and how it was measured."""
-        entry = asdict(row) | {
-            "met": all(check.met for check in row.checks if check.met is not None),
-            "seconds": seconds,
-            "date": datetime.now(UTC).isoformat(timespec="seconds"),
-            "command": shlex.join(sys.argv),
-        }
-        self._content["rows"][row.name] = entry
-        self._content["rows"] = dict(sorted(self._content["rows"].items()))
-        self._write()
-
-    def _write(self) -> None:
-        """Write beside and move: whoever reads the file, or stops us, finds it whole."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        beside = self._path.with_suffix(".partial")
-        beside.write_text(json.dumps(self._content, indent=1) + "\n")
-        beside.replace(self._path)
+def memorised(trained: "Trained", X: np.ndarray, y: np.ndarray, truth: np.ndarray) -> float | None:
+    """Return the share of wrong labels that the network predicts; None without wrong labels."""
+    wrong = y != truth
+    if not wrong.any():
+        return None
+    return float((trained.predict(X[wrong]) == y[wrong]).mean())

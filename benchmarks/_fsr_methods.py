@@ -1,4 +1,4 @@
-"""Ours and theirs for `fsr.py`: from a sample to what is kept, at every level or at one."""
+"""The methods of `fsr.py`: ours at every level, and those of others, which have no level."""
 
 import time
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from _fsr_data import Sample
+from _common import Sample
 from kspr import KnockoffsSPR
 from kspr.experiments.compare.peers import PEERS, charge
 from kspr.experiments.compare.peers.shared import Product
@@ -20,7 +20,7 @@ LEVELS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
 
 @dataclass(frozen=True)
 class Answer:
-    """What is kept at each level; peers, which have no level, keep what they keep."""
+    """What is kept at each level; under ``own`` for methods without a level."""
 
     keep: dict[str, np.ndarray]
     seconds: float
@@ -28,7 +28,7 @@ class Answer:
 
 
 class Shared:
-    """What several peers need of one sample, made once, with the time it took."""
+    """Intermediate results of one sample that several methods use, with their seconds."""
 
     def __init__(self, sample: Sample, neighbours: tuple[np.ndarray, float] | None) -> None:
         self.sample = sample
@@ -39,7 +39,7 @@ class Shared:
             self.question.products[f"neighbours {found.shape[1]}"] = Product(found, seconds, None)
 
     def neighbours(self) -> tuple[np.ndarray, float]:
-        """Return each row's nearest rows; they do not depend on labels."""
+        """Return each row's nearest rows and the seconds; labels do not change them."""
         found = self.question.neighbours()
         return found, self.question.products[f"neighbours {found.shape[1]}"].seconds
 

@@ -1,7 +1,6 @@
-"""docs/error-rate.md and its figures, from the measurements of `fsr.py`."""
+"""docs/error-rate.md and its figures, from the trials of `fsr.py`."""
 
 from collections import defaultdict
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from _common import ROOT
+from _common import ROOT, markdown_table
 from _fsr_methods import METHODS
+from _prose import wrap_prose
 
 __all__ = ["FIGURES", "PAGE", "render_page", "write_page"]
 
@@ -27,39 +27,41 @@ COLOURS = {
     "paper": "#c2570c",
     "theorem": "#e3a873",
 }
-"""One line a mode, in the figures."""
+"""Lines of the figures: one for each control."""
 
-Records = list[dict[str, Any]]
+Trials = list[dict[str, Any]]
 
 
 class Measured:
-    """Measurements by setting and method, in the order in which they were made."""
+    """Trials of one table by case and method, in the order in which they were measured."""
 
-    def __init__(self, records: Records, group: str) -> None:
-        self.cells: dict[tuple[str, str], Records] = defaultdict(list)
-        for record in records:
-            if record["group"] == group:
-                setting = record["noise"]
-                if record["data"] != "CIFAR-10":
-                    setting = f"{record['data']}, {setting}"
-                self.cells[setting, record["method"]].append(record)
+    def __init__(self, trials: Trials, group: str) -> None:
+        self.trials: dict[tuple[str, str], Trials] = defaultdict(list)
+        for trial in trials:
+            if trial["group"] == group:
+                case = trial["noise"]
+                if trial["data"] != "CIFAR-10":
+                    case = f"{trial['data']}, {case}"
+                self.trials[case, trial["method"]].append(trial)
 
     @property
-    def settings(self) -> list[str]:
-        return list(dict.fromkeys(setting for setting, _ in self.cells))
+    def cases(self) -> list[str]:
+        return list(dict.fromkeys(case for case, _ in self.trials))
 
     @property
     def methods(self) -> list[str]:
-        present = {method for _, method in self.cells}
+        present = {method for _, method in self.trials}
         return [method for method in METHODS if method in present]
 
-    def values(self, setting: str, method: str, q: str, name: str) -> np.ndarray:
-        found = self.cells.get((setting, method), [])
-        at = [record["at"].get(q, record["at"].get("own")) for record in found]
-        return np.array([cell[name] for cell in at if cell is not None])
+    def values(self, case: str, method: str, q: str, name: str) -> np.ndarray:
+        found = self.trials.get((case, method), [])
+        at = [trial["at"].get(q, trial["at"].get("own")) for trial in found]
+        return np.array([level[name] for level in at if level is not None])
 
     def has_levels(self, method: str) -> bool:
-        return any("0.1" in r["at"] for (_, m), rs in self.cells.items() for r in rs if m == method)
+        return any(
+            "0.1" in r["at"] for (_, m), rs in self.trials.items() for r in rs if m == method
+        )
 
 
 def mean_and_error(values: np.ndarray) -> tuple[float, float]:
@@ -67,21 +69,21 @@ def mean_and_error(values: np.ndarray) -> tuple[float, float]:
     return float(values.mean()), float(error)
 
 
-def write_page(records: Records, cost: dict[str, Any]) -> None:
+def write_page(trials: Trials, cost: dict[str, Any]) -> None:
     FIGURES.mkdir(exist_ok=True)
     for group, name in (("table", "error-rate.svg"), ("untuned", "error-rate-untuned.svg")):
-        _figure(Measured(records, group)).savefig(
+        _figure(Measured(trials, group)).savefig(
             FIGURES / name, format="svg", metadata={"Date": None}
         )
-    PAGE.write_text(render_page(records, cost))
+    PAGE.write_text(render_page(trials, cost))
 
 
-def render_page(records: Records, cost: dict[str, Any]) -> str:
-    """Return the page: a pure function of the measurements."""
-    table, untuned, small = (Measured(records, group) for group in ("table", "untuned", "small"))
-    seeds = max(record["seed"] for record in records if record["group"] == "table") + 1
-    dates = sorted(record["date"][:10] for record in records)
-    return TEMPLATE.read_text().format(
+def render_page(trials: Trials, cost: dict[str, Any]) -> str:
+    """Return the text of the page, which depends on the trials only."""
+    table, untuned, small = (Measured(trials, group) for group in ("table", "untuned", "small"))
+    seeds = max(trial["seed"] for trial in trials if trial["group"] == "table") + 1
+    dates = sorted(trial["date"][:10] for trial in trials)
+    page = TEMPLATE.read_text().format(
         seeds=seeds,
         dates=dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}",
         targets=_targets(table),
@@ -96,16 +98,10 @@ def render_page(records: Records, cost: dict[str, Any]) -> str:
         small_peers=_peer_table(small),
         noise=_noise_table([table, untuned]),
         time=_time_table(cost),
-        cost_setting=cost["setting"],
+        cost_case=cost["case"],
         cost_date=cost["date"][:10],
     )
-
-
-def _lines(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    columns = list(head)
-    out = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
-    out += ["| " + " | ".join(row) + " |" for row in rows]
-    return "\n".join(out)
+    return wrap_prose(page)
 
 
 def _short(value: float) -> str:
@@ -114,14 +110,14 @@ def _short(value: float) -> str:
 
 
 def _fsr_table(measured: Measured) -> str:
-    modes = [method for method in measured.methods if measured.has_levels(method)]
+    controls = [method for method in measured.methods if measured.has_levels(method)]
     rows = []
-    for setting in measured.settings:
-        row = [setting]
-        for mode in modes:
+    for case in measured.cases:
+        row = [case]
+        for control in controls:
             cells = []
             for q in SHOWN:
-                values = measured.values(setting, mode, q, "fsr")
+                values = measured.values(case, control, q, "fsr")
                 if not len(values):
                     cells.append("-")
                     continue
@@ -130,29 +126,29 @@ def _fsr_table(measured: Measured) -> str:
                 cells.append(f"{mark}{_short(mean)}{mark}")
             row.append(" / ".join(cells))
         rows.append(row)
-    return _lines(["noise", *modes], rows)
+    return markdown_table(["noise", *controls], rows)
 
 
 def _recall_table(measured: Measured) -> str:
-    modes = [method for method in measured.methods if measured.has_levels(method)]
+    controls = [method for method in measured.methods if measured.has_levels(method)]
     rows = []
-    for setting in measured.settings:
-        found = [measured.values(setting, mode, "0.1", "recall") for mode in modes]
-        rows.append([setting, *(_short(v.mean()) if len(v) else "-" for v in found)])
-    return _lines(["noise", *modes], rows)
+    for case in measured.cases:
+        found = [measured.values(case, control, "0.1", "recall") for control in controls]
+        rows.append([case, *(_short(v.mean()) if len(v) else "-" for v in found)])
+    return markdown_table(["noise", *controls], rows)
 
 
 def _peer_table(measured: Measured) -> str:
     peers = [method for method in measured.methods if not measured.has_levels(method)]
     rows = []
-    for setting in measured.settings:
-        row = [setting]
+    for case in measured.cases:
+        row = [case]
         for method in ("transition", *peers):
             names = ("fsr", "recall", "f1")
-            found = [measured.values(setting, method, "0.1", name) for name in names]
+            found = [measured.values(case, method, "0.1", name) for name in names]
             row.append(" / ".join(_short(v.mean()) if len(v) else "-" for v in found))
         rows.append(row)
-    return _lines(["noise", "transition, q = 0.1", *peers], rows)
+    return markdown_table(["noise", "transition, q = 0.1", *peers], rows)
 
 
 RECALL_TARGETS = {
@@ -170,29 +166,31 @@ RECALL_TARGETS = {
 
 
 def _targets(measured: Measured) -> str:
-    """Hold the measurements against what was asked of them."""
+    """Return the table of targets: recall and FSR that were to be reached."""
     rows = []
     for method, wanted in RECALL_TARGETS.items():
-        for setting, target in wanted.items():
-            recall = measured.values(setting, method, "0.1", "recall").mean()
-            kept = _within(measured, setting, method)
+        for case, target in wanted.items():
+            recall = measured.values(case, method, "0.1", "recall").mean()
+            kept = _within(measured, case, method)
             met = "yes" if recall >= target and kept else "**no**"
-            rows.append([method, setting, f"{recall:.3f}", f">= {target:g}", _word(kept), met])
+            rows.append([method, case, f"{recall:.3f}", f">= {target:g}", _word(kept), met])
     recall, fsr = (
         measured.values("Sym. 80%", "transition", "0.2", name).mean() for name in ("recall", "fsr")
     )
     met = "yes" if recall >= 0.45 and fsr <= 0.2 else "**no**"
     kept = _word(fsr <= 0.2)
     rows.append(["transition", "Sym. 80%, q = 0.20", f"{recall:.3f}", ">= 0.45", kept, met])
-    for setting in measured.settings:
-        kept = _within(measured, setting, "exchangeable")
-        rows.append(["exchangeable", setting, "-", "-", _word(kept), "yes" if kept else "**no**"])
-    return _lines(["mode", "noise", "recall at q = 0.10", "target", "FSR kept", "met"], rows)
+    for case in measured.cases:
+        kept = _within(measured, case, "exchangeable")
+        rows.append(["exchangeable", case, "-", "-", _word(kept), "yes" if kept else "**no**"])
+    return markdown_table(
+        ["control", "noise", "recall at q = 0.10", "target", "FSR within q", "met"], rows
+    )
 
 
-def _within(measured: Measured, setting: str, method: str) -> bool:
-    """Say whether the FSR stays below q + 2 standard errors at all three levels."""
-    found = {q: mean_and_error(measured.values(setting, method, q, "fsr")) for q in SHOWN}
+def _within(measured: Measured, case: str, method: str) -> bool:
+    """Return whether the FSR is at most q + 2 standard errors at all three levels."""
+    found = {q: mean_and_error(measured.values(case, method, q, "fsr")) for q in SHOWN}
     return all(mean <= float(q) + 2 * error for q, (mean, error) in found.items())
 
 
@@ -203,31 +201,31 @@ def _word(kept: bool) -> str:
 def _noise_table(groups: list[Measured]) -> str:
     rows = []
     for measured in groups:
-        for setting in measured.settings:
-            found = measured.cells[setting, "transition"]
-            true = np.mean([record["wrong"] for record in found])
-            mean, error = mean_and_error(np.array([record["noise_rate"] for record in found]))
-            rows.append([setting, f"{true:.3f}", f"{mean:.3f} ± {error:.3f}"])
-    return _lines(["noise", "wrong labels", "estimated"], rows)
+        for case in measured.cases:
+            found = measured.trials[case, "transition"]
+            true = np.mean([trial["wrong"] for trial in found])
+            mean, error = mean_and_error(np.array([trial["noise_rate"] for trial in found]))
+            rows.append([case, f"{true:.3f}", f"{mean:.3f} ± {error:.3f}"])
+    return markdown_table(["noise", "wrong labels", "estimated"], rows)
 
 
 def _time_table(cost: dict[str, Any]) -> str:
     seconds = {method: np.median(found) for method, found in cost["seconds"].items()}
     rows = [[m, f"{s:.2f}", f"{s / seconds['paper']:.2f}"] for m, s in seconds.items()]
-    return _lines(["method", "seconds (median)", "times the paper's mode"], rows)
+    return markdown_table(["method", "seconds (median)", "times the paper's control"], rows)
 
 
 def _figure(measured: Measured) -> Figure:
-    """Draw realised against asked, one line a mode, one panel a kind of noise."""
-    settings = measured.settings
+    """Draw the realised error rate against q: a line for each control, a panel for each case."""
+    cases = measured.cases
     columns = 4
-    height = -(-len(settings) // columns)
+    height = -(-len(cases) // columns)
     with mpl.rc_context({"svg.hashsalt": "kspr", "font.size": 8}):
         figure = Figure(figsize=(10, 2.6 * height + 0.5))
         axes = figure.subplots(height, columns, squeeze=False).ravel()
-        for panel, setting in zip(axes, settings, strict=False):
-            _panel(panel, measured, setting)
-        for panel in axes[len(settings) :]:
+        for panel, case in zip(axes, cases, strict=False):
+            _panel(panel, measured, case)
+        for panel in axes[len(cases) :]:
             panel.set_axis_off()
         handles, labels = axes[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="lower center", ncols=len(labels), frameon=False)
@@ -235,15 +233,15 @@ def _figure(measured: Measured) -> Figure:
         return figure
 
 
-def _panel(panel: Axes, measured: Measured, setting: str) -> None:
+def _panel(panel: Axes, measured: Measured, case: str) -> None:
     panel.plot([0, 0.3], [0, 0.3], color="#999999", linewidth=1, linestyle="--")
-    for mode, colour in COLOURS.items():
-        found = measured.cells.get((setting, mode), [])
-        levels = sorted({q for record in found for q in record["at"]}, key=float)
+    for control, colour in COLOURS.items():
+        found = measured.trials.get((case, control), [])
+        levels = sorted({q for trial in found for q in trial["at"]}, key=float)
         asked = [float(q) for q in levels]
-        real = [measured.values(setting, mode, q, "fsr").mean() for q in levels]
-        panel.plot(asked, real, color=colour, marker="o", markersize=2.5, label=mode)
-    panel.set_title(setting, fontsize=9)
+        real = [measured.values(case, control, q, "fsr").mean() for q in levels]
+        panel.plot(asked, real, color=colour, marker="o", markersize=2.5, label=control)
+    panel.set_title(case, fontsize=9)
     panel.set_xlabel("asked (q)")
     panel.set_ylabel("realised FSR")
     panel.set_xlim(0, 0.31)

@@ -41,28 +41,39 @@ def either(*names: str) -> Any:
 def reproduced() -> Iterator[tuple[str, str, Any]]:
     """Yield two trials of each kind of recipe."""
     recipes = either("kspr.experiments.reproduce.recipes", "kspr.experiments.recipes")
-    running = either("kspr.experiments.reproduce.running", "kspr.experiments.running")
+    planning = either(
+        "kspr.experiments.reproduce.planning",
+        "kspr.experiments.reproduce.running",
+        "kspr.experiments.running",
+    )
     kinds = either("kspr.experiments.reproduce.trials", "kspr.experiments.cells")
     for kind, (recipe, seeds) in RECIPES.items():
-        planned = running.plan(recipes.load_recipe(recipe), "mini", seeds, DATA)
+        planned = planning.plan(recipes.load_recipe(recipe), "mini", seeds, DATA)
         for trial in _two(planned):
-            name = f"{recipe}: {trial.data}, {trial.noise}, {trial.variant}, seed {trial.job.seed}"
-            yield f"reproduce {kind}", name, kinds.compute(trial.kind, trial.job)
+            spec = getattr(trial, "job", trial)
+            name = f"{recipe}: {trial.data}, {trial.noise}, {_variant(trial)}, seed {spec.seed}"
+            found = kinds.compute(trial) if spec is trial else kinds.compute(trial.kind, spec)
+            yield f"reproduce {kind}", name, found
+
+
+def _variant(trial: Any) -> str:
+    return str(getattr(trial, "variant_name", None) or trial.variant)
 
 
 def _two(planned: list[Any]) -> list[Any]:
     """Return two trials whose variants differ where there are several."""
     first = planned[0]
     same = [trial for trial in planned[1:] if trial.data == first.data]
-    return [first, ([trial for trial in same if trial.variant != first.variant] or same)[-1]]
+    return [first, ([trial for trial in same if _variant(trial) != _variant(first)] or same)[-1]]
 
 
 def error_rates() -> Iterator[tuple[str, str, Any]]:
     """Yield trials of `fsr.py`: two controls, checked rows, and a peer."""
-    data, methods = import_module("_fsr_data"), import_module("_fsr_methods")
+    data, methods = either("_fsr_cases", "_fsr_data"), import_module("_fsr_methods")
     fsr = import_module("fsr")
-    chosen = [s for s in data.SETTINGS if s.name in ("CIFAR-10, Sym. 40%", "digits, Asy. 40%")]
-    for setting in chosen or data.SETTINGS[:2]:
+    cases = getattr(data, "CASES", None) or data.SETTINGS
+    chosen = [s for s in cases if s.name in ("CIFAR-10, Sym. 40%", "digits, Asy. 40%")]
+    for setting in chosen or cases[:2]:
         sample = setting.make(0)
         for name in methods.METHODS:
             if name in ("transition", "exchangeable", "paper", "transition, 500 checked"):
@@ -83,11 +94,13 @@ def compared() -> Iterator[tuple[str, str, Any]]:
     """Yield all methods on two scenes of `peers.py`."""
     peers = import_module("peers")
     compare = either("kspr.experiments.compare.comparing", "kspr.experiments.comparing").compare
-    for scene in [scene for scene in peers.SCENES if scene.data == "digits"][:2]:
-        data = scene.make()
+    cases = getattr(peers, "CASES", None) or peers.SCENES
+    for scene in [scene for scene in cases if scene.data == "digits"][:2]:
+        old = hasattr(scene, "spoil")
+        data = scene.make() if old else scene.make(peers.SEED)
         found = compare(
             data.X,
-            scene.spoil(data.y_true),
+            scene.spoil(data.y_true) if old else data.y,
             data.y_true,
             q=peers.Q,
             seed=peers.SEED,
@@ -119,7 +132,7 @@ def images() -> Iterator[tuple[str, str, Any]]:
 def defaults() -> Iterator[tuple[str, str, Any]]:
     """Yield two trials of `defaults.py`."""
     script = import_module("defaults")
-    X, y_true = script.load()
+    X, y_true = script.load() if hasattr(script, "load") else script.cifar10()[:2]
     y = script.noisy(y_true, "Asy.", 0.4, 0)
     for name, model in script.variants():
         if name in ("default", "paper"):

@@ -1,6 +1,6 @@
-"""Print, as JSON, how much the resident memory grows at its peak during one fit.
+"""Print, as JSON, the growth of resident memory at its peak during one fit.
 
-Runs in a process of its own, so that no earlier allocation can be reused unseen:
+Runs in a process of its own: memory that was freed before could be used again and not show up.
 ``python _peak_memory.py PRESET X.npy y.npy THREADS``.
 """
 
@@ -20,7 +20,7 @@ CLEAR = Path("/proc/self/clear_refs")
 
 def main() -> None:
     preset, features, labels, threads = sys.argv[1:]
-    # The real order: everything is imported and X is there before the fit begins.
+    # As for a user: everything is imported and X is loaded before the fit.
     X, y = np.load(features), np.load(labels)
     selector = {
         "paper": lambda: KnockoffsSPR.paper(n_jobs=int(threads)),
@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def reset_peak() -> bool:
-    """Forget the peak that loading left behind, where the system allows it."""
+    """Reset the peak that loading has left; return False where the system cannot."""
     try:
         CLEAR.write_text("5")
     except OSError:
@@ -44,7 +44,7 @@ def reset_peak() -> bool:
 
 
 def resident() -> int:
-    """Return the bytes in memory now; without /proc, the peak so far, which is no less."""
+    """Return the bytes in memory now; without /proc the peak so far, which is at least that."""
     return _status("VmRSS") if STATUS.exists() else peak()
 
 

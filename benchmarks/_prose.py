@@ -1,4 +1,4 @@
-"""Wrap the sentences of a Markdown page; tables, code and what is short enough stay as they are.
+"""Wrap the prose of a Markdown page at 100 columns; tables, code and short lines stay.
 
 python benchmarks/_prose.py docs/theory.md README.md
 """
@@ -12,12 +12,12 @@ __all__ = ["wrap_prose"]
 WIDTH = 100
 _LIST = re.compile(r"^(\s*)([-*+]|\d+\.) ")
 _MARKER = re.compile(r"^([-+*#>|=]+|\d+[.)]|%\S?)$")
-"""What would start a list or a table at the beginning of a line, and percent signs."""
+"""Words that may not begin a line: they would start a list, a table or a comment there."""
 _FENCE = re.compile(r"^\s*(`{3,}|~{3,})")
 
 
 def wrap_prose(text: str) -> str:
-    """Return the page with every paragraph and list item that has a long line wrapped again."""
+    """Return the page with every paragraph and list item that has a long line wrapped."""
     done: list[str] = []
     block: list[str] = []
     fence = None
@@ -39,7 +39,7 @@ def wrap_prose(text: str) -> str:
 
 
 def _is_fixed(line: str, block: list[str]) -> bool:
-    """Return whether a line is no prose: a table, a heading, a directive, or indented code."""
+    """Return whether a line is not prose: a table, a heading, a directive, or indented code."""
     indented_code = line.startswith("    ") and not block
     return indented_code or line.startswith(("|", "#", "<!--", "![", ":::", ":", "{"))
 
@@ -61,7 +61,7 @@ def _wrapped(block: list[str]) -> list[str]:
 
 
 def _words(text: str) -> list[str]:
-    """Return words, with what may not start a line kept with the word before it."""
+    """Return words; one that may not begin a line is joined to the word before it."""
     words: list[str] = []
     for word in text.split():
         if words and _MARKER.match(word):

@@ -11,8 +11,7 @@ from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
 from _clock import Timing, median
-from _common import Check, Data, Row
-from _setting import Setting, plain, quality_on
+from _speed import Bench, Check, Data, Row, plain, quality_on
 from kspr import KnockoffsSPR
 from kspr.core.splitting import Pieces, make_pieces
 from transcription import Grid, select_piece
@@ -33,15 +32,15 @@ class Piece:
     judged: np.ndarray
 
 
-def row_a(setting: Setting) -> Row:
-    """Time the paper preset against the transcription, in turn with its pieces."""
-    data = setting.data
-    ours = KnockoffsSPR.paper(n_jobs=setting.threads, progress=False)
+def row_a(bench: Bench) -> Row:
+    """Time the paper preset against the transcription, fits and pieces in turn."""
+    data = bench.data
+    ours = KnockoffsSPR.paper(n_jobs=bench.threads, progress=False)
     pieces = list(split_of(ours, data))
-    run = Run(setting, pieces, np.zeros(len(data.y), dtype=bool), [], [])
+    run = Run(bench, pieces, np.zeros(len(data.y), dtype=bool), [], [])
     while not run.is_enough():
         if len(run.piece_timings) % 6 == 0:
-            run.fit_timings.append(setting.clock.time(partial(ours.fit, data.X, data.y)))
+            run.fit_timings.append(bench.clock.time(partial(ours.fit, data.X, data.y)))
         run.next_piece()
     checks, raw = compared(run, ours.selection_.clean_mask)
     notes = [
@@ -54,9 +53,9 @@ def row_a(setting: Setting) -> Row:
 
 @dataclass
 class Run:
-    """The transcription's way through the pieces."""
+    """Progress of the transcription through the pieces."""
 
-    setting: Setting
+    bench: Bench
     pieces: list[Piece]
     clean_mask: np.ndarray
     piece_timings: list[Timing]
@@ -64,12 +63,12 @@ class Run:
 
     @property
     def done(self) -> list[Piece]:
-        """Return the pieces that it has seen."""
+        """Return the pieces that are done."""
         return self.pieces[: len(self.piece_timings)]
 
     def is_enough(self) -> bool:
-        """Say whether to stop: at the number asked for, or when the time is up."""
-        n, asked = len(self.done), self.setting.pieces
+        """Return whether to stop: at the number asked for, or when the time is up."""
+        n, asked = len(self.done), self.bench.pieces
         if n == len(self.pieces):
             return True
         if asked is not None:
@@ -78,17 +77,17 @@ class Run:
         return n >= LEAST_PIECES and seconds > TRANSCRIPTION_SECONDS
 
     def next_piece(self) -> None:
-        """Select on one more piece, on one BLAS thread: its fastest setting."""
+        """Select on one more piece, on one BLAS thread: its fastest bench."""
         piece = self.pieces[len(self.done)]
         answer: list[np.ndarray] = []
         with threadpool_limits(limits=1, user_api="blas"):
-            job = partial(transcribed, self.setting.data, piece, Grid())
-            self.piece_timings.append(self.setting.clock.time(lambda: answer.append(job())))
+            job = partial(transcribed, self.bench.data, piece, Grid())
+            self.piece_timings.append(self.bench.clock.time(lambda: answer.append(job())))
         self.clean_mask[piece.index[piece.judged]] = answer[0][piece.judged]
 
 
 def split_of(selector: KnockoffsSPR, data: Data) -> Iterator[Piece]:
-    """Yield the pieces that the selector's fit uses: on others, luck would blur the comparison."""
+    """Yield the pieces that the selector's fit uses: other pieces would add chance differences."""
     made: list[Pieces] = []
 
     def watched(*arguments: Any, **options: Any) -> list[Pieces]:
@@ -108,7 +107,7 @@ def transcribed(data: Data, piece: Piece, grid: Grid) -> np.ndarray:
 
 
 def fine_transcription(data: Data, pieces: list[Piece], jobs: int) -> np.ndarray:
-    """Run the transcription once more with finer levels, in parallel as nobody times it."""
+    """Run the transcription with finer levels; in parallel, because it is not timed."""
     answers = Parallel(n_jobs=jobs)(delayed(_fine_piece)(data, piece) for piece in pieces)
     clean = np.zeros(len(data.y), dtype=bool)
     for piece, answer in zip(pieces, answers, strict=True):
@@ -122,13 +121,13 @@ def _fine_piece(data: Data, piece: Piece) -> np.ndarray:
 
 
 def compared(run: Run, ours: np.ndarray) -> tuple[list[Check], dict[str, Any]]:
-    """Judge both selections on the samples that both have judged."""
-    data, done = run.setting.data, run.done
+    """Compare both selections on the samples that both have judged."""
+    data, done = run.bench.data, run.done
     seen = np.concatenate([piece.index[piece.judged] for piece in done])
-    fine = fine_transcription(data, done, run.setting.threads)
+    fine = fine_transcription(data, done, run.bench.threads)
     masks = {"ours": ours, "transcription": run.clean_mask, "transcription_fine": fine}
     quality = {name: quality_on(data, mask, seen) for name, mask in masks.items()}
-    # Medians on both sides: pieces differ, so the quickest of them does not stand for all.
+    # Medians on both sides: pieces differ, so the fastest one is not typical.
     whole = median(run.piece_timings) * len(run.pieces)
     ratio = whole / median(run.fit_timings)
     checks = [Check.at_least("times faster than the transcription", ratio, 80)]

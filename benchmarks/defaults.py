@@ -1,10 +1,10 @@
-"""Choose the defaults: every seam, one change at a time and together, on the shared features.
+"""Measure every choice of the method, one change at a time, to choose the defaults.
 
     python benchmarks/defaults.py            # measure what is missing, then write docs/defaults.md
-    python benchmarks/defaults.py --page     # only write the page from the measurements at hand
+    python benchmarks/defaults.py --page     # write the page from stored trials, measure nothing
 
-Each measurement is a cell (variant, noise, seed, q) in benchmarks/results/defaults.jsonl; a run
-that is interrupted goes on where it stopped.
+A trial (variant, noise, seed) is a line of benchmarks/results/defaults.jsonl; a run that was
+interrupted continues with the missing ones.
 """
 
 import argparse
@@ -12,18 +12,18 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.progress import track
 
 import kspr
+from _common import FEATURES, RESULTS, ROOT, cifar10, markdown_table
+from _prose import wrap_prose
+from _trials import add_trial, read_trials
 from kspr.core.noise import pair_flip, symmetric
 
-ROOT = Path(__file__).resolve().parent.parent
-FEATURES = ROOT.parent / "shared" / "data" / "cifar10" / "features.npz"
-RESULTS = ROOT / "benchmarks" / "results" / "defaults.jsonl"
+TRIALS = RESULTS / "defaults.jsonl"
 PAGE = ROOT / "docs" / "defaults.md"
 
 CIFAR_PAIRS = {9: 1, 2: 0, 4: 7, 3: 5, 5: 3}
@@ -65,11 +65,6 @@ def noisy(y: np.ndarray, kind: str, rate: float, seed: int) -> np.ndarray:
     return pair_flip(y, rate, CIFAR_PAIRS, seed)
 
 
-def load() -> tuple[np.ndarray, np.ndarray]:
-    with np.load(FEATURES) as stored:
-        return stored["X_train"].astype(np.float32), stored["y_train"].astype(np.int64)
-
-
 def variants() -> Iterator[tuple[str, kspr.KnockoffsSPR]]:
     for name, changes in VARIANTS.items():
         yield name, kspr.KnockoffsSPR(**{"control": "paper", **changes})
@@ -83,43 +78,39 @@ def signature(model: kspr.KnockoffsSPR) -> dict[str, Any]:
 
 
 def measured() -> list[dict[str, Any]]:
-    if not RESULTS.exists():
-        return []
-    return [json.loads(line) for line in RESULTS.read_text().splitlines()]
+    return read_trials(TRIALS)
 
 
-def key(record: dict[str, Any]) -> str:
-    return json.dumps([record["parameters"], record["noise"], record["seed"]], sort_keys=True)
+def key(trial: dict[str, Any]) -> str:
+    return json.dumps([trial["parameters"], trial["noise"], trial["seed"]], sort_keys=True)
 
 
 def measure() -> None:
-    X, y_true = load()
-    done = {key(record) for record in measured()}
-    RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    jobs = [(m, noise, seed) for seed in SEEDS for noise in NOISES for _, m in variants()]
-    for model, (kind, rate), seed in track(jobs, description="measuring"):
-        record: dict[str, Any] = {
+    X, y_true, _, _ = cifar10()
+    done = {key(trial) for trial in measured()}
+    planned = [(m, noise, seed) for seed in SEEDS for noise in NOISES for _, m in variants()]
+    for model, (kind, rate), seed in track(planned, description="measuring"):
+        trial: dict[str, Any] = {
             "parameters": signature(model),
             "noise": f"{kind} {rate:.0%}",
             "seed": seed,
             "version": kspr.__version__,
         }
-        if key(record) in done:
+        if key(trial) in done:
             continue
-        done.add(key(record))
+        done.add(key(trial))
         y = noisy(y_true, kind, rate, seed)
         start = time.perf_counter()
         selection = model.set_params(random_state=seed).fit(X, y).selection_
-        record["seconds"] = round(time.perf_counter() - start, 3)
-        # The paper's rule chooses its own level; the others are read off at three of them.
+        trial["seconds"] = round(time.perf_counter() - start, 3)
+        # The paper's rule chooses its own level; all others are measured at three levels.
         cuts = {"own": selection} if model.level == "smallest" else {}
         cuts |= {str(q): selection.at(q) for q in LEVELS} if not cuts else {}
-        record["at"] = {
+        trial["at"] = {
             q: {k: round(v, 5) for k, v in vars(quality(cut, y == y_true)).items()}
             for q, cut in cuts.items()
         }
-        with RESULTS.open("a") as out:
-            out.write(json.dumps(record) + "\n")
+        add_trial(TRIALS, trial)
 
 
 def quality(selection: kspr.Selection, right: np.ndarray) -> kspr.SelectionQuality:
@@ -127,27 +118,24 @@ def quality(selection: kspr.Selection, right: np.ndarray) -> kspr.SelectionQuali
 
 
 def write_page() -> None:
-    records = measured()
+    trials = measured()
     by_variant: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for name, model in variants():
         found = defaultdict(list)
-        for record in records:
-            if record["parameters"] == signature(model):
-                found[record["noise"]].append(record)
+        for trial in trials:
+            if trial["parameters"] == signature(model):
+                found[trial["noise"]].append(trial)
         by_variant[name] = found
-    seeds = sorted({record["seed"] for record in records})
+    seeds = sorted({trial["seed"] for trial in trials})
     parts = [HEAD.format(seeds=len(seeds), version=kspr.__version__)]
     for q in LEVELS:
         parts.append(f"\n## At q = {q:g}\n\n{table(by_variant, str(q))}")
-    PAGE.write_text("\n".join(parts) + "\n")
+    PAGE.write_text(wrap_prose("\n".join(parts) + "\n"))
 
 
 def table(by_variant: dict[str, dict[str, list[dict[str, Any]]]], q: str) -> str:
     columns = [f"{kind} {rate:.0%}" for kind, rate in NOISES]
-    lines = [
-        "| variant | " + " | ".join(columns) + " | mean F1 | seconds |",
-        "|---|" + "---|" * (len(columns) + 2),
-    ]
+    rows = []
     for name, found in by_variant.items():
         cells, scores, seconds = [], [], []
         for column in columns:
@@ -161,37 +149,39 @@ def table(by_variant: dict[str, dict[str, list[dict[str, Any]]]], q: str) -> str
             seconds += [s for _, s in runs]
             mark = "**" if name != "paper" and fsr > float(q) else ""
             cells.append(f"{mark}{fsr:.3f}{mark} / {recall:.3f}")
-        mean = f"{np.mean(scores):.3f} | {np.median(seconds):.2f}" if scores else "- | -"
-        lines.append(f"| {name} | " + " | ".join(cells) + f" | {mean} |")
-    return "\n".join(lines)
+        means = [f"{np.mean(scores):.3f}", f"{np.median(seconds):.2f}"] if scores else ["-", "-"]
+        rows.append([name, *cells, *means])
+    return markdown_table(["variant", *columns, "mean F1", "seconds"], rows)
 
 
 HEAD = """# How the defaults were chosen
 
 Realised FSR / recall on the CIFAR-10 features of the design (50,000 x 512; noise with known
-truth), means over {seeds} seeds, kspr {version}. Bold: the realised FSR passes q. Each row changes
-one thing against `KnockoffsSPR(control="paper")`, the comparison that the paper makes; `paper` is
-`KnockoffsSPR.paper()`, which chooses its own level. How the error rate itself is estimated, and why
-`control="transition"` is the default, is the subject of [error-rate.md](error-rate.md).
+truth), means over {seeds} seeds, kspr {version}. Bold: the realised FSR is above q. Each row
+changes one thing against `KnockoffsSPR(control="paper")`, the comparison that the paper makes;
+`paper` is `KnockoffsSPR.paper()`, which chooses its own level. How the error rate itself is
+estimated, and why `control="transition"` is the default, is the subject of
+[error-rate.md](error-rate.md).
 
-What they say:
+What the tables show:
 
-- **128 dimensions.** More than 64 in F1 and closer to q; 256 add less than half a point of F1 for
-  twice the time, and are worse under Sym. 80 %.
-- **An intercept.** A point of F1 more than without. Without one the FSR is lower (Asy. 40 % stays
-  within q = 0.05), a choice for those who would rather keep less.
+- **128 dimensions.** F1 is higher than with 64, and the FSR is closer to q. With 256, F1 is less
+  than half a point higher, at twice the time, and lower under Sym. 80 %.
+- **An intercept.** F1 is one point higher with it. Without it the FSR is lower (Asy. 40 % stays
+  within q = 0.05) and less is kept.
 - **Within the paper's control, its own comparison stays** (most confident knockoff, asymmetric
-  statistic): with random knockoffs more is kept, but the realised FSR passes q in most columns;
+  statistic): with random knockoffs more is kept, but the realised FSR is above q in most columns;
   the symmetric statistics keep hardly anything at q = 0.05.
-- **No splitting.** Small pieces cost recall at every level, and under heavy noise the FSR too; a
-  cell of 37 samples cannot reach a level below 1/37 at all.
-- **Per class rather than pooled** for balance; the two differ by less than a point here.
-- **Heavy noise breaks this control's promise.** Under Sym. 80 % nothing that keeps a useful share
-  holds q at 0.05 or 0.1; under Asy. 40 % it passes 0.05 and holds 0.1. The statistic's size
-  depends on the label itself, so its sign is not independent of it.
+- **No splitting.** With small pieces recall is lower at every level, and under heavy noise the FSR
+  is higher too; a cut group of 37 samples cannot reach a level below 1/37.
+- **One cut per class**, so that every class is held at q. The pooled cut differs by less than a
+  point of F1 here.
+- **Heavy noise breaks the assumption of this control.** Under Sym. 80 % no variant that keeps a
+  useful share holds q = 0.05 or 0.1; under Asy. 40 % the FSR is above 0.05 and within 0.1. The size
+  of the statistic depends on the label, so its sign is not independent of the size.
 
 Made by `make defaults` from `benchmarks/results/defaults.jsonl`; seconds are the median of a fit on
-two cores and say no more than their order.
+two cores, and good for a rough comparison only.
 """
 
 

@@ -1,14 +1,13 @@
-"""Is the error rate kept? Every mode and its peers, on known noise.
+"""Measure the realised error rate of every control, and of other methods, on known noise.
 
     python benchmarks/fsr.py            # measure what is missing, then write docs/error-rate.md
-    python benchmarks/fsr.py --page     # only write the page from the measurements at hand
+    python benchmarks/fsr.py --page     # write the page from stored trials, measure nothing
 
-Each measurement is a cell (data, noise, seed, method) in benchmarks/results/fsr.jsonl; a run that
-is interrupted goes on where it stopped. Labels and splits of a cell follow from its seed alone.
+A trial (data, noise, seed, method) is a line of benchmarks/results/fsr.jsonl; a run that was
+interrupted continues with the missing ones. Labels and splits of a trial depend on its seed only.
 """
 
 import argparse
-import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,15 +15,17 @@ import numpy as np
 from rich.progress import track
 from threadpoolctl import threadpool_limits
 
-from _common import FEATURES, ROOT, machine
-from _fsr_data import SETTINGS, Setting
+from _common import FEATURES, RESULTS, ROOT, Case, machine
+from _fsr_cases import CASES
 from _fsr_methods import METHODS, Shared
 from _fsr_page import PAGE, write_page
+from _trials import add_trial, read_trials
+from kspr._files import read_json, write_json
 from kspr.core.metrics import selection_quality
 
-RESULTS = ROOT / "benchmarks" / "results" / "fsr.jsonl"
-COST = RESULTS.with_name("fsr-cost.json")
-COST_SETTING = "CIFAR-10, Sym. 40%"
+TRIALS = RESULTS / "fsr.jsonl"
+COST = RESULTS / "fsr-cost.json"
+COST_CASE = "CIFAR-10, Sym. 40%"
 COST_METHODS = (
     "transition",
     "transition, pooled",
@@ -38,53 +39,50 @@ COST_METHODS = (
 
 
 def measured() -> list[dict[str, Any]]:
-    if not RESULTS.exists():
-        return []
-    return [json.loads(line) for line in RESULTS.read_text().splitlines()]
+    return read_trials(TRIALS)
 
 
-def key(record: dict[str, Any]) -> tuple[str, str, int, str]:
-    return record["data"], record["noise"], record["seed"], record["method"]
+def key(trial: dict[str, Any]) -> tuple[str, str, int, str]:
+    return trial["data"], trial["noise"], trial["seed"], trial["method"]
 
 
 def measure() -> None:
-    """Fill in what is missing, setting by setting."""
-    done = {key(record) for record in measured()}
-    RESULTS.parent.mkdir(parents=True, exist_ok=True)
+    """Measure the missing trials, case by case."""
+    done = {key(trial) for trial in measured()}
     neighbours: dict[str, Any] = {}
-    jobs = [(setting, seed) for setting in SETTINGS for seed in range(setting.seeds)]
-    for setting, seed in track(jobs, description="measuring"):
+    planned = [(case, seed) for case in CASES for seed in range(case.seeds)]
+    for case, seed in track(planned, description="measuring"):
         missing = [
             name
             for name in METHODS
-            if (setting.data, setting.noise, seed, name) not in done and _applies(name, setting)
+            if (case.data, case.noise, seed, name) not in done and _applies(name, case)
         ]
         if missing:
-            _measure(setting, seed, missing, neighbours)
+            _measure(case, seed, missing, neighbours)
 
 
-def _applies(name: str, setting: Setting) -> bool:
-    """Two classes leave nothing to exchange, and small sets cannot spare rows to check."""
-    if setting.data == "breast cancer" and (name == "theorem" or name.startswith("exchangeable")):
+def _applies(name: str, case: Case) -> bool:
+    """Return whether a method can be used: not all take two classes or spare rows to check."""
+    if case.data == "breast cancer" and (name == "theorem" or name.startswith("exchangeable")):
         return False
-    return "checked" not in name or setting.group != "small"
+    return "checked" not in name or case.group != "small"
 
 
-def _measure(setting: Setting, seed: int, missing: list[str], neighbours: dict[str, Any]) -> None:
-    # Our own seeds go through a stream key, so noise and split of one number are apart.
-    sample = setting.make(seed)
-    # Settings that relabel the same rows share their neighbours.
-    same = f"{setting.data} {len(sample.X)}" if setting.noise[:6] != "shares" else None
+def _measure(case: Case, seed: int, missing: list[str], neighbours: dict[str, Any]) -> None:
+    # The selector draws from a stream of its own, so one seed serves noise and splits.
+    sample = case.make(seed)
+    # Cases that differ in labels only have the same neighbours.
+    same = f"{case.data} {len(sample.X)}" if case.noise[:6] != "shares" else None
     shared = Shared(sample, neighbours.get(same))
     right = sample.y == sample.y_true
     for name in missing:
         answer = METHODS[name](shared, seed)
-        if name == "nearest neighbours" and same and not setting.noise.startswith("dupl"):
+        if name == "nearest neighbours" and same and not case.noise.startswith("dupl"):
             neighbours[same] = shared.neighbours()
-        record = {
-            "data": setting.data,
-            "noise": setting.noise,
-            "group": setting.group,
+        trial = {
+            "data": case.data,
+            "noise": case.noise,
+            "group": case.group,
             "seed": seed,
             "method": name,
             "n": len(right),
@@ -99,14 +97,13 @@ def _measure(setting: Setting, seed: int, missing: list[str], neighbours: dict[s
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
             "source": machine(1)["source"],
         }
-        with RESULTS.open("a") as out:
-            out.write(json.dumps(record) + "\n")
+        add_trial(TRIALS, trial)
 
 
 def measure_cost(repeats: int = 5) -> None:
-    """Time the methods in turns on one sample: only ratios inside one run mean anything."""
-    setting = next(s for s in SETTINGS if s.name == COST_SETTING)
-    sample = setting.make(0)
+    """Time the methods in turns on one sample, as only ratios inside one run can be compared."""
+    case = next(case for case in CASES if case.name == COST_CASE)
+    sample = case.make(0)
     seconds: dict[str, list[float]] = {name: [] for name in COST_METHODS}
     for turn in track(range(repeats), description="timing"):
         for name in COST_METHODS:
@@ -114,13 +111,13 @@ def measure_cost(repeats: int = 5) -> None:
             if name != "nearest neighbours" or turn == 0:
                 answer = METHODS[name](Shared(sample, None), 0)
                 seconds[name].append(round(answer.seconds, 3))
-    about = {"setting": COST_SETTING, "shape": list(sample.X.shape), "seconds": seconds}
+    about = {"case": COST_CASE, "shape": list(sample.X.shape), "seconds": seconds}
     when = datetime.now(UTC).isoformat(timespec="seconds")
-    COST.write_text(json.dumps({**about, "date": when, "machine": machine(1)}, indent=1) + "\n")
+    write_json(COST, {**about, "date": when, "machine": machine(1)}, indent=1)
 
 
 def cost() -> dict[str, Any]:
-    return dict(json.loads(COST.read_text()))
+    return dict(read_json(COST))
 
 
 def main() -> None:
@@ -131,7 +128,7 @@ def main() -> None:
     if not arguments.page:
         if not FEATURES.exists():
             parser.exit(2, f"The shared features are needed and not at {FEATURES}.\n")
-        # One thread each: times compare, and a second job on the machine does not distort them.
+        # One thread each: other work on the machine then disturbs the times less.
         with threadpool_limits(1):
             measure()
             if arguments.cost or not COST.exists():

@@ -1,19 +1,17 @@
-"""Hold this method and its peers against known truth: `make peers`.
+"""Compare this method with those of others on known noise: `make peers`.
 
     python benchmarks/peers.py                    # measure what is missing
-    python benchmarks/peers.py --only digits      # scenes whose name holds a word
+    python benchmarks/peers.py --only digits      # cases whose name contains a word
     python benchmarks/peers.py --list
 
-A scene is data and a noise; `kspr compare` measures all methods on it, with one thread each. A
-scene that is done is a file in benchmarks/results/peers; one that was interrupted goes on after its
-last method. `make results` shows them in docs/results.md.
+A case is a data set with one kind of noise; all methods are measured on it, on one thread each. A
+finished case is a file in benchmarks/results/peers; an interrupted one continues with its next
+method. `make results` shows them in docs/results.md.
 """
 
 import argparse
-import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,131 +22,105 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 from sklearn.datasets import load_digits
 
-from _common import FEATURES, ROOT, machine
-from kspr._files import staged
+from _common import FEATURES, RESULTS, ROOT, Case, Sample, cifar10, machine
+from kspr._files import write_json
 from kspr.core.noise import asymmetric_cifar10, circular, symmetric
 from kspr.experiments.compare.comparing import compare
 
-STORED = ROOT / "benchmarks" / "results" / "peers"
+STORED = RESULTS / "peers"
 WORK = ROOT / ".benchmarks" / "peers"
 Q, SEED, SPAN = 0.1, 0, 100
 SYMMETRIC, ASYMMETRIC = (0.2, 0.4, 0.6, 0.8), (0.2, 0.3, 0.4)
 
 
-@dataclass(frozen=True)
-class Data:
-    """Rows with their true labels, and others to test on."""
-
-    X: np.ndarray
-    y_true: np.ndarray
-    test: tuple[np.ndarray, np.ndarray]
+Noise = Callable[[np.ndarray, float, int], np.ndarray]
+Rows = tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]
+"""Features, true labels, and a test set."""
 
 
-@dataclass(frozen=True)
-class Scene:
-    """Data and the noise that is put on its labels."""
-
-    data: str
-    noise: str
-    spoil: Callable[[np.ndarray], np.ndarray]
-    make: Callable[[], Data]
-
-    @property
-    def name(self) -> str:
-        """What people call it."""
-        return f"{self.data}, {self.noise}"
-
-    @property
-    def file(self) -> Path:
-        """Where its result is stored."""
-        slug = "".join(c if c.isalnum() else "-" for c in self.name.lower())
-        return STORED / ("-".join(filter(None, slug.split("-"))) + ".json")
+def cifar() -> Rows:
+    X, y, X_test, y_test = cifar10()
+    return X, y, (X_test, y_test)
 
 
-def cifar10() -> Data:
-    with np.load(FEATURES) as stored:
-        X, y = stored["X_train"].astype(np.float32), stored["y_train"].astype(int)
-        return Data(X, y, (stored["X_test"].astype(np.float32), stored["y_test"].astype(int)))
-
-
-def cifar10_shares() -> Data:
-    """Return CIFAR-10 with classes from 5,000 rows down to 50, each a fixed share of the last."""
-    whole = cifar10()
+def cifar_shares() -> Rows:
+    """Return CIFAR-10 with class sizes that fall from 5,000 to 50 by a constant factor."""
+    X, y, test = cifar()
     sizes = np.round(5000 * SPAN ** (-np.arange(10) / 9)).astype(int)
-    rows = [np.flatnonzero(whole.y_true == k)[:size] for k, size in enumerate(sizes)]
+    rows = [np.flatnonzero(y == k)[:size] for k, size in enumerate(sizes)]
     kept = np.sort(np.concatenate(rows))
-    return Data(whole.X[kept], whole.y_true[kept], whole.test)
+    return X[kept], y[kept], test
 
 
-def digits() -> Data:
+def digits() -> Rows:
     X, y = load_digits(return_X_y=True)
-    return Data(X[:1300], y[:1300], (X[1300:], y[1300:]))
+    return X[:1300], y[:1300], (X[1300:], y[1300:])
 
 
-def _symmetric(rate: float) -> tuple[str, Callable[[np.ndarray], np.ndarray]]:
-    return f"Sym. {round(100 * rate)} %", lambda y: symmetric(y, rate, SEED)
+def make_case(data: str, kind: str, rate: float, load: Callable[[], Rows], noise: Noise) -> Case:
+    def make(seed: int) -> Sample:
+        X, y_true, test = load()
+        return Sample(X, noise(y_true, rate, seed), y_true, test)
+
+    return Case(data, f"{kind} {round(100 * rate)} %", make)
 
 
-def _cifar_pairs(rate: float) -> tuple[str, Callable[[np.ndarray], np.ndarray]]:
-    return f"Asy. {round(100 * rate)} %", lambda y: asymmetric_cifar10(y, rate, SEED)
-
-
-def _next_class(rate: float) -> tuple[str, Callable[[np.ndarray], np.ndarray]]:
-    return f"Asy. {round(100 * rate)} %", lambda y: circular(y, rate, SEED)
-
-
-SCENES = [
-    *(Scene("CIFAR-10", *_symmetric(rate), cifar10) for rate in SYMMETRIC),
-    *(Scene("CIFAR-10", *_cifar_pairs(rate), cifar10) for rate in ASYMMETRIC),
-    *(Scene("digits", *_symmetric(rate), digits) for rate in (0.2, 0.4)),
-    Scene("digits", *_next_class(0.4), digits),
-    *(Scene("CIFAR-10 1:100", *_symmetric(rate), cifar10_shares) for rate in (0.2, 0.4)),
+CASES = [
+    *(make_case("CIFAR-10", "Sym.", rate, cifar, symmetric) for rate in SYMMETRIC),
+    *(make_case("CIFAR-10", "Asy.", rate, cifar, asymmetric_cifar10) for rate in ASYMMETRIC),
+    *(make_case("digits", "Sym.", rate, digits, symmetric) for rate in (0.2, 0.4)),
+    make_case("digits", "Asy.", 0.4, digits, circular),
+    *(make_case("CIFAR-10 1:100", "Sym.", rate, cifar_shares, symmetric) for rate in (0.2, 0.4)),
 ]
 
 
-def measure(scene: Scene) -> None:
-    """Measure all methods on a scene, and store what was found."""
-    data = scene.make()
+def file_of(case: Case) -> Path:
+    """Return where the result of a case is stored."""
+    slug = "".join(c if c.isalnum() else "-" for c in case.name.lower())
+    return STORED / ("-".join(filter(None, slug.split("-"))) + ".json")
+
+
+def measure(case: Case) -> None:
+    """Measure all methods on a case, and store the result."""
+    sample, file = case.make(SEED), file_of(case)
     found = compare(
-        data.X,
-        scene.spoil(data.y_true),
-        data.y_true,
+        sample.X,
+        sample.y,
+        sample.y_true,
         q=Q,
         seed=SEED,
-        test=data.test,
-        cells=WORK / scene.file.with_suffix(".jsonl").name,
+        test=sample.test,
+        trials=WORK / file.with_suffix(".jsonl").name,
     )
-    record: dict[str, Any] = {
-        "data": scene.data,
-        "noise": scene.noise,
-        "command": f"python benchmarks/peers.py --only {scene.name!r}",
+    result: dict[str, Any] = {
+        "data": case.data,
+        "noise": case.noise,
+        "command": f"python benchmarks/peers.py --only {case.name!r}",
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": machine(1),
         **found.to_dict(),
     }
-    STORED.mkdir(parents=True, exist_ok=True)
-    with staged(scene.file) as staging:
-        staging.write_text(json.dumps(record, indent=1) + "\n")
-    print(f"\n{scene.name}\n{found}", flush=True)
+    write_json(file, result, indent=1)
+    print(f"\n{case.name}\n{found}", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", default="", help="scenes whose name holds this")
-    parser.add_argument("--list", action="store_true", help="show the scenes, measure nothing")
+    parser.add_argument("--only", default="", help="cases whose name contains this")
+    parser.add_argument("--list", action="store_true", help="list the cases, measure nothing")
     given = parser.parse_args()
-    chosen = [scene for scene in SCENES if given.only in scene.name]
+    chosen = [case for case in CASES if given.only in case.name]
     if not chosen:
-        parser.exit(2, f"No scene's name holds {given.only!r}; --list shows them.\n")
+        parser.exit(2, f"No case has {given.only!r} in its name; --list shows all names.\n")
     if given.list:
-        for scene in chosen:
-            print("done   " if scene.file.exists() else "missing", scene.name)
+        for case in chosen:
+            print("done   " if file_of(case).exists() else "missing", case.name)
         return
     if not FEATURES.exists():
         parser.exit(2, f"The shared features are needed and not at {FEATURES}.\n")
-    for scene in chosen:
-        if not scene.file.exists():
-            measure(scene)
+    for case in chosen:
+        if not file_of(case).exists():
+            measure(case)
 
 
 if __name__ == "__main__":

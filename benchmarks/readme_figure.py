@@ -1,10 +1,9 @@
 """Draw the README's figure: `python benchmarks/readme_figure.py`.
 
 Left: the most suspicious of 1,797 handwritten digits of which 20 % are mislabelled. Right: the
-error rate asked for and got on CIFAR-10 features, from benchmarks/results/fsr.jsonl.
+error rate asked for and realised on CIFAR-10 features, from benchmarks/results/fsr.jsonl.
 """
 
-import json
 from typing import Any
 
 import matplotlib as mpl
@@ -13,13 +12,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 
-from _common import ROOT
+from _common import RESULTS, ROOT
+from _trials import read_trials
 from kspr import KnockoffsSPR
 from kspr.core.noise import symmetric
 
 NAME = "readme.svg"
 OUT = ROOT / "docs" / "figures" / NAME
-RESULTS = ROOT / "benchmarks" / "results" / "fsr.jsonl"
 LINES = {
     "wrong by class (Sym. 40 %)": ("Sym. 40%", "#1b6ca8"),
     "wrong by class (Asy. 40 %)": ("Asy. 40%", "#74b3d8"),
@@ -51,16 +50,16 @@ def _draw_suspects(part: Any) -> None:
 
 
 def _draw_rates(ax: Axes) -> None:
-    records = [json.loads(line) for line in RESULTS.read_text().splitlines()]
+    trials = read_trials(RESULTS / "fsr.jsonl")
     asked = np.array([float(q) for q in LEVELS])
     for name, (noise, colour) in LINES.items():
-        cells = [
-            record["at"]
-            for record in records
-            if (record["data"], record["noise"], record["method"])
+        levels = [
+            trial["at"]
+            for trial in trials
+            if (trial["data"], trial["noise"], trial["method"])
             == ("CIFAR-10", noise, "transition, pooled")
         ]
-        got = np.mean([[at[q]["fsr"] for q in LEVELS] for at in cells], axis=0)
+        got = np.mean([[at[q]["fsr"] for q in LEVELS] for at in levels], axis=0)
         ax.plot(asked, got, "o-", color=colour, label=name, markersize=4)
     ax.plot([0, 0.2], [0, 0.2], color="k", linestyle=":", label="what was asked for")
     ax.set_title("Error rate among the kept labels", fontsize=11)

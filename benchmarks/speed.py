@@ -1,8 +1,8 @@
-"""Measure speed, growth, memory and a peer, each against its target: ``make bench``.
+"""Measure speed, growth and memory against targets, and against cleanlab: ``make bench``.
 
-Every ratio is taken inside one run, from alternating repeats in calm moments, so that other
-work on the machine meets both sides of it or neither. The table goes to the screen, and every
-number behind it to ``benchmarks/results/speed.json``.
+Every ratio is taken inside one run, from alternating repeats while the machine is idle, so that
+other work disturbs both sides of it or none. The table is printed, and all numbers behind it are
+stored in ``benchmarks/results/speed.json``.
 """
 
 import argparse
@@ -17,34 +17,29 @@ from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 from _clock import Clock
-from _common import NOISE_RATE, QUICK_ROWS, Data, Results, Row, load_data, machine
-from _row_cleanlab import row_e
-from _row_growth import row_b, row_c
-from _row_memory import row_d
-from _row_million import million_rows
+from _common import RESULTS, machine
 from _row_transcription import row_a
-from _setting import Setting
+from _speed import NOISE_RATE, QUICK_ROWS, Bench, Data, Results, Row, load_data
+from _speed_rows import million_rows, row_b, row_c, row_d, row_e
 
-HERE = Path(__file__).resolve().parent
-
-ROWS: dict[str, Callable[[Setting], Row]] = {
+ROWS: dict[str, Callable[[Bench], Row]] = {
     "a": row_a,
     "b": row_b,
     "c": row_c,
     "d": row_d,
     "e": row_e,
-    "f": lambda setting: million_rows(setting.seed, quick=len(setting.data.X) <= QUICK_ROWS),
+    "f": lambda bench: million_rows(bench.seed, quick=len(bench.data.X) <= QUICK_ROWS),
 }
 
 
 def show(results: Results, data: Data, about: dict[str, Any], *, quick: bool) -> None:
-    """Print every row that the file has."""
+    """Print every row of the file."""
     console = Console()
     console.print(f"{data.source}: {data.X.shape[0]:,} x {data.X.shape[1]}, 40 % symmetric noise")
     versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
     console.print(f"{about['cpu']}, {about['cores']} cores, {versions}")
     if quick:
-        console.print("A part of the data only: the targets are meant for all of it.")
+        console.print("Only a part of the data: the targets are for all of it.")
     table = Table("", "what", "measured", "target", "met")
     for name in (name for name in ROWS if name in results):
         row = results.row(name)
@@ -59,15 +54,15 @@ def show(results: Results, data: Data, about: dict[str, Any], *, quick: bool) ->
 def read_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", default="a,b,c,d,e,f", help="which rows to measure")
-    parser.add_argument("--quick", action="store_true", help="a small part of the data, to try")
-    parser.add_argument("--resume", action="store_true", help="skip rows that the file has")
-    parser.add_argument("--out", type=Path, default=HERE / "results" / "speed.json")
+    parser.add_argument("--quick", action="store_true", help="use a small part of the data")
+    parser.add_argument("--resume", action="store_true", help="skip rows that are in the file")
+    parser.add_argument("--out", type=Path, default=RESULTS / "speed.json")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="BLAS threads")
     parser.add_argument("--pieces", type=int, help="pieces that the transcription runs (row a)")
     parser.add_argument("--repeats", type=int, default=4, help="repeats of each timing")
     parser.add_argument(
-        "--patience", type=float, default=300, help="seconds to wait for calm moments, in all"
+        "--patience", type=float, default=300, help="seconds to wait for an idle machine, in all"
     )
     arguments = parser.parse_args()
     arguments.rows = arguments.rows.split(",")
@@ -89,7 +84,7 @@ def main() -> None:
         "seed": arguments.seed,
     }
     results = Results(arguments.out, conditions)
-    setting = Setting(
+    bench = Bench(
         data,
         arguments.seed,
         arguments.threads,
@@ -102,7 +97,7 @@ def main() -> None:
             if arguments.resume and name in results:
                 continue
             start = time.perf_counter()
-            results.add(ROWS[name](setting), time.perf_counter() - start)
+            results.add(ROWS[name](bench), time.perf_counter() - start)
     show(results, data, about, quick=arguments.quick)
 
 

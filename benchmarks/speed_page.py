@@ -1,20 +1,19 @@
 """Put the measured table into docs/speed.md: `python benchmarks/speed_page.py`."""
 
 import json
-from pathlib import Path
 from typing import Any
 
+from _common import RESULTS, ROOT, markdown_table
 from _prose import wrap_prose
 
-ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "benchmarks" / "results" / "speed.json"
+SPEED = RESULTS / "speed.json"
 PAGE = ROOT / "docs" / "speed.md"
 START = "<!-- speed table: written by `make bench` -->\n"
 END = "<!-- end of speed table -->"
 
 
 def table(results: dict[str, Any]) -> str:
-    """Return the results as the page shows them."""
+    """Return the table of the page, with a sentence on data and machine above it."""
     about, data = results["machine"], results["data"]
     versions = about["versions"]
     rows, columns = data["shape"]
@@ -24,16 +23,16 @@ def table(results: dict[str, Any]) -> str:
         f"Python {versions['python']}, numpy {versions['numpy']}, "
         f"scikit-learn {versions['scikit-learn']}, cleanlab {versions['cleanlab']}:",
         "",
-        "| | measured | target |",
-        "|---|---|---|",
     ]
+    shown = []
     for name in sorted(results["rows"]):
         row = results["rows"][name]
-        lines.append(f"| **{row['title']}** | | |")
+        shown.append([f"**{row['title']}**", "", ""])
         for check in row["checks"]:
             missed = " (missed)" if check["met"] is False else ""
-            shown = f"{check['value']:.3g}{missed}"
-            lines.append(f"| {check['what']} | {shown} | {check['target'] or '-'} |")
+            value = f"{check['value']:.3g}{missed}"
+            shown.append([check["what"], value, check["target"] or "-"])
+    lines.append(markdown_table(["", "measured", "target"], shown))
     return wrap_prose("\n".join(lines)) + "\n"
 
 
@@ -45,9 +44,9 @@ def with_table(text: str, results: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    results = json.loads(RESULTS.read_text())
+    results = json.loads(SPEED.read_text())
     PAGE.write_text(with_table(PAGE.read_text(), results))
-    print(f"wrote the table of {RESULTS.relative_to(ROOT)} into {PAGE.relative_to(ROOT)}")
+    print(f"wrote the table of {SPEED.relative_to(ROOT)} into {PAGE.relative_to(ROOT)}")
 
 
 if __name__ == "__main__":

@@ -1,15 +1,14 @@
-"""Train a head on the shared features, in every noise, by every method.
+"""Train a small network on the CIFAR-10 features, with every noise and method.
 
-    python benchmarks/train_head.py               # measure what is missing, two cells at a time
+    python benchmarks/train_head.py               # measure what is missing, two trials at a time
     python benchmarks/train_head.py --only "Sym. 40 %" --methods "plain;default cycle"
-    python benchmarks/train_head.py --page        # only write the page from what was measured
+    python benchmarks/train_head.py --page        # write the page, measure nothing
 
-Each cell (method, noise, seed) is a line of benchmarks/results/train_head.jsonl; a run that is
-interrupted goes on where it stopped. The page is docs/training-results.md.
+A trial (method, noise, seed) is a line of benchmarks/results/train_head.jsonl; a run that was
+interrupted continues with the missing ones. The page is docs/training-results.md.
 """
 
 import argparse
-import json
 import os
 import time
 from collections.abc import Callable
@@ -21,12 +20,13 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 import torch
 
-from _cells import run_cells
-from _common import FEATURES, ROOT, machine
+from _common import FEATURES, RESULTS, ROOT, cifar10, machine, markdown_table, memorised
+from _prose import wrap_prose
+from _trials import read_trials, run_trials
 from kspr.core.noise import asymmetric_cifar10, symmetric
 from kspr.train import Trained, TrainSettings, fit
 
-RESULTS = ROOT / "benchmarks" / "results" / "train_head.jsonl"
+TRIALS = RESULTS / "train_head.jsonl"
 PAGE = ROOT / "docs" / "training-results.md"
 NOISES = [
     ("none", 0.0),
@@ -35,16 +35,15 @@ NOISES = [
 ]
 SEEDS = (0, 1)
 LIMITS = {"Sym. 40 %": 2, "Asy. 40 %": 4, "Sym. 80 %": 8}
-"""Points of accuracy by which the default cycle may end below training on the right labels."""
+"""Largest distance to training on the right labels, in points of accuracy."""
 
 
 class Data:
-    """The shared features with one noise."""
+    """CIFAR-10 features with one noise."""
 
     def __init__(self, kind: str, rate: float, seed: int) -> None:
-        with np.load(FEATURES) as stored:
-            self.X, self.truth = stored["X_train"].astype(np.float32), stored["y_train"].astype(int)
-            self.test = stored["X_test"].astype(np.float32), stored["y_test"].astype(int)
+        self.X, self.truth, X_test, y_test = cifar10()
+        self.test = X_test, y_test
         make = symmetric if kind == "Sym." else asymmetric_cifar10
         self.y = self.truth if kind == "none" else make(self.truth, rate, seed)
         self.rate, self.seed = rate, seed
@@ -55,7 +54,7 @@ def settings(data: Data, **changes: Any) -> TrainSettings:
 
 
 def on_all(data: Data, keep: np.ndarray | None = None) -> Trained:
-    """Train on the labels as they are, of all samples or of some."""
+    """Train on the given labels of all samples, or of those in `keep`."""
     keep = np.ones(len(data.y), dtype=bool) if keep is None else keep
     plain = settings(data, guard=False, select_every=0)
     plain = plain.changed(warmup_epochs=plain.epochs)
@@ -63,7 +62,7 @@ def on_all(data: Data, keep: np.ndarray | None = None) -> Trained:
 
 
 def small_loss(data: Data) -> Trained:
-    """Keep the known share of smallest losses after two epochs, then train on them."""
+    """Train two epochs, keep the known share with the smallest losses, and train on it."""
     short = settings(data, guard=False, select_every=0, epochs=2, warmup_epochs=2)
     sure = fit(data.X, data.y, settings=short).predict_proba(data.X)
     loss = -np.log(sure[np.arange(len(data.y)), data.y] + 1e-12)
@@ -96,17 +95,15 @@ METHODS: dict[str, Callable[[Data], Trained]] = {
 }
 
 ON_REQUEST = ("default cycle, no guard",)
-"""Measured only when named: what the guard does, for who wants to know."""
+"""Measured only if named with --methods: shows what the guard does."""
 
 
 def measured() -> list[dict[str, Any]]:
-    if not RESULTS.exists():
-        return []
-    return [json.loads(line) for line in RESULTS.read_text().splitlines()]
+    return read_trials(TRIALS)
 
 
-def key(record: dict[str, Any]) -> tuple[Any, ...]:
-    return record["method"], record["noise"], record["seed"]
+def key(trial: dict[str, Any]) -> tuple[Any, ...]:
+    return trial["method"], trial["noise"], trial["seed"]
 
 
 def name_of(kind: str, rate: float) -> str:
@@ -114,7 +111,7 @@ def name_of(kind: str, rate: float) -> str:
 
 
 def measure(method: str, kind: str, rate: float, seed: int) -> dict[str, Any]:
-    """Return one cell; called in a process of its own."""
+    """Run one trial; called in a process of its own."""
     torch.set_num_threads(1)
     data = Data(kind, rate, seed)
     start = time.perf_counter()
@@ -127,8 +124,8 @@ def measure(method: str, kind: str, rate: float, seed: int) -> dict[str, Any]:
         "seed": seed,
         "accuracy": trained.test_accuracy,
         "accuracy_weights": last["accuracy"],
-        "handed_over": trained.handed_over,
-        "memorised": memorised(trained, data),
+        "model_choice": trained.model_choice,
+        "memorised": memorised(trained, data.X, data.y, data.truth),
         "fsr": last["fsr"],
         "recall": last["recall"],
         "f1": last["f1"],
@@ -138,64 +135,54 @@ def measure(method: str, kind: str, rate: float, seed: int) -> dict[str, Any]:
     }
 
 
-def memorised(trained: Trained, data: Data) -> float | None:
-    """Return the share of wrong labels that the network repeats."""
-    wrong = data.y != data.truth
-    if not wrong.any():
-        return None
-    return float((trained.predict(data.X[wrong]) == data.y[wrong]).mean())
-
-
 def run(noises: list[str], methods: list[str], seeds: list[int], workers: int) -> None:
-    done = {key(record) for record in measured()}
-    cells = [
+    done = {key(trial) for trial in measured()}
+    missing = [
         (method, kind, rate, seed)
         for seed in seeds
         for kind, rate in NOISES
         for method in methods
         if name_of(kind, rate) in noises and (method, name_of(kind, rate), seed) not in done
     ]
-    run_cells(measure, cells, RESULTS, workers)
+    run_trials(measure, missing, TRIALS, workers)
 
 
 def write_page() -> None:
-    records = measured()
+    trials = measured()
     columns = [name_of(*noise) for noise in NOISES]
-    lines = ["| method | " + " | ".join(columns) + " |", "|---|" + "---|" * len(columns)]
+    rows = []
     for method in METHODS:
-        if method in ON_REQUEST and method not in {r["method"] for r in records}:
+        if method in ON_REQUEST and method not in {r["method"] for r in trials}:
             continue
-        cells = [_cell(records, method, noise) for noise in columns]
-        lines.append(f"| {method} | " + " | ".join(cells) + " |")
-    cycles = [r for r in records if r["method"] == "default cycle"]
+        rows.append([method, *(_entry(trials, method, noise) for noise in columns)])
+    cycles = [r for r in trials if r["method"] == "default cycle"]
     shares = [
         _mean_share([r for r in cycles if (r["noise"] == "none") == is_clean])
         for is_clean in (False, True)
     ]
-    seeds = ", ".join(str(seed) for seed in sorted({r["seed"] for r in records}))
-    PAGE.write_text(
-        HEAD.format(
-            share=shares[0],
-            clean_share=shares[1],
-            seeds=seeds,
-            table="\n".join(lines),
-            targets="\n".join(_targets(records)),
-            n=len(records),
-            minutes=sum(r["seconds"] for r in records) / 60,
-            cpu=records[0]["machine"]["cpu"] if records else "no machine",
-        )
+    seeds = ", ".join(str(seed) for seed in sorted({r["seed"] for r in trials}))
+    page = HEAD.format(
+        share=shares[0],
+        clean_share=shares[1],
+        seeds=seeds,
+        table=markdown_table(["method", *columns], rows),
+        targets=markdown_table(["the default cycle", "measured", "target", ""], _targets(trials)),
+        n=len(trials),
+        minutes=sum(r["seconds"] for r in trials) / 60,
+        cpu=trials[0]["machine"]["cpu"] if trials else "no machine",
     )
+    PAGE.write_text(wrap_prose(page))
 
 
-def _mean_share(records: list[dict[str, Any]]) -> str:
-    shares = [record["select_share"] for record in records]
+def _mean_share(trials: list[dict[str, Any]]) -> str:
+    shares = [trial["select_share"] for trial in trials]
     return f"{np.mean(shares):.1%}" if shares else "an unknown part"
 
 
-def _targets(records: list[dict[str, Any]]) -> list[str]:
-    """Return the default cycle beside what it was to reach; seeds that both were run with."""
-    ours, plain = _accuracies(records, "default cycle"), _accuracies(records, "plain")
-    right = _accuracies(records, "right labels")
+def _targets(trials: list[dict[str, Any]]) -> list[list[str]]:
+    """Return the default cycle against its targets, over the seeds that both were run with."""
+    ours, plain = _accuracies(trials, "default cycle"), _accuracies(trials, "plain")
+    right = _accuracies(trials, "right labels")
     lines = []
     for noise, limit in LIMITS.items():
         for points in _points(right, ours, noise):
@@ -208,24 +195,24 @@ def _targets(records: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
-def _target(what: str, points: float, limit: str, met: bool) -> str:
-    return f"| {what} | {points:.2f} | {limit} | {'met' if met else 'not met'} |"
+def _target(what: str, points: float, limit: str, met: bool) -> list[str]:
+    return [what, f"{points:.2f}", limit, "met" if met else "not met"]
 
 
-def _accuracies(records: list[dict[str, Any]], method: str) -> dict[tuple[str, int], float]:
-    return {(r["noise"], r["seed"]): r["accuracy"] for r in records if r["method"] == method}
+def _accuracies(trials: list[dict[str, Any]], method: str) -> dict[tuple[str, int], float]:
+    return {(r["noise"], r["seed"]): r["accuracy"] for r in trials if r["method"] == method}
 
 
 def _points(
     upper: dict[tuple[str, int], float], lower: dict[tuple[str, int], float], noise: str
 ) -> list[float]:
-    """Return the mean difference in points, over the seeds of both; nothing where there is none."""
+    """Return the mean difference in points over the seeds of both, in a list; empty without one."""
     gaps = [upper[key] - lower[key] for key in upper if key in lower and key[0] == noise]
     return [100 * float(np.mean(gaps))] if gaps else []
 
 
-def _cell(records: list[dict[str, Any]], method: str, noise: str) -> str:
-    own = [r for r in records if r["method"] == method and r["noise"] == noise]
+def _entry(trials: list[dict[str, Any]], method: str, noise: str) -> str:
+    own = [r for r in trials if r["method"] == method and r["noise"] == noise]
     if not own:
         return "-"
     text = f"{np.mean([r['accuracy'] for r in own]):.3f}"
@@ -236,23 +223,22 @@ def _cell(records: list[dict[str, Any]], method: str, noise: str) -> str:
     return text
 
 
-HEAD = """# What training reaches on the shared features
+HEAD = """# Results of training on features
 
-Test accuracy of the network that is handed over (FSR / recall of the last selection), CIFAR-10
-features of the design, 50,000 samples, preset `cpu`, means over the seeds that were run ({seeds}).
-"once" and "cycle" are the bare procedure; "default cycle" is `kspr train` as it is, guard included.
-The selection took {share} of the default cycle's time where there is noise, and {clean_share}
-where there is none and no reference is trained. A dash was not run yet.
+Test accuracy of the final network (FSR / recall of the last selection) on the CIFAR-10 features,
+50,000 samples, preset `cpu`, means over the seeds that were run ({seeds}). "once" selects one
+time, "cycle" again and again during training, both without the guard; "default cycle" is
+`kspr train` with its defaults, guard included. The selection took {share} of the default cycle's
+time where there is noise, and {clean_share} where there is none and no reference is trained. A dash
+means that it was not run.
 
-Made by `make bench-train` from `benchmarks/results/train_head.jsonl`: {n} cells that took
+Made by `make bench-train` from `benchmarks/results/train_head.jsonl`: {n} trials that took
 {minutes:.0f} minutes on one core ({cpu}, beside other work).
 
 {table}
 
-## What was to be reached
+## Targets
 
-| the default cycle | measured | target | |
-|---|---|---|---|
 {targets}
 """
 

@@ -1,18 +1,17 @@
-"""Train whole networks on real CIFAR-10 images: a subset, on which plain training memorises.
+"""Train whole networks on so few CIFAR-10 images that plain training memorises wrong labels.
 
-    python benchmarks/train_images.py             # measure what is missing, two cells at a time
-    python benchmarks/train_images.py --cells "plain, Sym. 40 %;default, Sym. 40 %"
-    python benchmarks/train_images.py --list      # the cells and whether they are there
-    python benchmarks/train_images.py --page      # only write the page from what was measured
+    python benchmarks/train_images.py             # measure what is missing, two trials at a time
+    python benchmarks/train_images.py --trials "plain, Sym. 40 %;default, Sym. 40 %"
+    python benchmarks/train_images.py --list      # list the trials, and whether they are done
+    python benchmarks/train_images.py --page      # write the page, measure nothing
 
-Each cell (method, noise) is a line of benchmarks/results/train_images.jsonl with all its epochs; a
-run that is interrupted goes on with the next cell, and inside a cell from its last epoch. Features
-are pre-trained by SimSiam once, without labels, and shared by all cells. The page is
+A trial (method, noise) is a line of benchmarks/results/train_images.jsonl with all its epochs; a
+run that was interrupted continues with the missing ones, and a trial from its last epoch. Features
+are pre-trained by SimSiam once, without labels, for all trials. The page is
 docs/training-images.md.
 """
 
 import argparse
-import json
 import os
 import shutil
 import time
@@ -24,20 +23,21 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 import torch
 
-from _cells import run_cells
-from _common import ROOT, machine
+from _common import RESULTS, ROOT, SHARED, machine, markdown_table, memorised
+from _prose import wrap_prose
+from _trials import read_trials, run_trials
 from kspr.core.noise import asymmetric_cifar10, symmetric
 from kspr.models.build import build_network
 from kspr.models.network import Network
 from kspr.sources.options import ReadOptions
 from kspr.sources.readers import read
-from kspr.train import Trained, TrainSettings, fit
+from kspr.train import TrainSettings, fit
 from kspr.train.inputs import Images, image_inputs
 from kspr.train.run_folder import read_tensors, write_tensors
 from kspr.train.simsiam.pretrain import SimSiamSettings, pretrain
 
-IMAGES = ROOT.parent / "shared" / "data" / "cifar10"
-RESULTS = ROOT / "benchmarks" / "results" / "train_images.jsonl"
+IMAGES = SHARED / "cifar10"
+TRIALS = RESULTS / "train_images.jsonl"
 WORK = ROOT / ".benchmarks" / "train_images"
 PAGE = ROOT / "docs" / "training-images.md"
 N_TRAIN, N_TEST, EPOCHS, WARMUP, PRETRAIN, SEED = 4000, 2000, 20, 3, 15, 0
@@ -54,14 +54,14 @@ METHODS: dict[str, dict[str, Any]] = {
         "warmup_epochs": WARMUP,
     },
 }
-"""Changes to the settings; `paper` is the bare procedure, `default` is ours with its guard."""
+"""Changes to the settings; `paper` has no guard, `default` is ours with the guard."""
 ABLATIONS: dict[str, dict[str, Any]] = {
     "paper - Self": BARE,
     "paper - Semi": {**BARE, "mix_probability": 0.0},
 }
 """The paper's last table, at Sym. 40 %; "- EMA" is the accuracy of the weights of `paper`."""
-CELLS = [(method, noise) for noise in NOISES for method in METHODS]
-CELLS += [(method, "Sym. 40 %") for method in ABLATIONS]
+PLANNED = [(method, noise) for noise in NOISES for method in METHODS]
+PLANNED += [(method, "Sym. 40 %") for method in ABLATIONS]
 
 
 def load() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -83,8 +83,8 @@ def settings(**changes: Any) -> TrainSettings:
         "network": "resnet_small",
         "epochs": EPOCHS,
         "pretrain_epochs": 0,
-        # Smaller batches and no augmentation: so few images are hardly memorised otherwise, and
-        # there is nothing to guard.
+        # Without smaller batches and with augmentation, the network hardly memorises wrong labels,
+        # and the guard would have nothing to do.
         "batch_size": 64,
         "padding": 0,
         "flip": False,
@@ -99,7 +99,7 @@ def fresh() -> Network:
 
 
 def pretrained(X: np.ndarray) -> Network:
-    """Return features that SimSiam found; computed once, and gone on with after an interruption."""
+    """Return a network pre-trained by SimSiam; computed once, and continued if interrupted."""
     network, path = fresh(), WORK / "simsiam.pt"
     stored = read_tensors(path) if path.exists() else {"epoch": 0, "state": None}
     done = stored["epoch"]
@@ -115,7 +115,7 @@ def pretrained(X: np.ndarray) -> Network:
 
 
 def measure(method: str, noise: str) -> dict[str, Any]:
-    """Return one cell; called in a process of its own."""
+    """Run one trial; called in a process of its own."""
     torch.set_num_threads(1)
     X, truth, X_test, y_test = load()
     kind, rate = NOISES[noise]
@@ -133,70 +133,74 @@ def measure(method: str, noise: str) -> dict[str, Any]:
         out=out,
         resume=(out / "train.json").exists(),
     )
-    record = {
+    trial = {
         "method": method,
         "noise": noise,
         "seed": SEED,
         "accuracy": trained.test_accuracy,
-        "handed_over": f"{trained.handed_over} of epoch {trained.epoch}",
-        "memorised": _memorised(trained, X, y, truth),
+        "model_choice": f"{trained.model_choice} of epoch {trained.epoch}",
+        "memorised": memorised(trained, X, y, truth),
         "seconds": round(time.perf_counter() - start, 1),
         "epochs": trained.history,
         "machine": machine(1),
     }
     shutil.rmtree(out)
-    return record
-
-
-def _memorised(trained: Trained, X: np.ndarray, y: np.ndarray, truth: np.ndarray) -> float:
-    """Return the share of wrong labels that the network repeats."""
-    wrong = y != truth
-    return float((trained.predict(X[wrong]) == y[wrong]).mean())
+    return trial
 
 
 def measured() -> dict[tuple[str, str], dict[str, Any]]:
-    if not RESULTS.exists():
-        return {}
-    records = map(json.loads, RESULTS.read_text().splitlines())
-    return {(record["method"], record["noise"]): record for record in records}
+    return {(trial["method"], trial["noise"]): trial for trial in read_trials(TRIALS)}
 
 
-def run(cells: list[tuple[str, str]], workers: int) -> None:
-    cells = [cell for cell in cells if cell not in measured()]
-    if any("Self" not in method for method, _ in cells):
-        pretrained(load()[0])  # once, before the processes share it
-    run_cells(measure, cells, RESULTS, workers)
+def run(planned: list[tuple[str, str]], workers: int) -> None:
+    missing = [trial for trial in planned if trial not in measured()]
+    if any("Self" not in method for method, _ in missing):
+        # Here, so that the processes find it ready and do not each compute it.
+        pretrained(load()[0])
+    run_trials(measure, missing, TRIALS, workers)
 
 
 def write_page() -> None:
     found = measured()
-    rows = [_row(record) for cell in CELLS if (record := found.get(cell))]
-    courses = [_course(record) for cell in CELLS if (record := found.get(cell))]
-    PAGE.write_text(HEAD.format(rows="\n".join(rows), courses="\n".join(courses), **SIZES))
+    trials = [found[key] for key in PLANNED if key in found]
+    rows = markdown_table(COLUMNS, map(_row, trials))
+    courses = markdown_table(["noise", "method", *map(str, SHOWN)], map(_course, trials))
+    PAGE.write_text(wrap_prose(HEAD.format(rows=rows, courses=courses, **SIZES)))
 
 
-def _row(record: dict[str, Any]) -> str:
-    last = record["epochs"][-1]
+def _row(trial: dict[str, Any]) -> list[str]:
+    last = trial["epochs"][-1]
     selection = ["-" if last[name] is None else f"{last[name]:.3f}" for name in _SELECTION]
-    network = [f"{record['accuracy']:.3f}", f"{last['accuracy']:.3f}"]
-    cells = [record["noise"], record["method"], *network, record["handed_over"]]
-    return "| " + " | ".join([*cells, f"{record['memorised']:.2f}", *selection]) + " |"
+    network = [f"{trial['accuracy']:.3f}", f"{last['accuracy']:.3f}", trial["model_choice"]]
+    memory = f"{trial['memorised']:.2f}"
+    return [trial["noise"], trial["method"], *network, memory, *selection]
 
 
-def _course(record: dict[str, Any]) -> str:
+def _course(trial: dict[str, Any]) -> list[str]:
     """Return FSR / recall / F1 / q at a few epochs."""
-    chosen = [line for line in record["epochs"] if line["epoch"] in SHOWN]
+    chosen = [line for line in trial["epochs"] if line["epoch"] in SHOWN]
     cells = []
     for line in chosen:
         values = [line[name] for name in _SELECTION]
         cells.append(" / ".join("-" if value is None else f"{value:.2f}" for value in values))
-    return f"| {record['noise']} | {record['method']} | " + " | ".join(cells) + " |"
+    return [trial["noise"], trial["method"], *cells]
 
 
 _SELECTION = ("fsr", "recall", "f1", "q_reached")
 SHOWN = (1, 5, 10, 15, EPOCHS)
+COLUMNS = (
+    "noise",
+    "method",
+    "accuracy",
+    "weights",
+    "final network",
+    "memorised",
+    "FSR",
+    "recall",
+    "F1",
+    "q",
+)
 SIZES = {
-    "shown": " | ".join(map(str, SHOWN)),
     "n": N_TRAIN,
     "test": N_TEST,
     "epochs": EPOCHS,
@@ -204,25 +208,22 @@ SIZES = {
     "warmup": WARMUP,
     "seed": SEED,
 }
-HEAD = """# What training whole networks reaches
+HEAD = """# Results of training whole networks
 
-{n:,} real CIFAR-10 images of 32 pixels, {test:,} to test on, `resnet_small`, {epochs} epochs,
-{pretrain} epochs of SimSiam before (but for "- Self"), one seed ({seed}). Made by
-`make bench-train-images` from `benchmarks/results/train_images.jsonl`. `SPR` and `paper` are bare,
-as in the paper; `default` is our selector at q = 0.1 with the guard, after {warmup} epochs on the
-labels as they are. "- EMA" is the column "weights".
-"Memorised" is the share of wrong labels that the network repeats.
+{n:,} CIFAR-10 images of 32 pixels, {test:,} to test on, `resnet_small`, {epochs} epochs after
+{pretrain} epochs of SimSiam (none for "- Self"), one seed ({seed}). Made by
+`make bench-train-images` from `benchmarks/results/train_images.jsonl`. `SPR` and `paper` have no
+guard, as in the paper; `default` is our selector at q = 0.1 with the guard, after {warmup} epochs
+on all given labels. "Weights" is the accuracy of the last weights without averaging ("- EMA" in the
+paper). "Final network" is the one that the run ends with. "Memorised" is the share of wrong labels
+that it predicts.
 
-| noise | method | accuracy | weights | handed over | memorised | FSR | recall | F1 | q |
-|---|---|---|---|---|---|---|---|---|---|
 {rows}
 
-## Along the epochs
+## By epoch
 
 FSR / recall / F1 / q reached, after a few epochs.
 
-| noise | method | {shown} |
-|---|---|---|---|---|---|---|
 {courses}
 """
 
@@ -230,21 +231,21 @@ FSR / recall / F1 / q reached, after a few epochs.
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--page", action="store_true", help="write the page, measure nothing")
-    parser.add_argument("--list", action="store_true", help="show the cells, measure nothing")
-    parser.add_argument("--cells", help="'method, noise' separated by semicolons")
+    parser.add_argument("--list", action="store_true", help="list the trials, measure nothing")
+    parser.add_argument("--trials", help="'method, noise' separated by semicolons")
     parser.add_argument("--workers", type=int, default=2)
     given = parser.parse_args()
     if given.list:
-        for cell in CELLS:
-            print("done   " if cell in measured() else "missing", *cell)
+        for key in PLANNED:
+            print("done   " if key in measured() else "missing", *key)
         return
     if not given.page:
         if not (IMAGES / "train.parquet").exists():
             parser.exit(2, f"The shared images are needed and not at {IMAGES}.\n")
-        chosen = CELLS
-        if given.cells:
-            wanted = [tuple(part.strip().split(", ")) for part in given.cells.split(";")]
-            chosen = [cell for cell in CELLS if cell in wanted]
+        chosen = PLANNED
+        if given.trials:
+            wanted = [tuple(part.strip().split(", ")) for part in given.trials.split(";")]
+            chosen = [key for key in PLANNED if key in wanted]
         run(chosen, given.workers)
     write_page()
     print(f"wrote {PAGE.relative_to(ROOT)}")

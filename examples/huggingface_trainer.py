@@ -77,7 +77,7 @@ def main(epochs: int = 12) -> float:
     network = Network()
     accuracy = 0.0
     with tempfile.TemporaryDirectory() as folder:
-        # One epoch a call: the Trainer asks its sampler for a length once, at the beginning.
+        # One epoch per call: the Trainer reads the length of its sampler only at the beginning.
         for epoch in range(epochs):
             arguments = TrainingArguments(
                 folder,

@@ -64,7 +64,7 @@ def main(epochs: int = 12) -> float:
         logger=False,
         enable_checkpointing=False,
         enable_progress_bar=False,
-        # The clean set changes: Lightning must ask for its length again.
+        # The clean set changes, so Lightning must read its length again.
         reload_dataloaders_every_n_epochs=1,
         callbacks=[Select(selection, DataLoader(data, batch_size=512))],
     )

@@ -18,7 +18,7 @@ def main(epochs: int = 12) -> float:
     X, truth = load_digits(return_X_y=True)
     X = torch.tensor(X / 16, dtype=torch.float32)
     y = torch.tensor(symmetric(truth, 0.4, seed=0))
-    # A data set that says which sample is which.
+    # The selection must know which sample is which: their numbers come first.
     data = TensorDataset(torch.arange(len(y)), X, y)
 
     torch.manual_seed(0)
@@ -36,7 +36,7 @@ def main(epochs: int = 12) -> float:
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-        if epoch >= 2:  # the first features come from a network that has seen the labels a little
+        if epoch >= 2:  # before that, the features are nearly random
             with torch.no_grad():
                 for index, images, _ in everything:
                     features = body(images)

@@ -2,8 +2,8 @@
 Train a network on labels that are partly wrong
 ===============================================
 
-``kspr.train.fit`` selects and trains in turns. A guard trains a second network on the labels as
-they are, and hands that one over should it be ahead on held-out rows. Needs ``torch``:
+``kspr.train.fit`` selects and trains in turns. A guard trains a second network on all given
+labels, and the run ends with that one if it is ahead on held-out rows. Needs ``torch``:
 ``pip install 'knockoffs-spr[train]'``.
 """
 
@@ -21,7 +21,7 @@ y_train = symmetric(truth, rate=0.4, seed=0)
 settings = TrainSettings.from_preset("cpu", epochs=12, seed=0)
 trained = fit(X_train, y_train, settings=settings, truth=truth, test=(X_test, y_test))
 print(f"accuracy on right test labels: {trained.test_accuracy:.3f}")
-print(f"handed over: {trained.handed_over}, after epoch {trained.epoch}")
+print(f"network: {trained.model_choice} of epoch {trained.epoch}")
 
 # %%
 # The history has both networks, so a run also tells what plain training would have given.

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kspr._files import read_json, staged, write_json, write_parquet, write_text
+from kspr._files import read_json, staged, user_cache, write_json, write_parquet, write_text
 
 
 def test_a_failed_block_leaves_the_old_file_and_nothing_beside_it(tmp_path):
@@ -63,3 +63,11 @@ def test_a_table_comes_back(tmp_path):
     table = pa.table({"a": [1, 2], "b": ["x", None]})
     write_parquet(tmp_path / "deep" / "a.parquet", table)
     assert pq.read_table(tmp_path / "deep" / "a.parquet").equals(table)
+
+
+def test_the_users_cache_follows_the_system_and_defaults_to_the_home_folder(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert user_cache() == tmp_path / "kspr"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert user_cache() == tmp_path / ".cache" / "kspr"

@@ -1,7 +1,7 @@
-"""Matplotlib figures as SVG that takes its colours and its font from the page.
+"""Matplotlib figures as SVG whose colours and font come from the page that shows them.
 
-Figures are drawn in stand-in colours, which become CSS variables: one drawing serves light,
-dark and print. Sizes are in CSS pixels at the figure's natural width.
+Figures are drawn in placeholder colours, which become CSS variables: the same drawing serves light
+and dark pages and print. Sizes are in CSS pixels at the figure's natural width.
 """
 
 import io
@@ -16,7 +16,18 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-__all__ = ["ACCENT", "INK", "KEPT", "LINE", "MUTED", "PAPER", "canvas", "style", "to_svg"]
+__all__ = [
+    "ACCENT",
+    "INK",
+    "KEPT",
+    "LINE",
+    "MUTED",
+    "PAPER",
+    "canvas",
+    "standalone",
+    "style",
+    "to_svg",
+]
 
 INK, MUTED, LINE = "#010101", "#020202", "#030303"
 ACCENT, KEPT, PAPER = "#040404", "#050505", "#060606"
@@ -30,7 +41,16 @@ _VARIABLES = {
     PAPER: "var(--paper)",
 }
 _LARGEST = 1.3
-"""How far a figure is enlarged, at most: beyond it, its text would dwarf the page's."""
+"""Largest factor by which a figure is enlarged; beyond it, its text is too large for the page."""
+_NAMESPACE = "http://www.w3.org/2000/svg"
+_COLOURS = """<style>
+:root { --paper: #fdfdfc; --ink: #1d2125; --muted: #646b72; --line: #dedfdb;
+  --accent: #b8430e; --kept: #7c8fa3; }
+@media (prefers-color-scheme: dark) { :root { --paper: #15181b; --ink: #e8e9e6; --muted: #9ba2a8;
+  --line: #343a40; --accent: #f08a4b; --kept: #71859b; } }
+svg { background: var(--paper); font-family: system-ui, "Segoe UI", Roboto, sans-serif; }
+</style>"""
+"""Values of the CSS variables for a figure that is a file of its own."""
 _SETTINGS: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "kspr",
@@ -54,7 +74,7 @@ _SETTINGS: dict[Any, Any] = {
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Draw as this page draws, whatever the user's own settings are."""
+    """Use the settings of these figures inside the block, and the user's own after it."""
     with mpl.rc_context(), warnings.catch_warnings():
         mpl.rcdefaults()
         mpl.rcParams.update(_SETTINGS)
@@ -69,12 +89,19 @@ def canvas(width: float, height: float) -> tuple[Figure, Axes]:
     return figure, figure.add_subplot()
 
 
-def to_svg(figure: Figure, key: str, description: str) -> Markup:
-    """Return the figure as inline SVG; `key` keeps its ids apart from other figures'."""
+def to_svg(figure: Figure, key: str, description: str, *, tight: bool = False) -> Markup:
+    """Return the figure as inline SVG; equal figures give equal text.
+
+    `key` starts every id, so that ids of several figures on one page differ. With `tight`, the
+    drawing is cropped to all that is drawn, texts outside the axes included.
+    """
     stream = io.StringIO()
+    # Matplotlib writes date and version otherwise, and equal figures would differ.
     nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-    figure.savefig(stream, format="svg", transparent=True, metadata=nothing)
+    box_inches = "tight" if tight else None
+    figure.savefig(stream, format="svg", transparent=True, metadata=nothing, bbox_inches=box_inches)
     text = stream.getvalue()
+    # Inside a page there is no place for an XML declaration.
     text = text[text.index("<svg") :]
     text = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>", "", text, count=1, flags=re.S)
     text = re.sub(r"<[^>]+>", lambda tag: _adapt(tag[0], key), text)
@@ -85,11 +112,20 @@ def to_svg(figure: Figure, key: str, description: str) -> Markup:
     return Markup(f'<svg {box} style="{widest}" {described}>{body}')  # noqa: S704 - Matplotlib has escaped the labels
 
 
+def standalone(svg: str) -> str:
+    """Return inline SVG of `to_svg` as the text of an SVG file with colours of its own."""
+    head, body = str(svg).split(">", 1)
+    head = head.replace("<svg", f'<svg xmlns="{_NAMESPACE}"', 1)
+    return f"{head}>{_COLOURS}{body}"
+
+
 def _adapt(tag: str, key: str) -> str:
-    """Take the page's colours and font, unique ids, and no more digits than pixels need."""
+    """Put CSS variables for colours, ids that start with `key`, and one decimal into a tag."""
     for colour, variable in _VARIABLES.items():
         tag = tag.replace(colour, variable)
+    # The font is that of the page.
     tag = re.sub(r"font-family: [^;\"]*;?", "", tag)
+    # Numbered ids of groups are never referred to, and take space.
     tag = re.sub(r' id="[^"]*_\d+"', "", tag)
     tag = re.sub(r'(id="|url\(#|href="#)', rf"\g<1>{key}-", tag).replace("xlink:href", "href")
     return re.sub(r"\d+\.\d{2,}", lambda digits: f"{float(digits[0]):.1f}", tag)

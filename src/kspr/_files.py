@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["read_json", "staged", "write_json", "write_parquet", "write_text"]
+__all__ = ["read_json", "staged", "user_cache", "write_json", "write_parquet", "write_text"]
 
 
 @contextmanager
@@ -71,6 +71,12 @@ def write_parquet(path: Path, table: "pa.Table") -> None:
 
     with staged(path) as staging:
         pq.write_table(table, staging)
+
+
+def user_cache() -> Path:
+    """Return the user's cache folder of this package; it may not exist yet."""
+    root = os.environ.get("XDG_CACHE_HOME")
+    return (Path(root) if root else Path.home() / ".cache") / "kspr"
 
 
 def _sync(path: Path) -> None:

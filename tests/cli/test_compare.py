@@ -1,33 +1,84 @@
-"""`kspr compare`: methods side by side, from the command line."""
+"""`kspr compare`, run as a user runs it."""
 
 import json
+import sys
 
-from tests.cli.commands import SAID, fails, run
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
 
-FEW = ["--truth", "truth", "--methods", "kspr-pooled", "neighbours"]
+from kspr.core.noise import symmetric
+from kspr.experiments.compare.comparing import compare
+from kspr.experiments.compare.peers import PEERS
+from tests.cli.commands import fails, run
 
-
-def test_each_method_has_a_row_with_its_quality(table, tmp_path, capsys):
-    command = ("compare", table, *SAID, *FEW, "--q", "0.2", "--out", tmp_path / "c")
-    found = json.loads(run(*command, "--json", capsys=capsys))
-    assert [cell["method"] for cell in found["cells"]] == ["kspr-pooled", "neighbours"]
-    assert found["q"] == 0.2
-    assert 0.25 < found["wrong"] < 0.35
-    assert all(0 <= cell["fsr"] < found["wrong"] for cell in found["cells"])
-    assert (tmp_path / "c" / "comparison.svg").is_file()
-    printed = run(*command, capsys=capsys)
-    assert "neighbours" in printed
-    assert "comparison.json" in printed
+FEW = ["kspr", "neighbours", "small-loss"]
 
 
-def test_an_unknown_method_is_named_beside_the_known_ones(table, capsys):
-    message = fails(
-        "compare", table, *SAID, "--truth", "truth", "--methods", "magic", capsys=capsys
+@pytest.fixture(scope="module")
+def small():
+    """Return 600 rows for training and 300 to test on."""
+    X, truth = load_digits(return_X_y=True)
+    y = symmetric(truth, 0.2, seed=1)
+    return X[:600], y[:600], truth[:600], (X[600:900], truth[600:900])
+
+
+@pytest.fixture(scope="module")
+def found(small):
+    X, y, y_true, test = small
+    return compare(X, y, y_true, FEW, test=test)
+
+
+@pytest.fixture
+def files(small, tmp_path):
+    X, y, y_true, (X_test, y_test) = small
+    np.savez(tmp_path / "train.npz", X=X, y=y, truth=y_true)
+    np.savez(tmp_path / "test.npz", X=X_test, y=y_test)
+    return tmp_path
+
+
+def test_the_command_writes_table_json_and_figure(files, found, capsys):
+    command = ["compare", files / "train.npz", "--test", files / "test.npz", "--methods", *FEW]
+    out = run(*command, "--out", files / "out", capsys=capsys)
+    assert "oracle" in out
+    assert "comparison.svg" in out
+    stored = json.loads((files / "out" / "comparison.json").read_text())
+    by_name = {trial["method"]: trial for trial in stored["trials"]}
+    for name in FEW:
+        assert by_name[name]["f1"] == pytest.approx(found[name].f1)
+        assert by_name[name]["accuracy"] == pytest.approx(found[name].accuracy)
+    assert (files / "out" / "comparison.svg").stat().st_size > 1000
+    again = json.loads(run(*command, "--out", files / "out", "--json", capsys=capsys))
+    assert again["trials"] == stored["trials"]
+
+
+def test_the_command_takes_the_truth_from_a_file(files, small, capsys):
+    np.save(files / "truth.npy", small[2])
+    np.savez(files / "bare.npz", X=small[0], y=small[1])
+    command = ["compare", files / "bare.npz", "--methods", "neighbours"]
+    answer = json.loads(run(*command, "--truth", files / "truth.npy", "--json", capsys=capsys))
+    assert answer["wrong"] == pytest.approx(float(np.mean(small[1] != small[2])))
+    assert "has no true labels" in fails(*command, capsys=capsys)
+    np.save(files / "short.npy", small[2][:9])
+    message = fails(*command, "--truth", files / "short.npy", capsys=capsys)
+    assert "has 600 rows but" in message
+
+
+def test_bad_commands_end_in_one_sentence(files, capsys):
+    assert "methods must be one of" in fails(
+        "compare", files / "train.npz", "--methods", "magic", capsys=capsys
     )
-    assert "magic" in message
-    assert "neighbours" in message
+    fails("compare", files / "nothing.npz", capsys=capsys)
 
 
-def test_a_source_without_truth_is_named(table, capsys):
-    message = fails("compare", table, *SAID, "--truth", "absent", capsys=capsys)
-    assert "absent" in message
+def test_a_missing_extra_is_told_before_anything_runs(files, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "cleanlab.filter", None)
+    message = fails("compare", files / "train.npz", capsys=capsys)
+    assert "pip install 'knockoffs-spr[peers]'" in message
+
+
+def test_the_help_lists_every_method(capsys):
+    from kspr.cli import compare as command
+
+    for name in PEERS:
+        assert f"`{name}`" in command.compare.__doc__

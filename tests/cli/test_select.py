@@ -150,3 +150,38 @@ def test_json_carries_assumption_and_advice(table, tmp_path, capsys):
     summary = json.loads(out)["summary"]
     assert "true class only" in summary["assumption"]
     assert "advice" in summary
+
+
+def test_select_writes_a_run_that_python_can_load(made, digits):
+    selection = Selection.load(made)
+    _X, truth, noisy = digits
+    assert np.array_equal(selection.label, noisy)
+    right = noisy == truth
+    assert (selection.clean_mask & ~right).sum() <= 0.05 * selection.clean_mask.sum()
+    assert (selection.clean_mask & right).sum() > 0.7 * right.sum()
+    about = json.loads((made / "run.json").read_text())
+    assert about["options"] == {"label": "species", "features": "emb_*", "id": "id"}
+
+
+def test_the_same_command_reproduces_the_run(made, table, tmp_path):
+    again = tmp_path / "again"
+    run("select", table, *SAID, "--q", "0.05", "--out", again)
+    first, second = Selection.load(made), Selection.load(again)
+    assert np.array_equal(first.statistic, second.statistic)
+    assert first.manifest == second.manifest
+
+
+def test_select_speaks_json_when_asked(table, tmp_path, capsys):
+    out = run("select", table, *SAID, "--json", "--out", tmp_path / "r", capsys=capsys)
+    answer = json.loads(out)
+    assert answer["rows"] == 900
+    assert answer["summary"]["n_kept"] == int(Selection.load(tmp_path / "r").clean_mask.sum())
+
+
+@pytest.mark.parametrize("preset", ["paper", "spr"])
+def test_presets_choose_the_method(table, tmp_path, preset):
+    run("select", table, *SAID, "--preset", preset, "--out", tmp_path / "r")
+    manifest = Selection.load(tmp_path / "r").manifest
+    assert manifest.method == ("SPR" if preset == "spr" else "KnockoffsSPR")
+    if preset == "paper":
+        assert manifest.parameters["samples_per_class"] == 75

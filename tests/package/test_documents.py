@@ -63,7 +63,7 @@ def test_the_speed_table_is_the_measured_one(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     import speed_page
 
-    text, results = speed_page.PAGE.read_text(), json.loads(speed_page.RESULTS.read_text())
+    text, results = speed_page.PAGE.read_text(), json.loads(speed_page.SPEED.read_text())
     assert speed_page.with_table(text, results) == text
 
 
@@ -74,12 +74,12 @@ def test_the_readmes_three_numbers_are_the_measured_ones(monkeypatch):
     text = (ROOT / "README.md").read_text()
     means = []
     for noise in ("Sym. 20%", "Sym. 40%", "Sym. 60%"):
-        cell = ("CIFAR-10", noise, "transition")
+        wanted = ("CIFAR-10", noise, "transition")
         means.append(
             statistics.fmean(
                 record["at"]["0.05"]["fsr"]
                 for record in fsr.measured()
-                if (record["data"], record["noise"], record["method"]) == cell
+                if (record["data"], record["noise"], record["method"]) == wanted
             )
         )
     assert f"| {100 * min(means):.1f} to {100 * max(means):.1f} % | `make fsr`" in text
@@ -143,15 +143,15 @@ def test_the_readmes_count_of_best_f1s_is_the_measured_one(method, words, monkey
     from _peers_page import OURS, stored_peers
     from results import PEERS
 
-    scenes = [scene for scene in stored_peers(PEERS) if scene["data"] == "CIFAR-10"]
+    cases = [case for case in stored_peers(PEERS) if case["data"] == "CIFAR-10"]
     ahead = 0
-    for scene in scenes:
-        f1 = {cell["method"]: cell["f1"] for cell in scene["cells"] if not cell["told"]}
+    for case in cases:
+        f1 = {trial["method"]: trial["f1"] for trial in case["trials"] if not trial["told"]}
         peers = set(f1) - {*OURS, "no cleaning", "oracle"}
         assert len(peers) >= 8
         ahead += f1[method] > max(f1[name] for name in peers)
     claimed = re.search(words, (ROOT / "README.md").read_text())
-    assert claimed.groups() == (str(ahead), str(len(scenes)))
+    assert claimed.groups() == (str(ahead), str(len(cases)))
 
 
 @pytest.mark.parametrize("script", ["train_head", "train_images"])

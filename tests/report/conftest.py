@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from report_samples import Page, Pictures
 
 from kspr import SPR, KnockoffsSPR, Selection
 from kspr.core.noise import pair_flip
+from tests.report.samples import Page, Pictures
 
 
 @pytest.fixture(scope="session")
@@ -28,7 +28,7 @@ def unsplit_paper(digits40) -> Selection:
 
 @pytest.fixture(scope="session")
 def checked(digits40) -> Selection:
-    """The level is one that the checked rows, a few, can vouch for."""
+    """The level is one that the checked rows, a few, are enough for."""
     rows = np.random.default_rng(0).choice(len(digits40.y), 25, replace=False)
     checked = (rows, digits40.y_true[rows])
     return KnockoffsSPR(q=0.4).fit(digits40.X, digits40.y, checked=checked).selection_

@@ -1,7 +1,7 @@
-"""The `kspr` command: what all subcommands share."""
+"""The `kspr` command: its list of commands, the option --config, and how errors end."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,29 +31,31 @@ __all__ = ["app", "main"]
 
 app = cyclopts.App(
     name="kspr",
-    help="Find the labels that can be trusted, at an error rate you set.",
+    help="Find the labels that can be trusted, at an error rate that you set.",
     help_epilogue="Start with `kspr demo`. In Python: `from kspr import KnockoffsSPR`.",
     version=kspr.__version__,
 )
-# main() answers an interrupt, in a sentence.
+# `main` turns an interrupt into one sentence itself.
 app.suppress_keyboard_interrupt = app.meta.suppress_keyboard_interrupt = False
-for command in (
+COMMANDS: tuple[Callable[..., None], ...] = (
     demo,
-    embed,
     select,
-    train,
-    predict,
     report,
-    evaluate,
     selfcheck,
     verify,
     export,
-    compare,
-    noise,
-    reproduce,
+    train,
+    predict,
+    embed,
     datasets,
-):
-    app.command(command)
+    noise,
+    evaluate,
+    compare,
+    reproduce,
+)
+"""In the order of the work, which is also that of the list in `kspr --help`."""
+for place, command in enumerate(COMMANDS):
+    app.command(command, sort_key=place)
 
 
 @app.meta.default
@@ -61,7 +63,7 @@ def _launch(
     *tokens: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
     config: Annotated[
         Path | None,
-        Parameter(help="TOML file with options, a table per command; a flag wins over the file."),
+        Parameter(help="TOML file with options, one table per command; flags override it."),
     ] = None,
 ) -> Any:
     if config is not None:
@@ -70,12 +72,14 @@ def _launch(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; bad input ends in one sentence and exit code 2."""
+    """Run the command line; bad input ends with one sentence and exit code 2."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     INVOCATION.set(("kspr", *given))
-    app.config = ()  # a file named in an earlier call of this process is not meant now
+    # An earlier call in this process may have named a file.
+    app.config = ()
     try:
         app.meta(given, exit_on_error=False, print_error=False, result_action="return_value")
+    # Whatever is wrong with the input is one line; a traceback means a bug of ours.
     except (KsprError, cyclopts.CycloptsError) as error:
         _stop(" ".join(str(error).split()), 2)
     except OSError as error:

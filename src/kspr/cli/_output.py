@@ -1,4 +1,4 @@
-"""How commands answer: for people, or as JSON for machines."""
+"""Output of commands as JSON, and the command line as it was typed."""
 
 import json
 import math
@@ -12,13 +12,13 @@ from cyclopts import Parameter
 __all__ = ["INVOCATION", "Json", "print_json"]
 
 INVOCATION: ContextVar[tuple[str, ...]] = ContextVar("INVOCATION", default=("kspr",))
-"""The command as it was given, for manifests."""
+"""The command line as it was typed, for manifests."""
 
-Json = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON, for machines.")]
+Json = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON instead of text.")]
 
 
 def print_json(value: Any) -> None:
-    """Print `value` as one JSON document; numbers that are none become null."""
+    """Print `value` as one JSON document; infinite numbers and nan become null."""
     print(json.dumps(_plain(value), ensure_ascii=False, indent=2))
 
 

@@ -1,4 +1,4 @@
-"""`kspr demo`: the method at work on real data, in seconds."""
+"""`kspr demo`: a selection among handwritten digits, printed."""
 
 import time
 from pathlib import Path
@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
+
+from kspr._text import text_table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,13 +21,13 @@ _ABREAST = 4  # fits a terminal of 80 columns
 
 def demo(
     *,
-    out: Annotated[Path, Parameter(help="Directory for the selection and the picture.")] = Path(
+    out: Annotated[Path, Parameter(help="Directory for the selection and a picture.")] = Path(
         "kspr-demo"
     ),
-    q: Annotated[float, Parameter(help="Error rate to keep: 0.05 for 5 %.")] = 0.05,
+    q: Annotated[float, Parameter(help="Error rate: 0.05 for 5 %.")] = 0.05,
     seed: Annotated[int, Parameter(help="Seed of the noise and of the selection.")] = 0,
 ) -> None:
-    """Find wrong labels among 1,797 handwritten digits, 40 % of which were given at random.
+    """Find wrong labels among 1,797 handwritten digits, 40 % of them mislabelled at random.
 
     Example: kspr demo --q 0.1 --out /tmp/demo
     """
@@ -45,7 +46,7 @@ def _print(result: "DemoResult", q: float, seconds: float) -> None:
         f"[bold]1,797 handwritten digits, {wrong:.0%} of the labels wrong.[/bold] "
         f"Selected in {seconds:.1f} s:\n"
     )
-    console.print(_table(result, q))
+    console.print(_table(result, q), highlight=False)
     console.print(
         f"\nKept {selection.clean_mask.sum():,} labels. Asked for at most {q:.1%} wrong ones among "
         f"them, got [bold]{quality.fsr:.1%}[/bold]; {quality.recall:.0%} of all right labels were "
@@ -53,7 +54,7 @@ def _print(result: "DemoResult", q: float, seconds: float) -> None:
         f"\nOf the wrong labels among the suspects, {result.suggested_right:.0%} have the right "
         "one suggested.\n"
     )
-    console.print("The most suspicious ones (given label → suggested label):\n")
+    console.print("The most suspicious labels (given → suggested):\n")
     for row in (0, _ABREAST):
         console.print(_suspects(result, selection.suspect_indices[row : row + _ABREAST]))
     console.print(
@@ -62,25 +63,28 @@ def _print(result: "DemoResult", q: float, seconds: float) -> None:
     )
 
 
-def _table(result: "DemoResult", q: float) -> Table:
-    table = Table(box=None, header_style="bold", padding=(0, 2))
-    for name in ("digit", "labels", "kept", "wrong, asked", "wrong, true", "right ones kept"):
-        table.add_column(name, justify="right")
+def _table(result: "DemoResult", q: float) -> str:
+    head = ["digit", "labels", "kept", "wrong, asked", "wrong, true", "right ones kept"]
     rows = zip(result.selection.summary().per_class, result.class_quality, strict=True)
-    for row, quality in rows:
-        table.add_row(
-            str(row.label),
-            str(row.n),
-            str(row.n_kept),
-            f"≤ {q:.1%}",
-            f"{quality.fsr:.1%}",
-            f"{quality.recall:.0%}",
-        )
-    return table
+    return text_table(
+        head,
+        [
+            [
+                str(row.label),
+                str(row.n),
+                str(row.n_kept),
+                f"≤ {q:.1%}",
+                f"{quality.fsr:.1%}",
+                f"{quality.recall:.0%}",
+            ]
+            for row, quality in rows
+        ],
+        left=0,
+    )
 
 
 def _suspects(result: "DemoResult", rows: "np.ndarray") -> Text:
-    """Return a few suspects side by side, drawn in characters."""
+    """Return a few suspects side by side, drawn with characters."""
     selection = result.selection
     captions = [f"{selection.label[i]} → {selection.suggested_label[i]}" for i in rows]
     lines = ["".join(f"{caption:<18}" for caption in captions)]

@@ -28,7 +28,8 @@ def embed(
     out. The features are in OUT/features.npy, the rows and labels in OUT/rows.parquet.
 
     Example: kspr embed photos/ --out features
-    Then:    kspr select features/features.npy --labels features/rows.parquet --out run
+
+    Example: kspr select features/features.npy --labels features/rows.parquet --out run
 
     Parameters
     ----------

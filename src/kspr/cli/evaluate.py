@@ -47,7 +47,7 @@ def _training(run: Path) -> dict[str, Any] | None:
 
 
 def _print_network(result: dict[str, Any]) -> None:
-    print(f"network: the {result['handed_over']} of epoch {result['epoch']}")
+    print(f"network: the {result['model_choice']} of epoch {result['epoch']}")
     if result["test_accuracy"] is not None:
         print(f"accuracy on the test set: {result['test_accuracy']:.4f}")
     for name, share in result["held_out"].items():

@@ -27,8 +27,10 @@ def noise(
     """Write a copy of the labels with a known share of wrong ones, beside the truth.
 
     Example: kspr noise digits.npz --kind symmetric --rate 0.4 --seed 0 --out noisy.csv
-    Then:    kspr select digits.npz --labels noisy.csv --out run
-    And:     kspr evaluate run --truth noisy.csv
+
+    Example: kspr select digits.npz --labels noisy.csv --out run
+
+    Example: kspr evaluate run --truth noisy.csv
 
     Parameters
     ----------

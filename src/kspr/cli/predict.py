@@ -1,4 +1,4 @@
-"""`kspr predict`: what a trained network says."""
+"""`kspr predict`: predictions of a trained network."""
 
 from pathlib import Path
 from typing import Annotated
@@ -20,7 +20,7 @@ def predict(
     options: Annotated[ReadOptions, Parameter(name="*")] = AS_FOUND,
     json: Json = False,
 ) -> None:
-    """Ask the network of a training run about the rows of a source.
+    """Predict the labels of a source with the network of a training run.
 
     Example: kspr predict run new-photos/ --out predictions.csv
 
@@ -29,9 +29,9 @@ def predict(
     run
         A directory that `kspr train` made.
     source
-        A file or folder of the kind that the network was trained on.
+        A file or folder of the same kind as the training data.
     out
-        CSV or parquet file for one row per prediction; a few are printed otherwise.
+        CSV or parquet file with one row per prediction. Without it, the first 20 are printed.
     """
     from kspr.train.predict import predict_source
 

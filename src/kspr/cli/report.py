@@ -1,4 +1,4 @@
-"""`kspr report`: a run as a page."""
+"""`kspr report`: write a run as an HTML page."""
 
 from pathlib import Path
 from typing import Annotated
@@ -21,26 +21,25 @@ def report(
     suspects: int = 200,
     json: Json = False,
 ) -> None:
-    """Write a run as one HTML file that can be read, printed and passed on.
+    """Write a run as one HTML file to read, print and pass on.
 
     Example: kspr report run
 
     Parameters
     ----------
     run
-        A directory that `kspr select` made. Images and texts are taken from its source; what a
-        person found (`kspr verify`) is shown.
+        A directory made by `kspr select`. The page shows images and texts of its source, and the
+        answers of `kspr verify`.
     out
         The file to write. [default: RUN/report.html]
     title
         Title of the page. [default: the name of the source]
     truth
-        True labels, as for `kspr evaluate`; the promise is then held against them.
+        True labels, as for `kspr evaluate`: the page then shows the true error rate too.
     selfcheck
-        Put the error rate to the test on the run's source, as `kspr selfcheck` does; takes a
-        dozen fits.
+        Test the error rate on the run's source, as `kspr selfcheck` does; it takes a dozen fits.
     suspects
-        How many suspects to show.
+        Number of suspects to show.
     """
     from kspr.report.run_report import report_run
 

@@ -1,4 +1,4 @@
-"""`kspr reproduce`: the paper's tables and figures, at the scale of this machine."""
+"""`kspr reproduce`: run a table or figure of the paper."""
 
 from pathlib import Path
 from typing import Annotated
@@ -22,10 +22,10 @@ def reproduce(
     list_: Annotated[bool, Parameter(name="--list", negative="")] = False,
     json: Json = False,
 ) -> None:
-    """Run a table or figure of the paper, and show its values beside those found here.
+    """Run a table or figure of the paper, and show our values beside the paper's.
 
-    What was run is kept in --out: a run that is interrupted goes on with the same command, and a
-    second one is answered from there. The answer depends on the seeds, never on --jobs.
+    Finished trials are kept in --out: the same command continues an interrupted run, and computes
+    nothing twice. The values depend on the seeds, never on --jobs.
 
     Example: kspr reproduce --list
 
@@ -34,22 +34,22 @@ def reproduce(
     Parameters
     ----------
     recipe
-        Its name: table1 to table6, figure2 to figure5, appendix-figure1.
+        Name of the recipe: table1 to table6, figure2 to figure5, appendix-figure1.
     scale
-        `smoke`: seconds, on handwritten digits or made data; shows that it runs, nothing else.
-        `mini`: at most half an hour on two cores, on real CIFAR-10 features or images. `paper`:
-        the full setting, for a machine with GPUs.
+        `smoke`: seconds, on handwritten digits or generated data, to see that the recipe runs.
+        `mini`: at most half an hour on two cores, on CIFAR-10 features or images. `paper`: what
+        the paper ran, for a machine with GPUs.
     seeds
-        How many times each cell is run, with other noise and other splits. [default: the recipe's]
+        Number of trials of each method, with different noise and splits. [default: the recipe's]
     jobs
-        Cells that run side by side.
+        Number of trials that run at the same time.
     out
-        Folder for the cells, the table (Markdown), the figure (SVG) and the result (JSON).
+        Folder for the trials, the result (JSON), the table (Markdown) and the figure (SVG).
     data
-        Folder with the data set, or the one that holds it. `kspr datasets` says where it is
-        looked for otherwise; CIFAR-10 may also be there as features.npz or train.parquet.
+        Folder of the data set, or its parent folder. Without it, the places that `kspr datasets`
+        lists are used. CIFAR-10 can also be features.npz or train.parquet.
     list_
-        List the recipes and what each would run, and stop.
+        List the recipes with the number of trials at each scale, and run nothing.
     """
     from kspr.errors import InputError
     from kspr.experiments.reproduce.recipes import load_recipe
@@ -59,7 +59,8 @@ def reproduce(
         _list(data, json)
         return
     if recipe is None:
-        raise InputError("Name a recipe, such as table4; `kspr reproduce --list` shows them all.")
+        raise InputError("Name a recipe, such as table4; `kspr reproduce --list` shows them.")
+    # Kept in the result, so that its page can say how it was made.
     command = INVOCATION.get()
     found = run(
         load_recipe(recipe), scale, out, seeds=seeds, jobs=jobs, folder=data, command=command
@@ -75,14 +76,18 @@ def reproduce(
 
 
 def _list(data: Path | None, json: bool) -> None:
-    from kspr.experiments.reproduce.listing import list_recipes
+    from kspr._text import text_table
+    from kspr.experiments.reproduce.planning import list_recipes
 
     listed = list_recipes(data)
     if json:
         print_json(listed)
         return
     for entry in listed:
-        print(f"{entry.name:<17} {entry.place}: {entry.title}")
-        for scale in entry.scales:
-            took = f"about {scale.minutes} min on two cores; " if scale.minutes else ""
-            print(f"{'':<17}   {scale.name:<6} cells: {scale.cells:>3}; {took}{scale.state}")
+        print(f"{entry.name}: {entry.place}, {entry.title}")
+        rows = [
+            ("", scale.name, str(scale.trials), str(scale.minutes or "-"), scale.state)
+            for scale in entry.scales
+        ]
+        print(text_table(["", "scale", "trials", "minutes", "data"], rows, left=5) + "\n")
+    print("Minutes are for two jobs on two cores.")

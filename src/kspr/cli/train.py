@@ -1,4 +1,4 @@
-"""`kspr train`: a network from labels that are partly wrong."""
+"""`kspr train`: train a network on labels that are partly wrong."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -37,10 +37,10 @@ def train(
     embed: Annotated[EmbedSettings, Parameter(name="*")] = AS_SHIPPED,
     json: Json = False,
 ) -> None:
-    """Train a network on labels that are partly wrong, selecting as it learns.
+    """Train a network on labels that are partly wrong, and select clean ones meanwhile.
 
-    With the preset `cpu`, features (of SOURCE, or embedded from its images or texts) get a small
-    network on top. The other presets are the paper's, and train a whole network on images.
+    The preset `cpu` trains a small network on features (those of SOURCE, or embeddings of its
+    images or texts). The other presets are the paper's, and train a whole network on images.
     Several processes: `torchrun --nproc-per-node 2 -m kspr train ...`.
 
     Example: kspr train photos/ --preset cpu --out run
@@ -52,11 +52,11 @@ def train(
     out
         Directory for metrics, checkpoints, the selection and the network.
     preset
-        Where the settings start from.
+        Name of the settings to start from.
     settings
-        TOML file with any settings, laid over the preset; flags win over it.
+        TOML file with settings that replace those of the preset; flags win over both.
     epochs
-        How many times all samples are gone through.
+        Number of passes over all samples.
     network
         Name of the network.
     weights
@@ -64,18 +64,18 @@ def train(
     q
         Error rate of the selection.
     guard
-        Compare with training on the labels as they are, and hand over what is better. Without the
-        guard: the paper's bare procedure.
+        Also train a network on all given labels, and end with the better of the two. Without the
+        guard: the paper's procedure.
     test
-        A source with right labels; accuracy is measured on it, nothing is decided by it.
+        A source with right labels, on which accuracy is measured.
     test_split
         The same, as a split of a published data set.
     deterministic
-        Refuse operations whose result may differ from run to run.
+        Refuse operations whose result may differ between runs.
     seed
-        Seed of everything that is random.
+        Seed of all random numbers.
     resume
-        Go on with the run in --out after an interruption, to the same network.
+        Continue the run in --out after an interruption, to the same network.
     """
     given = {
         "epochs": epochs,
@@ -100,7 +100,7 @@ def train(
         resume=resume,
         on_epoch=None if json else _print_epoch,
     )
-    if trained.selection is not None:  # other ranks have nothing to say
+    if trained.selection is not None:  # other ranks print nothing
         _print(trained, out, json)
 
 
@@ -109,7 +109,7 @@ def _given(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _settings(preset: str, file: Path | None, changes: dict[str, Any]) -> "TrainSettings":
-    """Return the preset with the file's settings, then the flags, laid over it."""
+    """Return the preset with the changes of the file, then those of the flags."""
     from kspr.train import TrainSettings
 
     return TrainSettings.from_preset(preset).changed(**_table(file)).changed(**changes)
@@ -127,19 +127,29 @@ def _table(file: Path | None) -> dict[str, Any]:
 
 
 def _interruptible(source: Path, out: Path, **how: Any) -> "Trained":
-    """Train; an interruption says how to go on."""
+    """Train; an interruption ends with a sentence on how to continue."""
     import warnings
 
+    from kspr.models.device import PrecisionWarning
     from kspr.train.source import train_source
 
     try:
         with warnings.catch_warnings():
-            # The line of each epoch says what the guard did.
+            # The line of each epoch repeats the guard's warnings; nothing repeats this one.
             warnings.simplefilter("ignore", UserWarning)
+            warnings.simplefilter("always", PrecisionWarning)
+            warnings.showwarning = _print_warning
             return train_source(source, out, **how)
     except KeyboardInterrupt as stop:
-        goes_on = f"interrupted; the same command with --resume goes on from {out}"
+        goes_on = f"interrupted; the same command with --resume continues {out}"
         raise KeyboardInterrupt(goes_on) from stop
+
+
+def _print_warning(message: Any, *_: Any, **__: Any) -> None:
+    """Print a warning as one sentence, without the line of code that raised it."""
+    import sys
+
+    print(f"kspr: {message}", file=sys.stderr)
 
 
 def _print_epoch(epoch: "Epoch") -> None:
@@ -160,19 +170,10 @@ def _print_epoch(epoch: "Epoch") -> None:
 
 def _print(trained: "Trained", out: Path, json: bool) -> None:
     if json:
-        print_json(
-            {
-                "out": out,
-                "handed_over": trained.handed_over,
-                "epoch": trained.epoch,
-                "held_out": trained.held_out,
-                "test_accuracy": trained.test_accuracy,
-                "last_epoch": trained.history[-1],
-            }
-        )
+        print_json({"out": out, **trained.as_result()})
         return
     curves = _draw(out)
-    print(f"\nHanded over: the {trained.handed_over} of epoch {trained.epoch}{_why(trained)}")
+    print(f"\nNetwork: the {trained.model_choice} of epoch {trained.epoch}{_why(trained)}")
     if trained.test_accuracy is not None:
         print(f"Accuracy on the test set: {trained.test_accuracy:.4f}")
     print(f"The run: {out}{curves}")
@@ -187,7 +188,7 @@ def _why(trained: "Trained") -> str:
 
 
 def _draw(out: Path) -> str:
-    """Draw the curves where the report's packages are installed."""
+    """Draw the curves if the packages of the extra `report` are installed."""
     from kspr.errors import MissingExtraError
     from kspr.train.outcome import write_curves
 

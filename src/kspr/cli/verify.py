@@ -31,7 +31,9 @@ def verify(
     come in random order you may stop at any time. Then `--answers` gives the share of wrong
     labels among the kept ones with an exact interval, and notes it in the run.
 
-    Example: kspr verify run --sample 200 --out checks.csv; kspr verify run --answers checks.csv
+    Example: kspr verify run --sample 200 --out checks.csv
+
+    Example: kspr verify run --answers checks.csv
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""The paper's tables and figures, and demonstrations, as recipes."""
+"""Experiments: selectors compared, the paper reproduced, and a demonstration."""

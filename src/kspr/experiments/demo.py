@@ -1,4 +1,4 @@
-"""The first run: handwritten digits with 40 % wrong labels, and what the selection makes of it."""
+"""A demonstration: select among handwritten digits of which 40 % have a wrong label."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,16 +21,16 @@ _SCALE = 8
 
 @dataclass(frozen=True)
 class DemoResult:
-    """What the demonstration found, and where it put it."""
+    """The selection, its quality, and the files that were written."""
 
     selection: Selection
     y_true: np.ndarray
     images: np.ndarray
-    """The digits as 8 x 8 arrays from 0 to 1."""
+    """The digits as 8 x 8 arrays with values in [0, 1]."""
     quality: SelectionQuality
     class_quality: tuple[SelectionQuality, ...]
     suggested_right: float
-    """Share of the wrong labels among the suspects for which the suggestion is right."""
+    """Share of right suggestions among the suspects whose label is wrong."""
     saved: Path
     picture: Path
 
@@ -66,6 +66,7 @@ def run_demo(folder: Path, q: float, seed: int) -> DemoResult:
 
 def _draw(images: np.ndarray) -> Image.Image:
     """Return the images side by side, eight in a row, enlarged."""
+    # Dark on light, with a grey frame to tell neighbours apart.
     framed = np.pad(1 - images, ((0, 0), (1, 1), (1, 1)), constant_values=0.8)
     rows = [np.hstack(list(framed[start : start + 8])) for start in range(0, len(framed), 8)]
     sheet = (np.vstack(rows) * 255).astype(np.uint8)

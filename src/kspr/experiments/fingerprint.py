@@ -1,8 +1,8 @@
-"""What a stored result follows from: its orders, and the code that computed it.
+"""Fingerprints of stored results: a digest of a description and of the code that computes from it.
 
-The code enters as the syntax trees of every module that the computation imports, directly or not,
-inside functions too. Comments, docstrings, layout and the place of a definition do not count: a
-function that moves to another file is the same function.
+The digest of code is taken over the syntax trees of every module that the computation imports,
+directly or indirectly, inside functions too. Comments, docstrings, layout and the file of a
+definition do not count: a function that moves to another module gives the same digest.
 """
 
 import ast
@@ -22,32 +22,33 @@ __all__ = ["code_digest", "fingerprint", "provenance"]
 _ROOT = Path(__file__).resolve().parent.parent
 _PACKAGE = "kspr"
 _NO_INFLUENCE = frozenset({f"{_PACKAGE}._progress", f"{_PACKAGE}.errors"})
-"""Modules that show or refuse, and never change a number."""
+"""Modules that show progress or raise errors, and never change a number."""
 
 
 def fingerprint(content: Any, *modules: str) -> str:
-    """Return a name for `content` together with the code of `modules` that computes from it."""
+    """Return a digest of `content` and of the code of `modules` that computes from it."""
     text = json.dumps([content, version("knockoffs-spr"), code_digest(*modules)], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
 @cache
 def code_digest(*modules: str, root: Path = _ROOT) -> str:
-    """Return a digest of what `modules` compute with: their own definitions and all they import.
+    """Return a digest of the definitions of `modules` and of all modules that they import.
 
-    `root` is the folder of the package; another one serves to compare two checkouts.
+    `root` is the folder of the package; pass another one to compare two checkouts.
     """
     statements: set[str] = set()
     for module in _reached(modules, root):
         statements |= _statements(_file(module, root) or Path())
     digest = hashlib.sha256()
+    # Sorted: the place of a definition does not count.
     for statement in sorted(statements):
         digest.update(statement.encode())
     return digest.hexdigest()[:12]
 
 
 def _reached(modules: tuple[str, ...], root: Path) -> set[str]:
-    """Return `modules` and every module of the package that they import, however indirectly."""
+    """Return `modules` and every module of the package that they import, indirectly too."""
     reached: set[str] = set()
     waiting = list(modules)
     while waiting:
@@ -58,6 +59,7 @@ def _reached(modules: tuple[str, ...], root: Path) -> set[str]:
         if file is None:
             raise ModuleNotFoundError(f"There is no module {module} in {root}.")
         reached.add(module)
+        # A change of a message must not discard hours of results.
         waiting += [name for name in _imported(file, root) if name not in _NO_INFLUENCE]
     return reached
 
@@ -76,7 +78,7 @@ def _tree(file: Path) -> ast.Module:
 
 
 def _imported(file: Path, root: Path) -> Iterator[str]:
-    """Yield the modules of the package that a file names in imports, or in full as a string."""
+    """Yield the modules of the package that a file imports, or names in full in a string."""
     for node in ast.walk(_without_types(_tree(file))):
         if isinstance(node, ast.ImportFrom) and _is_ours(node.module):
             for alias in node.names:
@@ -95,7 +97,7 @@ def _is_ours(name: Any) -> bool:
 
 
 def _without_types(tree: ast.Module) -> ast.Module:
-    """Return the tree without what is imported for annotations only."""
+    """Return the tree without the imports that serve annotations only."""
     body = [
         node
         for node in tree.body
@@ -106,22 +108,22 @@ def _without_types(tree: ast.Module) -> ast.Module:
 
 @cache
 def _statements(file: Path) -> frozenset[str]:
-    """Return the statements of a module as text that says what they do, wherever they stand."""
+    """Return the statements of a module as text, without their positions."""
     kept = [node for node in _tree(file).body if not _is_surface(node)]
     return frozenset(text for text in map(_text, kept) if text)
 
 
 def _is_surface(node: ast.stmt) -> bool:
-    """Tell whether a statement only lists or imports names."""
+    """Return whether a statement only lists or imports names."""
     if isinstance(node, ast.Assign):
         return any(getattr(target, "id", "") == "__all__" for target in node.targets)
     return isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
 
 
 def _text(node: Any) -> str:
-    """Return a syntax tree as text: fields in order, without what is empty.
+    """Return a syntax tree as text: fields in order, without empty ones.
 
-    Unlike `ast.dump`, it is the same under all versions of Python that know the statement.
+    Unlike that of `ast.dump`, the text is the same under all versions of Python.
     """
     if isinstance(node, list):
         return ",".join(text for text in map(_text, node) if text)
@@ -130,7 +132,7 @@ def _text(node: Any) -> str:
     if isinstance(node, ast.Expr) and isinstance(getattr(node.value, "value", None), str):
         return ""  # a docstring, of a module or of anything in it
     if isinstance(node, ast.ImportFrom) and _is_ours(f"{node.module}."):
-        # Where a name of ours comes from does not count; under which name it is used does.
+        # The module of an imported name does not count, so that definitions can move; "as" does.
         renamed = [(a.name, a.asname) for a in node.names if a.asname not in (None, a.name)]
         return repr(renamed) if renamed else ""
     fields = [(name, value) for name, value in ast.iter_fields(node) if value not in (None, [])]
@@ -139,7 +141,7 @@ def _text(node: Any) -> str:
 
 
 def provenance(*modules: str) -> dict[str, Any]:
-    """Return what a stored result says of itself: machine, versions, code of `modules`, time."""
+    """Return machine, versions, digest of the code of `modules` and time, for a stored result."""
     return {
         **machine("numpy", "scipy", "scikit-learn", "knockoffs-spr"),
         "source": code_digest(*modules),

@@ -1,22 +1,20 @@
-"""What a folder of features was made from, and whether it belongs to the work at hand."""
+"""Folders of features: what they were made from, and the shards written before they are whole."""
 
 import hashlib
-import json
 import shutil
 import zipfile
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from kspr._files import staged
-from kspr._packages import version
+from kspr._files import read_json, staged, write_json
+from kspr._packages import versions
 from kspr.errors import InputError
 
 __all__ = [
-    "Job",
+    "EmbeddingManifest",
     "Shard",
     "claim",
     "clear",
@@ -25,7 +23,6 @@ __all__ = [
     "read_unreadable",
     "shard_folder",
     "shard_is_whole",
-    "write_json",
     "write_manifest",
     "write_shard",
 ]
@@ -33,24 +30,24 @@ __all__ = [
 _FORMAT = "kspr-embedding-1"
 _MANIFEST = "manifest.json"
 _MINE = ("embedding.json", "features.npy", "shards", _MANIFEST)
-"""In the order of removal: the manifest, which says whose files these are, goes last."""
+"""Files of an embedding. The manifest, which identifies them, is removed last."""
 _RECORDED_ONLY = ("shard_rows", "versions")
+"""Entries of the manifest that do not change the features."""
 _PACKAGES = ("knockoffs-spr", "numpy", "pillow", "sentence-transformers", "torch", "transformers")
 
 
 def _versions() -> dict[str, str]:
-    found = {package: version(package) for package in _PACKAGES}
-    return {package: number for package, number in found.items() if number is not None}
+    return {name: number for name, number in versions(*_PACKAGES).items() if number is not None}
 
 
 @dataclass(frozen=True)
-class Job:
-    """Everything that decides the features, and with which versions they were begun."""
+class EmbeddingManifest:
+    """Everything that determines the features of a folder, and the versions that computed them."""
 
     kind: str
     embedder: str
     image_size: int | None
-    """As asked for, or the embedder's default where that is known without loading it."""
+    """Side in pixels: as asked for, or the embedder's default if known without loading it."""
     origin: str | None
     """Digest or version of local weights or code."""
     precision: str
@@ -62,60 +59,55 @@ class Job:
 
 
 def content_fingerprint(contents: Iterable[bytes]) -> str:
-    """Return the SHA-256 of all rows' stored bytes; where one row ends counts too."""
+    """Return the SHA-256 of all rows' stored bytes."""
     digest = hashlib.sha256()
     for content in contents:
+        # The length first: other cuts of the same bytes into rows must not look the same.
         digest.update(len(content).to_bytes(8, "big"))
         digest.update(content)
     return digest.hexdigest()
 
 
-def claim(folder: Path, job: Job, *, overwrite: bool) -> Job:
-    """Return the job that `folder` is at: the one begun there if it is the same, else `job`.
+def claim(folder: Path, wanted: EmbeddingManifest, *, overwrite: bool) -> EmbeddingManifest:
+    """Return the manifest found in `folder` if it matches `wanted`, else `wanted`.
 
-    Raise `InputError` if the folder holds anything else, unless that is another embedding and
-    `overwrite` is set: then it is removed. Nothing is written.
+    Raise `InputError` if the folder holds other files. Another embedding in it is removed if
+    `overwrite` is set, and is an error otherwise. Nothing is written.
     """
     if not _visible(folder):
-        return job
+        return wanted
     begun = _read(folder)
     if begun is None:
         raise InputError(
             f"{folder} holds files that are no embedding; they are left alone. Choose another "
             "folder."
         )
-    different = _differences(begun, job)
+    different = _differences(begun, wanted)
     if not different:
         return begun
+    # A run that stopped before its first shard has nothing worth keeping.
     if _has_results(folder) and not overwrite:
         raise InputError(
             f"{folder} holds another embedding ({different}). Choose another folder or overwrite "
             "this one."
         )
     clear(folder)
-    return job
+    return wanted
 
 
-def write_manifest(folder: Path, job: Job) -> None:
-    """Make `folder` the place of `job`."""
-    if _read(folder) != job:
-        write_json(folder / _MANIFEST, asdict(job))
-
-
-def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Write `content` beside `path` and move it there."""
-    with staged(path) as staging:
-        text = json.dumps(content, indent=2, ensure_ascii=False)
-        staging.write_text(text + "\n", encoding="utf-8")
+def write_manifest(folder: Path, manifest: EmbeddingManifest) -> None:
+    """Write `manifest` to `folder` unless it is there."""
+    if _read(folder) != manifest:
+        write_json(folder / _MANIFEST, asdict(manifest))
 
 
 def shard_folder(folder: Path) -> Path:
-    """Return where the shards are until they are joined."""
+    """Return the folder in which shards are kept until they are joined."""
     return folder / "shards"
 
 
 def clear(folder: Path) -> None:
-    """Remove an embedding, and nothing else, from `folder`."""
+    """Remove the files of an embedding from `folder`, and no others."""
     for name in _MINE:
         path = folder / name
         if path.is_dir():
@@ -125,28 +117,27 @@ def clear(folder: Path) -> None:
 
 
 def _visible(folder: Path) -> bool:
-    """Tell whether there is anything but what a killed process left half-written."""
+    """Return whether `folder` holds files other than the hidden ones of a killed process."""
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file; the features need a folder.")
     return folder.is_dir() and any(not p.name.startswith(".") for p in folder.iterdir())
 
 
-def _read(folder: Path) -> Job | None:
+def _read(folder: Path) -> EmbeddingManifest | None:
     try:
-        stored = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
-        job = Job(**stored)
-    except (OSError, ValueError, TypeError):
+        found = EmbeddingManifest(**read_json(folder / _MANIFEST))
+    except (OSError, TypeError):
         return None
-    return job if job.format == _FORMAT else None
+    return found if found.format == _FORMAT else None
 
 
 def _has_results(folder: Path) -> bool:
     return (folder / "features.npy").exists() or any(shard_folder(folder).glob("[0-9]*.npz"))
 
 
-def _differences(begun: Job, job: Job) -> str:
-    """Return in words what two jobs do not share; nothing if one continues the other."""
-    there, here = asdict(begun), asdict(job)
+def _differences(begun: EmbeddingManifest, wanted: EmbeddingManifest) -> str:
+    """Describe what differs between two manifests; empty if one continues the other."""
+    there, here = asdict(begun), asdict(wanted)
     keys = [k for k in here if k not in _RECORDED_ONLY and there[k] != here[k]]
     words = {"fingerprint": "of other items", "origin": "with other weights or code"}
     said = [words.get(k) or f"{k} {there[k]} there, {here[k]} here" for k in keys]
@@ -155,7 +146,7 @@ def _differences(begun: Job, job: Job) -> str:
 
 @dataclass(frozen=True)
 class Shard:
-    """Consecutive rows: those with features, and those that could not be read."""
+    """Features of consecutive rows, and the reasons of those that could not be read."""
 
     rows: np.ndarray
     features: np.ndarray
@@ -163,7 +154,7 @@ class Shard:
 
 
 def write_shard(path: Path, shard: Shard) -> None:
-    """Write `shard` beside `path` and move it there."""
+    """Write `shard` to `path`, whole or not at all."""
     with staged(path) as staging:
         np.savez(
             staging,
@@ -175,7 +166,7 @@ def write_shard(path: Path, shard: Shard) -> None:
 
 
 def shard_is_whole(path: Path, expected: range) -> bool:
-    """Tell whether `path` holds a shard of the rows `expected`; features are not read."""
+    """Return whether `path` holds a shard of the rows `expected`; features are not read."""
     try:
         with np.load(path, allow_pickle=False) as stored:
             found = np.concatenate([stored["rows"], stored["unreadable"]])
@@ -185,7 +176,7 @@ def shard_is_whole(path: Path, expected: range) -> bool:
 
 
 def read_unreadable(paths: Sequence[Path]) -> dict[int, str]:
-    """Return the rows that could not be read, and why."""
+    """Return the reason for each row that could not be read."""
     found: dict[int, str] = {}
     for path in paths:
         with np.load(path, allow_pickle=False) as stored:
@@ -197,7 +188,8 @@ def read_unreadable(paths: Sequence[Path]) -> dict[int, str]:
 def join(paths: Sequence[Path], target: Path, dtype: np.dtype) -> None:
     """Write the features of all shards to one .npy file, a shard at a time."""
     with staged(target) as staging, staging.open("wb") as out:
-        # Not through a memory map: on a full disk that would be a signal instead of an error.
+        # Not through a memory map: on a full disk that ends the process with a signal, without
+        # an error message.
         header = {"descr": dtype.str, "fortran_order": False, "shape": _shape(paths)}
         np.lib.format.write_array_header_1_0(out, header)
         for path in paths:
@@ -221,7 +213,7 @@ def _shape(paths: Sequence[Path]) -> tuple[int, int]:
 
 
 def _stored_shape(path: Path) -> tuple[int, ...]:
-    """Return the shape of a shard's features from its header alone."""
+    """Return the shape of a shard's features; only the header is read."""
     with zipfile.ZipFile(path) as archive, archive.open("features.npy") as stored:
         np.lib.format.read_magic(stored)
         shape: tuple[int, ...] = np.lib.format.read_array_header_1_0(stored)[0]

@@ -1,6 +1,5 @@
-"""From items to a file of features: in shards, so that a killed run goes on where it was."""
+"""`embed`: items to a file of features, written in shards so that a killed run can be continued."""
 
-import json
 import shutil
 from collections.abc import Iterator
 from contextlib import closing
@@ -11,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from kspr._files import read_json, write_json
 from kspr._progress import Progress, ProgressMode
 from kspr.errors import InputError, UnreadableItemError
 from kspr.features._store import (
-    Job,
+    EmbeddingManifest,
     Shard,
     claim,
     clear,
@@ -23,7 +23,6 @@ from kspr.features._store import (
     read_unreadable,
     shard_folder,
     shard_is_whole,
-    write_json,
     write_manifest,
     write_shard,
 )
@@ -37,7 +36,7 @@ __all__ = ["Embedded", "embed"]
 
 @dataclass(frozen=True)
 class Embedded:
-    """Features on disk, and which rows they belong to."""
+    """Features on disk, and the rows they belong to."""
 
     folder: Path
     features: np.ndarray
@@ -45,14 +44,14 @@ class Embedded:
     kept: np.ndarray
     """Row numbers of the items that have features, in order."""
     unreadable: dict[int, str]
-    """Row numbers of the items that were left out, and why."""
+    """Row numbers of the items that were left out, with the reason."""
     fingerprint: str
     """SHA-256 of the items' stored bytes."""
     embedder: str
     image_size: int | None
-    """Pixels of the square that the model saw; None for text, and where the model decides."""
+    """Side in pixels of the model's input; None for text, and where the model decides."""
     from_cache: bool = False
-    """Whether nothing had to be computed."""
+    """Whether all features were in the folder already."""
 
 
 def embed(
@@ -69,17 +68,40 @@ def embed(
     progress: ProgressMode = "auto",
     overwrite: bool = False,
 ) -> Embedded:
-    """Embed `items` into `folder`, or find them there.
+    """Compute the features of `items` into `folder`, or use those that are there.
 
-    Whatever is finished in `folder` for the same items and settings is used: all of it, or the
-    shards that a killed run left. `half` computes in half precision where that helps, and stores
-    float16. Items that cannot be read are left out and listed; with `strict` they are an error,
-    raised before the model runs. `overwrite` allows another embedding in `folder` to be replaced.
+    Parameters
+    ----------
+    items
+        Images or texts by row number.
+    embedder_name
+        A name that `load_embedder` knows; None for the default of the items' kind.
+    folder
+        Folder of the features. What it holds for the same items and settings is used: a finished
+        embedding, or the shards that a killed run left.
+    batch_size
+        Items per call of the model.
+    device
+        ``auto``, ``cpu``, ``cuda``, ``cuda:1`` or ``mps``.
+    half
+        Compute in half precision where the device is faster in it, and store float16.
+    image_size
+        Side in pixels to which images are scaled; None for the embedder's own.
+    strict
+        Raise an error, before the model runs, if an item cannot be read or if `half` fails on this
+        processor. Otherwise unreadable items are left out and listed, and float32 is used.
+    shard_rows
+        Rows per shard: at most this many are computed again after an interruption.
+    progress
+        Whether to draw a progress bar; ``"auto"`` draws one for long work on a terminal.
+    overwrite
+        Allow another embedding in `folder` to be replaced.
     """
     folder = Path(folder)
     _check(items, batch_size=batch_size, shard_rows=shard_rows)
+    # The identity needs no model: a finished folder is found in seconds.
     identity = embedder_identity(embedder_name, items.kind, image_size=image_size)
-    wanted = Job(
+    wanted = EmbeddingManifest(
         kind=items.kind,
         **identity,
         precision="float16" if half else "float32",
@@ -87,20 +109,20 @@ def embed(
         fingerprint=_fingerprint(items, progress),
         shard_rows=shard_rows,
     )
-    job = claim(folder, wanted, overwrite=overwrite)
-    finished = _finished(folder, job)
+    manifest = claim(folder, wanted, overwrite=overwrite)
+    finished = _finished(folder, manifest)
     if finished is not None:
-        _check_strict(finished.unreadable, job.rows, strict=strict)
+        _check_strict(finished.unreadable, manifest.rows, strict=strict)
         return finished
     if strict:
         _check_readable(items, batch_size, progress)
     embedder = load_embedder(
-        embedder_name, items.kind, device=device, half=half, image_size=image_size
+        embedder_name, items.kind, device=device, half=half, image_size=image_size, strict=strict
     )
-    write_manifest(folder, job)
-    shards = _shards(folder, job)
-    _fill(shards, items, embedder, job, batch_size=batch_size, progress=progress)
-    return _conclude(folder, list(shards), job, embedder)
+    write_manifest(folder, manifest)
+    shards = _shards(folder, manifest)
+    _fill(shards, items, embedder, manifest, batch_size=batch_size, progress=progress)
+    return _conclude(folder, list(shards), manifest, embedder)
 
 
 def _check(items: Items, **sizes: int) -> None:
@@ -123,7 +145,7 @@ def _counted(contents: Iterator[bytes], bar: Progress) -> Iterator[bytes]:
 
 
 def _check_readable(items: Items, ahead: int, progress: ProgressMode) -> None:
-    """Decode everything once: a strict run fails before the model costs anything."""
+    """Decode every item and raise if one cannot be read, before the model is loaded."""
     stream = decoded(items, range(len(items)), as_is, ahead=ahead)
     unreadable = {}
     with Progress(progress, "Reading all items", len(items)) as bar:
@@ -142,12 +164,12 @@ def _check_strict(unreadable: dict[int, str], rows: int, *, strict: bool) -> Non
         )
 
 
-def _shards(folder: Path, job: Job) -> dict[Path, range]:
+def _shards(folder: Path, manifest: EmbeddingManifest) -> dict[Path, range]:
     """Return the file of each shard, and its rows."""
-    starts = range(0, job.rows, job.shard_rows)
+    starts = range(0, manifest.rows, manifest.shard_rows)
     return {
         shard_folder(folder) / f"{number:06d}.npz": range(
-            start, min(start + job.shard_rows, job.rows)
+            start, min(start + manifest.shard_rows, manifest.rows)
         )
         for number, start in enumerate(starts)
     }
@@ -157,12 +179,13 @@ def _fill(
     shards: dict[Path, range],
     items: Items,
     embedder: Embedder,
-    job: Job,
+    manifest: EmbeddingManifest,
     *,
     batch_size: int,
     progress: ProgressMode,
 ) -> None:
-    """Compute the shards that are not there."""
+    """Compute the shards that are missing or damaged."""
+    # A killed run leaves whole shards, or none under their final names.
     missing = {p: rows for p, rows in shards.items() if not shard_is_whole(p, rows)}
     batches = sum(-(-len(rows) // batch_size) for rows in missing.values())
     in_order = (row for rows in missing.values() for row in rows)
@@ -170,7 +193,7 @@ def _fill(
     with closing(stream), Progress(progress, "Embedding", batches) as bar:
         for path, rows in missing.items():
             part = islice(stream, len(rows))
-            write_shard(path, _shard(part, embedder, np.dtype(job.precision), batch_size, bar))
+            write_shard(path, _shard(part, embedder, np.dtype(manifest.precision), batch_size, bar))
 
 
 def _shard(
@@ -193,6 +216,7 @@ def _shard(
 
 
 def _stored(features: np.ndarray, dtype: np.dtype, name: str) -> np.ndarray:
+    # An overflow is reported below, with the value and the way out.
     with np.errstate(over="ignore"):
         stored = features.astype(dtype)
     if not np.isfinite(stored).all():
@@ -203,48 +227,55 @@ def _stored(features: np.ndarray, dtype: np.dtype, name: str) -> np.ndarray:
     return stored
 
 
-def _conclude(folder: Path, shards: list[Path], job: Job, embedder: Embedder) -> Embedded:
-    """Join the shards, and remove them when the result is in place."""
+def _conclude(
+    folder: Path, shards: list[Path], manifest: EmbeddingManifest, embedder: Embedder
+) -> Embedded:
+    """Join the shards into one file, then remove them."""
     unreadable = read_unreadable(shards)
-    if len(unreadable) == job.rows:
+    if len(unreadable) == manifest.rows:
         clear(folder)
         reason = next(iter(unreadable.values()))
-        raise UnreadableItemError(f"None of the {job.rows} items can be read; the first: {reason}")
-    join(shards, folder / "features.npy", np.dtype(job.precision))
+        raise UnreadableItemError(
+            f"None of the {manifest.rows} items can be read; the first: {reason}"
+        )
+    join(shards, folder / "features.npy", np.dtype(manifest.precision))
     about = {
-        **asdict(job),
+        **asdict(manifest),
         "image_size": embedder.image_size,
         "dimensions": embedder.dimensions,
-        "kept": job.rows - len(unreadable),
+        "kept": manifest.rows - len(unreadable),
         "unreadable": unreadable,
     }
     write_json(folder / "embedding.json", about)
+    # After embedding.json: until then the shards are all there is.
     shutil.rmtree(shard_folder(folder), ignore_errors=True)
-    return _open(folder, job, about)
+    return _open(folder, manifest, about)
 
 
-def _finished(folder: Path, job: Job) -> Embedded | None:
-    """Return what an earlier call finished, None if there is something left to do."""
+def _finished(folder: Path, manifest: EmbeddingManifest) -> Embedded | None:
+    """Return the finished embedding in `folder`; None if there is none."""
     try:
-        about = json.loads((folder / "embedding.json").read_text(encoding="utf-8"))
-        return _open(folder, job, about, from_cache=True)
-    except (OSError, ValueError, KeyError):
+        about = read_json(folder / "embedding.json")
+        return None if about is None else _open(folder, manifest, about, from_cache=True)
+    except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def _open(folder: Path, job: Job, about: dict[str, Any], *, from_cache: bool = False) -> Embedded:
+def _open(
+    folder: Path, manifest: EmbeddingManifest, about: dict[str, Any], *, from_cache: bool = False
+) -> Embedded:
     features = np.load(folder / "features.npy", mmap_mode="r", allow_pickle=False)
     unreadable = {int(row): str(reason) for row, reason in about["unreadable"].items()}
-    kept = np.delete(np.arange(job.rows), list(unreadable))
-    if about["fingerprint"] != job.fingerprint or features.shape[0] != len(kept):
+    kept = np.delete(np.arange(manifest.rows), list(unreadable))
+    if about["fingerprint"] != manifest.fingerprint or features.shape[0] != len(kept):
         raise ValueError(f"{folder} is not whole.")
     return Embedded(
         folder=folder,
         features=features,
         kept=kept,
         unreadable=unreadable,
-        fingerprint=job.fingerprint,
-        embedder=job.embedder,
+        fingerprint=manifest.fingerprint,
+        embedder=manifest.embedder,
         image_size=about["image_size"],
         from_cache=from_cache,
     )

@@ -1,26 +1,51 @@
-"""Networks that give features and logits in one pass; one architecture a file."""
+"""`build_network`: a network from its name; the registry of names."""
 
-import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+
+from torch import nn
 
 from kspr.errors import InputError
-from kspr.models._request import Request
-from kspr.models.network import Network, seeded
+from kspr.models.inception_resnet_v2 import inception_resnet_v2
+from kspr.models.libraries import huggingface_network, timm_network, torchvision_network
+from kspr.models.network import Network, NetworkRequest, seeded
+from kspr.models.residual import cifar_resnet18, resnet50, resnet_small
+from kspr.models.wrap import assemble
 
 __all__ = ["NAMES", "build_network"]
 
-_OWN = ("mlp", "resnet_small", "cifar_resnet18", "resnet50", "inception_resnet_v2")
-"""Each is a module of this package with a ``build``."""
-_FAMILIES = {
-    "hf": "huggingface",
-    "timm": "timm_models",
-    "torchvision": "torchvision_models",
-}
-"""Prefix: the module with a ``build``."""
+_MLP_WIDTH = 512
 
-NAMES = (*_OWN, *(f"{family}:NAME" for family in _FAMILIES))
+
+def mlp(request: NetworkRequest) -> Network:
+    """Return a network for embeddings: one hidden layer of 512 units and a classifier."""
+    if len(request.in_shape) != 1:
+        raise InputError(
+            f"mlp takes vectors, in_shape=(dimensions,), got {request.in_shape}. For images choose "
+            "'resnet_small'."
+        )
+    body = nn.Sequential(
+        nn.Linear(request.in_shape[0], _MLP_WIDTH, bias=False),
+        # Embeddings come in any scale; this makes the learning rate mean the same for all.
+        nn.BatchNorm1d(_MLP_WIDTH),
+        nn.ReLU(inplace=True),
+    )
+    return assemble(body, _MLP_WIDTH, request)
+
+
+_NETWORKS: dict[str, Callable[[NetworkRequest], Network]] = {
+    "mlp": mlp,
+    "resnet_small": resnet_small,
+    "cifar_resnet18": cifar_resnet18,
+    "resnet50": resnet50,
+    "inception_resnet_v2": inception_resnet_v2,
+    "hf:NAME": huggingface_network,
+    "timm:NAME": timm_network,
+    "torchvision:NAME": torchvision_network,
+}
+"""What users write, and the function that builds it; NAME stands for a name of that library."""
+
+NAMES = tuple(_NETWORKS)
 
 
 def build_network(
@@ -32,28 +57,35 @@ def build_network(
     feature_layer: str | None = None,
     seed: int = 0,
 ) -> Network:
-    """Return the network called `name`, one of `NAMES`, on the CPU.
+    """Return the network called `name`, on the CPU.
 
-    `in_shape` is the shape of one sample: (channels, height, width), or (dimensions,) for ``mlp``.
-    `weights` is a file of ImageNet weights, or ``"pretrained"`` for what timm or torchvision
-    publish; the classifier is kept if it has `n_classes`, otherwise it starts anew. `feature_layer`
-    names the layer whose output are the features; None: what the classifier sees.
+    Parameters
+    ----------
+    name
+        One of `NAMES`.
+    n_classes
+        Number of logits per sample, at least 2.
+    in_shape
+        Shape of one sample: (channels, height, width), or (dimensions,) for ``mlp``.
+    weights
+        File of weights, or ``"pretrained"`` for those that timm or torchvision publish. The
+        classifier is kept if it has `n_classes` outputs; otherwise it gets random weights.
+    feature_layer
+        Layer whose output is the features; None for the input of the classifier.
+    seed
+        Seed of the random initial weights. The state of torch's generators does not change.
 
-    Weights that come from no file depend on `seed` alone, and torch's random state stays as it is.
+    Examples
+    --------
+    >>> network = build_network("mlp", 3, in_shape=(8,))
+    >>> network.n_features, network.n_classes
+    (512, 3)
     """
-    module, rest = _resolve(name)
-    request = Request(name, rest, n_classes, tuple(in_shape), weights, feature_layer)
-    with seeded(seed):
-        network: Network = module.build(request)
-    return network
-
-
-def _resolve(name: str) -> tuple[Any, str]:
     prefix, colon, rest = name.partition(":")
-    if not colon and name in _OWN:
-        module = name
-    elif prefix in _FAMILIES and rest:
-        module = _FAMILIES[prefix]
-    else:
+    key = f"{prefix}:NAME" if colon else name
+    if key not in _NETWORKS or (colon and not rest):
         raise InputError(f"There is no network {name!r}. Choose from {', '.join(NAMES)}.")
-    return importlib.import_module(f"kspr.models.{module}"), rest
+    request = NetworkRequest(name, rest, n_classes, tuple(in_shape), weights, feature_layer)
+    # Initial weights are drawn from torch's default generator.
+    with seeded(seed):
+        return _NETWORKS[key](request)

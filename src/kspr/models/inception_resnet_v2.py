@@ -1,6 +1,6 @@
 """``inception_resnet_v2``: the paper's network for WebVision (Szegedy et al., 2017).
 
-The names are those under which its ImageNet weights are published (timm, pretrainedmodels).
+Layers have the names under which ImageNet weights are published (timm, pretrainedmodels).
 """
 
 from collections.abc import Sequence
@@ -8,30 +8,29 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from kspr.models._request import Request, channels
-from kspr.models.network import Network
+from kspr.models.network import Network, NetworkRequest, image_channels
 from kspr.models.wrap import assemble
 
-__all__ = ["build"]
+__all__ = ["inception_resnet_v2"]
 
 _SMALLEST = 75
-"""Pixels a side; below, the last stage has no position left."""
+"""Smallest side in pixels; below it the last stage would have no position left."""
 _FEATURES = 1536
 
 
-def build(request: Request) -> Network:
-    """Return the network with 1536 features."""
-    body = _Body(channels(request, at_least=_SMALLEST))
+def inception_resnet_v2(request: NetworkRequest) -> Network:
+    """Return the network, with 1536 features."""
+    body = _Body(image_channels(request, at_least=_SMALLEST))
     return assemble(body, _FEATURES, request, published_heads=("classif", "last_linear"))
 
 
 Kernel = int | tuple[int, int]
 Step = tuple[int, Kernel] | tuple[int, Kernel, int]
-"""Channels out, the kernel, and the stride if the convolution is one that shrinks."""
+"""Channels out, kernel, and the stride of a convolution that shrinks its input."""
 
 
 class _Conv(nn.Module):
-    """Convolution, batch normalisation, ReLU; a stride of None keeps the size."""
+    """Convolution, batch normalisation and ReLU; with a stride of None the size stays the same."""
 
     def __init__(self, n_in: int, n_out: int, kernel: Kernel, stride: int | None = None) -> None:
         super().__init__()
@@ -54,7 +53,7 @@ def _branch(n_in: int, *steps: Step) -> nn.Module:
 
 
 class _Mixed(nn.Module):
-    """Branches side by side; their maps are stacked."""
+    """Parallel branches whose maps are stacked."""
 
     def __init__(self, *branches: nn.Module) -> None:
         super().__init__()
@@ -67,7 +66,7 @@ class _Mixed(nn.Module):
 
 
 class _Residual(_Mixed):
-    """Branches whose stacked maps are scaled down and added to the input."""
+    """Parallel branches whose stacked maps are scaled and added to the input."""
 
     def __init__(
         self, n_in: int, branches: Sequence[Sequence[Step]], scale: float, *, rectified: bool = True
@@ -116,7 +115,7 @@ def _mixed_7a() -> nn.Module:
 
 
 class _Body(nn.Sequential):
-    """Images to (n, 1536)."""
+    """Map images to features of shape (n, 1536)."""
 
     def __init__(self, n_in: int) -> None:
         super().__init__()

@@ -1,28 +1,82 @@
-"""Optional packages, and the weights and folders that models come from."""
+"""Weights from files, folders and hubs, read without running code from them.
+
+This module imports no torch: an embedder's identity is computed without loading anything heavy.
+"""
 
 import hashlib
+import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, Any
 
 from kspr._packages import require
 from kspr.errors import InputError, MissingExtraError
 
-__all__ = ["check_source", "fill", "fill_body", "load_weights", "local_state"]
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    _State = dict[str, Tensor]
+
+__all__ = [
+    "check_source",
+    "fill",
+    "fill_body",
+    "first_line",
+    "from_pretrained",
+    "load_weights",
+    "local_state",
+    "quiet",
+]
+
+
+def from_pretrained(name: str, auto: str, source: str, **options: Any) -> Any:
+    """Load the hub name or local folder `source` with the class `auto` of transformers.
+
+    `name` is the user's name for the model, for messages. Code in `source` is never run.
+    """
+    transformers = require("transformers", f"The model {name}", "transformers")
+    check_source(name, source)
+    try:
+        with quiet():
+            loader = getattr(transformers, auto)
+            return loader.from_pretrained(source, trust_remote_code=False, **options)
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(
+            f"{name} cannot be loaded by transformers' {auto}: {first_line(error)}"
+        ) from error
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Switch off the loading bars and notices of transformers while the block runs."""
+    log = importlib.import_module("transformers.utils.logging")
+    level, bars = log.get_verbosity(), log.is_progress_bar_enabled()
+    log.set_verbosity_error()
+    log.disable_progress_bar()
+    try:
+        yield
+    finally:
+        log.set_verbosity(level)
+        if bars:
+            log.enable_progress_bar()
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of an error's message, or the name of its type if it has none."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def check_source(name: str, source: str) -> None:
-    """Refuse a path that leads nowhere, which a hub would take for a name and look up."""
+    """Raise `InputError` if `source` looks like a path but is no folder."""
+    # A hub would take such a path for a model's name and search for it online.
     if source.startswith(("/", ".", "~")) and not Path(source).is_dir():
         raise InputError(f"{name} cannot be loaded: there is no folder {source}.")
 
 
 def local_state(path: Path) -> str | None:
-    """Return a digest of names, sizes and dates of a local file or folder; None if it is neither.
-
-    Weights are too large to be read for a comparison.
-    """
+    """Return a digest of names, sizes and dates of a local file or folder; None for others."""
+    # Not of the contents: files of weights are too large to be read for a comparison.
     if not path.exists():
         return None
     files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
@@ -31,7 +85,7 @@ def local_state(path: Path) -> str | None:
 
 
 def load_weights(path: Path) -> dict[str, Any]:
-    """Return the tensors in a .safetensors or torch file, without ever running code from it."""
+    """Return the tensors in a .safetensors or torch file by name; code in it is never run."""
     if not path.is_file():
         raise InputError(f"The weights {path} are not there.")
     purpose = f"Reading {path.name}"
@@ -47,12 +101,13 @@ def load_weights(path: Path) -> dict[str, Any]:
     except Exception as error:  # each format has errors of its own; all mean the same here
         raise InputError(
             f"{path} is no file of weights alone, as torch.save(model.state_dict(), ...) writes "
-            f"it: {str(error).strip().splitlines()[0] if str(error) else type(error).__name__}"
+            f"it: {first_line(error)}"
         ) from error
     return _tensors(state, path)
 
 
 def _tensors(state: Any, path: Path) -> dict[str, Any]:
+    # Training scripts often store the weights under one of these keys.
     for wrapper in ("state_dict", "model"):
         if isinstance(state, dict) and isinstance(state.get(wrapper), dict):
             state = state[wrapper]
@@ -62,21 +117,19 @@ def _tensors(state: Any, path: Path) -> dict[str, Any]:
     return {name.removeprefix("module."): tensor for name, tensor in state.items()}
 
 
-State = dict[str, Tensor]
-
-
-def fill(module: nn.Module, path: str | Path, *, head: str | None) -> None:
+def fill(module: "nn.Module", path: str | Path, *, head: str | None) -> None:
     """Load the weights in `path` into `module`.
 
-    The layer called `head` keeps its own where the file's has another number of classes, or none.
+    The layer called `head` keeps its own weights if the file has none for it, or has weights for
+    another number of classes.
     """
     _load(module, load_weights(Path(path)), head, path)
 
 
-def fill_body(network: nn.Module, path: str | Path, published_heads: tuple[str, ...]) -> None:
-    """Load weights with our names, or with those under which the architecture was published.
+def fill_body(network: "nn.Module", path: str | Path, published_heads: tuple[str, ...]) -> None:
+    """Load weights that have this package's names or the published names of the architecture.
 
-    Published are the body's names without ``body.``, and a classifier among `published_heads`.
+    Published names lack the prefix ``body.``; the classifier is one of `published_heads`.
     """
     state = load_weights(Path(path))
     if not any(name.startswith("body.") for name in state):
@@ -89,8 +142,9 @@ def _own_name(name: str, published_heads: tuple[str, ...]) -> str:
     return f"head.{rest}" if first in published_heads else f"body.{name}"
 
 
-def _load(module: nn.Module, state: State, head: str | None, path: str | Path) -> None:
-    own: State = module.state_dict()
+def _load(module: "nn.Module", state: "_State", head: str | None, path: str | Path) -> None:
+    # Checked by hand: torch's own message lists every tensor.
+    own: _State = module.state_dict()
     if head is not None and not _same_shapes(own, state, head):
         state = {name: t for name, t in state.items() if not name.startswith(f"{head}.")}
         state |= {name: t for name, t in own.items() if name.startswith(f"{head}.")}
@@ -105,7 +159,7 @@ def _load(module: nn.Module, state: State, head: str | None, path: str | Path) -
     module.load_state_dict(state)
 
 
-def _same_shapes(own: State, state: State, head: str) -> bool:
+def _same_shapes(own: "_State", state: "_State", head: str) -> bool:
     return all(
         name in state and state[name].shape == tensor.shape
         for name, tensor in own.items()
@@ -113,7 +167,7 @@ def _same_shapes(own: State, state: State, head: str) -> bool:
     )
 
 
-def _faults(own: State, state: State) -> list[str]:
+def _faults(own: "_State", state: "_State") -> list[str]:
     missing = [name for name in own if name not in state]
     unknown = [name for name in state if name not in own]
     other = [name for name in own if name in state and own[name].shape != state[name].shape]

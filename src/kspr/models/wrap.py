@@ -1,4 +1,4 @@
-"""Any module as a network: its features are caught on their way to the logits."""
+"""Turn any module into a `Network`: a hook records its features during the forward pass."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,9 +8,15 @@ import torch
 from torch import Tensor, nn
 
 from kspr.errors import InputError
-from kspr.models._request import Request, check_shape
-from kspr.models.network import BodyNetwork, Network, Outputs, evaluating
-from kspr.models.weights import fill_body
+from kspr.models.network import (
+    BodyNetwork,
+    Network,
+    NetworkRequest,
+    Outputs,
+    check_shape,
+    evaluating,
+)
+from kspr.models.weights import fill_body, first_line
 
 __all__ = [
     "assemble",
@@ -26,13 +32,20 @@ def wrap_network(
     in_shape: tuple[int, ...],
     feature_layer: str | None = None,
 ) -> Network:
-    """Return `module` as a `Network`; it is used as it is, not copied.
+    """Return `module` as a `Network`; the module is not copied.
 
-    Features are the output of `feature_layer` (a dotted name, as in ``named_modules``), or what
-    the last linear layer that runs gets to see. Maps are averaged over their positions, tokens
-    over the sequence. A batch of two blank samples of `in_shape` is run to find out.
-
-    The module returns logits, a tuple that starts with them, or an object with ``logits``.
+    Parameters
+    ----------
+    module
+        Returns logits, a tuple that starts with them, or an object with ``logits``.
+    n_classes
+        Number of logits per sample that `module` must return.
+    in_shape
+        Shape of one sample. Two blank samples are run to find the layer and its size.
+    feature_layer
+        Name, as in ``named_modules``, of the layer whose output is the features. None: the input
+        of the last linear layer that runs. Maps are averaged over positions, tokens over the
+        sequence.
     """
     check_shape(in_shape)
     catch_input = feature_layer is None
@@ -54,10 +67,8 @@ def wrap_network(
 
 
 def last_linear(module: nn.Module, in_shape: tuple[int, ...]) -> str:
-    """Return the name of the linear layer that runs last on a sample of `in_shape`.
-
-    What runs last need not be what was registered last: auxiliary heads come anywhere.
-    """
+    """Return the name of the linear layer that runs last on a sample of `in_shape`."""
+    # The layer that was registered last need not run last: auxiliary heads come anywhere.
     ran: list[str] = []
     hooks = [
         part.register_forward_hook(lambda *_, name=name: ran.append(name))
@@ -94,7 +105,8 @@ class _Wrapped(Network):
 
     @contextmanager
     def _caught(self) -> Iterator[list[Tensor]]:
-        """Collect what passes the layer; the hook is gone afterwards, so copies are clean."""
+        """Record the input or output of the layer while the block runs."""
+        # The hook is removed at once: a copy of the network would copy it too.
         caught: list[Tensor] = []
         part = self.module.get_submodule(self._layer)
 
@@ -109,7 +121,7 @@ class _Wrapped(Network):
 
 
 def _probe(run: nn.Module, module: nn.Module, in_shape: tuple[int, ...]) -> Any:
-    """Run two blank samples where the module's weights are, and leave no trace in it."""
+    """Run two blank samples on the module's device, in evaluation mode."""
     like = next(module.parameters(), torch.empty(0))
     blank = torch.zeros((2, *in_shape), dtype=like.dtype, device=like.device)
     try:
@@ -117,9 +129,11 @@ def _probe(run: nn.Module, module: nn.Module, in_shape: tuple[int, ...]) -> Any:
             return run(blank)
     except InputError:
         raise
-    except Exception as error:  # any module, any error; all mean that the shape does not suit
+    except (
+        Exception
+    ) as error:  # modules raise anything; all of it means that the shape does not fit
         raise InputError(
-            f"The module cannot take samples of in_shape={tuple(in_shape)}: {_first_line(error)}"
+            f"The module cannot take samples of in_shape={tuple(in_shape)}: {first_line(error)}"
         ) from error
 
 
@@ -135,7 +149,7 @@ def _logits(result: Any) -> Tensor:
 
 
 def _rows(features: Any) -> Tensor:
-    """Return (n, d) of what passed the layer."""
+    """Return recorded features as rows of shape (n, d)."""
     if isinstance(features, tuple | list):
         features = features[0]
     if not isinstance(features, Tensor) or not 2 <= features.ndim <= 4:
@@ -144,6 +158,7 @@ def _rows(features: Any) -> Tensor:
             "feature_layer must give rows (n, d), tokens (n, t, d) or maps (n, d, h, w), got "
             f"{shape}."
         )
+    # Positions are averaged: the selection needs one row per sample.
     if features.ndim == 4:
         return features.mean((2, 3))
     return features.mean(1) if features.ndim == 3 else features
@@ -154,14 +169,14 @@ def _names(module: nn.Module, most: int = 8) -> str:
     return ", ".join(names[-most:])
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
-
-
 def assemble(
-    body: nn.Module, n_features: int, request: Request, *, published_heads: tuple[str, ...] = ()
+    body: nn.Module,
+    n_features: int,
+    request: NetworkRequest,
+    *,
+    published_heads: tuple[str, ...] = (),
 ) -> Network:
-    """Return `body` with a head, its weights from a file, and its features where asked for."""
+    """Return `body` with a linear classifier, its weights and features as `request` says."""
     network = BodyNetwork(body, n_features, request.n_classes)
     if request.weights is not None:
         fill_body(network, request.weights, published_heads)

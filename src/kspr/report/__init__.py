@@ -1,11 +1,14 @@
-"""The report: one HTML file that a person can read, print and pass on."""
+"""The report: one HTML file to read, print and pass on.
+
+`write_report` takes a `Selection`; `kspr.report.run_report.report_run` takes the folder of a run.
+"""
 
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from kspr._files import staged
+from kspr._files import write_text
 from kspr.errors import InputError, MissingExtraError
 from kspr.runs.verify import Verification
 from kspr.selectors.selection import Selection
@@ -32,11 +35,32 @@ def write_report(
 ) -> Path:
     """Write `selection` as one self-contained HTML file, and return its path.
 
-    The page asks nothing of the network. `row_id` names the rows (their numbers otherwise),
-    `items` are what the cards show, `features` are needed for the solution path, and `truth`,
-    where it is known, is held against the promise. `selfcheck` is what `kspr.selfcheck` found on
-    the same data, and `verification` what a person found in the run. At most `max_suspects`
-    suspects and `max_borderline` kept rows are shown as cards. Equal arguments give equal bytes.
+    The page loads nothing from the network, and equal arguments give equal bytes.
+
+    Parameters
+    ----------
+    selection
+        The selection to show.
+    path
+        File to write.
+    title
+        Title of the page.
+    row_id
+        Names of the rows; their numbers by default.
+    items
+        Images or texts for the cards.
+    features
+        The features that were selected from; without them there is no solution path.
+    truth
+        True labels, if they are known: the page then shows the true error rate too.
+    selfcheck
+        Result of `kspr.selfcheck` on the same data.
+    verification
+        Result of `kspr verify` for the same run.
+    command
+        The command that made the selection.
+    max_suspects, max_borderline
+        Largest number of cards for suspects, and for kept rows near the cut-off.
     """
     for name, rows in (("row_id", row_id), ("items", items), ("truth", truth)):
         if rows is not None:
@@ -44,7 +68,7 @@ def write_report(
     if features is not None:
         _check_length("features", features.shape[0], len(selection))
     try:
-        import jinja2  # noqa: F401 - asked for here, so that one sentence answers
+        import jinja2  # noqa: F401 - imported here to name the extra if it is missing
         import matplotlib  # noqa: F401 - the same
     except ImportError as error:
         raise MissingExtraError("The report", "'knockoffs-spr[report]'") from error
@@ -52,8 +76,7 @@ def write_report(
 
     source = Source(selection, row_id, items, features, truth, selfcheck, verification)
     page = render(source, title, command, max_suspects, max_borderline)
-    with staged(Path(path)) as staging:
-        staging.write_text(page, encoding="utf-8")
+    write_text(Path(path), page)
     return Path(path)
 
 

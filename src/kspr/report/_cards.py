@@ -1,4 +1,4 @@
-"""The rows that a person should look at, as cards."""
+"""Cards: rows with their image or text, labels and statistic."""
 
 import base64
 import io
@@ -16,23 +16,23 @@ from kspr.sources.records import Items
 __all__ = ["Card", "borderline_rows", "make_cards"]
 
 THUMBNAIL = 96
-"""Longest side in pixels."""
+"""Longest side of a picture, in pixels."""
 SNIPPET = 240
-"""Characters of a text."""
+"""Longest text, in characters."""
 _TINY = 48
-"""Images smaller than this are enlarged with hard edges: blurred, nothing could be seen."""
+"""Images smaller than this are enlarged without smoothing, which would blur them."""
 
 
 @dataclass(frozen=True)
 class Card:
-    """One row: what it shows, and what was decided about it."""
+    """One row: its content, its labels and its statistic."""
 
     row_id: str
     given: str
     suggested: str | None
     """None where no other label fits better."""
     judged: str
-    """What was measured, in the words of its control."""
+    """The statistic, named as its control names it."""
     image: str | None = None
     """A data URI."""
     tiny: bool = False
@@ -44,23 +44,24 @@ class Card:
 
     @property
     def search(self) -> str:
-        """What the search box looks through."""
+        """Text that the search box searches, in lower case."""
         parts = (self.row_id, self.given, self.suggested, self.text, self.truth)
         return " ".join(part for part in parts if part).lower()
 
 
 def borderline_rows(selection: Selection, limit: int) -> np.ndarray:
-    """Return the kept rows that come closest to their cut group's cut-off."""
+    """Return the kept rows that are nearest to the cut-off of their cut group."""
     kept, time = selection.clean_indices, selection.suspicion
     if selection.checked is not None:
-        # Rows that a person has found right are kept wherever they lie.
+        # A row that a person has found right is kept at any distance from the cut-off.
         kept = np.setdiff1d(kept, selection.checked.rows, assume_unique=True)
     cut_group = selection.cut_group[kept]
-    # A cut group that fell back has no cut-off: its last kept row stands in for one.
+    # A cut group that fell back has no cut-off: its last kept row is used instead.
     last = np.zeros(len(selection.cut_groups))
     np.maximum.at(last, cut_group, time[kept])
     cutoff = np.where(selection.cut_groups.cutoff > 0, selection.cut_groups.cutoff, last)[cut_group]
     ratio = np.divide(time[kept], cutoff, out=np.zeros(len(kept)), where=cutoff > 0)
+    # By ratio, not by distance: cut groups have cut-offs of different sizes.
     return kept[np.lexsort((-time[kept], -ratio))][:limit]
 
 
@@ -72,7 +73,7 @@ def make_cards(
     items: Items | None,
     truth: np.ndarray | None,
 ) -> list[Card]:
-    """Return a card for each of `rows`; only their items are loaded."""
+    """Return a card for each of `rows`; items of other rows are not loaded."""
     given, suggested = selection.label[rows], selection.suggested_label[rows]
     other = given != suggested
     marks = _marks(selection, rows, truth)
@@ -90,7 +91,7 @@ def make_cards(
 
 
 def _judged(selection: Selection, row: int) -> str:
-    """Say how badly the label fits and, where there is an error rate, which level admits it."""
+    """Return the statistic of a row and, with an error rate, the smallest q that keeps it."""
     if selection.control == "transition":
         words = [f"doubt {share(float(selection.statistic[row]))}"]
     else:
@@ -105,7 +106,7 @@ def _judged(selection: Selection, row: int) -> str:
 def _marks(
     selection: Selection, rows: np.ndarray, truth: np.ndarray | None
 ) -> list[dict[str, Any]]:
-    """Return what the truth says of each row."""
+    """Return true label, and whether given and suggested label are right, for each row."""
     if truth is None:
         return [{} for _ in rows]
     labels_right = truly_clean(selection.label, truth)[rows]
@@ -122,11 +123,12 @@ def _shown(items: Items, row: int) -> dict[str, Any]:
         item = items[row]
         return {"text": _snippet(item)} if items.kind == "text" else _thumbnail(item)
     except (UnreadableItemError, OSError):
-        # Pillow decodes late: a file can open and still break off here, with an OSError.
+        # Pillow decodes late: a damaged file opens, and raises an OSError only here.
         return {"unreadable": True}
 
 
 def _snippet(text: str) -> str:
+    # Only the beginning of a long text is split: it may have megabytes.
     words = " ".join(text[: 4 * SNIPPET].split())
     return words if len(words) <= SNIPPET else words[: SNIPPET - 1] + "…"
 
@@ -136,6 +138,7 @@ def _thumbnail(image: Any) -> dict[str, Any]:
     small.thumbnail((THUMBNAIL, THUMBNAIL))
     stream = io.BytesIO()
     tiny = max(small.size) < _TINY
+    # Artefacts of JPEG cover much of a tiny image, and a better quality costs little there.
     small.save(stream, "JPEG", quality=95 if tiny else 80, optimize=True)
     data = base64.b64encode(stream.getvalue()).decode("ascii")
     return {"image": f"data:image/jpeg;base64,{data}", "tiny": tiny}

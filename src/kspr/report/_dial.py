@@ -1,4 +1,4 @@
-"""The dial: what every level would keep, before it is used."""
+"""The dial: what other levels of q would keep, as a table and as a curve."""
 
 from dataclasses import dataclass
 
@@ -16,26 +16,26 @@ from kspr.selectors.selection import Selection
 __all__ = ["DialStep", "dial", "dial_figure"]
 
 _POINTS = 200
-"""Points of the curve that are drawn."""
+"""Largest number of points of the curve."""
 LEVELS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
 
 
 @dataclass(frozen=True)
 class DialStep:
-    """What one fixed level would keep."""
+    """What one fixed level of q would keep."""
 
     q: float
     n_kept: int
     share: float
     estimate: float
     n_empty: int
-    """Cut groups that cannot reach this level."""
+    """Cut groups that keep nothing at this level."""
     measured: float | None
-    """Share of wrong labels among the kept ones, by the truth that was given."""
+    """Share of wrong labels among the kept ones, by the given true labels."""
 
 
 def dial(selection: Selection, truth: np.ndarray | None) -> list[DialStep]:
-    """Return what each level of a grid, and the one asked for, would keep."""
+    """Return what each level of a grid, and the level asked for, would keep."""
     asked = selection.cut_groups.q_asked[np.isfinite(selection.cut_groups.q_asked)]
     levels = sorted({*LEVELS, *asked[:1].tolist()})
     right = None if truth is None else truly_clean(selection.label, truth)
@@ -60,14 +60,15 @@ def dial(selection: Selection, truth: np.ndarray | None) -> list[DialStep]:
 
 
 def dial_figure(selection: Selection, truth: np.ndarray | None) -> Markup:
-    """Draw the estimated FSR against the share kept at all levels, and mark the selection."""
+    """Draw the estimated FSR against the share kept at all levels; mark this selection."""
     curve = selection.curve()
+    # Beyond half of the labels wrong, a level is of no use and would squeeze the rest.
     n = int(np.searchsorted(curve.q, LEVELS[-1], side="right"))
     point = np.unique(np.linspace(0, n - 1, min(n, _POINTS)).astype(int))
     share = curve.share_kept[point]
     with style():
         figure, axes = canvas(390, 240)
-        # A single level has no line to draw; its point must be seen all the same.
+        # One level alone has no line; without a marker its point would be invisible.
         dot = "o" if len(point) == 1 else ""
         axes.plot(share, curve.estimated_fsr[point], color=KEPT, linewidth=2, marker=dot, ms=3)
         if truth is not None:
@@ -88,7 +89,7 @@ def dial_figure(selection: Selection, truth: np.ndarray | None) -> Markup:
 
 
 def _measured(selection: Selection, truth: np.ndarray) -> np.ndarray:
-    """Return the share of wrong labels among the first 1, 2, ... rows that levels let in."""
+    """Return the share of wrong labels among the first 1, 2, ... rows, by rising q."""
     assert selection.q_value is not None  # noqa: S101 - only selections with levels have a curve
     order = np.argsort(selection.q_value, kind="stable")
     wrong = ~truly_clean(selection.label, truth)[order]
@@ -96,10 +97,11 @@ def _measured(selection: Selection, truth: np.ndarray) -> np.ndarray:
 
 
 def _mark(axes: Axes, selection: Selection, shares: list[float]) -> None:
-    """Mark where the selection stands; nowhere, if it has no estimate."""
+    """Mark the selection on the curve, if it has an estimate."""
     now = (float(selection.clean_mask.mean()), pooled_estimate(selection))
     if not np.isfinite(now[1]):
         return
+    # The name goes to the side with more room.
     right = now[0] > np.mean([min(shares, default=0), max(shares, default=1)])
     axes.plot(*now, "o", color=ACCENT, ms=8, markeredgecolor=PAPER, zorder=5, clip_on=False)
     axes.annotate(

@@ -1,4 +1,4 @@
-"""What the page says in numbers: the verdict, the classes, and the check against the truth."""
+"""Numbers of the page: the verdict, the table of classes, and the check with true labels."""
 
 from dataclasses import dataclass
 
@@ -22,12 +22,12 @@ __all__ = [
 ]
 
 MAX_CLASSES = 300
-"""Rows of the table of classes; with more classes, those with most suspects are shown."""
+"""Longest table of classes; with more, the classes with most suspects are shown."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The selection in one sentence's worth of numbers."""
+    """The numbers at the head of the page."""
 
     n: int
     n_kept: int
@@ -39,31 +39,31 @@ class Verdict:
     estimate: float
     """Estimated FSR over all kept rows that have an estimate; nan without one."""
     n_unestimated: int
-    """Kept rows of cut groups that fell back, and so have no estimate."""
+    """Kept rows without an estimate: those of cut groups that fell back."""
     n_empty: int
-    """Suspects that are suspects only because nothing could be kept in their cut group."""
+    """Suspects of cut groups in which nothing could be kept."""
     has_error_rate: bool
     n_checked: int
-    """Rows that a person has checked, on which the error rate rests; 0 without."""
+    """Number of checked rows that the error rate is computed from; 0 without."""
     confidence: float | None
-    """How sure the error rate is; None where it rests on an assumption."""
+    """Probability with which the error rate holds; None if it needs an assumption instead."""
     assumption: str | None
-    """What must be true for the error rate to hold; None without one."""
+    """What must be true for the error rate to hold; None without an error rate."""
 
     @property
     def was_raised(self) -> bool:
-        """Whether the level that is met is, on average, above the one asked for."""
+        """Whether the mean level that was reached is above the one asked for."""
         return self.q_asked is not None and self.q_reached > self.q_asked * (1 + 1e-9)
 
     @property
     def q_shown(self) -> float | None:
-        """The level to explain: the one met, else the one asked for."""
+        """The level to explain: the one reached if it was raised, else the one asked for."""
         return self.q_reached if self.was_raised else self.q_asked
 
 
 @dataclass(frozen=True)
 class ClassTable:
-    """The rows of the table of classes."""
+    """The table of classes."""
 
     rows: tuple[ClassSummary, ...]
     n_classes: int
@@ -71,24 +71,24 @@ class ClassTable:
 
     @property
     def n_left_out(self) -> int:
-        """Classes that the table has no room for."""
+        """Number of classes that are not in the table."""
         return self.n_classes - len(self.rows)
 
 
 @dataclass(frozen=True)
 class Check:
-    """The promise, held against the truth that was given."""
+    """The selection compared with true labels."""
 
     quality: SelectionQuality
     n_wrong: int
     n_wrong_kept: int
     n_wrong_suspects: int
     n_suggestions_right: int
-    """Wrong labels among the suspects whose suggested label is the true one."""
+    """Suspects with a wrong label whose suggested label is the true one."""
 
 
 def verdict(selection: Selection, summary: Summary) -> Verdict:
-    """Count what the head of the page shows."""
+    """Return the numbers at the head of the page."""
     fell_back = selection.cut_groups.status == "fallback"
     empty = selection.cut_groups.status == "empty"
     checked = selection.checked
@@ -111,7 +111,7 @@ def verdict(selection: Selection, summary: Summary) -> Verdict:
 
 
 def pooled_estimate(selection: Selection) -> float:
-    """Return the estimated FSR over all cut groups that have one, weighted by what they keep."""
+    """Return the estimated FSR over all cut groups with one, weighted by their kept rows."""
     cut_groups = selection.cut_groups
     known = np.isfinite(cut_groups.estimated_fsr) & (cut_groups.n_kept > 0)
     if not known.any():
@@ -120,9 +120,10 @@ def pooled_estimate(selection: Selection) -> float:
 
 
 def class_table(summary: Summary) -> ClassTable:
-    """Return all classes in their order or, if they are too many, those with most suspects."""
+    """Return all classes in their order or, if there are too many, those with most suspects."""
     rows = summary.per_class
     if len(rows) > MAX_CLASSES:
+        # A page of thousands of classes would be slow, and people look at the worst ones.
         rows = tuple(sorted(rows, key=lambda row: row.n_kept - row.n)[:MAX_CLASSES])
     return ClassTable(rows, len(summary.per_class), tuple(summary.cut_groups))
 
@@ -133,7 +134,7 @@ def label_codes(selection: Selection, labels: np.ndarray) -> np.ndarray:
 
 
 def check(selection: Selection, truth: np.ndarray) -> Check:
-    """Measure the selection on the truth."""
+    """Compare the selection with the true labels."""
     right = truly_clean(selection.label, truth)
     kept = selection.clean_mask
     found = ~right & ~kept

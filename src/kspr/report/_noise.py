@@ -1,4 +1,4 @@
-"""A square of tiles, darker where there is more, with its numbers in it."""
+"""Noise on the page: suspects by given and suggested label, and the estimated flips."""
 
 from dataclasses import dataclass
 
@@ -29,7 +29,10 @@ __all__ = [
 ]
 
 MAX_CLASSES = 20
-"""Tiles along a side: beyond it, their numbers could not be read."""
+"""Largest number of tiles along a side; the numbers in more could not be read."""
+MAX_FLIPS = 6
+_LEAST = 0.005
+"""Smallest chance of a flip that is listed."""
 
 
 def draw_tiles(
@@ -42,12 +45,16 @@ def draw_tiles(
     key: str,
     description: str,
 ) -> Markup:
-    """Draw `values`, shaded by their size, with `numbers` on them; rows go `down`."""
+    """Draw a square of tiles, darker for larger `values`, with `numbers` on them.
+
+    `along` and `down` name the columns and the rows.
+    """
     n, top = len(names), float(max(values.max(initial=0), 1e-12))
     with style():
         figure, axes = canvas(max(300, 110 + 26 * n), max(250, 90 + 24 * n))
         tiles = [Rectangle((x, y), 0.94, 0.94) for y in range(n) for x in range(n)]
         colour = np.tile(to_rgba(ACCENT), (n * n, 1))
+        # The root makes small values visible beside the diagonal.
         colour[:, 3] = 0.04 + 0.9 * np.sqrt(values.ravel() / top)
         axes.add_collection(PatchCollection(tiles, facecolors=colour, linewidths=0))
         _number_tiles(axes, values, numbers, top)
@@ -59,6 +66,7 @@ def draw_tiles(
 def _number_tiles(axes: Axes, values: np.ndarray, numbers: list[list[str]], top: float) -> None:
     for (i, j), value in np.ndenumerate(values):
         if numbers[i][j]:
+            # Dark text could not be read on a dark tile.
             shade = PAPER if value > 0.6 * top else INK
             tile = axes.text(j + 0.47, i + 0.5, numbers[i][j], color=shade, size=9)
             tile.set(ha="center", va="center")
@@ -77,7 +85,7 @@ def _name_tiles(axes: Axes, names: list[str]) -> None:
 
 
 def matrix(selection: Selection) -> tuple[Markup, int]:
-    """Draw given by suggested label of the suspects, and return how many classes are shown."""
+    """Draw the suspects by given and suggested label; return it with the number of classes."""
     table, shown = count_suggestions(selection)
     drawn = draw_tiles(
         table,
@@ -92,12 +100,13 @@ def matrix(selection: Selection) -> tuple[Markup, int]:
 
 
 def count_suggestions(selection: Selection) -> tuple[np.ndarray, np.ndarray]:
-    """Count the suspects by given and suggested label, for the classes they concern most."""
+    """Return counts of suspects by given and suggested label, and the classes that are shown."""
     suspects = np.flatnonzero(~selection.clean_mask)
     given = label_codes(selection, selection.label[suspects])
     suggested = label_codes(selection, selection.suggested_label[suspects])
     n_classes = len(selection.classes)
     moved = np.concatenate([codes[given != suggested] for codes in (given, suggested)])
+    # Classes with most suggestions first; those with most suspects among equals.
     order = np.lexsort([-np.bincount(codes, minlength=n_classes) for codes in (given, moved)])
     shown = np.sort(order[:MAX_CLASSES])
     position = np.full(n_classes, -1)
@@ -108,14 +117,9 @@ def count_suggestions(selection: Selection) -> tuple[np.ndarray, np.ndarray]:
     return table.reshape(len(shown), len(shown)), shown
 
 
-MAX_FLIPS = 6
-_LEAST = 0.005
-"""A flip that is rarer than this is not listed."""
-
-
 @dataclass(frozen=True)
 class Flip:
-    """How often one class is given the label of another."""
+    """The chance that a row of one class gets the label of another."""
 
     true: str
     label: str
@@ -126,21 +130,21 @@ class Flip:
 
 @dataclass(frozen=True)
 class NoiseFacts:
-    """The estimated noise, as the page shows it."""
+    """The estimated noise, for the page."""
 
     rate: float
     low: float
     high: float
     flips: tuple[Flip, ...]
     stands_out: bool
-    """Whether any flip is surely more frequent than flips are on average."""
+    """Whether any flip is significantly more frequent than the average flip."""
     figure: Markup
     n_shown: int
-    """Classes in the figure."""
+    """Number of classes in the figure."""
 
 
 def describe(noise: NoiseEstimate | None) -> NoiseFacts | None:
-    """Return what the page shows of `noise`; None where it was not estimated."""
+    """Return what the page shows of `noise`; None without an estimate."""
     if noise is None:
         return None
     flips, shown = largest_flips(noise), _most_wrong(noise)
@@ -178,15 +182,16 @@ def _flips_only(transition: np.ndarray) -> np.ndarray:
 
 
 def _stands_out(noise: NoiseEstimate) -> bool:
-    """Say whether some flip is more frequent than flips on average, looked for among them all."""
+    """Return whether some flip is more frequent than the average, at 5 % over all pairs."""
     flips, pairs = _flips_only(noise.transition), len(noise.classes) * (len(noise.classes) - 1)
     anchors = noise.anchors[:, None].astype(float)
+    # Bonferroni: some of many flips is above the average by chance.
     low, _ = wilson_interval(flips * anchors, anchors, z=float(ndtri(1 - 0.05 / pairs)))
     return bool((low > flips.sum() / pairs).any())
 
 
 def _most_wrong(noise: NoiseEstimate) -> np.ndarray:
-    """Return the classes that most flips come from or go to, in their order."""
+    """Return the classes that most flips come from or go to, in the order of classes."""
     flips = _flips_only(noise.transition)
     concerned = flips.sum(axis=0) + flips.sum(axis=1)
     return np.sort(np.argsort(-concerned, kind="stable")[:MAX_CLASSES])
@@ -206,5 +211,5 @@ def _figure(noise: NoiseEstimate, shown: np.ndarray) -> Markup:
 
 
 def _percent(value: float) -> str:
-    """Return a chance as a whole percentage; nothing where there is next to none."""
+    """Return a chance as a whole percentage; an empty text if it is below the smallest listed."""
     return f"{100 * value:.0f}" if value >= _LEAST else ""

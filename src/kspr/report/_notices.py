@@ -1,4 +1,4 @@
-"""Classes for which the level asked for was not met, in plain words, with what would help."""
+"""Notices: classes in which the level asked for was not met, and what would help."""
 
 from dataclasses import dataclass
 
@@ -11,17 +11,16 @@ from kspr.selectors.selection import Selection
 __all__ = ["Notice", "NoticeClass", "notices"]
 
 MAX_LISTED = 24
-"""Classes that a notice names; the table of classes shows the others."""
+"""Largest number of classes that a notice lists; the table of classes has all."""
 
 
-_SPACE = "\u202f"
 _USEFUL = 0.5
-"""No one is advised to let more than half of the kept labels be wrong."""
+"""Largest q that is suggested: above it, most kept labels may be wrong."""
 
 
 @dataclass(frozen=True)
 class NoticeClass:
-    """One class that a notice is about."""
+    """One class of a notice."""
 
     label: str
     detail: str
@@ -29,7 +28,7 @@ class NoticeClass:
 
 @dataclass(frozen=True)
 class Notice:
-    """One thing that did not go as asked, and what would help."""
+    """One way in which the level was not met, where, and what would help."""
 
     status: str
     headline: str
@@ -40,16 +39,17 @@ class Notice:
 
 
 def notices(selection: Selection) -> list[Notice]:
-    """Return a notice for every kind of cut group that did not meet the level, the worst first."""
+    """Return a notice for every status in which the level was not met, the worst first."""
+    # The order of `_MEANING` is that of the notices, the worst first.
     present = set(selection.cut_groups.status.tolist())
     return [_notice(selection, status) for status in _MEANING if status in present]
 
 
 _MEANING = {
     "fallback": "No level up to 50\u202f% could be reached there. The better-fitting half was kept "
-    "instead, and it carries no estimate of its error rate.",
+    "instead, without an estimate of its error rate.",
     "empty": "Nothing could be kept there at the level asked for, so all of these rows are listed "
-    "as suspects. That says little about their labels.",
+    "as suspects. That does not mean that their labels are wrong.",
     "raised": "The level asked for could not be reached there. The smallest level that could be "
     "was used instead, so more of these kept labels may be wrong.",
 }
@@ -106,40 +106,40 @@ def _detail(selection: Selection, status: str, hit: int, size: int, worst: float
 
 
 def _help(selection: Selection, affected: np.ndarray) -> str:
-    """Return what the user can do: a larger q, larger classes, another control, checked rows."""
+    """Return advice: a larger q, larger classes, another control, checked rows."""
     if selection.checked is not None:
         return (
-            f"Check more rows: {count(len(selection.checked.rows))} did not vouch for more. Even "
-            f"without a single error, a level of 5{_SPACE}% needs 59 of them."
+            f"Check more rows: {count(len(selection.checked.rows))} are too few to keep more. Even "
+            f"without a single error, a level of {level(0.05)} needs 59 checked rows."
         )
     cut_groups = selection.cut_groups
     smallest, sizes = cut_groups.smallest_q[affected], cut_groups.n[affected]
     words = [_help_by_level(smallest)]
     words.append(
-        f"A part of m rows cannot go below 1/m, and the smallest of these has {count(sizes.min())}"
-        f" ({level(1 / sizes.min())}): more rows per class lower the level that can be reached"
+        f"A part of m rows cannot reach a level below 1/m, and the smallest of these has "
+        f"{count(sizes.min())} rows ({level(1 / sizes.min())}): more rows per class help"
     )
     if selection.manifest.parameters.get("samples_per_class") is not None:
-        words.append("So would larger pieces: samples_per_class=None leaves the data whole")
+        words.append("Larger pieces help too: samples_per_class=None does not split the data")
     words.append(_help_by_control(selection))
     return ". ".join(words) + "."
 
 
 def _help_by_control(selection: Selection) -> str:
-    """Say what this control leaves to be tried."""
+    """Return what else can be tried with this control, or with another one."""
     checked = "rows that you have checked (kspr verify --from all, then kspr select --checked)"
     if selection.control == "transition":
-        return f"So do features that tell the classes apart, and {checked}"
+        return f"Features that separate the classes better help too, and so do {checked}"
     if selection.control == "exchangeable" and not selection.manifest.parameters["remove_floor"]:
         return (
-            "This control has a floor that grows with the noise: remove_floor=True takes it off, "
-            f"control='transition' has none, and neither have {checked}"
+            "The smallest level of this control grows with the noise: remove_floor=True avoids "
+            f"that, and so do control='transition' and {checked}"
         )
     return f"control='transition' reaches lower levels, and so do {checked}"
 
 
 def _help_by_level(smallest: np.ndarray) -> str:
-    """Say which q would do, for cut groups whose smallest reachable levels are given."""
+    """Return which q would be met, given the smallest reachable level of each cut group."""
     within = smallest[smallest <= _USEFUL]
     if not within.size:
         return f"No q up to {level(_USEFUL)} would help"
@@ -153,5 +153,6 @@ def _help_by_level(smallest: np.ndarray) -> str:
 
 
 def _ceiling(value: float) -> str:
-    """Return a level to two digits, rounded up so that it is enough."""
+    """Return a level rounded up to two decimals, so that it can be reached."""
+    # The small number keeps 0.07, which is stored as 0.0700000001, from becoming 0.08.
     return f"{np.ceil(100 * value - 1e-9) / 100:g}"

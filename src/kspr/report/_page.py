@@ -1,4 +1,4 @@
-"""The page: facts, figures and cards, handed to the template."""
+"""The page: facts, figures and cards, put into the template."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,11 +11,10 @@ from kspr.report import _words
 from kspr.report._cards import borderline_rows, make_cards
 from kspr.report._dial import dial, dial_figure
 from kspr.report._facts import check, class_table, verdict
-from kspr.report._histograms import class_histograms, histogram
 from kspr.report._noise import describe, matrix
 from kspr.report._notices import notices
-from kspr.report._path import path_figure
-from kspr.report._scale import scale_of
+from kspr.report._plots import class_histograms, histogram, path_figure
+from kspr.report._words import scale_of
 from kspr.runs.verify import Verification
 from kspr.selectors.selection import Selection
 from kspr.selectors.selfcheck import SelfCheck
@@ -27,7 +26,7 @@ __all__ = ["Source", "render"]
 
 @dataclass(frozen=True)
 class Source:
-    """A selection, and what is known of its rows."""
+    """A selection, and what is known about its rows."""
 
     selection: Selection
     row_id: np.ndarray | None = None
@@ -67,7 +66,9 @@ def render(
 def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("kspr.report", "templates"),
+        # Labels and texts come from the data and may hold markup.
         autoescape=True,
+        # A misspelt name in a template must fail, not vanish.
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -1,15 +1,18 @@
-"""Numbers and labels as a reader sees them."""
+"""Words of the page: numbers and labels as text, and how each control's statistic is named."""
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["count", "level", "name", "number", "share", "shorten"]
+from kspr.selectors.selection import Selection
 
-_SPACE = "\u202f"  # narrow, and no line breaks at it
+__all__ = ["Scale", "count", "level", "name", "number", "scale_of", "share", "shorten"]
+
+_SPACE = "\u202f"  # narrow, and lines do not break at it
 
 
 def count(value: int) -> str:
-    """Return a whole number with its thousands apart.
+    """Return a whole number with a comma between thousands.
 
     >>> count(1234567)
     '1,234,567'
@@ -18,7 +21,7 @@ def count(value: int) -> str:
 
 
 def level(value: float | None) -> str:
-    """Return a rate in percent, to three digits, two after the point; a dash for none."""
+    """Return a rate in percent, to three digits, at most two decimals; a dash for None or nan."""
     if value is None or not math.isfinite(value):
         return "–"  # noqa: RUF001 - a dash is meant
     percent = 100 * value
@@ -27,7 +30,7 @@ def level(value: float | None) -> str:
 
 
 def share(value: float) -> str:
-    """Return a part of a whole in percent; nearly everything is not shown as everything."""
+    """Return a share in percent; one just below 1 is shown as more than 99.9 %, not as 100 %."""
     text = f"{100 * value:.1f}"
     if value < 1 and text == "100.0":
         text = "> 99.9"
@@ -35,12 +38,12 @@ def share(value: float) -> str:
 
 
 def number(value: float) -> str:
-    """Return a statistic to three digits after the point."""
+    """Return a statistic to three decimals; a dash for one that is not finite."""
     return f"{value:.3f}" if math.isfinite(value) else "–"  # noqa: RUF001 - a dash is meant
 
 
 def name(label: Any) -> str:
-    """Return a label as text; an empty one is said to be empty."""
+    """Return a label as text; ``(empty)`` for an empty one."""
     text = str(label)
     return text if text.strip() else "(empty)"
 
@@ -48,7 +51,7 @@ def name(label: Any) -> str:
 def shorten(label: Any, length: int) -> str:
     """Return a label that fits an axis: one line, printable, at most `length` characters.
 
-    Names often differ only at the end, so it is the middle that goes.
+    Names often differ at their end only, so characters are left out in the middle.
 
     >>> shorten("category number 17", 8)
     'cate… 17'
@@ -57,3 +60,64 @@ def shorten(label: Any, length: int) -> str:
     text = "".join(letter for letter in text if letter.isprintable())
     tail = (length - 1) // 2
     return text if len(text) <= length else f"{text[: length - 1 - tail]}…{text[-tail:]}"
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How the page names and explains the statistic that rows are ordered by."""
+
+    name: str
+    heading: str
+    axis: str
+    caption: str
+    ranking: str
+    """How suspects are ordered, in one sentence."""
+    direction: int = 1
+    """-1 where kept rows have a negative statistic, down to minus the cut-off."""
+
+
+_DOUBT = Scale(
+    name="doubt",
+    heading="How doubtful each label is",
+    axis="← surely right\u2003doubt\u2003surely wrong →",
+    caption="The doubt is the estimated chance that the label is wrong. Rows up to the cut-off are "
+    "kept.",
+    ranking="The larger the doubt, the worse the label fits.",
+)
+_KNOCKOFF = Scale(
+    name="W",
+    heading="How each label compares with its knockoff",
+    axis="← label fits better\u2003W\u2003knockoff fits better →",
+    caption="Left of zero, the given label fits better than its knockoff; right of zero, the "
+    "knockoff does. Rows between the cut-off and zero are kept.",
+    ranking="The larger the selection time, the worse the label fits.",
+    direction=-1,
+)
+_OTHERS = Scale(
+    name="W",
+    heading="How each label compares with the others",
+    axis="← beats most others\u2003W\u2003loses to most →",
+    caption="Left of zero, the given label fits better than at least half of the other classes; "
+    "right of zero, it does not. Rows between the cut-off and zero are kept.",
+    ranking="The larger the selection time, the worse the label fits.",
+    direction=-1,
+)
+_TIME = Scale(
+    name="selection time",
+    heading="How early each row stands out",
+    axis="selection time",
+    caption="Rows that stand out late (left) fit their label well and are kept.",
+    ranking="The larger the selection time, the worse the label fits.",
+)
+_SCALES = {
+    "transition": _DOUBT,
+    "exchangeable": _OTHERS,
+    "paper": _KNOCKOFF,
+    "theorem": _KNOCKOFF,
+    None: _TIME,
+}
+
+
+def scale_of(selection: Selection) -> Scale:
+    """Return the scale of the selection's control; that of selection times without a control."""
+    return _SCALES[selection.control]

@@ -1,7 +1,7 @@
 """The training cycle: selection and network learning that improve each other (Alg. 3).
 
-`fit` does it all; `FeatureStore`, `CleanSampler` and `SelectionCallback` bring the selection into a
-training loop of your own. Names are loaded when they are first used: this module imports no torch.
+`fit` trains a network; `FeatureStore`, `CleanSampler` and `SelectionCallback` add the selection to
+a training loop of your own. Names are imported when first used: this module imports no torch.
 """
 
 from importlib import import_module
@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kspr.train.fitting import fit
     from kspr.train.loop import CleanSampler, FeatureStore, SelectionCallback
-    from kspr.train.predict import load_trained
     from kspr.train.settings import TrainSettings
-    from kspr.train.trained import Trained
+    from kspr.train.trained import Trained, load_trained
 
 __all__ = [
     "CleanSampler",
@@ -31,7 +30,7 @@ _HOMES = {
     "TrainSettings": "settings",
     "Trained": "trained",
     "fit": "fitting",
-    "load_trained": "predict",
+    "load_trained": "trained",
 }
 
 

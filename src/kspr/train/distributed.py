@@ -1,8 +1,7 @@
-"""One process or several: who trains on which rows, and how they agree.
+"""Training in one process or several: which rows a process trains on, and how values are shared.
 
-`Alone` is the answer for one process: nothing to share, nothing to wait for. Under ``torchrun``,
-`Group` trains each rank on its part of every batch; features are gathered, and what rank 0 decides
-is sent to the others.
+`Alone` is one process. Under ``torchrun``, `Group` trains each process (rank) on its shard of every
+batch, gathers features from all ranks, and broadcasts the decisions of rank 0.
 """
 
 import os
@@ -16,12 +15,13 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from kspr.errors import InputError
+from kspr.models.device import pick_device
 
-__all__ = ["Alone", "Group", "World", "first_of", "pick_device", "the_world"]
+__all__ = ["Alone", "Group", "World", "rank_zero_first", "the_world", "training_device"]
 
 _Result = TypeVar("_Result")
 _PATIENCE = timedelta(hours=12)
+"""Time limit of a collective call: other ranks wait while rank 0 embeds or selects."""
 
 
 class World(Protocol):
@@ -35,20 +35,20 @@ class World(Protocol):
         """Return a module whose gradients are the mean over all ranks."""
         ...
 
-    def part(self, rows: Tensor) -> Tensor:
-        """Return this rank's rows; they are as many on every rank, or one fewer."""
+    def shard(self, rows: Tensor) -> Tensor:
+        """Return this rank's share of `rows`; the numbers of rows differ by at most one."""
         ...
 
-    def whole(self, values: Tensor, n: int) -> Tensor:
-        """Return the `n` rows whose parts, as `part` cut them, the ranks hold."""
+    def all_gather(self, values: Tensor, n: int) -> Tensor:
+        """Return all `n` rows in their order; `values` are those of this rank's shard."""
         ...
 
-    def agree(self, values: Tensor) -> Tensor:
-        """Return rank 0's values, on every rank."""
+    def broadcast(self, values: Tensor) -> Tensor:
+        """Return the values of rank 0 on every rank."""
         ...
 
-    def wait(self) -> None:
-        """Return when every rank has called this."""
+    def barrier(self) -> None:
+        """Wait until every rank has called this."""
         ...
 
 
@@ -64,102 +64,95 @@ class Alone:
         """Return `network`."""
         return network
 
-    def part(self, rows: Tensor) -> Tensor:
+    def shard(self, rows: Tensor) -> Tensor:
         """Return `rows`."""
         return rows
 
-    def whole(self, values: Tensor, n: int) -> Tensor:  # noqa: ARG002 - there is nobody else
+    def all_gather(self, values: Tensor, n: int) -> Tensor:  # noqa: ARG002 - one rank has all rows
         """Return `values`."""
         return values
 
-    def agree(self, values: Tensor) -> Tensor:
+    def broadcast(self, values: Tensor) -> Tensor:
         """Return `values`."""
         return values
 
-    def wait(self) -> None:
-        """Return at once."""
+    def barrier(self) -> None:
+        """Do nothing: there is no other rank."""
 
 
 class Group:
-    """Several processes, made by ``torchrun``."""
+    """Several processes, started by ``torchrun``."""
 
     def __init__(self, device: torch.device) -> None:
         self.rank, self.size, self.device = dist.get_rank(), dist.get_world_size(), device
 
     def wrap(self, network: nn.Module) -> nn.Module:
         """Return `network` with gradients that are averaged over the ranks."""
+        # DistributedDataParallel refuses a module that has nothing to train.
         if not any(parameter.requires_grad for parameter in network.parameters()):
             return network
         return DistributedDataParallel(network)
 
-    def part(self, rows: Tensor) -> Tensor:
-        """Return every `size`-th row, from `rank` on."""
+    def shard(self, rows: Tensor) -> Tensor:
+        """Return every `size`-th row, starting with row `rank`."""
         return rows[self.rank :: self.size]
 
-    def whole(self, values: Tensor, n: int) -> Tensor:
-        """Put the rows of all ranks back in order."""
+    def all_gather(self, values: Tensor, n: int) -> Tensor:
+        """Return the rows of all ranks in their original order."""
         longest = -(-n // self.size)
+        # Ranks must send tensors of one shape.
         padded = values.new_zeros((longest, *values.shape[1:]))
         padded[: len(values)] = values
         parts = [torch.empty_like(padded) for _ in range(self.size)]
         dist.all_gather(parts, padded.contiguous())
-        # Row k of rank r is row k * size + r of the whole.
+        # Row k of rank r is row k * size + r of all rows.
         return torch.stack(parts, dim=1).flatten(0, 1)[:n]
 
-    def agree(self, values: Tensor) -> Tensor:
-        """Return rank 0's values."""
+    def broadcast(self, values: Tensor) -> Tensor:
+        """Return the values of rank 0."""
         sent = values.to(self.device).contiguous()
         dist.broadcast(sent, 0)
         return sent.to(values.device)
 
-    def wait(self) -> None:
-        """Return when every rank is here."""
+    def barrier(self) -> None:
+        """Wait until every rank has called this."""
         dist.barrier()
 
 
 @contextmanager
 def the_world(device: str) -> Iterator[World]:
-    """Yield the group that ``torchrun`` started, or one process on its own.
+    """Yield the group of processes that ``torchrun`` started, or one process alone.
 
-    Inside another such block the same group is used.
+    A block inside another uses the group of the outer one.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
-        yield Alone(pick_device(device))
+        yield Alone(training_device(device))
         return
-    chosen = pick_device(device, int(os.environ.get("LOCAL_RANK", "0")))
+    chosen = training_device(device, int(os.environ.get("LOCAL_RANK", "0")))
+    # Made by an outer block, which will also close it.
     if dist.is_initialized():
         yield Group(chosen)
         return
-    # The others wait while rank 0 embeds a large source or selects from it.
     dist.init_process_group("nccl" if chosen.type == "cuda" else "gloo", timeout=_PATIENCE)
     try:
         yield Group(chosen)
-        # Whoever leaves first closes connections that another may still be reading from.
+        # A rank that leaves early closes connections from which another may still read.
         dist.barrier()
     finally:
         dist.destroy_process_group()
 
 
-def first_of(world: World, work: Callable[[], _Result]) -> _Result:
-    """Do `work` on rank 0, then on the others, who find what rank 0 has cached."""
+def rank_zero_first(world: World, work: Callable[[], _Result]) -> _Result:
+    """Do `work` on rank 0, then on the others, which use what rank 0 has put into a cache."""
     if world.rank != 0:
-        world.wait()
+        world.barrier()
     result = work()
     if world.rank == 0:
-        world.wait()
+        world.barrier()
     return result
 
 
-def pick_device(name: str, local_rank: int = 0) -> torch.device:
-    """Return the device called `name`; ``"auto"`` is a GPU where there is one."""
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    if name == "cuda":
-        name = f"cuda:{local_rank}"
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(f"device {name!r} cannot be used here: {reason}") from error
-    return device
+def training_device(name: str, local_rank: int = 0) -> torch.device:
+    """Return the device called `name` for training; ``"auto"`` is a GPU if there is one."""
+    # Apple's mps is left to those who name it: it has no float64, and was not tested here.
+    return pick_device(name, local_rank=local_rank, auto=("cuda", "cpu"))

@@ -1,4 +1,4 @@
-"""`fit`: from features or images and doubtful labels to a trained network."""
+"""`fit`: train a network on features or images whose labels are partly wrong."""
 
 import copy
 import json
@@ -13,16 +13,17 @@ import torch
 from torch import nn
 
 from kspr.errors import InputError
+from kspr.models.device import use_bfloat16
 from kspr.selectors import Selection
-from kspr.train.cycle.cycle import Cycle, State
-from kspr.train.cycle.learner import Line
+from kspr.train.cycle.algorithm3 import Cycle, State
+from kspr.train.cycle.learner import Learner
 from kspr.train.cycle.metrics import Epoch
-from kspr.train.cycle.model_choice import Best
+from kspr.train.cycle.model_choice import BestSoFar
 from kspr.train.cycle.select_step import make_selector
 from kspr.train.cycle.task import Task, make_task, network_for, signature_of
 from kspr.train.distributed import World, the_world
 from kspr.train.outcome import classes_to_json
-from kspr.train.pipelines import medium_for
+from kspr.train.pipelines import pipeline_for
 from kspr.train.randomness import deterministic
 from kspr.train.run_folder import RunFolder, newest_checkpoint
 from kspr.train.settings import TrainSettings
@@ -47,36 +48,42 @@ def fit(
     about: dict[str, Any] | None = None,
     save_selection: Callable[[Selection, Path], Any] | None = None,
 ) -> Trained:
-    """Train a network on labels that are partly wrong, selecting as it learns (Alg. 3).
+    """Train a network on labels that are partly wrong, and select clean ones meanwhile (Alg. 3).
 
     Parameters
     ----------
     X
-        Features ``(n, d)``, or images: uint8 ``(n, channels, height, width)`` (channels last is
-        turned around), or any object with ``__len__``, ``shape`` and ``take(index)``.
+        Features ``(n, d)``; or images, uint8 ``(n, channels, height, width)`` or with the channels
+        last; or any object with ``__len__``, ``shape`` (of one row) and ``take(index)``.
     y
         One label per row, of any type.
     settings
         The name of a preset, or a `TrainSettings`.
     network
-        A ``torch.nn.Module`` of your own instead of the preset's; its last linear layer is taken
-        for the classifier.
+        A ``torch.nn.Module`` of your own instead of the preset's. The input of its last linear
+        layer is used as features.
     test
-        ``(X, y)`` with right labels: accuracy is measured on it after each epoch, and nothing is
-        decided by it.
+        ``(X, y)`` with right labels: accuracy is measured on it after each epoch. It has no
+        influence on training.
     truth
-        The right labels of `y` where they are known, for FSR, recall and F1.
+        The right labels of all rows, if known, to measure FSR, recall and F1.
     classes
-        All classes, where `y` does not hold each of them.
+        All classes, if `y` does not contain each of them.
     out
         Folder for metrics, checkpoints, the selection and the network; None keeps all in memory.
     resume
-        Go on with the run in `out`. On a CPU the weights end up the same, bit for bit.
+        Continue the run in `out`. On a CPU the weights end up the same, bit for bit.
     on_epoch
-        Called with the measurements of each epoch, on rank 0.
-    about, save_selection
-        For callers that know where the data came from: more entries for ``train.json``, and how
-        a selection is written.
+        Called after each epoch with its `Epoch` of metrics, in the first process only.
+    about
+        More entries for ``train.json``, such as the origin of the data.
+    save_selection
+        Function that writes a selection to a path, instead of ``Selection.save``.
+
+    Returns
+    -------
+    Trained
+        The network, the last selection and the metrics.
 
     Examples
     --------
@@ -91,18 +98,31 @@ def fit(
     True
     """
     chosen = TrainSettings.from_preset(settings) if isinstance(settings, str) else settings
-    make_selector(chosen)  # a wrong parameter is found before anything is computed
+    # Raise for a wrong parameter before anything is computed.
+    make_selector(chosen)
     simsiam_settings(chosen)
     task = make_task(X, y, chosen, truth=truth, test=test, classes=classes)
     folder = None if out is None else RunFolder(Path(out), save_selection)
     if resume and folder is None:
         raise InputError("resume=True needs the folder of the run to resume: pass out.")
     with the_world(chosen.device) as world, _rules(chosen):
+        chosen = _possible_precision(chosen, world)
         return _Fit(task, chosen, world, folder, network).run(resume, on_epoch, about or {})
 
 
+def _possible_precision(settings: TrainSettings, world: World) -> TrainSettings:
+    """Return `settings` with float32 instead of a bfloat16 that does not work here."""
+    if settings.precision == "float32":
+        return settings
+    works = use_bfloat16(world.device, strict=settings.strict)
+    # Processors may differ between machines: all ranks must compute in the same precision.
+    found = torch.tensor([works], dtype=torch.uint8, device=world.device)
+    everywhere = bool(world.all_gather(found, world.size).all())
+    return settings if everywhere else settings.changed(precision="float32")
+
+
 class _Fit:
-    """One call of `fit`."""
+    """One call of `fit`: begin or resume, pre-train, run the cycle, write the result."""
 
     def __init__(
         self,
@@ -114,7 +134,7 @@ class _Fit:
     ) -> None:
         self._task, self._settings, self._world, self._folder = task, settings, world, folder
         self._check_batches()
-        self._medium = medium_for(task.inputs, settings)
+        self._pipeline = pipeline_for(task.inputs, settings)
         self._network = network_for(task, settings, network)
         self._history: list[dict[str, Any]] = []
         self._signature = signature_of(task, settings, self._network)
@@ -125,6 +145,7 @@ class _Fit:
         on_epoch: Callable[[Epoch], None] | None,
         about: dict[str, Any],
     ) -> Trained:
+        # Refuses a folder that cannot be used before hours of training.
         stored = self._begin(resume, about)
         self._pretrain(stored)
         cycle = self._cycle(stored)
@@ -160,7 +181,7 @@ class _Fit:
         return newest_checkpoint(self._folder.checkpoints, self._signature) if resume else None
 
     def _pretrain(self, stored: dict[str, Any] | None) -> None:
-        """Let SimSiam find features before there is a selection; not after a checkpoint."""
+        """Train features with SimSiam, unless a checkpoint of the cycle exists already."""
         if self._settings.pretrain_epochs > 0 and stored is None:
             folder = None if self._folder is None else self._folder.checkpoints / "pretrain"
             pretrain_network(
@@ -171,22 +192,24 @@ class _Fit:
         total = self._settings.epochs * self._task.steps(self._settings.batch_size)
         reference = None
         if self._settings.guard:
-            reference = Line(copy.deepcopy(self._network), self._settings, total, self._world)
-        line = Line(self._network, self._settings, total, self._world)
-        cycle = Cycle(self._task, self._medium, line, reference, self._settings, self._world)
+            # Before the learner takes the network over: both start from the same weights.
+            reference = Learner(copy.deepcopy(self._network), self._settings, total, self._world)
+        learner = Learner(self._network, self._settings, total, self._world)
+        cycle = Cycle(self._task, self._pipeline, learner, reference, self._settings, self._world)
         if stored is not None:
             self._restore(cycle, stored)
         return cycle
 
     def _restore(self, cycle: Cycle, stored: dict[str, Any]) -> None:
-        cycle.line.load(stored["line"])
+        cycle.learner.load(stored["learner"])
         cycle.state = State(**stored["state"])
         if cycle.state.is_released:
             cycle.release()
         elif cycle.reference is not None:
             cycle.reference.load(stored["reference"])
-            cycle.best = Best(**stored["best"])
+            cycle.best = BestSoFar(**stored["best"])
         self._history = json.loads(stored["history"])
+        # Not needed to train: the masks are in the state. It is what users look at.
         if self._world.rank == 0 and self._folder is not None and self._folder.selection.is_dir():
             cycle.selection = Selection.load(self._folder.selection)
 
@@ -200,6 +223,7 @@ class _Fit:
             warnings.warn(note, stacklevel=6)
         if self._folder is not None:
             self._folder.after_epoch(epoch.epoch, self._history, cycle.selection)
+            # Last: a run that is killed before it repeats this epoch and writes the same files.
             self._folder.checkpoint(epoch.epoch, self._content(cycle))
         if on_epoch is not None:
             on_epoch(epoch)
@@ -208,33 +232,34 @@ class _Fit:
         return {
             "signature": self._signature,
             "state": cycle.state.tensors(),
-            "line": cycle.line.state(),
+            "learner": cycle.learner.state(),
             "reference": None if cycle.reference is None else cycle.reference.state(),
             "best": None if cycle.best is None else cycle.best.tensors(),
             "history": json.dumps(self._history),
         }
 
     def _finish(self, cycle: Cycle) -> Trained:
-        handover = cycle.handover()
-        network = cycle.line.network
-        network.load_state_dict(handover.weights)
+        choice = cycle.model_choice()
+        network = cycle.learner.network
+        network.load_state_dict(choice.weights)
         trained = Trained(
             network=network.eval(),
             classes=self._task.classes,
             selection=cycle.selection,
             clean_mask=_as_array(cycle.state.selected),
-            handed_over=handover.name,
-            epoch=handover.epoch,
-            test_accuracy=handover.test_accuracy,
-            held_out=handover.held_out,
+            model_choice=choice.name,
+            epoch=choice.epoch,
+            test_accuracy=choice.test_accuracy,
+            held_out=choice.held_out,
             history=self._history,
             settings=self._settings,
             shape=self._task.inputs.shape,
-            medium=self._medium,
+            pipeline=self._pipeline,
             folder=None if self._folder is None else self._folder.path,
         )
         if self._world.rank == 0 and self._folder is not None:
-            self._folder.finish(trained)
+            tensors = {"network": network.state_dict(), "pipeline": self._pipeline.state()}
+            self._folder.finish(tensors, trained.as_result())
         return trained
 
 

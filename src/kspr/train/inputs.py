@@ -1,7 +1,7 @@
-"""What is trained on: rows by number, as tensors.
+"""Training data as rows that are taken by number: vectors or images, in memory or on disk.
 
-Vectors are float32 ``(n, d)``. Images are uint8 ``(n, channels, height, width)`` and become numbers
-on the device, where they are augmented.
+Vectors are float32 ``(n, d)``. Images are uint8 ``(n, channels, height, width)``; they become
+floats on the device, where they are augmented.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from kspr.sources.records import Items
 __all__ = ["Images", "Inputs", "LazyImages", "Vectors", "as_inputs", "image_inputs"]
 
 _IN_MEMORY = 2 << 30
-"""Bytes up to which decoded images are kept."""
+"""Bytes up to which decoded images are kept in memory."""
 
 
 class Inputs(Protocol):
@@ -59,6 +59,7 @@ class Vectors(_Held):
     """Embeddings in memory, float32."""
 
     def __init__(self, values: Any) -> None:
+        # The layers compute in float32 anyway; float64 would take twice the memory.
         values = torch.as_tensor(_writable(values)).to(torch.float32)
         if values.ndim != 2 or values.shape[1] == 0:
             raise InputError(f"Vectors must have two dimensions, got shape {tuple(values.shape)}.")
@@ -85,7 +86,7 @@ class Images(_Held):
 
 
 class LazyImages:
-    """Images decoded when they are asked for, by a few threads, and scaled to one size."""
+    """Images that are decoded and scaled to one size each time they are taken."""
 
     def __init__(self, items: Items, rows: np.ndarray, size: int) -> None:
         self._items, self._rows, self._size = items, rows, size
@@ -99,7 +100,7 @@ class LazyImages:
         return len(self._rows)
 
     def take(self, index: Tensor) -> Tensor:
-        """Return the rows `index`, decoded; one that cannot be is named."""
+        """Return the rows `index`, decoded; raise `UnreadableItemError` if one cannot be."""
         rows = self._rows[index.cpu().numpy()]
         out = torch.empty((len(rows), *self.shape), dtype=torch.uint8)
         prepare = scaled_to(self._size)
@@ -112,7 +113,7 @@ class LazyImages:
 
 
 def as_inputs(X: Any, settings_input: str) -> Inputs:
-    """Return `X` as what `settings_input` trains on: ``"embeddings"`` or ``"images"``."""
+    """Return `X` as inputs for ``"embeddings"`` or ``"images"``, as `settings_input` says."""
     if hasattr(X, "take") and hasattr(X, "shape") and not hasattr(X, "dtype"):
         found: Inputs = X
     elif settings_input == "embeddings":
@@ -130,15 +131,18 @@ def as_inputs(X: Any, settings_input: str) -> Inputs:
 
 
 def image_inputs(items: Items, size: int | None) -> tuple[Inputs, np.ndarray, dict[int, str]]:
-    """Return images of `items`, the rows that could be decoded, and why the others could not.
+    """Return the images of `items`, the row numbers that could be decoded, and the other reasons.
 
-    They are held in memory where they fit, else decoded again whenever they are needed.
+    `size` is the side in pixels; None for that of the first image. Images are kept in memory if
+    they take at most 2 GiB, and otherwise decoded each time they are needed.
     """
     side = size or _own_size(items)
     rows, unreadable = np.arange(len(items)), dict[int, str]()
+    # Decided before decoding: an array that does not fit must not be begun.
     held = len(items) * 3 * side * side <= _IN_MEMORY
     images = np.empty((len(items) if held else 0, 3, side, side), dtype=np.uint8)
     prepare = scaled_to(side)
+    # Decoded once in either case, to know which images cannot be read.
     for item in decoded(items, rows.tolist(), prepare, ahead=64):
         if item.reason is not None:
             unreadable[item.row] = item.reason
@@ -156,7 +160,7 @@ def image_inputs(items: Items, size: int | None) -> tuple[Inputs, np.ndarray, di
 
 
 def scaled_to(side: int) -> Callable[[Any], np.ndarray]:
-    """Return a function from a PIL image to uint8 ``(3, side, side)``."""
+    """Return a function that scales a PIL image to uint8 ``(3, side, side)``."""
 
     def prepare(image: Any) -> np.ndarray:
         if image.size != (side, side):
@@ -167,7 +171,7 @@ def scaled_to(side: int) -> Callable[[Any], np.ndarray]:
 
 
 def _own_size(items: Items) -> int:
-    """Return the side of the first image that can be read."""
+    """Return the shorter side in pixels of the first image that can be read."""
     for item in decoded(items, range(len(items)), lambda image: image, ahead=1):
         if item.reason is None:
             return int(min(item.value.size))
@@ -175,14 +179,14 @@ def _own_size(items: Items) -> int:
 
 
 def _channels_first(X: Any) -> Any:
-    """Turn ``(n, height, width, 3)``, as most files have it, around."""
+    """Return images as ``(n, channels, height, width)``; most files have the channels last."""
     if getattr(X, "ndim", 0) == 4 and X.shape[-1] in (1, 3) and X.shape[1] not in (1, 3):
         return torch.as_tensor(_writable(X)).permute(0, 3, 1, 2)
     return X
 
 
 def _writable(values: Any) -> Any:
-    """Return arrays that torch may share: read-only maps and odd types become copies."""
+    """Return an array that torch can share memory with; copy read-only and other types."""
     if isinstance(values, Tensor):
         return values
     array = np.asarray(values)

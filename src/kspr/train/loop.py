@@ -1,4 +1,4 @@
-"""The selection in a training loop of your own.
+"""Parts for a training loop of your own: `FeatureStore`, `SelectionCallback`, `CleanSampler`.
 
 >>> import torch
 >>> from kspr.train import CleanSampler, SelectionCallback
@@ -6,7 +6,7 @@
 >>> X = torch.eye(3)[y] + 0.1 * torch.rand(60, 4, generator=torch.manual_seed(0))[:, :3]
 >>> callback = SelectionCallback(y, q=0.2)
 >>> sampler = CleanSampler(callback, seed=0)
->>> len(sampler)  # nothing selected yet: everything is used
+>>> len(sampler)  # no selection yet: all rows are used
 60
 >>> callback.collect(torch.arange(60), X, scores=X)
 >>> callback.end_epoch().clean_mask.shape
@@ -30,9 +30,25 @@ __all__ = ["CleanSampler", "FeatureStore", "SelectionCallback"]
 
 
 class FeatureStore:
-    """The last features and scores of each of `n` samples, on the device they come from.
+    """Store features and scores of all samples, batch by batch and in any order.
 
-    Put them in batch by batch, in any order and as often as you like; the last ones count.
+    A sample that is stored again replaces its old values. Tensors stay on the device of the first
+    batch.
+
+    Parameters
+    ----------
+    n
+        Number of samples.
+
+    Examples
+    --------
+    >>> store = FeatureStore(3)
+    >>> store.put([2, 0], torch.tensor([[3.0], [1.0]]))
+    >>> store.is_complete
+    False
+    >>> store.put([1], torch.tensor([[2.0]]))
+    >>> store.features.tolist()
+    [[1.0], [2.0], [3.0]]
     """
 
     def __init__(self, n: int) -> None:
@@ -42,7 +58,17 @@ class FeatureStore:
         self._seen = torch.zeros(n, dtype=torch.bool)
 
     def put(self, index: Any, features: Tensor, scores: Tensor | None = None) -> None:
-        """Store what a network says of the samples `index`."""
+        """Store the features, and the scores if given, of the samples with numbers `index`.
+
+        Parameters
+        ----------
+        index
+            Numbers of the samples, from 0 to n - 1.
+        features
+            One row per sample.
+        scores
+            One row per sample with a score per class, such as logits; optional.
+        """
         rows = torch.as_tensor(index).reshape(-1).long()
         if len(rows) != len(features) or (scores is not None and len(rows) != len(scores)):
             raise InputError(
@@ -57,7 +83,7 @@ class FeatureStore:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every sample has features."""
+        """Whether features of every sample are stored."""
         return bool(self._seen.all())
 
     @property
@@ -66,30 +92,48 @@ class FeatureStore:
         if self._features is None or not self.is_complete:
             missing = int((~self._seen).sum())
             raise InputError(
-                f"{missing} of {self.n} samples have no features yet. Go through all of them once "
-                "before the first selection."
+                f"{missing} of {self.n} samples have no features yet. Store all of them before "
+                "the first selection."
             )
         return self._features
 
     @property
     def scores(self) -> Tensor | None:
-        """Scores of all samples, ``(n, classes)``; None where none were put in."""
+        """Scores of all samples, ``(n, classes)``; None if none were stored."""
         return self._scores
 
     def _placed(self, held: Tensor | None, rows: Tensor, values: Tensor) -> Tensor:
         values = values.detach().float()
         if held is None:
             held = values.new_zeros((self.n, *values.shape[1:]))
+        # Features of one epoch may come from several devices; the first one keeps them.
         held[rows.to(held.device)] = values.to(held.device)
         return held
 
 
 class SelectionCallback:
-    """Collect features while training, select at the end of an epoch.
+    """Collect features during training and select clean samples at the end of an epoch.
 
-    `y` are the labels of all samples in the order of their index; `selection` are parameters of
-    `KnockoffsSPR`. ``clean_mask`` is all true until a selection was made, and after one that is not
-    healthy, unless `guard` is False.
+    The attribute ``clean_mask`` holds the samples to train on: all before the first selection, and
+    with `guard` all after a selection that is not healthy. ``selection`` is the last `Selection`.
+
+    Parameters
+    ----------
+    y
+        Labels of all samples, in the order of their numbers.
+    guard
+        Use a selection only if it is healthy (rule 1 of the guard in docs/training.md).
+    **selection
+        Parameters of `KnockoffsSPR`, such as ``q``.
+
+    Examples
+    --------
+    >>> y = torch.arange(60) % 3
+    >>> X = torch.eye(3)[y] + 0.1 * torch.rand(60, 3, generator=torch.manual_seed(0))
+    >>> callback = SelectionCallback(y, q=0.2)
+    >>> callback.collect(torch.arange(60), X)
+    >>> len(callback.end_epoch()) == len(callback.clean_mask) == 60
+    True
     """
 
     def __init__(self, y: Any, *, guard: bool = True, **selection: Any) -> None:
@@ -98,14 +142,14 @@ class SelectionCallback:
         self.selection: Selection | None = None
         self.clean_mask = np.ones(len(self.y), dtype=bool)
         self._guard, self._parameters = guard, {"progress": False, **selection}
-        KnockoffsSPR(**self._parameters)  # a wrong parameter is found now
+        KnockoffsSPR(**self._parameters)  # raises for a wrong parameter
 
     def collect(self, index: Any, features: Tensor, scores: Tensor | None = None) -> None:
-        """Call this for every batch, with the samples' numbers in the data set."""
+        """Store features and scores of the samples `index`; call it for every batch."""
         self.store.put(index, features, scores)
 
     def end_epoch(self) -> Selection:
-        """Call this after every epoch: select, and use it from the next epoch on."""
+        """Select by the stored features and update ``clean_mask``; call it after an epoch."""
         last = None if self.selection is None else self.selection.clean_mask
         selector = KnockoffsSPR(**self._parameters)
         selector.fit(self.store.features, self.y, self.store.scores, clean_mask=last)
@@ -123,7 +167,23 @@ class SelectionCallback:
 
 
 class CleanSampler(Sampler[int]):
-    """Row numbers of the clean samples, in a new random order each epoch, for a ``DataLoader``."""
+    """Sample the numbers of the clean samples, in a new random order each epoch.
+
+    Pass it to a ``torch.utils.data.DataLoader`` as `sampler`.
+
+    Parameters
+    ----------
+    callback
+        Its ``clean_mask`` is read at the start of each epoch.
+    seed
+        Seed of the random order.
+
+    Examples
+    --------
+    >>> sampler = CleanSampler(SelectionCallback([0, 1, 0, 1]), seed=0)
+    >>> sorted(sampler)
+    [0, 1, 2, 3]
+    """
 
     def __init__(self, callback: SelectionCallback, *, seed: int = 0) -> None:
         self._callback, self._seed, self._epoch = callback, seed, 0
@@ -133,6 +193,7 @@ class CleanSampler(Sampler[int]):
 
     def __iter__(self) -> Iterator[int]:
         rows = np.flatnonzero(self._callback.clean_mask)
+        # By epoch: an order does not depend on how many were drawn before.
         rng = np.random.default_rng([self._seed, self._epoch])
         self._epoch += 1
         return iter(rng.permutation(rows).tolist())

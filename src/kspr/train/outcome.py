@@ -1,4 +1,4 @@
-"""What a training run left on disk, read without torch."""
+"""Read the folder of a training run, and draw its curves; without torch."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kspr._files import staged
+from kspr._files import read_json, staged
 from kspr.errors import InputError, MissingExtraError
 
 __all__ = [
@@ -24,18 +24,19 @@ ABOUT, METRICS, RESULT = "train.json", "metrics.jsonl", "result.json"
 
 
 def is_training_run(path: Path) -> bool:
-    """Say whether `path` is the folder of a training run."""
+    """Return whether `path` is the folder of a training run."""
     return (path / ABOUT).is_file()
 
 
 def check_out(path: Path, *, resume: bool) -> None:
-    """Refuse to write over another run, or over anything else."""
+    """Raise `InputError` if `path` cannot be used for a new run, or for the run to resume."""
     if is_training_run(path):
         if not resume:
             raise InputError(
-                f"{path} already holds a training run. Pass --resume (resume=True) to go on with "
+                f"{path} already holds a training run. Pass --resume (resume=True) to continue "
                 "it, or choose another folder."
             )
+    # Files of something else must not be mixed with those of a run.
     elif path.exists() and any(path.iterdir()):
         raise InputError(f"{path} exists and is no training run; choose another folder.")
     elif resume:
@@ -45,14 +46,14 @@ def check_out(path: Path, *, resume: bool) -> None:
 
 
 def read_about(path: Path) -> dict[str, Any]:
-    """Return what the run in `path` is."""
+    """Return the description of the run in `path`: settings, classes, origin of the data."""
     return _read_json(path, ABOUT)
 
 
 def read_result(path: Path) -> dict[str, Any]:
-    """Return how the run in `path` ended."""
+    """Return the result of the finished run in `path`."""
     if is_training_run(path) and not (path / RESULT).is_file():
-        raise InputError(f"{path} is not finished; go on with `kspr train ... --resume`.")
+        raise InputError(f"{path} is not finished; continue it with `kspr train ... --resume`.")
     return _read_json(path, RESULT)
 
 
@@ -67,20 +68,19 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 def _read_json(path: Path, name: str) -> dict[str, Any]:
     if not is_training_run(path):
         raise InputError(f"{path} is no training run. Make one with `kspr train`.")
-    try:
-        found: dict[str, Any] = json.loads((path / name).read_text(encoding="utf-8"))
-    except (OSError, json.JSONDecodeError) as error:
-        raise InputError(f"{path / name} cannot be read: {error}") from error
+    found = read_json(path / name)
+    if not isinstance(found, dict):
+        raise InputError(f"{path / name} is missing or damaged; train again into another folder.")
     return found
 
 
 def classes_to_json(classes: np.ndarray) -> dict[str, Any]:
-    """Return class labels with their type, so that they come back as they were."""
+    """Return class labels with their type, as JSON can hold them."""
     return {"values": classes.tolist(), "dtype": classes.dtype.str}
 
 
 def classes_from_json(stored: dict[str, Any]) -> np.ndarray:
-    """Return what `classes_to_json` was given."""
+    """Return the class labels that `classes_to_json` stored."""
     return np.array(stored["values"], dtype=np.dtype(stored["dtype"]))
 
 
@@ -94,11 +94,14 @@ _PANELS: dict[str, dict[str, str]] = {
     "selection": {"kept": "kept", "fsr": "FSR", "recall": "recall", "f1": "F1", "q_reached": "q"},
     "loss": {"loss": "cycle", "reference_loss": "reference"},
 }
-"""Title of a panel: the metrics in it, and their names."""
+"""Title of each panel, with its metrics and their names in the legend."""
 
 
 def write_curves(run: Path, out: Path | None = None) -> Path:
-    """Draw accuracy, selection and loss along the epochs of the training run `run`."""
+    """Draw accuracy, selection and loss over the epochs of the training run `run` as SVG.
+
+    Return the path of the file: `out`, or ``curves.svg`` in the run.
+    """
     path = out or run / "curves.svg"
     history = read_metrics(run)
     try:
@@ -118,7 +121,7 @@ def _draw(axes: Any, title: str, names: dict[str, str], history: list[dict[str, 
     for name, label in names.items():
         points = [(line["epoch"], line[name]) for line in history if line[name] is not None]
         if points:
-            # A single epoch has no line to draw; its point must be seen all the same.
+            # A single epoch gives no line, so its point needs a marker.
             axes.plot(
                 *zip(*points, strict=True), label=label, marker="." if len(points) < 20 else ""
             )
@@ -128,7 +131,7 @@ def _draw(axes: Any, title: str, names: dict[str, str], history: list[dict[str, 
     if title != "loss":
         axes.set_ylim(0, 1.02)
     if axes.has_data():
-        # Below: curves may lie anywhere in a panel.
+        # Below the panel: curves may lie anywhere inside.
         axes.legend(
             frameon=False, fontsize=8, ncols=2, loc="upper left", bbox_to_anchor=(0.0, -0.18)
         )

@@ -1,8 +1,8 @@
-"""Mixtures of clean and rejected samples (Eq. cutmix), for images and for vectors.
+"""How rows become batches for a network: views, and mixtures of clean and rejected samples.
 
-Every sample draws its own weight. With one weight for a batch, as CutMix's authors write it,
-Beta(0.5, 0.5) would make every other batch nearly all clean or nearly all rejected, and its step
-would learn from one side only; the expectation of the loss is the same.
+Every sample has its own mixing weight (Eq. cutmix). With one weight per batch, as CutMix's authors
+write it, Beta(0.5, 0.5) would make about half of the batches nearly all clean or nearly all
+rejected, and their steps would learn from one side only. The expectation of the loss is the same.
 """
 
 from typing import Protocol
@@ -13,17 +13,17 @@ from torch import Tensor
 from kspr.errors import InputError
 from kspr.train.images.augment import Augment, normalise
 from kspr.train.inputs import Inputs
-from kspr.train.randomness import beta, whole
+from kspr.train.randomness import beta, integers_below
 from kspr.train.settings import TrainSettings
 
 __all__ = [
-    "ImageMedium",
-    "Medium",
-    "VectorMedium",
+    "ImagePipeline",
+    "InputPipeline",
+    "VectorPipeline",
     "cutmix",
-    "medium_for",
     "mixup",
-    "stored_medium",
+    "pipeline_for",
+    "stored_pipeline",
 ]
 
 
@@ -35,16 +35,16 @@ def cutmix(
     generator: torch.Generator,
     alpha: float = 0.5,
 ) -> tuple[Tensor, Tensor]:
-    """Return images of `a` with a box from the same row of `b`, and their soft targets.
+    """Paste a box from each image of `b` into the same row of `a`; mix the soft targets alike.
 
-    The box is as large as ``1 - lam`` of the image, with lam from Beta(alpha, alpha), its centre is
-    anywhere, and what lies outside the image is lost. The weight of `target_a` is the share of
-    pixels that are really `a`'s, so mixing never changes how much a pixel counts.
+    The box covers ``1 - lam`` of the image, with lam from Beta(alpha, alpha). Its centre is uniform
+    over the image, and the part outside the image is dropped. `target_a` is weighted by the share
+    of pixels that come from `a`.
     """
     _check(a, target_a, b, target_b, alpha)
     inside = _boxes(a, generator, alpha)
     mixed = torch.where(inside[:, None], b, a)
-    # Counted, not drawn: clipping at the border and whole pixels change the share.
+    # Counted, not taken from the draw: clipping at the border and rounding change the share.
     weight = 1 - inside.float().mean((1, 2))
     return mixed, _blend(target_a, target_b, weight)
 
@@ -57,9 +57,9 @@ def mixup(
     generator: torch.Generator,
     alpha: float = 0.5,
 ) -> tuple[Tensor, Tensor]:
-    """Return ``lam a + (1 - lam) b`` row by row, and the soft targets by the same lam.
+    """Return ``lam a + (1 - lam) b`` row by row, and the soft targets mixed by the same lam.
 
-    The same as `cutmix` for vectors, which have no pixels to swap; lam is from Beta(alpha, alpha).
+    lam is from Beta(alpha, alpha), one per row. For vectors, which have no pixels to paste.
     """
     _check(a, target_a, b, target_b, alpha)
     weight = beta(len(a), alpha, generator, a.device)
@@ -67,17 +67,18 @@ def mixup(
 
 
 def _boxes(images: Tensor, generator: torch.Generator, alpha: float) -> Tensor:
-    """Return (n, h, w) booleans, true inside the box."""
+    """Return (n, h, w) booleans that are true inside a random box per image."""
     n, device = len(images), images.device
+    # The root: a box of this side has the area 1 - lam.
     side = (1 - beta(n, alpha, generator, device)).sqrt()
     rows, columns = (_spans(side, size, generator) for size in (images.shape[-2], images.shape[-1]))
     return rows[:, :, None] & columns[:, None, :]
 
 
 def _spans(side: Tensor, size: int, generator: torch.Generator) -> Tensor:
-    """Return (n, size) booleans: a run of ``side * size`` pixels, cut off at both ends."""
+    """Return (n, size) booleans: a random interval of ``side * size`` pixels, clipped."""
     length = (side * size).long()
-    centre = whole(torch.full_like(length, size), generator)
+    centre = integers_below(torch.full_like(length, size), generator)
     start = centre - length // 2
     at = torch.arange(size, device=side.device)
     return (at >= start[:, None]) & (at < (start + length)[:, None])
@@ -101,35 +102,35 @@ def _check(a: Tensor, target_a: Tensor, b: Tensor, target_b: Tensor, alpha: floa
         raise InputError(f"alpha must be positive, got {alpha}. The paper takes 0.5.")
 
 
-class Medium(Protocol):
-    """Views of a batch, and mixtures of two."""
+class InputPipeline(Protocol):
+    """Turn rows into what a network computes on: views of a batch, and mixtures of two batches."""
 
     def train_view(self, batch: Tensor, generator: torch.Generator) -> Tensor:
-        """Return what the network sees of `batch` while it learns."""
+        """Return the network's input for training, augmented at random."""
         ...
 
     def plain_view(self, batch: Tensor) -> Tensor:
-        """Return what the network sees of `batch` when it is asked."""
+        """Return the network's input for prediction, without augmentation."""
         ...
 
     def mix(
         self, a: Tensor, target_a: Tensor, b: Tensor, target_b: Tensor, generator: torch.Generator
     ) -> tuple[Tensor, Tensor]:
-        """Return mixtures of `a` and `b`, and of their targets by the same weights."""
+        """Return mixtures of `a` and `b`, and of their targets with the same weights."""
         ...
 
     def state(self) -> dict[str, Tensor]:
-        """Return what was learned from the training data."""
+        """Return the tensors that were measured on the training data, for `stored_pipeline`."""
         ...
 
 
-class VectorMedium:
-    """Embeddings: centred, brought to one scale, and mixed as vectors."""
+class VectorPipeline:
+    """Embeddings: centred, divided by one scale, and mixed as vectors."""
 
     def __init__(self, centre: Tensor, scale: Tensor, alpha: float) -> None:
         self._centre, self._scale, self._alpha = centre, scale, alpha
 
-    def train_view(self, batch: Tensor, generator: torch.Generator) -> Tensor:  # noqa: ARG002 - vectors have one view
+    def train_view(self, batch: Tensor, generator: torch.Generator) -> Tensor:  # noqa: ARG002 - vectors are not augmented
         """Return the standardised batch."""
         return self.plain_view(batch)
 
@@ -148,7 +149,7 @@ class VectorMedium:
         return {"centre": self._centre, "scale": self._scale}
 
 
-class ImageMedium:
+class ImagePipeline:
     """Images: cropped and flipped while the network learns, and mixed by CutMix."""
 
     def __init__(self, settings: TrainSettings, channels: int) -> None:
@@ -170,34 +171,34 @@ class ImageMedium:
     def mix(
         self, a: Tensor, target_a: Tensor, b: Tensor, target_b: Tensor, generator: torch.Generator
     ) -> tuple[Tensor, Tensor]:
-        """Return images with a box of the other; targets by the share of pixels."""
+        """Return images of `a` with a box from `b`; targets by the share of pixels."""
         return cutmix(a, target_a, b, target_b, generator, alpha=self._alpha)
 
     def state(self) -> dict[str, Tensor]:
-        """Return nothing: mean and standard deviation are settings."""
+        """Return no tensors: mean and standard deviation are settings."""
         return {}
 
 
-def medium_for(inputs: Inputs, settings: TrainSettings) -> Medium:
-    """Return the medium of `settings`, measured on the training data."""
+def pipeline_for(inputs: Inputs, settings: TrainSettings) -> InputPipeline:
+    """Return the pipeline for `settings`, with statistics of the training data `inputs`."""
     state = _measure(inputs) if settings.input == "embeddings" else {}
-    return stored_medium(state, inputs.shape, settings)
+    return stored_pipeline(state, inputs.shape, settings)
 
 
-def stored_medium(
+def stored_pipeline(
     state: dict[str, Tensor], shape: tuple[int, ...], settings: TrainSettings
-) -> Medium:
-    """Return the medium whose `state` was stored."""
+) -> InputPipeline:
+    """Return the pipeline whose `state` was stored; `shape` is that of one row."""
     if settings.input == "images":
-        return ImageMedium(settings, shape[0])
-    return VectorMedium(state["centre"], state["scale"], settings.mix_alpha)
+        return ImagePipeline(settings, shape[0])
+    return VectorPipeline(state["centre"], state["scale"], settings.mix_alpha)
 
 
 def _measure(inputs: Inputs, most: int = 20_000) -> dict[str, Tensor]:
-    """Return the mean of each column, and one scale for all of them.
-
-    One scale: principal components keep their proportions, and no column of noise is blown up.
-    """
+    """Return the mean of each column, and one scale for all columns, from at most `most` rows."""
+    # One scale for all: principal components keep their proportions, and columns of noise are
+    # not enlarged.
+    # Evenly spaced rows: files are often sorted by class.
     rows = torch.linspace(0, len(inputs) - 1, min(most, len(inputs))).long()
     sample = inputs.take(rows)
     centre = sample.mean(dim=0)
@@ -206,7 +207,7 @@ def _measure(inputs: Inputs, most: int = 20_000) -> dict[str, Tensor]:
 
 
 def _channels(values: tuple[float, ...], channels: int) -> tuple[float, ...]:
-    """Return one value per channel; grey images take the mean of three."""
+    """Return one value per channel: the mean of `values` if their number differs."""
     if len(values) == channels:
         return values
     return (sum(values) / len(values),) * channels

@@ -1,6 +1,6 @@
-"""Random numbers that depend on a seed and on where in the run they are drawn.
+"""Random numbers that depend on a seed and on the position in the run, not on earlier draws.
 
-Nothing has to be remembered: a run that goes on after an interruption draws the same numbers.
+No state is stored: a run that is resumed after an interruption draws the same numbers.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,21 +14,21 @@ __all__ = [
     "beta",
     "chance",
     "deterministic",
-    "forked",
     "generator_for",
+    "integers_below",
     "seed_for",
     "uniform",
-    "whole",
 ]
 
 _STREAM = 0x747261696E
-"""Keeps these numbers apart from those of a caller who used the same seed for the noise."""
+"""Separates these numbers from those of a caller who uses the same seed, for noise for example."""
 _NAMES = ("split", "order", "batch", "layers", "network", "pretrain")
 _PURPOSES = {name: k for k, name in enumerate(_NAMES)}
 
 
 def seed_for(seed: int, purpose: str, *place: int) -> int:
-    """Return a seed of its own for `purpose` at `place`, such as (line, epoch, rank)."""
+    """Return the seed for `purpose` at `place`, such as (learner, epoch, rank)."""
+    # SeedSequence mixes all words, so neighbouring places have unrelated streams.
     words = [_STREAM, seed, _PURPOSES[purpose], *place]
     return int(np.random.SeedSequence(words).generate_state(1, np.uint64)[0] >> 1)
 
@@ -39,23 +39,12 @@ def generator_for(seed: int, purpose: str, *place: int) -> torch.Generator:
 
 
 @contextmanager
-def forked(seed: int, device: torch.device) -> Iterator[None]:
-    """Give layers that draw from torch's own generator, such as dropout, numbers of ours.
-
-    The generator is put back afterwards: the caller's random numbers are not touched.
-    """
-    devices = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices):
-        torch.manual_seed(seed)
-        yield
-
-
-@contextmanager
 def deterministic() -> Iterator[None]:
-    """Refuse operations whose result may differ from run to run; put the old rule back."""
+    """Let torch refuse operations whose result may differ between runs, while the block runs."""
     before = torch.are_deterministic_algorithms_enabled()
     benchmark = torch.backends.cudnn.benchmark
     torch.use_deterministic_algorithms(True)
+    # Benchmarking picks the fastest kernel, which may differ from run to run.
     torch.backends.cudnn.benchmark = False
     try:
         yield
@@ -67,29 +56,27 @@ def deterministic() -> Iterator[None]:
 def uniform(
     shape: Sequence[int], generator: torch.Generator, device: torch.device, low: float, high: float
 ) -> Tensor:
-    """Return numbers from [low, high)."""
+    """Return random numbers from [low, high), in the given shape."""
     draws = torch.rand(tuple(shape), generator=generator, device=generator.device)
     return (low + (high - low) * draws).to(device)
 
 
 def chance(n: int, probability: float, generator: torch.Generator, device: torch.device) -> Tensor:
-    """Return `n` booleans, each true with `probability`."""
+    """Return `n` random booleans, each true with `probability`."""
     draws = torch.rand(n, generator=generator, device=generator.device)
     return (draws < probability).to(device)
 
 
-def whole(below: Tensor, generator: torch.Generator) -> Tensor:
-    """Return whole numbers from 0 up to, and without, each of `below`."""
+def integers_below(below: Tensor, generator: torch.Generator) -> Tensor:
+    """Return a random integer from 0 to ``b - 1`` for each ``b`` in `below`."""
     draws = torch.rand(below.shape, generator=generator, device=generator.device)
     # Rounding can lift the product to the bound itself.
     return (draws.to(below.device) * below).long().minimum(below.long() - 1)
 
 
 def beta(n: int, alpha: float, generator: torch.Generator, device: torch.device) -> Tensor:
-    """Return `n` numbers from Beta(alpha, alpha), in float32.
-
-    torch.distributions takes no generator; its Gamma draws do, one level below.
-    """
+    """Return `n` random numbers from Beta(alpha, alpha), in float32."""
+    # torch.distributions takes no generator, so the two Gamma draws are made here.
     # In double precision: for a small alpha both draws would often be zero otherwise.
     shape = torch.full((2, n), alpha, dtype=torch.float64, device=generator.device)
     draws: Tensor = torch._standard_gamma(shape, generator=generator)

@@ -1,4 +1,7 @@
-"""Checkpoints: whole or not there, and read without running anything that is in them."""
+"""The folder of a training run: metrics, checkpoints, selection and network.
+
+Every file appears whole or not at all, and is read without running code from it.
+"""
 
 import json
 import pickle
@@ -8,14 +11,14 @@ from typing import Any
 
 import torch
 
-from kspr._files import staged
+from kspr._files import staged, write_json, write_text
 from kspr.errors import InputError
 from kspr.selectors import Selection
 from kspr.train.outcome import ABOUT, METRICS, RESULT, check_out, is_training_run, read_result
-from kspr.train.trained import Trained
 
 __all__ = [
     "RunFolder",
+    "check_same",
     "newest_checkpoint",
     "read_network",
     "read_tensors",
@@ -24,30 +27,31 @@ __all__ = [
 ]
 
 _FORMAT = 1
+"""Version of the files of tensors."""
+_NETWORK = "network.pt"
 _KEPT = 2
-"""Checkpoints that stay: the newest, and the one before it."""
+"""Checkpoints that are kept: the newest, and the one before it."""
 
 
 def write_checkpoint(folder: Path, epoch: int, content: dict[str, Any]) -> None:
-    """Write `content` as the checkpoint after `epoch`, and remove old ones.
-
-    Each has a name of its own: at any moment one is whole, whenever the process is killed.
-    """
+    """Write `content` as the checkpoint after `epoch`, and remove all but the newest two."""
+    # Each checkpoint has its own name: one is whole at any moment the process may be killed.
     write_tensors(folder / f"{epoch:06d}.pt", content)
     for old in _found(folder)[:-_KEPT]:
         old.unlink(missing_ok=True)
 
 
 def newest_checkpoint(folder: Path, signature: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the newest checkpoint in `folder`, None if there is none.
+    """Return the newest checkpoint in `folder`; None without one.
 
-    Raise `InputError` if it belongs to another run, as its `signature` tells.
+    Raise `InputError` if its signature differs from `signature`: it belongs to another run.
     """
     found = _found(folder)
     if not found:
         return None
     content = read_tensors(found[-1])
-    _check_same(content.get("signature", {}), signature, found[-1])
+    way_out = "or choose another folder"
+    check_same(content.get("signature", {}), signature, str(found[-1]), way_out)
     return content
 
 
@@ -58,8 +62,9 @@ def write_tensors(path: Path, content: dict[str, Any]) -> None:
 
 
 def read_tensors(path: Path) -> dict[str, Any]:
-    """Read what `write_tensors` wrote; anything but tensors, numbers and text is refused."""
+    """Return the content of a file of `write_tensors`; refuse anything else in it."""
     try:
+        # On the CPU: the device of the first run may be missing here.
         content = torch.load(path, map_location="cpu", weights_only=True)
     except (RuntimeError, EOFError, OSError, pickle.UnpicklingError, ValueError) as error:
         raise InputError(
@@ -72,18 +77,18 @@ def read_tensors(path: Path) -> dict[str, Any]:
 
 
 def _found(folder: Path) -> list[Path]:
-    """Return the checkpoints, oldest first; what a killed process left half-written is hidden."""
+    """Return the checkpoints, oldest first, without the hidden files of a killed process."""
     return sorted(path for path in folder.glob("*.pt") if not path.name.startswith("."))
 
 
-def _check_same(found: dict[str, Any], wanted: dict[str, Any], path: Path) -> None:
+def check_same(found: dict[str, Any], wanted: dict[str, Any], source: str, way_out: str) -> None:
+    """Raise `InputError` if an entry of `wanted` differs in `found`, which comes from `source`."""
     different = [name for name in wanted if found.get(name) != wanted[name]]
     if different:
         name = different[0]
         raise InputError(
-            f"{path} is of another run: its {name} is {_short(found.get(name))}, not "
-            f"{_short(wanted[name])}. Resume with the same data and settings, or choose another "
-            "folder."
+            f"{source} is of another run: its {name} is {_short(found.get(name))}, not "
+            f"{_short(wanted[name])}. Resume with the same data and settings, {way_out}."
         )
 
 
@@ -93,7 +98,10 @@ def _short(value: Any) -> str:
 
 
 class RunFolder:
-    """Where a run writes; every file appears whole or not at all."""
+    """The folder that a training run writes to.
+
+    `save_selection` writes a selection to a path; None for ``Selection.save``.
+    """
 
     def __init__(
         self, path: Path, save_selection: Callable[[Selection, Path], Any] | None = None
@@ -104,26 +112,27 @@ class RunFolder:
 
     @property
     def checkpoints(self) -> Path:
-        """The folder of checkpoints."""
+        """Folder of the checkpoints."""
         return self.path / "checkpoints"
 
     @property
     def selection(self) -> Path:
-        """The folder of the last selection."""
+        """Folder of the last selection."""
         return self.path / "selection"
 
     def begin(self, about: dict[str, Any], *, resume: bool) -> None:
-        """Write what the run is; refuse a folder that holds anything else."""
+        """Write the description `about`; raise `InputError` if the folder holds anything else."""
         check_out(self.path, resume=resume)
         if not resume or not is_training_run(self.path):
-            self._write(ABOUT, json.dumps(about, indent=2, ensure_ascii=False) + "\n")
+            write_json(self.path / ABOUT, about)
         self._board = _tensorboard(self.path / "tensorboard")
 
     def after_epoch(
         self, epoch: int, history: list[dict[str, Any]], selection: Selection | None
     ) -> None:
-        """Write what people look at: the metrics so far and the last selection."""
-        self._write(METRICS, "".join(json.dumps(line) + "\n" for line in history))
+        """Write the metrics so far, the last selection and the curves of TensorBoard."""
+        # Rewritten whole: an appended line could be left half-written by a kill.
+        write_text(self.path / METRICS, "".join(json.dumps(line) + "\n" for line in history))
         if selection is not None:
             self._save_selection(selection, self.selection)
         if self._board is not None:
@@ -132,33 +141,21 @@ class RunFolder:
                     self._board.add_scalar(name, value, epoch)
 
     def checkpoint(self, epoch: int, content: dict[str, Any]) -> None:
-        """Write what `resume` goes on from; last, when all else is there."""
+        """Write what `resume` continues from; call this last, when all other files are written."""
         write_checkpoint(self.checkpoints, epoch, content)
 
-    def finish(self, trained: Trained) -> None:
-        """Write the network that is handed over, and how it did."""
-        tensors = {"network": trained.network.state_dict(), "medium": trained.medium.state()}
-        write_tensors(self.path / "network.pt", tensors)
-        result = {
-            "handed_over": trained.handed_over,
-            "epoch": trained.epoch,
-            "held_out": trained.held_out,
-            "test_accuracy": trained.test_accuracy,
-            "last_epoch": trained.history[-1],
-        }
-        self._write(RESULT, json.dumps(result, indent=2) + "\n")
+    def finish(self, tensors: dict[str, Any], result: dict[str, Any]) -> None:
+        """Write the tensors of the final network, and the result that describes it."""
+        write_tensors(self.path / _NETWORK, tensors)
+        write_json(self.path / RESULT, result)
         if self._board is not None:
             self._board.close()
 
-    def _write(self, name: str, text: str) -> None:
-        with staged(self.path / name) as staging:
-            staging.write_text(text, encoding="utf-8")
-
 
 def read_network(path: Path) -> dict[str, Any]:
-    """Return the tensors of the network that the run in `path` handed over."""
+    """Return the tensors of the final network of the finished run in `path`."""
     read_result(path)
-    return read_tensors(path / "network.pt")
+    return read_tensors(path / _NETWORK)
 
 
 def _save_plain(selection: Selection, path: Path) -> None:
@@ -166,7 +163,7 @@ def _save_plain(selection: Selection, path: Path) -> None:
 
 
 def _tensorboard(path: Path) -> Any:
-    """Return a writer, None where TensorBoard is not installed."""
+    """Return a writer; None if TensorBoard is not installed."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:

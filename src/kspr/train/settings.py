@@ -1,4 +1,4 @@
-"""What a training run is told: one frozen value, from a preset and the changes to it."""
+"""`TrainSettings`: how a network is trained, as one frozen value made from a preset."""
 
 import tomllib
 from collections.abc import Mapping
@@ -12,74 +12,102 @@ from kspr.selectors.validation import check_choice, check_count
 __all__ = ["PRESETS", "TrainSettings"]
 
 PRESETS = ("cpu", "cifar10", "cifar100", "clothing1m", "webvision")
+"""Names of the TOML files in ``presets/``."""
 _TABLES = ("selection", "pretrain")
 
 
 @dataclass(frozen=True)
 class TrainSettings:
-    """How a network is trained, and how its data is selected meanwhile.
+    """How a network is trained, and how its data is selected during training.
 
-    ``TrainSettings.from_preset("cpu", epochs=30)`` is the usual way to make one; the plain
-    constructor gives the preset ``cpu``. Every value is checked when the object is made.
+    ``TrainSettings.from_preset("cpu", epochs=30)`` is the usual way to make one. Every value is
+    checked when the object is made.
+
+    Examples
+    --------
+    >>> settings = TrainSettings.from_preset("cpu", epochs=30, selection={"q": 0.05})
+    >>> settings.epochs, settings.batch_size, settings.selection["q"]
+    (30, 128, 0.05)
+    >>> TrainSettings(epochs=0)
+    Traceback (most recent call last):
+    kspr.errors.InputError: epochs must be a whole number of at least 1, got 0.
     """
 
     input: Literal["embeddings", "images"] = "embeddings"
-    """Train a head on frozen features, or the whole network on images."""
+    """Train a small network on frozen features, or a whole network on images."""
     network: str = "mlp"
-    """A name that `build_network` knows."""
+    """Name of the network, one of `kspr.models.build.NAMES`."""
     weights: str | None = None
-    """A local file with the backbone's weights."""
+    """Local file with initial weights, or ``"pretrained"`` for timm and torchvision."""
     feature_layer: str | None = None
-    """Module whose output is the features; None for the one before the classifier."""
+    """Name of the layer whose output is the features; None for the input of the classifier."""
     image_size: int | None = None
-    """Pixels to which images are scaled; None for their own size, which must be one."""
+    """Side in pixels to which images are scaled; None for the size of the first image."""
     epochs: int = 15
+    """Number of passes over all samples, warm-up included."""
     warmup_epochs: int = 1
-    """Epochs on the labels as they are, before a selection is used."""
+    """Epochs on all given labels before a selection is used."""
     pretrain_epochs: int = 0
-    """Epochs of SimSiam before everything else; for images."""
+    """Epochs of SimSiam before everything else; images only."""
     pretrain: Mapping[str, Any] = field(default_factory=dict)
-    """Parameters of `SimSiamSettings`."""
+    """Parameters of SimSiam, such as ``{"batch_size": 256}``."""
     batch_size: int = 128
+    """Samples per step, over all processes."""
     learning_rate: float = 0.05
+    """Learning rate of the first step; it falls along half a cosine to 0."""
     momentum: float = 0.9
+    """Momentum of SGD."""
     weight_decay: float = 5e-4
+    """Weight decay of SGD, on all parameters."""
     mix_probability: float = 1.0
-    """Alg. 3's p: the chance that a batch is mixed with rejected samples."""
+    """Probability that a batch is mixed with rejected samples: p in Alg. 3."""
     mix_alpha: float = 0.5
-    """The mixing weight is drawn from Beta(alpha, alpha)."""
+    """Mixing weights are drawn from Beta(alpha, alpha)."""
     temperature: float = 0.5
-    """Below 1, pseudo-labels are sharpened."""
+    """Temperature of pseudo-labels; they are sharpened below 1."""
     confidence: float = 0.0
-    """Rejected samples whose pseudo-label is less sure than this are left out."""
+    """Least probability of a pseudo-label; rejected samples below it are not mixed in."""
     ema_decay: float = 0.999
+    """Share of the weights' moving average that is kept per step. It is lowered where the average
+    would cover more than a tenth of the run."""
     select_every: int = 1
-    """Epochs from one selection to the next; 0 selects once, before training."""
+    """Epochs between two selections; 0 selects once, after the warm-up."""
     select_on: Literal["network", "inputs"] = "network"
-    """Features that are judged: the network's, or the embeddings it is trained on."""
+    """Features that the selection uses: the network's, or the embeddings it is trained on."""
     selector: Literal["default", "paper", "spr"] = "default"
     """`KnockoffsSPR()`, `KnockoffsSPR.paper()` or `SPR()`."""
     selection: Mapping[str, Any] = field(default_factory=dict)
-    """Parameters of the selector."""
+    """Parameters of the selector, such as ``{"q": 0.1}``."""
     guard: bool = True
-    """Use a selection only when it is healthy, and hand over the better of two networks. False
-    is the paper's bare procedure."""
+    """Use a selection only if it is healthy, train a reference network on all given labels beside
+    the cycle, and end with the better of the two. False is the paper's procedure."""
     held_out: float = 0.05
     """Share of the samples that the guard keeps from training, to compare networks on."""
     padding: int = 4
-    """Pixels around an image before it is cropped again; 0 for no crop."""
+    """Pixels added on each side of an image before it is cropped to its old size; 0: no crop."""
     flip: bool = True
+    """Mirror each training image with probability 1/2."""
     mean: tuple[float, ...] = (0.5, 0.5, 0.5)
+    """Mean per channel that is subtracted from images, on the scale 0 to 1."""
     std: tuple[float, ...] = (0.25, 0.25, 0.25)
+    """Standard deviation per channel by which images are divided, on the scale 0 to 1."""
     precision: Literal["float32", "bfloat16"] = "float32"
+    """Number format of the network's layers in training; weights stay in float32. Where bfloat16
+    fails on a CPU, float32 is used, with a warning; see `strict`."""
     channels_last: bool = False
+    """Store images with the channels last in memory, which some processors compute faster."""
     deterministic: bool = False
-    """Refuse operations whose result may differ from run to run."""
+    """Refuse operations whose result may differ between runs."""
+    strict: bool = False
+    """Raise an error where bfloat16 fails on this processor, instead of using float32."""
     device: str = "auto"
+    """``auto`` (a GPU if there is one), ``cpu``, ``cuda``, ``cuda:1``, or any that torch knows."""
     seed: int = 0
+    """Seed of all random numbers: equal seeds give equal networks on equal machines."""
 
     def __post_init__(self) -> None:
         for name in ("mean", "std"):
+            # TOML and JSON give lists; the object is frozen, so it is set past the lock.
             object.__setattr__(self, name, tuple(float(v) for v in getattr(self, name)))
         for name in _TABLES:
             object.__setattr__(self, name, dict(getattr(self, name)))
@@ -87,11 +115,18 @@ class TrainSettings:
 
     @classmethod
     def from_preset(cls, name: str, **changes: Any) -> Self:
-        """Return the settings of the preset `name`, with any of them changed.
+        """Return the settings of a preset, with `changes`.
 
-        Changes of `selection` and `pretrain` are laid over the preset's; another `selector` starts
-        from its own defaults.
+        Parameters
+        ----------
+        name
+            ``cpu``, ``cifar10``, ``cifar100``, ``clothing1m`` or ``webvision``.
+        **changes
+            Any fields. The entries of `selection` and `pretrain` are added to those of the preset;
+            with another `selector`, `selection` starts empty.
 
+        Examples
+        --------
         >>> TrainSettings.from_preset("cifar10").epochs
         180
         """
@@ -100,7 +135,7 @@ class TrainSettings:
         return cls()._changed(tomllib.loads(text))._changed(changes)
 
     def changed(self, **changes: Any) -> Self:
-        """Return these settings with some of them changed; tables are laid over."""
+        """Return these settings with `changes`, combined as in `from_preset`."""
         return self._changed(changes)
 
     def _changed(self, changes: Mapping[str, Any]) -> Self:
@@ -112,12 +147,12 @@ class TrainSettings:
                 )
         tables = {name: {**getattr(self, name), **changes.get(name, {})} for name in _TABLES}
         if changes.get("selector", self.selector) != self.selector:
-            # What one selector was told means little to another, or nothing: SPR has no q.
+            # Parameters of one selector need not exist for another: SPR has no q.
             tables["selection"] = dict(changes.get("selection", {}))
         return replace(self, **{**changes, **tables})
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the settings as JSON can hold them."""
+        """Return the settings as a dictionary that JSON can hold."""
         return {**asdict(self), "mean": list(self.mean), "std": list(self.std)}
 
 
@@ -158,6 +193,7 @@ _RANGES = {
 
 
 def _check_range(name: str, value: Any, least: float, most: float) -> None:
+    # True is a number to Python, but not a rate.
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most:
         raise InputError(f"{name} must be a number from {least:g} to {most:g}, got {value!r}.")
 

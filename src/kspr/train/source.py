@@ -1,4 +1,4 @@
-"""From a source on disk to what is trained on, and back: the way in for commands."""
+"""`train_source`: train on the rows of a source on disk, as ``kspr train`` does."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -16,7 +16,7 @@ from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
 from kspr.sources.records import Records
 from kspr.train.cycle.metrics import Epoch
-from kspr.train.distributed import first_of, the_world
+from kspr.train.distributed import rank_zero_first, the_world
 from kspr.train.fitting import fit
 from kspr.train.inputs import image_inputs
 from kspr.train.outcome import check_out
@@ -85,15 +85,18 @@ def train_source(
     resume: bool = False,
     on_epoch: Callable[[Epoch], None] | None = None,
 ) -> Trained:
-    """Train on the rows of `source`; the run goes to `out`.
+    """Train on the rows of `source` and write the run to `out`.
 
-    Accuracy is measured on `test`, a source of the same kind, or on a split of a published one.
+    Accuracy is measured on `test`, a source of the same kind, or on the split `test_split` of a
+    published data set.
     """
     with the_world(settings.device) as world:
         if world.rank == 0:
             check_out(out, resume=resume)
-        loaded = first_of(world, lambda: load_source(source, settings, options, embed))
-        held = first_of(world, lambda: _test(source, test, test_split, settings, options, embed))
+        loaded = rank_zero_first(world, lambda: load_source(source, settings, options, embed))
+        held = rank_zero_first(
+            world, lambda: _test(source, test, test_split, settings, options, embed)
+        )
         return _train(loaded, held, out, settings, options, embed, command, resume, on_epoch)
 
 

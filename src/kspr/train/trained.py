@@ -1,4 +1,4 @@
-"""What training gives back."""
+"""`Trained`: the result of training; `load_trained` reads it back from the folder of a run."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,59 +9,162 @@ import torch
 from torch import nn
 
 from kspr.errors import InputError
+from kspr.models.build import build_network
+from kspr.models.wrap import wrap_network
 from kspr.selectors import Selection
-from kspr.train.cycle.metrics import answers
-from kspr.train.distributed import Alone, pick_device
-from kspr.train.inputs import Inputs, as_inputs
-from kspr.train.pipelines import Medium
+from kspr.train.cycle.metrics import network_outputs
+from kspr.train.distributed import Alone, training_device
+from kspr.train.inputs import as_inputs
+from kspr.train.outcome import classes_from_json, read_about, read_metrics, read_result
+from kspr.train.pipelines import InputPipeline, stored_pipeline
+from kspr.train.run_folder import read_network
 from kspr.train.settings import TrainSettings
 
-__all__ = [
-    "Trained",
-]
+__all__ = ["Trained", "load_trained"]
 
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A trained network, the selection it ended with, and how both came about."""
+    """A trained network, the selection it ended with, and how both were made.
+
+    `fit` and `load_trained` return it.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from kspr.train import TrainSettings, fit
+    >>> X, y = load_digits(n_class=3, return_X_y=True)
+    >>> trained = fit(X, y, settings=TrainSettings.from_preset("cpu", epochs=2, batch_size=32))
+    >>> trained.model_choice, trained.epoch, trained.classes.tolist()
+    ('cycle average', 2, [0, 1, 2])
+    >>> trained.predict_proba(X[:4]).shape
+    (4, 3)
+    """
 
     network: nn.Module
-    """Returns features and logits; in evaluation mode."""
+    """The network, in evaluation mode; it returns features and logits."""
     classes: np.ndarray
     """The user's own labels, in the order of the logits."""
     selection: Selection | None
-    """The last selection; None on a rank other than 0, and where none was made."""
+    """The last selection; None if none was made, and on processes other than the first."""
     clean_mask: np.ndarray | None
-    """What it keeps, on every rank."""
-    handed_over: str
-    """``cycle`` or ``reference``, then ``weights`` or ``average``."""
+    """Mask of the rows that the last selection keeps, on every process; None without one."""
+    model_choice: str
+    """Which network this is: ``cycle`` or ``reference``, then ``weights`` or ``average``."""
     epoch: int
-    """The epoch after which it was as it is."""
+    """Epoch at whose end these weights were saved."""
     test_accuracy: float | None
-    """Its accuracy on the test set; None without one."""
+    """Accuracy on the test set; None without one."""
     held_out: dict[str, float]
     """Share of the held-out given labels that each candidate predicts; empty without the guard."""
     history: list[dict[str, Any]]
-    """The metrics, one entry per epoch."""
+    """Metrics, one entry per epoch."""
     settings: TrainSettings
+    """The settings of the run, as used: ``precision`` is the one that was computed in."""
     shape: tuple[int, ...]
-    medium: Medium
+    """Shape of one row: ``(d,)`` for embeddings, ``(channels, height, width)`` for images."""
+    pipeline: InputPipeline
+    """How rows become inputs of the network."""
     folder: Path | None = None
+    """Folder of the run; None if it was not written to disk."""
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Return a probability per row and class."""
+        """Return the probability of each class for each row, shape ``(n, classes)``.
+
+        `X` has the form of the training data: features, or images.
+        """
         inputs = as_inputs(X, self.settings.input)
-        self._check_shape(inputs)
-        world = Alone(pick_device(self.settings.device))
-        scores = answers(self.network.to(world.device), inputs, self.medium, world).scores
-        return np.asarray(torch.softmax(scores, dim=1).cpu().numpy())
+        if inputs.shape != self.shape:
+            raise InputError(
+                f"X has rows of shape {inputs.shape}; the network was trained on {self.shape}."
+            )
+        # One process: predictions need no other rank, even inside torchrun.
+        world = Alone(training_device(self.settings.device))
+        network = self.network.to(world.device)
+        logits = network_outputs(network, inputs, self.pipeline, world).logits
+        return np.asarray(torch.softmax(logits, dim=1).cpu().numpy())
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the most likely class of each row, as the user's own label."""
         return np.asarray(self.classes[self.predict_proba(X).argmax(axis=1)])
 
-    def _check_shape(self, inputs: Inputs) -> None:
-        if inputs.shape != self.shape:
-            raise InputError(
-                f"X has rows of shape {inputs.shape}; the network was trained on {self.shape}."
-            )
+    def as_result(self) -> dict[str, Any]:
+        """Return the facts about the final network that ``result.json`` holds."""
+        return {
+            "model_choice": self.model_choice,
+            "epoch": self.epoch,
+            "held_out": self.held_out,
+            "test_accuracy": self.test_accuracy,
+            "last_epoch": self.history[-1],
+        }
+
+
+def load_trained(folder: str | Path, network: nn.Module | None = None) -> Trained:
+    """Return the trained network of a finished run.
+
+    Parameters
+    ----------
+    folder
+        Folder that `fit` (with `out`) or ``kspr train`` wrote.
+    network
+        The module that was trained, if it was one of your own: a run stores its weights, not its
+        code.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from sklearn.datasets import load_digits
+    >>> from kspr.train import TrainSettings, fit, load_trained
+    >>> X, y = load_digits(n_class=3, return_X_y=True)
+    >>> settings = TrainSettings.from_preset("cpu", epochs=1, batch_size=32)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     trained = fit(X, y, settings=settings, out=f"{folder}/run")
+    ...     again = load_trained(f"{folder}/run")
+    >>> bool((again.predict(X) == trained.predict(X)).all())
+    True
+    """
+    folder = Path(folder)
+    about, result, stored = read_about(folder), read_result(folder), read_network(folder)
+    settings = TrainSettings(**about["settings"])
+    classes, shape = classes_from_json(about["classes"]), tuple(about["shape"])
+    selection = Selection.load(folder / "selection") if (folder / "selection").is_dir() else None
+    return Trained(
+        network=_filled(folder, network, settings, len(classes), shape, stored["network"]).eval(),
+        classes=classes,
+        selection=selection,
+        clean_mask=None if selection is None else selection.clean_mask,
+        model_choice=result["model_choice"],
+        epoch=result["epoch"],
+        test_accuracy=result["test_accuracy"],
+        held_out=result["held_out"],
+        history=read_metrics(folder),
+        settings=settings,
+        shape=shape,
+        pipeline=stored_pipeline(stored["pipeline"], shape, settings),
+        folder=folder,
+    )
+
+
+def _filled(
+    folder: Path,
+    network: nn.Module | None,
+    settings: TrainSettings,
+    n_classes: int,
+    shape: tuple[int, ...],
+    weights: dict[str, Any],
+) -> nn.Module:
+    """Return the network of `settings`, or the user's own, with the stored weights."""
+    layer = settings.feature_layer
+    made: nn.Module
+    if network is None:
+        made = build_network(settings.network, n_classes, in_shape=shape, feature_layer=layer)
+    else:
+        made = wrap_network(network, n_classes, in_shape=shape, feature_layer=layer)
+    try:
+        made.load_state_dict(weights)
+    except RuntimeError as error:
+        raise InputError(
+            f"The weights in {folder} do not fit the network {settings.network!r}. If the run "
+            "trained a network of your own, pass it: load_trained(folder, network)."
+        ) from error
+    return made

@@ -7,8 +7,8 @@ import pytest
 
 from kspr.errors import InputError
 from kspr.experiments.reproduce.data import describe
+from kspr.experiments.reproduce.planning import plan
 from kspr.experiments.reproduce.recipes import SCALES, load_recipe, recipe_names
-from kspr.experiments.reproduce.running import plan
 from kspr.experiments.reproduce.trials import KINDS
 from kspr.experiments.reproduce.trials.trial import selector_of
 
@@ -80,28 +80,28 @@ def test_the_reported_values_are_the_papers_in_its_order(name):
 
 
 @pytest.mark.parametrize(("name", "scale"), all_plans())
-def test_every_cell_can_be_ordered_at_every_scale(name, scale):
+def test_every_trial_can_be_planned_at_every_scale(name, scale):
     recipe = load_recipe(name)
-    cells = plan(recipe, scale)
-    assert cells
+    trials = plan(recipe, scale)
+    assert trials
     assert recipe.scale(scale).note
-    for cell in cells:
-        assert cell.kind in KINDS
-        assert describe(cell.job.source)
-        if cell.kind == "train":
-            from kspr.experiments.reproduce.trials.train import settings_of
+    for trial in trials:
+        assert trial.kind in KINDS
+        assert describe(trial.source)
+        if trial.kind == "train":
+            from kspr.experiments.reproduce.trials.training import settings_of
             from kspr.train.cycle.select_step import make_selector
 
-            settings = settings_of(_without_checkpoints(cell.job))
+            settings = settings_of(_without_checkpoints(trial))
             make_selector(settings)._check_common()
         else:
-            selector_of(cell.job)._check_common()
+            selector_of(trial)._check_common()
 
 
-def _without_checkpoints(job):
+def _without_checkpoints(spec):
     from dataclasses import replace
 
-    return replace(job, settings={k: v for k, v in job.settings.items() if k != "checkpoints"})
+    return replace(spec, settings={k: v for k, v in spec.settings.items() if k != "checkpoints"})
 
 
 @pytest.mark.parametrize("name", recipe_names())
@@ -122,10 +122,10 @@ def test_rows_that_we_run_have_the_papers_names_or_our_own(name):
 
 
 def test_a_paper_run_is_the_bare_procedure_of_the_paper():
-    from kspr.experiments.reproduce.trials.train import settings_of
+    from kspr.experiments.reproduce.trials.training import settings_of
 
-    cells = [c for c in plan(load_recipe("table4"), "mini") if c.variant == "Knockoffs-SPR"]
-    settings = settings_of(cells[0].job)
+    trials = [t for t in plan(load_recipe("table4"), "mini") if t.variant_name == "Knockoffs-SPR"]
+    settings = settings_of(trials[0])
     assert settings.selector == "paper"
     assert not settings.guard
     # The preset's level is meant for our own selector.

@@ -1,6 +1,5 @@
 """The runner: the same answer in one sitting or many, by one process or two."""
 
-import json
 import os
 import signal
 import subprocess
@@ -12,20 +11,8 @@ import pytest
 from kspr.errors import InputError
 from kspr.experiments.reproduce import running
 from kspr.experiments.reproduce.recipes import load_recipe
-from kspr.experiments.reproduce.reproduction import read_reproduction
-from kspr.experiments.reproduce.running import plan, reproduce
-
-QUICK = load_recipe("figure4")
-"""Six selections on digits."""
-
-
-def values(result):
-    return [(c.data, c.noise, c.variant, c.seed, dict(c.values)) for c in result.cells]
-
-
-@pytest.fixture(scope="module")
-def once(tmp_path_factory):
-    return reproduce(QUICK, "smoke", tmp_path_factory.mktemp("once"))
+from kspr.experiments.reproduce.running import reproduce
+from tests.experiments.reproduce.samples import QUICK, values
 
 
 def test_two_jobs_give_the_answer_of_one(once, tmp_path):
@@ -46,11 +33,11 @@ def test_a_killed_run_goes_on_with_what_is_missing(once, tmp_path):
     )
     child = subprocess.Popen([sys.executable, "-c", code])
     until = time.monotonic() + 60
-    while len(list(tmp_path.glob("cells/*.json"))) < 2 and time.monotonic() < until:
+    while len(list(tmp_path.glob("trials/*.json"))) < 2 and time.monotonic() < until:
         time.sleep(0.002)
     os.kill(child.pid, signal.SIGKILL)
     child.wait()
-    kept = {path: path.stat().st_mtime_ns for path in tmp_path.glob("cells/[!.]*.json")}
+    kept = {path: path.stat().st_mtime_ns for path in tmp_path.glob("trials/[!.]*.json")}
     assert kept
     assert values(reproduce(QUICK, "smoke", tmp_path)) == values(once)
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
@@ -62,35 +49,25 @@ def test_a_second_run_computes_nothing(tmp_path, monkeypatch):
     assert values(reproduce(QUICK, "smoke", tmp_path)) == values(first)
 
 
-def test_a_stored_result_goes_on_without_the_files_of_its_cells(tmp_path, monkeypatch):
+def test_a_stored_result_goes_on_without_the_files_of_its_trials(tmp_path, monkeypatch):
     first = reproduce(QUICK, "smoke", tmp_path)
-    for path in tmp_path.glob("cells/*.json"):
+    for path in tmp_path.glob("trials/*.json"):
         path.unlink()
     monkeypatch.setattr(running, "compute", lambda *_: pytest.fail("was computed again"))
     assert values(reproduce(QUICK, "smoke", tmp_path)) == values(first)
 
 
-def test_a_cell_that_was_cut_off_is_run_again(once, tmp_path):
+def test_a_trial_that_was_cut_off_is_run_again(once, tmp_path):
     reproduce(QUICK, "smoke", tmp_path)
-    damaged = sorted(tmp_path.glob("cells/*.json"))[0]
+    damaged = sorted(tmp_path.glob("trials/*.json"))[0]
     damaged.write_text(damaged.read_text()[:40])
     (tmp_path / "figure4-smoke.json").unlink()
     assert values(reproduce(QUICK, "smoke", tmp_path)) == values(once)
 
 
-def test_another_seed_data_or_code_is_another_cell(monkeypatch):
-    first, *_ = plan(QUICK, "smoke", seeds=2)
-    names = {cell.fingerprint() for cell in plan(QUICK, "smoke", seeds=2)}
-    assert len(names) == 2 * len(plan(QUICK, "smoke"))
-    assert first.fingerprint() not in {cell.fingerprint() for cell in plan(QUICK, "mini")}
-    before = first.fingerprint()
-    monkeypatch.setattr("kspr.experiments.fingerprint.code_digest", lambda *_: "other")
-    assert first.fingerprint() != before
-
-
-def test_more_seeds_add_cells_and_keep_the_others(once, tmp_path):
+def test_more_seeds_add_trials_and_keep_the_others(once, tmp_path):
     more = reproduce(QUICK, "smoke", tmp_path, seeds=2)
-    assert values(more)[: len(once.cells)] == values(once)
+    assert values(more)[: len(once.trials)] == values(once)
     estimate = more.estimate(None, "Sym. 40 %", "10 classes", "fsr")
     assert estimate.seeds == 2
     assert estimate.spread > 0
@@ -106,19 +83,8 @@ def test_an_interrupt_says_how_to_go_on(tmp_path, monkeypatch):
         return {"fsr": 0.0}
 
     monkeypatch.setattr(running, "compute", compute)
-    with pytest.raises(KeyboardInterrupt, match=r"1 of 6 cells are kept in .* The same command"):
+    with pytest.raises(KeyboardInterrupt, match=r"1 of 6 trials are kept in .* The same command"):
         reproduce(QUICK, "smoke", tmp_path)
-
-
-def test_the_result_can_be_read_back(once, tmp_path):
-    reproduce(QUICK, "smoke", tmp_path, command=("kspr", "reproduce"))
-    path = tmp_path / "figure4-smoke.json"
-    found = read_reproduction(path)
-    assert values(found) == values(once)
-    assert found.command == ("kspr", "reproduce")
-    assert json.loads(path.read_text())["data"] == {"CIFAR-10": "scikit-learn's digits"}
-    with pytest.raises(InputError, match="holds no result"):
-        read_reproduction(tmp_path / "none.json")
 
 
 def test_data_that_is_not_here_is_named_in_one_sentence(tmp_path):

@@ -1,1 +1,1 @@
-"""Methods side by side on labels whose truth is known."""
+"""Methods compared on labels whose truth is known."""

@@ -1,11 +1,9 @@
-"""Methods side by side on labels whose truth is known."""
+"""Compare methods on the same features and labels, where the true labels are known."""
 
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from hashlib import sha256
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +11,14 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
+from kspr._packages import version
 from kspr._progress import Progress, ProgressMode
 from kspr.core.arrays import to_numpy
 from kspr.core.labels import Labels, same_label, truly_clean
 from kspr.core.metrics import selection_quality
 from kspr.core.reduction import fit_pca
 from kspr.errors import InputError, KsprError
-from kspr.experiments.compare.comparison import ORACLE, REFERENCES, Cell, Comparison
+from kspr.experiments.compare.comparison import ORACLE, REFERENCES, Comparison, Trial, TrialLog
 from kspr.experiments.compare.peers import PEERS, Judged, Peer, Shared, charge, import_needs
 from kspr.features.loading import Labelled, labelled
 from kspr.features.options import EmbedSettings
@@ -38,7 +37,7 @@ from kspr.sources.readers import read_label_file
 __all__ = ["compare", "compare_source"]
 
 _FEWEST = 5
-"""Rows of a class that five-fold cross-validation needs."""
+"""Smallest class that five-fold cross-validation can split."""
 
 
 def compare(
@@ -51,71 +50,69 @@ def compare(
     test: tuple[Any, Any] | None = None,
     seed: int = 0,
     dimensions: int = 128,
-    cells: Path | None = None,
+    trials: Path | None = None,
     progress: ProgressMode = "auto",
 ) -> Comparison:
-    """Hold methods against the truth, all on the same features.
+    """Measure how well methods find wrong labels, all on the same features.
 
-    Features with more than `dimensions` columns are reduced to that many principal components
-    first, centred and put on one scale, which no method is charged for.
+    Features with more than `dimensions` columns are first reduced to that many principal
+    components, centred and scaled; this counts for no method's seconds.
 
-    Seconds are those of one run of the method alone: what methods share (cross-validated
-    probabilities, neighbours) is made once and charged to each that uses it. Memory is how far
-    the resident memory of this process rises meanwhile (``VmHWM`` of Linux, after freed memory
-    was handed back), shared results included.
+    Seconds are those of the method alone. What several methods use (cross-validated probabilities,
+    neighbours) is computed once and added to the seconds of each of them. Memory is the growth of
+    this process's resident memory at its peak (``VmHWM`` on Linux), shared results included.
 
     Parameters
     ----------
     X, y, y_true
         Features, given labels, true labels.
     methods
-        Names from `PEERS`, all of them if None; or a mapping from names to methods of your own.
+        Names from `PEERS`, all of them if None; or a mapping from names to your own methods.
     q
-        The error rate that is asked of methods that take one.
+        Error rate for the methods that take one.
     test
         Features and true labels of other rows. A logistic regression is trained on what each
-        method keeps, and on all rows and on the right ones beside it.
+        method keeps, on all rows and on the rows with right labels, and tested on these.
     seed
         Seed of every method.
     dimensions
         Largest number of features.
-    cells
-        A file of JSON lines, one per method. What is there already for the same data is not
-        measured again, so that an interrupted comparison goes on where it stopped.
+    trials
+        File of JSON lines, one per method, to continue an interrupted comparison: a method that
+        it holds for the same data and settings is not measured again.
     progress
-        True, False, or ``"auto"``: a bar on a terminal when it takes more than two seconds.
+        True, False, or ``"auto"``: a bar on a terminal after two seconds.
     """
     check_rate("q", q)
     check_count("seed", seed, 0)
     check_count("dimensions", dimensions, 1)
     chosen = _chosen(methods)
+    # A missing package must be reported now, not after an hour of measuring other methods.
     import_needs(list(chosen.items()))
-    scene = _Scene(X, y, y_true, test, dimensions)
-    question = Shared(
-        scene.X, scene.labels.codes, len(scene.labels.classes), q=q, known_rate=scene.wrong
-    )
-    log = _Log(cells, f"{scene.fingerprint} {q} {seed} {dimensions} {versions()}")
-    # Without a test set, the references say nothing that `wrong` does not.
+    data = _KnownTruth(X, y, y_true, test, dimensions)
+    shared = Shared(data.X, data.labels.codes, len(data.labels.classes), q=q, known_rate=data.wrong)
+    log = TrialLog(trials, f"{data.fingerprint} {q} {seed} {dimensions} {versions()}")
+    # Without a test set, the references only repeat the share of wrong labels.
     entries: dict[str, Peer | None] = {} if test is None else dict.fromkeys(REFERENCES)
     entries |= chosen
     measured = []
     with Progress(progress, "Comparing", len(entries)) as bar:
         for name, method in entries.items():
             key = log.key(name, method)
-            cell = log.find(key)
-            if cell is None:
-                cell = scene.measure(name, method, question, seed)
-                log.add(key, cell)
-            measured.append(cell)
+            trial = log.find(key)
+            if trial is None:
+                trial = data.measure(name, method, shared, seed)
+                log.add(key, trial)
+            measured.append(trial)
             bar.advance()
     return Comparison(
-        n=len(scene.right),
-        n_features=scene.X.shape[1],
-        n_classes=question.n_classes,
-        wrong=scene.wrong,
+        n=len(data.right),
+        n_features=data.X.shape[1],
+        n_classes=shared.n_classes,
+        wrong=data.wrong,
         q=q,
         seed=seed,
-        cells=tuple(measured),
+        trials=tuple(measured),
         versions=_versions(),
     )
 
@@ -131,8 +128,8 @@ def _chosen(methods: Sequence[str] | Mapping[str, Peer] | None) -> dict[str, Pee
     return {name: PEERS[check_choice("methods", name, PEERS)] for name in names}
 
 
-class _Scene:
-    """The data that all methods are held against."""
+class _KnownTruth:
+    """Features, given and true labels, test rows: measures any method on them."""
 
     def __init__(self, X: Any, y: Any, y_true: Any, test: Any, dimensions: int) -> None:
         features = check_features(KnockoffsSPR(), X)
@@ -140,7 +137,9 @@ class _Scene:
         _check_sizes(self.labels)
         self.right = truly_clean(self.labels.values, _truth(y_true, features.shape[0]))
         if not self.right.any():
-            raise InputError("No label in y is that of y_true; are both of the same rows?")
+            raise InputError(
+                "y and y_true differ in every row; check that both list the same rows in one order."
+            )
         self.wrong = float(1 - self.right.mean())
         prepare = _Preparation(features, dimensions)
         self.X = prepare(features)
@@ -155,32 +154,35 @@ class _Scene:
             known = _truth(test[1], other.shape[0], "The test set", "labels")
             self._test = prepare(other), known
             self.fingerprint += fingerprint(other, known)
+        # Only where labels are right enters the measures, so the true labels themselves need not.
         self.fingerprint += sha256(np.packbits(self.right).tobytes()).hexdigest()
 
-    def measure(self, name: str, method: Peer | None, question: Shared, seed: int) -> Cell:
-        """Judge, and hold the answer against the truth; None stands for a reference."""
+    def measure(self, name: str, method: Peer | None, shared: Shared, seed: int) -> Trial:
+        """Run a method and compare its answer with the true labels; None means a reference."""
         if method is None:
             return self._reference(name)
         _warm_up(method)
         try:
-            charged = charge(question, lambda: method.judge(question, seed=seed))
+            charged = charge(shared, lambda: method.judge(shared, seed=seed))
+        # Errors of this package name the way out already.
         except KsprError:
             raise
         except ValueError as error:
             raise InputError(f"{name} cannot judge these data: {error}") from error
-        return self._cell(name, charged.answer, charged.seconds, charged.growth, told=charged.told)
+        return self._trial(name, charged.answer, charged.seconds, charged.growth, told=charged.told)
 
-    def _reference(self, name: str) -> Cell:
-        """Return what all labels, or exactly the right ones, would lead to."""
+    def _reference(self, name: str) -> Trial:
+        """Return the trial of keeping all labels, or exactly the right ones."""
         kept = self.right if name == ORACLE else np.ones_like(self.right)
-        return self._cell(name, Judged(kept, np.zeros(len(kept))), 0.0, None)
+        return self._trial(name, Judged(kept, np.zeros(len(kept))), 0.0, None)
 
-    def _cell(
+    def _trial(
         self, name: str, judged: Judged, seconds: float, memory: int | None, *, told: bool = False
-    ) -> Cell:
+    ) -> Trial:
         kept, rate = np.asarray(judged.clean, dtype=bool), judged.noise_rate
+        # AUROC needs wrong labels to find and more than one value to rank by.
         ranked = self.wrong > 0 and np.ptp(judged.suspicion) > 0
-        return Cell(
+        return Trial(
             method=name,
             n_kept=int(kept.sum()),
             **asdict(selection_quality(kept, self.right)),
@@ -194,11 +196,12 @@ class _Scene:
         )
 
     def _accuracy(self, kept: np.ndarray) -> float | None:
-        """Return how often a logistic regression on the kept rows is right about the test set."""
+        """Return the test accuracy of a logistic regression that is trained on the kept rows."""
         if self._test is None or not kept.any():
             return None
         X, known = self._test
         codes = self.labels.codes[kept]
+        # A logistic regression needs two classes; with one, every prediction is that class.
         if np.ptp(codes) == 0:
             predicted = np.full(len(known), codes[0])
         else:
@@ -207,7 +210,7 @@ class _Scene:
 
 
 class _Preparation:
-    """Fewer dimensions where there are many, and one scale; fitted once, for test rows too."""
+    """PCA and scaling, fitted on the training rows and applied to the test rows too."""
 
     def __init__(self, features: Any, dimensions: int) -> None:
         self._pca = None
@@ -215,10 +218,12 @@ class _Preparation:
             self._pca = fit_pca(
                 lambda: (block[None] for block in features.blocks()),
                 dimensions,
+                # Not the seed of the methods: all seeds are compared on the same features.
                 rng=np.random.default_rng(0),
             )
         X = self._reduced(features)
         self._mean = X.mean(axis=0)
+        # One scale for all columns keeps distances in proportion, which neighbours depend on.
         self._scale = max(float(np.sqrt(np.mean((X - self._mean) ** 2))), 1e-12)
 
     def __call__(self, features: Any) -> np.ndarray:
@@ -238,9 +243,9 @@ def _check_sizes(labels: Labels) -> None:
     rarest = int(sizes.argmin())
     if sizes[rarest] < _FEWEST:
         raise InputError(
-            f"Class {labels.classes.tolist()[rarest]!r} is too small to be compared on: it has "
+            f"Class {labels.classes.tolist()[rarest]!r} is too small for a comparison: it has "
             f"{sizes[rarest]} of the {_FEWEST} samples that five-fold cross-validation needs. "
-            "Merge the class, or leave it out."
+            "Merge the class with another, or leave it out."
         )
 
 
@@ -252,52 +257,17 @@ def _truth(values: Any, n: int, where: str = "X", what: str = "true labels") -> 
 
 
 def _warm_up(method: Peer) -> None:
-    """Let a method load what it loads on first use, which is no part of its cost."""
+    """Run a method on tiny data, so that imports on first use do not count as its seconds."""
     y = np.arange(60) % 3
     X = np.random.default_rng(0).standard_normal((60, 4)) + 3 * np.eye(3, 4)[y]
-    # What fails here will fail on the data, and be told there.
+    # An error here will come again on the real data, with a message.
     with suppress(Exception):
         method.judge(Shared(X.astype(np.float32), y, known_rate=0.1), seed=0)
 
 
 def _versions() -> dict[str, str]:
-    found = versions()
-    with suppress(PackageNotFoundError):
-        found["cleanlab"] = version("cleanlab")
-    return found
-
-
-class _Log:
-    """Cells on disk, one line each, known by data, settings and method."""
-
-    def __init__(self, path: Path | None, conditions: str) -> None:
-        self._path, self._conditions = path, conditions
-        self._found: dict[str, Cell] = {}
-        if path is None:
-            return
-        path.parent.mkdir(parents=True, exist_ok=True)
-        text = path.read_text() if path.exists() else ""
-        if text and not text.endswith("\n"):
-            # Whoever was killed in the middle of a line did not finish that cell.
-            path.write_text(text[: text.rfind("\n") + 1])
-        for line in text.splitlines():
-            with suppress(ValueError, KeyError, TypeError):
-                record = json.loads(line)
-                self._found[record["key"]] = Cell(**record["cell"])
-
-    def key(self, name: str, method: Peer | None) -> str:
-        """Return what a cell is known by; a dataclass tells its settings."""
-        return sha256(f"{self._conditions} {name} {method!r}".encode()).hexdigest()[:16]
-
-    def find(self, key: str) -> Cell | None:
-        """Return a cell that was measured before."""
-        return self._found.get(key)
-
-    def add(self, key: str, cell: Cell) -> None:
-        """Write a cell down."""
-        if self._path is not None:
-            with self._path.open("a") as out:
-                out.write(json.dumps({"key": key, "cell": asdict(cell)}) + "\n")
+    cleanlab = version("cleanlab")
+    return versions() | ({} if cleanlab is None else {"cleanlab": cleanlab})
 
 
 def compare_source(
@@ -315,15 +285,15 @@ def compare_source(
     """Compare methods on the rows of `source`.
 
     ``options.truth`` names a file of true labels, or a column of the source. `test` is read like
-    the source; its true labels are used where it knows them, else its labels. Cells go to
-    ``cells.jsonl`` in `out`, from where an interrupted comparison goes on.
+    the source; its true labels are used if it has them, else its labels. Trials go to
+    ``trials.jsonl`` in `out`, from which an interrupted comparison continues.
     """
     file = options.truth if options.truth is not None and Path(options.truth).is_file() else None
     found = labelled(source, replace(options, truth=None) if file else options, settings)
     truth = read_label_file(Path(file), "truth") if file else found.records.truth
     if truth is None:
         raise InputError(
-            f"{source} does not know its true labels. Pass a file or a column with --truth."
+            f"{source} has no true labels. Pass a file or a column of them with --truth."
         )
     if len(truth) != len(found.records):
         raise InputError(
@@ -338,7 +308,7 @@ def compare_source(
         test=None if test is None else _tested(test, options, settings),
         seed=seed,
         dimensions=dimensions,
-        cells=None if out is None else out / "cells.jsonl",
+        trials=None if out is None else out / "trials.jsonl",
     )
 
 

@@ -1,6 +1,5 @@
-"""Methods side by side, as JSON and as a figure."""
+"""A comparison as files: JSON, and a figure of cost, F1, FSR and recall."""
 
-import json
 import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -10,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kspr._files import staged
+from kspr._files import write_json, write_text
 from kspr.errors import MissingExtraError
-from kspr.experiments.compare.comparison import REFERENCES, Cell, Comparison
+from kspr.experiments.compare.comparison import REFERENCES, Comparison, Trial
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,71 +20,58 @@ __all__ = ["comparison_figure", "write_comparison"]
 
 _OURS = "kspr"
 _FASTEST = 1e-3
-"""Seconds that the axis begins at, at the least."""
+"""Smallest number of seconds on the axis."""
 _GAP = 0.065
 """Smallest distance between two names, as a share of the figure's height."""
-_ROOT = '<svg xmlns="http://www.w3.org/2000/svg"'
-_STYLE = """<style>
-:root { --paper: #fdfdfc; --ink: #1d2125; --muted: #646b72; --line: #dedfdb;
-  --accent: #b8430e; --kept: #7c8fa3; }
-@media (prefers-color-scheme: dark) { :root { --paper: #15181b; --ink: #e8e9e6; --muted: #9ba2a8;
-  --line: #343a40; --accent: #f08a4b; --kept: #71859b; } }
-svg { background: var(--paper); font-family: system-ui, "Segoe UI", Roboto, sans-serif; }
-</style>"""
 
 
 def write_comparison(found: Comparison, folder: Path, command: Sequence[str]) -> tuple[Path, ...]:
-    """Write ``comparison.json`` to `folder` and, where Matplotlib is, ``comparison.svg``."""
+    """Write ``comparison.json`` to `folder` and, with Matplotlib, ``comparison.svg``."""
     path = folder / "comparison.json"
     when = datetime.now(UTC).isoformat(timespec="seconds")
     about = {"command": shlex.join(command), "date": when, **found.to_dict()}
-    with staged(path) as staging:
-        staging.write_text(json.dumps(about, indent=1) + "\n")
+    write_json(path, about)
     if find_spec("matplotlib") is None:
         return (path,)
     picture = folder / "comparison.svg"
-    with staged(picture) as staging:
-        staging.write_text(comparison_figure(found))
+    write_text(picture, comparison_figure(found))
     return path, picture
 
 
 def comparison_figure(found: Comparison) -> str:
-    """Return a standalone SVG: F1 against seconds, and what is kept of wrong and right labels."""
+    """Return an SVG file's text: F1 against seconds, and FSR and recall of each method."""
     try:
         from matplotlib.figure import Figure
 
-        from kspr._figures import style, to_svg
+        from kspr._figures import standalone, style, to_svg
     except ImportError as error:
         raise MissingExtraError("The figure", "'knockoffs-spr[report]'") from error
-    cells = [cell for cell in found.cells if cell.method not in REFERENCES]
+    trials = [trial for trial in found.trials if trial.method not in REFERENCES]
     with style():
-        height = 90 + 22 * max(len(cells), 6)
+        height = 90 + 22 * max(len(trials), 6)
         figure = Figure(figsize=(860 / 72, height / 72), layout="constrained")
         left, right = figure.subplots(1, 2, width_ratios=(1.25, 1))
-        _draw_cost(left, cells)
-        _draw_rates(right, cells, found.q)
-        drawn = str(to_svg(figure, "comparison", "Methods compared: F1, seconds, FSR and recall"))
-    head, body = drawn.split(">", 1)
-    return f"{head.replace('<svg', '<svg xmlns=' + chr(34) + _NAMESPACE + chr(34))}>{_STYLE}{body}"
+        _draw_cost(left, trials)
+        _draw_rates(right, trials, found.q)
+        description = "Methods compared: F1, seconds, FSR and recall"
+        return standalone(to_svg(figure, "comparison", description))
 
 
-_NAMESPACE = "http://www.w3.org/2000/svg"
-
-
-def _colours(cells: list[Cell]) -> list[str]:
+def _colours(trials: list[Trial]) -> list[str]:
     from kspr._figures import ACCENT, KEPT
 
-    return [ACCENT if cell.method.startswith(_OURS) else KEPT for cell in cells]
+    return [ACCENT if trial.method.startswith(_OURS) else KEPT for trial in trials]
 
 
-def _draw_cost(axes: "Axes", cells: list[Cell]) -> None:
+def _draw_cost(axes: "Axes", trials: list[Trial]) -> None:
     from matplotlib.ticker import LogLocator
 
     from kspr._figures import LINE
 
-    seconds = np.maximum([cell.seconds for cell in cells], _FASTEST)
-    f1 = np.array([cell.f1 for cell in cells])
-    colours = _colours(cells)
+    # A logarithmic axis has no place for zero.
+    seconds = np.maximum([trial.seconds for trial in trials], _FASTEST)
+    f1 = np.array([trial.f1 for trial in trials])
+    colours = _colours(trials)
     low, high = f1.min() - 0.02, f1.max() + 0.02
     axes.set_xscale("log")
     axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
@@ -94,11 +80,11 @@ def _draw_cost(axes: "Axes", cells: list[Cell]) -> None:
     axes.set_ylim(low, high)
     axes.set_xlim(seconds.min() / 2, seconds.max() * 2)
     axes.scatter(seconds, f1, c=colours, s=34, zorder=3, linewidths=0)
-    # Names stand beside the panel, in the order of F1: points of one cost lie on each other.
+    # Names stand beside the panel, in the order of F1: beside their points they would overlap.
     heights = spread((f1 - low) / (high - low), _GAP)
-    for cell, x, y, height, colour in zip(cells, seconds, f1, heights, colours, strict=True):
+    for trial, x, y, height, colour in zip(trials, seconds, f1, heights, colours, strict=True):
         axes.annotate(
-            f"{cell.method}{'*' * cell.told}  {cell.f1:.3f}",
+            f"{trial.method}{'*' * trial.told}  {trial.f1:.3f}",
             (x, y),
             (1.05, height),
             textcoords="axes fraction",
@@ -108,15 +94,16 @@ def _draw_cost(axes: "Axes", cells: list[Cell]) -> None:
             arrowprops={"arrowstyle": "-", "color": LINE, "linewidth": 0.7, "relpos": (0, 0.5)},
             annotation_clip=False,
         )
-    axes.set(xlabel="seconds, all that it needs included", ylabel="F1")
+    axes.set(xlabel="seconds, cross-validation and neighbours included", ylabel="F1")
 
 
 def spread(wanted: Any, gap: float) -> np.ndarray:
-    """Return heights from 0 to 1, close to the wanted ones, in their order, `gap` apart."""
+    """Return heights in [0, 1], near the wanted ones, in their order and at least `gap` apart."""
+    # More names than fit are set as far apart as the height allows.
     gap = min(gap, 1.0 / max(len(wanted), 1))
     order = np.argsort(wanted, kind="stable")
     steps = gap * np.arange(len(order))
-    # Least squares under an order: pool neighbours that would overlap.
+    # Isotonic regression: heights that would overlap get the mean of their group.
     blocks: list[list[float]] = []
     for value in (np.asarray(wanted, dtype=float)[order] - steps).tolist():
         blocks.append([value])
@@ -128,16 +115,17 @@ def spread(wanted: Any, gap: float) -> np.ndarray:
     return heights
 
 
-def _draw_rates(axes: "Axes", cells: list[Cell], q: float) -> None:
+def _draw_rates(axes: "Axes", trials: list[Trial], q: float) -> None:
     from kspr._figures import ACCENT, INK, KEPT, MUTED
 
-    rows = np.arange(len(cells))
-    axes.barh(rows - 0.19, [cell.recall for cell in cells], 0.36, color=KEPT, label="recall")
-    axes.barh(rows + 0.19, [cell.fsr for cell in cells], 0.36, color=ACCENT, label="FSR")
+    rows = np.arange(len(trials))
+    axes.barh(rows - 0.19, [trial.recall for trial in trials], 0.36, color=KEPT, label="recall")
+    axes.barh(rows + 0.19, [trial.fsr for trial in trials], 0.36, color=ACCENT, label="FSR")
     axes.axvline(q, color=INK, linewidth=0.8, linestyle=(0, (3, 3)))
     axes.annotate(f"q = {q:g}", (q, -0.75), ha="center", va="bottom", color=MUTED, fontsize=9.5)
-    axes.set_yticks(rows, [cell.method for cell in cells])
-    axes.set_ylim(len(cells) - 0.4, -0.9)
+    axes.set_yticks(rows, [trial.method for trial in trials])
+    # Upside down: the first method comes first, and q has room above it.
+    axes.set_ylim(len(trials) - 0.4, -0.9)
     axes.set_xlim(0, 1)
     axes.set_xlabel("FSR and recall")
     axes.legend(frameon=False, fontsize=9.5, loc="lower right", bbox_to_anchor=(1, 1), ncols=2)

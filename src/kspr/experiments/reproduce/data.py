@@ -1,7 +1,7 @@
-"""The data that a recipe asks for: found on this machine, or made where it may be.
+"""The data of a recipe: read from files on this machine, or generated.
 
 A source is described by a table such as ``{source = "features", dataset = "cifar10"}``. `absent`
-says in a sentence why it cannot be had here; `open_sample` returns it.
+says why it is not available here; `open_sample` returns it.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,20 +22,13 @@ from kspr.sources.options import ReadOptions
 from kspr.sources.published import find_published, where
 from kspr.sources.records import Records
 
-__all__ = [
-    "STORED",
-    "absent",
-    "describe",
-    "identity",
-    "open_sample",
-    "prepare",
-]
+__all__ = ["absent", "describe", "identity", "open_sample", "prepare"]
 
 
 def _features(
     dataset: str, home: Path, rows: int | None, test: str = "test", transfer: str | None = None
 ) -> Sample:
-    """Return ``features.npz`` of the folder, or the images there, embedded once and kept."""
+    """Return ``features.npz`` of the folder, or features of its images from the cache."""
     if (home / "features.npz").is_file():
         sample = _from_npz(dataset, home / "features.npz")
     else:
@@ -52,7 +45,7 @@ def _from_npz(dataset: str, path: Path) -> Sample:
 
 
 def _embedded(dataset: str, home: Path, test: str, transfer: str | None) -> Sample:
-    """Embed with what `kspr embed` ships; the features stay in the user's cache."""
+    """Embed with the default embedder of `kspr embed`; features go to the user's cache."""
     train, held = _rows(dataset, home, None), _rows(dataset, home, test)
     other = None if transfer is None else _rows(dataset, home, transfer)
     return Sample(
@@ -94,6 +87,7 @@ def _images(
     X, label, truth = _decoded(dataset, home, None, rows, side)
     held = _decoded(dataset, home, test, test_rows, side)[:2]
     other = None if transfer is None else _decoded(dataset, home, transfer, test_rows, side)[:2]
+    # CIFAR is published with right labels; noise is put on them later.
     truth = label if dataset.startswith("cifar") else truth
     return Sample(X, label, truth, held, f"{dataset}: {len(label):,} images", other)
 
@@ -101,6 +95,7 @@ def _images(
 def _decoded(
     dataset: str, home: Path, split: str | None, rows: int | None, side: int | None
 ) -> tuple[Any, np.ndarray, np.ndarray | None]:
+    # Imported here: only trials on images need torch.
     from kspr.train.inputs import image_inputs
 
     records = _records(dataset, home, split)
@@ -115,7 +110,7 @@ def _decoded(
 
 
 def _records(dataset: str, home: Path, split: str | None) -> Records:
-    """Return the rows of a split: of a parquet file by that name, or as published."""
+    """Return the rows of a split, from ``<split>.parquet`` or from the published files."""
     parquet = home / f"{split or 'train'}.parquet"
     if parquet.is_file():
         return open_source(parquet, ReadOptions())
@@ -123,12 +118,13 @@ def _records(dataset: str, home: Path, split: str | None) -> Records:
 
 
 def _pictures(dataset: str, home: Path) -> Callable[[int], Any] | None:
-    """Return the images behind features, by row; None where the folder has features only."""
+    """Return a function from row to image; None where the folder has features only."""
     if not (home / "train.parquet").is_file() and not find_published(dataset).present(home):
         return None
     opened: list[Records] = []
 
     def picture(row: int) -> Any:
+        # Opened on first use: most trials never show an image.
         if not opened:
             opened.append(_records(dataset, home, None))
         items = opened[0].items
@@ -137,11 +133,11 @@ def _pictures(dataset: str, home: Path) -> Callable[[int], Any] | None:
     return picture
 
 
-STORED: Mapping[str, Callable[..., Sample]] = {"features": _features, "images": _images}
+_STORED: Mapping[str, Callable[..., Sample]] = {"features": _features, "images": _images}
 
 
 def absent(description: Mapping[str, Any], folder: Path | None) -> str | None:
-    """Return a sentence on what is missing for this source, None if it can be had."""
+    """Return a sentence that says what is missing for this source; None if nothing is."""
     dataset = description.get("dataset")
     if dataset is None or _home(dataset, folder) is not None:
         return None
@@ -150,7 +146,7 @@ def absent(description: Mapping[str, Any], folder: Path | None) -> str | None:
 
 
 def describe(description: Mapping[str, Any]) -> str:
-    """Return what stands for a data set of the paper, so that nobody takes it for that."""
+    """Return what is used in place of a data set of the paper, in a few words."""
     given = dict(description)
     source, rows = given["source"], given.get("rows")
     if source == "made":
@@ -160,22 +156,23 @@ def describe(description: Mapping[str, Any]) -> str:
 
 
 def identity(description: Mapping[str, Any], folder: Path | None) -> list[str]:
-    """Return what tells the files of this source from others of the same name."""
+    """Return names and sizes of this source's files: other files give other trials."""
     dataset = description.get("dataset")
     home = None if dataset is None else _home(dataset, folder)
     if home is None:
         return []
+    # Names and sizes are enough, and hashing gigabytes at every start is not.
     files = sorted(path for path in home.iterdir() if path.is_file())
     return [f"{path.name} {path.stat().st_size}" for path in files]
 
 
 def open_sample(description: Mapping[str, Any], folder: Path | None) -> Sample:
-    """Return the rows that `description` asks for."""
+    """Return the rows that `description` names."""
     return _opened(tuple(sorted(description.items())), folder)
 
 
 def prepare(description: Mapping[str, Any], folder: Path | None) -> None:
-    """Embed images, where that must be: once, before cells side by side would all do it."""
+    """Embed images once, if they must be, before trials that run side by side each do it."""
     dataset = description.get("dataset")
     home = None if dataset is None else _home(dataset, folder)
     if home is None or description["source"] != "features":
@@ -194,7 +191,7 @@ def _opened(description: tuple[tuple[str, Any], ...], folder: Path | None) -> Sa
     home = _home(dataset, folder)
     if home is None:
         raise InputError(absent(dict(description), folder) or "")
-    return STORED[source](dataset, home, rows, **given)
+    return _STORED[source](dataset, home, rows, **given)
 
 
 def _places(dataset: str, folder: Path | None) -> list[Path]:
@@ -204,8 +201,9 @@ def _places(dataset: str, folder: Path | None) -> list[Path]:
 
 
 def _home(dataset: str, folder: Path | None) -> Path | None:
-    """Return the folder that holds a data set: as published, as parquet, or its features."""
+    """Return the folder of a data set: its published files, parquet, or features; None without."""
     for place in dict.fromkeys(_places(dataset, folder)):
+        # Files of these names say nothing of their data set: only the folder's name does.
         named = place.name == dataset or folder is None
         if named and ((place / "features.npz").is_file() or (place / "train.parquet").is_file()):
             return place

@@ -1,4 +1,4 @@
-"""The paper's figures, drawn from what was found here: one function for each kind."""
+"""Drawings of the paper's figures from reproduced trials: one function for each kind."""
 
 import base64
 import io
@@ -8,43 +8,41 @@ from typing import Any
 
 import numpy as np
 
-from kspr._files import staged
+from kspr._files import write_text
 from kspr.errors import MissingExtraError
 from kspr.experiments.reproduce.recipes import load_recipe
 from kspr.experiments.reproduce.reproduction import Reproduction
 
 __all__ = ["draw"]
 
-_RIGHT, _WRONG = "#2a6f97", "#c1121f"
 _COLOURS = ("#c1121f", "#2a6f97", "#6a994e", "#bc6c25")
+"""Colours of lines: variants or noises, in their order."""
 _ABREAST = 8
+"""Example pictures in a row."""
 
 
 def draw(found: Reproduction, path: Path) -> Path:
-    """Draw the figure that the recipe shows as one SVG file; equal results give equal bytes."""
+    """Draw the figure of the recipe as one SVG file; equal results give equal bytes."""
     try:
-        import matplotlib as mpl
         from matplotlib.figure import Figure
+
+        from kspr._figures import standalone, style, to_svg
     except ImportError as error:
         raise MissingExtraError("A figure", "'knockoffs-spr[report]'") from error
     recipe = load_recipe(found.recipe)
-    with mpl.rc_context({"svg.hashsalt": "kspr", "font.size": 9, "text.parse_math": False}):
+    with style():
         figure = Figure(layout="constrained")
         _DRAWN[recipe.shows](figure, found)
-        figure.suptitle(f"{recipe.place}, scale {found.scale}: {_stands_for(found)}", fontsize=9)
-        with staged(path) as staging:
-            # Tight: captions under pictures are no part of any axes.
-            figure.savefig(
-                staging,
-                format="svg",
-                bbox_inches="tight",
-                metadata={"Date": None, "Creator": None},
-            )
+        title = f"{recipe.place}, scale {found.scale}: {_data_used(found)}"
+        figure.suptitle(title, fontsize=10)
+        # Tight: captions under pictures lie outside all axes.
+        drawn = to_svg(figure, recipe.name, recipe.title, tight=True)
+    write_text(path, standalone(drawn))
     return path
 
 
-def _stands_for(found: Reproduction) -> str:
-    """Return what the drawing is made of: a digit must not pass for CIFAR-10."""
+def _data_used(found: Reproduction) -> str:
+    """Return which data was used in place of the paper's, so that digits are not taken for it."""
     return "; ".join(f"{name} here: {what}" for name, what in found.data.items())
 
 
@@ -58,30 +56,27 @@ def _variants(found: Reproduction) -> list[str]:
     return list(recipe.scales[found.scale].variants or recipe.variants)
 
 
-def _bare(axes: Any) -> None:
-    axes.spines[["top", "right"]].set_visible(False)
-
-
 def _path(figure: Any, found: Reproduction) -> None:
-    """Norms of mean shifts against the penalty; wrong labels are red."""
+    """Draw norms of mean shifts against the penalty, wrong labels in the accent colour."""
     from matplotlib.collections import LineCollection
 
+    from kspr._figures import ACCENT, KEPT
+
     figure.set_size_inches(5.5, 3.6)
-    axes, values = figure.subplots(), found.cells[0].values
+    axes, values = figure.subplots(), found.trials[0].values
     lams, norms = np.array(values["lams"]), np.array(values["norms"])
     wrong = np.array(values["wrong"], dtype=bool)
-    for rows, colour, name in ((~wrong, _RIGHT, "right label"), (wrong, _WRONG, "wrong label")):
+    for rows, colour, name in ((~wrong, KEPT, "right label"), (wrong, ACCENT, "wrong label")):
         lines = [np.column_stack([lams, norm]) for norm in norms[rows]]
         axes.add_collection(LineCollection(lines, colors=colour, linewidths=0.8, alpha=0.6))
         axes.plot([], [], color=colour, label=f"{name} ({rows.sum()})")
     axes.set(xlim=(lams.max(), 0), ylim=(0, 1.03 * norms.max()))
     axes.set(xlabel="penalty λ, falling", ylabel="size of the mean shift")
     axes.legend(frameon=False, loc="upper left")
-    _bare(axes)
 
 
 def _course(figure: Any, found: Reproduction) -> None:
-    """FSR with q, recall and F1 along the epochs: a row per measure, a column per noise."""
+    """Draw FSR with q, recall and F1 by epoch: a row per measure, a column per noise."""
     measures = {"fsr": "FSR", "recall": "recall", "f1": "F1"}
     noises, variants = _noises(found), _variants(found)
     figure.set_size_inches(max(6.4, 3.2 * len(noises)), 6.4)
@@ -97,7 +92,6 @@ def _course(figure: Any, found: Reproduction) -> None:
                     _band(axes, reached, _along(found, noise, variant, "q_spread"), colour)
             axes.set_ylim(0, None if measure == "fsr" else 1.02)
             axes.set(title=noise if row == 0 else "", ylabel=title if column == 0 else "")
-            _bare(axes)
     for axes in panels[-1]:
         axes.set_xlabel("epoch")
         axes.xaxis.get_major_locator().set_params(integer=True)
@@ -106,11 +100,12 @@ def _course(figure: Any, found: Reproduction) -> None:
 
 
 def _along(found: Reproduction, noise: str, variant: str, measure: str) -> np.ndarray:
-    """Return epochs and the mean of a measure over seeds, where every seed has it."""
-    courses = [cell.values["course"] for cell in found.of(None, noise, variant)]
+    """Return epochs and means of a measure over seeds, at epochs where every seed has it."""
+    courses = [trial.values["course"] for trial in found.of(None, noise, variant)]
     points = [
         (lines[0]["epoch"], float(np.mean([line[measure] for line in lines])))
         for lines in zip(*courses, strict=True)
+        # A mean over some of the seeds would jump where one is missing.
         if all(line[measure] is not None for line in lines)
     ]
     return np.array(points).reshape(-1, 2)
@@ -118,19 +113,21 @@ def _along(found: Reproduction, noise: str, variant: str, measure: str) -> np.nd
 
 def _line(axes: Any, points: np.ndarray, colour: str, style: str, label: str) -> None:
     if len(points):
+        # Markers on a long course would hide the line.
         marker = "." if len(points) < 20 else ""
         axes.plot(*points.T, style, color=colour, marker=marker, linewidth=1.2, label=label)
 
 
 def _band(axes: Any, middle: np.ndarray, spread: np.ndarray, colour: str) -> None:
-    """Shade a standard deviation around a line, where it has one."""
+    """Shade one standard deviation around a line, if there is one at every point."""
     if len(middle) and len(middle) == len(spread):
         low, high = middle[:, 1] - spread[:, 1], middle[:, 1] + spread[:, 1]
+        # A rate below zero is not possible, though mean minus deviation may be.
         axes.fill_between(middle[:, 0], low.clip(0), high, color=colour, alpha=0.12, linewidth=0)
 
 
 def _splits(figure: Any, found: Reproduction) -> None:
-    """FSR against classes in a group and samples per class."""
+    """Draw FSR against classes in a group and against samples per class."""
     recipe = load_recipe(found.recipe)
     figure.set_size_inches(8.6, 3.6)
     panels = figure.subplots(1, 2)
@@ -150,15 +147,16 @@ def _splits(figure: Any, found: Reproduction) -> None:
             )
         axes.set(xlabel=title, ylabel="FSR in %")
         axes.set_ylim(bottom=0)
-        _bare(axes)
     panels[1].legend(frameon=False)
 
 
 def _examples(figure: Any, found: Reproduction) -> None:
-    """Pictures with the given class in black and the true one in red."""
+    """Draw pictures with the given class below, and the true class in the accent colour."""
     from PIL import Image
 
-    examples = [example for cell in found.cells for example in cell.values["examples"]]
+    from kspr._figures import ACCENT
+
+    examples = [example for trial in found.trials for example in trial.values["examples"]]
     examples = examples[: 3 * _ABREAST]
     rows = max(1, -(-len(examples) // _ABREAST))
     figure.set_size_inches(8.6, 1.35 * rows + 0.4)
@@ -169,29 +167,31 @@ def _examples(figure: Any, found: Reproduction) -> None:
         axes.imshow(Image.open(io.BytesIO(base64.b64decode(example["png"]))))
         axes.text(0.5, -0.06, example["given"], transform=axes.transAxes, ha="center", va="top")
         axes.text(
-            0.5, -0.26, example["true"], transform=axes.transAxes, ha="center", va="top", c=_WRONG
+            0.5, -0.26, example["true"], transform=axes.transAxes, ha="center", va="top", c=ACCENT
         )
 
 
 def _histogram(figure: Any, found: Reproduction) -> None:
-    """Median irrepresentable values of pieces: a panel per noise, on one scale."""
+    """Draw the median irrepresentable values of pieces: a panel per noise, on one scale."""
+    from kspr._figures import KEPT
+
     noises = _noises(found)
     values = {
         noise: [
             value
-            for cell in found.of(None, noise, _variants(found)[0])
-            for value in cell.values["medians"]
+            for trial in found.of(None, noise, _variants(found)[0])
+            for value in trial.values["medians"]
             if value is not None
         ]
         for noise in noises
     }
     figure.set_size_inches(2.9 * len(noises), 2.8)
     panels = figure.subplots(1, len(noises), squeeze=False, sharex=True)[0]
+    # The same bins in all panels, so that they can be compared.
     edges = np.linspace(0, 1.02 * max(map(max, values.values())), 30)
     for axes, (noise, medians) in zip(panels, values.items(), strict=True):
-        axes.hist(medians, edges, color=_RIGHT)
+        axes.hist(medians, edges, color=KEPT)
         axes.set(title=noise, xlabel="median irrepresentable value")
-        _bare(axes)
     panels[0].set_ylabel("pieces")
 
 

@@ -1,17 +1,17 @@
-"""A reproduced table: the paper's value beside ours, for terminals and for Markdown."""
+"""A reproduced table or figure: our values beside the paper's, as text and as Markdown."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kspr._files import staged
+from kspr._files import write_text
+from kspr._text import text_table
 from kspr.experiments.reproduce.recipes import Recipe, load_recipe
 from kspr.experiments.reproduce.reproduction import Estimate, Reproduction
 
 __all__ = [
     "Table",
-    "as_markdown",
-    "as_text",
+    "markdown_table",
     "render_markdown",
     "render_text",
     "tabulate",
@@ -30,7 +30,7 @@ _PERCENT = (
     "transfer_top1",
     "transfer_top5",
 )
-"""Measures that are shares, and shown as the paper shows them."""
+"""Measures that are shares, shown in percent as in the paper."""
 _NOTHING = "-"
 
 
@@ -43,7 +43,7 @@ class Table:
 
 
 def tabulate(found: Reproduction) -> Table | None:
-    """Return the table with entries ``ours (the paper's)``; None where there are no measures."""
+    """Return the table with entries ``ours (the paper's)``; None for a figure without measures."""
     recipe = load_recipe(found.recipe)
     if not recipe.measures:
         return None
@@ -60,6 +60,7 @@ def _rows(found: Reproduction, recipe: Recipe) -> Iterator[tuple[str, ...]]:
         sections = recipe.scales[found.scale].noises or recipe.noises
     for section in sections:
         reported = recipe.reported.get(section, {})
+        # Our own variants, which the paper does not have, come last.
         extra = [name for name in recipe.variants if name not in reported]
         for place, row in enumerate([*reported, *extra]):
             printed = reported.get(row, ())
@@ -89,30 +90,35 @@ def _noise(recipe: Recipe, section: str) -> str:
 def _shown(value: Estimate | None, measure: str) -> str:
     if value is None:
         return _NOTHING
+    # The paper prints shares in percent.
     factor, digits = (100, 1) if measure in _PERCENT else (1, 2)
     text = f"{factor * value.mean:.{digits}f}"
     return text if value.spread is None else f"{text} ± {factor * value.spread:.{digits}f}"
 
 
-def as_markdown(table: Table) -> str:
-    """Return the table as Markdown has it."""
-    lines = [table.head, ("---",) * len(table.head), *table.rows]
-    return "\n".join(f"| {' | '.join(line)} |".replace("*-", "\\*-") for line in lines)
+def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return rows of text as a table in Markdown.
+
+    >>> print(markdown_table(["noise", "FSR"], [["Sym. 40 %", "0.05"]]))
+    | noise | FSR |
+    |---|---|
+    | Sym. 40 % | 0.05 |
+    """
+    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    # A star before a dash would start emphasis: the paper calls its ablations *-random and so on.
+    lines += [f"| {' | '.join(row)} |".replace("*-", "\\*-") for row in rows]
+    return "\n".join(lines)
 
 
-def as_text(table: Table) -> str:
-    """Return the table with its columns aligned."""
-    widths = [max(map(len, column)) for column in zip(table.head, *table.rows, strict=True)]
-    lines = [
-        "  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in (table.head, *table.rows)
-    ]
-    rule = "-" * max(map(len, lines))
-    return "\n".join([lines[0], rule, *lines[1:]])
+def _as_text(table: Table) -> str:
+    """Return the table with all columns flush left and a rule below the head."""
+    head, *lines = text_table(table.head, table.rows, left=len(table.head)).splitlines()
+    rule = "-" * max(map(len, (head, *lines)))
+    return "\n".join([head, rule, *lines])
 
 
 def write_reproduction(found: Reproduction, out: Path) -> tuple[Path, ...]:
-    """Write what was found to `out`, as Markdown and, for a figure, as SVG; return the files."""
+    """Write the result to `out` as Markdown and, for a figure, as SVG; return the files."""
     stem = f"{found.recipe}-{found.scale}"
     written = []
     figure = None
@@ -120,48 +126,45 @@ def write_reproduction(found: Reproduction, out: Path) -> tuple[Path, ...]:
         figure = write_figure(found, out / f"{stem}.svg")
         written.append(figure)
     page = out / f"{stem}.md"
-    with staged(page) as staging:
-        staging.write_text(
-            render_markdown(found, None if figure is None else figure.name) + "\n", "utf-8"
-        )
+    write_text(page, render_markdown(found, None if figure is None else figure.name) + "\n")
     return (page, *written)
 
 
 def write_figure(found: Reproduction, path: Path) -> Path:
-    """Draw the figure of a recipe as one SVG file."""
+    """Draw the figure of a recipe as an SVG file, and return its path."""
     from kspr.experiments.reproduce.figures import draw
 
     return draw(found, path)
 
 
 def render_markdown(found: Reproduction, figure: str | None = None, level: int = 2) -> str:
-    """Return a section of a page: heading, how it came about, figure or table, what to think."""
+    """Return a section in Markdown: heading, conditions, figure or table, the paper's claims."""
     recipe = load_recipe(found.recipe)
     parts = [f"{'#' * level} {recipe.place}: {recipe.title}", " ".join(_facts(found))]
     if figure is not None:
         parts.append(f"![{recipe.title}]({figure})")
     table = tabulate(found)
     if table is not None:
-        parts.append(as_markdown(table))
+        parts.append(markdown_table(table.head, table.rows))
     parts.append("The paper says:\n" + "\n".join(f"- {claim}" for claim in recipe.claims))
     parts.append(_origin(found))
     return "\n\n".join(parts)
 
 
 def render_text(found: Reproduction) -> str:
-    """Return the same for a terminal."""
+    """Return the same for a terminal, without a figure."""
     recipe = load_recipe(found.recipe)
     parts = [f"{recipe.place}: {recipe.title}", "\n".join(_facts(found))]
     table = tabulate(found)
     if table is not None:
-        parts.append(as_text(table))
+        parts.append(_as_text(table))
     parts.append("The paper says:\n" + "\n".join(f"  {claim}" for claim in recipe.claims))
     parts.append(_origin(found))
     return "\n\n".join(parts)
 
 
 def _facts(found: Reproduction) -> list[str]:
-    """Return the sentences without which the numbers mean nothing."""
+    """Return what a reader must know to judge the numbers, in sentences."""
     recipe = load_recipe(found.recipe)
     facts = [f"Scale {found.scale}: {recipe.scale(found.scale).note}"]
     facts += [f"{name} here: {what}." for name, what in found.data.items()]
@@ -178,13 +181,13 @@ def _facts(found: Reproduction) -> list[str]:
 
 
 def _origin(found: Reproduction) -> str:
-    """Return which command made this, when and on what."""
+    """Return the command that made this, the date and the machine, in one sentence."""
     about = found.machine
-    first, last = (pick(cell.when for cell in found.cells) for pick in (min, max))
+    first, last = (pick(trial.when for trial in found.trials) for pick in (min, max))
     when = first[:10] if first[:10] == last[:10] else f"{first[:10]} to {last[:10]}"
     command = " ".join(found.command) or f"kspr reproduce {found.recipe} --scale {found.scale}"
     return (
-        f"Made by `{command}` on {when}: {_count(len(found.cells), 'cell')}, "
+        f"Made by `{command}` on {when}: {_count(len(found.trials), 'trial')}, "
         f"{found.seconds / 60:.1f} minutes of computing; {about['cpu']}, {about['cores']} cores, "
         f"kspr {about['versions']['knockoffs-spr']} (source {_sources(found)})."
     )
@@ -195,5 +198,5 @@ def _count(n: int, what: str) -> str:
 
 
 def _sources(found: Reproduction) -> str:
-    """Return the state of the code, or states where cells are of several sittings."""
-    return ", ".join(sorted({cell.source for cell in found.cells}))
+    """Return the digest of the code; several if trials were run with several versions of it."""
+    return ", ".join(sorted({trial.source for trial in found.trials}))

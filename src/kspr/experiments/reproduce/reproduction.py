@@ -1,4 +1,4 @@
-"""What a run of a recipe found: a value that can be stored, drawn and held against the paper."""
+"""The result of a recipe: its trials, their means over seeds, and the file they are stored in."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from kspr._files import read_json
 from kspr.errors import InputError
 from kspr.experiments.reproduce.recipes import load_recipe
 
-__all__ = ["Cell", "Estimate", "Reproduction", "read_reproduction"]
+__all__ = ["Estimate", "Reproduction", "Trial", "read_reproduction"]
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One variant on one data set with one noise and one seed."""
+class Trial:
+    """One variant on one data set with one noise and one seed, after it was run."""
 
     data: str
     noise: str
@@ -27,8 +27,9 @@ class Cell:
     seconds: float
     when: str
     source: str
-    """Digest of the code that computed it."""
+    """Digest of the code that computed the values."""
     fingerprint: str
+    """Name under which the trial is stored; another description or code has another one."""
 
 
 @dataclass(frozen=True)
@@ -37,64 +38,69 @@ class Estimate:
 
     mean: float
     spread: float | None
-    """Its standard error; None for a single seed. For q, the standard deviation over cells."""
+    """Its standard error; None for a single seed. For q, the standard deviation over cut groups."""
     seeds: int
 
 
 @dataclass(frozen=True)
 class Reproduction:
-    """All cells of a recipe at a scale, and how they came about."""
+    """All trials of a recipe at a scale, with the command, machine and data behind them."""
 
     recipe: str
     scale: str
     command: tuple[str, ...]
     machine: Mapping[str, Any]
     data: Mapping[str, str]
-    """The paper's name of a data set, and what stands for it here."""
+    """The paper's name of a data set, and what was used in its place."""
     lacking: Mapping[str, str]
-    """Data sets that could not be had, and why."""
-    cells: tuple[Cell, ...]
+    """Data sets that were not on this machine, with the reason."""
+    trials: tuple[Trial, ...]
 
     @property
     def seeds(self) -> int:
         """How many seeds were run."""
-        return len({cell.seed for cell in self.cells})
+        return len({trial.seed for trial in self.trials})
 
     @property
     def seconds(self) -> float:
-        """The time that the cells took, one after the other."""
-        return sum(cell.seconds for cell in self.cells)
+        """Seconds of all trials together."""
+        return sum(trial.seconds for trial in self.trials)
 
-    def of(self, data: str | None, noise: str, variant: str) -> list[Cell]:
-        """Return the cells of a variant, one per seed; of the first data set for None."""
+    def of(self, data: str | None, noise: str, variant: str) -> list[Trial]:
+        """Return the trials of a variant, one per seed; of the first data set if `data` is None."""
         run = load_recipe(self.recipe).variants[variant].of or variant
         name = data if data is not None else next(iter(self.data), None)
         return [
-            cell
-            for cell in self.cells
-            if (cell.data, cell.noise, cell.variant) == (name, noise, run)
+            trial
+            for trial in self.trials
+            if (trial.data, trial.noise, trial.variant) == (name, noise, run)
         ]
 
     def estimate(self, data: str | None, noise: str, variant: str, measure: str) -> Estimate | None:
         """Return the mean of a measure over seeds; None where it was not measured."""
         read = load_recipe(self.recipe).variants[variant].reads.get(measure, measure)
-        cells = self.of(data, noise, variant)
-        found = [cell.values[read] for cell in cells if cell.values.get(read) is not None]
+        trials = self.of(data, noise, variant)
+        found = _present(trials, read)
         if not found:
             return None
         n = len(found)
-        spread = f"{read}_spread"
-        spreads = [c.values[spread] for c in cells if c.values.get(spread) is not None]
+        spreads = _present(trials, f"{read}_spread")
+        # The paper gives the spread of q over pieces, not over seeds.
         if spreads:
             return Estimate(float(np.mean(found)), float(np.mean(spreads)), n)
         error = float(np.std(found, ddof=1)) / sqrt(n) if n > 1 else None
         return Estimate(float(np.mean(found)), error, n)
 
 
+def _present(trials: list[Trial], name: str) -> list[float]:
+    """Return a value of all trials that have it."""
+    return [trial.values[name] for trial in trials if trial.values.get(name) is not None]
+
+
 def read_reproduction(path: Path) -> Reproduction:
-    """Return the result that `reproduce` has kept at `path`."""
+    """Return the result that `reproduce` has stored at `path`."""
     found = read_json(path)
     if found is None:
         raise InputError(f"{path} holds no result of kspr reproduce.")
-    cells = tuple(Cell(**cell) for cell in found.pop("cells"))
-    return Reproduction(cells=cells, **{**found, "command": tuple(found["command"])})
+    trials = tuple(Trial(**trial) for trial in found.pop("trials"))
+    return Reproduction(trials=trials, **{**found, "command": tuple(found["command"])})

@@ -1,4 +1,4 @@
-"""A sample: rows, labels, and what they are held against; small ones that are made on the spot."""
+"""A sample: rows, labels, true labels and test rows; noise on them; small generated samples."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -9,28 +9,24 @@ import numpy as np
 from kspr.core.noise import asymmetric, circular, symmetric
 from kspr.errors import InputError
 
-__all__ = [
-    "MADE",
-    "Sample",
-    "corrupted",
-]
+__all__ = ["MADE", "Sample", "corrupted"]
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Rows, their labels, and what they are held against."""
+    """Rows, their given and true labels, and rows to test on."""
 
     X: Any
     label: np.ndarray
     truth: np.ndarray | None
-    """The right labels; None where nobody knows them."""
+    """The true labels; None where they are not known."""
     test: tuple[Any, np.ndarray]
     about: str
-    """What this is, in the words of a table's caption."""
+    """Name of the data for captions and messages."""
     transfer: tuple[Any, np.ndarray] | None = None
-    """A second test set, of another origin."""
+    """A second test set, from another source."""
     picture: Callable[[int], Any] | None = None
-    """From a row to a PIL image, where there is something to see."""
+    """From a row to a PIL image; None where there are no images."""
     similar: Callable[[Any, float, int], np.ndarray] = asymmetric
     """Noise between similar classes."""
     names: tuple[str, ...] = ()
@@ -49,7 +45,7 @@ class Sample:
         return replace(self, X=self.X[:rows], label=self.label[:rows], truth=truth)
 
     def name(self, label: Any) -> str:
-        """Return what people call a class."""
+        """Return the name of a class."""
         return self.names[int(label)] if self.names else str(label)
 
 
@@ -59,7 +55,7 @@ def corrupted(sample: Sample, noise: str, seed: int) -> Sample:
         return sample
     kind, rate = noise[:4], float(noise[4:].rstrip(" %")) / 100
     if sample.truth is None:
-        raise InputError(f"{sample.about} has no right labels to put {noise} on.")
+        raise InputError(f"{sample.about} has no true labels, so {noise} cannot be put on them.")
     make = symmetric if kind == "Sym." else sample.similar
     return replace(sample, label=make(sample.truth, rate, seed))
 
@@ -70,6 +66,7 @@ def _digits() -> Sample:
 
     X, y = load_digits(return_X_y=True)
     X = (X / 16).astype(np.float32)
+    # A fixed pattern: the test set is the same for every seed.
     held = np.arange(len(y)) % 4 == 3
     return Sample(
         X[~held],
@@ -103,7 +100,8 @@ def _enlarged(grey: np.ndarray) -> Any:
 
 
 def _made(classes: int, per_class: int, dimensions: int = 32, wrong: float = 0.0) -> Sample:
-    """Return Gaussian classes; a share `wrong` of the labels names the next class."""
+    """Return Gaussian classes; a share `wrong` of the labels is the next class."""
+    # Always the same data: the seed of a trial is for its noise and splits.
     rng = np.random.default_rng(0)
     means = 2.5 * rng.standard_normal((classes, dimensions)) / np.sqrt(dimensions) * 2
     y = rng.permutation(np.repeat(np.arange(classes), per_class + per_class // 4))

@@ -1,24 +1,24 @@
-"""Embedders: images or texts in, one row of features each out; one family a file."""
+"""Embedders: functions from images or texts to rows of features; the registry of their names."""
 
 import importlib
 from typing import Any
 
 from kspr.errors import InputError
-from kspr.features.embedders.embedder import Embedder, Kind, Request
+from kspr.features.embedders.embedder import Embedder, EmbedderRequest, Family, Kind
 
 __all__ = ["NAMES", "Embedder", "Kind", "embedder_identity", "load_embedder"]
 
 _DEFAULTS: dict[Kind, str] = {"image": "efficientnet-lite0", "text": "minilm"}
 
-_FAMILIES: dict[str, tuple[str, tuple[Kind, ...]]] = {
-    "efficientnet-lite0": ("lite0", ("image",)),
-    "minilm": ("minilm", ("text",)),
-    "hf": ("huggingface", ("image", "text")),
-    "timm": ("timm_models", ("image",)),
-    "torchvision": ("torchvision_models", ("image",)),
-    "st": ("sentence", ("text",)),
+_FAMILIES: dict[str, tuple[str, str, tuple[Kind, ...]]] = {
+    "efficientnet-lite0": ("lite0", "LITE0", ("image",)),
+    "minilm": ("transformer_models", "MINILM", ("text",)),
+    "hf": ("transformer_models", "HUGGINGFACE", ("image", "text")),
+    "st": ("transformer_models", "SENTENCE", ("text",)),
+    "timm": ("backbones", "TIMM", ("image",)),
+    "torchvision": ("backbones", "TORCHVISION", ("image",)),
 }
-"""Name or prefix: the module with its ``load`` and ``identity``, and what it embeds."""
+"""Name or prefix: the module and its `Family`, and which kinds of items it embeds."""
 
 NAMES = (
     "efficientnet-lite0 (images, the default)",
@@ -38,50 +38,64 @@ def load_embedder(
     device: str = "auto",
     half: bool = False,
     image_size: int | None = None,
+    strict: bool = False,
 ) -> Embedder:
-    """Return the embedder called `name`; None for the one that works offline.
+    """Return the embedder called `name`.
 
-    `device` is ``auto``, ``cpu``, ``cuda``, ``cuda:1``, ``mps``; a function of the user's own sees
-    to that itself. `half` computes in half precision where the device gains by it.
+    Parameters
+    ----------
+    name
+        One of `NAMES`; None for the default of `kind`, which works offline.
+    kind
+        ``"image"`` or ``"text"``.
+    device
+        ``auto``, ``cpu``, ``cuda``, ``cuda:1`` or ``mps``; ignored for a function of your own.
+    half
+        Compute in half precision where the device is faster in it.
+    image_size
+        Side in pixels to which images are scaled; None for the embedder's own.
+    strict
+        Raise `InputError` if `half` cannot be followed because bfloat16 fails on this processor;
+        otherwise warn and compute in float32.
     """
     if image_size is not None and image_size < 1:
         raise InputError(f"image_size must be a number of pixels of at least 1, got {image_size}.")
     name, family, rest = _resolve(name, kind)
-    request = Request(kind=kind, device=device, half=half, image_size=image_size)
-    embedder: Embedder = family.load(name, rest, request)
-    return embedder
+    return family.load(EmbedderRequest(name, rest, kind, device, half, image_size, strict))
 
 
 def embedder_identity(
     name: str | None, kind: Kind, *, image_size: int | None = None
 ) -> dict[str, Any]:
-    """Return what decides an embedder's output, without loading it: name, size, origin.
+    """Return what determines an embedder's output, without loading it: name, size, origin.
 
-    Two equal identities mean the same features; weights and code in local files count by content
-    or by date, those on a hub by name.
+    Equal identities mean equal features. Local weights and code are identified by content or date,
+    those on a hub by name.
     """
     name, family, rest = _resolve(name, kind)
-    identity: dict[str, Any] = family.identity(rest, image_size)
-    return {"embedder": name, **identity}
+    return {"embedder": name, **family.identity(rest, image_size)}
 
 
-def _resolve(name: str | None, kind: Kind) -> tuple[str, Any, str]:
-    """Return the full name, the module of its family, and what follows the prefix."""
+def _resolve(name: str | None, kind: Kind) -> tuple[str, Family, str]:
+    """Return the full name, its family, and the part of the name after the prefix."""
     name = _DEFAULTS[kind] if name is None else name
     prefix, colon, rest = name.partition(":")
     known = prefix in _FAMILIES and bool(colon) == (prefix not in _DEFAULTS.values())
     if known and (rest or not colon):
-        module, kinds = _FAMILIES[prefix]
+        module, attribute, kinds = _FAMILIES[prefix]
         if kind not in kinds:
             raise InputError(
                 f"{name} embeds {_plural(kinds[0])}, but the items are {_plural(kind)}. "
                 f"Leave the embedder out for {_DEFAULTS[kind]}."
             )
     elif colon and rest and prefix not in _FAMILIES:
-        module, rest = "function", name
+        module, attribute, rest = "function", "FUNCTION", name
     else:
         raise InputError(f"There is no embedder {name!r}. Choose from {', '.join(NAMES)}.")
-    return name, importlib.import_module(f"kspr.features.embedders.{module}"), rest
+    # Imported now and not above: torch and the libraries take seconds.
+    home = importlib.import_module(f"kspr.features.embedders.{module}")
+    family: Family = getattr(home, attribute)
+    return name, family, rest
 
 
 def _plural(kind: Kind) -> str:

@@ -1,4 +1,4 @@
-"""``module:function``: an embedder of the user's own."""
+"""``module:function``: a function of the user's own as an embedder."""
 
 import hashlib
 import importlib
@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from kspr.errors import InputError
-from kspr.features.embedders.embedder import Embedder, Request, as_is
+from kspr.features.embedders.embedder import Embedder, EmbedderRequest, Family, as_is
 
-__all__ = ["identity", "load"]
+__all__ = ["FUNCTION"]
 
 
-def identity(rest: str, image_size: int | None) -> dict[str, Any]:
-    """Return the image size, and the digest of the module's own file."""
+def _identity(rest: str, image_size: int | None) -> dict[str, Any]:
+    """Return the image size, and a digest of the file of the module."""
     module = rest.partition(":")[0]
     with _current_directory_first():
         try:
@@ -30,13 +30,13 @@ def identity(rest: str, image_size: int | None) -> dict[str, Any]:
     return {"image_size": image_size, "origin": digest}
 
 
-def load(name: str, rest: str, request: Request) -> Embedder:
+def _load(request: EmbedderRequest) -> Embedder:
     """Return the function as an embedder: a list in, an array with one row per item out.
 
-    Images arrive scaled to a square if an image size is asked for, else as they are. The
-    function's attribute ``dimensions``, if it has one, is what every row must have.
+    Images are scaled to a square if an image size was asked for. If the function has an attribute
+    ``dimensions``, every row must have that many features.
     """
-    function = _find(rest)
+    function = _find(request.rest)
     size = request.image_size if request.kind == "image" else None
     dimensions = getattr(function, "dimensions", None)
     prepare = as_is if size is None else _Scaler(size)
@@ -46,9 +46,12 @@ def load(name: str, rest: str, request: Request) -> Embedder:
             return function(prepared)
         except Exception as error:  # whatever the user's own function raises
             failed = f"on a batch of {len(prepared)}: {type(error).__name__}: {error}"
-            raise InputError(f"The embedder {name} failed {failed}") from error
+            raise InputError(f"The embedder {request.name} failed {failed}") from error
 
-    return Embedder(name, request.kind, compute, prepare, size, dimensions)
+    return Embedder(request.name, request.kind, compute, prepare, size, dimensions)
+
+
+FUNCTION = Family(_load, _identity)
 
 
 def _find(rest: str) -> Any:
@@ -75,8 +78,9 @@ def _not_found(rest: str, why: str) -> InputError:
 
 @contextmanager
 def _current_directory_first() -> Iterator[None]:
-    """Let modules in the current directory be found, as `python -m` does."""
+    """Put the current directory on the import path while the block runs, as `python -m` does."""
     here = str(Path.cwd())
+    # A module that was written just now is found too.
     importlib.invalidate_caches()
     sys.path.insert(0, here)
     try:
@@ -86,6 +90,8 @@ def _current_directory_first() -> Iterator[None]:
 
 
 class _Scaler:
+    """Scale an image to a square of a given side."""
+
     def __init__(self, size: int) -> None:
         self._size = (size, size)
 

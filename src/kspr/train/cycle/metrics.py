@@ -1,4 +1,4 @@
-"""Passes over data without learning: features and scores, and how often a network is right."""
+"""Measurements: outputs of a network for all rows, its accuracy, and the metrics of an epoch."""
 
 import math
 from dataclasses import asdict, dataclass
@@ -9,64 +9,62 @@ import torch
 from torch import Tensor, nn
 
 from kspr.core.metrics import SelectionQuality, selection_quality
-from kspr.models.network import evaluating
+from kspr.models.network import Outputs, evaluating
 from kspr.train.cycle.task import Task
 from kspr.train.distributed import World
 from kspr.train.inputs import Inputs
-from kspr.train.pipelines import Medium
+from kspr.train.pipelines import InputPipeline
 
-__all__ = ["Answers", "Epoch", "Standing", "accuracy", "answers", "quality_of", "standing_of"]
+__all__ = ["Epoch", "Performance", "accuracy", "network_outputs", "performance_of", "quality_of"]
 
 _ROWS = 1024
-"""Vectors in a pass's batch; images take a quarter."""
+"""Rows per batch for vectors; a quarter of it for images."""
 
 
-class Answers(NamedTuple):
-    """What a network says of rows."""
+def network_outputs(
+    network: nn.Module,
+    inputs: Inputs,
+    pipeline: InputPipeline,
+    world: World,
+    rows: Tensor | None = None,
+) -> Outputs:
+    """Return features and logits of `rows` (None: all), on the network's device.
 
-    features: Tensor
-    scores: Tensor
-    """Logits."""
-
-
-def answers(
-    network: nn.Module, inputs: Inputs, medium: Medium, world: World, rows: Tensor | None = None
-) -> Answers:
-    """Return features and logits of `rows`, all of them otherwise, on the network's device.
-
-    The network is asked as it would be in use: nothing is augmented, dropout is off, and batch
-    statistics are the remembered ones.
+    The network computes in evaluation mode, and inputs are not augmented.
     """
     rows = torch.arange(len(inputs)) if rows is None else rows
-    own = world.part(rows)
+    own = world.shard(rows)
     size = _ROWS if len(inputs.shape) == 1 else _ROWS // 4
     with evaluating(network):
-        parts = [_ask(network, inputs, medium, world, part) for part in torch.split(own, size)]
-    features, scores = (torch.cat(values) for values in zip(*parts, strict=True))
-    return Answers(world.whole(features, len(rows)), world.whole(scores, len(rows)))
+        parts = [_ask(network, inputs, pipeline, world, part) for part in torch.split(own, size)]
+    features, logits = (torch.cat(values) for values in zip(*parts, strict=True))
+    n = len(rows)
+    return Outputs(world.all_gather(features, n), world.all_gather(logits, n))
 
 
 def _ask(
-    network: nn.Module, inputs: Inputs, medium: Medium, world: World, rows: Tensor
+    network: nn.Module, inputs: Inputs, pipeline: InputPipeline, world: World, rows: Tensor
 ) -> tuple[Tensor, Tensor]:
-    batch = medium.plain_view(inputs.take(rows).to(world.device))
+    # Moved as bytes where the inputs are images: a quarter of the transfer.
+    batch = pipeline.plain_view(inputs.take(rows).to(world.device))
     found = network(batch)
     return found.features.float(), found.logits.float()
 
 
 def accuracy(scores: Tensor, label: Tensor) -> float:
-    """Return the share of rows whose largest score is at their label; nan without rows."""
+    """Return the share of rows whose largest score is that of their label; nan without rows."""
     if len(label) == 0:
         return float("nan")
     return float((scores.argmax(dim=1) == label.to(scores.device)).float().mean())
 
 
-class Standing(NamedTuple):
-    """How one network does: a line's weights, or their average."""
+class Performance(NamedTuple):
+    """How well one network predicts: a learner's weights, or their average."""
 
     right: Tensor
-    """Mask over the held-out samples: the prediction is the given label."""
+    """Mask over the held-out samples: true where the given label is predicted."""
     test_accuracy: float | None
+    """Accuracy on the test set; None without one."""
 
     @property
     def held_out(self) -> float:
@@ -76,44 +74,52 @@ class Standing(NamedTuple):
 
 @dataclass(frozen=True)
 class Epoch:
-    """One line of metrics."""
+    """The metrics of one epoch."""
 
     epoch: int
+    """Number of the epoch, from 1."""
     loss: float
+    """Mean training loss of the cycle."""
     reference_loss: float | None
+    """Mean training loss of the reference; None without one."""
     rate: float
-    """Learning rate at the epoch's end."""
+    """Learning rate at the end of the epoch."""
     accuracy: float | None
-    """On the test set, of the weights."""
+    """Accuracy of the weights on the test set; None without one."""
     accuracy_average: float | None
-    """On the test set, of the averaged weights."""
+    """Accuracy of the averaged weights on the test set."""
     reference_accuracy: float | None
+    """Accuracy of the reference's weights on the test set."""
     reference_accuracy_average: float | None
+    """Accuracy of the reference's averaged weights on the test set."""
     held_out: float | None
-    """Share of held-out given labels that are predicted, by the better of weights and average."""
+    """Share of held-out given labels that the better of weights and average predicts."""
     reference_held_out: float | None
+    """The same for the reference."""
     kept: float
     """Share of all labels that the last selection keeps."""
     used: float
-    """Share of all labels that the next epoch learns from."""
+    """Share of all labels that the next epoch is trained on."""
     q_reached: float | None
-    """Mean level that the cut groups of the kept samples met."""
+    """Mean level that the cut groups of the kept samples reached."""
     q_spread: float | None
     """Standard deviation of that level over the cut groups."""
     quality: SelectionQuality | None
-    """Against the truth, where it is known."""
+    """FSR, recall and F1 of the selection; None if the truth is not known."""
     notes: tuple[str, ...]
-    """What the guard said."""
+    """Messages of the guard."""
     seconds: float
+    """Duration of the epoch, selection included."""
     select_seconds: float
+    """Duration of the selection."""
 
     @property
     def select_share(self) -> float:
-        """Share of the epoch's time that the selection took."""
+        """Share of the epoch's duration that the selection took."""
         return self.select_seconds / self.seconds if self.seconds else 0.0
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the measurements flat, as a line of JSON holds them."""
+        """Return the metrics as one flat dictionary that JSON can hold."""
         flat = asdict(self)
         quality = flat.pop("quality") or dict.fromkeys(("fsr", "recall", "f1"))
         found = {**flat, **quality, "select_share": self.select_share, "notes": list(self.notes)}
@@ -121,26 +127,29 @@ class Epoch:
 
 
 def _plain(value: Any) -> Any:
+    # JSON has no nan, and six digits are more than any of these numbers means.
     if isinstance(value, float):
         return None if math.isnan(value) else float(f"{value:.6g}")
     return value
 
 
-def standing_of(network: nn.Module, task: Task, medium: Medium, world: World) -> Standing:
-    """Return how a network does on held-out and test samples."""
+def performance_of(
+    network: nn.Module, task: Task, pipeline: InputPipeline, world: World
+) -> Performance:
+    """Return the performance of a network on held-out and test samples."""
     rows = torch.nonzero(task.held_out)[:, 0]
     right = torch.zeros(0, dtype=torch.bool)
     if len(rows):
-        scores = answers(network, task.inputs, medium, world, rows).scores
+        scores = network_outputs(network, task.inputs, pipeline, world, rows).logits
         right = scores.argmax(dim=1).cpu() == task.label[rows]
     if task.test is None:
-        return Standing(right, None)
-    scores = answers(network, task.test.inputs, medium, world).scores
-    return Standing(right, accuracy(scores, task.test.label))
+        return Performance(right, None)
+    scores = network_outputs(network, task.test.inputs, pipeline, world).logits
+    return Performance(right, accuracy(scores, task.test.label))
 
 
 def quality_of(mask: Tensor | None, truly_clean: np.ndarray | None) -> SelectionQuality | None:
-    """Return a selection's quality, None where there is none or the truth is not known."""
+    """Return FSR, recall and F1 of a selection; None without one, or if the truth is unknown."""
     if mask is None or truly_clean is None:
         return None
     return selection_quality(mask.cpu().numpy(), truly_clean)

@@ -1,4 +1,4 @@
-"""Which network a run ends with."""
+"""Choose the network that a training run ends with."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -7,71 +7,79 @@ import torch
 from torch import Tensor, nn
 
 from kspr.train.cycle.guard import is_behind
-from kspr.train.cycle.metrics import Standing
+from kspr.train.cycle.metrics import Performance
 
-__all__ = ["Best", "Handover", "hand_over"]
+__all__ = ["BestSoFar", "ModelChoice", "choose_model"]
 
 
 @dataclass
-class Best:
-    """The network that predicted the most held-out labels, at whichever epoch."""
+class BestSoFar:
+    """The network that predicted the most held-out labels in any epoch so far."""
 
     name: str = ""
-    """``cycle`` or ``reference``, then ``weights`` or ``average``; empty before the first."""
+    """``cycle`` or ``reference``, then ``weights`` or ``average``; empty before the first epoch."""
     epoch: int = 0
+    """Epoch at whose end these weights were saved."""
     right: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.bool))
-    """Mask over the held-out samples: the given label is predicted."""
+    """Mask over the held-out samples: true where the given label is predicted."""
     test_accuracy: float | None = None
     weights: dict[str, Any] = field(default_factory=dict)
 
     def consider(
-        self, epoch: int, found: dict[str, Standing], networks: dict[str, nn.Module]
+        self, epoch: int, found: dict[str, Performance], networks: dict[str, nn.Module]
     ) -> None:
-        """Take the best of `found` in, if it is better than what is here."""
+        """Replace this network by the best of `found` if that predicts more held-out labels."""
         name = max(found, key=lambda name: found[name].held_out)
+        # A tie keeps the earlier network: networks often are best before they memorise.
         if self.name and found[name].held_out <= float(self.right.double().mean()):
             return
         self.name, self.epoch, self.right = name, epoch, found[name].right
         self.test_accuracy = found[name].test_accuracy
+        # Copied: training goes on in the same tensors.
         self.weights = {key: value.clone() for key, value in _state(networks[name]).items()}
 
     def tensors(self) -> dict[str, Any]:
-        """Return it as a checkpoint holds it."""
+        """Return the fields, for a checkpoint."""
         return dict(vars(self))
 
 
 @dataclass(frozen=True)
-class Handover:
-    """The weights that a run hands over, and why these."""
+class ModelChoice:
+    """The weights that a run ends with, and the comparison that chose them."""
 
     weights: dict[str, Any]
     name: str
     """``cycle`` or ``reference``, then ``weights`` or ``average``."""
     epoch: int
+    """Epoch at whose end these weights were saved."""
     held_out: dict[str, float]
     """Share of held-out given labels that each candidate predicts; empty without the guard."""
     test_accuracy: float | None
+    """Accuracy of the chosen network on the test set; None without one."""
 
 
-def hand_over(
-    epoch: int, found: dict[str, Standing], networks: dict[str, nn.Module], best: Best | None
-) -> Handover:
-    """Return the cycle's network, unless another is clearly better on the held-out labels.
+def choose_model(
+    epoch: int,
+    found: dict[str, Performance],
+    networks: dict[str, nn.Module],
+    best: BestSoFar | None,
+) -> ModelChoice:
+    """Return the cycle's network, unless another one predicts clearly more held-out labels.
 
-    For the reference, clearly means one standard error; for the best of any epoch, which of
-    many looks good by luck alone, two. Without a guard there is nothing to compare, and the
-    average is taken.
+    The reference must be ahead by one standard error, and the best network of any epoch by two.
+    Without the guard (`best` is None) nothing is compared, and the cycle's average is taken.
     """
     if best is None:
-        return _as_they_are("cycle average", epoch, found, networks, {})
-    shares = {name: standing.held_out for name, standing in found.items()}
-    own, other = (max(_KINDS[line], key=lambda name: shares[name]) for line in _KINDS)
+        return _now("cycle average", epoch, found, networks, {})
+    shares = {name: performance.held_out for name, performance in found.items()}
+    own, other = (max(_KINDS[learner], key=lambda name: shares[name]) for learner in _KINDS)
     if is_behind(found[own].right, found[other].right, 1.0):
         own = other
     shares[f"{best.name} of epoch {best.epoch}"] = float(best.right.double().mean())
+    # The best of many epochs looks good partly by luck: two standard errors, not one.
     if is_behind(found[own].right, best.right, 2.0):
-        return Handover(best.weights, best.name, best.epoch, shares, best.test_accuracy)
-    return _as_they_are(own, epoch, found, networks, shares)
+        return ModelChoice(best.weights, best.name, best.epoch, shares, best.test_accuracy)
+    return _now(own, epoch, found, networks, shares)
 
 
 _KINDS = {
@@ -80,18 +88,18 @@ _KINDS = {
 }
 
 
-def _as_they_are(
+def _now(
     name: str,
     epoch: int,
-    found: dict[str, Standing],
+    found: dict[str, Performance],
     networks: dict[str, nn.Module],
     shares: dict[str, float],
-) -> Handover:
-    return Handover(_state(networks[name]), name, epoch, shares, found[name].test_accuracy)
+) -> ModelChoice:
+    return ModelChoice(_state(networks[name]), name, epoch, shares, found[name].test_accuracy)
 
 
 def _state(network: nn.Module) -> dict[str, Any]:
-    """Return the weights of a network, out of the average that may wrap it."""
+    """Return the weights of a network; an average keeps them one level deeper."""
     if isinstance(network, torch.optim.swa_utils.AveragedModel):
         return network.module.state_dict()
     return network.state_dict()

@@ -1,4 +1,4 @@
-"""One selection in the cycle: on the tensors where they are, timed, as codes of classes."""
+"""One selection of the cycle, on the device of the features, with its duration."""
 
 import time
 import warnings
@@ -15,19 +15,19 @@ __all__ = ["Chosen", "choose", "make_selector"]
 
 
 class Chosen(NamedTuple):
-    """A selection and what it cost."""
+    """A selection and its duration in seconds."""
 
     selection: Selection
     seconds: float
 
     @property
     def q_reached(self) -> float:
-        """Mean level that the cut groups of the kept samples met; nan where none is known."""
+        """Mean level that the cut groups of the kept samples reached; nan if none is known."""
         return self.selection.summary().q_reached
 
     @property
     def q_spread(self) -> float:
-        """Standard deviation of the levels over the cut groups that met one; nan where none did."""
+        """Standard deviation of the level over cut groups that reached one; nan if none did."""
         reached = self.selection.cut_groups.levels_met
         return float(reached.std()) if len(reached) else float("nan")
 
@@ -45,10 +45,10 @@ def choose(
     scores: Tensor | None,
     last: Tensor | None,
 ) -> Chosen:
-    """Judge the labels `y` by `features`, on the device that holds them.
+    """Select clean labels among `y` by `features`, on the device that holds them.
 
-    `scores` choose the most confident knockoff, `last` is the earlier clean set. A unit of the
-    network that never fires is a column of zeros, which the selection does not mind.
+    `scores` determine the most confident knockoff label, `last` is the previous clean mask. Columns
+    of zeros (units of the network that are never active) do no harm.
     """
     selector = make_selector(settings)
     given: dict[str, Any] = {}
@@ -57,14 +57,13 @@ def choose(
         given["clean_mask"] = None if last is None else last.cpu().numpy()
     start = time.perf_counter()
     with warnings.catch_warnings(), torch.no_grad():
-        # The guard reads what these warnings say from the selection itself.
+        # The guard finds the same faults in the selection itself.
         warnings.simplefilter("ignore", UserWarning)
         selection = selector.fit(_shown(features), y, **given).selection_
     return Chosen(selection, time.perf_counter() - start)
 
 
 def _shown(values: Tensor) -> Tensor | np.ndarray:
-    """Return a tensor of the host as the array that it is, without a copy: the core's own
-    linear algebra on arrays runs both halves at once, and takes a third of the time.
-    """
+    """Return a CPU tensor as an array, without a copy, and any other tensor unchanged."""
+    # The core's linear algebra on arrays runs both halves at once, and takes a third of the time.
     return values.detach().numpy() if values.device.type == "cpu" else values

@@ -1,4 +1,4 @@
-"""What is to be learned: rows, labels as codes, and what is known to judge the result by."""
+"""The training problem: rows, labels as codes, held-out samples, test set; its network."""
 
 import hashlib
 import json
@@ -15,24 +15,25 @@ from kspr.models.build import build_network
 from kspr.models.network import Network
 from kspr.models.wrap import wrap_network
 from kspr.selectors.validation import read_labels
-from kspr.train.cycle.batches import steps_per_epoch
 from kspr.train.inputs import Inputs, as_inputs
+from kspr.train.outcome import classes_to_json
 from kspr.train.randomness import generator_for, seed_for
 from kspr.train.settings import TrainSettings
 
-__all__ = ["Task", "Test", "make_task", "network_for", "signature_of"]
+__all__ = ["Task", "Test", "make_task", "network_for", "signature_of", "steps_per_epoch"]
 
 _LEAST_HELD_OUT = 200
+"""Fewer held-out samples could not tell networks apart."""
 
 
 @dataclass(frozen=True, eq=False)
 class Test:
-    """Samples with right labels, to measure accuracy on."""
+    """Samples with right labels, on which accuracy is measured."""
 
     inputs: Inputs
     label: Tensor
 
-    __test__ = False  # pytest would take the name for a test
+    __test__ = False  # keeps pytest from collecting this class
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +51,7 @@ class Task:
 
     @property
     def n_classes(self) -> int:
-        """How many classes there are."""
+        """Number of classes."""
         return len(self.classes)
 
     @property
@@ -59,8 +60,15 @@ class Task:
         return np.asarray(self.classes[self.label.numpy()])
 
     def steps(self, batch_size: int) -> int:
-        """Return the steps of an epoch, whether or not samples are held out."""
+        """Return the number of steps per epoch; held-out samples count too."""
         return steps_per_epoch(len(self.label), batch_size)
+
+
+def steps_per_epoch(n: int, batch_size: int) -> int:
+    """Return the number of steps in an epoch over `n` samples, however many of them are clean."""
+    # The learning rate's course is then known from the start, and a small clean set is repeated
+    # instead of being trained on less.
+    return max(1, n // batch_size)
 
 
 def make_task(
@@ -72,9 +80,9 @@ def make_task(
     test: tuple[Any, Any] | None = None,
     classes: Any = None,
 ) -> Task:
-    """Check the data and split the held-out samples off.
+    """Check the data, encode the labels and draw the held-out samples.
 
-    `classes` fixes which classes there are; those of `y` otherwise.
+    `classes` lists all classes; None for those that occur in `y`.
     """
     inputs = as_inputs(X, settings.input)
     labels = read_labels(y, len(inputs), 2)
@@ -98,9 +106,9 @@ def _codes(values: Any, classes: np.ndarray, argument: str) -> Tensor:
 
 
 def _held_out(codes: Tensor, share: float, seed: int) -> Tensor:
-    """Return a mask with `share` of each class, by given label; nothing of a class of one.
+    """Return a random mask with `share` of each class; one sample of a class or more is kept.
 
-    Fewer than 200 samples say too little: of small data, up to a tenth is held out.
+    If `share` gives fewer than 200 samples, up to a tenth of the data is held out instead.
     """
     mask = torch.zeros(len(codes), dtype=torch.bool)
     if share == 0:
@@ -129,7 +137,7 @@ def _test(
 
 
 def network_for(task: Task, settings: TrainSettings, given: nn.Module | None) -> Network:
-    """Return the user's own network, or the one that `settings` names."""
+    """Return the user's network `given`, wrapped, or the one that `settings` names."""
     shape, n_classes = task.inputs.shape, task.n_classes
     if given is None:
         return build_network(
@@ -151,14 +159,16 @@ def network_for(task: Task, settings: TrainSettings, given: nn.Module | None) ->
 
 
 def signature_of(task: Task, settings: TrainSettings, network: nn.Module) -> dict[str, Any]:
-    """Return what must be the same for a run to go on."""
+    """Return what must be equal for a run to be resumed: data, labels, settings, architecture."""
+    # Names and shapes, not values: weights change during the run.
     parts = [f"{name}{tuple(value.shape)}" for name, value in network.state_dict().items()]
-    chosen = {k: v for k, v in settings.as_dict().items() if k != "device"}
+    # Neither of the two changes the numbers.
+    chosen = {k: v for k, v in settings.as_dict().items() if k not in ("device", "strict")}
     return {
         "architecture": f"{type(network).__name__} {_digest(' '.join(parts).encode())}",
         "rows": len(task.inputs),
         "shape": list(task.inputs.shape),
-        "classes": task.classes.tolist(),
+        "classes": classes_to_json(task.classes),
         "labels": _digest(np.ascontiguousarray(task.label.numpy()).tobytes()),
         **{name: json.dumps(value) for name, value in chosen.items()},
     }

@@ -1,1 +1,1 @@
-"""Augmentation of images, a batch at a time."""
+"""Augmentation of images: `transforms` are the single steps, `augment` puts them together."""

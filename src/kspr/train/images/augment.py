@@ -1,6 +1,6 @@
-"""Views of images, made for a whole batch at once where the batch lives.
+"""Random views of images, for a whole batch at once on the batch's device.
 
-Every image draws its own numbers, from the generator that is passed in.
+Every image has its own random values, from the generator that is passed in.
 """
 
 import math
@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from kspr.errors import InputError
-from kspr.train.images import colour as _colour
-from kspr.train.images.crops import flip_half, random_boxes, resize_boxes, shift
+from kspr.train.images import transforms
 from kspr.train.randomness import chance, uniform
 
 __all__ = ["Augment", "ViewSettings", "normalise", "simsiam_views"]
@@ -20,7 +19,7 @@ __all__ = ["Augment", "ViewSettings", "normalise", "simsiam_views"]
 def normalise(images: Tensor, mean: tuple[float, ...], std: tuple[float, ...]) -> Tensor:
     """Return ``(images - mean) / std`` per channel, in float32.
 
-    Bytes count from 0 to 255, floats from 0 to 1; `mean` and `std` are in units of 0 to 1.
+    Images are bytes from 0 to 255 or floats from 0 to 1; `mean` and `std` are on the scale 0 to 1.
     """
     channels = _check(images)
     for name, values in (("mean", mean), ("std", std)):
@@ -35,14 +34,16 @@ def normalise(images: Tensor, mean: tuple[float, ...], std: tuple[float, ...]) -
 
 @dataclass(frozen=True)
 class Augment:
-    """Crop with padding, flip and normalise: what the paper trains with."""
+    """Crop with padding, flip and normalise: the augmentation of the paper."""
 
     padding: int = 4
-    """Black pixels around an image before it is cropped to its size again; 0 for no crop."""
+    """Black pixels added on each side before an image is cropped to its old size; 0: no crop."""
     flip: bool = True
-    """Whether half of the images are mirrored."""
+    """Mirror each image with probability 1/2."""
     mean: tuple[float, ...] = (0.0,)
+    """Subtracted from pixels, one value or one per channel."""
     std: tuple[float, ...] = (1.0,)
+    """Pixels are divided by it, one value or one per channel."""
 
     def __post_init__(self) -> None:
         if self.padding < 0:
@@ -51,45 +52,52 @@ class Augment:
             raise InputError(f"std must be positive, got {self.std}.")
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        """Return (n, c, h, w) floats of (n, c, h, w) bytes, or of floats from 0 to 1."""
+        """Return augmented images as floats; they come as bytes, or as floats from 0 to 1."""
         _check(images)
-        # Bytes are moved around before they become floats: a quarter of the memory.
-        images = shift(images, self.padding, generator)
+        # Cropped and flipped as bytes, not as floats: that takes a quarter of the memory.
+        images = transforms.shift(images, self.padding, generator)
         if self.flip:
-            images = flip_half(images, generator)
+            images = transforms.flip_half(images, generator)
         return normalise(images, self.mean, self.std)
 
 
 @dataclass(frozen=True)
 class ViewSettings:
-    """SimSiam's augmentations; the defaults are its authors' for CIFAR, which has no blur."""
+    """The augmentations of SimSiam; defaults are its authors' for CIFAR, without blur."""
 
     area: tuple[float, float] = (0.2, 1.0)
-    """Share of the image that a crop covers."""
+    """Bounds of the share of the image that a crop covers."""
     ratio: tuple[float, float] = (3 / 4, 4 / 3)
-    """Width to height of a crop."""
+    """Bounds of the ratio of width to height of a crop."""
     flip: bool = True
+    """Mirror each image with probability 1/2."""
     jitter_probability: float = 0.8
+    """Probability that the four colour changes below are applied to an image."""
     brightness: float = 0.4
+    """Factors are drawn from 1 - this to 1 + this; the same for contrast and saturation."""
     contrast: float = 0.4
     saturation: float = 0.4
     hue: float = 0.1
+    """Largest rotation of the colours, in turns of the colour circle."""
     grey_probability: float = 0.2
+    """Probability that an image loses its colours."""
     blur_probability: float = 0.0
-    """0.5 for ImageNet."""
+    """Probability that an image is blurred; SimSiam takes 0.5 for ImageNet."""
     blur_sigma: tuple[float, float] = (0.1, 2.0)
-    """In pixels."""
+    """Bounds of the blur's standard deviation, in pixels."""
     mean: tuple[float, ...] = (0.0,)
+    """Subtracted from pixels, one value or one per channel."""
     std: tuple[float, ...] = (1.0,)
+    """Pixels are divided by it, one value or one per channel."""
 
 
 def simsiam_views(
     images: Tensor, generator: torch.Generator, settings: ViewSettings
 ) -> tuple[Tensor, Tensor]:
-    """Return two views of each image: crop and resize, flip, jitter, greyscale, blur, normalise.
+    """Return two random views of each image: crop, flip, colours, grey, blur, normalise.
 
     Images that are not RGB change in brightness and contrast only. The order of the four colour
-    changes is drawn once per view, not per image, as kornia does too.
+    changes is drawn once per view of the batch, not per image, as in kornia.
     """
     _check(images)
     pixels = _floats(images)
@@ -97,13 +105,14 @@ def simsiam_views(
 
 
 def _view(images: Tensor, generator: torch.Generator, settings: ViewSettings) -> Tensor:
-    images = resize_boxes(images, random_boxes(images, settings.area, settings.ratio, generator))
+    boxes = transforms.random_boxes(images, settings.area, settings.ratio, generator)
+    images = transforms.resize_boxes(images, boxes)
     if settings.flip:
-        images = flip_half(images, generator)
+        images = transforms.flip_half(images, generator)
     jittered = _jitter(images, generator, settings)
     images = _sometimes(images, jittered, settings.jitter_probability, generator)
     if images.shape[1] == 3:
-        shades = _colour.grey(images).expand_as(images)
+        shades = transforms.grey(images).expand_as(images)
         images = _sometimes(images, shades, settings.grey_probability, generator)
     if settings.blur_probability:
         blurred = _blurred(images, generator, settings)
@@ -113,12 +122,13 @@ def _view(images: Tensor, generator: torch.Generator, settings: ViewSettings) ->
 
 def _jitter(images: Tensor, generator: torch.Generator, settings: ViewSettings) -> Tensor:
     changes = [
-        (_colour.brightness, _around_one(settings.brightness)),
-        (_colour.contrast, _around_one(settings.contrast)),
-        (_colour.saturation, _around_one(settings.saturation)),
-        (_colour.hue, (-settings.hue, settings.hue)),
+        (transforms.brightness, _around_one(settings.brightness)),
+        (transforms.contrast, _around_one(settings.contrast)),
+        (transforms.saturation, _around_one(settings.saturation)),
+        (transforms.hue, (-settings.hue, settings.hue)),
     ]
     used = len(changes) if images.shape[1] == 3 else 2
+    # The four changes do not commute, so their order is random too.
     order = torch.randperm(used, generator=generator, device=generator.device)
     for number in order.tolist():
         change, bounds = changes[number]
@@ -132,13 +142,13 @@ def _around_one(strength: float) -> tuple[float, float]:
 
 def _blurred(images: Tensor, generator: torch.Generator, settings: ViewSettings) -> Tensor:
     sigma = uniform((len(images),), generator, images.device, *settings.blur_sigma)
-    return _colour.blur(images, sigma, reach=math.ceil(3 * settings.blur_sigma[1]))
+    return transforms.blur(images, sigma, reach=math.ceil(3 * settings.blur_sigma[1]))
 
 
 def _sometimes(
     images: Tensor, changed: Tensor, probability: float, generator: torch.Generator
 ) -> Tensor:
-    """Return `changed` where each image's own coin falls so, else `images`."""
+    """Return each image of `changed` with `probability`, else that of `images`."""
     chosen = chance(len(images), probability, generator, images.device)
     return torch.where(chosen[:, None, None, None], changed, images)
 
@@ -148,7 +158,7 @@ def _floats(images: Tensor) -> Tensor:
 
 
 def _check(images: Tensor) -> int:
-    """Return the number of channels."""
+    """Return the number of channels; raise if these are no images."""
     if images.ndim != 4 or not (images.dtype == torch.uint8 or images.is_floating_point()):
         raise InputError(
             "images must be bytes (uint8) or floats of shape (n, channels, height, width), got "

@@ -1,47 +1,107 @@
-"""A pre-training under way: one epoch of it, and the state that the next one depends on."""
+"""`Pretraining`: SimSiam on one network, epoch by epoch, and a monitor of its features."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
+from kspr.core.labels import encode_labels
 from kspr.errors import InputError
-from kspr.models.network import Network, seeded
-from kspr.train.images.augment import simsiam_views
+from kspr.models.network import Network, evaluating, seeded
+from kspr.train.cycle.learner import cosine_rate
+from kspr.train.images.augment import normalise, simsiam_views
+from kspr.train.inputs import Inputs
 from kspr.train.randomness import generator_for, seed_for
-from kspr.train.schedule import cosine_rate
+from kspr.train.run_folder import check_same
 from kspr.train.simsiam.heads import Heads, SimSiamSettings
-from kspr.train.simsiam.readout import Images, Labels, Readout
 
-__all__ = ["PretrainEpoch", "Run"]
+__all__ = ["Labels", "PretrainEpoch", "Pretraining", "Readout", "nearest_labels"]
+
+Labels = Sequence[int] | np.ndarray | Tensor
+
+_BANK, _QUERIES = 5000, 1000
+_CHUNK = 256
+_SOFTNESS = 0.1
+"""Neighbours are weighted by exp(cosine / this), as in SimSiam's own monitor."""
 
 _HEADS, _READOUT, _VIEWS, _LAYERS = range(4)
-"""Who draws random numbers; each has a stream of its own, in each epoch."""
+"""Purposes of random numbers; each has its own generator in each epoch."""
+
+
+class Readout:
+    """Measure how often near neighbours share a label, on a fixed sample of the images."""
+
+    def __init__(
+        self,
+        inputs: Inputs,
+        labels: Labels,
+        generator: torch.Generator,
+        mean: tuple[float, ...],
+        std: tuple[float, ...],
+    ) -> None:
+        if len(labels) != len(inputs):
+            raise InputError(f"inputs hold {len(inputs)} images but labels {len(labels)}.")
+        self._inputs, self._mean, self._std = inputs, mean, std
+        # The same images in every epoch, so that epochs can be compared.
+        rows = torch.randperm(len(inputs), generator=generator)[: _BANK + _QUERIES]
+        self._n_queries = max(1, len(rows) // 6)
+        self._rows = rows
+        self._labels = torch.as_tensor(encode_labels(np.asarray(labels)[rows]).codes)
+
+    def __call__(self, network: Network) -> float:
+        """Return the share of images whose neighbours vote for their own label."""
+        device = next(network.parameters()).device
+        with evaluating(network):
+            parts = [
+                network(self._view(rows).to(device)).features.float()
+                for rows in torch.split(self._rows, _CHUNK)
+            ]
+        features, labels, n = torch.cat(parts), self._labels.to(device), self._n_queries
+        found = nearest_labels(features[n:], labels[n:], features[:n])
+        return float((found == labels[:n]).float().mean())
+
+    def _view(self, rows: Tensor) -> Tensor:
+        return normalise(self._inputs.take(rows), self._mean, self._std)
+
+
+def nearest_labels(bank: Tensor, labels: Tensor, queries: Tensor) -> Tensor:
+    """Return for each row of `queries` the label for which its nearest rows of `bank` vote."""
+    # The square root of the bank's size: enough neighbours to outvote some wrong labels, and few
+    # enough to be near.
+    n_neighbours = max(1, int(len(bank) ** 0.5))
+    cosine = functional.normalize(queries, dim=1) @ functional.normalize(bank, dim=1).T
+    nearest = cosine.topk(n_neighbours, dim=1)
+    votes = torch.zeros(len(queries), int(labels.max()) + 1, device=bank.device)
+    votes.scatter_add_(1, labels[nearest.indices], (nearest.values / _SOFTNESS).exp())
+    return votes.argmax(1)
 
 
 @dataclass(frozen=True)
 class PretrainEpoch:
-    """One epoch of pre-training."""
+    """The metrics of one epoch of pre-training."""
 
     epoch: int
+    """Number of the epoch, from 0."""
     loss: float
-    """Minus the mean cosine between a prediction and the other view; -1 is the least."""
+    """Minus the mean cosine between a prediction and the other view; -1 is the minimum."""
     spread: float
-    """How outputs vary: about 1 when healthy, 0 when all are one point."""
+    """Spread of the outputs: about 1 when healthy, 0 when all are equal (collapse)."""
     neighbours_right: float | None
-    """Share of images whose nearest others carry their label; None where it was not read out."""
+    """Share of images whose nearest neighbours have their label; None if not measured."""
 
 
-class Run:
-    """SimSiam on one network; `epoch` epochs of `steps` steps are done."""
+class Pretraining:
+    """SimSiam on one network, with `steps` steps per epoch."""
 
     def __init__(
         self,
         network: Network,
-        inputs: Images,
+        inputs: Inputs,
         settings: SimSiamSettings,
         seed: int,
         labels: Labels | None,
@@ -59,18 +119,17 @@ class Run:
 
     @property
     def epoch(self) -> int:
-        """How many epochs are done."""
+        """Number of epochs that are done."""
         return len(self.history)
 
     def learn(self, advance: Callable[[], None]) -> PretrainEpoch:
-        """Go through all images once, in an order of this epoch's own."""
+        """Train for one epoch on all images in random order; call `advance` after each step."""
         generator = generator_for(self._seed, "pretrain", _VIEWS, self.epoch)
         order = torch.randperm(len(self._inputs), generator=generator)
         self._network.train()
         sums = torch.zeros(2, device=self._device)
-        # Layers such as dropout draw from torch's own generator.
         with seeded(seed_for(self._seed, "pretrain", _LAYERS, self.epoch)):
-            # Images that are left over after the last full batch have their turn in other epochs.
+            # Images left over after the last full batch are used in other epochs.
             for step, rows in enumerate(order[: self.steps * self._batch].view(self.steps, -1)):
                 self._set_rate(self.epoch * self.steps + step)
                 sums += self._step(rows, generator)
@@ -80,7 +139,7 @@ class Run:
         return self.history[-1]
 
     def state(self) -> dict[str, Any]:
-        """Return a copy of everything that the next epoch depends on."""
+        """Return a copy of everything that the next epoch depends on, for a checkpoint."""
         live = {
             "network": self._network.state_dict(),
             "heads": self._heads.state_dict(),
@@ -91,26 +150,20 @@ class Run:
         return copy.deepcopy(live)
 
     def load(self, state: dict[str, Any]) -> None:
-        """Go on where `state` was taken."""
-        there, here = state.get("run", {}), self._identity()
-        for name, value in here.items():
-            if there.get(name) != value:
-                raise InputError(
-                    f"state is of another pre-training: its {name} is {there.get(name)}, here it "
-                    f"is {value}. Start without a state."
-                )
+        """Restore `state`; raise `InputError` if it belongs to another pre-training."""
+        check_same(state.get("run", {}), self._identity(), "state", "or start without a state")
         self._network.load_state_dict(state["network"])
         self._heads.load_state_dict(state["heads"])
         self._optimizer.load_state_dict(state["optimizer"])
         self.history = [PretrainEpoch(**epoch) for epoch in state["history"]]
 
     def _identity(self) -> dict[str, Any]:
-        """Return what must not change between two halves of a run, as plain numbers."""
+        """Return what must be equal for a pre-training to be resumed."""
         plain = {k: v for k, v in asdict(self._settings).items() if not isinstance(v, dict)}
         return {"images": len(self._inputs), "seed": self._seed, **plain}
 
     def _step(self, rows: Tensor, generator: torch.Generator) -> Tensor:
-        """Take one step; return the loss and the spread."""
+        """Take one step and return the loss and the spread."""
         images = self._inputs.take(rows).to(self._device)
         first, second = simsiam_views(images, generator, self._settings.views)
         loss, spread = self._heads(self._network(first).features, self._network(second).features)
@@ -133,7 +186,7 @@ class Run:
         return torch.optim.SGD(
             [
                 {"params": [p for p in falling if p.requires_grad]},
-                # A predictor that stops to adapt would let go of what the network learns late.
+                # The predictor's rate does not fall: it must keep up with the network to the end.
                 {"params": list(heads.predictor.parameters())},
             ],
             lr=settings.rate * self._batch / 256,

@@ -1,4 +1,4 @@
-"""How SimSiam learns."""
+"""SimSiam's settings, its two heads and its loss (Chen and He, 2021)."""
 
 from dataclasses import dataclass, field
 
@@ -14,24 +14,31 @@ __all__ = ["Heads", "SimSiamSettings", "disagreement", "spread"]
 
 @dataclass(frozen=True)
 class SimSiamSettings:
-    """The paper's 100 epochs for CIFAR; all else, which it leaves open, is SimSiam's for CIFAR."""
+    """Settings of the pre-training.
+
+    100 epochs are the paper's for CIFAR; the other defaults, which it leaves open, are SimSiam's.
+    """
 
     epochs: int = 100
-    """350 for WebVision."""
+    """Passes over all images; the paper takes 350 for WebVision."""
     batch_size: int = 512
+    """Images per step."""
     rate: float = 0.03
-    """Per 256 images of a batch; it falls along half a cosine to 0."""
+    """Learning rate per 256 images of a batch; it falls along half a cosine to 0."""
     momentum: float = 0.9
+    """Momentum of SGD."""
     weight_decay: float = 5e-4
+    """Weight decay on all parameters."""
     width: int = 2048
-    """Of the projector's layers and its output. Small networks on a CPU do well with 256."""
+    """Width of the projector's layers and output; 256 is enough for small networks on a CPU."""
     bottleneck: int = 512
-    """The predictor's hidden layer; a quarter of `width`. Its rate stays as it starts."""
+    """Width of the predictor's hidden layer; SimSiam takes a quarter of `width`."""
     projector_layers: int = 3
-    """SimSiam's own CIFAR experiments have 2."""
+    """Layers of the projector; SimSiam's own CIFAR experiments have 2."""
     views: ViewSettings = field(default_factory=ViewSettings)
+    """Augmentations of the two views."""
     readout_every: int = 5
-    """Epochs between two looks at the neighbours, if there are labels."""
+    """Epochs between two measurements of `neighbours_right`, if there are labels."""
 
     def __post_init__(self) -> None:
         for name, least in _LEAST.items():
@@ -67,7 +74,7 @@ class Heads(nn.Module):
         )
 
     def forward(self, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the loss of two views' features, and the spread of the first's projections."""
+        """Return the loss of the features of two views, and the spread of the first projections."""
         z_first, z_second = self.projector(first), self.projector(second)
         p_first, p_second = self.predictor(z_first), self.predictor(z_second)
         loss = disagreement(p_first, z_second) / 2 + disagreement(p_second, z_first) / 2
@@ -75,23 +82,21 @@ class Heads(nn.Module):
 
 
 def _normed(n_in: int, n_out: int) -> tuple[nn.Module, nn.Module]:
-    # The normalisation has a shift of its own; a bias before it would do nothing.
+    # No bias: the normalisation after it subtracts the mean anyway.
     return nn.Linear(n_in, n_out, bias=False), nn.BatchNorm1d(n_out)
 
 
 def disagreement(predicted: Tensor, target: Tensor) -> Tensor:
-    """Return minus the mean cosine, between -1 and 1; no gradient passes to `target`.
-
-    Without that stop all outputs become one: the loss is then as small as it can be.
-    """
+    """Return minus the mean cosine, between -1 and 1, without gradient to `target`."""
+    # With that gradient all outputs become equal, which minimises the loss (collapse).
     return -functional.cosine_similarity(predicted.float(), target.detach().float(), dim=1).mean()
 
 
 @torch.no_grad()
 def spread(outputs: Tensor) -> Tensor:
-    """Return how outputs of length 1 vary, where 1 is a Gaussian cloud's and 0 a single point's.
+    """Return the spread of outputs scaled to length 1: 1 for a Gaussian, 0 for equal outputs.
 
-    The standard deviation per dimension, times the root of their number.
+    It is the standard deviation per dimension times the square root of the number of dimensions.
     """
     unit = functional.normalize(outputs.float(), dim=1)
     deviation: Tensor = unit.std(0).mean()

@@ -1,4 +1,4 @@
-"""SimSiam: features from images alone, before any label is believed (Chen and He, 2021)."""
+"""`pretrain`: SimSiam learns features from images without labels (Chen and He, 2021)."""
 
 import warnings
 from collections.abc import Callable
@@ -13,12 +13,12 @@ from kspr.errors import InputError
 from kspr.models.network import Network
 from kspr.train.cycle.task import Task
 from kspr.train.distributed import World
+from kspr.train.inputs import Inputs
 from kspr.train.randomness import seed_for
 from kspr.train.run_folder import newest_checkpoint, write_checkpoint
 from kspr.train.settings import TrainSettings
-from kspr.train.simsiam.epoch import PretrainEpoch, Run
+from kspr.train.simsiam.epoch import Labels, PretrainEpoch, Pretraining
 from kspr.train.simsiam.heads import SimSiamSettings
-from kspr.train.simsiam.readout import Images, Labels
 
 __all__ = [
     "PretrainEpoch",
@@ -30,24 +30,25 @@ __all__ = [
 ]
 
 _COLLAPSED = 0.1
-"""A spread below this: outputs are nearly one point. Healthy runs stay near 1."""
+"""Spread below which outputs count as collapsed; healthy runs stay near 1."""
 
 
 @dataclass(frozen=True)
 class PretrainResult:
-    """How it went; the network itself has learned in place."""
+    """The metrics of a pre-training; the network itself was changed in place."""
 
     epochs: tuple[PretrainEpoch, ...]
+    """One entry per epoch."""
 
     @property
     def collapsed(self) -> bool:
-        """Whether the last epoch gave all images nearly the same output."""
+        """Whether nearly all images had the same output in the last epoch."""
         return bool(self.epochs) and self.epochs[-1].spread < _COLLAPSED
 
 
 def pretrain(
     network: Network,
-    inputs: Images,
+    inputs: Inputs,
     settings: SimSiamSettings,
     *,
     seed: int,
@@ -56,20 +57,33 @@ def pretrain(
     state: dict[str, Any] | None = None,
     progress: ProgressMode = "auto",
 ) -> PretrainResult:
-    """Teach `network` features of `inputs` without labels; its classifier is left alone.
+    """Train the features of `network` on `inputs` without labels; its classifier does not change.
 
-    `inputs` has a length, and ``take(index)`` gives images (n, c, h, w), as bytes or as floats from
-    0 to 1. It learns where the network's weights are. `labels` are only read out: how often near
-    neighbours among the features share one. Wrong labels lower that figure and change nothing else,
-    so it serves to compare epochs; it is no accuracy.
+    If the outputs collapse to one point, a warning is given once.
 
-    After each epoch `on_epoch` gets everything that the next one depends on: tensors and plain
-    numbers, which ``torch.load(..., weights_only=True)`` reads back. Passed as `state`, with the
-    same other arguments, it goes on, on a CPU to the same bits.
-
-    Outputs that become one point are answered with a warning, once.
+    Parameters
+    ----------
+    network
+        Trained in place, on the device of its weights.
+    inputs
+        Images by row number: ``take(index)`` returns (n, c, h, w), bytes or floats from 0 to 1.
+    settings
+        How to train.
+    seed
+        Seed of all random numbers.
+    labels
+        Used only to measure how often near neighbours share a label. Wrong labels lower that share,
+        so it compares epochs and is no accuracy.
+    on_epoch
+        Called after each epoch with everything that the next one depends on, as tensors and plain
+        numbers that ``torch.load(..., weights_only=True)`` can read.
+    state
+        Value that `on_epoch` got earlier: training continues from there. On a CPU the result is
+        the same, bit for bit.
+    progress
+        Whether to draw a progress bar.
     """
-    run = Run(network, inputs, settings, seed, labels)
+    run = Pretraining(network, inputs, settings, seed, labels)
     if state is not None:
         run.load(state)
     warned = False
@@ -88,14 +102,14 @@ def pretrain(
 def _warn_of_collapse(epoch: PretrainEpoch) -> None:
     warnings.warn(
         f"SimSiam collapsed in epoch {epoch.epoch + 1}: all images get nearly the same output "
-        f"(spread {epoch.spread:.2g}, where 1 is healthy). Its features are of no use to a "
-        "selection. Lower the rate, enlarge the batch, or go without pre-training.",
+        f"(spread {epoch.spread:.2g}, where 1 is healthy). Such features cannot be used for a "
+        "selection. Lower the rate, enlarge the batch, or set pretrain_epochs to 0.",
         stacklevel=3,
     )
 
 
 def simsiam_settings(settings: TrainSettings) -> SimSiamSettings:
-    """Return the settings of the pre-training; an unknown parameter is named."""
+    """Return the settings of the pre-training; raise `InputError` for an unknown parameter."""
     try:
         return SimSiamSettings(epochs=settings.pretrain_epochs, **settings.pretrain)
     except TypeError as error:
@@ -112,11 +126,12 @@ def pretrain_network(
     folder: Path | None,
     signature: dict[str, Any],
 ) -> None:
-    """Teach `network` features without labels; all ranks end up with rank 0's weights.
+    """Pre-train `network` on rank 0 and broadcast its weights.
 
-    Checkpoints go to `folder`, and a pre-training that was interrupted goes on from them.
+    Checkpoints are written to `folder`; an interrupted pre-training continues from them.
     """
     network.to(world.device)
+    # The other ranks wait for the broadcast below.
     if world.rank == 0:
         stored = None if folder is None else newest_checkpoint(folder, signature)
         done = 0 if stored is None else int(stored["epoch"])
@@ -139,4 +154,4 @@ def pretrain_network(
         )
     with torch.no_grad():
         for value in network.state_dict().values():
-            value.copy_(world.agree(value))
+            value.copy_(world.broadcast(value))

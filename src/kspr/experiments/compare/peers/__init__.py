@@ -1,11 +1,16 @@
-"""The methods people use today, and ours, behind one seam.
+"""Methods that find wrong labels, ours and those of others, with one interface.
 
-A method is one small file with a class that can `judge`, and one line in `PEERS`.
+A new method is a class with the function `judge`, and one line in `PEERS`.
 """
 
-from kspr.experiments.compare.peers.cleanlab import Cleanlab, Datalab
-from kspr.experiments.compare.peers.margins import Margins
-from kspr.experiments.compare.peers.neighbours import Neighbours, TopoFilter
+from kspr.experiments.compare.peers.others import (
+    Cleanlab,
+    Datalab,
+    Margins,
+    Neighbours,
+    SmallLoss,
+    TopoFilter,
+)
 from kspr.experiments.compare.peers.ours import HalfSPR, Ours, Paper
 from kspr.experiments.compare.peers.shared import (
     Charged,
@@ -15,7 +20,6 @@ from kspr.experiments.compare.peers.shared import (
     charge,
     import_needs,
 )
-from kspr.experiments.compare.peers.small_loss import SmallLoss
 
 __all__ = ["PEERS", "Charged", "Judged", "Peer", "Shared", "charge", "import_needs"]
 

@@ -1,4 +1,4 @@
-"""How much the process grows while something runs."""
+"""What a method gets (`Shared`), what it returns (`Judged`), and how its cost is measured."""
 
 import ctypes
 import time
@@ -29,62 +29,33 @@ __all__ = [
     "peak_growth",
 ]
 
+PACKAGE = "'knockoffs-spr[peers]'"
+"""The extra that installs the packages of other methods."""
+NEIGHBOURS = 20
+"""Default number of nearest rows."""
+FOLDS = 5
+KNOWN_RATE = "known rate"
 _STATUS = Path("/proc/self/status")
 _CLEAR = Path("/proc/self/clear_refs")
 _T = TypeVar("_T")
 
 
-def peak_growth(work: Callable[[], _T]) -> tuple[_T, int | None]:
-    """Run `work`; return its answer, and by how many bytes the resident memory rose at its peak.
-
-    Linux keeps that peak (``VmHWM``) and lets a process reset it. Memory that was freed before is
-    handed back first, so that its reuse is seen. None on other systems.
-    """
-    if not _reset():
-        return work(), None
-    before = _status("VmRSS")
-    answer = work()
-    return answer, max(0, _status("VmHWM") - before)
-
-
-def _reset() -> bool:
-    """Hand back free memory and forget the peak; say whether the system allows it."""
-    try:
-        ctypes.CDLL(None).malloc_trim(0)
-        _CLEAR.write_text("5")
-    except (AttributeError, OSError, TypeError):
-        return False
-    return _STATUS.exists()
-
-
-def _status(name: str) -> int:
-    line = next(row for row in _STATUS.read_text().splitlines() if row.startswith(name + ":"))
-    return int(line.split()[1]) * 1024
-
-
-PACKAGE = "'knockoffs-spr[peers]'"
-"""What brings the packages of other methods."""
-NEIGHBOURS = 20
-"""Nearest rows that are kept ready; a method may ask for others."""
-FOLDS = 5
-KNOWN_RATE = "known rate"
-
-
 @dataclass(frozen=True, eq=False)
 class Product:
-    """Something that took time to make."""
+    """An intermediate result, with what it cost."""
 
     value: np.ndarray
     seconds: float
     growth: int | None
-    """Bytes by which the process grew while it was made; None where that cannot be seen."""
+    """Bytes by which the process grew meanwhile; None where that cannot be measured."""
 
 
 class Shared:
-    """One question to all methods: the same rows, and intermediate results made once.
+    """What all methods get: the same rows, and intermediate results that are computed once.
 
-    A product is made when it is first asked for. `used` collects what was asked for since it was
-    last cleared, so that `charge` can bill each method for all it needs, whoever came first.
+    A product is computed when a method first asks for it. `used` holds the names of all products
+    that were asked for since it was last emptied: `charge` adds their cost to each method that
+    uses them, not only to the first.
     """
 
     def __init__(
@@ -97,22 +68,22 @@ class Shared:
         known_rate: float | None = None,
     ) -> None:
         self.X, self.y = X, y
-        """Features, reduced already; labels as codes from 0."""
+        """Features, reduced; labels as codes from 0."""
         self.n_classes = int(y.max()) + 1 if n_classes is None else n_classes
         self.q = q
-        """The error rate that is asked of methods that take one."""
+        """Error rate for the methods that take one."""
         self._known_rate = known_rate
         self.used: set[str] = set()
         self.products: dict[str, Product] = {}
 
     @property
     def known_rate(self) -> float | None:
-        """The true share of wrong labels, for methods that must be told."""
+        """The true share of wrong labels, for methods that need it."""
         self.used.add(KNOWN_RATE)
         return self._known_rate
 
     def probabilities(self) -> np.ndarray:
-        """Return class probabilities of rows that the model has not seen.
+        """Return class probabilities of every row, from a model that was not trained on it.
 
         Five-fold cross-validated multinomial logistic regression with scikit-learn's own
         settings (L2, C = 1, lbfgs), at most 200 iterations.
@@ -128,6 +99,7 @@ class Shared:
 
     def neighbours(self, k: int = NEIGHBOURS) -> np.ndarray:
         """Return the `k` nearest other rows of each row, nearest first, by Euclidean distance."""
+        # Tiny data has fewer other rows than neighbours asked for.
         k = min(k, len(self.X) - 1)
         return self._product(f"neighbours {k}", lambda: nearest_rows(self.X, k))
 
@@ -142,18 +114,18 @@ class Shared:
 
 @dataclass(frozen=True, eq=False)
 class Charged(Generic[_T]):
-    """An answer, and what it cost with everything that it rests on."""
+    """An answer, and what it cost, products included."""
 
     answer: _T
     seconds: float
     growth: int | None
-    """Bytes by which the process grew at its peak; None where that cannot be seen."""
+    """Bytes by which the process grew at its peak; None where that cannot be measured."""
     told: bool
-    """Whether the true noise rate was looked at."""
+    """Whether the method read the true noise rate."""
 
 
 def charge(shared: Shared, work: Callable[[], _T]) -> Charged[_T]:
-    """Run `work`; products that it finds ready cost as much as if it had made them."""
+    """Run `work` and measure its cost; products that were there already count in full."""
     ready = set(shared.products)
     shared.used = set()
     start = time.perf_counter()
@@ -164,49 +136,81 @@ def charge(shared: Shared, work: Callable[[], _T]) -> Charged[_T]:
     seconds += sum(product.seconds for product in found)
     growth = None
     if grown is not None:
+        # A product that was there already did not grow the process, but the method needs it.
         own = grown + sum(product.value.nbytes for product in found)
         growth = max([own, *(product.growth or 0 for product in used)])
     return Charged(answer, seconds, growth, KNOWN_RATE in shared.used)
 
 
 def nearest_rows(X: Any, k: int) -> np.ndarray:
-    """Return the `k` nearest other rows of each row, by distance; brute force."""
+    """Return the `k` nearest other rows of each row, nearest first, by brute force."""
+    # Trees do not help in a hundred dimensions.
     index = NearestNeighbors(n_neighbors=k + 1, algorithm="brute").fit(X)
     return np.asarray(index.kneighbors(X, return_distance=False)[:, 1:])
 
 
 def centred(X: np.ndarray) -> np.ndarray:
-    """Return columns of mean 0 on one common scale of 1: distances keep their proportions."""
+    """Return columns of mean 0, divided by one common scale: ratios of distances stay."""
     moved = X - X.mean(axis=0)
     return np.asarray(moved / max(float(np.sqrt(np.mean(moved**2))), 1e-12))
 
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """A method's answer: what it keeps, and how it ranks."""
+    """The answer of a method: what it keeps, and how it ranks all rows."""
 
     clean: np.ndarray
-    """True where the label is trusted."""
+    """True where the label is kept."""
     suspicion: np.ndarray
-    """One number per sample, large where the label is suspicious."""
+    """One number per row, large where the label is suspicious."""
     noise_rate: float | None = None
-    """Estimated share of wrong labels; None for methods that do not say, or are told."""
+    """Estimated share of wrong labels; None for methods without an estimate."""
 
 
 class Peer(Protocol):
     """A method that judges labels.
 
-    One that imports an optional package names the modules in an attribute `needs`, so that a
-    comparison can say at its start what is missing, and import it before it looks at the clock.
+    A method that imports optional packages lists the modules in an attribute `needs`: a comparison
+    imports them first, so that a missing one is reported at the start and no import is timed.
     """
 
     def judge(self, shared: Shared, *, seed: int) -> Judged:
-        """Judge every label; the answer depends on `shared` and `seed` alone."""
+        """Judge every label; the answer depends on `shared` and `seed` only."""
         ...
 
 
 def import_needs(methods: Sequence[tuple[str, Any]]) -> None:
-    """Import what methods say they need, so that nothing is missed, or timed, later on."""
+    """Import the modules that methods list in `needs`; raise for the first that is missing."""
     for name, method in methods:
         for module in getattr(method, "needs", ()):
             require(module, f"The method {name!r}", PACKAGE)
+
+
+def peak_growth(work: Callable[[], _T]) -> tuple[_T, int | None]:
+    """Run `work`; return its answer, and the bytes by which resident memory grew at its peak.
+
+    Linux records the peak (``VmHWM``) and lets a process reset it; on other systems the growth is
+    None. Freed memory is returned to the system first: if `work` used it again, no growth would
+    show.
+    """
+    if not _reset():
+        return work(), None
+    before = _status("VmRSS")
+    answer = work()
+    return answer, max(0, _status("VmHWM") - before)
+
+
+def _reset() -> bool:
+    """Return freed memory to the system and reset the peak; False where that is not possible."""
+    try:
+        # The C library keeps freed memory: without this, a later method would grow by less.
+        ctypes.CDLL(None).malloc_trim(0)
+        _CLEAR.write_text("5")
+    except (AttributeError, OSError, TypeError):
+        return False
+    return _STATUS.exists()
+
+
+def _status(name: str) -> int:
+    line = next(row for row in _STATUS.read_text().splitlines() if row.startswith(name + ":"))
+    return int(line.split()[1]) * 1024

@@ -1,7 +1,7 @@
-"""Every table and figure of the paper as a small file: what is run, and what the paper reports.
+"""Recipes: one TOML file for each table and figure of the paper.
 
-A recipe is a TOML file in this folder. `variants` are the methods, `reported` is what the paper
-says, as printed; the tables `smoke`, `mini` and `paper` say what is run at each scale.
+`variants` are the methods, `reported` holds the paper's values as printed; the tables `smoke`,
+`mini` and `paper` say what is run at each scale.
 """
 
 import tomllib
@@ -24,25 +24,25 @@ class Variant:
     """One method: which samples it learns from, and how."""
 
     selector: Literal["none", "default", "paper", "spr"] = "default"
-    """``none`` learns from the labels as they are."""
+    """``none`` trains on all labels as given."""
     selection: Mapping[str, Any] = field(default_factory=dict)
-    """Parameters of the selector, over its own defaults."""
+    """Parameters of the selector that differ from its defaults."""
     peer: str | None = None
-    """With the selector ``none``: learn from what this method of `compare.peers` keeps."""
+    """With the selector ``none``: train on what this method of `compare.peers` keeps."""
     without: tuple[str, ...] = ()
-    """Parameters of the selector that are None: TOML has no word for it."""
+    """Parameters of the selector that are None, which TOML cannot express."""
     train: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of the training, over those of the scale."""
+    """Training settings that differ from those of the scale."""
     bottleneck: bool = False
-    """Reduce the features with a linear layer of the network, not with PCA."""
+    """Reduce the features with a linear layer of the network instead of PCA."""
     of: str | None = None
-    """The variant whose run this one is read from..."""
+    """The variant whose trials this one is read from: it is not run itself."""
     reads: Mapping[str, str] = field(default_factory=dict)
-    """...and which of its measures stand for this one's."""
+    """With `of`: the measure of this variant, and the measure of the other one that is shown."""
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What the selector is told."""
+        """All parameters that the selector gets."""
         return {**self.selection, **dict.fromkeys(self.without)}
 
 
@@ -53,18 +53,18 @@ class Scale:
     kind: str
     """A name in `kspr.experiments.reproduce.trials.KINDS`."""
     data: Mapping[str, Mapping[str, Any]]
-    """The paper's name of a data set: the source that stands for it here."""
+    """The paper's name of a data set: the source that is used for it here."""
     noises: tuple[str, ...] = ()
-    """Those that are run; empty for all of the recipe's."""
+    """Noises that are run; empty for all of the recipe."""
     variants: tuple[str, ...] = ()
-    """The same, for variants."""
+    """Variants that are run; empty for all of the recipe."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """What all cells share; each kind has its own."""
+    """Settings of all trials; each kind of trial has its own."""
     seeds: int = 1
     minutes: int | None = None
-    """How long it takes with two jobs on two cores, estimated from single cells."""
+    """How long it takes with two jobs on two cores, estimated from single trials."""
     note: str = ""
-    """What a reader must know to compare with the paper."""
+    """How this scale differs from the paper."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Recipe:
     name: str
     title: str
     place: str
-    """Where in the paper it is."""
+    """Its number in the paper."""
     shows: Literal["table", "path", "course", "splits", "examples", "histogram"]
     variants: Mapping[str, Variant]
     noises: tuple[str, ...]
@@ -83,21 +83,22 @@ class Recipe:
     section: Literal["data", "noise", "none"] = "none"
     column: Literal["noise", "measure"] = "noise"
     columns: tuple[str, ...] = ()
-    """The columns as the paper heads them, in the order of the measures or noises."""
+    """The paper's column headings, in the order of the measures or noises."""
     reported: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
-    """The paper's table as printed: section, row, one entry per column."""
+    """The paper's values as printed: section, row, one entry per column."""
     claims: tuple[str, ...] = ()
-    """What the paper says that this shows."""
+    """What the paper concludes from this table or figure."""
 
     def scale(self, name: str) -> Scale:
         """Return what is run at the scale `name`."""
+        # A scale comes from the command line, so a wrong name needs a sentence.
         if name not in SCALES:
             raise InputError(f"There is no scale {name!r}; there are {', '.join(SCALES)}.")
         return self.scales[name]
 
 
 def recipe_names() -> tuple[str, ...]:
-    """Return the names of all recipes: tables first, in the paper's order."""
+    """Return the names of all recipes: tables first, in the order of the paper."""
     found = [path.name for path in files(__name__).iterdir() if path.name.endswith(".toml")]
     found = [name.removesuffix(".toml") for name in found]
     return tuple(sorted(found, key=lambda name: ("table" not in name, "appendix" in name, name)))
@@ -126,16 +127,18 @@ def _recipe(name: str, found: dict[str, Any]) -> Recipe:
 
 
 def _made(kind: type[T], entries: dict[str, Any]) -> T:
-    """Return a value of `kind`; an entry that it does not know is named."""
+    """Return a value of `kind`; raise for an entry that it does not have."""
     known = {entry.name for entry in fields(kind)}  # type: ignore[arg-type]
     for name in entries:
         if name not in known:
-            raise InputError(f"{name!r} is no entry of a {kind.__name__}.")
+            raise InputError(
+                f"{name!r} is no entry of a {kind.__name__}; it has {', '.join(sorted(known))}."
+            )
     return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in entries.items()})
 
 
 def _check(recipe: Recipe) -> None:
-    """Find slips of the pen: scales that name variants or noises which the recipe lacks."""
+    """Raise if a scale names a variant or noise that the recipe does not have."""
     for scale in recipe.scales.values():
         for chosen, known in ((scale.variants, recipe.variants), (scale.noises, recipe.noises)):
             for name in chosen:

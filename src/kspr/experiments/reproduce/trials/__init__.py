@@ -1,36 +1,44 @@
-"""What one cell of a recipe computes: a function from a `Job` to named values, one file a kind."""
+"""What is computed in a trial: one function for each kind, from a `TrialSpec` to named values."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
 from kspr.errors import InputError
-from kspr.experiments.reproduce.trials.trial import Job
+from kspr.experiments.reproduce.trials.trial import TrialSpec
 
-__all__ = ["KINDS", "TIMED", "Job", "compute", "module_of"]
+__all__ = ["KINDS", "TIMED", "TrialSpec", "compute", "module_of", "plain"]
 
-KINDS = ("examples", "path", "select", "theory", "time", "train")
-"""Each is a module of this package with a function ``run``."""
+KINDS = {
+    "examples": "selections",
+    "path": "pieces",
+    "select": "selections",
+    "theory": "pieces",
+    "time": "selections",
+    "train": "training",
+}
+"""Kind of trial: the module of this package that has a function of that name."""
 TIMED = ("time",)
-"""Kinds that measure seconds: they get the machine for themselves, and all its threads."""
+"""Kinds that measure seconds: they run one at a time, with all threads of the machine."""
 
 
-def compute(kind: str, job: Job) -> Mapping[str, Any]:
-    """Return what a cell of `kind` finds, as JSON can hold it."""
-    # Loaded when asked for: only one of them needs torch.
-    run: Callable[[Job], Mapping[str, Any]] = import_module(module_of(kind)).run
-    return {name: plain(value) for name, value in run(job).items()}
+def compute(spec: TrialSpec) -> Mapping[str, Any]:
+    """Run one trial; return its values, ready for JSON."""
+    # Imported on demand: only `training` needs torch.
+    function: Callable[[TrialSpec], Mapping[str, Any]]
+    function = getattr(import_module(module_of(spec.kind)), spec.kind)
+    return {name: plain(value) for name, value in function(spec).items()}
 
 
 def module_of(kind: str) -> str:
-    """Return the name of the module that computes cells of `kind`."""
+    """Return the full name of the module that computes trials of `kind`."""
     if kind not in KINDS:
-        raise InputError(f"There is no kind of cell {kind!r}; there are {', '.join(KINDS)}.")
-    return f"{__name__}.{kind}"
+        raise InputError(f"There is no kind of trial {kind!r}; there are {', '.join(KINDS)}.")
+    return f"{__name__}.{KINDS[kind]}"
 
 
 def plain(value: Any) -> Any:
-    """Return `value` as JSON can hold it, to six digits: a number that is none becomes None."""
+    """Return `value` as JSON can hold it: floats to six digits, infinite ones and nan as None."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, Mapping):

@@ -1,0 +1,127 @@
+"""The cases of `fsr.py`: common noise, noise that no control was tuned on, small data sets."""
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+from sklearn import datasets
+
+from _common import Case, Sample, cifar10
+from kspr.core.noise import asymmetric_cifar10, circular, instance_dependent, symmetric
+
+__all__ = ["CASES"]
+
+
+@cache
+def cifar() -> tuple[np.ndarray, np.ndarray]:
+    """Return features and true labels of CIFAR-10."""
+    X, y, _, _ = cifar10()
+    # Principal components already: the first 128 are what the selection would keep.
+    return np.ascontiguousarray(X[:, :128]), y
+
+
+def _labelled(kind: Callable[[np.ndarray, int], np.ndarray]) -> Callable[[int], Sample]:
+    def make(seed: int) -> Sample:
+        X, y = cifar()
+        return Sample(X, kind(y, seed), y)
+
+    return make
+
+
+def _instance(rate: float) -> Callable[[int], Sample]:
+    def make(seed: int) -> Sample:
+        X, y = cifar()
+        return Sample(X, instance_dependent(X, y, rate, seed), y)
+
+    return make
+
+
+def _swamped(seed: int) -> Sample:
+    """Return labels of which three in ten of every other class have become class 3."""
+    X, y = cifar()
+    flipped = (np.random.default_rng(seed).random(len(y)) < 0.3) & (y != 3)
+    return Sample(X, np.where(flipped, 3, y), y)
+
+
+def _long_tailed(seed: int) -> Sample:
+    """Return classes whose sizes fall from 5,000 to 50, with Sym. 20 %."""
+    X, y = cifar()
+    rng = np.random.default_rng(seed)
+    sizes = (5000 * 100 ** (-np.arange(10) / 9)).astype(int)
+    rows = np.concatenate([rng.permutation(np.flatnonzero(y == k))[: sizes[k]] for k in range(10)])
+    rng.shuffle(rows)
+    return Sample(X[rows], symmetric(y[rows], 0.2, seed), y[rows])
+
+
+def _duplicated(seed: int) -> Sample:
+    """Return Sym. 20 %, and 20 samples repeated a hundred times each with one wrong label."""
+    X, y = cifar()
+    rng = np.random.default_rng(seed)
+    chosen = rng.choice(len(y), 20, replace=False)
+    copies = np.repeat(chosen, 100)
+    wrong = np.repeat((y[chosen] + rng.integers(1, 10, 20)) % 10, 100)
+    jitter = 1e-3 * rng.standard_normal((len(copies), X.shape[1]), dtype=np.float32)
+    return Sample(
+        np.concatenate([X, X[copies] + jitter]),
+        np.concatenate([symmetric(y, 0.2, seed), wrong]),
+        np.concatenate([y, y[copies]]),
+    )
+
+
+def _toy(
+    load: Callable[..., tuple[np.ndarray, np.ndarray]],
+    noise: Callable[[np.ndarray, float, int], np.ndarray],
+    rate: float,
+) -> Callable[[int], Sample]:
+    def make(seed: int) -> Sample:
+        X, y = load(return_X_y=True)
+        X = (X - X.mean(0)) / np.maximum(X.std(0), 1e-9)
+        return Sample(X.astype(np.float32), noise(y, rate, seed), y)
+
+    return make
+
+
+def _cases() -> list[Case]:
+    table = [
+        Case(
+            "CIFAR-10", f"Sym. {r:.0%}", _labelled(lambda y, s, r=r: symmetric(y, r, s)), 3, "table"
+        )
+        for r in (0.2, 0.4, 0.6, 0.8)
+    ] + [
+        Case(
+            "CIFAR-10",
+            f"Asy. {r:.0%}",
+            _labelled(lambda y, s, r=r: asymmetric_cifar10(y, r, s)),
+            3,
+            "table",
+        )
+        for r in (0.2, 0.3, 0.4)
+    ]
+    untuned = [
+        Case("CIFAR-10", "no noise", _labelled(lambda y, _: y), 1, "untuned"),
+        Case("CIFAR-10", "circular 30%", _labelled(lambda y, s: circular(y, 0.3, s)), 3, "untuned"),
+        Case("CIFAR-10", "instance 20%", _instance(0.2), 3, "untuned"),
+        Case("CIFAR-10", "instance 40%", _instance(0.4), 3, "untuned"),
+        Case("CIFAR-10", "one class swamped", _swamped, 3, "untuned"),
+        Case("CIFAR-10", "shares 1:100, Sym. 20%", _long_tailed, 3, "untuned"),
+        Case("CIFAR-10", "duplicates, Sym. 20%", _duplicated, 3, "untuned"),
+    ]
+    sets = {
+        "digits": datasets.load_digits,
+        "breast cancer": datasets.load_breast_cancer,
+        "wine": datasets.load_wine,
+        "iris": datasets.load_iris,
+    }
+    small = [
+        Case(name, f"{kind} {rate:.0%}", _toy(load, noise, rate), 10, "small")
+        for name, load in sets.items()
+        for kind, noise in (("Sym.", symmetric), ("circular", circular))
+        for rate in ((0.2, 0.4) if name == "digits" else (0.2,))
+        if not (
+            name == "breast cancer" and kind == "circular"
+        )  # with two classes both are the same
+    ]
+    return [*table, *untuned, *small]
+
+
+CASES = _cases()

@@ -1,0 +1,172 @@
+"""What the rows of `speed.py` share: data, checks against targets, timings, the file of results."""
+
+import shlex
+import sys
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from _clock import Clock, Timing, calm, fastest
+from _common import FEATURES, cifar10
+from kspr import KnockoffsSPR
+from kspr._files import read_json, write_json
+from kspr.core.metrics import SelectionQuality, selection_quality
+from kspr.core.noise import symmetric
+
+__all__ = [
+    "NOISE_RATE",
+    "QUICK_ROWS",
+    "Bench",
+    "Check",
+    "Data",
+    "Results",
+    "Row",
+    "load_data",
+    "plain",
+    "quality_on",
+    "slower",
+]
+
+NOISE_RATE = 0.4
+N_CLASSES = 10
+QUICK_ROWS = 6000
+
+
+@dataclass(frozen=True)
+class Data:
+    """Features, labels with known noise, and a description of them."""
+
+    X: np.ndarray
+    y: np.ndarray
+    y_true: np.ndarray
+    source: str
+
+    @property
+    def truly_clean(self) -> np.ndarray:
+        return np.asarray(self.y == self.y_true)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One measured number and its target; a number without a target is for context."""
+
+    what: str
+    value: float
+    target: str = ""
+    met: bool | None = None
+
+    @classmethod
+    def at_most(cls, what: str, value: float, limit: float) -> "Check":
+        return cls(what, value, f"<= {limit:g}", value <= limit)
+
+    @classmethod
+    def at_least(cls, what: str, value: float, limit: float) -> "Check":
+        return cls(what, value, f">= {limit:g}", value >= limit)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of the benchmark: its checks, all raw numbers, and notes."""
+
+    name: str
+    title: str
+    checks: list[Check]
+    raw: dict[str, Any]
+    notes: list[str] = field(default_factory=list)
+
+
+def load_data(seed: int, *, quick: bool) -> Data:
+    """Return CIFAR-10 features if they are on this machine, else generated data of their shape."""
+    if FEATURES.exists():
+        X, y_true, _, _ = cifar10()
+        source = "CIFAR-10, 512 principal components of EfficientNet-Lite0 features"
+    else:
+        X, y_true = _made_data(seed)
+        source = "made: overlapping Gaussian classes"
+    if quick:
+        X, y_true = X[:QUICK_ROWS].copy(), y_true[:QUICK_ROWS]
+    return Data(X, symmetric(y_true, NOISE_RATE, seed), y_true, source)
+
+
+def _made_data(seed: int, n: int = 50_000, p: int = 512) -> tuple[np.ndarray, np.ndarray]:
+    """Return Gaussian classes with the overlap and decaying spectrum of real features."""
+    rng = np.random.default_rng(seed)
+    scale = (1 + np.arange(p)) ** -0.5
+    means = 0.45 * rng.standard_normal((N_CLASSES, p)) * scale * (np.arange(p) < 32)
+    y = rng.integers(N_CLASSES, size=n)
+    X = rng.standard_normal((n, p), dtype=np.float32)
+    X *= scale.astype(np.float32)
+    X += means.astype(np.float32)[y]
+    return X, y
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Data and options that all rows share."""
+
+    data: Data
+    seed: int
+    threads: int
+    pieces: int | None
+    repeats: int
+    clock: Clock
+
+    def unsplit(self) -> KnockoffsSPR:
+        """Return the selector of rows b and c: one piece, 64 dimensions."""
+        return KnockoffsSPR(q=0.05, reduction=64, progress=False)
+
+
+def plain(timings: list[Timing]) -> dict[str, Any]:
+    """Return timings for the file: all of them, and how many count."""
+    return {
+        "seconds": [timing.seconds for timing in timings],
+        "cpu_seconds": [timing.cpu for timing in timings],
+        "cores_of_others": [timing.others for timing in timings],
+        "used": len(calm(timings)),
+    }
+
+
+def quality_on(data: Data, mask: np.ndarray, chosen: np.ndarray) -> SelectionQuality:
+    """Return the quality of a selection on the chosen rows."""
+    return selection_quality(mask[chosen], data.truly_clean[chosen])
+
+
+def slower(timings: dict[str, list[Timing]], what: str, base: str) -> float:
+    """Return how many times longer one thing takes than another."""
+    return fastest(timings[what]) / fastest(timings[base])
+
+
+class Results:
+    """A JSON file of rows, written after every row.
+
+    Rows that were measured under other conditions (machine, versions, code, data, seed) are
+    dropped, so that a file never mixes them.
+    """
+
+    def __init__(self, path: Path, conditions: dict[str, Any]) -> None:
+        self._path = path
+        self._content: dict[str, Any] = {**conditions, "rows": {}}
+        before = read_json(path) or {}
+        if {name: before.get(name) for name in conditions} == conditions:
+            self._content = before
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._content["rows"]
+
+    def row(self, name: str) -> dict[str, Any]:
+        return dict(self._content["rows"][name])
+
+    def add(self, row: Row, seconds: float) -> None:
+        """Store a row, with when and how it was measured."""
+        entry = asdict(row) | {
+            "met": all(check.met for check in row.checks if check.met is not None),
+            "seconds": seconds,
+            "date": datetime.now(UTC).isoformat(timespec="seconds"),
+            "command": shlex.join(sys.argv),
+        }
+        self._content["rows"][row.name] = entry
+        self._content["rows"] = dict(sorted(self._content["rows"].items()))
+        write_json(self._path, self._content, indent=1)

@@ -1,0 +1,113 @@
+"""What a recipe would run: its trials at a scale, and the list of all recipes."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from kspr.errors import InputError
+from kspr.experiments.fingerprint import fingerprint
+from kspr.experiments.reproduce.data import absent, identity
+from kspr.experiments.reproduce.recipes import SCALES, Recipe, Scale, load_recipe, recipe_names
+from kspr.experiments.reproduce.trials import TrialSpec, module_of
+
+__all__ = ["ListedRecipe", "ListedScale", "list_recipes", "plan", "trial_fingerprint"]
+
+
+def plan(
+    recipe: Recipe, scale: str, seeds: int | None = None, folder: Path | None = None
+) -> list[TrialSpec]:
+    """Return the trials of a recipe at a scale, ordered by seed.
+
+    A run that is stopped early so has every row of the table once before any row twice.
+    """
+    chosen = recipe.scale(scale)
+    if seeds is not None and seeds < 1:
+        raise InputError(f"seeds must be 1 or more, got {seeds}.")
+    return [
+        TrialSpec(
+            kind=chosen.kind,
+            data=data,
+            source=_without_settings(source),
+            noise=noise,
+            variant_name=name,
+            variant=recipe.variants[name],
+            settings={**chosen.settings, **source.get("settings", {})},
+            seed=seed,
+            folder=folder,
+        )
+        for seed in range(seeds or chosen.seeds)
+        for data, source in chosen.data.items()
+        for noise in chosen.noises or recipe.noises
+        for name in chosen.variants or recipe.variants
+        # A variant that is read from another one needs no trial of its own.
+        if recipe.variants[name].of is None
+    ]
+
+
+def _without_settings(source: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the description of a source; settings that it brings are those of the training."""
+    return {name: value for name, value in source.items() if name != "settings"}
+
+
+def trial_fingerprint(spec: TrialSpec) -> str:
+    """Return the name under which a trial is stored: its description, data files and code."""
+    return fingerprint(
+        {
+            "kind": spec.kind,
+            "source": dict(spec.source),
+            # The path does not count: the same files elsewhere give the same trial.
+            "files": identity(spec.source, spec.folder),
+            "noise": spec.noise,
+            "variant": asdict(spec.variant),
+            "settings": dict(spec.settings),
+            "seed": spec.seed,
+        },
+        module_of(spec.kind),
+    )
+
+
+@dataclass(frozen=True)
+class ListedScale:
+    """One scale of a recipe."""
+
+    name: str
+    trials: int
+    """How many, with the recipe's own number of seeds."""
+    minutes: int | None
+    """About how long they take with two jobs on two cores; None where that is not known."""
+    state: str
+    """Whether its data is on this machine, in a few words."""
+
+
+@dataclass(frozen=True)
+class ListedRecipe:
+    """One recipe."""
+
+    name: str
+    place: str
+    title: str
+    scales: tuple[ListedScale, ...]
+
+
+def list_recipes(folder: Path | None = None) -> tuple[ListedRecipe, ...]:
+    """Return all recipes, with what each scale would run and whether its data is here."""
+    recipes = [load_recipe(name) for name in recipe_names()]
+    return tuple(
+        ListedRecipe(
+            recipe.name,
+            recipe.place,
+            recipe.title,
+            tuple(_listed(recipe, name, folder) for name in SCALES),
+        )
+        for recipe in recipes
+    )
+
+
+def _listed(recipe: Recipe, name: str, folder: Path | None) -> ListedScale:
+    scale: Scale = recipe.scale(name)
+    lacking = [title for title, source in scale.data.items() if absent(source, folder)]
+    state = f"needs {' and '.join(lacking)}" if lacking else "can be run here"
+    if lacking and len(lacking) < len(scale.data):
+        state = f"can be run here without {' and '.join(lacking)}"
+    return ListedScale(name, len(plan(recipe, name, folder=folder)), scale.minutes, state)

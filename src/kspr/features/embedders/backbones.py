@@ -1,0 +1,112 @@
+"""Image classifiers without their last layer: ``timm:NAME`` and ``torchvision:NAME``.
+
+``NAME@weights.pth`` reads the weights from a file instead of downloading the published ones.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kspr._packages import require
+from kspr.errors import InputError
+from kspr.features.embedders.embedder import Embedder, EmbedderRequest, Family, Pixels, Runner
+from kspr.models.weights import load_weights, local_state
+
+__all__ = ["TIMM", "TORCHVISION"]
+
+_TORCHVISION_SIZE = 224
+_IMAGENET_MEAN, _IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+def _load_timm(request: EmbedderRequest) -> Embedder:
+    """Return the pooled features of a timm model, at its own image size unless one is given."""
+    timm = require("timm", f"The embedder {request.name}", "timm")
+    from kspr.models.libraries import create_timm
+
+    model_name, weights = _name_and_weights(request.rest)
+    options = {"pretrained": weights is None, "num_classes": 0}
+    model = create_timm(timm, request.name, model_name, request.image_size, **options)
+    data = require("timm.data", f"The embedder {request.name}", "timm")
+    config = data.resolve_model_data_config(model)
+    if weights is not None:
+        _fill(model, weights, head=getattr(model, "pretrained_cfg", {}).get("classifier"))
+    size = request.image_size or int(config["input_size"][-1])
+    return _embedder(model, request, size, config["mean"], config["std"])
+
+
+def _load_torchvision(request: EmbedderRequest) -> Embedder:
+    """Return the inputs of the last linear layer of a torchvision model."""
+    models = require("torchvision.models", f"The embedder {request.name}", "torchvision")
+    torch = require("torch", f"The embedder {request.name}", "torch")
+    from kspr.models.libraries import create_torchvision
+
+    model_name, weights = _name_and_weights(request.rest)
+    model = create_torchvision(models, request.name, model_name, pretrained=weights is None)
+    linear = [key for key, part in model.named_modules() if isinstance(part, torch.nn.Linear)]
+    if not linear:
+        raise InputError(f"{request.name} has no last linear layer to take features from.")
+    if weights is not None:
+        _fill(model, weights, head=linear[-1])
+    parent, _, leaf = linear[-1].rpartition(".")
+    setattr(model.get_submodule(parent), leaf, torch.nn.Identity())
+    size = request.image_size or _published_size(models, model_name)
+    return _embedder(model, request, size, _IMAGENET_MEAN, _IMAGENET_STD)
+
+
+def _published_size(models: Any, model_name: str) -> int:
+    """Return the side in pixels for which torchvision's weights were trained."""
+    transform = models.get_model_weights(model_name).DEFAULT.transforms()
+    crop = getattr(transform, "crop_size", None) or [_TORCHVISION_SIZE]
+    return int(crop[0])
+
+
+def _name_and_weights(rest: str) -> tuple[str, Path | None]:
+    """Split ``NAME@file`` into the model's name and the file of weights, None without one."""
+    model, _, weights = rest.partition("@")
+    return model, Path(weights) if weights else None
+
+
+def _identity(rest: str, image_size: int | None) -> dict[str, Any]:
+    """Return the image size asked for, and a digest of the weights' file."""
+    _, weights = _name_and_weights(rest)
+    return {"image_size": image_size, "origin": None if weights is None else local_state(weights)}
+
+
+def _fill(model: Any, path: Path, head: str | None) -> None:
+    """Load the weights in `path` into `model`; weights of the layer `head` are not needed."""
+
+    def in_head(key: str) -> bool:
+        return head is not None and key.startswith(f"{head}.")
+
+    weights = {key: value for key, value in load_weights(path).items() if not in_head(key)}
+    try:
+        missing, unknown = model.load_state_dict(weights, strict=False)
+    except RuntimeError as error:
+        lines = str(error).strip().splitlines()
+        raise InputError(f"{path} does not fit the model: {lines[-1].strip()}") from error
+    missing = [key for key in missing if not in_head(key)]
+    if missing or len(unknown) == len(weights):
+        raise InputError(
+            f"{path} does not fit the model: {len(missing)} of its tensors are missing, such as "
+            f"{(missing or ['?'])[0]}."
+        )
+
+
+def _embedder(
+    model: Any, request: EmbedderRequest, size: int, mean: Sequence[float], std: Sequence[float]
+) -> Embedder:
+    """Return an embedder of `model`, which maps a batch of images to a batch of rows."""
+    runner = Runner.of(request)
+    pixels = Pixels(size, tuple(mean), tuple(std))
+    model = model.to(runner.device).eval()
+
+    def compute(prepared: list[np.ndarray]) -> np.ndarray:
+        return runner.images(model, pixels.batch(runner.torch, prepared))
+
+    return Embedder(request.name, "image", compute, pixels.prepare, size)
+
+
+TIMM = Family(_load_timm, _identity)
+TORCHVISION = Family(_load_torchvision, _identity)

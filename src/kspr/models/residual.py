@@ -1,0 +1,160 @@
+"""The residual networks: ``resnet_small``, ``cifar_resnet18`` and ``resnet50``.
+
+Names and shapes of the layers are torchvision's, so that published weights can be loaded.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+
+from torch import Tensor, nn
+
+from kspr.models.network import Network, NetworkRequest, image_channels
+from kspr.models.wrap import assemble
+
+__all__ = ["cifar_resnet18", "resnet50", "resnet_small"]
+
+_SMALL_WIDTH = 32
+_HALVED_FROM = 24
+"""Side in pixels from which `resnet_small` halves images in its stem."""
+
+
+def resnet_small(request: NetworkRequest) -> Network:
+    """Return a network that CPUs can train: three stages of one block each, 128 features."""
+    channels = image_channels(request)
+    stem: _Stem = _halving_stem if min(request.in_shape[1:]) >= _HALVED_FROM else _cifar_stem
+    body = _ResidualBody(_BasicBlock, (1, 1, 1), channels, _SMALL_WIDTH, stem)
+    return assemble(body, body.n_features, request)
+
+
+def cifar_resnet18(request: NetworkRequest) -> Network:
+    """Return the paper's network for CIFAR: a ResNet-18 with 512 features."""
+    body = _ResidualBody(_BasicBlock, (2, 2, 2, 2), image_channels(request), 64, _cifar_stem)
+    return assemble(body, body.n_features, request, published_heads=("fc", "linear"))
+
+
+def resnet50(request: NetworkRequest) -> Network:
+    """Return the paper's network for Clothing1M: a ResNet-50 with 2048 features."""
+    body = _ResidualBody(_Bottleneck, (3, 4, 6, 3), image_channels(request), 64, _imagenet_stem)
+    return assemble(body, body.n_features, request, published_heads=("fc",))
+
+
+def _conv(n_in: int, n_out: int, kernel: int, stride: int = 1) -> nn.Conv2d:
+    return nn.Conv2d(n_in, n_out, kernel, stride, kernel // 2, bias=False)
+
+
+class _AnyBlock(nn.Module, ABC):
+    expansion = 1
+
+    def __init__(self, n_in: int, n_out: int, stride: int) -> None:
+        super().__init__()
+        self.relu = nn.ReLU(inplace=True)
+        self.downsample: nn.Module | None = None
+        if stride != 1 or n_in != n_out:
+            self.downsample = nn.Sequential(_conv(n_in, n_out, 1, stride), nn.BatchNorm2d(n_out))
+
+    def forward(self, x: Tensor) -> Tensor:
+        kept = x if self.downsample is None else self.downsample(x)
+        y: Tensor = self.relu(self.change(x) + kept)
+        return y
+
+    @abstractmethod
+    def change(self, x: Tensor) -> Tensor:
+        """Return what is added to the input."""
+
+
+class _BasicBlock(_AnyBlock):
+    """Two 3 x 3 convolutions."""
+
+    def __init__(self, n_in: int, width: int, stride: int) -> None:
+        super().__init__(n_in, width, stride)
+        self.conv1, self.bn1 = _conv(n_in, width, 3, stride), nn.BatchNorm2d(width)
+        self.conv2, self.bn2 = _conv(width, width, 3), nn.BatchNorm2d(width)
+
+    def change(self, x: Tensor) -> Tensor:
+        """Return what is added to the input."""
+        y: Tensor = self.bn2(self.conv2(self.relu(self.bn1(self.conv1(x)))))
+        return y
+
+
+class _Bottleneck(_AnyBlock):
+    """1 x 1, 3 x 3 and 1 x 1 convolutions; the second has the stride, as published weights need."""
+
+    expansion = 4
+
+    def __init__(self, n_in: int, width: int, stride: int) -> None:
+        n_out = width * self.expansion
+        super().__init__(n_in, n_out, stride)
+        self.conv1, self.bn1 = _conv(n_in, width, 1), nn.BatchNorm2d(width)
+        self.conv2, self.bn2 = _conv(width, width, 3, stride), nn.BatchNorm2d(width)
+        self.conv3, self.bn3 = _conv(width, n_out, 1), nn.BatchNorm2d(n_out)
+
+    def change(self, x: Tensor) -> Tensor:
+        """Return what is added to the input."""
+        y: Tensor = self.relu(self.bn1(self.conv1(x)))
+        y = self.relu(self.bn2(self.conv2(y)))
+        y = self.bn3(self.conv3(y))
+        return y
+
+
+_Block = _BasicBlock | _Bottleneck
+_Stem = Callable[[int, int], tuple[nn.Conv2d, nn.Module]]
+"""Channels in and out to the first convolution and the pooling after it."""
+
+
+def _cifar_stem(n_in: int, n_out: int) -> tuple[nn.Conv2d, nn.Module]:
+    """Return a stem that keeps the size of small images."""
+    return _conv(n_in, n_out, 3), nn.Identity()
+
+
+def _halving_stem(n_in: int, n_out: int) -> tuple[nn.Conv2d, nn.Module]:
+    """Return a stem that halves the sides of images."""
+    return _conv(n_in, n_out, 3, 2), nn.Identity()
+
+
+def _imagenet_stem(n_in: int, n_out: int) -> tuple[nn.Conv2d, nn.Module]:
+    """Return a stem that divides the sides of images by four."""
+    return _conv(n_in, n_out, 7, 2), nn.MaxPool2d(3, 2, 1)
+
+
+def _stage(block: type[_Block], n_in: int, width: int, depth: int, stride: int) -> nn.Module:
+    first = block(n_in, width, stride)
+    others = (block(width * block.expansion, width, 1) for _ in range(depth - 1))
+    return nn.Sequential(first, *others)
+
+
+class _ResidualBody(nn.Module):
+    """Map images to features: a stem, stages that halve the sides, the mean over positions."""
+
+    def __init__(
+        self,
+        block: type[_Block],
+        depths: Sequence[int],
+        channels: int,
+        width: int,
+        stem: _Stem,
+    ) -> None:
+        super().__init__()
+        self.conv1, self.maxpool = stem(channels, width)
+        self.bn1, self.relu = nn.BatchNorm2d(width), nn.ReLU(inplace=True)
+        n_in = width
+        self._stages = [f"layer{number}" for number in range(1, len(depths) + 1)]
+        for stage, (name, depth) in enumerate(zip(self._stages, depths, strict=True)):
+            # Channels double where sides are halved, as in He et al.
+            stage_width = width * 2**stage
+            self.add_module(name, _stage(block, n_in, stage_width, depth, 1 if stage == 0 else 2))
+            n_in = stage_width * block.expansion
+        self.n_features = n_in
+        self._initialise()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return one row of features per image."""
+        x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
+        for name in self._stages:
+            x = self.get_submodule(name)(x)
+        return x.mean((2, 3))
+
+    def _initialise(self) -> None:
+        """Draw initial weights as He et al. do; torch's default is another distribution."""
+        for part in self.modules():
+            if isinstance(part, nn.Conv2d):
+                nn.init.kaiming_normal_(part.weight, mode="fan_out", nonlinearity="relu")

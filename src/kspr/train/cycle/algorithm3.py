@@ -1,0 +1,295 @@
+"""Alg. 3 of the paper: train for an epoch, select by the network's features, and repeat."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from kspr.selectors import Selection
+from kspr.train.cycle.epoch import Pools, train_epoch
+from kspr.train.cycle.guard import Health, examine, is_behind, keeps_nearly_all, unchanged
+from kspr.train.cycle.learner import Learner
+from kspr.train.cycle.metrics import (
+    Epoch,
+    Performance,
+    network_outputs,
+    performance_of,
+    quality_of,
+)
+from kspr.train.cycle.model_choice import BestSoFar, ModelChoice, choose_model
+from kspr.train.cycle.select_step import choose
+from kspr.train.cycle.task import Task
+from kspr.train.distributed import World
+from kspr.train.pipelines import InputPipeline
+from kspr.train.settings import TrainSettings
+
+__all__ = ["Cycle", "State"]
+
+_CYCLE, _REFERENCE = 0, 1
+"""Numbers of the learners, which make their random numbers differ."""
+
+
+@dataclass
+class State:
+    """The state of a run between two epochs, apart from its networks."""
+
+    epoch: int = 0
+    """Number of epochs that are done."""
+    selected: Tensor | None = None
+    """Mask of the last selection, before the guard; the next prototypes are computed from it."""
+    keep: Tensor | None = None
+    """Mask of the samples whose labels are used; None for all."""
+    pool: Tensor | None = None
+    """Mask of the rejected samples that may be mixed in."""
+    is_released: bool = False
+    """Whether the guard has ended, and its held-out samples are trained on."""
+
+    def tensors(self) -> dict[str, Any]:
+        """Return the fields, for a checkpoint."""
+        return dict(vars(self))
+
+
+@dataclass(frozen=True)
+class _Made:
+    """Facts about the selection of this epoch, known on rank 0; empty if there was none."""
+
+    seconds: float = 0.0
+    q_reached: float | None = None
+    q_spread: float | None = None
+    notes: tuple[str, ...] = ()
+
+
+class Cycle:
+    """The training procedure of Alg. 3; `kspr.train.fit` puts its parts together.
+
+    Parameters
+    ----------
+    task
+        Rows, labels, held-out samples and test set.
+    pipeline
+        How rows become batches.
+    learner
+        The network that is trained on the selected samples.
+    reference
+        The network that is trained on all given labels, for the guard; None without the guard.
+    settings
+        How to train and to select.
+    world
+        The processes that train together.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        pipeline: InputPipeline,
+        learner: Learner,
+        reference: Learner | None,
+        settings: TrainSettings,
+        world: World,
+    ) -> None:
+        self.task, self.pipeline = task, pipeline
+        self.learner, self.reference = learner, reference
+        self.settings, self.world, self.state = settings, world, State()
+        self.selection: Selection | None = None
+        self.best = None if reference is None else BestSoFar()
+
+    def run(self, on_epoch: Callable[[Epoch], None]) -> None:
+        """Train from the current state to the last epoch; call `on_epoch` after each."""
+        made = _Made()
+        if self.state.epoch == 0 and self.settings.warmup_epochs == 0:
+            # The classifier is untrained, so its scores are noise.
+            made = self._select(with_scores=False)
+        while self.state.epoch < self.settings.epochs:
+            on_epoch(self._epoch(made))
+            made = _Made()
+
+    def release(self) -> None:
+        """End the guard: train on the held-out samples too, and drop the reference."""
+        self.task = replace(self.task, held_out=torch.zeros_like(self.task.held_out))
+        self.reference = self.best = None
+        self.state.is_released = True
+
+    def model_choice(self) -> ModelChoice:
+        """Return the network that the run ends with."""
+        return choose_model(self.state.epoch, self._performances(), self._networks(), self.best)
+
+    def _epoch(self, made: _Made) -> Epoch:
+        start = time.perf_counter()
+        loss = self._train(self.learner, _CYCLE, self._pools())
+        reference_loss = self._train_reference()
+        self.state.epoch += 1
+        found = self._performances()
+        # Before the learner may be overwritten below: candidates are compared as they were trained.
+        if self.best is not None:
+            self.best.consider(self.state.epoch, found, self._networks())
+        notes = self._start_over_if_behind(found)
+        before = made.seconds  # duration of the selection before the first epoch
+        if self._is_due():
+            made = self._select(with_scores=True)
+            made = replace(made, seconds=made.seconds + before)
+        seconds = time.perf_counter() - start + before
+        return self._measured(loss, reference_loss, found, made, (*notes, *made.notes), seconds)
+
+    def _train(self, learner: Learner, number: int, pools: Pools) -> float:
+        place = (number, self.state.epoch)
+        return train_epoch(
+            learner, self.task, pools, self.pipeline, self.settings, self.world, place
+        )
+
+    def _train_reference(self) -> float | None:
+        """Train the reference for an epoch; during the warm-up it is a copy of the learner."""
+        if self.reference is None:
+            return None
+        # Training it separately would give the same weights at twice the cost.
+        if self.state.epoch < self.settings.warmup_epochs:
+            self.reference.load(self.learner.state())
+            return None
+        everything = torch.nonzero(~self.task.held_out)[:, 0]
+        return self._train(self.reference, _REFERENCE, Pools(everything, everything[:0]))
+
+    def _pools(self) -> Pools:
+        """Return the clean and the rejected samples of the next epoch."""
+        free = ~self.task.held_out
+        keep, pool = self.state.keep, self.state.pool
+        if keep is None or pool is None or self.state.epoch < self.settings.warmup_epochs:
+            keep, pool = torch.ones_like(free), torch.zeros_like(free)
+        return Pools(torch.nonzero(keep & free)[:, 0], torch.nonzero(pool & free)[:, 0])
+
+    def _is_due(self) -> bool:
+        """Return whether a selection follows this epoch: every few epochs, and after the last.
+
+        With ``select_every=0`` there is one selection after the warm-up, if epochs follow it.
+        """
+        every, since = self.settings.select_every, self.state.epoch - self.settings.warmup_epochs
+        if every == 0:
+            return since == 0 and self.state.epoch < self.settings.epochs
+        return since >= 0 and (since % every == 0 or self.state.epoch == self.settings.epochs)
+
+    def _select(self, *, with_scores: bool) -> _Made:
+        """Select by the network's features on rank 0, and broadcast the result."""
+        features, scores = network_outputs(
+            self.learner.network, self.task.inputs, self.pipeline, self.world
+        )
+        if self._judges_inputs(with_scores):
+            features = self.task.inputs.take(torch.arange(len(self.task.inputs)))
+        n = len(self.task.label)
+        # Rows: what was selected, what is used, and whether it is used at all.
+        masks, made = torch.zeros((3, n), dtype=torch.uint8), _Made()
+        if self.world.rank == 0:
+            self.selection, made, health = self._judge(features, scores if with_scores else None)
+            masks[0] = torch.from_numpy(self.selection.clean_mask)
+            if health.keep is not None:
+                masks[1], masks[2] = torch.from_numpy(health.keep), 1
+        masks = self.world.broadcast(masks).bool()
+        # Only the first: a network that has memorised labels makes later selections keep more.
+        is_first = self.state.selected is None
+        self._use(masks, scores)
+        if is_first and self.reference is not None and keeps_nearly_all(self.state.keep):
+            self.release()
+        return made
+
+    def _judges_inputs(self, trained: bool) -> bool:
+        """Return whether to select by the embeddings: if asked for, or before any training."""
+        # Random layers on top of good embeddings would only blur them.
+        untrained = self.settings.input == "embeddings" and not trained
+        return untrained or self.settings.select_on == "inputs"
+
+    def _judge(self, features: Tensor, scores: Tensor | None) -> tuple[Selection, _Made, Health]:
+        if scores is not None:
+            # Classes without samples have scores too, but the selection does not know them.
+            scores = scores[:, torch.unique(self.task.label).to(scores.device)]
+        found = choose(self.settings, features, self.task.given, scores, self.state.selected)
+        # Batch normalisation needs two samples on each rank.
+        least = 2 * self.world.size
+        guard = self.settings.guard
+        health = examine(found.selection) if guard else unchanged(found.selection, least)
+        made = _Made(found.seconds, found.q_reached, found.q_spread, health.reasons)
+        return found.selection, made, health
+
+    def _use(self, masks: Tensor, scores: Tensor) -> None:
+        self.state.selected = masks[0]
+        self.state.keep = masks[1] if bool(masks[2].all()) else None
+        # Computed on every rank from the same gathered scores, so no broadcast is needed.
+        sure = scores.softmax(dim=1).amax(dim=1).cpu() >= self.settings.confidence
+        self.state.pool = None if self.state.keep is None else ~self.state.keep & sure
+
+    def _learners(self) -> dict[str, Learner]:
+        own = {"cycle": self.learner}
+        return own if self.reference is None else {**own, "reference": self.reference}
+
+    def _networks(self) -> dict[str, nn.Module]:
+        return {
+            f"{name} {kind}": network
+            for name, learner in self._learners().items()
+            for kind, network in learner.candidates().items()
+        }
+
+    def _performances(self) -> dict[str, Performance]:
+        return {
+            name: performance_of(network, self.task, self.pipeline, self.world)
+            for name, network in self._networks().items()
+        }
+
+    def _start_over_if_behind(self, found: dict[str, Performance]) -> tuple[str, ...]:
+        """Copy the reference's weights to the learner if that is clearly behind."""
+        if self.reference is None or not is_behind(
+            _better(found, "cycle"), _better(found, "reference")
+        ):
+            return ()
+        self.learner.load(self.reference.state())
+        return (
+            "The cycle was behind the network that is trained on all given labels, and continues "
+            "from the weights of that network.",
+        )
+
+    def _measured(
+        self,
+        loss: float,
+        reference_loss: float | None,
+        found: dict[str, Performance],
+        made: _Made,
+        notes: tuple[str, ...],
+        seconds: float,
+    ) -> Epoch:
+        own, other = _network_metrics(found, "cycle"), _network_metrics(found, "reference")
+        return Epoch(
+            epoch=self.state.epoch,
+            loss=loss,
+            reference_loss=reference_loss,
+            rate=self.learner.rate,
+            **own,
+            **{f"reference_{name}": value for name, value in other.items()},
+            kept=_share(self.state.selected),
+            used=_share(self.state.keep),
+            q_reached=made.q_reached,
+            q_spread=made.q_spread,
+            quality=quality_of(self.state.selected, self.task.truly_clean),
+            notes=notes,
+            seconds=seconds,
+            select_seconds=made.seconds,
+        )
+
+
+def _network_metrics(found: dict[str, Performance], learner: str) -> dict[str, float | None]:
+    if f"{learner} weights" not in found:
+        return dict.fromkeys(("accuracy", "accuracy_average", "held_out"))
+    weights, average = found[f"{learner} weights"], found[f"{learner} average"]
+    right = _better(found, learner)
+    return {
+        "accuracy": weights.test_accuracy,
+        "accuracy_average": average.test_accuracy,
+        "held_out": float(right.double().mean()) if len(right) else None,
+    }
+
+
+def _better(found: dict[str, Performance], learner: str) -> Tensor:
+    """Return where the better of a learner's two networks predicts the given label."""
+    weights, average = found[f"{learner} weights"], found[f"{learner} average"]
+    return weights.right if weights.held_out > average.held_out else average.right
+
+
+def _share(mask: Tensor | None) -> float:
+    return 1.0 if mask is None else float(mask.double().mean())

@@ -1,0 +1,201 @@
+"""Crops, flips, colours and blur of a batch; every image has its own random values.
+
+There is no loop over images. Colour functions take pixels as floats from 0 to 1.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from kspr.train.randomness import chance, integers_below, uniform
+
+__all__ = [
+    "Boxes",
+    "blur",
+    "brightness",
+    "contrast",
+    "flip_half",
+    "grey",
+    "hue",
+    "random_boxes",
+    "resize_boxes",
+    "saturation",
+    "shift",
+]
+
+_TRIES = 10
+"""Draws of a box that does not fit into its image; then a box in the middle is taken, as in
+torchvision."""
+
+
+def shift(images: Tensor, padding: int, generator: torch.Generator) -> Tensor:
+    """Pad images with `padding` black pixels on each side, and crop each at its own position."""
+    if padding == 0:
+        return images
+    n, _, height, width = images.shape
+    padded = functional.pad(images, (padding,) * 4)
+    places = torch.full((2, n), 2 * padding + 1, device=images.device)
+    top, left = integers_below(places, generator)
+    # A view of every possible crop; only the chosen ones are copied.
+    windows = padded.unfold(2, height, 1).unfold(3, width, 1)
+    return windows[torch.arange(n, device=images.device), :, top, left]
+
+
+def flip_half(images: Tensor, generator: torch.Generator) -> Tensor:
+    """Mirror each image left to right with probability 1/2."""
+    flipped = chance(len(images), 0.5, generator, images.device)
+    return torch.where(flipped[:, None, None, None], images.flip(3), images)
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """One box per image, in whole pixels."""
+
+    top: Tensor
+    left: Tensor
+    height: Tensor
+    width: Tensor
+
+
+def random_boxes(
+    images: Tensor,
+    area: tuple[float, float],
+    ratio: tuple[float, float],
+    generator: torch.Generator,
+) -> Boxes:
+    """Return a random box per image; `area` bounds its share of the image, `ratio` its sides.
+
+    The ratio of width to height is uniform on a logarithmic scale.
+    """
+    full_height, full_width = images.shape[2:]
+    height, width, fits = _random_sides(images, area, ratio, generator)
+    # The first box that fits; argmax gives 0 where none does.
+    first, fitted = fits.int().argmax(1, keepdim=True), fits.any(1)
+    middle = _largest(full_height, full_width, ratio)
+    height = torch.where(fitted, height.gather(1, first)[:, 0], middle[0]).long()
+    width = torch.where(fitted, width.gather(1, first)[:, 0], middle[1]).long()
+    top = integers_below(full_height - height + 1, generator)
+    left = integers_below(full_width - width + 1, generator)
+    return Boxes(
+        torch.where(fitted, top, (full_height - height) // 2),
+        torch.where(fitted, left, (full_width - width) // 2),
+        height,
+        width,
+    )
+
+
+def _random_sides(
+    images: Tensor,
+    area: tuple[float, float],
+    ratio: tuple[float, float],
+    generator: torch.Generator,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return heights and widths of several boxes per image, and which of them fit into it."""
+    n, _, full_height, full_width = images.shape
+    shape, device = (n, _TRIES), images.device
+    areas = uniform(shape, generator, device, *area) * (full_height * full_width)
+    ratios = uniform(shape, generator, device, math.log(ratio[0]), math.log(ratio[1])).exp()
+    height, width = (areas / ratios).sqrt().round(), (areas * ratios).sqrt().round()
+    fits = (height >= 1) & (height <= full_height) & (width >= 1) & (width <= full_width)
+    return height, width, fits
+
+
+def _largest(height: int, width: int, ratio: tuple[float, float]) -> tuple[float, float]:
+    """Return height and width of the largest box whose ratio is allowed."""
+    if width / height < ratio[0]:
+        return round(width / ratio[0]), width
+    if width / height > ratio[1]:
+        return height, round(height * ratio[1])
+    return height, width
+
+
+def resize_boxes(images: Tensor, boxes: Boxes) -> Tensor:
+    """Crop each image to its box and scale the crop to the size of the image, bilinearly.
+
+    Pixels outside a box do not enter at its border.
+    """
+    height, width = images.shape[2:]
+    rows = _positions(boxes.top, boxes.height, height)[:, :, None].expand(-1, -1, width)
+    columns = _positions(boxes.left, boxes.width, width)[:, None, :].expand(-1, height, -1)
+    grid = torch.stack([(2 * columns + 1) / width - 1, (2 * rows + 1) / height - 1], 3)
+    return functional.grid_sample(images, grid, padding_mode="border", align_corners=False)
+
+
+def _positions(start: Tensor, length: Tensor, size: int) -> Tensor:
+    """Return (n, size): the position in the image that each pixel of a side is taken from."""
+    centres = torch.arange(size, device=start.device) + 0.5
+    at = centres * (length / size)[:, None] - 0.5
+    inside = at.clamp_min(0).minimum((length - 1)[:, None].float())
+    return inside + start[:, None]
+
+
+def grey(images: Tensor) -> Tensor:
+    """Return the brightness of each pixel, (n, 1, h, w); the mean if images are not RGB."""
+    if images.shape[1] != 3:
+        return images.mean(1, keepdim=True)
+    weights = images.new_tensor([0.299, 0.587, 0.114]).view(1, 3, 1, 1)
+    return (images * weights).sum(1, keepdim=True)
+
+
+def brightness(images: Tensor, factor: Tensor) -> Tensor:
+    """Multiply the pixels of each image by its factor; 0 is black."""
+    return (images * _each(factor)).clamp(0, 1)
+
+
+def contrast(images: Tensor, factor: Tensor) -> Tensor:
+    """Change each image's contrast by its factor; 0 is the image's mean grey everywhere."""
+    return _between(grey(images).mean((2, 3), keepdim=True), images, factor)
+
+
+def saturation(images: Tensor, factor: Tensor) -> Tensor:
+    """Change each image's saturation by its factor; 0 is a grey image."""
+    return _between(grey(images), images, factor)
+
+
+def hue(images: Tensor, factor: Tensor) -> Tensor:
+    """Rotate the colours of each image by `factor` turns of the colour circle."""
+    value, saturated, angle = _to_hsv(images)
+    angle = angle + 6 * _each(factor)[:, 0]
+    # One formula for all three channels, each a third of the circle from the next.
+    shifted = torch.stack([angle + 5, angle + 3, angle + 1], 1) % 6
+    away = torch.minimum(shifted, 4 - shifted).clamp(0, 1)
+    return value[:, None] * (1 - saturated[:, None] * away)
+
+
+def _to_hsv(images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return value, saturation, and hue in sixths of the colour circle."""
+    red, green, blue = images.unbind(1)
+    value, low = images.amax(1), images.amin(1)
+    spread = value - low
+    safe = spread.clamp_min(1e-12)
+    angle = torch.where(
+        value == red,
+        (green - blue) / safe,
+        torch.where(value == green, 2 + (blue - red) / safe, 4 + (red - green) / safe),
+    )
+    return value, spread / value.clamp_min(1e-12), angle
+
+
+def blur(images: Tensor, sigma: Tensor, reach: int) -> Tensor:
+    """Blur each image with a Gaussian of its `sigma` pixels, cut off at `reach` pixels."""
+    n, channels = images.shape[:2]
+    at = torch.arange(-reach, reach + 1, device=images.device)
+    kernel = (-0.5 * (at / sigma[:, None].clamp_min(1e-3)) ** 2).softmax(1).to(images.dtype)
+    kernel = kernel.repeat_interleave(channels, 0)[:, None]
+    # One group per map: each image has its own kernel.
+    maps = functional.pad(images, (reach,) * 4, mode="replicate").flatten(0, 1)[None]
+    maps = functional.conv2d(maps, kernel[..., None], groups=n * channels)
+    maps = functional.conv2d(maps, kernel[:, :, None], groups=n * channels)
+    return maps.view(images.shape)
+
+
+def _between(start: Tensor, images: Tensor, factor: Tensor) -> Tensor:
+    strength = _each(factor)
+    return (strength * images + (1 - strength) * start).clamp(0, 1)
+
+
+def _each(values: Tensor) -> Tensor:
+    return values.view(-1, 1, 1, 1)

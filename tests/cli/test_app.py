@@ -1,0 +1,114 @@
+"""The command line as a whole: help, options from a file, and how errors end."""
+
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import kspr
+from kspr import Selection
+from kspr.cli import main
+from kspr.cli._app import COMMANDS, app
+from tests.cli.commands import SAID, fails, run
+
+NAMES = [command.__name__ for command in COMMANDS]
+
+
+def test_version_is_the_packages():
+    command = [sys.executable, "-m", "kspr", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.stdout.strip() == kspr.__version__
+
+
+def test_the_help_lists_all_commands_in_the_order_of_the_work(capsys):
+    text = run("--help", capsys=capsys)
+    listed = re.findall(r"^│ (\w+) ", text, flags=re.MULTILINE)
+    assert listed == NAMES
+    assert set(NAMES) == {name for name in app if not name.startswith("-")}
+
+
+def examples_of(command):
+    return re.findall(r"^ {4}(Example: .*)$", command.__doc__, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=NAMES)
+def test_every_command_has_examples_each_on_its_own_line(command, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    lines = [line.strip() for line in run(command.__name__, "--help", capsys=capsys).splitlines()]
+    examples = examples_of(command)
+    assert f"Example: kspr {command.__name__}" in " ".join(examples)
+    assert set(examples) <= set(lines)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=NAMES)
+def test_a_docstring_describes_parameters_of_its_command_only(command):
+    described = set(re.findall(r"^ {4}(\w+)\n {8}\S", command.__doc__, flags=re.MULTILINE))
+    own = set(inspect.signature(command).parameters)
+    assert described <= own
+    # These come with a help text of their own.
+    assert own - described <= {"options", "settings", "embed", "json", "out", "q", "seed"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["demo", "--q", "1.5"], "q must lie in (0, 1), got 1.5."),
+        (["demo", "--q", "much"], "Invalid value"),
+        (["dmo"], 'Did you mean "demo"?'),
+        (["demo", "--outt", "x"], "Did you mean --out?"),
+    ],
+)
+def test_bad_arguments_end_in_one_sentence_and_exit_code_2(arguments, sentence, capsys, tmp_path):
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    assert stop.value.code == 2
+    message = capsys.readouterr().err
+    assert sentence in message
+    assert message.startswith("kspr: ")
+    assert message.count("\n") == 1
+
+
+def test_an_unwritable_place_is_named(capsys, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SystemExit) as stop:
+        main(["demo", "--out", str(tmp_path / "file")])
+    assert stop.value.code == 2
+    assert "file" in capsys.readouterr().err
+
+
+def test_interrupting_exits_with_130(monkeypatch, capsys):
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kspr.experiments.demo.run_demo", interrupted)
+    with pytest.raises(SystemExit) as stop:
+        main(["demo"])
+    assert stop.value.code == 130
+
+
+def test_options_come_from_a_file_and_a_flag_wins(table, tmp_path):
+    config = tmp_path / "kspr.toml"
+    config.write_text('[select]\nq = 0.2\nseed = 7\nlabel = "species"\nfeatures = "emb_*"\n')
+    run("select", table, "--config", config, "--out", tmp_path / "a")
+    run("select", table, "--config", config, "--q", "0.1", "--out", tmp_path / "b")
+    first, second = (Selection.load(tmp_path / name).manifest.parameters for name in "ab")
+    assert (first["q"], first["random_state"]) == (0.2, 7)
+    assert (second["q"], second["random_state"]) == (0.1, 7)
+
+
+def write(path: Path, content) -> Path:
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def test_a_config_file_that_is_missing_or_wrong_is_named(table, tmp_path, capsys):
+    arguments = ["select", table, *SAID, "--out", tmp_path / "r"]
+    missing = tmp_path / "no.toml"
+    assert "no.toml" in fails(*arguments, "--config", missing, capsys=capsys)
+    wrong = write(tmp_path / "k.toml", "[select]\nqq = 3\n")
+    assert "qq" in fails(*arguments, "--config", wrong, capsys=capsys)
+    broken = write(tmp_path / "b.toml", "[select\n")
+    fails(*arguments, "--config", broken, capsys=capsys)

@@ -1,0 +1,123 @@
+"""`kspr train`, and `evaluate` on its runs, as they are typed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+from kspr.cli import main
+from tests.cli.commands import fails, run
+from tests.conftest import Noisy
+from tests.train.conftest import one_thread  # noqa: F401 - a fixture
+from tests.train.digits import small_digits
+
+SHORT = "epochs = 3\nwarmup_epochs = 1\nselect_every = 1\nbatch_size = 32\n[selection]\nq = 0.2\n"
+
+
+@pytest.fixture(scope="module")
+def small() -> Noisy:
+    return small_digits()
+
+
+@pytest.fixture(scope="module")
+def table(small, tmp_path_factory):
+    path = tmp_path_factory.mktemp("data") / "digits.parquet"
+    names = np.array([f"digit-{k}" for k in range(10)])
+    columns = {f"emb_{i}": small.X[:, i] for i in range(64)}
+    columns |= {"label": names[small.y], "truth": names[small.y_true]}
+    pq.write_table(pa.table(columns), path)
+    (path.parent / "short.toml").write_text(SHORT)
+    return path
+
+
+def train(table, out, *more):
+    short = table.parent / "short.toml"
+    return ["train", table, "--settings", short, "--features", "emb_*", "--out", out, *more]
+
+
+@pytest.fixture(scope="module")
+def trained(table, tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs") / "run"
+    run(*train(table, out))
+    return out
+
+
+def test_a_run_is_a_folder_with_all_that_is_needed(trained):
+    lines = (trained / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line)["epoch"] for line in lines] == [1, 2, 3]
+    assert json.loads(lines[-1])["fsr"] is not None
+    assert json.loads((trained / "train.json").read_text())["settings"]["batch_size"] == 32
+    assert (trained / "curves.svg").read_text().lstrip().startswith("<?xml")
+    assert (trained / "network.pt").exists()
+
+
+def test_progress_names_what_is_measured(table, tmp_path, capsys):
+    said = run(*train(table, tmp_path / "run", "--test", table), capsys=capsys)
+    for word in ("epoch   3", "loss", "kept", "q 0.2", "fsr", "recall", "f1", "selecting"):
+        assert word in said
+    assert "Network: the" in said
+    assert "Accuracy on the test set" in said
+
+
+def test_the_folder_of_the_selection_is_a_run(trained, capsys):
+    run("report", trained / "selection")
+    assert (trained / "selection" / "report.html").exists()
+
+
+def test_evaluate_tells_of_network_and_selection(trained, capsys):
+    said = run("evaluate", trained, "--truth", "truth", capsys=capsys)
+    assert "network: the" in said
+    assert "FSR" in said
+    found = json.loads(run("evaluate", trained, "--truth", "truth", "--json", capsys=capsys))
+    assert found["network"]["model_choice"]
+    assert found["quality"]["recall"] > 0.3
+
+
+def test_a_preset_for_images_refuses_features(table, tmp_path, capsys):
+    message = fails(
+        "train", table, "--preset", "cifar10", "--features", "emb_*", "--out", tmp_path / "run",
+        capsys=capsys,
+    )  # fmt: skip
+    assert "holds features, not images. Choose --preset cpu" in message
+
+
+def test_an_interrupt_says_how_to_go_on(table, tmp_path):
+    out = tmp_path / "run"
+    command = [*map(str, train(table, out)), "--epochs", "2000"]
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    child = subprocess.Popen(
+        [sys.executable, "-m", "kspr", *command],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+        env=environment,
+    )
+    deadline = time.monotonic() + 60
+    while not (out / "checkpoints").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    child.send_signal(signal.SIGINT)
+    _, said = child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert said.strip() == (f"kspr: interrupted; the same command with --resume continues {out}")
+
+
+def test_a_precision_that_does_not_work_is_one_sentence(table, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("kspr.models.device._PROBE", "raise SystemExit(1)")
+    (table.parent / "half.toml").write_text('precision = "bfloat16"\n' + SHORT)
+    command = train(table, tmp_path / "run")
+    command[command.index(table.parent / "short.toml")] = table.parent / "half.toml"
+    main([str(part) for part in command])
+    said = capsys.readouterr().err.strip()
+    assert said == (
+        "kspr: bfloat16 does not work on this processor: a test in a child process failed with "
+        "exit code 1. Computing in float32 instead."
+    )

@@ -1,0 +1,107 @@
+"""Methods compared: the measures, and the file to continue from."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from kspr.errors import InputError
+from kspr.experiments.compare import comparing
+from kspr.experiments.compare.comparing import compare
+from kspr.experiments.compare.peers import Judged
+from tests.experiments.compare.samples import FEW
+
+
+def measures(trial):
+    return replace(trial, seconds=0.0, memory=None)
+
+
+def test_references_enclose_every_method(found):
+    assert [trial.method for trial in found.trials] == ["no cleaning", "oracle", *FEW]
+    nothing, oracle = found["no cleaning"], found["oracle"]
+    assert (nothing.recall, nothing.fsr) == (1.0, pytest.approx(found.wrong))
+    assert (oracle.recall, oracle.fsr) == (1.0, 0.0)
+    assert nothing.accuracy < found["kspr"].accuracy <= oracle.accuracy + 0.02
+
+
+def test_downstream_is_the_same_classifier_on_what_is_kept(found, small):
+    X, y, y_true, (X_test, y_test) = small
+    scale = np.sqrt(np.mean((X - X.mean(0)) ** 2))
+    right = y == y_true
+    model = LogisticRegression(max_iter=200).fit((X[right] - X.mean(0)) / scale, y[right])
+    expected = model.score((X_test - X.mean(0)) / scale, y_test)
+    assert found["oracle"].accuracy == pytest.approx(expected, abs=0.011)
+
+
+def test_trials_do_not_depend_on_their_order_or_company(found, small):
+    X, y, y_true, test = small
+    turned = compare(X, y, y_true, FEW[::-1], test=test)
+    alone = compare(X, y, y_true, ["neighbours"], test=test)
+    for name in FEW:
+        assert measures(turned[name]) == measures(found[name])
+    assert measures(alone["neighbours"]) == measures(found["neighbours"])
+
+
+def test_errors_of_the_noise_rate_are_against_the_truth(found):
+    trial = found["kspr"]
+    assert trial.noise_rate_error == pytest.approx(trial.noise_rate - found.wrong)
+    assert found["neighbours"].noise_rate_error is None
+
+
+def test_a_comparison_goes_on_where_it_stopped(small, tmp_path, monkeypatch):
+    X, y, y_true, _ = small
+    file = tmp_path / "trials.jsonl"
+    first = compare(X, y, y_true, ["neighbours"], trials=file)
+    with file.open("a") as out:
+        out.write('{"key": "torn')
+
+    def refuse(*_args):
+        raise AssertionError("measured again")
+
+    both = compare(X, y, y_true, ["neighbours", "kspr"], trials=file)
+    assert both["neighbours"] == first["neighbours"]
+    monkeypatch.setattr(comparing._KnownTruth, "measure", refuse)
+    assert compare(X, y, y_true, ["kspr", "neighbours"], trials=file)["kspr"] == both["kspr"]
+    for changed in ({"q": 0.2}, {"seed": 1}):
+        with pytest.raises(AssertionError, match="measured again"):
+            compare(X, y, y_true, ["kspr"], trials=file, **changed)
+    with pytest.raises(AssertionError, match="measured again"):
+        compare(X, y_true, y_true, ["kspr"], trials=file)
+
+
+def test_a_method_of_ones_own_joins(small):
+    X, y, y_true, _ = small
+
+    class Everything:
+        def judge(self, shared, *, seed):
+            return Judged(np.ones(len(shared.y), bool), np.zeros(len(shared.y)))
+
+    trial = compare(X, y, y_true, {"mine": Everything()})["mine"]
+    assert trial.recall == 1
+    assert trial.auroc is None
+
+
+def test_wide_features_are_reduced_for_all(small):
+    X, y, y_true, test = small
+    assert compare(X, y, y_true, ["neighbours"], test=test, dimensions=10).n_features == 10
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"methods": ["magic"]}, "methods must be one of"),
+        ({"methods": []}, "methods is empty"),
+        ({"q": 2}, "q must lie in"),
+        ({"y": np.r_[[77], np.arange(599) % 10]}, "it has 1 of the 5 samples"),
+        ({"y_true": np.zeros(3)}, "X has 600 rows but the true labels"),
+        ({"y_true": np.full(600, 77)}, "y and y_true differ in every row"),
+        ({"test": (np.zeros((5, 3)), np.zeros(5))}, "The test set has 3 features but X has 64"),
+        ({"test": (np.zeros((5, 64)), np.zeros(4))}, "The test set has 5 rows but the labels"),
+    ],
+)
+def test_bad_input_is_one_sentence(small, changes, message):
+    X, y, y_true, _ = small
+    with pytest.raises(InputError, match=re.escape(message)):
+        compare(**{"X": X, "y": y, "y_true": y_true, "methods": ["kspr"], **changes})

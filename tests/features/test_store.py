@@ -1,0 +1,77 @@
+"""Manifests and shards of a folder of features."""
+
+import numpy as np
+import pytest
+
+from kspr.errors import InputError
+from kspr.features._store import (
+    EmbeddingManifest,
+    Shard,
+    claim,
+    clear,
+    content_fingerprint,
+    join,
+    read_unreadable,
+    shard_is_whole,
+    write_manifest,
+    write_shard,
+)
+
+MANIFEST = EmbeddingManifest("text", "minilm", None, "1.0", "float32", 4, "abc", 2)
+
+
+def shard(rows, unreadable=(), width=3):
+    return Shard(
+        np.array(rows), np.ones((len(rows), width), np.float32), {r: f"no {r}" for r in unreadable}
+    )
+
+
+@pytest.mark.parametrize("other", [[b"ab"], [b"a", b"b", b""], [b"b", b"a"], []])
+def test_a_fingerprint_depends_on_bytes_order_and_rows(other):
+    assert content_fingerprint([b"a", b"b"]) == content_fingerprint(iter([b"a", b"b"]))
+    assert content_fingerprint(other) != content_fingerprint([b"a", b"b"])
+
+
+def test_a_folder_keeps_the_manifest_it_began_with(tmp_path):
+    assert claim(tmp_path, MANIFEST, overwrite=False) is MANIFEST
+    write_manifest(tmp_path, MANIFEST)
+    later = EmbeddingManifest(**{**vars(MANIFEST), "shard_rows": 9, "versions": {"numpy": "9"}})
+    assert claim(tmp_path, later, overwrite=False) == MANIFEST
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"format": "other"}'])
+def test_a_damaged_manifest_is_no_embedding(tmp_path, text):
+    (tmp_path / "manifest.json").write_text(text)
+    with pytest.raises(InputError, match="no embedding; they are left alone"):
+        claim(tmp_path, MANIFEST, overwrite=True)
+
+
+def test_a_shard_is_whole_if_it_has_exactly_its_rows(tmp_path):
+    path = tmp_path / "000000.npz"
+    assert not shard_is_whole(path, range(3))
+    write_shard(path, shard([0, 2], unreadable=[1]))
+    assert shard_is_whole(path, range(3))
+    assert not shard_is_whole(path, range(4))
+    assert read_unreadable([path]) == {1: "no 1"}
+
+
+def test_shards_are_joined_in_order_and_of_one_width(tmp_path):
+    paths = [tmp_path / f"{k}.npz" for k in range(3)]
+    for k, path in enumerate(paths):
+        rows = shard([2 * k, 2 * k + 1])
+        rows.features[:] = k
+        write_shard(path, rows)
+    join(paths, tmp_path / "features.npy", np.dtype("float16"))
+    found = np.load(tmp_path / "features.npy")
+    assert (found.dtype, found[:, 0].tolist()) == (np.float16, [0, 0, 1, 1, 2, 2])
+    write_shard(paths[1], shard([2, 3], width=5))
+    with pytest.raises(InputError, match=r"rows of \[3, 5\] features"):
+        join(paths, tmp_path / "features.npy", np.dtype("float32"))
+
+
+def test_clearing_removes_the_embedding_and_nothing_else(tmp_path):
+    write_manifest(tmp_path, MANIFEST)
+    write_shard(tmp_path / "shards" / "000000.npz", shard([0]))
+    (tmp_path / "rows.parquet").write_text("mine")
+    clear(tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == ["rows.parquet"]

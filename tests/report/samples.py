@@ -1,0 +1,77 @@
+"""Items to show, and a page taken apart, for the tests of the report."""
+
+import re
+from dataclasses import dataclass, field
+from html import unescape
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from kspr.errors import UnreadableItemError
+
+
+@dataclass
+class Pictures:
+    """Small grey images; the rows in `broken` cannot be read."""
+
+    pixels: np.ndarray
+    broken: frozenset = field(default_factory=frozenset)
+    kind: str = "image"
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+    def __getitem__(self, row: int) -> Any:
+        if row in self.broken:
+            raise UnreadableItemError(f"row {row} is broken")
+        return Image.fromarray(self.pixels[row]).convert("RGB")
+
+
+@dataclass
+class Texts:
+    words: list
+    kind: str = "text"
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __getitem__(self, row: int) -> str:
+        return self.words[row]
+
+
+@dataclass(frozen=True)
+class Page:
+    """A written report, taken apart with as little machinery as will do."""
+
+    source: str
+
+    @property
+    def text(self) -> str:
+        bare = re.sub(r"<(style|script|svg).*?</\1>", " ", self.source, flags=re.S)
+        return self.plain(bare)
+
+    @staticmethod
+    def plain(markup: str) -> str:
+        words = unescape(re.sub(r"<[^>]+>", " ", markup)).replace("\u202f", " ")
+        return " ".join(words.split())
+
+    def section(self, name: str) -> str:
+        return re.search(rf'<section id="{name}">.*?</section>', self.source, re.S)[0]
+
+    def table(self, name: str, number: int = 0) -> list[list[str]]:
+        """Return the body of a table of the section `name`."""
+        bodies = re.findall(r"<tbody>(.*?)</tbody>", self.section(name), re.S)
+        rows = re.findall(r"<tr.*?</tr>", bodies[number], re.S)
+        return [
+            [self.plain(cell) for cell in re.findall(r"<t[hd].*?</t[hd]>", row, re.S)]
+            for row in rows
+        ]
+
+    def cards(self, name: str) -> list[str]:
+        return re.findall(r'<li class="card".*?</li>', self.section(name), re.S)
+
+    def tiles(self) -> dict[str, tuple[str, str]]:
+        found = re.findall(r"<dt>([^<]*)</dt>\s*<dd>(.*?)</dd>\s*<dd class=\"sub\">(.*?)</dd>",
+                           self.source, re.S)  # fmt: skip
+        return {name: (self.plain(value), self.plain(sub)) for name, value, sub in found}

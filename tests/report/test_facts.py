@@ -1,0 +1,57 @@
+"""The numbers of the page."""
+
+import numpy as np
+import pytest
+
+from kspr import selection_quality
+from kspr.report import _facts
+from kspr.report._words import level, number, share
+
+
+def spaced(text: str) -> str:
+    return text.replace("\u202f", " ")
+
+
+def test_the_truth_is_measured_beside_the_promise(chosen, digits40, write):
+    names = np.array([f"digit {k}" for k in range(10)])
+    page = write(chosen, truth=names[digits40.y_true])
+    quality = selection_quality(chosen.clean_mask, digits40.right)
+    tiles = page.tiles()
+    assert tiles["wrong among the kept (FSR)"][0] == spaced(level(quality.fsr))
+    assert tiles["right labels kept (recall)"][0] == spaced(share(quality.recall))
+    assert tiles["FSR and recall in one number (F1)"][0] == number(quality.f1)
+    assert "Measured with the true labels that were given" in page.text
+    wrong = [card for card in page.cards("suspects") if "✗" in card]
+    rows = chosen.suspect_indices[:200]
+    assert len(wrong) == int((~digits40.right[rows]).sum())
+
+
+def test_truth_in_another_type_is_compared_by_its_text(raised, digits40):
+    as_text = _facts.check(raised, digits40.y_true.astype(str))
+    assert as_text == _facts.check(raised, digits40.y_true)
+
+
+def test_the_pooled_estimate_is_weighted_by_what_is_kept(raised):
+    groups = raised.cut_groups
+    expected = np.sum(groups.estimated_fsr * groups.n_kept) / groups.n_kept.sum()
+    assert _facts.pooled_estimate(raised) == pytest.approx(expected)
+
+
+def test_shares_have_no_estimate_and_no_error_rate(shares):
+    found = _facts.verdict(shares, shares.summary())
+    assert np.isnan(found.estimate)
+    assert not found.has_error_rate
+    assert not found.was_raised
+
+
+def test_a_raised_level_is_the_one_to_explain(raised, chosen):
+    found = _facts.verdict(raised, raised.summary())
+    assert found.was_raised
+    assert found.q_shown == found.q_reached > found.q_asked
+    assert _facts.verdict(chosen, chosen.summary()).q_shown == 0.05
+
+
+def test_a_short_table_leaves_no_class_out(chosen):
+    table = _facts.class_table(chosen.summary())
+    assert len(table.rows) == table.n_classes == 10
+    assert table.n_left_out == 0

@@ -1,0 +1,107 @@
+"""The report of a run on disk."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from kspr import InputError, KnockoffsSPR, selfcheck
+from kspr.features.options import AS_SHIPPED
+from kspr.report._words import level
+from kspr.report.run_report import report_run
+from kspr.runs.select import select_source
+from kspr.runs.verify import draw_checks, load_verification, verify_run
+from kspr.selectors import SPR
+from kspr.sources.options import AS_FOUND
+from tests.report.samples import Page
+
+
+def section(page, name):
+    found = page.source[page.source.index(f'id="{name}"') :]
+    return Page.plain(found[found.index(">") + 1 : found.index("</section>")])
+
+
+@pytest.fixture
+def run(digits40, tmp_path):
+    """A run on the noisy digits, and its folder."""
+    np.savez(tmp_path / "digits.npz", X=digits40.X, y=digits40.y)
+    return make(tmp_path, KnockoffsSPR(q=0.1))
+
+
+def make(tmp_path, selector, **how):
+    return select_source(
+        tmp_path / "digits.npz",
+        tmp_path / "run",
+        selector,
+        options=AS_FOUND,
+        settings=AS_SHIPPED,
+        command=["kspr", "select"],
+        overwrite=True,
+        **how,
+    )
+
+
+def answer(run, path, digits40, pool):
+    draw_checks(run.folder, path, sample=300, pool=pool, seed=0)
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    for entry in rows[:250]:
+        entry["true_label"] = digits40.y_true[int(entry["row"])]
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    return verify_run(run.folder, path)
+
+
+def test_report_run_checks_the_selector_of_the_run(run, digits40):
+    report_run(run.folder, None, selfcheck=True)
+    page = Page((run.folder / "report.html").read_text())
+    expected = selfcheck(digits40.X, digits40.y, KnockoffsSPR(q=0.1))
+    assert section(page, "selfcheck").startswith(f"Self-check: {expected.verdict}")
+    first = expected.kinds[0]
+    assert f"{first.n_flipped} {first.n_flipped_kept}" in section(page, "selfcheck")
+
+
+def test_what_cannot_be_checked_is_refused(run, tmp_path, digits40):
+    make(tmp_path, SPR())
+    with pytest.raises(InputError, match="made by SPR, which promises no rate"):
+        report_run(run.folder, None, selfcheck=True)
+    rows = np.arange(0, 1797, 4)
+    with (tmp_path / "a.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("row", "true_label"), *zip(rows, digits40.y_true[rows])])  # noqa: B905
+    make(tmp_path, KnockoffsSPR(q=0.1), checked=tmp_path / "a.csv")
+    with pytest.raises(InputError, match="rests on rows that a person has checked"):
+        report_run(run.folder, None, selfcheck=True)
+    np.savez(tmp_path / "digits.npz", X=digits40.X[:900], y=digits40.y[:900])
+    with pytest.raises(InputError, match="needs the features of"):
+        report_run(run.folder, None, selfcheck=True)
+    (tmp_path / "digits.npz").unlink()
+    with pytest.raises(InputError, match="needs the features of"):
+        report_run(run.folder, None, selfcheck=True)
+    assert not (run.folder / "report.html").exists()
+
+
+@pytest.mark.parametrize("pool", ["kept", "all"])
+def test_a_verification_that_is_there_is_shown(run, digits40, tmp_path, pool):
+    found = answer(run, tmp_path / "checks.csv", digits40, pool)
+    assert load_verification(run) == found
+    report_run(run.folder, None)
+    page = Page((run.folder / "report.html").read_text())
+    tiles = page.tiles()
+    shown = level(found.fsr).replace("\u202f", " ")
+    assert tiles["wrong among the kept, as checked"][0] == shown
+    assert ("wrong among all rows, as checked" in tiles) == (pool == "all")
+    assert "50 of the drawn rows have no answer yet" in section(page, "verification")
+
+
+def test_a_verification_of_other_data_is_not_shown(run, digits40, tmp_path):
+    answer(run, tmp_path / "checks.csv", digits40, "kept")
+    file = run.folder / "verification.json"
+    about = json.loads(file.read_text())
+    file.write_text(json.dumps({**about, "fingerprint": "other"}))
+    assert load_verification(run) is None
+    file.write_text("{}")
+    with pytest.raises(InputError, match="cannot be read as a verification"):
+        load_verification(run)

@@ -1,0 +1,19 @@
+"""Digits with wrong labels, for tests of training and of its commands."""
+
+import numpy as np
+from sklearn.datasets import load_digits
+
+from kspr.core.noise import symmetric
+from tests.conftest import Noisy
+
+
+def small_digits() -> Noisy:
+    """Return 300 digits, 30 % of the labels wrong."""
+    X, y = load_digits(return_X_y=True)
+    return Noisy(X[:300].astype(np.float32), symmetric(y[:300], 0.3, seed=1), y[:300])
+
+
+def digit_images(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first `n` digits as grey images of 8 x 8 pixels, and their labels."""
+    X, y = load_digits(return_X_y=True)
+    return (X[:n] * 15.9).astype(np.uint8).reshape(n, 1, 8, 8), y[:n]

@@ -1,0 +1,125 @@
+"""Two real processes: one selection, the same weights, and the command under torchrun."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from kspr.train.distributed import Alone, Group, rank_zero_first
+from tests.cli.test_train import SHORT
+
+SCRIPT = """
+import os, sys
+import numpy as np, torch
+from kspr.train import TrainSettings, fit
+
+torch.set_num_threads(1)
+data = np.load(sys.argv[1])
+settings = TrainSettings.from_preset(
+    "cpu", epochs=3, warmup_epochs=1, select_every=1, batch_size=32, selection={"q": 0.2}
+)
+trained = fit(data["X"], data["y"], settings=settings, truth=data["truth"], out=sys.argv[2])
+weights = np.concatenate([v.numpy().ravel() for v in trained.network.state_dict().values()])
+np.savez(f"{sys.argv[2]}/rank{os.environ['RANK']}.npz", weights=weights,
+         clean=trained.clean_mask, kept=[line["kept"] for line in trained.history])
+"""
+
+
+def torchrun(*arguments, cwd):
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    done = subprocess.run(
+        [*command, "--nproc-per-node", "2", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=180,
+        env=environment,
+        cwd=cwd,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def ranks(small, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("two")
+    np.savez(folder / "data.npz", X=small.X, y=small.y, truth=small.y_true)
+    (folder / "script.py").write_text(SCRIPT)
+    torchrun(folder / "script.py", folder / "data.npz", folder / "run", cwd=folder)
+    return [dict(np.load(folder / "run" / f"rank{rank}.npz")) for rank in (0, 1)]
+
+
+def test_every_rank_has_the_same_clean_set(ranks, small):
+    assert np.array_equal(ranks[0]["clean"], ranks[1]["clean"])
+    assert 0.3 < ranks[0]["clean"].mean() < 0.9
+    assert small.right[ranks[0]["clean"]].mean() > small.right.mean()
+
+
+def test_every_rank_ends_with_the_same_network(ranks):
+    assert np.array_equal(ranks[0]["weights"], ranks[1]["weights"])
+    assert np.array_equal(ranks[0]["kept"], ranks[1]["kept"])
+
+
+def test_the_command_trains_in_two_processes(small, tmp_path):
+    np.savez(tmp_path / "digits.npz", X=small.X, y=small.y)
+    (tmp_path / "short.toml").write_text(SHORT)
+    command = ["train", "digits.npz", "--settings", "short.toml", "--out", "run", "--json"]
+    said = torchrun("-m", "kspr", *command, cwd=tmp_path)
+    assert json.loads(said)["last_epoch"]["epoch"] == 3  # one answer, from rank 0
+    assert len((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()) == 3
+
+
+UNEQUAL = """
+import os, sys
+import numpy as np
+from kspr.models import device
+from kspr.train import TrainSettings, fit
+
+device._PROBE = "raise SystemExit(1)" if os.environ["RANK"] == "1" else "pass"
+data = np.load(sys.argv[1])
+settings = TrainSettings.from_preset("cpu", epochs=1, batch_size=32, precision="bfloat16")
+trained = fit(data["X"], data["y"], settings=settings)
+with open(f"rank{os.environ['RANK']}.txt", "w") as out:
+    out.write(trained.settings.precision)
+"""
+
+
+def test_one_machine_without_bfloat16_means_float32_on_all(small, tmp_path):
+    np.savez(tmp_path / "data.npz", X=small.X, y=small.y)
+    (tmp_path / "script.py").write_text(UNEQUAL)
+    torchrun("script.py", "data.npz", cwd=tmp_path)
+    found = [(tmp_path / f"rank{rank}.txt").read_text() for rank in (0, 1)]
+    assert found == ["float32", "float32"]
+
+
+@pytest.mark.parametrize("n", [1, 7, 8])
+def test_shards_are_gathered_in_the_order_of_rows(monkeypatch, n):
+    rows = torch.arange(2 * n).reshape(n, 2)
+    groups = [_group(rank) for rank in (0, 1)]
+    parts = [group.shard(rows) for group in groups]
+    assert abs(len(parts[0]) - len(parts[1])) <= 1
+    longest = max(map(len, parts))
+    padded = [torch.cat([p, p.new_zeros(longest - len(p), 2)]) for p in parts]
+
+    def gather(out, own):
+        for place, value in zip(out, padded, strict=True):
+            place.copy_(value)
+
+    monkeypatch.setattr("kspr.train.distributed.dist.all_gather", gather)
+    assert torch.equal(groups[1].all_gather(parts[1], n), rows)
+
+
+def test_one_process_has_nobody_to_wait_for():
+    alone, rows = Alone(torch.device("cpu")), torch.arange(3)
+    assert alone.shard(rows) is alone.all_gather(rows, 3) is alone.broadcast(rows) is rows
+    assert rank_zero_first(alone, lambda: "done") == "done"
+
+
+def _group(rank):
+    group = object.__new__(Group)
+    group.rank, group.size, group.device = rank, 2, torch.device("cpu")
+    return group

@@ -1,0 +1,121 @@
+"""`fit` on images: whole networks, pre-trained, in other precisions, in presets."""
+
+import numpy as np
+import pytest
+import torch
+
+from kspr.core.noise import symmetric
+from kspr.errors import InputError
+from kspr.models.device import PrecisionWarning
+from kspr.train import TrainSettings, fit
+from kspr.train.outcome import read_about
+from tests.train.digits import digit_images
+
+
+@pytest.fixture(scope="module")
+def settings():
+    return TrainSettings.from_preset(
+        "cifar10",
+        network="resnet_small",
+        epochs=3,
+        warmup_epochs=1,
+        pretrain_epochs=0,
+        batch_size=32,
+        learning_rate=0.05,
+        padding=1,
+        flip=False,
+        selector="default",
+        selection={"q": 0.2},
+    )
+
+
+def test_on_images_the_user_is_not_worse_off(settings):
+    """40 % noise on digits as images; plain training has no time to memorise, and does well.
+
+    On 300 test images, 0.06 is about two standard errors of the difference: processors that round
+    differently end with other networks.
+    """
+    X, truth = digit_images(800)
+    y = symmetric(truth, 0.4, seed=0)
+    long = settings.changed(epochs=8, warmup_epochs=3, select_every=2, selection={"q": 0.1})
+    test = X[500:], truth[500:]
+    trained = fit(X[:500], y[:500], settings=long, truth=truth[:500], test=test)
+    last = trained.history[-1]
+    plain = max(last["reference_accuracy"], last["reference_accuracy_average"])
+    assert trained.test_accuracy > plain - 0.06
+    assert trained.test_accuracy > 0.7
+
+
+def test_pretraining_comes_first_and_is_resumable(settings, tmp_path):
+    X, y = digit_images(200)
+    small = {"width": 32, "bottleneck": 8, "batch_size": 64}
+    long = settings.changed(pretrain_epochs=2, pretrain=small, epochs=2, warmup_epochs=0)
+    whole = fit(X, y, settings=long, out=tmp_path / "whole")
+    assert len(list((tmp_path / "whole" / "checkpoints" / "pretrain").glob("*.pt"))) == 2
+    # As if it had been killed after the first epoch of the pre-training.
+    cut = tmp_path / "cut"
+    (cut / "checkpoints" / "pretrain").mkdir(parents=True)
+    for name in ("train.json", "checkpoints/pretrain/000001.pt"):
+        (cut / name).write_bytes((tmp_path / "whole" / name).read_bytes())
+    resumed = fit(X, y, settings=long, out=cut, resume=True)
+    for a, b in zip(resumed.network.parameters(), whole.network.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_an_unknown_parameter_of_simsiam_is_named(settings):
+    X, y = digit_images(50)
+    with pytest.raises(InputError, match=r"parameter that SimSiam does not have.*depth"):
+        fit(X, y, settings=settings.changed(pretrain={"depth": 3}))
+
+
+@pytest.mark.parametrize("changes", [{"precision": "bfloat16"}, {"channels_last": True}])
+def test_faster_arithmetic_trains_as_well(settings, changes):
+    X, y = digit_images(200)
+    trained = fit(X, y, settings=settings.changed(**changes, deterministic=True))
+    assert np.isfinite([line["loss"] for line in trained.history]).all()
+    assert not torch.are_deterministic_algorithms_enabled()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("preset", "side"), [("cifar10", 32), ("cifar100", 32), ("clothing1m", 64), ("webvision", 96)]
+)
+def test_the_papers_presets_start_and_leave_a_checkpoint(preset, side, tmp_path):
+    """A few steps on made images, smaller than the preset's own: nothing more is claimed."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 256, (24, 3, side, side), dtype=np.uint8)
+    few = {
+        "epochs": 1,
+        "warmup_epochs": 0,
+        "batch_size": 8,
+        "selection": {"samples_per_class": None},
+    }
+    settings = TrainSettings.from_preset(preset, **few, pretrain_epochs=0, precision="float32")
+    fit(X, np.arange(24) % 3, settings=settings, out=tmp_path / "run")
+    assert (tmp_path / "run" / "checkpoints" / "000001.pt").exists()
+
+
+DIES = "import os, signal; os.kill(os.getpid(), signal.SIGILL)"
+
+
+def test_where_bfloat16_dies_training_is_that_of_float32(settings, monkeypatch, tmp_path):
+    monkeypatch.setattr("kspr.models.device._PROBE", DIES)
+    X, y = digit_images(120)
+    short = settings.changed(epochs=2, precision="bfloat16")
+    with pytest.warns(PrecisionWarning, match="Computing in float32 instead") as said:
+        trained = fit(X, y, settings=short, out=tmp_path / "run")
+    assert len([w for w in said if w.category is PrecisionWarning]) == 1
+    expected = fit(X, y, settings=short.changed(precision="float32"))
+    for name, value in trained.network.state_dict().items():
+        assert torch.equal(value, expected.network.state_dict()[name])
+    assert trained.settings.precision == "float32"
+    assert read_about(tmp_path / "run")["settings"]["precision"] == "float32"
+
+
+def test_strict_refuses_a_bfloat16_that_dies(settings, monkeypatch, tmp_path):
+    monkeypatch.setattr("kspr.models.device._PROBE", DIES)
+    X, y = digit_images(60)
+    chosen = settings.changed(precision="bfloat16", strict=True)
+    with pytest.raises(InputError, match="Choose float32, or leave strict out"):
+        fit(X, y, settings=chosen, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,97 @@
+"""The parts for a training loop of one's own, and the examples that show them."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from kspr.errors import InputError
+from kspr.train import CleanSampler, FeatureStore, SelectionCallback
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def test_the_last_features_of_a_sample_count():
+    store = FeatureStore(4)
+    store.put([0, 1, 2, 3], torch.zeros(4, 2), torch.ones(4, 3))
+    store.put(torch.tensor([2]), torch.full((1, 2), 7.0))
+    assert store.features.tolist() == [[0, 0], [0, 0], [7, 7], [0, 0]]
+    assert store.scores.shape == (4, 3)
+
+
+def test_features_are_detached_and_in_single_precision():
+    store = FeatureStore(2)
+    store.put([0, 1], torch.ones(2, 2, dtype=torch.bfloat16, requires_grad=True))
+    assert store.features.dtype == torch.float32
+    assert not store.features.requires_grad
+
+
+def test_an_incomplete_store_says_how_many_are_missing():
+    store = FeatureStore(5)
+    store.put([0, 4], torch.zeros(2, 2))
+    assert not store.is_complete
+    with pytest.raises(InputError, match="3 of 5 samples have no features yet"):
+        store.features  # noqa: B018 - the look-up is the point
+
+
+@pytest.mark.parametrize(
+    ("index", "rows", "message"),
+    [([0, 1], 3, "index has 2 entries but there are 3"), ([0, 9], 2, r"index must lie in 0\.\.4")],
+)
+def test_a_wrong_index_is_one_sentence(index, rows, message):
+    with pytest.raises(InputError, match=message):
+        FeatureStore(5).put(index, torch.zeros(rows, 2))
+
+
+def test_the_sampler_follows_the_selection(digits40):
+    callback = SelectionCallback(digits40.y, q=0.1)
+    sampler = CleanSampler(callback, seed=0)
+    assert sorted(sampler) == list(range(len(digits40.y)))
+    callback.collect(np.arange(len(digits40.y)), torch.tensor(digits40.X))
+    selection = callback.end_epoch()
+    assert sorted(sampler) == selection.clean_indices.tolist()
+    assert list(sampler) != list(sampler)
+    assert list(CleanSampler(callback, seed=3)) == list(CleanSampler(callback, seed=3))
+
+
+def test_an_unhealthy_selection_is_not_used_unless_asked_for(digits40):
+    noise = torch.rand(len(digits40.y), 4, generator=torch.manual_seed(0))
+    guarded = SelectionCallback(digits40.y, q=0.01)
+    guarded.collect(np.arange(len(digits40.y)), noise)
+    with pytest.warns(UserWarning, match="all given labels are used"):
+        guarded.end_epoch()
+    assert guarded.clean_mask.all()
+    bare = SelectionCallback(digits40.y, q=0.01, guard=False)
+    bare.collect(np.arange(len(digits40.y)), noise)
+    bare.end_epoch()
+    assert bare.clean_mask.sum() < 100
+
+
+@pytest.fixture
+def example(monkeypatch, request):
+    monkeypatch.syspath_prepend(EXAMPLES)
+    yield __import__(request.param)
+    sys.modules.pop(request.param)
+
+
+@pytest.mark.parametrize("example", ["plain_pytorch"], indirect=True)
+def test_the_plain_example_runs(example):
+    assert example.main(epochs=6) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("name", "needs"),
+    [
+        ("lightning_trainer", ("lightning",)),
+        ("huggingface_trainer", ("transformers", "accelerate")),
+    ],
+)
+def test_the_other_examples_run_where_their_packages_are(name, needs):
+    for package in needs:
+        pytest.importorskip(package)
+    import runpy
+
+    example = runpy.run_path(str(EXAMPLES / f"{name}.py"))
+    assert example["main"](epochs=6) > 0.85

@@ -1,0 +1,78 @@
+"""The folder of a training run, read without torch."""
+
+import json
+
+import numpy as np
+import pytest
+
+from kspr.errors import InputError
+from kspr.train.outcome import (
+    check_out,
+    classes_from_json,
+    classes_to_json,
+    is_training_run,
+    read_about,
+    read_metrics,
+    read_result,
+    write_curves,
+)
+
+LINE = {
+    **dict.fromkeys(("accuracy_average", "reference_held_out", "reference_loss", "fsr", "recall")),
+    **{"epoch": 1, "accuracy": 0.5, "held_out": 0.4, "kept": 0.6, "f1": None, "q_reached": None},
+    "loss": 1.0,
+}
+
+
+@pytest.fixture
+def run(tmp_path):
+    (tmp_path / "train.json").write_text(json.dumps({"rows": 3}))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "classes",
+    [np.array(["ä", "b"]), np.array([1, 5]), np.array([1.5, 2.0]), np.array([True, False])],
+)
+def test_classes_come_back_from_json_with_their_type(classes):
+    found = classes_from_json(json.loads(json.dumps(classes_to_json(classes))))
+    assert found.dtype == classes.dtype
+    assert np.array_equal(found, classes)
+
+
+def test_an_unfinished_run_says_how_to_continue(run):
+    assert is_training_run(run)
+    assert read_about(run) == {"rows": 3}
+    with pytest.raises(InputError, match="is not finished; continue it with `kspr train"):
+        read_result(run)
+    with pytest.raises(InputError, match=r"has no metrics\.jsonl"):
+        read_metrics(run)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]"])
+def test_a_damaged_file_is_named(run, content):
+    (run / "result.json").write_text(content)
+    with pytest.raises(InputError, match=r"result\.json is missing or damaged"):
+        read_result(run)
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"is no training run\. Make one with `kspr train`"):
+        read_about(tmp_path)
+
+
+def test_a_new_run_needs_an_empty_folder_and_a_resumed_one_a_run(run, tmp_path):
+    check_out(tmp_path / "new", resume=False)
+    check_out(run, resume=True)
+    with pytest.raises(InputError, match="already holds a training run"):
+        check_out(run, resume=False)
+    with pytest.raises(InputError, match="no training run to resume"):
+        check_out(tmp_path / "new", resume=True)
+
+
+def test_curves_of_a_single_epoch_are_drawn(run):
+    pytest.importorskip("matplotlib", reason="the extra 'report' is not installed")
+    (run / "metrics.jsonl").write_text(json.dumps(LINE) + "\n")
+    path = write_curves(run)
+    assert path == run / "curves.svg"
+    assert "<svg" in path.read_text()

@@ -1,0 +1,160 @@
+"""A run that is killed goes on to the same weights, bit for bit."""
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from kspr.errors import InputError
+from kspr.train import fit, load_trained
+from kspr.train.outcome import read_metrics
+from kspr.train.run_folder import read_tensors
+
+CHILD = """
+import os, signal, sys, threading, time
+import numpy as np, torch
+from pathlib import Path
+from kspr.train import TrainSettings, fit
+
+folder, data = Path(sys.argv[1]), np.load(sys.argv[2])
+mark = folder / "checkpoints" / "000002.pt"
+
+def kill():
+    while not mark.exists():
+        time.sleep(0.001)
+    time.sleep(float(sys.argv[3]))
+    os.kill(os.getpid(), signal.SIGKILL)
+
+torch.set_num_threads(1)
+threading.Thread(target=kill, daemon=True).start()
+settings = TrainSettings.from_preset(
+    "cpu", epochs=6, warmup_epochs=1, select_every=1, batch_size=16, selection={"q": 0.2}
+)
+fit(data["X"], data["y"], settings=settings, out=folder,
+    on_epoch=lambda epoch: time.sleep(0.3) if epoch.epoch >= 4 else None)
+"""
+
+
+@pytest.fixture
+def settings(quick):
+    return quick.changed(epochs=6, batch_size=16)
+
+
+@pytest.fixture
+def data(small, tmp_path):
+    np.savez(tmp_path / "data.npz", X=small.X, y=small.y)
+    return tmp_path / "data.npz"
+
+
+def killed(folder: Path, data: Path, delay: float) -> None:
+    child = [sys.executable, "-c", CHILD, str(folder), str(data), str(delay)]
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(child, env=environment, timeout=120, capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.03])
+def test_a_killed_run_ends_with_the_same_weights(small, settings, data, tmp_path, delay):
+    killed(tmp_path / "run", data, delay)
+    assert not (tmp_path / "run" / "result.json").exists()
+    resumed = fit(small.X, small.y, settings=settings, out=tmp_path / "run", resume=True)
+    whole = fit(small.X, small.y, settings=settings, out=tmp_path / "whole")
+    for name in ("learner", "reference"):
+        found = _last(tmp_path / "run")[name]
+        assert _same(found, _last(tmp_path / "whole")[name])
+    assert resumed.model_choice == whole.model_choice
+    assert np.array_equal(resumed.selection.clean_mask, whole.selection.clean_mask)
+    timeless = [_without_times(line) for line in read_metrics(tmp_path / "run")]
+    assert timeless == [_without_times(line) for line in read_metrics(tmp_path / "whole")]
+
+
+def test_a_finished_run_can_be_resumed_and_opened(small, quick, tmp_path):
+    first = fit(small.X, small.y, settings=quick, out=tmp_path / "run")
+    again = fit(small.X, small.y, settings=quick, out=tmp_path / "run", resume=True)
+    opened = load_trained(tmp_path / "run")
+    for found in (again, opened):
+        assert np.array_equal(found.predict_proba(small.X), first.predict_proba(small.X))
+        assert np.array_equal(found.selection.clean_mask, first.selection.clean_mask)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"epochs": 9}, "its epochs is '4', not '9'"),
+        ({"seed": 5}, "its seed is '0', not '5'"),
+    ],
+)
+def test_other_settings_are_refused_in_a_sentence(small, quick, tmp_path, changes, message):
+    fit(small.X, small.y, settings=quick, out=tmp_path / "run")
+    with pytest.raises(InputError, match=f"is of another run: {message}"):
+        fit(small.X, small.y, settings=quick.changed(**changes), out=tmp_path / "run", resume=True)
+
+
+def test_a_checkpoint_of_another_architecture_is_refused_in_a_sentence(small, quick, tmp_path):
+    fit(small.X, small.y, settings=quick, out=tmp_path / "run")
+    other = torch.nn.Sequential(torch.nn.Linear(64, 8), torch.nn.ReLU(), torch.nn.Linear(8, 10))
+    with pytest.raises(InputError, match="is of another run: its architecture"):
+        fit(small.X, small.y, settings=quick, out=tmp_path / "run", resume=True, network=other)
+
+
+def test_other_labels_are_refused(small, quick, tmp_path):
+    fit(small.X, small.y, settings=quick, out=tmp_path / "run")
+    with pytest.raises(InputError, match="is of another run: its labels"):
+        fit(small.X, small.y_true, settings=quick, out=tmp_path / "run", resume=True)
+
+
+def test_a_folder_is_never_written_over(small, quick, tmp_path):
+    fit(small.X, small.y, settings=quick, out=tmp_path / "run")
+    with pytest.raises(InputError, match=r"already holds a training run\. Pass --resume"):
+        fit(small.X, small.y, settings=quick, out=tmp_path / "run")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("x")
+    with pytest.raises(InputError, match="exists and is no training run"):
+        fit(small.X, small.y, settings=quick, out=tmp_path / "mine")
+    with pytest.raises(InputError, match="no training run to resume"):
+        fit(small.X, small.y, settings=quick, out=tmp_path / "nowhere", resume=True)
+
+
+class Harmful:
+    """Unpickling it would run code."""
+
+    def __reduce__(self):
+        return (os.mkdir, ("harm",))
+
+
+@pytest.mark.parametrize("content", [b"", b"not a checkpoint", pickle.dumps(Harmful())])
+def test_reading_runs_nothing_and_answers_in_a_sentence(tmp_path, monkeypatch, content):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bad.pt").write_bytes(content)
+    with pytest.raises(InputError, match=r"bad\.pt cannot be read as a file of kspr"):
+        read_tensors(tmp_path / "bad.pt")
+    torch.save({"format": 1, "harm": Harmful()}, tmp_path / "worse.pt")
+    with pytest.raises(InputError, match=r"worse\.pt cannot be read as a file of kspr"):
+        read_tensors(tmp_path / "worse.pt")
+    assert not (tmp_path / "harm").exists()
+
+
+def _last(folder):
+    return read_tensors(sorted((folder / "checkpoints").glob("*.pt"))[-1])
+
+
+def _same(a, b) -> bool:
+    if isinstance(a, torch.Tensor):
+        return torch.equal(a, b)
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(_same(a[name], b[name]) for name in a)
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(map(_same, a, b))
+    return a == b
+
+
+def _without_times(line):
+    return {
+        name: value for name, value in line.items() if "seconds" not in name and "share" not in name
+    }

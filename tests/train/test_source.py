@@ -1,0 +1,28 @@
+"""Training and predicting on sources on disk."""
+
+from tests.cli.commands import fails, run
+
+
+def test_train_and_predict_on_a_folder_of_images(folder, tmp_path, capsys):
+    (tmp_path / "s.toml").write_text(
+        "network = 'resnet_small'\nepochs = 2\nwarmup_epochs = 1\npretrain_epochs = 0\n"
+        "batch_size = 8\npadding = 0\nselector = 'default'\n[selection]\nq = 0.4\n"
+    )
+    out = tmp_path / "run"
+    said = run(
+        "train", folder, "--preset", "cifar10", "--settings", tmp_path / "s.toml", "--out", out,
+        capsys=capsys,
+    )  # fmt: skip
+    assert "epoch   2" in said
+    assert "40 predictions" in run(
+        "predict", out, folder, "--out", tmp_path / "p.csv", capsys=capsys
+    )
+
+
+def test_a_preset_for_images_needs_images(tmp_path, capsys):
+    (tmp_path / "texts.csv").write_text("text,label\nhello,a\nworld,b\n")
+    message = fails(
+        "train", tmp_path / "texts.csv", "--preset", "cifar10", "--out", tmp_path / "run",
+        capsys=capsys,
+    )  # fmt: skip
+    assert "holds texts, not images" in message

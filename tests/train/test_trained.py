@@ -1,0 +1,42 @@
+"""What training returns, in memory and from disk."""
+
+import numpy as np
+import pytest
+import torch
+
+from kspr.errors import InputError
+from kspr.train import fit, load_trained
+
+
+def test_the_result_predicts_in_the_users_labels(cycled, parts):
+    X_test, y_test = parts[3]
+    assert (cycled.predict(X_test) == y_test).mean() == pytest.approx(
+        cycled.test_accuracy, abs=1e-6
+    )
+    assert cycled.predict_proba(X_test).sum(axis=1) == pytest.approx(1.0)
+
+
+def test_rows_of_another_shape_are_refused(cycled):
+    with pytest.raises(InputError, match=r"shape \(3,\); the network was trained on \(64,\)"):
+        cycled.predict(np.zeros((2, 3), np.float32))
+
+
+def test_a_run_on_disk_gives_back_all_that_is_not_a_network(small, quick, tmp_path):
+    names = np.array([f"digit {k}" for k in range(10)])[small.y]
+    first = fit(small.X, names, settings=quick, out=tmp_path / "run")
+    again = load_trained(tmp_path / "run")
+    assert again.as_result() == first.as_result()
+    assert again.classes.tolist() == first.classes.tolist()
+    assert (again.settings, again.shape, again.folder) == (quick, (64,), tmp_path / "run")
+    assert np.array_equal(again.predict_proba(small.X), first.predict_proba(small.X))
+
+
+def test_a_module_of_the_users_own_is_loaded_into_the_same_module(small, quick, tmp_path):
+    def own():
+        return torch.nn.Sequential(torch.nn.Linear(64, 8), torch.nn.ReLU(), torch.nn.Linear(8, 10))
+
+    first = fit(small.X, small.y, settings=quick, network=own(), out=tmp_path / "run")
+    again = load_trained(tmp_path / "run", own())
+    assert np.array_equal(again.predict_proba(small.X), first.predict_proba(small.X))
+    with pytest.raises(InputError, match=r"do not fit the network 'mlp'\. If the run"):
+        load_trained(tmp_path / "run")
