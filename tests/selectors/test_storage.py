@@ -51,7 +51,7 @@ def test_an_existing_directory_is_not_overwritten_by_accident(selection, tmp_pat
     assert Selection.load(tmp_path / "run").manifest.parameters["q"] == 0.2
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "cat.jpg").write_text("dear")
-    with pytest.raises(InputError, match="left alone"):
+    with pytest.raises(InputError, match="is not a saved selection"):
         selection.save(tmp_path / "photos", overwrite=True)
     assert (tmp_path / "photos" / "cat.jpg").read_text() == "dear"
 

@@ -25,3 +25,18 @@ def test_html_escapes_labels(blobs):
     html = KnockoffsSPR(q=0.1).fit(blobs.X, names).selection_._repr_html_()
     assert "<b>" not in html
     assert "&lt;b&gt;" in html
+
+
+def test_one_cut_group_is_one_and_several_are_several(blobs):
+    model = KnockoffsSPR(q=0.2, cut="pooled").fit(blobs.X, blobs.y)
+    assert repr(model.selection_).endswith("3 classes in 1 cut group: 1 controlled")
+    model.set_params(cut="per_class").fit(blobs.X, blobs.y)
+    assert "3 classes in 3 cut groups: " in repr(model.selection_)
+
+
+def test_counts_of_the_classes_add_up_to_those_of_the_head(selection):
+    summary = selection.summary()
+    assert sum(row.n for row in summary.per_class) == summary.n
+    assert sum(row.n_kept for row in summary.per_class) == summary.n_kept
+    for row in summary.per_class:
+        assert sum(row.status.values()) == row.n

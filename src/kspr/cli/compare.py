@@ -1,4 +1,4 @@
-"""`kspr compare`: methods side by side where the truth is known."""
+"""`kspr compare`: methods side by side, where the true labels are known."""
 
 from pathlib import Path
 from typing import Annotated
@@ -28,9 +28,10 @@ def compare(
     settings: Annotated[EmbedSettings, Parameter(name="*")] = AS_SHIPPED,
     json: Json = False,
 ) -> None:
-    """Hold this method and the ones people use today against known true labels.
+    """Compare this method with the ones people use today, on known true labels.
 
-    All see the same features; seconds and memory include what each needs, cross-validation too.
+    All use the same features; seconds and memory include all that a method needs, such as
+    cross-validation.
     --truth is a file with one true label per row, or a column of the source.
 
     Example: kspr compare digits.npz --labels noisy.csv --truth noisy.csv --out comparison
@@ -53,8 +54,8 @@ def compare(
     seed
         Seed of every method.
     out
-        Directory for comparison.json and comparison.svg. A comparison that was interrupted goes on
-        from there.
+        Directory for comparison.json and comparison.svg. A comparison that was interrupted
+        continues from there.
     """
     from kspr.experiments.compare.comparing import compare_source
     from kspr.experiments.compare.figure import write_comparison

@@ -1,5 +1,5 @@
 """The mathematics: arrays in, arrays out; no files, no torch import, no global state.
 
-Every function takes NumPy arrays or torch tensors and answers in kind. A leading axis
+Functions take NumPy arrays or torch tensors and return the same kind. A leading axis
 counts pieces: shapes are written ``(pieces, rows, columns)``.
 """

@@ -1,4 +1,4 @@
-"""A cut that checked samples vouch for, whatever the noise is."""
+"""A cut-off from checked samples that holds an error rate for any noise."""
 
 from dataclasses import dataclass
 
@@ -9,32 +9,33 @@ from kspr.core.intervals import clopper_pearson_bounds
 __all__ = ["CheckedCut", "checked_cut"]
 
 _STEPS = 200
-"""Cuts that are tried from each start on."""
+"""Number of cut-offs that are tried from each start on."""
 
 
 @dataclass(frozen=True)
 class CheckedCut:
-    """The loosest cut that the checked samples vouch for; ``-inf`` if they do for none."""
+    """The loosest cut-off for which the checked samples show that the error rate holds."""
 
     cut: float
+    """Keep samples up to this doubt; ``-inf`` keeps none."""
     n_kept: int
-    """Checked samples that it keeps."""
+    """Checked samples that are kept."""
     n_wrong: int
     """Wrong ones among them."""
     upper: float
-    """The share of wrong labels among the kept is below this, with the confidence asked for."""
+    """Upper bound of the share of wrong labels among the kept, with the confidence asked for."""
 
 
 def checked_cut(
     doubt: np.ndarray, right: np.ndarray, q: float, confidence: float, starts: np.ndarray
 ) -> CheckedCut:
-    """Return the loosest cut on `doubt` below which at most `q` of the labels are wrong.
+    """Return the loosest cut-off on `doubt` below which at most `q` of the labels are wrong.
 
-    `doubt` and `right`, whether the label is, are of checked samples. From each of `starts` on,
-    looser cuts are tried in turn until one fails: a fixed sequence of exact binomial tests, each
-    sequence with its part of the error. The chance that the answer is too loose is then at most
-    ``1 - confidence`` over the draw of the checked samples. Starts may depend on the doubt of
-    samples, never on which of them are right.
+    `doubt` and `right` describe the checked samples. From each of `starts` on, looser cut-offs are
+    tried in turn until one fails: a fixed sequence of exact binomial tests, and the sequences share
+    the error. Over draws of the checked samples, the probability that the result is too loose is
+    then at most ``1 - confidence``. `starts` may depend on the doubt of samples, never on which of
+    them are right.
     """
     order = np.argsort(doubt, kind="stable")
     ordered = doubt[order]

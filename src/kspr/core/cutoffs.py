@@ -3,8 +3,8 @@
 A cut group is what is cut together: one class in one half of a piece, or a whole half. The
 estimated FSR at t is ``(1 + #{0 < W <= t}) / max(1, #{-t <= W < 0})``; the cut-off is the
 largest t at which it stays within the level, and the cut group keeps ``-T <= W < 0``. All levels
-are answered at once by the smallest one at which a sample is kept: its q-value. Verdicts live
-on the host by now: NumPy only.
+are covered at once by the smallest one at which a sample is kept: its q-value. Results are on
+the host by now, so these functions take NumPy arrays only.
 """
 
 import numpy as np
@@ -95,7 +95,7 @@ def _levels(W: np.ndarray, cut_groups: np.ndarray) -> np.ndarray:
     ahead, behind = (_running_count(hit, first) for hit in (sign < 0, sign > 0))
     estimate = (1.0 + behind) / np.maximum(ahead, 1.0)
     # Tied |W| enter together: cutting inside a tie would let the sort order pick samples. And
-    # Eq. T asks for t > 0: W = 0 is on neither side.
+    # Eq. T has t > 0: W = 0 is on neither side.
     inside = np.zeros(len(size), dtype=bool)
     inside[:-1] = (size[1:] == size[:-1]) & (cut_group[1:] == cut_group[:-1])
     estimate[inside | (size == 0)] = np.inf

@@ -5,7 +5,7 @@ knockoff: swapping the two changes nothing that can be seen. So among pairs whos
 ``min(Z, Z~)``, is the same, a wrong label is ahead as often as behind. Instead of drawing one
 knockoff, all ``c - 1`` are compared, each with the weight of its chance: expected counts, and an
 answer that does not depend on a draw. `docs/theory.md` has the proof and what it assumes.
-Verdicts live on the host by the time they are cut: NumPy only.
+Results are on the host by now, so these functions take NumPy arrays only.
 """
 
 import numpy as np
@@ -28,9 +28,9 @@ def exchangeable_levels(
     """Return the smallest level at which each sample is kept; inf for one that never is.
 
     `Z` ``(rows, classes)`` are the times of all classes as labels. Kept are labels that beat at
-    least half of the others, smallest time first. A wrong label meets its true class among the
-    alternatives once in ``c - 1``, and loses: that is no sign of another wrong label. `floor`,
-    a share of wrong labels per class that is certainly not too high, takes this off.
+    least half of the others, smallest time first. One of the ``c - 1`` alternatives of a wrong
+    label is its true class, to which it loses: that is no sign of another wrong label. `floor`, a
+    lower bound of the share of wrong labels per class, subtracts these losses.
     """
     own, share = lead(Z, label)
     levels = np.full(len(label), np.inf)

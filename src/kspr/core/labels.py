@@ -36,7 +36,7 @@ __all__ = [
 
 _TRUTH_VALUES = {"true": 1, "false": 0}
 _PLAIN = "biufU"
-"""Kinds of arrays whose entries compare as the rule says, as long as both have the same kind."""
+"""Kinds of arrays whose entries ``==`` compares by the rule, if both have the same kind."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +101,7 @@ def _is_missing(value: Any) -> bool:
     try:
         # A missing value is the one thing that differs from itself.
         return value is None or bool(value != value) or value in (np.inf, -np.inf)
-    except TypeError:  # pandas.NA answers with itself
+    except TypeError:  # pandas.NA has no truth value
         return True
 
 

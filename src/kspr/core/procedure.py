@@ -44,7 +44,7 @@ class Procedure:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What the comparison says of every slot; all arrays ``(pieces, 2, slots)``."""
+    """The result for every slot; all arrays ``(pieces, 2, slots)``."""
 
     Z: Array
     Z_tilde: Array
@@ -74,12 +74,13 @@ def judge(
     confident one by the fit on the other half. `conditioned` features are used as they are: of
     unit size, nearly uncorrelated, the intercept's ones among them. All arrays but `X` may live
     on the host. Halves of few large pieces are fitted one by one, by `each`. With `predictions`
-    the fitted values of every class come back too.
+    the fitted values of every class are returned too.
     """
     xp = namespace(X)
     shape, flat = label.shape, (2 * X.shape[0], X.shape[2])
     limit = max_directions(flat[1], procedure)
-    # One basis for both halves: it looks at no label, and coefficients can cross over in it.
+    # One basis for both halves: it does not depend on labels, and the coefficients of one half
+    # apply to the other.
     whole = xp.reshape(like(valid, X), (X.shape[0], 2 * flat[1]))
     Q = xp.reshape(X, (*whole.shape, X.shape[3]))
     if not conditioned:
@@ -122,7 +123,8 @@ def spr_times(
 ) -> tuple[Array, Array]:
     """Return each row's selection time on its whole piece, and the class that fits it best.
 
-    Features are ``(pieces, rows, p)``, `conditioned` as for `judge`; SPR knows no halves.
+    Features are ``(pieces, rows, p)``, `conditioned` as for `judge`. SPR does not split pieces into
+    halves.
     """
     xp = namespace(X)
     label, valid = like(label, X), like(valid, X)
@@ -180,7 +182,7 @@ def _first_step(
 
 
 def _one_in(times: int, call: Callable[[], None]) -> Callable[[], None]:
-    """Return a function that does `call` once in so many `times`, whichever thread asks."""
+    """Return a function that calls `call` at every `times`-th call, counted over all threads."""
     lock, asked = Lock(), count(1)
 
     def counted() -> None:
@@ -225,8 +227,9 @@ def _kept_fit(
 
 
 def max_directions(rows: int, procedure: Procedure) -> int:
-    """Return how many directions the kept rows can carry: half as many, or a perfect fit of
-    everything would leave no residual to look at.
+    """Return the largest number of directions: half as many as kept rows.
+
+    With as many directions as rows, the fit would be perfect and leave no residuals.
     """
     return max(1, int(rows * procedure.clean_ratio) // 2 - procedure.intercept)
 

@@ -111,7 +111,7 @@ def _sums(blocks: Blocks) -> tuple[int, Array, Array]:
 
 
 def _is_wide(variance: Array) -> bool:
-    """Say whether the columns' scales differ so much that the small ones need doubles."""
+    """Return whether the columns' scales differ so much that the small ones need doubles."""
     xp = namespace(variance)
     largest = xp.max(variance, axis=-1, keepdims=True)
     small = xp.where(variance > largest * 1e-14, variance, largest)
@@ -126,7 +126,7 @@ def _sketch_is_cheaper(n: int, p: int, d: int) -> bool:
 
 
 def _unresolved(values: Array, dtype: Any) -> bool:
-    """Say whether the eigenvalues reach below what a matrix of `dtype` resolves."""
+    """Return whether the eigenvalues reach below what a matrix of `dtype` resolves."""
     xp = namespace(values)
     lost = values[..., -1] < _RESOLVED * values[..., 0]
     return dtype != xp.float64 and bool(xp.any(lost))

@@ -54,7 +54,7 @@ def fit_basis(X: Array, valid: Array, intercept: bool, max_directions: int) -> B
 
     Directions that carry no more than rounding error become zero columns, so that every
     piece of a batch keeps one shape. At most `max_directions` are kept: the leading ones of the
-    columns scaled to one size, as nothing here knows which scale is meant.
+    columns scaled to one size, because the columns' own scales may mean nothing.
     """
     xp = namespace(X)
     pieces, n, p = X.shape
@@ -67,7 +67,7 @@ def fit_basis(X: Array, valid: Array, intercept: bool, max_directions: int) -> B
         for rows in row_blocks(n, pieces * p):
             sums = sums + xp.sum(double(X[:, rows, :] * weight[:, rows, :]), axis=1, keepdims=True)
         mean = xp.astype(sums / total, X.dtype)
-    # Double precision: the squared condition number of the columns lives in this matrix.
+    # Double precision: this matrix has the squared condition number of the columns.
     gram = xp.zeros((pieces, p, p), dtype=xp.float64, device=X.device)
     for rows in row_blocks(n, pieces * p):
         block = double((X[:, rows, :] - mean) * weight[:, rows, :])
@@ -209,8 +209,8 @@ def _reweighted(
 ) -> _Equations:
     """Return the equations of the fit by `weight`, given those of all `valid` rows.
 
-    What rows have lost is taken off where that is quicker: in a single piece, as pieces of a
-    batch differ in the rows to look at.
+    Where that is quicker, the lost weight of a few rows is subtracted: in a single piece only,
+    because the rows differ between the pieces of a batch.
     """
     xp = namespace(Q)
     if weight.shape[0] == weight.shape[2] == 1:

@@ -1,6 +1,6 @@
 """From one large data set to pieces: prototypes, groups of similar classes, balanced pieces.
 
-Indices live on the host, as NumPy arrays: they are small, and every array library takes
+Indices are on the host, as NumPy arrays: they are small, and every array library takes
 them.
 """
 
@@ -18,8 +18,8 @@ __all__ = ["Pieces", "group_classes", "make_pieces", "prototypes", "similarity"]
 class Pieces:
     """Regression problems of one shape, each in two halves.
 
-    `index` says which sample stands in a slot. A slot that is not `valid` is padding; one
-    that is not `judged` completes its piece, and the sample's verdict comes from elsewhere.
+    `index` has the sample of each slot. A slot that is not `valid` is padding; one that is not
+    `judged` completes its piece, and the sample is judged in another piece.
     """
 
     index: np.ndarray  # (pieces, 2, slots), sample numbers

@@ -1,6 +1,6 @@
 """The conditions of Theorem 1, computed for data whose truth is known.
 
-With H = Q Q' the projection on the columns of X, the design that Theorem 1 speaks of is
+With H = Q Q' the projection on the columns of X, the design of Theorem 1 is
 I - H. Its blocks on a support S are ``I - Q_S Q_S'``, whose inverse is known through the
 (p x p) matrix ``I - Q_S' Q_S``: nothing here is n x n.
 """
@@ -30,17 +30,17 @@ class RecoveryConditions:
 
     @property
     def c1(self) -> bool:
-        """Say whether the noisy entries are identifiable."""
+        """Whether the noisy entries are identifiable."""
         return self.c_min > 0
 
     @property
     def c2(self) -> bool:
-        """Say whether no clean entry can be mimicked by noisy ones."""
+        """Whether no clean entry can be mimicked by noisy ones."""
         return self.c1 and self.eta > 0
 
     @property
     def c3(self) -> bool:
-        """Say whether every error is large enough to be seen."""
+        """Whether every error is large enough to be seen."""
         return self.c2 and self.gamma_min > self.gamma_needed
 
 

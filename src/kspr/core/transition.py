@@ -3,7 +3,8 @@
 Let ``T[a, k]`` be the chance that a sample of class a carries the label k. Of the samples that
 pass any test on their features, let N_j carry the label j and let M_a be of class a. Then
 ``E N_j = sum_a T[a, j] M_a``, so M follows from N, and ``N_k - T[k, k] M_k`` is how many of
-those with label k are wrong. Verdicts live on the host by the time they are cut: NumPy only.
+those with label k are wrong. Results are on the host by now, so these functions take NumPy arrays
+only.
 """
 
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ _LEAST_ANCHORS = 15
 CAUTION = 0.84
 """Standard errors on top of every estimate: about four in five are then not too low."""
 _SOFTENING = 1.4
-"""The fit is surer than right about the doubtful end; a softer softmax orders it better."""
+"""The fit is too confident about doubtful samples; a softer softmax orders them better."""
 _TEMPERATURES = (0.05, 0.07, 0.1, 0.14, 0.2, 0.28, 0.4, 0.56, 0.8)
 _CALIBRATION_ROWS = 5_000
 _GRADES = 1 << 14
@@ -39,7 +40,7 @@ _GRADES = 1 << 14
 
 @dataclass(frozen=True)
 class Transition:
-    """How labels go wrong, as far as the anchors tell."""
+    """How labels go wrong, as estimated from the anchors."""
 
     matrix: np.ndarray
     """Chance of each label (column) given the true class (row)."""
@@ -73,15 +74,15 @@ def count_anchors(
 def estimate_transition(counts: np.ndarray) -> Transition:
     """Return the transition matrix behind the anchors' labels.
 
-    Rows borrow from each other: each row's share of wrong labels moves towards the common one,
-    and where its wrong labels go moves towards all classes alike, as far as the differences
-    between them could be chance.
+    Rows are shrunken: each row's share of wrong labels moves towards the common one, and the
+    classes that its wrong labels go to move towards all classes alike, as far as the differences
+    between rows could be chance.
     """
     total = np.maximum(counts.sum(axis=1), 1.0)
     right = np.diag(counts)
     wrong, error = _shrunken_shares((total - right) / total, total)
     limit = 1.0 - 1.0 / len(counts)
-    # At the limit labels say nothing of the class, and the matrix has no inverse.
+    # At the limit labels do not depend on the class, and the matrix has no inverse.
     wrong = np.clip(wrong, 0.0, 0.98 * limit)
     matrix = wrong[:, None] * _shrunken_directions(counts)
     np.fill_diagonal(matrix, 1.0 - wrong)
@@ -91,7 +92,7 @@ def estimate_transition(counts: np.ndarray) -> Transition:
 def _shrunken_shares(share: np.ndarray, total: np.ndarray) -> tuple[np.ndarray, float]:
     """Shrink shares towards their mean by how much of their spread is sampling error.
 
-    The standard error of that mean comes back too.
+    The second value is the standard error of that mean.
     """
     mean = float(np.average(share, weights=total))
     # Agresti and Coull's two extra observations: a share of 0 among few is not a sure 0.
@@ -228,7 +229,8 @@ def _noisier(matrix: np.ndarray, change: float) -> np.ndarray:
 def wrong_share(transition: Transition, label: np.ndarray) -> tuple[float, float, float]:
     """Return the estimated share of wrong labels in the data, and an interval of 95 %.
 
-    Here every row answers for its own anchors: rows that differ have lent each other little.
+    The error of each row is that of its own anchors: shrinkage is weak where class noise rates
+    differ.
     """
     matrix, counts = transition.matrix, transition.counts
     sizes = np.bincount(label, minlength=len(matrix)).astype(float)

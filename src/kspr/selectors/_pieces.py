@@ -122,7 +122,7 @@ def reduced_batch(plan: Plan, pieces: Pieces) -> Array:
 
 
 def collect(n_samples: int, results: list[tuple[int, Pieces, dict[str, Array]]]) -> Verdicts:
-    """Put the answers of all batches in the order of the samples."""
+    """Return the results of all batches in the order of the samples."""
     values: dict[str, np.ndarray] = {}
     piece = np.full(n_samples, -1, dtype=np.int64)
     half = np.zeros(n_samples, dtype=np.int64)
@@ -153,7 +153,7 @@ def _batches(parts: list[Pieces], n_features: int) -> Iterator[tuple[int, Pieces
 
 
 def _needs_one_matrix(pieces: list[Pieces], reduction: Reduction) -> bool:
-    """Say whether sparse features are reduced as a whole rather than piece by piece."""
+    """Return whether sparse features are reduced as a whole rather than piece by piece."""
     return reduction.components is None or sum(part.n_pieces for part in pieces) == 1
 
 
@@ -250,7 +250,7 @@ def solve(
     tick: Any,
     predictions: bool,
 ) -> tuple[int, Pieces, dict[str, Any]]:
-    """Judge one batch; labels come back as codes."""
+    """Judge one batch; labels are returned as codes."""
     first, pieces = batch
     n_classes = pieces.classes.shape[1]
     knockoff = None

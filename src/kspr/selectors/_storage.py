@@ -1,4 +1,4 @@
-"""Selections on disk: two parquet tables and a JSON manifest, written beside and moved in."""
+"""Selections on disk: parquet tables and a JSON manifest, in a folder that appears as a whole."""
 
 import json
 from dataclasses import asdict
@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kspr._files import staged
+from kspr._files import staged, write_json, write_parquet
 from kspr.errors import InputError
 from kspr.selectors.controls.checked import Checked
 from kspr.selectors.controls.transition import NoiseEstimate
@@ -32,7 +32,7 @@ def save_selection(selection: "Selection", path: Path, *, overwrite: bool) -> Pa
     if path.exists() and not overwrite:
         raise InputError(f"{path} already exists. Choose another directory or pass overwrite=True.")
     if path.exists() and not _holds_selection(path):
-        raise InputError(f"{path} exists and is no saved selection; it is left alone.")
+        raise InputError(f"{path} exists and is not a saved selection. Choose another directory.")
     with staged(path) as staging:
         staging.mkdir()
         _write(selection, staging)
@@ -106,8 +106,8 @@ def _read_checked(about: dict[str, Any]) -> Checked | None:
 def _write(selection: "Selection", folder: Path) -> None:
     columns = selection._columns()
     columns = {name: columns[name] for name in columns if name not in ("piece", "half", "status")}
-    pq.write_table(pa.table({**columns, "cut_group": selection.cut_group}), folder / _FILES[0])
-    pq.write_table(pa.table(cut_group_columns(selection.cut_groups)), folder / _FILES[1])
+    write_parquet(folder / _FILES[0], pa.table({**columns, "cut_group": selection.cut_group}))
+    write_parquet(folder / _FILES[1], pa.table(cut_group_columns(selection.cut_groups)))
     about = {
         "format": _FORMAT,
         "label_dtype": selection.label.dtype.str,
@@ -116,8 +116,7 @@ def _write(selection: "Selection", folder: Path) -> None:
         "noise": _write_noise(selection.noise, folder),
         "checked": _plain_checked(selection.checked),
     }
-    text = json.dumps(about, indent=2, ensure_ascii=False)
-    (folder / _FILES[2]).write_text(text + "\n", encoding="utf-8")
+    write_json(folder / _FILES[2], about)
 
 
 def _write_noise(noise: NoiseEstimate | None, folder: Path) -> dict[str, Any] | None:
@@ -127,7 +126,7 @@ def _write_noise(noise: NoiseEstimate | None, folder: Path) -> dict[str, Any] | 
     names, c = [str(name) for name in noise.classes.tolist()], len(noise.classes)
     columns: dict[str, Any] = {"true_class": np.repeat(names, c), "label": np.tile(names, c)}
     columns |= {name: getattr(noise, name).ravel() for name in ("transition", "low", "high")}
-    pq.write_table(pa.table(columns), folder / _NOISE)
+    write_parquet(folder / _NOISE, pa.table(columns))
     return {
         "rate": noise.rate,
         "rate_interval": list(noise.rate_interval),

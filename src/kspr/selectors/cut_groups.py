@@ -1,4 +1,4 @@
-"""What is cut together, and what a cut says of it."""
+"""Cut groups: the rows that are cut together, and the result of the cut."""
 
 from __future__ import annotations
 
@@ -17,23 +17,28 @@ __all__ = ["CutGroups", "cut_group_columns", "describe_cuts", "uncut", "with_fal
 
 @dataclass(frozen=True, eq=False)
 class CutGroups:
-    """One entry per cut group: what was cut together, and what the cut says of it.
+    """One entry per cut group: which rows were cut together, and the result of the cut.
 
     A cut group is a class, or all classes for a pooled cut; under the paper's controls it is
     that in one half of a piece. Where halves or pieces play no part they are 0.
     """
 
     piece: np.ndarray
+    """Number of the piece."""
     half: np.ndarray
+    """Half of the piece, 0 or 1."""
     class_code: np.ndarray
     """Position in `Selection.classes`; -1 for a pooled cut group."""
     n: np.ndarray
+    """Number of samples."""
     n_kept: np.ndarray
+    """Number of kept samples."""
     q_asked: np.ndarray
+    """The level that was asked for; nan for SPR."""
     q_reached: np.ndarray
-    """The level that the cut meets; nan where it meets none."""
+    """The level that the cut reaches; nan where it reaches none."""
     estimated_fsr: np.ndarray
-    """The estimate at the cut-off; inf where nothing is kept at a level."""
+    """Estimated share of wrong labels at the cut-off; inf where nothing is kept at a level."""
     smallest_q: np.ndarray
     """The smallest level that this cut group could reach at all."""
     cutoff: np.ndarray
@@ -51,7 +56,7 @@ class CutGroups:
 
 
 def uncut(table: np.ndarray, cut_group: np.ndarray) -> CutGroups:
-    """Return the cut groups before anything is known of them but their size."""
+    """Return the cut groups before they are cut: only their sizes are known."""
     unknown = np.full(len(table), np.nan)
     n = np.bincount(cut_group, minlength=len(table))
     return CutGroups(
@@ -72,7 +77,7 @@ def uncut(table: np.ndarray, cut_group: np.ndarray) -> CutGroups:
 def describe_cuts(
     selection: Selection, keep: np.ndarray, *, asked: float, level: np.ndarray, status: np.ndarray
 ) -> CutGroups:
-    """Return what keeping `keep` says of each cut group; `level` is nan where none was met."""
+    """Return the cut groups with `keep` applied; `level` is nan where none was reached."""
     cut_group, cut_groups, q_value = selection.cut_group, selection.cut_groups, selection.q_value
     assert q_value is not None  # noqa: S101 - only selections with levels are cut
     smallest = np.full(len(cut_groups), np.inf)

@@ -1,4 +1,4 @@
-"""The rows of features, whatever holds them: arrays, memory maps, sparse matrices, tensors.
+"""Rows of features in arrays, memory maps, sparse matrices or tensors.
 
 The selectors see only blocks and gathered rows, in single or double precision; half
 precision and memory-mapped data are widened a block at a time, never as a whole.
@@ -32,7 +32,7 @@ class Features(Protocol):
         ...
 
     def take(self, index: np.ndarray) -> Array:
-        """Return the rows at `index`, whose shape leads the answer's."""
+        """Return the rows at `index`: shape ``(*index.shape, columns)``."""
         ...
 
     def raw_blocks(self) -> Iterator[Any]:

@@ -63,9 +63,9 @@ class SelectorOptions:
     control: ControlName | None = None
     """How the error rate is estimated, and what it assumes. `transition`: how a label goes wrong
     depends on the true class only. `exchangeable`: a wrong label is any wrong class with equal
-    chance; keeps less. `paper`: how well a wrong label fits says nothing of whether it beats its
-    knockoff, which real features break under heavy noise. `theorem`: the same, at the smaller
-    level of the paper's Theorem 2. [default: transition]"""
+    chance; keeps less. `paper`: how well a wrong label fits does not affect whether it beats its
+    knockoff, which is not so on real features under heavy noise. `theorem`: the same, at the
+    smaller level of the paper's Theorem 2. [default: transition]"""
     cut: CutName | None = None
     """Hold q in every class (`per_class`), or over all of them (`pooled`), which keeps more.
     [default: per_class]"""

@@ -1,4 +1,4 @@
-"""Checks of what users hand over. Every failure is one sentence that names the way out."""
+"""Checks of arguments. An error is one sentence with the argument, rule, value and way out."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +46,7 @@ def check_features(estimator: BaseEstimator, X: Any) -> Features:
 
 
 def read_labels(y: Any, n_rows: int, min_class_size: int) -> Labels:
-    """Return the labels of `n_rows` rows, whatever their type."""
+    """Return the labels of `n_rows` rows, of any type."""
     if y is None:
         raise InputError("KSPR requires y to be passed, but the target y is None.")
     labels = encode_labels(y)

@@ -33,6 +33,6 @@ ASSUMPTIONS = {
     "sample looks like.",
     "paper": "Whether a wrong label beats its knockoff does not depend on how well it fits; on "
     "real features it does.",
-    "theorem": "As for the paper's estimate, at the smaller level that its Theorem 2 asks for.",
+    "theorem": "As for the paper's estimate, at the smaller level of its Theorem 2.",
 }
 """What must be true for the error rate to hold, by control."""

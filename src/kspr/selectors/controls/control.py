@@ -1,4 +1,4 @@
-"""What a control is asked and what it answers, and how the answers of several splits combine."""
+"""The input and the output of a control, and how the outputs of several splits are combined."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _SPLIT_LEVEL = 0.8
 
 @dataclass(frozen=True)
 class Question:
-    """What a control is asked: verdicts on samples, and how to cut them."""
+    """The input of a control: results for all samples, and how to cut them."""
 
     codes: np.ndarray
     classes: np.ndarray
@@ -34,7 +34,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Decision:
-    """The smallest level at which each sample is kept, and what was cut together."""
+    """The output of a control: the smallest level that keeps each sample, and the cut groups."""
 
     q_value: np.ndarray
     statistic: np.ndarray
@@ -49,7 +49,7 @@ Control = Callable[[Question], Decision]
 
 
 def whole_cut_groups(question: Question) -> tuple[np.ndarray, np.ndarray]:
-    """Return cut groups that know no pieces and no halves: one per class, or one for all."""
+    """Return cut groups across pieces and halves: one per class, or one for all."""
     nowhere = np.zeros_like(question.codes)
     return number_cut_groups(nowhere, nowhere, question.codes, pooled=question.pooled)
 

@@ -16,7 +16,7 @@ _ONE_SIDED = 1.64
 
 
 def exchangeable(question: Question) -> Decision:
-    """Compare every label with all others at once."""
+    """Return the decision from comparing every label with all others at once."""
     n_classes = len(question.classes)
     if n_classes < 3:
         raise InputError(
@@ -43,11 +43,11 @@ def exchangeable(question: Question) -> Decision:
 
 
 def _floor(noise: Transition, codes: np.ndarray) -> np.ndarray:
-    """Return a share of wrong labels, class by class, that is certainly not too high.
+    """Return a lower bound of the share of wrong labels, class by class.
 
-    The share among those with the label is what the floor is made of. Where it is above the share
-    among those of the class, labels do not fall evenly or classes differ much in size; the lower
-    of the two then keeps less, and is the one that pair flips do less harm.
+    The floor comes from the share among those with the label. Where this is above the share among
+    those of the class, labels do not fall evenly, or classes differ much in size. The lower of the
+    two keeps less, and is less wrong under pair flips.
     """
     own = 1.0 - np.diag(noise.matrix) - _ONE_SIDED * noise.error
     return np.asarray(np.clip(np.minimum(own, wrong_among(noise, codes, -_ONE_SIDED)), 0.0, 1.0))

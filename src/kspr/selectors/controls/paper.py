@@ -1,4 +1,4 @@
-"""The paper's control: each label meets one knockoff, and losses are counted against wins."""
+"""The paper's control: each label is compared with one knockoff, and losses are counted."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ __all__ = ["level_factors", "paper"]
 
 
 def paper(question: Question) -> Decision:
-    """Count labels that lost against those that won: Eq. T, with Theorem 2's factor on q."""
+    """Return the decision of Eq. T, with Theorem 2's factor on q."""
     verdicts = question.verdicts
     cut_group, table = number_cut_groups(
         verdicts.piece, verdicts.half, question.codes, pooled=question.pooled

@@ -19,7 +19,7 @@ __all__ = ["NoiseEstimate", "describe_noise", "estimate_noise", "transition"]
 
 
 def transition(question: Question) -> Decision:
-    """Solve for the wrong labels below every cut, given how labels go wrong."""
+    """Return the decision from the estimated noise: the wrong labels below every cut follow."""
     codes, prediction = question.codes, question.verdicts.values["prediction"]
     noise = estimate_noise(question)
     right, prior = probability_right(prediction, noise.matrix, codes)
@@ -46,22 +46,25 @@ def estimate_noise(question: Question) -> Transition:
 class NoiseEstimate:
     """The noise in the labels, under the assumption that it depends on the true class only.
 
-    Rows are true classes, columns are labels, both in the order of `classes`. Intervals are of
-    95 % and know of sampling error only: anchors that are not of their class make the noise look
-    larger than it is.
+    Rows are true classes, columns are labels, both in the order of `classes`. Intervals have
+    95 % coverage and contain sampling error only: anchors that are not of their class make the
+    noise look larger than it is.
     """
 
     rate: float
     """Share of all labels that are wrong."""
     rate_interval: tuple[float, float]
+    """Lower and upper end for `rate`."""
     transition: np.ndarray
-    """Chance of each label given the true class; rows borrow from each other."""
+    """Chance of each label given the true class; rows are shrunken towards each other."""
     low: np.ndarray
     """Lower ends for `transition`, from each row's own anchors."""
     high: np.ndarray
+    """Upper ends."""
     anchors: np.ndarray
-    """Samples that each row rests on."""
+    """Number of samples that each row is estimated from."""
     classes: np.ndarray
+    """The classes, sorted."""
 
     def __str__(self) -> str:
         low, high = self.rate_interval

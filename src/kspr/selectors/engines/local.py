@@ -15,7 +15,7 @@ Result = TypeVar("Result")
 def serial(
     function: Callable[[Item], Result],
     items: Sequence[Item],
-    n_jobs: int | None,  # noqa: ARG001 - one worker, whatever is asked
+    n_jobs: int | None,  # noqa: ARG001 - there is one worker
 ) -> Iterator[Result]:
     """Work through the items one by one."""
     return (function(item) for item in items)
