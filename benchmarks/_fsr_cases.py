@@ -1,4 +1,4 @@
-"""The cases of `fsr.py`: common noise, noise that no control was tuned on, small data sets."""
+"""The cases of `fsr.py`: common noise, noise that nothing was tuned on, people, small sets."""
 
 from collections.abc import Callable
 from functools import cache
@@ -7,6 +7,7 @@ import numpy as np
 from sklearn import datasets
 
 from _common import Case, Sample, cifar10
+from _people import confused_texts, human_labels
 from kspr.core.noise import asymmetric_cifar10, circular, instance_dependent, symmetric
 
 __all__ = ["CASES"]
@@ -68,6 +69,20 @@ def _duplicated(seed: int) -> Sample:
     )
 
 
+def _human(column: str) -> Callable[[int], Sample]:
+    """Return what people answered; the seed moves only the selection's own draws."""
+
+    def make(seed: int) -> Sample:  # noqa: ARG001 - there is one set of answers
+        X, _ = cifar()
+        return Sample(X, *human_labels(column))
+
+    return make
+
+
+def _confused(name: str) -> Callable[[int], Sample]:
+    return lambda seed: Sample(*confused_texts(name, 0.2, seed))
+
+
 def _toy(
     load: Callable[..., tuple[np.ndarray, np.ndarray]],
     noise: Callable[[np.ndarray, float, int], np.ndarray],
@@ -106,6 +121,13 @@ def _cases() -> list[Case]:
         Case("CIFAR-10", "shares 1:100, Sym. 20%", _long_tailed, 3, "untuned"),
         Case("CIFAR-10", "duplicates, Sym. 20%", _duplicated, 3, "untuned"),
     ]
+    people = [
+        *(Case("CIFAR-10N", name, _human(name), 3, "people") for name in ("aggre", "random1")),
+        *(
+            Case(name, "confused 20%", _confused(name), 3, "people")
+            for name in ("banking77", "clinc150")
+        ),
+    ]
     sets = {
         "digits": datasets.load_digits,
         "breast cancer": datasets.load_breast_cancer,
@@ -121,7 +143,7 @@ def _cases() -> list[Case]:
             name == "breast cancer" and kind == "circular"
         )  # with two classes both are the same
     ]
-    return [*table, *untuned, *small]
+    return [*table, *untuned, *people, *small]
 
 
 CASES = _cases()

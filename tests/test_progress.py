@@ -40,5 +40,6 @@ def test_the_bar_ends_with_the_work_even_if_it_fails(capsys):
             progress.advance()
             raise ZeroDivisionError
 
-    pytest.raises(ZeroDivisionError, fail)
+    with pytest.raises(ZeroDivisionError):
+        fail()
     assert not progress._bar.live.is_started
