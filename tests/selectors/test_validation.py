@@ -67,7 +67,7 @@ CASES = {
         X,
         Y,
         {"control": "paper", "knockoff": "given"},
-        "knockoff_labels and knockoff='given' go together",
+        "knockoff_labels goes with knockoff='given'",
     ),
     "control": (
         X,
@@ -96,7 +96,7 @@ def test_the_sentence_names_the_argument_and_the_way_out(case):
         ({"scores": np.zeros((59, 3))}, "expected shape (60, 3), got (59, 3)."),
         ({"scores": np.full((60, 3), np.nan)}, "scores hold NaN or inf"),
         ({"clean_mask": np.ones(9, bool)}, "clean_mask has shape (9,)"),
-        ({"knockoff_labels": Y}, "knockoff_labels and knockoff='given' go together"),
+        ({"knockoff_labels": Y}, "knockoff_labels goes with knockoff='given'"),
     ],
 )
 def test_extra_arguments_are_checked(extra, sentence):
