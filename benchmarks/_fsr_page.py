@@ -80,7 +80,8 @@ def write_page(trials: Trials, cost: dict[str, Any]) -> None:
 
 def render_page(trials: Trials, cost: dict[str, Any]) -> str:
     """Return the text of the page, which depends on the trials only."""
-    table, untuned, small = (Measured(trials, group) for group in ("table", "untuned", "small"))
+    groups = ("table", "untuned", "people", "small")
+    table, untuned, people, small = (Measured(trials, group) for group in groups)
     seeds = max(trial["seed"] for trial in trials if trial["group"] == "table") + 1
     dates = sorted(trial["date"][:10] for trial in trials)
     page = TEMPLATE.read_text().format(
@@ -93,10 +94,12 @@ def render_page(trials: Trials, cost: dict[str, Any]) -> str:
         untuned_fsr=_fsr_table(untuned),
         untuned_recall=_recall_table(untuned),
         untuned_peers=_peer_table(untuned),
+        people_fsr=_fsr_table(people),
+        people_recall=_recall_table(people),
         small_fsr=_fsr_table(small),
         small_recall=_recall_table(small),
         small_peers=_peer_table(small),
-        noise=_noise_table([table, untuned]),
+        noise=_noise_table([table, untuned, people]),
         time=_time_table(cost),
         cost_case=cost["case"],
         cost_date=cost["date"][:10],
