@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 WRITTEN = ("*.md", "how-to/*.md", "python/*.md")
 """Where pages are in docs/; the folders commands/ and gallery/ are made by `make docs`."""
 PAGES = [
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")),
     *sorted(page for where in WRITTEN for page in (ROOT / "docs").glob(where)),
 ]
 
