@@ -94,6 +94,8 @@ def render_page(trials: Trials, cost: dict[str, Any]) -> str:
         untuned_fsr=_fsr_table(untuned),
         untuned_recall=_recall_table(untuned),
         untuned_peers=_peer_table(untuned),
+        people_rate=_range(people, "CIFAR-10N"),
+        texts_rate=_range(people, "confused"),
         people_fsr=_fsr_table(people),
         people_recall=_recall_table(people),
         small_fsr=_fsr_table(small),
@@ -105,6 +107,13 @@ def render_page(trials: Trials, cost: dict[str, Any]) -> str:
         cost_date=cost["date"][:10],
     )
     return wrap_prose(page)
+
+
+def _range(measured: Measured, word: str) -> str:
+    """Return the smallest and largest mean FSR of the default at q = 0.05, over some cases."""
+    cases = [case for case in measured.cases if word in case]
+    means = [measured.values(case, "transition", "0.05", "fsr").mean() for case in cases]
+    return f"{100 * min(means):.1f} to {100 * max(means):.1f} %"
 
 
 def _short(value: float) -> str:

@@ -37,6 +37,9 @@ def examples_of(command):
 @pytest.mark.parametrize("command", COMMANDS, ids=NAMES)
 def test_every_command_has_examples_each_on_its_own_line(command, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
+    # The width is read once, when the first help of a process is printed.
+    for each in (app, app.meta):
+        monkeypatch.setattr(each, "_fallback_console", None)
     lines = [line.strip() for line in run(command.__name__, "--help", capsys=capsys).splitlines()]
     examples = examples_of(command)
     assert f"Example: kspr {command.__name__}" in " ".join(examples)
@@ -114,3 +117,28 @@ def test_a_config_file_that_is_missing_or_wrong_is_named(table, tmp_path, capsys
     assert "qq" in fails(*arguments, "--config", wrong, capsys=capsys)
     broken = write(tmp_path / "b.toml", "[select\n")
     fails(*arguments, "--config", broken, capsys=capsys)
+
+
+@pytest.mark.parametrize("arguments", [["datasets"], ["--help"]])
+def test_a_reader_that_leaves_early_is_no_error(arguments):
+    """As in ``kspr datasets | head -1``: the reader closes the pipe before anything is written."""
+    code = "import sys, time; time.sleep(1); from kspr.cli import main; main(sys.argv[1:])"
+    child = subprocess.Popen(
+        [sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    child.stdout.close()
+    complaint = child.stderr.read().decode()
+    child.stderr.close()
+    assert (child.wait(), complaint) == (0, "")
+
+
+def test_work_goes_on_when_nobody_reads_any_more(tmp_path):
+    """What is printed after the pipe was closed is dropped; the command still does its work."""
+    page = tmp_path / "demo"
+    code = "import sys; from kspr.cli import main; main(sys.argv[1:])"
+    child = subprocess.Popen(
+        [sys.executable, "-c", code, "demo", "--out", str(page)], stdout=subprocess.PIPE
+    )
+    child.stdout.close()
+    assert child.wait() == 0
+    assert page.exists()

@@ -32,6 +32,26 @@ def test_the_readmes_example_runs(capsys):
     assert "labels kept" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("page", "words"),
+    [
+        ("README.md", ("CIFAR-10N", "confused")),
+        ("docs/index.md", ("CIFAR-10N", "confused")),
+        ("docs/what-q-means.md", ("CIFAR-10N", "confused")),
+        ("docs/how-to/texts.md", ("confused",)),
+        ("docs/error-rate.md", ("CIFAR-10N", "confused")),
+    ],
+)
+def test_what_people_s_labels_give_is_the_measured_rate(page, words, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    import fsr
+    from _fsr_page import Measured, _range
+
+    text = " ".join((ROOT / page).read_text().split())
+    people = Measured(fsr.measured(), "people")
+    assert [word for word in words if _range(people, word) not in text] == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):

@@ -1,5 +1,7 @@
 """Features of every kind that users have: precision, memory maps, sparse, tensors, transformers."""
 
+import mmap
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -7,6 +9,7 @@ import torch
 from sklearn.decomposition import PCA, TruncatedSVD
 
 from kspr import KnockoffsSPR
+from kspr.selectors.feature_rows import _mapped_file, as_features
 
 CONTROLS = ("transition", "exchangeable", "paper", "theorem")
 
@@ -87,3 +90,34 @@ def test_torch_tensors_are_judged_where_they_are(digits40, control):
     assert np.allclose(here.statistic, tensor.statistic)
     assert np.array_equal(here.clean_mask, tensor.clean_mask)
     assert isinstance(tensor.clean_mask, np.ndarray)
+
+
+def test_a_pass_leaves_private_changes_of_a_map_alone(tmp_path):
+    """Pages are dropped only of maps that were opened for reading; others would lose data."""
+    stored = np.arange(60000, dtype=np.float32).reshape(-1, 6)
+    np.save(tmp_path / "X.npy", stored)
+    X = np.load(tmp_path / "X.npy", mmap_mode="c")
+    X *= 2
+    view = X.view()
+    view.flags.writeable = False
+    for _ in as_features(view).blocks():
+        pass
+    assert (2 * stored == X).all()
+
+
+def test_a_pass_leaves_anonymous_memory_alone():
+    memory = mmap.mmap(-1, 4096 * 40)
+    X = np.ndarray((5120, 8), dtype=np.float32, buffer=memory)
+    X[:] = 3.0
+    view = X.view()
+    view.flags.writeable = False
+    for _ in as_features(view).blocks():
+        pass
+    assert (X == 3.0).all()
+
+
+def test_pages_of_a_map_that_was_opened_for_reading_are_dropped(tmp_path):
+    np.save(tmp_path / "X.npy", np.zeros((10, 4), dtype=np.float32))
+    X = np.load(tmp_path / "X.npy", mmap_mode="r")
+    assert _mapped_file(np.asarray(X)[2:]) is X._mmap
+    assert _mapped_file(np.zeros((2, 2))) is None

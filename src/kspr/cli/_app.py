@@ -1,9 +1,11 @@
 """The `kspr` command: its list of commands, the option --config, and how errors end."""
 
+import contextlib
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO, cast
 
 import cyclopts
 from cyclopts import Parameter
@@ -71,9 +73,43 @@ def _launch(
     return app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
 
 
+class _WhileRead:
+    """Standard output that goes nowhere once nobody reads it, as in ``kspr datasets | head``."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write `text`, or drop it where the reader is gone."""
+        return self._try(self._stream.write, text) or len(text)
+
+    def flush(self) -> None:
+        """Flush the stream, or drop what is in it."""
+        self._try(self._stream.flush)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def _try(self, action: Callable[..., Any], *given: Any) -> Any:
+        try:
+            return action(*given)
+        except BrokenPipeError:
+            # Everything after this, Python's own flush at the end included, must find an open file:
+            # a reader that leaves is no reason to end a training run.
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self._stream.fileno())
+            os.close(nowhere)
+            return None
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; bad input ends with one sentence and exit code 2."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    with contextlib.redirect_stdout(cast("TextIO", _WhileRead(sys.stdout))):
+        _run(list(sys.argv[1:] if arguments is None else arguments))
+        sys.stdout.flush()
+
+
+def _run(given: list[str]) -> None:
     INVOCATION.set(("kspr", *given))
     # An earlier call in this process may have named a file.
     app.config = ()

@@ -92,11 +92,15 @@ class DenseFeatures:
 
 
 def _mapped_file(X: np.ndarray) -> Any:
-    """Return the map behind a read-only memory-mapped array, if the system can drop its pages."""
+    """Return the map behind an array that was opened for reading, if its pages may be dropped."""
     base: Any = X
-    while base is not None and not isinstance(base, mmap.mmap):
+    while base is not None and not isinstance(base, np.memmap):
         base = getattr(base, "base", None)
-    return base if hasattr(mmap, "MADV_DONTNEED") and not X.flags.writeable else None
+    # Dropping pages of any other map loses data: a copy-on-write map ("c") forgets its changes, and
+    # an anonymous one becomes zeros. A read-only view does not tell which kind it looks at.
+    if base is None or base.mode != "r" or not hasattr(mmap, "MADV_DONTNEED"):
+        return None
+    return base._mmap  # type: ignore[attr-defined]
 
 
 class SparseFeatures:

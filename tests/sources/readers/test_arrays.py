@@ -1,10 +1,13 @@
 """npy and npz: mapped where possible, never pickled, arrays found by their names."""
 
+import io
 import pickle
+import zipfile
 
 import numpy as np
 import pytest
 
+from kspr.errors import InputError
 from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
 
@@ -98,3 +101,16 @@ def test_a_corrupt_member_is_damaged(tmp_path, refusal):
 def test_labels_of_another_length_are_refused(tmp_path, features, refusal):
     np.savez(tmp_path / "x.npz", X=features, y=np.arange(28))
     assert refusal(tmp_path / "x.npz").endswith("x.npz has 30 rows but array 'y' has 28 labels.")
+
+
+def test_a_header_that_claims_more_than_its_member_holds_is_refused(tmp_path):
+    """Mapped by its header alone, the array would run into the bytes of the next member."""
+    path = tmp_path / "data.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, array in (("X", np.zeros((20, 4))), ("y", np.arange(20))):
+            file = io.BytesIO()
+            np.save(file, array)
+            # Of the same length: only the number of rows is false.
+            archive.writestr(f"{name}.npy", file.getvalue().replace(b"(20, 4), }", b"(32, 4), }"))
+    with pytest.raises(InputError, match=r"Array 'X' of .* is cut short: it has \d+ of \d+ bytes"):
+        open_source(path, ReadOptions())

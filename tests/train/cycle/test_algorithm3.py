@@ -27,7 +27,10 @@ def test_a_misleading_selection_does_not_make_the_user_worse_off(digits40, monke
 
     Close: 120 samples are held out, which cannot tell differences of a few points.
     """
-    monkeypatch.setattr("kspr.train.cycle.select_step.KnockoffsSPR", Misled)
+    monkeypatch.setattr(
+        "kspr.train.cycle.select_step.make_selector",
+        lambda settings: Misled(random_state=settings.seed, progress=False, **settings.selection),
+    )
     X, y, truth = digits40.X[:1200], digits40.y[:1200], digits40.y_true[:1200]
     test = digits40.X[1200:], digits40.y_true[1200:]
     long = quick.changed(epochs=8, held_out=0.1)

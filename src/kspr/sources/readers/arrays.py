@@ -158,6 +158,12 @@ class _Archive:
         header, info = self.headers[name], self._members[name]
         with readable(self.path, _KIND):
             refuse_objects(header, f"Array {name!r} of {self.path}")
+            # A header that claims more than its member holds would map the next member's bytes.
+            if info.file_size < header.offset + header.nbytes:
+                raise InputError(
+                    f"Array {name!r} of {self.path} is cut short: it has {info.file_size} of "
+                    f"{header.offset + header.nbytes} bytes. Write the file again."
+                )
             plain = info.compress_type == zipfile.ZIP_STORED
             start = _data_start(self.path, info) + header.offset if plain else 1
             # Numbers at an odd address can be mapped, but not computed with on every machine.

@@ -1,7 +1,7 @@
 """Tables: their columns, walked block by block, and the cells of one column, loaded on demand."""
 
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -174,7 +174,7 @@ class Table(Protocol):
 
 def fields_of(schema: pa.Schema, where: str) -> dict[str, Field]:
     """Return the columns and the members of struct columns, by name."""
-    twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
+    twice = sorted(name for name, count in Counter(schema.names).items() if count > 1)
     if twice:
         raise InputError(f"{where} has more than one column named {listed(twice)}. Rename them.")
     found = {}
