@@ -18,6 +18,7 @@ def verify(
     /,
     *,
     sample: int = 200,
+    # `from` is a keyword, so the parameter has another name than its flag.
     pool: Annotated[Literal["kept", "all"], Parameter(name="--from")] = "kept",
     out: Path | None = None,
     answers: Path | None = None,
@@ -77,6 +78,7 @@ def _print_draw(draw: "Draw", run: Path, json: bool) -> None:
 
 def _print_found(found: "Verification", run: Path, answers: Path, json: bool) -> None:
     if json:
+        # `vars` has the fields alone, without properties.
         print_json({**vars(found), "verdict": found.verdict, "n_needed": found.n_needed})
         return
     if found.n_missing:
