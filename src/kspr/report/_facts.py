@@ -53,6 +53,7 @@ class Verdict:
     @property
     def was_raised(self) -> bool:
         """Whether the mean level that was reached is above the one asked for."""
+        # The mean of equal levels may be off by a rounding error.
         return self.q_asked is not None and self.q_reached > self.q_asked * (1 + 1e-9)
 
     @property

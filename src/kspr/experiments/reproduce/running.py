@@ -50,6 +50,7 @@ def reproduce(
     named = [(trial_fingerprint(spec), spec) for spec in specs]
     result_file, store = out / f"{recipe.name}-{scale}.json", out / "trials"
     _unpack(result_file, store)
+    # Equal trials have one name, and are run once.
     _run_missing(dict(named), store, jobs, f"{recipe.name} {scale}", progress)
     result = Reproduction(
         recipe=recipe.name,

@@ -72,6 +72,7 @@ def _fixed_selection(kept: np.ndarray, sample: Sample, trained: Trained) -> Mapp
         {**{name: line[name] for name in ("epoch", "accuracy", "accuracy_average")}, **found}
         for line in trained.history
     ]
+    # A peer has no level; the columns are there all the same, for the figure.
     return {**found, "course": [{"q_reached": None, "q_spread": None, **line} for line in course]}
 
 
