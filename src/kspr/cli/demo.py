@@ -33,6 +33,7 @@ def demo(
     """
     from kspr.experiments.demo import run_demo
 
+    # After the import of scikit-learn, which is no part of a selection.
     start = time.perf_counter()
     result = run_demo(out, q, seed)
     _print(result, q, time.perf_counter() - start)

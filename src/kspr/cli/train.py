@@ -27,7 +27,7 @@ def train(
     network: str | None = None,
     weights: str | None = None,
     q: float | None = None,
-    # The one switch with a --no- form: --no-guard is the paper's procedure.
+    # Unlike the switches below, with a --no- form: --no-guard is the paper's procedure.
     guard: bool | None = None,
     test: Path | None = None,
     test_split: str | None = None,
@@ -102,6 +102,7 @@ def train(
         test=test,
         test_split=test_split,
         resume=resume,
+        # Lines about epochs would break the one document that --json promises.
         on_epoch=None if json else _print_epoch,
     )
     if trained.selection is not None:  # other ranks print nothing
@@ -200,5 +201,6 @@ def _draw(out: Path) -> str:
 
     try:
         return f"\nCurves: {write_curves(out)}"
+    # Curves are an extra: a training must not end with an error for want of them.
     except MissingExtraError:
         return ""

@@ -56,6 +56,7 @@ def verify(
     from kspr.errors import InputError
     from kspr.runs.verify import draw_checks, verify_run
 
+    # Two steps of one command, days apart: neither both nor none of them.
     if (out is None) == (answers is None):
         raise InputError("kspr verify needs --out, to draw rows, or --answers, to read them.")
     if out is not None:

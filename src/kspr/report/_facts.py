@@ -114,6 +114,7 @@ def verdict(selection: Selection, summary: Summary) -> Verdict:
 def pooled_estimate(selection: Selection) -> float:
     """Return the estimated FSR over all cut groups with one, weighted by their kept rows."""
     cut_groups = selection.cut_groups
+    # np.average raises an error where all weights are zero.
     known = np.isfinite(cut_groups.estimated_fsr) & (cut_groups.n_kept > 0)
     if not known.any():
         return float("nan")

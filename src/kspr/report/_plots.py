@@ -128,7 +128,7 @@ def path_figure(selection: Selection, features: Any) -> Markup:
             axes.add_collection(
                 LineCollection(lines, colors=colour, linewidths=0.9, alpha=alpha, capstyle="round")
             )
-        # From left to right the penalty falls, as in the paper's figure of the path.
+        # From left to right the penalty falls: what stands out most enters first.
         axes.set_xlim(lams.max(), 0)
         axes.set_ylim(0, 1.03 * norms.max(initial=1e-9))
         axes.set_xlabel("penalty λ, falling")

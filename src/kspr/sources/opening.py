@@ -84,7 +84,7 @@ def label_column(table: Table, options: ReadOptions, where: str) -> str:
         own = None
     if own is not None:
         return own.name
-    # Taken where two columns are named like labels: neither may be overwritten.
+    # Where two columns are named like labels, `label` is one of them: neither is overwritten.
     return "label" if "label" not in table.fields else "kspr_label"
 
 

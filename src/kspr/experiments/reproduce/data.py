@@ -68,6 +68,7 @@ def _rows(dataset: str, home: Path, split: str | None) -> _Rows:
     """Return the features of a split; rows that cannot be decoded are left out."""
     records, settings = _records(dataset, home, split), EmbedSettings()
     folder = cache_folder(home, settings, split)
+    # A cache of older files is replaced: it can be computed again at any time.
     embedded = embed_records(records, folder, settings, overwrite=True)
     kept = np.asarray(embedded.kept)
     truth = None if records.truth is None else records.truth[kept]

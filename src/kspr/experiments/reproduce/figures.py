@@ -158,7 +158,6 @@ def _examples(figure: Any, found: Reproduction) -> None:
 
     examples = [example for trial in found.trials for example in trial.values["examples"]]
     examples = examples[: 3 * _ABREAST]
-    # Rounded up.
     rows = max(1, -(-len(examples) // _ABREAST))
     figure.set_size_inches(8.6, 1.35 * rows + 0.4)
     panels = list(figure.subplots(rows, _ABREAST, squeeze=False).flat)

@@ -69,6 +69,7 @@ def reproduce(
 
 def _unpack(result_file: Path, store: Path) -> None:
     """Write the trials of an earlier result as single files, where finished ones are looked for."""
+    # A result may have been copied or committed without its folder of trials.
     stored = read_json(result_file) or {"trials": []}
     for trial in stored["trials"]:
         path = store / f"{trial['fingerprint']}.json"
@@ -121,6 +122,7 @@ def _finished(work: list[tuple[TrialSpec, Path, str]], workers: int) -> Iterator
         return
     pool = Parallel(
         n_jobs=min(workers, len(work)),
+        # A trial counts when it is done, not when slower ones before it are.
         return_as="generator_unordered",
         initializer=_ignore_interrupts,
     )

@@ -248,6 +248,7 @@ def read_binary(path: Path, keys: Sequence[str], archive: str) -> Batch:
     if size == 0 or size % record:
         raise damaged(path, archive, f"is cut short: {size} bytes are no multiple of {record}")
     rows = np.memmap(path, np.uint8, mode="r").reshape(-1, record)
+    # CIFAR-100 has two label bytes in front of each image, the coarse class first.
     labels = {key: np.asarray(rows[:, column], np.intp) for column, key in enumerate(keys)}
     return Batch(labels, rows[:, len(keys) :])
 

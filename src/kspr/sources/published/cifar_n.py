@@ -95,6 +95,7 @@ def _choose(path: Path, arrays: dict[str, np.ndarray], asked: str | None) -> str
         candidates = [name for name in (asked, _ALIASES.get(asked, "")) if name in arrays]
     if candidates:
         return candidates[0]
+    # cutoff=0: the nearest names, however far; three at most, the best first.
     known = get_close_matches(asked or "", arrays, cutoff=0) or list(arrays)
     raise InputError(f"{path} has no array {asked!r}; it has {', '.join(known)}.")
 

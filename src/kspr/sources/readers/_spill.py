@@ -71,7 +71,7 @@ class RowSink:
         """Add a block of shape ``(rows, width)``."""
         end = self._rows + len(block)
         if end > len(self._array) and self._file is None:
-            # By half as much again: rows are moved a few times at most, and a third may be spare.
+            # By half as much again: work stays in proportion to rows, and at most a third is spare.
             self._reserve(max(end, len(self._array) * 3 // 2))
         if self._file is None:
             self._array[self._rows : end] = block

@@ -27,7 +27,7 @@ def split_by(header: str, usual: str = ",") -> str:
 
 def explain(path: Path, delimiter: str, numeric: Sequence[str], error: Exception) -> InputError:
     """Return the sentence for a file that Arrow refused with `error`."""
-    # Encoding first: the other two would stumble over the same bytes.
+    # Encoding first: looking for a wrong cell decodes the file as well.
     return (
         _wrong_encoding(path)
         or _no_rows(path)

@@ -59,7 +59,7 @@ def _records(table: Table, source: Path, reader: str, options: ReadOptions) -> R
     check_numeric(table, roles.features, where)
     walked = _walk(table, roles, where)
     items = _items(table, roles, source)
-    # Texts or embedded images alone, with labels in another file, leave nothing to walk.
+    # Texts, or images stored as bytes, with labels in another file leave nothing to walk.
     count = walked.count or (len(items) if items else 0)
     if not count:
         raise InputError(f"{where} has no rows.")

@@ -157,6 +157,7 @@ class TopoFilter:
         index = shared.neighbours(max(self.k, self.k_outlier))
         core = largest_components(index[:, : self.k], y, mutual=self.mutual)
         rows = np.flatnonzero(core)
+        # A small core has fewer other rows than neighbours asked for.
         k = min(self.k_outlier, len(rows) - 1)
         clean = core.copy()
         # Rows outside the core are more suspicious than any row inside, whose share is at most 1.
@@ -222,6 +223,7 @@ class Margins:
         n, c = len(shared.y), shared.n_classes
         rng = np.random.default_rng([_STREAM, seed])
         order = rng.permutation(n)
+        # As many as a class has on average, the made-up class counted in.
         size = max(1, n // (c + 1))
         below = np.empty(n)
         X = centred(shared.X)

@@ -79,6 +79,7 @@ class Shared:
     @property
     def known_rate(self) -> float | None:
         """The true share of wrong labels, for methods that need it."""
+        # Reading it is noted: the table marks methods that are told the rate.
         self.used.add(KNOWN_RATE)
         return self._known_rate
 
