@@ -15,6 +15,7 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+# Type checkers do not follow `__getattr__` below.
 if TYPE_CHECKING:
     from kspr.core.metrics import SelectionQuality, selection_quality
     from kspr.errors import InputError, KsprError, MissingExtraError

@@ -29,6 +29,7 @@ __all__ = [
     "to_svg",
 ]
 
+# Colours that nothing else uses, so that `_adapt` can find them in the text of the SVG.
 INK, MUTED, LINE = "#010101", "#020202", "#030303"
 ACCENT, KEPT, PAPER = "#040404", "#050505", "#060606"
 
@@ -52,7 +53,9 @@ svg { background: var(--paper); font-family: system-ui, "Segoe UI", Roboto, sans
 </style>"""
 """Values of the CSS variables for a figure that is a file of its own."""
 _SETTINGS: dict[Any, Any] = {
+    # Texts stay texts: to be searched, read aloud, and set in the font of the page.
     "svg.fonttype": "none",
+    # Ids are random otherwise.
     "svg.hashsalt": "kspr",
     "text.parse_math": False,  # a label may hold a dollar sign
     "font.size": 11,
@@ -85,6 +88,7 @@ def style() -> Iterator[None]:
 
 def canvas(width: float, height: float) -> tuple[Figure, Axes]:
     """Return an empty figure of the given size, and its axes."""
+    # SVG has 72 units to the inch.
     figure = Figure(figsize=(width / 72, height / 72), layout="constrained")
     return figure, figure.add_subplot()
 
@@ -103,6 +107,7 @@ def to_svg(figure: Figure, key: str, description: str, *, tight: bool = False) -
     text = stream.getvalue()
     # Inside a page there is no place for an XML declaration.
     text = text[text.index("<svg") :]
+    # Matplotlib's style sheet selects `*`: inside a page it would apply to all of the page.
     text = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>", "", text, count=1, flags=re.S)
     text = re.sub(r"<[^>]+>", lambda tag: _adapt(tag[0], key), text)
     head, body = text.split(">", 1)

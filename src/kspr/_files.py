@@ -39,6 +39,7 @@ def staged(path: Path) -> Iterator[Path]:
             staging.replace(path)
     except BaseException:
         _remove(staging)
+        # Stopped between the two renames: the old folder goes back to its place.
         if retired.exists() and not path.exists():
             retired.rename(path)
         raise

@@ -48,6 +48,7 @@ def machine(*packages: str) -> dict[str, Any]:
 
 
 def _cpu() -> str:
+    # platform.processor() is empty on many Linux systems.
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]

@@ -42,6 +42,7 @@ class Progress:
             if not self._wanted or time.monotonic() < self._show_from:
                 return
             self._start()
+        # More steps than announced must not draw a bar beyond its end.
         self._bar.update(self._task, completed=min(self._done, self._total))
 
     def _start(self) -> None:

@@ -26,6 +26,7 @@ def text_table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1
         for line in lines
     ]
     for line, plain in zip(padded, lines, strict=True):
+        # Flush right, the padding is in front, and must stay.
         if last < left:
             line[last] = plain[last]
     return "\n".join("  ".join(line).rstrip() for line in padded)

@@ -29,8 +29,10 @@ def _plain(value: Any) -> Any:
         return {str(key): _plain(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(entry) for entry in value]
+    # Arrays and scalars of numpy, which is not imported for this.
     if hasattr(value, "tolist"):
         return _plain(value.tolist())
+    # json.dumps would write NaN and Infinity, which other readers of JSON refuse.
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return str(value) if isinstance(value, Path) else value

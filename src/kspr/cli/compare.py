@@ -17,6 +17,7 @@ def compare(
     /,
     *,
     test: Path | None = None,
+    # For a tuple, cyclopts would add a flag --empty-methods; negative="" leaves it out.
     methods: Annotated[
         tuple[str, ...] | None, Parameter(consume_multiple=True, negative="")
     ] = None,

@@ -24,6 +24,7 @@ def datasets(*, json: Json = False) -> None:
 
     found = list_sources()
     if json:
+        # asdict leaves properties out.
         formats = [{**asdict(known), "is_written": known.is_written} for known in found.formats]
         print_json({"formats": formats, "published": found.published})
         return

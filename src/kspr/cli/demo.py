@@ -33,6 +33,7 @@ def demo(
     """
     from kspr.experiments.demo import run_demo
 
+    # After the import of scikit-learn, which is no part of a selection.
     start = time.perf_counter()
     result = run_demo(out, q, seed)
     _print(result, q, time.perf_counter() - start)
@@ -46,6 +47,7 @@ def _print(result: "DemoResult", q: float, seconds: float) -> None:
         f"[bold]1,797 handwritten digits, {wrong:.0%} of the labels wrong.[/bold] "
         f"Selected in {seconds:.1f} s:\n"
     )
+    # Rich colours every number otherwise.
     console.print(_table(result, q), highlight=False)
     console.print(
         f"\nKept {selection.clean_mask.sum():,} labels. Asked for at most {q:.1%} wrong ones among "
@@ -87,8 +89,11 @@ def _suspects(result: "DemoResult", rows: "np.ndarray") -> Text:
     """Return a few suspects side by side, drawn with characters."""
     selection = result.selection
     captions = [f"{selection.label[i]} → {selection.suggested_label[i]}" for i in rows]
+    # 18 characters: eight pixels and a gap. A character is about twice as high as it is wide, so
+    # that two of them make a square pixel.
     lines = ["".join(f"{caption:<18}" for caption in captions)]
     for y in range(8):
+        # A value of 1.0 belongs to the last of the five shades, not to a sixth.
         strokes = (_SHADES[min(4, int(v * 5))] * 2 for i in rows for v in (*result.images[i, y], 0))
         lines.append("".join(strokes))
     return Text("\n".join(lines) + "\n", no_wrap=True)

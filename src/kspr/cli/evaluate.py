@@ -30,9 +30,11 @@ def evaluate(run: Path, /, *, truth: str | None = None, json: Json = False) -> N
     from kspr.runs.evaluate import evaluate_run
 
     trained = _training(run)
+    # A training run keeps its last selection as a run of its own.
     found = evaluate_run(run if trained is None else run / "selection", truth)
     network = {} if trained is None else {"network": trained}
     if json:
+        # `vars` has the fields alone, without properties.
         print_json({**vars(found), "kept_promise": found.kept_promise, **network})
         return
     if trained is not None:

@@ -15,6 +15,7 @@ def export(
     *,
     out: Path,
     to: WrittenFormat | None = None,
+    # Spelled out: `Suspects` of runs.export would bring pyarrow with it, for the help alone.
     suspects: Literal["drop", "relabel", "keep"] = "drop",
     json: Json = False,
 ) -> None:

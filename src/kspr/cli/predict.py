@@ -48,6 +48,7 @@ def predict(
     if out is not None:
         print(f"{len(found.label):,} predictions: {out}")
         return
+    # Only the first of the three is cut to 20 rows; zip ends with it.
     for name, label, sure in zip(found.row_id[:20], found.label, found.confidence, strict=False):
         print(f"{name}  {label}  {sure:.3f}")
     if len(found.label) > 20:

@@ -19,6 +19,7 @@ def reproduce(
     jobs: int = 1,
     out: Path = Path("kspr-reproduced"),
     data: Path | None = None,
+    # The name of the flag, without the underscore that keeps the builtin `list` usable.
     list_: Annotated[bool, Parameter(name="--list", negative="")] = False,
     json: Json = False,
 ) -> None:

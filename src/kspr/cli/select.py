@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Chosen", "select"]
 
+# "*": the fields become flags of their own (--q, not --chosen.q). "": no --no- form of switches.
 Chosen = Annotated[SelectorOptions, Parameter(name="*", negative_bool="")]
 """The options of a selector, as flags of a command."""
 
@@ -52,9 +53,11 @@ def select(
     overwrite
         Replace an earlier run in --out.
     """
+    # In the function, as in every command: `kspr --help` imports all of them and must be quick.
     from kspr.runs.select import select_source
     from kspr.selectors import from_options
 
+    # Before anything is read: embedding may take long.
     if checked is not None and chosen.preset == "spr":
         raise InputError(
             "--checked goes with an error rate, which the preset 'spr' does not have. Choose "

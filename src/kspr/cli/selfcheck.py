@@ -22,6 +22,7 @@ def selfcheck(
     *,
     chosen: Chosen = AS_PRESET,
     share: float = 0.05,
+    # consume_multiple: all words after the flag, as in --kinds pair hard.
     kinds: Annotated[tuple[Kind, ...], Parameter(consume_multiple=True, negative="")] = (
         "symmetric",
         "pair",

@@ -27,6 +27,7 @@ def train(
     network: str | None = None,
     weights: str | None = None,
     q: float | None = None,
+    # Unlike the switches below, with a --no- form: --no-guard is the paper's procedure.
     guard: bool | None = None,
     test: Path | None = None,
     test_split: str | None = None,
@@ -77,6 +78,7 @@ def train(
     resume
         Continue the run in --out after an interruption, to the same network.
     """
+    # None is a flag that was not given: the value of the preset or of the file stays.
     given = {
         "epochs": epochs,
         "network": network,
@@ -84,6 +86,8 @@ def train(
         "guard": guard,
         "deterministic": deterministic,
         "seed": seed,
+        # These two flags come with the options of the embedder. The preset `cpu` trains on
+        # features: there, the size of images concerns the embedder alone.
         "device": None if embed.device == "auto" else embed.device,
         "image_size": embed.image_size if preset != "cpu" else None,
         "selection": None if q is None else {"q": q},
@@ -98,6 +102,7 @@ def train(
         test=test,
         test_split=test_split,
         resume=resume,
+        # Lines about epochs would break the one document that --json promises.
         on_epoch=None if json else _print_epoch,
     )
     if trained.selection is not None:  # other ranks print nothing
@@ -138,10 +143,12 @@ def _interruptible(source: Path, out: Path, **how: Any) -> "Trained":
             # The line of each epoch repeats the guard's warnings; nothing repeats this one.
             warnings.simplefilter("ignore", UserWarning)
             warnings.simplefilter("always", PrecisionWarning)
+            # catch_warnings puts this back, too, at the end of the block.
             warnings.showwarning = _print_warning
             return train_source(source, out, **how)
     except KeyboardInterrupt as stop:
         goes_on = f"interrupted; the same command with --resume continues {out}"
+        # `main` prints the text of the interrupt.
         raise KeyboardInterrupt(goes_on) from stop
 
 
@@ -194,5 +201,6 @@ def _draw(out: Path) -> str:
 
     try:
         return f"\nCurves: {write_curves(out)}"
+    # Curves are an extra: a training must not end with an error for want of them.
     except MissingExtraError:
         return ""

@@ -18,6 +18,7 @@ def verify(
     /,
     *,
     sample: int = 200,
+    # `from` is a keyword, so the parameter has another name than its flag.
     pool: Annotated[Literal["kept", "all"], Parameter(name="--from")] = "kept",
     out: Path | None = None,
     answers: Path | None = None,
@@ -55,6 +56,7 @@ def verify(
     from kspr.errors import InputError
     from kspr.runs.verify import draw_checks, verify_run
 
+    # Two steps of one command, days apart: neither both nor none of them.
     if (out is None) == (answers is None):
         raise InputError("kspr verify needs --out, to draw rows, or --answers, to read them.")
     if out is not None:
@@ -77,6 +79,7 @@ def _print_draw(draw: "Draw", run: Path, json: bool) -> None:
 
 def _print_found(found: "Verification", run: Path, answers: Path, json: bool) -> None:
     if json:
+        # `vars` has the fields alone, without properties.
         print_json({**vars(found), "verdict": found.verdict, "n_needed": found.n_needed})
         return
     if found.n_missing:

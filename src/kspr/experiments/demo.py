@@ -42,9 +42,11 @@ def run_demo(folder: Path, q: float, seed: int) -> DemoResult:
     y = symmetric(y_true, NOISE_RATE, seed)
     selection = KnockoffsSPR(q=q, random_state=seed).fit(X, y).selection_
     right = y == y_true
+    # Pixels of these digits are whole numbers from 0 to 16.
     images = digits.images / 16.0
     wrong_suspects = ~selection.clean_mask & ~right
     suggested = selection.suggested_label == y_true
+    # A demo is repeated, with another q for example: the folder is its own.
     saved = selection.save(folder / "selection", overwrite=True)
     picture = folder / "suspects.png"
     with staged(picture) as staging:

@@ -82,6 +82,7 @@ def _imported(file: Path, root: Path) -> Iterator[str]:
     for node in ast.walk(_without_types(_tree(file))):
         if isinstance(node, ast.ImportFrom) and _is_ours(node.module):
             for alias in node.names:
+                # `from kspr.core import x` may name a module or something in one.
                 inner = f"{node.module}.{alias.name}"
                 yield inner if _file(inner, root) else str(node.module)
         elif isinstance(node, ast.Import):
@@ -135,6 +136,7 @@ def _text(node: Any) -> str:
         # The module of an imported name does not count, so that definitions can move; "as" does.
         renamed = [(a.name, a.asname) for a in node.names if a.asname not in (None, a.name)]
         return repr(renamed) if renamed else ""
+    # New versions of Python add fields to nodes, which are empty for older code.
     fields = [(name, value) for name, value in ast.iter_fields(node) if value not in (None, [])]
     inside = ",".join(f"{name}={_text(value)}" for name, value in fields)
     return f"{type(node).__name__}({inside})"

@@ -134,6 +134,7 @@ def _snippet(text: str) -> str:
 
 
 def _thumbnail(image: Any) -> dict[str, Any]:
+    # JPEG has no transparency.
     small = image.convert("RGB")
     small.thumbnail((THUMBNAIL, THUMBNAIL))
     stream = io.BytesIO()

@@ -72,6 +72,7 @@ def dial_figure(selection: Selection, truth: np.ndarray | None) -> Markup:
         dot = "o" if len(point) == 1 else ""
         axes.plot(share, curve.estimated_fsr[point], color=KEPT, linewidth=2, marker=dot, ms=3)
         if truth is not None:
+            # A level keeps the first `n_kept` rows by rising q, and entry n - 1 is for n rows.
             measured = _measured(selection, truth)[curve.n_kept[point] - 1]
             axes.plot(
                 share, measured, color=MUTED, linewidth=1.4, linestyle=(0, (4, 3)), clip_on=False

@@ -53,6 +53,7 @@ class Verdict:
     @property
     def was_raised(self) -> bool:
         """Whether the mean level that was reached is above the one asked for."""
+        # The mean of equal levels may be off by a rounding error.
         return self.q_asked is not None and self.q_reached > self.q_asked * (1 + 1e-9)
 
     @property
@@ -113,6 +114,7 @@ def verdict(selection: Selection, summary: Summary) -> Verdict:
 def pooled_estimate(selection: Selection) -> float:
     """Return the estimated FSR over all cut groups with one, weighted by their kept rows."""
     cut_groups = selection.cut_groups
+    # np.average raises an error where all weights are zero.
     known = np.isfinite(cut_groups.estimated_fsr) & (cut_groups.n_kept > 0)
     if not known.any():
         return float("nan")

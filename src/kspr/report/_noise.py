@@ -52,6 +52,7 @@ def draw_tiles(
     n, top = len(names), float(max(values.max(initial=0), 1e-12))
     with style():
         figure, axes = canvas(max(300, 110 + 26 * n), max(250, 90 + 24 * n))
+        # A tile is 0.94 wide, so that a gap stays; 0.47 below is its middle.
         tiles = [Rectangle((x, y), 0.94, 0.94) for y in range(n) for x in range(n)]
         colour = np.tile(to_rgba(ACCENT), (n * n, 1))
         # The root makes small values visible beside the diagonal.
@@ -75,6 +76,7 @@ def _number_tiles(axes: Axes, values: np.ndarray, numbers: list[list[str]], top:
 def _name_tiles(axes: Axes, names: list[str]) -> None:
     n, middle = len(names), np.arange(len(names)) + 0.47
     turn = max(map(len, names), default=0) > 3
+    # Upside down: the first row of a matrix is at the top.
     axes.set(xlim=(0, n), ylim=(n, 0))
     axes.set_xticks(middle, names, rotation=45 if turn else 0)
     axes.set_yticks(middle, names)
@@ -112,6 +114,7 @@ def count_suggestions(selection: Selection) -> tuple[np.ndarray, np.ndarray]:
     position = np.full(n_classes, -1)
     position[shown] = np.arange(len(shown))
     inside = (position[given] >= 0) & (position[suggested] >= 0)
+    # One number for each pair, so that a single bincount fills the square.
     flat = position[given[inside]] * len(shown) + position[suggested[inside]]
     table = np.bincount(flat, minlength=len(shown) ** 2)
     return table.reshape(len(shown), len(shown)), shown
@@ -161,6 +164,7 @@ def describe(noise: NoiseEstimate | None) -> NoiseFacts | None:
 
 def largest_flips(noise: NoiseEstimate, n: int = MAX_FLIPS) -> tuple[Flip, ...]:
     """Return the most frequent flips, the largest first."""
+    # transition[a, k]: the chance that a row of class a has the label k.
     chance = _flips_only(noise.transition)
     order = np.argsort(-chance, axis=None, kind="stable")[:n]
     places = zip(*np.unravel_index(order, chance.shape), strict=True)
@@ -193,6 +197,7 @@ def _stands_out(noise: NoiseEstimate) -> bool:
 def _most_wrong(noise: NoiseEstimate) -> np.ndarray:
     """Return the classes that most flips come from or go to, in the order of classes."""
     flips = _flips_only(noise.transition)
+    # Into the class, and out of it.
     concerned = flips.sum(axis=0) + flips.sum(axis=1)
     return np.sort(np.argsort(-concerned, kind="stable")[:MAX_CLASSES])
 

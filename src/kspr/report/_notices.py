@@ -69,8 +69,10 @@ def _notice(selection: Selection, status: str) -> Notice:
     hit = np.bincount(codes, minlength=len(selection.classes))
     measure = cut_groups.q_reached if status == "raised" else cut_groups.smallest_q
     worst = np.zeros(len(selection.classes))
+    # `worst[codes] = maximum(...)` would keep only the last value of a class.
     np.maximum.at(worst, codes, measure[cut_group[rows]])
     listed = np.flatnonzero(hit)
+    # The last key of lexsort counts first.
     listed = listed[np.lexsort((-hit[listed], -worst[listed]))]
     shown = tuple(
         NoticeClass(
@@ -109,6 +111,7 @@ def _help(selection: Selection, affected: np.ndarray) -> str:
     """Return advice: a larger q, larger classes, another control, checked rows."""
     if selection.checked is not None:
         return (
+            # 0.95**59 < 0.05: the fewest right answers that exclude 5 % with 95 % confidence.
             f"Check more rows: {count(len(selection.checked.rows))} are too few to keep more. Even "
             f"without a single error, a level of {level(0.05)} needs 59 checked rows."
         )

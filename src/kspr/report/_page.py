@@ -85,6 +85,7 @@ def _environment() -> Environment:
 
 def _draw(source: Source) -> dict[str, Any]:
     selection = source.selection
+    # Without an error rate (the preset spr) there are no levels to compare.
     compares = selection.q_value is not None
     grid, n_in_matrix = matrix(selection)
     return {

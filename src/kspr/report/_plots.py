@@ -89,6 +89,7 @@ def _edges(selection: Selection, bins: int) -> np.ndarray:
         scale_of(selection).direction * selection.cut_groups.cutoff, low - far, high + far
     )
     low, high = min(low, ends.min()), max(high, ends.max())
+    # Bins need a width, even where all statistics are equal.
     return np.linspace(low, max(high, low + 1e-9), bins + 1)
 
 
@@ -99,6 +100,7 @@ def _bars(
     inside = np.clip(selection.statistic, edges[0], edges[-1])
     kept, _ = np.histogram(inside[rows & selection.clean_mask], edges)
     both, _ = np.histogram(inside[rows], edges)
+    # `both` includes the kept rows: the suspects stand on top of them.
     axes.stairs(both, edges, baseline=kept, fill=True, color=ACCENT, alpha=0.85, linewidth=0)
     axes.stairs(kept, edges, fill=True, color=KEPT, alpha=0.75, linewidth=0)
     cutoffs = selection.cut_groups.cutoff[cut_groups]
@@ -126,6 +128,7 @@ def path_figure(selection: Selection, features: Any) -> Markup:
             axes.add_collection(
                 LineCollection(lines, colors=colour, linewidths=0.9, alpha=alpha, capstyle="round")
             )
+        # From left to right the penalty falls: what stands out most enters first.
         axes.set_xlim(lams.max(), 0)
         axes.set_ylim(0, 1.03 * norms.max(initial=1e-9))
         axes.set_xlabel("penalty λ, falling")
@@ -159,13 +162,16 @@ def solve_path(
         features = features.to_numpy()
     X = to_numpy(as_features(features).take(rows)).astype(np.float64)
     classes, labels = np.unique(label_codes(selection, selection.label[rows]), return_inverse=True)
+    # PCA, which gives X full column rank, so that beta is identifiable (as in the paper).
     X = X - X.mean(axis=0)
     left, scale, _ = np.linalg.svd(X, full_matrices=False)
     X = (left * scale)[:, : len(classes)]
+    # (rows, classes); `gamma_path` returns (levels, rows, classes).
     Y = np.eye(len(classes))[labels]
     # Residuals of one-hot rows seldom exceed sqrt(2); levels at which all are zero are cut below.
     lams = np.linspace(1.4, 0.02, STEPS)
     norms = np.linalg.norm(gamma_path(X, Y, lams, intercept=True, tol=1e-5), axis=2)
+    # One level at which every shift is zero stays, so that lines begin on the axis.
     first = max(0, int(np.argmax(norms.max(axis=1) > 0)) - 1)
     return lams[first:], norms[first:]
 

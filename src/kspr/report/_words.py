@@ -25,6 +25,7 @@ def level(value: float | None) -> str:
     if value is None or not math.isfinite(value):
         return "–"  # noqa: RUF001 - a dash is meant
     percent = 100 * value
+    # A tiny rate would be rounded to 0 %; one digit of it is shown instead.
     shown = round(float(f"{percent:.3g}"), 2) or float(f"{percent:.1g}")
     return f"{shown:g}{_SPACE}%"
 

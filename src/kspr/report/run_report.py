@@ -28,6 +28,7 @@ def report_run(
     run = load_run(folder)
     return write_report(
         run.selection,
+        # Beside the run, which is written as a whole: --overwrite removes an old report with it.
         out or folder / "report.html",
         title=title or Path(run.origin.source).name,
         row_id=run.row_id,

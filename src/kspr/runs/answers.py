@@ -88,6 +88,7 @@ def _read(path: Path) -> list[tuple[int, dict[str, str]]]:
         io.StringIO(text, newline=""), delimiter=split_by(text.split("\n", 1)[0]), restval=""
     )
     try:
+        # Spreadsheets leave lines of nothing but delimiters at the end.
         table = [(reader.line_num, entry) for entry in reader if any(_texts(entry.values()))]
     except csv.Error as error:
         raise InputError(f"{path} cannot be read as a CSV file: {error}") from error
@@ -113,6 +114,7 @@ def _positions(path: Path, table: list[tuple[int, dict[str, str]]], rows: Rows) 
     found: list[int] = []
     for line, entry in table:
         value = entry[column].strip()
+        # A spreadsheet may write 7.0 for row 7.
         position = place.get(value.removesuffix(".0") if column == "row" else value)
         if position is None:
             raise InputError(f"{path}, line {line}: there is no row with the {column} {value!r}.")
@@ -159,6 +161,7 @@ def _same(text: str, value: Any) -> bool:
 
 
 def _drawn_from(path: Path, table: list[tuple[int, dict[str, str]]]) -> Pool | None:
+    # Two draws in one file would be a random sample of neither pool.
     pools = {entry.get("drawn_from", "").strip() for _, entry in table}
     if len(pools) > 1 or not pools <= {"", "kept", "all"}:
         raise InputError(

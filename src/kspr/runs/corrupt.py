@@ -50,6 +50,7 @@ def write_noisy_labels(
         raise InputError(f"{source} has no labels that could be found. Name them with --label.")
     pairs = _pairs(noise.pairs, truth) if noise.kind == "pair" else None
     noisy = add_noise(noise.kind, truth, noise.rate, noise.seed, X=records.features, pairs=pairs)
+    # Names by which --labels and --truth find their columns without being told.
     table = pa.table(
         {"row": np.arange(len(truth)), "id": records.row_id, "label": noisy, "truth": truth}
     )

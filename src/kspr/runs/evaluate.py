@@ -52,9 +52,11 @@ class Evaluation:
     def most_confused(self, n: int = 5) -> list[tuple[Any, Any, int]]:
         """Return the most frequent wrong suggestions as (true, suggested, count)."""
         wrong = self.confusion.copy()
+        # On the diagonal, the suggestion is right.
         np.fill_diagonal(wrong, 0)
         order = np.argsort(-wrong, axis=None, kind="stable")[:n]
         pairs = zip(*np.unravel_index(order, wrong.shape), strict=True)
+        # t: true, s: suggested.
         found = [(self.classes[t], self.classes[s], int(wrong[t, s])) for t, s in pairs]
         return [entry for entry in found if entry[2]]
 
@@ -77,6 +79,7 @@ def true_labels(run: Run, truth: str | None) -> np.ndarray:
             f"{run.origin.source} has no column of true labels. Pass a file or a column with "
             "--truth."
         )
+    # `run.place` would say that the source has lost rows; here it is the truth that is too short.
     last = int(run.row.max(initial=-1))
     if len(found) <= last:
         raise InputError(f"The truth has {len(found)} rows, but the run has row {last}.")
@@ -105,6 +108,7 @@ def evaluate(selection: Selection, truth: np.ndarray) -> Evaluation:
     true_code, classes = _true_codes(selection, truth[wrong])
     suggested_code = places_in(selection.classes, selection.suggested_label[wrong])
     confusion = np.zeros((len(classes), len(classes)), dtype=np.int64)
+    # Not `confusion[...] += 1`, which counts a repeated pair once.
     np.add.at(confusion, (true_code, suggested_code), 1)
     suggested = same_label(selection.suggested_label[wrong], truth[wrong])
     return Evaluation(

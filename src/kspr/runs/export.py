@@ -78,6 +78,7 @@ def _write_columns(
     place = run.place(_count(table, columns))
     name, label = _label_cells(run, table, columns, place, moved)
     fields = {field.name: field for field in columns.schema}
+    # Without rows: only the types are needed for the schema.
     added = {name: label.slice(0, 0), **_marks(run, chosen[:0])}
     for extra, values in added.items():
         # The label column stays what it was, with its type and its metadata.
@@ -119,6 +120,7 @@ def _label_cells(
     if options.labels is not None or name not in columns.schema.names:
         return name, pa.chunked_array([pa.array(_labels(run, moved))])
     stored = pa.chunked_array([batch.column(name) for batch in columns.walk()])
+    # Suggested labels are always among the given ones, so that searchsorted finds each.
     classes, first = np.unique(run.selection.label, return_index=True)
     suggested = first[np.searchsorted(classes, run.selection.suggested_label[moved])]
     source = np.arange(len(run.row))
@@ -127,6 +129,7 @@ def _label_cells(
 
 
 def _combined(cells: pa.ChunkedArray) -> pa.Array:
+    # A column of a record batch must be one array.
     combined = cells.combine_chunks()
     return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined
 
@@ -148,6 +151,7 @@ def _write_images(run: Run, chosen: np.ndarray, label: np.ndarray, out: Path) ->
                 continue
             folder = staging / folders[str(label[position])]
             folder.mkdir(exist_ok=True)
+            # By row number: files of one name may come from different folders.
             name = f"{run.row[position]:08d}{_suffix(str(run.row_id[position]), content)}"
             (folder / name).write_bytes(content)
 
@@ -168,6 +172,8 @@ def _class_folders(label: np.ndarray) -> dict[str, str]:
 
 def _safe(name: str) -> str:
     """Return a class name as a folder may be called."""
+    # What Windows refuses in names, where dots and spaces at the end are dropped, too. Nothing is
+    # left of "..", which would lead out of the folder.
     kept = "".join("_" if ch in '/\\:*?"<>|' or ord(ch) < 32 else ch for ch in name).strip(". ")
     return kept or "_"
 

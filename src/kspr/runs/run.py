@@ -107,6 +107,7 @@ class Run:
         The one place that decides this: features, items, true labels and exported rows are all
         found by it. Raise `InputError` if the source has lost rows.
         """
+        # -1 for a run without rows, which any source can serve.
         last = int(self.row.max(initial=-1))
         if count <= last:
             raise InputError(
@@ -120,6 +121,8 @@ class Run:
         try:
             return open_source(Path(self.origin.source), self.origin.read_options())
         except InputError as error:
+            # Only what is returned is cached: raised, a source that is gone would be looked for
+            # again at every call.
             return error
 
     def _records_if_there(self) -> Records | None:
@@ -175,6 +178,7 @@ def load_run(folder: Path) -> Run:
     try:
         about = json.loads((folder / _ORIGIN).read_text(encoding="utf-8"))
         rows = pq.read_table(folder / _ROWS)
+        # JSON has no tuples.
         origin = Origin(**{**about, "command": tuple(about["command"])})
     except (json.JSONDecodeError, pa.ArrowInvalid, OSError, KeyError, TypeError) as error:
         raise InputError(f"{folder} cannot be read as a run: {error}") from error
@@ -189,6 +193,7 @@ def load_run(folder: Path) -> Run:
 
 def origin_of(records: Records, options: ReadOptions, command: Sequence[str]) -> Origin:
     """Return where `records` came from, with absolute paths."""
+    # Absolute, because later commands may be started in another folder.
     given = describe(options)
     if options.labels is not None:
         given["labels"] = str(options.labels.resolve())

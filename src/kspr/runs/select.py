@@ -36,6 +36,7 @@ def select_source(
     label, row_id = found.label, found.row_id
     how: dict[str, Any] = {}
     if checked is not None:
+        # Row numbers in the file are those of the source; `fit` counts the rows that could be read.
         how["checked"] = checked_rows(checked, Rows(found.row, row_id, label))
     selection = selector.fit(found.features, label, **how).selection_
     origin = origin_of(found.records, options, command)

@@ -81,8 +81,10 @@ class Verification:
         # Zero among a few rows would ask for too few more.
         share = (self.n_wrong + 1) / (self.n_checked + 2)
         gap = abs(share - self.q)
+        # So near to q, it would take thousands of answers: about 7,300 at q = 0.05.
         if gap < 0.1 * self.q:
             return None
+        # Where the normal interval, share +- Z95 * its standard error, just excludes q.
         return min(self.n_kept, round(Z95**2 * share * (1 - share) / gap**2))
 
 
@@ -103,6 +105,7 @@ def draw_checks(folder: Path, out: Path, *, sample: int, pool: Pool, seed: int) 
     if not len(rows):
         raise InputError(f"{folder} keeps nothing that could be drawn. Use --from all.")
     rng = np.random.default_rng([_STREAM, seed, int(pool == "all")])
+    # The whole is permuted, so that a larger sample with the same seed begins with the smaller one.
     drawn = rng.permutation(rows)[:sample]
     with staged(out) as staging, staging.open("w", newline="", encoding="utf-8") as file:
         _write(run, drawn, pool, csv.writer(file))
@@ -147,6 +150,7 @@ def load_verification(run: Run) -> Verification | None:
     if not file.is_file():
         return None
     about = _read_json(file)
+    # Written for people who read the file; here it is a property.
     about.pop("verdict", None)
     for name in ("interval", "noise_interval", "wrong_rows"):
         about[name] = None if about.get(name) is None else tuple(about[name])
@@ -191,6 +195,7 @@ def _write(run: Run, drawn: np.ndarray, pool: Pool, writer: Any) -> None:
 def _shown(run: Run, drawn: np.ndarray) -> dict[str, list[str]]:
     """Return the column that shows rows to a person: texts, or the paths of images."""
     source = Path(run.origin.source)
+    # Ids of images are paths, relative to a folder of images or to the folder of a list of them.
     for folder in (source, source.parent):
         paths = [folder / str(row_id) for row_id in run.row_id[drawn]]
         if paths[0].is_file():
@@ -203,6 +208,7 @@ def _shown(run: Run, drawn: np.ndarray) -> dict[str, list[str]]:
 
 def _text(items: Items, position: int) -> str:
     try:
+        # A text may have megabytes: only its beginning is split.
         return " ".join(str(items[position])[: 4 * _TEXT].split())[:_TEXT]
     except (UnreadableItemError, OSError):
         return ""

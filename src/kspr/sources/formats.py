@@ -116,6 +116,7 @@ def format_of(path: Path) -> Format | None:
 
     None for a file with an unknown suffix. Never raises.
     """
+    # The suffix counts for folders too: Spark writes x.parquet as a folder of part files.
     named = _by_suffix(path)
     if named is not None or not path.is_dir():
         return named
@@ -133,6 +134,8 @@ def delimiter_of(path: Path) -> str:
 
 def parquet_files(folder: Path) -> list[Path]:
     """Return the parquet files directly in a folder, by name; hidden ones are left out."""
+    # Arrow's data sets skip a leading dot or underscore as well: such files are no data. macOS puts
+    # "._" files beside those that it copies.
     parquet = find_format("parquet")
     inside = folder.iterdir() if folder.is_dir() else ()
     return sorted(p for p in inside if parquet.matches(p) and p.name[0] not in "._")

@@ -84,6 +84,7 @@ def label_column(table: Table, options: ReadOptions, where: str) -> str:
         own = None
     if own is not None:
         return own.name
+    # Where two columns are named like labels, `label` is one of them: neither is overwritten.
     return "label" if "label" not in table.fields else "kspr_label"
 
 
@@ -97,6 +98,7 @@ def _reader(path: Path) -> Callable[[Path, ReadOptions], Records]:
     found = format_of(path)
     if found is not None and found.name in READERS:
         return READERS[found.name]
+    # A pickle, an empty file or a known format under another suffix gets a message of its own.
     check_file(path, "a file that kspr can read")
     known = some_suffixes(tuple(known for known in FORMATS if known.is_source))
     raise InputError(

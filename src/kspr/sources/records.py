@@ -56,6 +56,7 @@ class ChosenItems:
 
     def content(self) -> Iterator[bytes]:
         """Yield the stored bytes of each chosen item."""
+        # Contents can be read in order only. As `row` ascends, passing over the others keeps to it.
         chosen = set(self.row.tolist())
         return (c for row, c in enumerate(self.items.content()) if row in chosen)
 

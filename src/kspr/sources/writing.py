@@ -16,6 +16,7 @@ from kspr.sources.formats import Format, delimiter_of, written_format
 
 __all__ = ["write_batches", "write_table"]
 
+# 64-bit offsets: the texts of one block may exceed the 2 GB that pa.string() can address.
 _TEXT = pa.large_string()
 _Write = Callable[[pa.RecordBatch], Any]
 
@@ -54,6 +55,8 @@ def _to_arrow(path: Path, schema: pa.Schema, stack: ExitStack, _: str) -> _Write
     writer = stack.enter_context(pa.ipc.new_file(sink, schema, options=options))
     if not encoded:
         return writer.write_batch  # type: ignore[no-any-return]
+    # Dictionaries are unified over a whole table, so the batches are held until the end. The stack
+    # unwinds in reverse: this is written before the writer closes, and that before the sink.
     batches: list[pa.RecordBatch] = []
     stack.callback(lambda: writer.write_table(pa.Table.from_batches(batches, schema)))
     return batches.append
@@ -64,6 +67,7 @@ def _to_json_lines(path: Path, schema: pa.Schema, stack: ExitStack, _: str) -> _
     lines = stack.enter_context(path.open("w", encoding="utf-8", newline="\n"))
 
     def write(batch: pa.RecordBatch) -> None:
+        # JSON has no dates or decimals: `default=str` writes them as text.
         lines.writelines(
             json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in batch.to_pylist()
         )
@@ -86,6 +90,7 @@ def _to_csv(path: Path, schema: pa.Schema, stack: ExitStack, delimiter: str) -> 
     def write(batch: pa.RecordBatch) -> None:
         cells = [_quoted(_texts(column), delimiter) for column in batch.columns]
         nothing = '""' if len(cells) == 1 else ""  # an empty line would be no row
+        # Only after quoting, which would take the filled cells for empty texts.
         cells = [pc.fill_null(column, nothing) for column in cells]
         lines = _joined(*cells, by=delimiter)
         file.write("".join(f"{line}\n" for line in lines.to_pylist()).encode())
@@ -102,6 +107,7 @@ _WRITERS: dict[str, Callable[[Path, pa.Schema, ExitStack, str], _Write]] = {
 
 
 def _quoted(texts: pa.Array, delimiter: str) -> pa.Array:
+    # `^$`: without quotes, an empty text would be read back as a missing value.
     special = pc.match_substring_regex(texts, f'^$|["\r\n{delimiter}]')
     if not pc.any(special).as_py():
         return texts
@@ -111,6 +117,7 @@ def _quoted(texts: pa.Array, delimiter: str) -> pa.Array:
 
 def _joined(*parts: Any, by: str) -> Any:
     words = [pa.scalar(part, _TEXT) if isinstance(part, str) else part for part in parts]
+    # Gives null if any part is null, so that a missing value stays missing.
     return pc.binary_join_element_wise(*words, pa.scalar(by, _TEXT))
 
 

@@ -120,6 +120,7 @@ def compare(
 def _chosen(methods: Sequence[str] | Mapping[str, Peer] | None) -> dict[str, Peer]:
     if isinstance(methods, Mapping):
         return dict(methods)
+    # A string is a sequence too, of letters.
     if isinstance(methods, str):
         methods = (methods,)
     names = list(PEERS) if methods is None else methods
@@ -259,6 +260,7 @@ def _truth(values: Any, n: int, where: str = "X", what: str = "true labels") -> 
 def _warm_up(method: Peer) -> None:
     """Run a method on tiny data, so that imports on first use do not count as its seconds."""
     y = np.arange(60) % 3
+    # Three separate classes of 20 rows: five folds and all methods can work with them.
     X = np.random.default_rng(0).standard_normal((60, 4)) + 3 * np.eye(3, 4)[y]
     # An error here will come again on the real data, with a message.
     with suppress(Exception):
@@ -302,6 +304,7 @@ def compare_source(
     return compare(
         found.features,
         found.label,
+        # Items that cannot be read are left out of the features, but not of the truth.
         truth[found.row],
         methods,
         q=q,
@@ -315,6 +318,7 @@ def compare_source(
 def _tested(
     source: Path, options: ReadOptions, settings: EmbedSettings
 ) -> tuple[np.ndarray, np.ndarray]:
+    # Files of labels and of truth have a line for each row of the source, not of the test set.
     own = replace(options, truth=None, labels=None)
     found = load(source, own, settings, labelled=True)
     truth = found.records.truth

@@ -71,6 +71,7 @@ class Comparison:
 
     def __str__(self) -> str:
         tested = any(trial.accuracy is not None for trial in self.trials)
+        # Accuracy is the last column.
         n_columns = len(_COLUMNS) - (not tested)
         rows = [(_name(trial), *_texts(trial)[:n_columns]) for trial in self.trials]
         table = text_table(["method", *_COLUMNS[:n_columns]], rows)
@@ -140,5 +141,6 @@ class TrialLog:
     def add(self, key: str, trial: Trial) -> None:
         """Append a trial to the file."""
         if self._path is not None:
+            # Appended, not rewritten: a process that is killed can damage the last line only.
             with self._path.open("a") as out:
                 out.write(json.dumps({"key": key, "trial": asdict(trial)}) + "\n")

@@ -31,6 +31,7 @@ def write_comparison(found: Comparison, folder: Path, command: Sequence[str]) ->
     when = datetime.now(UTC).isoformat(timespec="seconds")
     about = {"command": shlex.join(command), "date": when, **found.to_dict()}
     write_json(path, about)
+    # An optional package; the numbers are there without it.
     if find_spec("matplotlib") is None:
         return (path,)
     picture = folder / "comparison.svg"
@@ -105,6 +106,7 @@ def spread(wanted: Any, gap: float) -> np.ndarray:
     steps = gap * np.arange(len(order))
     # Isotonic regression: heights that would overlap get the mean of their group.
     blocks: list[list[float]] = []
+    # Less its step, "at least a gap apart" becomes "not falling", which isotonic regression gives.
     for value in (np.asarray(wanted, dtype=float)[order] - steps).tolist():
         blocks.append([value])
         while len(blocks) > 1 and np.mean(blocks[-2]) > np.mean(blocks[-1]):

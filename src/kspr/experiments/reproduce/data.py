@@ -68,6 +68,7 @@ def _rows(dataset: str, home: Path, split: str | None) -> _Rows:
     """Return the features of a split; rows that cannot be decoded are left out."""
     records, settings = _records(dataset, home, split), EmbedSettings()
     folder = cache_folder(home, settings, split)
+    # A cache of older files is replaced: it can be computed again at any time.
     embedded = embed_records(records, folder, settings, overwrite=True)
     kept = np.asarray(embedded.kept)
     truth = None if records.truth is None else records.truth[kept]
@@ -103,6 +104,7 @@ def _decoded(
     if items is None:
         raise TypeError(f"{home} holds no images")
     if rows is not None:
+        # Only these are decoded: `image_inputs` is for the whole set.
         X = np.stack([np.asarray(items[i]) for i in range(rows)])
         return X, label[:rows], None if records.truth is None else records.truth[:rows]
     inputs, kept, _ = image_inputs(items, side)
@@ -168,6 +170,7 @@ def identity(description: Mapping[str, Any], folder: Path | None) -> list[str]:
 
 def open_sample(description: Mapping[str, Any], folder: Path | None) -> Sample:
     """Return the rows that `description` names."""
+    # A cache needs arguments that can be hashed.
     return _opened(tuple(sorted(description.items())), folder)
 
 

@@ -183,6 +183,7 @@ def _facts(found: Reproduction) -> list[str]:
 def _origin(found: Reproduction) -> str:
     """Return the command that made this, the date and the machine, in one sentence."""
     about = found.machine
+    # ISO times sort as text; their first ten characters are the date.
     first, last = (pick(trial.when for trial in found.trials) for pick in (min, max))
     when = first[:10] if first[:10] == last[:10] else f"{first[:10]} to {last[:10]}"
     command = " ".join(found.command) or f"kspr reproduce {found.recipe} --scale {found.scale}"

@@ -88,6 +88,7 @@ class Reproduction:
         # The paper gives the spread of q over pieces, not over seeds.
         if spreads:
             return Estimate(float(np.mean(found)), float(np.mean(spreads)), n)
+        # ddof=1: the seeds are a sample, and few.
         error = float(np.std(found, ddof=1)) / sqrt(n) if n > 1 else None
         return Estimate(float(np.mean(found)), error, n)
 

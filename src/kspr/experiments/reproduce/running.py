@@ -50,6 +50,7 @@ def reproduce(
     named = [(trial_fingerprint(spec), spec) for spec in specs]
     result_file, store = out / f"{recipe.name}-{scale}.json", out / "trials"
     _unpack(result_file, store)
+    # Equal trials have one name, and are run once.
     _run_missing(dict(named), store, jobs, f"{recipe.name} {scale}", progress)
     result = Reproduction(
         recipe=recipe.name,
@@ -68,6 +69,7 @@ def reproduce(
 
 def _unpack(result_file: Path, store: Path) -> None:
     """Write the trials of an earlier result as single files, where finished ones are looked for."""
+    # A result may have been copied or committed without its folder of trials.
     stored = read_json(result_file) or {"trials": []}
     for trial in stored["trials"]:
         path = store / f"{trial['fingerprint']}.json"
@@ -120,6 +122,7 @@ def _finished(work: list[tuple[TrialSpec, Path, str]], workers: int) -> Iterator
         return
     pool = Parallel(
         n_jobs=min(workers, len(work)),
+        # A trial counts when it is done, not when slower ones before it are.
         return_as="generator_unordered",
         initializer=_ignore_interrupts,
     )

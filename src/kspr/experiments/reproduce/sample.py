@@ -53,6 +53,7 @@ def corrupted(sample: Sample, noise: str, seed: int) -> Sample:
     """Return the sample with noise such as ``Sym. 40 %``; ``as found`` leaves it as it is."""
     if noise == "as found":
         return sample
+    # "Sym. 40 %" and "Asy. 40 %", as in the paper's tables.
     kind, rate = noise[:4], float(noise[4:].rstrip(" %")) / 100
     if sample.truth is None:
         raise InputError(f"{sample.about} has no true labels, so {noise} cannot be put on them.")
@@ -87,6 +88,7 @@ def _digit_images() -> Sample:
 
 
 def _as_images(X: np.ndarray) -> np.ndarray:
+    # (rows, 1, 16, 16): every pixel becomes four.
     grey = np.kron(X.reshape(-1, 1, 8, 8), np.ones((2, 2))) * 255
     return np.repeat(grey, 3, axis=1).astype(np.uint8)
 
@@ -104,6 +106,7 @@ def _made(classes: int, per_class: int, dimensions: int = 32, wrong: float = 0.0
     # Always the same data: the seed of a trial is for its noise and splits.
     rng = np.random.default_rng(0)
     means = 2.5 * rng.standard_normal((classes, dimensions)) / np.sqrt(dimensions) * 2
+    # A quarter more than asked for: the rest is the test set.
     y = rng.permutation(np.repeat(np.arange(classes), per_class + per_class // 4))
     X = (means[y] + rng.standard_normal((len(y), dimensions))).astype(np.float32)
     n = classes * per_class

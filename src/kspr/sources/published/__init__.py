@@ -41,6 +41,7 @@ def where(name: str) -> list[Path]:
     """
     find_published(name)
     parents = [Path("data"), Path.home() / ".cache" / "kspr"]
+    # Set but empty counts as not set: Path("") would be the current folder.
     if os.environ.get("KSPR_DATA"):
         parents.insert(0, Path(os.environ["KSPR_DATA"]))
     # The first 50 classes of WebVision lie in the folder of all of them.

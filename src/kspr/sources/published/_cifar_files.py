@@ -79,7 +79,9 @@ class Pixels:
     def __getitem__(self, row: int) -> Any:
         from PIL import Image
 
+        # A range resolves negative rows, and raises IndexError past the end.
         planes = self._row(range(len(self))[row]).reshape(3, 32, 32)
+        # (channel, y, x) to (y, x, channel).
         return Image.fromarray(np.ascontiguousarray(planes.transpose(1, 2, 0)))
 
     def content(self) -> Iterator[bytes]:
@@ -89,6 +91,7 @@ class Pixels:
                 yield pixels.tobytes()
 
     def _row(self, row: int) -> np.ndarray:
+        # `row - ends[which]` is negative: it counts from the end of the batch.
         ends = np.cumsum([len(batch) for batch in self.batches])
         which = int(np.searchsorted(ends, row, side="right"))
         return np.asarray(self.batches[which][row - ends[which]])
@@ -217,6 +220,7 @@ class Cifar:
         meta = load_pickle(path, version.archive)
         if not isinstance(meta, dict) or not isinstance(meta.get(labelling.names_key), list):
             raise damaged(path, version.archive, f"has no {labelling.names_key}")
+        # Bytes where Python 2 wrote the pickle, text where someone has saved it again.
         return [n.decode() if isinstance(n, bytes) else str(n) for n in meta[labelling.names_key]]
 
 
@@ -244,6 +248,7 @@ def read_binary(path: Path, keys: Sequence[str], archive: str) -> Batch:
     if size == 0 or size % record:
         raise damaged(path, archive, f"is cut short: {size} bytes are no multiple of {record}")
     rows = np.memmap(path, np.uint8, mode="r").reshape(-1, record)
+    # CIFAR-100 has two label bytes in front of each image, the coarse class first.
     labels = {key: np.asarray(rows[:, column], np.intp) for column, key in enumerate(keys)}
     return Batch(labels, rows[:, len(keys) :])
 

@@ -95,7 +95,9 @@ def read_lines(path: Path, origin: str) -> list[str]:
 
 def split_line(path: Path, line: str, origin: str, classes: int) -> tuple[str, int]:
     """Return the image and the class of a line such as ``google/q0001/a.jpg 0``."""
+    # From the right: a path may have spaces in it.
     image, _, label = line.rpartition(" ")
+    # Not isdigit, which is true of superscripts that int() refuses.
     if not image or not label.isdecimal() or int(label) >= classes:
         how = f"has the line {line!r} where an image and a class in 0..{classes - 1} belong"
         raise damaged(path, origin, how)

@@ -62,6 +62,7 @@ def _guarded(path: Path, origin: str, load: Callable[[IO[bytes]], Any]) -> Any:
 
 
 def _unpickle(stream: IO[bytes]) -> Any:
+    # Python 2 wrote CIFAR: by default, its strings of pixels would be decoded as ASCII, and fail.
     return _settle(_Unpickler(stream, encoding="bytes").load())
 
 
@@ -70,6 +71,7 @@ def _torch(stream: IO[bytes]) -> Any:
         stream.seek(0)
         return _old_torch(stream)
     with zipfile.ZipFile(stream) as archive:
+        # The folder around it has the name that the file was saved under.
         [member] = [m for m in archive.infolist() if m.filename.endswith("data.pkl")]
         if member.file_size > _LARGEST:
             raise ValueError("larger than any published file")
@@ -89,6 +91,7 @@ def _npy(stream: IO[bytes]) -> Any:
     major, _ = np.lib.format.read_magic(stream)
     header = np.lib.format.read_array_header_1_0 if major == 1 else _header_2
     dtype = header(stream)[2]
+    # An object array is a pickle behind the header, which np.load would run.
     if dtype.hasobject:
         return _unpickle(stream)
     stream.seek(0)
@@ -127,8 +130,10 @@ class _Array:
         self.value: Any = None
 
     def __setstate__(self, state: Any) -> None:
+        # What numpy writes: version, shape, type, whether columns come first, bytes.
         _, shape, dtype, fortran, content = state
         if dtype.code.startswith("O"):
+            # CIFAR-N's npy file: an array without dimensions around one dictionary.
             [self.value] = content
             return
         flat = np.frombuffer(content, dtype.numpy())

@@ -23,6 +23,7 @@ from kspr.sources.readers.labels import read_label_columns, read_label_file
 __all__ = ["human_labels"]
 
 _ORIGIN = "the CIFAR-N release (cifar-10-100n)"
+# aggre_label is the majority of three people (CIFAR-10N); CIFAR-100N has noisy_label.
 _DEFAULTS = ("aggre_label", "noisy_label", "noise_label", "label")
 _ALIASES = {
     "aggre": "aggre_label",
@@ -94,6 +95,7 @@ def _choose(path: Path, arrays: dict[str, np.ndarray], asked: str | None) -> str
         candidates = [name for name in (asked, _ALIASES.get(asked, "")) if name in arrays]
     if candidates:
         return candidates[0]
+    # cutoff=0: the nearest names, however far; three at most, the best first.
     known = get_close_matches(asked or "", arrays, cutoff=0) or list(arrays)
     raise InputError(f"{path} has no array {asked!r}; it has {', '.join(known)}.")
 
@@ -101,6 +103,7 @@ def _choose(path: Path, arrays: dict[str, np.ndarray], asked: str | None) -> str
 def _codes(path: Path, labels: np.ndarray, classes: Sequence[str]) -> np.ndarray:
     """Return class numbers, from numbers or names."""
     number = {str(i): i for i in range(len(classes))} | {name: i for i, name in enumerate(classes)}
+    # Per distinct value: 50,000 labels have at most 100 of them.
     values, inverse = np.unique(labels, return_inverse=True)
     unknown = [str(value) for value in values if str(value) not in number]
     if unknown:
@@ -120,7 +123,9 @@ def _order(path: Path, clean: np.ndarray, published: np.ndarray) -> np.ndarray:
     for name in _ORDERS:
         for folder in (path.parent, path.parent.parent):
             if (folder / name).is_file():
+                # The file has the CIFAR row of each label; argsort inverts a permutation.
                 order = np.argsort(np.asarray(load_npy(folder / name, _ORIGIN)), kind="stable")
+                # argsort always gives a permutation: the first test is for its length.
                 if np.array_equal(np.sort(order), same) and np.array_equal(clean[order], published):
                     return order
     raise InputError(

@@ -65,6 +65,8 @@ class Clothing1M:
         """Return whether `path` is the folder or one of its key lists."""
         root, split = _locate(path)
         lists = [keys for keys, _ in _LISTS.values()]
+        # One file is enough: an incomplete copy is told what is missing, and not taken for a plain
+        # folder of images.
         found = any((_keys(root) / name).is_file() for name in (_NOISY, _CLEAN, *lists))
         return found and (path.is_dir() or split is not None)
 
@@ -87,6 +89,7 @@ class Clothing1M:
             raise missing(root / "images", _IMAGES)
         items = ImageFiles(root, keys)
         records = Records(path, self.name, keys, label=label, items=items, truth=truth)
+        # In `train` and `both`, the published label is the noisy one.
         return with_labels(records, options, verified=split in ("clean_train", "val", "test"))
 
 

@@ -31,6 +31,7 @@ _IMAGES = "ILSVRC2012_img_val.tar"
 _KIT = "ILSVRC2012_devkit_t12.tar.gz"
 _TRUTH = "ILSVRC2012_validation_ground_truth.txt"
 _KAGGLE = "LOC_val_solution.csv"
+# Beside `val`, in the kit's own folder, or in the archive as it unpacks.
 _KIT_FOLDERS = ("", "data", "ILSVRC2012_devkit_t12/data")
 _NUMBER = re.compile(r"n\d{8}")
 _FLAT = re.compile(r"ILSVRC2012_val_(\d{8})\.JPEG", re.IGNORECASE)
@@ -150,6 +151,7 @@ def _kaggle(path: Path) -> dict[int, str]:
     number_of = {}
     for line in lines:
         image, _, boxes = line.partition(",")
+        # Several boxes may follow, each with its class; the first decides.
         number = boxes.strip('" ').partition(" ")[0]
         if not header.startswith("ImageId") or not _NUMBER.fullmatch(number):
             raise damaged(path, "Kaggle's ILSVRC archive", f"has the line {line[:60]!r}")
@@ -174,6 +176,7 @@ def _meta(path: Path) -> dict[int, str]:
     if not path.is_file():
         raise missing(path, _KIT)
     try:
+        # MATLAB has no scalars: without squeeze_me, each field is an array of its own.
         synsets = loadmat(path, squeeze_me=True)["synsets"]
         return {int(row["ILSVRC2012_ID"]): str(row["WNID"]) for row in synsets}
     # scipy's reader raises whatever a damaged file leads it to.

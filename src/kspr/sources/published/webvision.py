@@ -128,6 +128,7 @@ class WebVision:
         filelist = root / split.filelist
         lines = read_lines(filelist, _INFO)
         rows = [split_line(filelist, line, _INFO, len(names)) for line in lines]
+        # "The first 50 classes of WebVision" (the paper's data): the order is that of synsets.txt.
         kept = [(image, label) for image, label in rows if label < count]
         if not kept:
             raise damaged(filelist, _INFO, f"lists no image of the first {count} classes")
@@ -163,6 +164,7 @@ def read_synsets(root: Path) -> dict[str, str]:
     if wrong:
         raise damaged(path, _INFO, f"has {wrong[0]!r} where a number such as n01440764 belongs")
     first = {number: words.split(",")[0].strip() or number for number, _, words in parts}
+    # ILSVRC12 has two classes called crane and two called maillot.
     shared = Counter(first.values())
     return {n: name if shared[name] == 1 else f"{name} ({n})" for n, name in first.items()}
 

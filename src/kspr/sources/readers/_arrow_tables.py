@@ -136,9 +136,11 @@ def _open_ipc(path: Path) -> _OpenFile:
 def _is_mapped(path: Path, file: _OpenFile) -> bool:
     """Return whether batches lie in the mapped file itself, and so take no memory."""
     with readable(path, _IPC):
+        # A second reader: what is taken from a stream here would be missing later.
         first = next(_open_buffer(file.whole).batches(), None)
         columns = first.columns if first is not None else []
         parts = [part for column in columns for part in column.buffers() if part]
+    # Arrow unpacks compressed buffers into new memory, outside of the mapped file.
     start, end = file.whole.address, file.whole.address + file.whole.size
     return all(start <= part.address < end for part in parts if part.size)
 
@@ -187,6 +189,7 @@ class ParquetTable:
         return Columns(self.schema, self._walk)
 
     def _walk(self) -> Iterator[pa.RecordBatch]:
+        # Members of structs are listed as fields too; their column already holds them.
         everything = [field for field in self.fields.values() if len(field.path) == 1]
         for path in self.paths:
             with readable(path, _PARQUET), _open_parquet(path) as file:
@@ -203,6 +206,7 @@ def open_parquet_table(*paths: Path) -> ParquetTable:
             schemas.append(file.schema_arrow)
             rows += file.metadata.num_rows
     for path, schema in zip(paths, schemas, strict=True):
+        # By default `equals` leaves metadata aside.
         if not schema.equals(schemas[0]):
             raise InputError(f"{path} has other columns or types than {paths[0]}.")
     fields = fields_of(schemas[0], str(paths[0]))
@@ -221,6 +225,7 @@ def _chunks_of(file: Any, group: int, fields: Sequence[Field]) -> Iterator[Any]:
     for number in range(of_group.num_columns):
         chunk = of_group.column(number)
         path = chunk.path_in_schema
+        # Lists and structs are stored as leaves, such as emb.list.element and image.bytes.
         if path in roots or path.startswith(tuple(f"{root}." for root in roots)):
             yield chunk
 
@@ -232,6 +237,7 @@ def _nbytes(file: Any, group: int, fields: Sequence[Field]) -> int:
 def _rows_per_block(file: Any, fields: Sequence[Field]) -> int:
     total = sum(_nbytes(file, group, fields) for group in range(file.num_row_groups))
     rows = int(BLOCK_BYTES * file.metadata.num_rows // max(1, total))
+    # 65,536 is what iter_batches takes by default; fewer where rows are images.
     return max(256, min(65536, rows))
 
 

@@ -27,6 +27,7 @@ _LIST = pa.list_(pa.float32())
 # Spelled otherwise (007, +1, 1., -0), a number would not come back as it was written.
 _WHOLE = r"^(0|-?[1-9][0-9]{0,17})$"
 _DECIMAL = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
+# Zeros in front, the point and the exponent: none of them is a digit to be kept.
 _INSIGNIFICANT = r"^-?0*\.?0*|\.|[eE].*$"
 _EXACT_DIGITS = 15
 """Digits that double precision can always give back."""
@@ -44,6 +45,7 @@ class CsvTable:
     untyped: bool = True
 
     def batches(self, fields: Sequence[Field]) -> Iterator[list[pa.Array]]:
+        # Arrow's CSV reader has no lists; they are parsed from their text.
         types = {f.name: pa.string() if f.type == _LIST else f.type for f in fields}
         try:
             for batch in _open(self.path, self.delimiter, types):
@@ -178,6 +180,7 @@ def _is_number(text: str) -> bool:
         float(text)
     except ValueError:
         return False
+    # float() takes these words, but they may as well be names of columns.
     return text.strip().lower().lstrip("+-") not in {"nan", "inf", "infinity"}
 
 
@@ -200,6 +203,7 @@ def _declared(column: pa.Array) -> pa.DataType:
 
 def _looks_like_lists(column: pa.Array) -> bool:
     ends = pc.match_substring_regex(column, r"^\s*\[[^\[\]]*\d[^\[\]]*\]\s*$")
+    # None for a column without any value, which is no column of lists.
     return pc.all(ends).as_py() is True
 
 
@@ -235,11 +239,13 @@ def _few_digits(column: pa.Array) -> Any:
 
 def _gives_back(column: pa.Array) -> bool:
     number = column.cast(pa.float64())
+    # 16 and 17 digits may be exact too; writing them back shows it.
     same = pc.equal(number.cast(pa.string()), column)
     return _all(pc.and_(pc.is_finite(number), pc.or_(_few_digits(column), same)))
 
 
 def _all(mask: Any) -> bool:
+    # None where every value is missing: nothing speaks against the type.
     return pc.all(mask).as_py() is not False
 
 

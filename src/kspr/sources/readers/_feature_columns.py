@@ -53,11 +53,13 @@ class FeatureBuilder:
 
     def _stacked(self, arrays: Sequence[pa.Array]) -> np.ndarray:
         block = np.empty((len(arrays[0]), len(arrays)), self._dtype)
+        # The rows of `block.T` are views of the columns of `block`.
         for column, array in zip(block.T, arrays, strict=True):
             column[:] = _numbers(array)
         return block
 
     def _flat(self, array: pa.Array) -> np.ndarray:
+        # A missing list counts as empty, and is refused below with its row.
         lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
         if self._sink is None and self._row == 0:
             self._width = int(lengths[0])
@@ -68,6 +70,7 @@ class FeatureBuilder:
                 f"{self._what} must hold lists of one length: row 0 has {self._width} values, row "
                 f"{self._row + row} has {lengths[row]}. Drop or mend such rows."
             )
+        # Not `.values`, which ignores where a slice begins.
         return _numbers(array.flatten()).reshape(len(array), self._width)
 
 
@@ -111,6 +114,8 @@ def _dtype(kind: pa.DataType) -> np.dtype[Any]:
 
 def _numbers(array: pa.Array) -> np.ndarray:
     """Return numbers, NaN where there are none."""
+    # to_numpy gives NaN for a missing number, but Python objects for booleans with gaps and for
+    # decimals.
     if pa.types.is_boolean(array.type):
         array = array.cast(pa.uint8())
     elif pa.types.is_decimal(array.type):

@@ -24,6 +24,7 @@ IN_MEMORY = 1 << 30
 
 def scratch_file() -> IO[bytes]:
     """Return a named temporary file; it is removed when it is closed or no longer used."""
+    # Named, because Arrow opens files by name.
     return tempfile.NamedTemporaryFile(prefix="kspr-", suffix=".rows")
 
 
@@ -70,10 +71,12 @@ class RowSink:
         """Add a block of shape ``(rows, width)``."""
         end = self._rows + len(block)
         if end > len(self._array) and self._file is None:
+            # By half as much again: work stays in proportion to rows, and at most a third is spare.
             self._reserve(max(end, len(self._array) * 3 // 2))
         if self._file is None:
             self._array[self._rows : end] = block
         else:
+            # The buffer is written as it lies in memory, so it must be in row order.
             _write(self._file, np.ascontiguousarray(block, self._dtype))
         self._rows = end
 
@@ -122,6 +125,7 @@ def _keep_in_file(held: list[pa.Array], remaining: Iterable[pa.Array], where: st
     except BaseException:
         file.close()
         raise
+    # The arrays keep the mapping alive after both are closed.
     with pa.memory_map(file.name) as source, pa.ipc.open_stream(source) as reader:
         return in_memory([batch.column(0) for batch in reader], where, _Owner(file))
 
@@ -130,6 +134,7 @@ def _write_chunks(file: IO[bytes], held: list[pa.Array], remaining: Iterable[pa.
     schema = pa.schema([("cell", held[0].type)])
     with _room(), pa.OSFile(file.name, "wb") as sink, pa.ipc.new_stream(sink, schema) as writer:
         while held:
+            # Let go of each chunk once it is on disk: memory was short already.
             writer.write_batch(pa.record_batch([held.pop(0)], schema=schema))
         for chunk in remaining:
             writer.write_batch(pa.record_batch([chunk], schema=schema))

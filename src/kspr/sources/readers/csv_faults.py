@@ -27,6 +27,7 @@ def split_by(header: str, usual: str = ",") -> str:
 
 def explain(path: Path, delimiter: str, numeric: Sequence[str], error: Exception) -> InputError:
     """Return the sentence for a file that Arrow refused with `error`."""
+    # Encoding first: looking for a wrong cell decodes the file as well.
     return (
         _wrong_encoding(path)
         or _no_rows(path)
@@ -53,6 +54,7 @@ def _wrong_encoding(path: Path) -> InputError | None:
     start = line = 0
     with pa.input_stream(str(path)) as file:
         while block := file.read(1 << 20):
+            # Bytes of a character that the end of the last block cut; error.start counts them too.
             pending = len(decoder.getstate()[0])
             try:
                 decoder.decode(block)
@@ -73,10 +75,12 @@ def _no_rows(path: Path) -> InputError | None:
 
 def _wrong_cell(path: Path, delimiter: str, numeric: Sequence[str]) -> InputError | None:
     with pa.input_stream(str(path)) as raw:
+        # -sig: Excel writes a byte-order mark, which would become part of the first name.
         text = io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")
         lines = csv.reader(text, delimiter=delimiter)
         header = next(lines)
         columns = [(header.index(name), name) for name in numeric if name in header]
+        # Arrow passes over empty lines, so they do not count as rows here either.
         for row, cells in enumerate(filter(None, lines)):
             if len(cells) != len(header):
                 return InputError(
@@ -98,4 +102,5 @@ def _is_numeric(cell: str) -> bool:
         float(cell)
     except ValueError:
         return cell in NULLS
+    # float() takes 1_000, Arrow does not.
     return "_" not in cell

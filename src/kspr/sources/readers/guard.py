@@ -114,6 +114,7 @@ def readable(path: Path, kind: str) -> Iterator[None]:
     """Turn any error that a library raises at a damaged file into an `InputError`."""
     try:
         yield
+    # An InputError is a ValueError, which would count as damage below.
     except InputError:
         raise
     except PermissionError as error:

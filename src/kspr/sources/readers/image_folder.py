@@ -23,6 +23,7 @@ IMAGE_SUFFIXES = frozenset(
 
 def read_image_folder(path: Path, options: ReadOptions) -> Records:
     """Return the images below a folder; the label of each is the name of its class folder."""
+    # os.walk goes in the order of the disk; row numbers must be the same everywhere.
     names = sorted(_images(path))
     if not names:
         raise InputError(

@@ -140,8 +140,10 @@ def _as_rgb(image: Image.Image) -> Image.Image:
     if image.mode.startswith("I"):
         # Pillow would cut 16-bit values off at 255 and turn such images white.
         deep = np.asarray(image).astype(np.float64)
+        # 65,535 = 257 * 255.
         image = Image.fromarray((deep / 257).clip(0, 255).astype(np.uint8))
     elif image.mode == "P":
+        # Straight to RGB, Pillow warns about palettes with transparency.
         image = image.convert("RGBA")
     return image.convert("RGB")
 
@@ -189,6 +191,7 @@ def _in_threads(
         )
         while waiting:
             result = waiting.popleft().result()
+            # One in for each one out: never more than `ahead` are held.
             waiting.extend(pool.submit(decode, row) for row in islice(rows, 1))
             yield result
     finally:

@@ -48,6 +48,7 @@ def class_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
             for name, feature in features.items()
             if isinstance(feature, dict) and feature.get("_type") == "ClassLabel"
         }
+    # Names are an extra: without them, the numbers are the labels.
     except (KeyError, TypeError, ValueError, AttributeError):
         return {}
 
@@ -78,6 +79,7 @@ def texts_to_labels(texts: np.ndarray, what: str) -> np.ndarray:
     """Return labels that were written as text: numbers if all of them are, else the text."""
     labels = labels_from_array(np.strings.strip(texts), what)
     whole = pc.all(pc.match_substring_regex(pa.array(labels), _WHOLE_NUMBER)).as_py()
+    # Through floats, because "3.0" counts as whole; 15 digits are exact.
     return labels.astype(np.float64).astype(np.int64) if whole else labels
 
 
@@ -99,6 +101,7 @@ def labels_from_array(values: np.ndarray, what: str) -> np.ndarray:
         _check_present(np.flatnonzero(np.isin(np.strings.strip(values), _MISSING)), what)
     elif values.dtype.kind not in "iub":
         raise InputError(f"{what} must hold numbers or text, got {values.dtype}.")
+    # A copy: `values` may be mapped from the user's file.
     return np.array(values)
 
 
@@ -114,6 +117,7 @@ def identifiers(column: pa.ChunkedArray, what: str) -> np.ndarray:
 
 def numbered(count: int) -> np.ndarray:
     """Return the row numbers as text."""
+    # astype(str) would take 21 characters, 84 bytes, for every number.
     return np.arange(count).astype(f"<U{len(str(max(0, count - 1)))}")
 
 
@@ -246,6 +250,7 @@ def _lines(path: Path) -> np.ndarray:
     with readable(path, "a text file"), pa.input_stream(str(path)) as file:
         content = file.read()
     try:
+        # Not splitlines, which also cuts at form feeds and other marks within a label.
         lines = content.decode("utf-8-sig").rstrip("\r\n").split("\n")
     except UnicodeDecodeError as error:
         raise explain_encoding(path, error) from error

@@ -27,7 +27,8 @@ def open_table_file(path: Path) -> Table | None:
 
 def _open_parquet(path: Path) -> Table:
     files = parquet_files(path) or [path]
-    # Shards of one split are one table; two splits beside each other are not.
+    # Shards of one split (train-00000-of-00003.parquet) are one table; two splits beside each
+    # other are not.
     names = sorted({re.split(r"[-_.]", file.name)[0].lower() for file in files})
     if len(names) > 1 and set(names) <= SPLITS:
         raise InputError(

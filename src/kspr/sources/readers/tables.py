@@ -59,6 +59,7 @@ def _records(table: Table, source: Path, reader: str, options: ReadOptions) -> R
     check_numeric(table, roles.features, where)
     walked = _walk(table, roles, where)
     items = _items(table, roles, source)
+    # Texts, or images stored as bytes, with labels in another file leave nothing to walk.
     count = walked.count or (len(items) if items else 0)
     if not count:
         raise InputError(f"{where} has no rows.")
@@ -83,16 +84,19 @@ class _Walked:
 
 def _walk(table: Table, roles: Roles, where: str) -> _Walked:
     """Read labels, truth, ids and features in one pass."""
+    # One column may have two roles; it is read once.
     small = list(dict.fromkeys(f for f in _small(roles) if f))
     builder = FeatureBuilder(roles.features, table.rows, where) if roles.features else None
     chunks: list[list[pa.Array]] = [[] for _ in small]
     fields = [*small, *roles.features]
     try:
         for arrays in table.batches(fields) if fields else ():
+            # The features come after the small columns: the shorter list ends the loop.
             for kept, array in zip(chunks, arrays, strict=False):
                 kept.append(array)
             if builder:
                 builder.append(arrays[len(small) :])
+    # Ctrl-C too: the temporary file may be many gigabytes.
     except BaseException:
         if builder:
             builder.discard()
@@ -205,6 +209,7 @@ def _as_arrow(source: Any, name: str) -> pa.Table:
 
 
 def _is_hugging_face(source: Any) -> bool:
+    # By attributes: `datasets` is no dependency, and may not be installed.
     return hasattr(source, "with_format") and hasattr(getattr(source, "data", None), "table")
 
 
@@ -224,6 +229,7 @@ def _class_names(source: Any) -> dict[bytes, bytes]:
         for column, feature in features.items()
         if getattr(feature, "names", None)
     }
+    # The form in which save_to_disk writes it, so that class_names reads both.
     return {b"huggingface": json.dumps({"info": {"features": names}}).encode()}
 
 

@@ -59,6 +59,7 @@ class Cleanlab:
         )
         quality = rank.get_label_quality_scores(shared.y, probabilities)
         joint = count.estimate_joint(shared.y, probabilities)
+        # `joint` is the distribution of given and true label: what is off its diagonal is noise.
         return Judged(~issues, -quality, float(1 - np.trace(joint)))
 
 
@@ -78,6 +79,7 @@ class Datalab:
         k = min(self.k, len(shared.y) - 2)
         lab.find_issues(features=shared.X, issue_types={"label": {"k": k}})
         issues = lab.get_issues("label")
+        # Counts, not shares, as opposed to estimate_joint.
         joint = np.asarray(lab.get_info("label")["confident_joint"], dtype=float)
         return Judged(
             ~issues["is_label_issue"].to_numpy(),
@@ -122,6 +124,7 @@ class Neighbours:
         votes = votes_of(shared.y[shared.neighbours(self.k)], shared.n_classes)
         rows = np.arange(len(votes))
         own, most = votes[rows, shared.y], votes.max(axis=1)
+        # So that the maximum below is over the other labels.
         votes[rows, shared.y] = -1
         return Judged(own == most, (votes.max(axis=1) - own).astype(float))
 
@@ -154,6 +157,7 @@ class TopoFilter:
         index = shared.neighbours(max(self.k, self.k_outlier))
         core = largest_components(index[:, : self.k], y, mutual=self.mutual)
         rows = np.flatnonzero(core)
+        # A small core has fewer other rows than neighbours asked for.
         k = min(self.k_outlier, len(rows) - 1)
         clean = core.copy()
         # Rows outside the core are more suspicious than any row inside, whose share is at most 1.
@@ -183,6 +187,7 @@ def largest_components(index: np.ndarray, y: np.ndarray, *, mutual: bool) -> np.
     # Ties in size go to the smallest row, so that the answer does not depend on scipy.
     first = np.full(len(size), n)
     np.minimum.at(first, component, np.arange(n))
+    # By class, then the largest first: the first of each class leads.
     order = np.lexsort((first, -size, y[first]))
     leads = np.diff(y[first[order]], prepend=-1) != 0
     return np.asarray(np.isin(component, order[leads]))
@@ -218,6 +223,7 @@ class Margins:
         n, c = len(shared.y), shared.n_classes
         rng = np.random.default_rng([_STREAM, seed])
         order = rng.permutation(n)
+        # As many as a class has on average, the made-up class counted in.
         size = max(1, n // (c + 1))
         below = np.empty(n)
         X = centred(shared.X)
@@ -250,6 +256,7 @@ def area_under_margin(
             own = np.arange(len(rows)), y[rows]
             logits = X[rows] @ weights + bias
             total[rows] += _margin(logits, own)
+            # Softmax without overflow; less one at the own class, the slope of cross-entropy.
             error = np.exp(logits - logits.max(axis=1, keepdims=True))
             error /= error.sum(axis=1, keepdims=True)
             error[own] -= 1.0

@@ -79,6 +79,7 @@ class Shared:
     @property
     def known_rate(self) -> float | None:
         """The true share of wrong labels, for methods that need it."""
+        # Reading it is noted: the table marks methods that are told the rate.
         self.used.add(KNOWN_RATE)
         return self._known_rate
 
@@ -132,12 +133,14 @@ def charge(shared: Shared, work: Callable[[], _T]) -> Charged[_T]:
     answer, grown = peak_growth(work)
     seconds = time.perf_counter() - start
     used = [shared.products[name] for name in shared.used & set(shared.products)]
+    # Products that were made during the work are in its seconds already.
     found = [shared.products[name] for name in shared.used & ready]
     seconds += sum(product.seconds for product in found)
     growth = None
     if grown is not None:
         # A product that was there already did not grow the process, but the method needs it.
         own = grown + sum(product.value.nbytes for product in found)
+        # The largest, not the sum: the peaks were not at the same time.
         growth = max([own, *(product.growth or 0 for product in used)])
     return Charged(answer, seconds, growth, KNOWN_RATE in shared.used)
 
@@ -146,6 +149,7 @@ def nearest_rows(X: Any, k: int) -> np.ndarray:
     """Return the `k` nearest other rows of each row, nearest first, by brute force."""
     # Trees do not help in a hundred dimensions.
     index = NearestNeighbors(n_neighbors=k + 1, algorithm="brute").fit(X)
+    # The nearest row of each is itself, or a duplicate of it.
     return np.asarray(index.kneighbors(X, return_distance=False)[:, 1:])
 
 
@@ -205,7 +209,9 @@ def _reset() -> bool:
     try:
         # The C library keeps freed memory: without this, a later method would grow by less.
         ctypes.CDLL(None).malloc_trim(0)
+        # 5 resets the peak of resident memory (proc_pid_clear_refs(5)).
         _CLEAR.write_text("5")
+    # No malloc_trim outside of glibc; no CDLL(None) on Windows; no clear_refs outside of Linux.
     except (AttributeError, OSError, TypeError):
         return False
     return _STATUS.exists()
@@ -213,4 +219,5 @@ def _reset() -> bool:
 
 def _status(name: str) -> int:
     line = next(row for row in _STATUS.read_text().splitlines() if row.startswith(name + ":"))
+    # The file has kB.
     return int(line.split()[1]) * 1024

@@ -134,6 +134,7 @@ def _made(kind: type[T], entries: dict[str, Any]) -> T:
             raise InputError(
                 f"{name!r} is no entry of a {kind.__name__}; it has {', '.join(sorted(known))}."
             )
+    # TOML gives lists; frozen values hold tuples.
     return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in entries.items()})
 
 

@@ -46,5 +46,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [plain(entry) for entry in value]
     if isinstance(value, float):
+        # The comparison is False for nan, too.
         return float(f"{value:.6g}") if abs(value) < float("inf") else None
     return value

@@ -27,6 +27,7 @@ def path(spec: TrialSpec) -> Mapping[str, Any]:
     truth = sample.label if sample.truth is None else sample.truth
     return {
         "lams": lams,
+        # (levels, rows, classes) to (rows, levels).
         "norms": np.linalg.norm(gamma, axis=2).T,
         "wrong": ~truly_clean(sample.label, truth)[rows],
     }
@@ -51,6 +52,7 @@ def theory(spec: TrialSpec) -> Mapping[str, Any]:
         X = principal(
             np.asarray(sample.X[rows], dtype=np.float64), len(np.unique(selection.label[rows]))
         )
+        # C2 of the paper's Theorem 1; S are the wrong labels, and each right one has a value.
         medians.append(float(np.median(irrepresentable_values(X, wrong[rows]))))
     return {
         "medians": medians,

@@ -45,6 +45,7 @@ def time(spec: TrialSpec) -> Mapping[str, Any]:
     """Return the median seconds of a few selections, and the quality of the last one."""
     sample, selector = spec.sample(), selector_of(spec)
     seconds = []
+    # The median of a few: the first fit also pays for imports and cold caches.
     for _ in range(spec.settings.get("repeats", 3)):
         start = clock.perf_counter()
         selection = selector.fit(sample.X, sample.label).selection_

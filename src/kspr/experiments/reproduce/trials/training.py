@@ -72,6 +72,7 @@ def _fixed_selection(kept: np.ndarray, sample: Sample, trained: Trained) -> Mapp
         {**{name: line[name] for name in ("epoch", "accuracy", "accuracy_average")}, **found}
         for line in trained.history
     ]
+    # A peer has no level; the columns are there all the same, for the figure.
     return {**found, "course": [{"q_reached": None, "q_spread": None, **line} for line in course]}
 
 
@@ -152,6 +153,7 @@ def _found(trained: Trained, sample: Sample) -> dict[str, Any]:
 
 def _tops(trained: Trained, X: Any, y: np.ndarray) -> tuple[float, float]:
     """Return how often the right class is the first, and among the first five."""
+    # A class of the second test set that the network does not know is never right.
     order = np.argsort(-trained.predict_proba(X), axis=1, kind="stable")[:, :5]
     right = trained.classes[order] == np.asarray(y)[:, None]
     return float(right[:, 0].mean()), float(right.any(axis=1).mean())

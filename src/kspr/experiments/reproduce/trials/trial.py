@@ -54,5 +54,6 @@ def selected(spec: TrialSpec) -> tuple[Sample, Selection]:
 
 def principal(X: np.ndarray, dimensions: int) -> np.ndarray:
     """Return the rows in their leading principal components."""
+    # Left vectors times singular values are the centred rows times the right vectors.
     left, scale, _ = np.linalg.svd(X - X.mean(axis=0), full_matrices=False)
     return np.asarray((left * scale)[:, :dimensions])
