@@ -17,7 +17,7 @@ def noise(
     *,
     out: Path,
     kind: Literal["symmetric", "asymmetric", "circular", "pair", "instance"] = "symmetric",
-    pairs: tuple[str, ...] = (),
+    pairs: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="")] = (),
     rate: float = 0.4,
     seed: int = 0,
     overwrite: Annotated[bool, Parameter(negative="")] = False,
