@@ -31,6 +31,7 @@ def save_selection(selection: "Selection", path: Path, *, overwrite: bool) -> Pa
     """Write `selection` to the directory `path`."""
     if path.exists() and not overwrite:
         raise InputError(f"{path} already exists. Choose another directory or pass overwrite=True.")
+    # Not even with overwrite: a mistyped path must not delete other files.
     if path.exists() and not _holds_selection(path):
         raise InputError(f"{path} exists and is not a saved selection. Choose another directory.")
     with staged(path) as staging:
@@ -63,6 +64,7 @@ def load_fields(path: Path) -> dict[str, Any]:
     return {
         "label": columns["label"],
         "clean_mask": columns["clean"],
+        # SPR has neither levels nor knockoffs.
         "q_value": columns.get("q_value"),
         "statistic": columns["statistic"],
         "selection_time": columns["selection_time"],
@@ -105,11 +107,13 @@ def _read_checked(about: dict[str, Any]) -> Checked | None:
 
 def _write(selection: "Selection", folder: Path) -> None:
     columns = selection._columns()
+    # These three follow from the cut groups.
     columns = {name: columns[name] for name in columns if name not in ("piece", "half", "status")}
     write_parquet(folder / _FILES[0], pa.table({**columns, "cut_group": selection.cut_group}))
     write_parquet(folder / _FILES[1], pa.table(cut_group_columns(selection.cut_groups)))
     about = {
         "format": _FORMAT,
+        # pyarrow returns text as objects: the dtype brings back NumPy's own strings.
         "label_dtype": selection.label.dtype.str,
         "classes": selection.classes.tolist(),
         "manifest": asdict(selection.manifest),

@@ -89,6 +89,7 @@ class BaseSelector(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is
             The kept rows of `X`, and their labels.
         """
         clean = self.fit(X, y, **fit_params).selection_.clean_indices
+        # The name that imbalanced-learn's samplers use.
         self.sample_indices_ = clean
         return _safe_indexing(X, clean), _safe_indexing(y, clean)
 
@@ -120,6 +121,7 @@ class BaseSelector(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is
         features = check_features(self, X)
         labels = read_labels(y, features.shape[0], self.min_class_size)
         reduction, transformer = self._reduction()
+        # A RandomState is accepted too; the number that it gives is what the manifest records.
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         clean = None if clean_mask is None else np.asarray(clean_mask, dtype=bool)
         if clean is not None and clean.shape != labels.codes.shape:
@@ -128,6 +130,7 @@ class BaseSelector(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is
                 f"clean_mask has shape {clean.shape}."
             )
         for split in range(n_splits):
+            # No 0 for the first split: it is the same split whatever n_splits is.
             rng = np.random.default_rng([_STREAM, seed, *([split] if split else [])])
             plan = plan_pieces(
                 features,
@@ -165,6 +168,7 @@ class BaseSelector(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is
         )
 
     def _manifest(self, prepared: Prepared) -> Manifest:
+        # deep=True would add the parameters of a transformer that is passed as `reduction`.
         parameters = self.get_params(deep=False)
         n_samples, n_features = prepared.features.shape
         return Manifest(

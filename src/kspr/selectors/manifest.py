@@ -40,6 +40,7 @@ def versions() -> dict[str, str]:
 
 def fingerprint(features: Features, labels: np.ndarray) -> str:
     """Return a digest of features and labels: equal for equal data, however it is stored."""
+    # The shape too: the same numbers in other rows would have the same bytes.
     digest = hashlib.sha256(repr(features.shape).encode())
     for block in features.raw_blocks():
         digest.update(np.ascontiguousarray(to_numpy(block)).data)

@@ -144,6 +144,7 @@ class Selection:
         else:
             cut = self.checked.cut(self._doubt, self.q_value, q).cut
             keep, name = self._doubt <= cut, "checked"
+        # Before checked rows are added: a row that a person kept does not make its group reach q.
         reached = np.bincount(self.cut_group[keep], minlength=len(self.cut_groups)) > 0
         cut_groups = describe_cuts(
             self,
@@ -249,6 +250,7 @@ class Selection:
         >>> sorted(file.name for file in folder.iterdir())
         ['cut_groups.parquet', 'manifest.json', 'samples.parquet']
         """
+        # Imported here: it needs pyarrow, which fitting does not.
         from kspr.selectors._storage import save_selection
 
         return save_selection(self, Path(path), overwrite=overwrite)

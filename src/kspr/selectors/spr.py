@@ -147,6 +147,7 @@ class SPR(BaseSelector):
                 progress=progress,
             )
         verdicts = collect(len(labels.codes), results)
+        # SPR fits a piece as a whole, so both of its halves are cut together.
         cut_group, table = number_cut_groups(
             verdicts.piece, np.zeros_like(verdicts.half), labels.codes, pooled=self.cut == "pooled"
         )

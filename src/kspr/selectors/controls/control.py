@@ -60,6 +60,7 @@ def combined(decisions: list[Decision], q: float) -> Decision:
     if len(decisions) == 1:
         return first
     levels = np.stack([decision.q_value for decision in decisions])
+    # Cut groups agree between splits: `check_together` refuses the controls where they do not.
     level = combine_levels(levels, first.cut_group, _SPLIT_LEVEL * q)
     statistic = np.mean([d.statistic for d in decisions], axis=0)
     return Decision(level, statistic, first.cut_group, first.table, first.suggested, first.noise)

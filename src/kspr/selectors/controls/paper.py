@@ -16,6 +16,7 @@ def paper(question: Question) -> Decision:
         verdicts.piece, verdicts.half, question.codes, pooled=question.pooled
     )
     W = verdicts.values["W"]
+    # Theorem 2 wants an estimate of at most factor * q, so it holds from q = estimate / factor on.
     level = q_values(W, cut_group) / question.factor[verdicts.piece]
     return Decision(level, W, cut_group, table, verdicts.values["suggested"])
 
