@@ -152,7 +152,7 @@ def _batches(parts: list[Pieces], n_features: int) -> Iterator[tuple[int, Pieces
     first = 0
     for part in parts:
         rows = part.index.shape[1] * part.index.shape[2]
-        # 4 bytes: features are mostly in single precision.
+        # 4 bytes a number, as in single precision; batches of doubles are twice as large.
         step = max(1, _BATCH_BYTES // (4 * rows * max(1, n_features)))
         for start in range(0, part.n_pieces, step):
             batch = part[start : start + step]
@@ -184,6 +184,7 @@ def _projection(
         return None
     rng = np.random.default_rng(seed)
     blocks = features.blocks
+    # With more directions the fit would leave no residuals: see `max_directions`.
     d = min(d, limit)
     return fit_pca(
         lambda: (b[None] for b in blocks()), d, solver=reduction.solver, rng=rng
@@ -217,6 +218,7 @@ def _projected(features: Features, pca: PCA, index: np.ndarray, intercept: bool)
 def _transformed(features: Features, transformer: Any) -> Features:
     """Return all rows as the user's fitted transformer sees them, a block at a time."""
     if isinstance(features, SparseFeatures):
+        # As one sparse matrix: dense blocks are what such transformers are there to avoid.
         return DenseFeatures(np.asarray(transformer.transform(features.matrix)))
     return DenseFeatures(
         _join(np.asarray(transformer.transform(to_numpy(block))) for block in features.blocks())

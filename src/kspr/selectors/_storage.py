@@ -86,6 +86,7 @@ def _read_noise(path: Path, about: dict[str, Any], dtype: np.dtype) -> NoiseEsti
         return None
     table = pq.read_table(path / _NOISE)
     c = len(about["classes"])
+    # Written row by row, so (true class, label).
     square = {name: _array(table[name]).reshape(c, c) for name in ("transition", "low", "high")}
     return NoiseEstimate(
         rate=about["noise"]["rate"],
@@ -100,6 +101,7 @@ def _read_checked(about: dict[str, Any]) -> Checked | None:
     found = about.get("checked")
     if found is None:
         return None
+    # With a dtype: an empty list would become floats, which cannot index.
     rows = np.array(found["rows"], dtype=np.int64)
     right = np.array(found["right"], dtype=bool)
     return Checked(rows, right, found["confidence"], calibrate=found["calibrate"])

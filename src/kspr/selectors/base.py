@@ -108,8 +108,10 @@ class BaseSelector(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is
         check_rate("clean_ratio", self.clean_ratio)
         check_count("min_class_size", self.min_class_size, 1)
         if self.classes_per_group is not None:
+            # In a group of one class there is nothing to compare.
             check_count("classes_per_group", self.classes_per_group, 2)
         if self.samples_per_class is not None:
+            # Two samples of each class in either half.
             check_count("samples_per_class", self.samples_per_class, 4)
         if self.progress not in (True, False, "auto"):
             raise InputError(f"progress must be True, False or 'auto', got {self.progress!r}.")
@@ -130,7 +132,6 @@ class BaseSelector(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is
                 f"clean_mask has shape {clean.shape}."
             )
         for split in range(n_splits):
-            # No 0 for the first split: it is the same split whatever n_splits is.
             rng = np.random.default_rng([_STREAM, seed, *([split] if split else [])])
             plan = plan_pieces(
                 features,

@@ -57,6 +57,7 @@ class CutGroups:
 
 def uncut(table: np.ndarray, cut_group: np.ndarray) -> CutGroups:
     """Return the cut groups before they are cut: only their sizes are known."""
+    # Shared by the fields below: none of them is ever written into.
     unknown = np.full(len(table), np.nan)
     n = np.bincount(cut_group, minlength=len(table))
     return CutGroups(

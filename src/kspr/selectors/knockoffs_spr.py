@@ -274,7 +274,7 @@ class KnockoffsSPR(BaseSelector):
         procedure = self._procedure(
             first_step=self.first_step, statistic=STATISTICS[self.statistic]
         )
-        # A generator: only one split's features are prepared at a time.
+        # A generator: a split is prepared when its turn comes, not all of them at once.
         splits = self._prepared(X, y, procedure, clean_mask, self.n_splits)
         # Also checks X and y, which everything below relies on.
         first = next(splits)
@@ -312,6 +312,7 @@ class KnockoffsSPR(BaseSelector):
         return self.control in COMPARING
 
     def _check_groups(self, labels: Labels) -> None:
+        # The other controls need the fitted value of every class for every sample.
         size, found = self.classes_per_group, len(labels.classes)
         if not self._compares and size is not None and size < found:
             raise InputError(
@@ -334,6 +335,7 @@ class KnockoffsSPR(BaseSelector):
                 f"knockoff_labels must hold one label per row: X has {len(labels.codes)} rows, "
                 f"knockoff_labels has {len(codes)}."
             )
+        # Z and Z~ would be equal there, W would be 0, and no level could keep the row.
         same = np.flatnonzero(codes == labels.codes)
         if same.size:
             raise InputError(

@@ -155,9 +155,11 @@ class Selection:
         )
         if self.checked is not None:
             keep = self.checked.applied(keep)
+            # Only the counts: levels and cut-offs are those of the cut, without a person's answers.
             cut_groups = replace(
                 cut_groups, n_kept=np.bincount(self.cut_group[keep], minlength=len(cut_groups))
             )
+        # The manifest describes this selection, so that a new fit would give the same.
         manifest = replace(
             self.manifest, parameters={**self.manifest.parameters, "q": q, "level": "fixed"}
         )

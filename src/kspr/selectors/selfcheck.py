@@ -240,6 +240,7 @@ def _check(
             f"selfcheck needs a KnockoffsSPR, got {type(selector).__name__}, which has no error "
             "rate to test."
         )
+    # `Ground.spared` leaves every class half of its labels.
     if check_rate("share", share) > 0.5:
         raise InputError(f"share must be at most 0.5, got {share}.")
     check_count("repeats", repeats, 1)
@@ -318,6 +319,7 @@ class _Scene:
             n_flipped=len(rows),
             n_flipped_kept=int(kept[rows].sum()),
             n_kept=int(kept.sum()),
+            # A kept row may be wrong with the level of its cut group.
             allowed=float(level[kept].sum()),
             repaired=float(made_right.sum()),
             repaired_kept=float(made_right @ self._kept_if_right(codes, kept, level)[codes[rows]]),

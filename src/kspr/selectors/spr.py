@@ -153,6 +153,7 @@ class SPR(BaseSelector):
         )
         Z = verdicts.values["Z"]
         rank, n = rank_within(Z, cut_group, len(table))
+        # Rounded up, as `keep_smallest` does in the first step of Knockoffs-SPR.
         keep = rank < np.ceil(n * self.clean_ratio)[cut_group]
         self.classes_ = labels.classes
         self.selection_ = Selection(

@@ -185,6 +185,7 @@ def _advice(selection: Selection) -> str | None:
         first, last = (f"{np.ceil(100 * v - 1e-9) / 100:g}" for v in (reach.min(), reach.max()))
         every = reach.size == empty.sum()
         words.append(f"q = {last} would reach it" if every else f"q = {first} would for some")
+    # -1 marks a pooled cut, to which this advice does not apply.
     if (cut_groups.class_code >= 0).all():
         words.append("cut='pooled' holds q over all classes together instead")
     words.append("more samples per class, better features or checked rows (checked=) lower it")

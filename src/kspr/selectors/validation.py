@@ -30,7 +30,7 @@ def check_features(estimator: BaseEstimator, X: Any) -> Features:
     if compat.is_torch_array(X):
         if X.ndim != 2:
             raise InputError(f"X must have two dimensions (rows, features), got {X.ndim}.")
-        # validate_data would set this, but it would also copy the tensor to the host.
+        # validate_data would set this, but it makes a NumPy array of X.
         estimator.n_features_in_ = int(X.shape[1])
     else:
         # Finiteness is checked below instead, block by block, and by a message that names the rows.

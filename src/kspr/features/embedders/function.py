@@ -20,7 +20,7 @@ def _identity(rest: str, image_size: int | None) -> dict[str, Any]:
     module = rest.partition(":")[0]
     with _current_directory_first():
         try:
-            # Finds the file without running it. ValueError: a loaded module without a spec.
+            # Finds the file without running it. ValueError: a module that is loaded without a spec.
             spec = importlib.util.find_spec(module)
         except (ImportError, ValueError):
             spec = None

@@ -50,6 +50,7 @@ Control = Callable[[Question], Decision]
 
 def whole_cut_groups(question: Question) -> tuple[np.ndarray, np.ndarray]:
     """Return cut groups across pieces and halves: one per class, or one for all."""
+    # Estimates from all halves and pieces together give cut-offs for all of them together.
     nowhere = np.zeros_like(question.codes)
     return number_cut_groups(nowhere, nowhere, question.codes, pooled=question.pooled)
 

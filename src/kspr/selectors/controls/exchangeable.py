@@ -25,6 +25,7 @@ def exchangeable(question: Question) -> Decision:
         )
     codes = question.codes
     Z = all_times(question.verdicts.values["prediction"], question.penalty)
+    # Also without remove_floor: users see it in `Selection.noise`.
     noise = estimate_noise(question)
     floor = _floor(noise, codes) if question.remove_floor else None
     level = exchangeable_levels(Z, codes, floor, pooled=question.pooled)

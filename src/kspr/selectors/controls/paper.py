@@ -27,5 +27,6 @@ def level_factors(plan: Plan, control: str, kappa: float | None) -> np.ndarray:
     counts = [pieces.n_pieces for _, pieces in plan.batches]
     if control != "theorem":
         return np.ones(sum(counts))
+    # Groups can differ in their number of classes, and so can the factor.
     factor = {size: theorem_factor(size, kappa) for size in set(sizes)}
     return np.repeat([factor[size] for size in sizes], counts)

@@ -53,6 +53,7 @@ def side_by_side(function: Callable[[Item], Result], items: Sequence[Item]) -> I
     waits for one that other programs hold up. Where there is nothing to share, do one by one.
     """
     blas = ThreadpoolController().select(user_api="blas")
+    # NumPy and SciPy may each bring a BLAS; the most restricted one counts.
     available = min((library["num_threads"] for library in blas.info()), default=1)
     if available < 2:
         yield from serial(function, items, None)
