@@ -51,8 +51,7 @@ def checked_cut(
         for size in later[:: max(1, len(later) // _STEPS)]:
             upper = clopper_pearson_bounds(int(wrong[size]), int(size), sure)[1]
             if upper > q:
-                # A fixed sequence ends at its first failure: a looser cut that passes by luck must
-                # not count.
+                # A fixed sequence ends at its first failure: a later pass could be luck.
                 break
             if size > best.n_kept:
                 best = CheckedCut(float(ordered[size - 1]), int(size), int(wrong[size]), upper)

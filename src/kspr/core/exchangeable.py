@@ -42,15 +42,13 @@ def exchangeable_levels(
         ahead = member[share[member] >= 0.5]
         order = ahead[np.argsort(own[ahead], kind="stable")]
         cuts = own[order]
-        # Each counts as the share that it beats: the expected number of wins over a random
-        # knockoff.
+        # Each counts as the share that it beats: its expected wins over a random knockoff.
         kept = _below(cuts, cuts, share[order])
         behind = _below(cuts, *_losses(Z[member], own[member]))
         off = odds[cut_group] / (Z.shape[1] - 1)
         # Where more are behind than ahead there is nothing to take off.
         wrong = np.clip((behind - off * kept) / (1.0 - off), 0.0, behind)
-        # A looser cut cannot hold fewer wrong labels, but what is taken off may make the estimate
-        # fall.
+        # A looser cut cannot hold fewer wrong labels, but what is taken off grows with it.
         levels[order] = reachable((1.0 + np.maximum.accumulate(wrong)) / kept)
     return levels
 

@@ -126,8 +126,7 @@ class _Equations:
         """Return the coefficients ``(pieces, k, c)``."""
         xp = namespace(self.gram)
         gram = self.gram + _jitter(self.gram)
-        # One matrix for all classes (group). Under the lasso weights, and so matrices, are per
-        # class.
+        # One matrix for all classes under `group`; `lasso` has weights per class.
         if gram.shape[1] == 1:
             return xp.linalg.solve(gram[:, 0], self.moment)
         columns = xp.matrix_transpose(self.moment)[..., None]

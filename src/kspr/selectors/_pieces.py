@@ -99,8 +99,7 @@ def plan_pieces(
         d = reduction.dimensions(n_classes)
         features, reduction = _dense(features, d, sketch_seed), Reduction(None, reduction.solver)
     elif sum(part.n_pieces for part in pieces) == 1:
-        # A single piece holds all rows: they are reduced in passes over blocks, never copied as a
-        # whole.
+        # A single piece holds all rows: they are reduced in passes over blocks.
         limit = max_directions(pieces[0].index.shape[2], procedure)
         projection = _projection(features, reduction, n_classes, limit, sketch_seed)
     batches = list(_batches(pieces, features.shape[1]))

@@ -132,6 +132,7 @@ class BaseSelector(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is
                 f"clean_mask has shape {clean.shape}."
             )
         for split in range(n_splits):
+            # The first split has no number: n_splits=1 answers as before the option came.
             rng = np.random.default_rng([_STREAM, seed, *([split] if split else [])])
             plan = plan_pieces(
                 features,

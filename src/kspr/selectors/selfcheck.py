@@ -206,8 +206,7 @@ def selfcheck(
         scene = _Scene(X, labels, selector, noise, features)
         tallies = []
         for kind in chosen:
-            # Its place among all kinds: the flips of a kind do not depend on which others are
-            # tried.
+            # Its place among all kinds, so that its flips do not depend on which others are tried.
             number = list(KINDS).index(kind)
             rngs = [np.random.default_rng([_STREAM, seed, number, k]) for k in range(repeats)]
             runs = []

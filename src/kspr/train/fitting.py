@@ -244,8 +244,7 @@ class _Fit:
     def _finish(self, cycle: Cycle) -> Trained:
         choice = cycle.model_choice()
         network = cycle.learner.network
-        # Into the learner's network: the chosen one may be an average or a copy of an earlier
-        # epoch.
+        # Into the learner's network: the chosen one may be an average, or of an earlier epoch.
         network.load_state_dict(choice.weights)
         trained = Trained(
             network=network.eval(),

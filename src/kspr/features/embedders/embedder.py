@@ -150,8 +150,7 @@ class Runner:
         threads = self.torch.get_num_threads()
         one_each = self.torch.set_num_threads
         try:
-            # OpenMP keeps this number for each calling thread, so every thread of the pool sets its
-            # own.
+            # OpenMP keeps this number for each calling thread: every thread of the pool sets it.
             with ThreadPoolExecutor(threads, initializer=one_each, initargs=(1,)) as pool:
                 pieces = list(pool.map(partial(self, model), batch.split(_CPU_CHUNK)))
         finally:

@@ -243,7 +243,7 @@ class Cycle:
             _better(found, "cycle"), _better(found, "reference")
         ):
             return ()
-        # Optimiser and average too: it goes on exactly as the reference would.
+        # Optimiser and average too: it continues from the whole state of the reference.
         self.learner.load(self.reference.state())
         return (
             "The cycle was behind the network that is trained on all given labels, and continues "

@@ -146,8 +146,7 @@ def train_epoch(
     mode: ProgressMode = "auto" if world.rank == 0 else False
     with seeded(layers, world.device), Progress(mode, f"epoch {place[1] + 1}", steps) as bar:
         for batch in batches:
-            # Alg. 3, lines 6 and 8. Features (line 7) are computed after the epoch, all by one
-            # network.
+            # Alg. 3, lines 6 and 8; features (line 7) are computed after the epoch, in one pass.
             loss = _loss(learner, task, batch, pipeline, settings, world, draws)
             learner.learn(loss)
             # Kept on the device: float(loss) at every step would wait for the GPU.
