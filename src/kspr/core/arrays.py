@@ -35,6 +35,7 @@ def like(values: Any, reference: Array, dtype: Any = None) -> Array:
 def to_numpy(values: Array) -> np.ndarray:
     """Return `values` on the host, without importing the library that holds them."""
     if compat.is_array_api_obj(values) and not isinstance(values, np.ndarray):
+        # np.asarray refuses a tensor that lies on a GPU.
         values = compat.to_device(values, "cpu")
     return np.asarray(values)
 
@@ -60,6 +61,7 @@ def rank_within(values: Array, bins: Array, n_bins: int) -> tuple[Array, Array]:
     """
     xp = namespace(values)
     order = xp.argsort(values, stable=True)
+    # Two stable sorts, the minor key first: the array API has no lexsort.
     order = xp.take(order, xp.argsort(xp.take(bins, order), stable=True))
     ids = xp.arange(n_bins, dtype=bins.dtype, device=compat.device(values))
     ordered = xp.take(bins, order)
@@ -67,6 +69,7 @@ def rank_within(values: Array, bins: Array, n_bins: int) -> tuple[Array, Array]:
     sizes = xp.searchsorted(ordered, ids, side="right") - start
     position = xp.arange(values.shape[0], device=compat.device(values))
     rank = position - xp.take(start, ordered)
+    # The argsort of a permutation is its inverse: back to the order given.
     return xp.take(rank, xp.argsort(order)), sizes
 
 

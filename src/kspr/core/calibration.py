@@ -40,14 +40,18 @@ def checked_cut(
     order = np.argsort(doubt, kind="stable")
     ordered = doubt[order]
     sizes = np.unique(np.searchsorted(ordered, ordered, side="right"))  # ties enter together
+    # wrong[k] counts the wrong labels among the k checked rows of least doubt.
     wrong = np.concatenate([[0], np.cumsum(~right[order])])
+    # Bonferroni over the sequences; the tests within one sequence need no correction.
     sure = 1.0 - (1.0 - confidence) / max(1, len(starts))
     best = CheckedCut(-np.inf, 0, 0, 1.0)
     for start in starts:
         later = sizes[sizes >= max(1, np.searchsorted(ordered, start, side="right"))]
+        # Sizes may be skipped: which ones depends on the doubts alone, never on `right`.
         for size in later[:: max(1, len(later) // _STEPS)]:
             upper = clopper_pearson_bounds(int(wrong[size]), int(size), sure)[1]
             if upper > q:
+                # A fixed sequence ends at its first failure: a later pass could be luck.
                 break
             if size > best.n_kept:
                 best = CheckedCut(float(ordered[size - 1]), int(size), int(wrong[size]), upper)

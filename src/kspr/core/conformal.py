@@ -90,7 +90,9 @@ def _levels(doubt: np.ndarray, wrong: np.ndarray, n_checked: int) -> np.ndarray:
     # Rows of equal doubt are kept together, and a wrong row of the same doubt counts against them.
     n_kept = np.searchsorted(ordered, ordered, side="right")
     n_wrong = np.searchsorted(wrong, ordered, side="right")
+    # Both "+ 1" count the row that is decided on among the checked ones, as a wrong one.
     estimate = len(doubt) * (1 + n_wrong) / ((n_checked + 1) * n_kept)
     levels = np.empty(len(doubt))
+    # A looser cut with a smaller estimate keeps this row as well.
     levels[order] = np.minimum.accumulate(estimate[::-1])[::-1]
     return levels

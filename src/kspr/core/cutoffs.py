@@ -52,6 +52,7 @@ def reachable(estimate: np.ndarray) -> np.ndarray:
 def first_level(smallest: np.ndarray, levels: np.ndarray) -> np.ndarray:
     """Return the first of ascending `levels` that is not below `smallest`; nan where none is."""
     position = np.searchsorted(levels, smallest)
+    # What lies above the last level, inf included, falls on the nan behind it.
     return np.concatenate([levels, [np.nan]])[position]
 
 
@@ -70,6 +71,7 @@ def theorem_factor(n_classes: int, kappa: float | None = None) -> float:
         kappa = 0.0
     elif not 0 <= kappa < 1:
         raise InputError(f"kappa must lie in [0, 1), got {kappa}. It is a probability.")
+    # The first 2 below the line pays for the two halves, each of which has a cut-off of its own.
     return (n_classes - 2 + 2 * kappa) / (2 * (n_classes - 2 * kappa))
 
 
@@ -80,15 +82,18 @@ def best_half(W: np.ndarray, cut_groups: np.ndarray, n_cut_groups: int) -> np.nd
     smaller magnitude comes first.
     """
     behind = (W >= 0).astype(cut_groups.dtype)
+    # Two bins per cut group, the labels that are ahead first.
     rank, sizes = rank_within(np.abs(W), 2 * cut_groups + behind, 2 * n_cut_groups)
     ahead_size, size = sizes[0::2], sizes[0::2] + sizes[1::2]
     rank = rank + behind * ahead_size[cut_groups]
+    # Rounded up: a cut group of one row keeps it.
     return np.asarray(rank < ((size + 1) // 2)[cut_groups])
 
 
 def _levels(W: np.ndarray, cut_groups: np.ndarray) -> np.ndarray:
     """Return the smallest level at which each sample, on either side, is within the cut-off."""
     size = np.abs(np.asarray(W, dtype=np.float64))
+    # lexsort takes its last key as the first one to sort by.
     order = np.lexsort((size, cut_groups))
     cut_group, size, sign = cut_groups[order], size[order], np.sign(W[order])
     first = np.searchsorted(cut_group, cut_group)  # where each position's cut group begins
@@ -138,6 +143,7 @@ def combine_levels(levels: np.ndarray, cut_groups: np.ndarray, level: float) -> 
         ordered = evidence[order]
         # Ties enter together: the last of equals has the rank that counts.
         rank = np.searchsorted(-ordered, -ordered, side="right")
+        # A sample that no split keeps has no evidence, and so the level inf.
         with np.errstate(divide="ignore"):
             estimate = len(member) / (rank * ordered)
         combined[member[order]] = reachable(estimate)
@@ -148,4 +154,5 @@ def _evidence(levels: np.ndarray, level: float) -> np.ndarray:
     kept = levels <= level
     if not kept.any():
         return np.zeros(len(levels))
+    # The level of the last kept sample is (1 + V) / K, so K times it is 1 + V.
     return np.where(kept, len(levels) / (kept.sum() * levels[kept].max()), 0.0)

@@ -18,6 +18,7 @@ __all__ = ["exchangeable_levels", "lead"]
 def lead(Z: np.ndarray, label: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return each label's own time, and the share of the other classes that it beats."""
     own = Z[np.arange(len(label)), label]
+    # Strictly below: a label does not beat itself.
     beaten = np.sum(own[:, None] < Z, axis=1)
     return own, beaten / (Z.shape[1] - 1)
 
@@ -41,11 +42,13 @@ def exchangeable_levels(
         ahead = member[share[member] >= 0.5]
         order = ahead[np.argsort(own[ahead], kind="stable")]
         cuts = own[order]
+        # Each counts as the share that it beats: its expected wins over a random knockoff.
         kept = _below(cuts, cuts, share[order])
         behind = _below(cuts, *_losses(Z[member], own[member]))
         off = odds[cut_group] / (Z.shape[1] - 1)
         # Where more are behind than ahead there is nothing to take off.
         wrong = np.clip((behind - off * kept) / (1.0 - off), 0.0, behind)
+        # A looser cut cannot hold fewer wrong labels, but what is taken off grows with it.
         levels[order] = reachable((1.0 + np.maximum.accumulate(wrong)) / kept)
     return levels
 
@@ -65,6 +68,7 @@ def _losses(Z: np.ndarray, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     have been kept either, and a pair counts whichever of the two is the label, or not at all.
     """
     n_classes = Z.shape[1]
+    # The class at place p, from 0, beats c - 1 - p others: at least half of them up to this p.
     last = (n_classes + 1) // 2 - 1
     limit = np.partition(Z, last, axis=1)[:, last]
     times = Z[(own[:, None] > Z) & (limit[:, None] >= Z)]

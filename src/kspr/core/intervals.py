@@ -18,6 +18,7 @@ def wilson_interval(counts: np.ndarray, total: np.ndarray, z: float = Z95) -> np
     >>> low.round(3).tolist(), high.round(3).tolist()
     ([0.0, 0.237], [0.278, 0.763])
     """
+    # Without observations: the interval of 0 in 1, where 0 / 0 would give nan.
     total = np.maximum(total, 1.0)
     share = counts / total
     scale = 1.0 + z**2 / total
@@ -38,6 +39,7 @@ def clopper_pearson_bounds(n_hit: int, n: int, confidence: float) -> tuple[float
     """
     if n == 0:
         return 0.0, 1.0
+    # With no hit, or only hits, one parameter is 0 and the beta distribution has no quantiles.
     low = float(betaincinv(n_hit, n - n_hit + 1, 1 - confidence)) if n_hit else 0.0
     high = float(betaincinv(n_hit + 1, n - n_hit, confidence)) if n_hit < n else 1.0
     return low, high

@@ -30,6 +30,7 @@ def random_labels(labels: np.ndarray, n_classes: int, draws: np.ndarray) -> np.n
     `draws` are uniform on [0, 1), one per label: the caller owns the randomness, so a sample's
     knockoff does not depend on what it is processed with.
     """
+    # A step of 1 to c - 1 around the circle of classes never comes back to the label.
     step = 1 + (draws * (n_classes - 1)).astype(np.int64)
     return np.asarray((labels + step) % n_classes)
 
@@ -50,6 +51,7 @@ def closed_form_times(prediction: Array, labels: Array, penalty: Penalty) -> Arr
     """
     xp = namespace(prediction)
     residual = one_hot(labels, prediction.shape[-1], xp.float64) - double(prediction)
+    # Under the lasso a row is selected together with the first of its entries.
     return xp.max(penalty(residual), axis=-1)
 
 
@@ -57,7 +59,9 @@ def all_times(prediction: np.ndarray, penalty: Penalty) -> np.ndarray:
     """Return the time that every class would have as the label: ``(rows, classes)``."""
     if penalty is group:
         shown = prediction.astype(np.float64)
+        # |e_k - p|^2 = 1 + |p|^2 - 2 p_k gives all classes in one pass.
         square = 1.0 + np.sum(shown * shown, axis=1, keepdims=True) - 2.0 * shown
+        # For a perfect fit rounding can leave it just below 0.
         return np.asarray(np.sqrt(np.maximum(square, 0.0)))
     classes = range(prediction.shape[1])
     times = [closed_form_times(prediction, np.full(len(prediction), k), penalty) for k in classes]

@@ -123,6 +123,7 @@ def _same(first: np.ndarray, second: np.ndarray, argument: str) -> np.ndarray:
                 encode_labels(values, name)  # raises
         return np.asarray(first == second)
     a, b = encode_labels(first), encode_labels(second, argument)
+    # Keys are made for the distinct labels only: rows follow by their codes.
     number: dict[Hashable, int] = {}
     left, right = (
         np.array([number.setdefault(key, len(number)) for key in keys], dtype=np.intp)
@@ -173,12 +174,14 @@ def places_in(classes: np.ndarray, labels: Any) -> np.ndarray:
     if not len(values):
         return np.empty(0, dtype=np.intp)
     if values.dtype.kind == classes.dtype.kind and values.dtype.kind in _PLAIN:
+        # A label above all classes would index past the end.
         found = np.minimum(np.searchsorted(classes, values), len(classes) - 1)
         return np.asarray(np.where(classes[found] == values, found, -1))
     distinct = encode_labels(values, "labels")
     known, wanted = _keys(classes, distinct.classes)
     place: dict[Hashable, int] = {}
     for position, key in enumerate(known):
+        # Beside numbers, the classes "1" and "1.0" have one key: the first counts.
         place.setdefault(key, position)
     found = np.array([place.get(key, -1) for key in wanted], dtype=np.intp)
     return np.asarray(found[distinct.codes])
@@ -186,6 +189,7 @@ def places_in(classes: np.ndarray, labels: Any) -> np.ndarray:
 
 def _keys(first: np.ndarray, second: np.ndarray) -> tuple[list[Hashable], list[Hashable]]:
     """Return a key for each value of two arrays; equal keys mean the same label."""
+    # Text beside text stays text: "1" and "1.0" may be two classes.
     by_value = _is_text(first) != _is_text(second)
     return _keys_of(first, by_value=by_value), _keys_of(second, by_value=by_value)
 
@@ -205,11 +209,13 @@ def _keys_of(values: np.ndarray, *, by_value: bool) -> list[Hashable]:
 def _plain(values: np.ndarray) -> Iterable[Any]:
     """Yield Python's own numbers and texts."""
     for value in values:
+        # item() would turn a datetime64 in nanoseconds into a bare number.
         plain = value.item() if isinstance(value, np.generic) and value.dtype.kind != "M" else value
         yield plain.decode("utf-8", "replace") if isinstance(plain, bytes) else plain
 
 
 def _is_text(values: np.ndarray) -> bool:
+    # One entry tells: `encode_labels` refuses a column that mixes numbers and text.
     return any(isinstance(value, str) for value in _plain(values[:1]))
 
 
@@ -220,6 +226,7 @@ def _number_in(text: str) -> int | float | None:
         return _TRUTH_VALUES[word]
     if "_" in word:  # Python reads 1_000 as a number; files do not mean one by it
         return None
+    # int first: float would make large identifiers beyond 2**53 equal.
     for read in (int, float):
         try:
             number = read(word)

@@ -42,6 +42,7 @@ def selection_quality(clean_mask: np.ndarray, truly_clean: np.ndarray) -> Select
     """
     kept = int(clean_mask.sum())
     right = int((clean_mask & truly_clean).sum())
+    # Eq. FSR divides by max(1, kept): an empty selection has no wrong labels.
     fsr = 1 - right / kept if kept else 0.0
     recall = right / max(1, int(truly_clean.sum()))
     precision = right / kept if kept else 0.0

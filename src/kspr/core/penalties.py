@@ -43,5 +43,6 @@ def shrink(residuals: Array, lam: Array, penalty: Penalty) -> Array:
     xp = namespace(residuals)
     size = penalty(residuals)
     active = size > lam
+    # Both branches of a `where` are computed; the inner one keeps 0 / 0 out.
     ratio = xp.where(active, lam / xp.where(active, size, 1.0), 1.0)
     return residuals * (1.0 - ratio)

@@ -77,6 +77,7 @@ def judge(
     the fitted values of every class are returned too.
     """
     xp = namespace(X)
+    # flat is (halves, slots): each half is fitted like a piece of its own.
     shape, flat = label.shape, (2 * X.shape[0], X.shape[2])
     limit = max_directions(flat[1], procedure)
     # One basis for both halves: it does not depend on labels, and the coefficients of one half
@@ -92,6 +93,7 @@ def judge(
     given = None if knockoff is None else xp.reshape(like(knockoff, Q), flat)
     shown = None if scores is None else xp.reshape(like(scores, Q), (*flat, n_classes))
     parts, fitted = [], []
+    # Block by block: the predictions of all rows are held only if the caller wants them.
     for block in row_blocks(flat[1], flat[0] * n_classes):
         # Each half is judged by what the other has learned.
         prediction, own = Q[:, block, :] @ beta, labels[:, block]
@@ -99,6 +101,7 @@ def judge(
             other = given[:, block]
         else:
             other = most_confident(prediction if shown is None else shown[:, block, :], own)
+        # Step ii, Eq. spr-permute in closed form, and then Eq. w of step iii.
         Z = closed_form_times(prediction, own, procedure.penalty)
         Z_tilde = closed_form_times(prediction, other, procedure.penalty)
         W = procedure.statistic(Z, Z_tilde)
@@ -157,6 +160,7 @@ def keep_smallest(Z: Array, label: Array, valid: Array, n_classes: int, ratio: f
     # Padding forms a bin of its own behind the classes, where it counts for none of them.
     bins = xp.reshape(piece * (n_classes + 1) + xp.where(valid, label, n_classes), (-1,))
     rank, sizes = rank_within(xp.reshape(Z, (-1,)), bins, pieces * (n_classes + 1))
+    # The array API does not multiply whole numbers by a float.
     quota = xp.astype(xp.ceil(double(sizes) * ratio), rank.dtype)
     return xp.reshape(rank < xp.take(quota, bins), (pieces, rows)) & valid
 
@@ -175,6 +179,7 @@ def _first_step(
     halves = Q.shape[0]
     if halves > FEW_PIECES or not isinstance(Q, np.ndarray):
         return fit(Q, label, valid, on_step=on_step)
+    # Every half counts its own grid cells; the caller expects each cell once.
     tick = None if on_step is None else _one_in(halves, on_step)
     alone = [slice(half, half + 1) for half in range(halves)]
     parts = each(lambda half: fit(Q[half], label[half], valid[half], on_step=tick), alone)

@@ -78,6 +78,7 @@ def fit_pca(
         values, vectors = _randomised(rows, d, rng)
     else:
         values, vectors = _covariance_directions(rows, d)
+        # The last directions may be rounding error of the single-precision matrix: form it again.
         if _unresolved(values, xp.float64 if precise else first.dtype):
             rows = _centred(blocks, mean, n, xp.float64)
             values, vectors = _covariance_directions(rows, d)
@@ -114,12 +115,15 @@ def _is_wide(variance: Array) -> bool:
     """Return whether the columns' scales differ so much that the small ones need doubles."""
     xp = namespace(variance)
     largest = xp.max(variance, axis=-1, keepdims=True)
+    # Constant columns have a variance of rounding error, which asks for no precision.
     small = xp.where(variance > largest * 1e-14, variance, largest)
     return bool(xp.any(largest[..., 0] > _WIDE_SPREAD * xp.min(small, axis=-1)))
 
 
 def _sketch_is_cheaper(n: int, p: int, d: int) -> bool:
     width = d + OVERSAMPLING
+    # In flops. The matrix is symmetric, so it costs half of a product; eigh takes about 10 p^3. A
+    # pass of the sketch takes two full products.
     covariance = n * p * p + 10 * p**3
     sketch = 4 * n * p * width * (POWER_ITERATIONS + 1)
     return sketch < covariance
@@ -138,6 +142,7 @@ def _covariance_directions(rows: Blocks, d: int) -> tuple[Array, Array]:
     for block in rows():
         gram = gram + gram_of(block)
     xp = namespace(gram)
+    # eigh sorts ascending: the leading directions are the last columns.
     values, vectors = xp.linalg.eigh(double(gram))
     return xp.flip(values[..., -d:], axis=-1), xp.flip(vectors[..., -d:], axis=-1)
 
@@ -148,12 +153,14 @@ def _randomised(rows: Blocks, d: int, rng: np.random.Generator) -> tuple[Array, 
     xp = namespace(first)
     pieces, _, p = first.shape
     width = min(d + OVERSAMPLING, p)
+    # One start for all pieces: a piece's result does not depend on the batch that it is in.
     start = like(rng.standard_normal((p, width)), first, dtype=first.dtype)
     V = xp.broadcast_to(start, (pieces, p, width))
     for _ in range(POWER_ITERATIONS + 1):
         product: Array = 0.0
         for block in rows():
             product = product + xp.matrix_transpose(block) @ (block @ V)
+        # Without this, all columns would turn towards the first direction.
         V = xp.linalg.qr(product).Q
     small: Array = 0.0
     for block in rows():

@@ -43,6 +43,7 @@ class Basis:
         pieces, n, p = X.shape
         first = int(self.intercept)
         width = first + self.directions.shape[2]
+        # With an intercept the first column stays 1.
         Q = xp.ones((pieces, n, width), dtype=X.dtype, device=X.device)
         for rows in row_blocks(n, pieces * p):
             Q[:, rows, first:] = (X[:, rows, :] - self.mean) @ self.directions
@@ -76,6 +77,7 @@ def fit_basis(X: Array, valid: Array, intercept: bool, max_directions: int) -> B
     scale = xp.where(size > 0, 1.0 / xp.where(size > 0, size, 1.0), 0.0)
     values, vectors = xp.linalg.eigh(gram * scale[:, :, None] * scale[:, None, :])
     k = min(p, max_directions)
+    # eigh sorts ascending: the leading directions are the last.
     values, vectors = values[:, -k:], vectors[:, :, -k:]
     floor = 1e-8 if X.dtype == xp.float32 else 1e-13
     kept = values > floor * xp.maximum(values[:, -1:], xp.full_like(values[:, -1:], 1e-300))
@@ -124,6 +126,7 @@ class _Equations:
         """Return the coefficients ``(pieces, k, c)``."""
         xp = namespace(self.gram)
         gram = self.gram + _jitter(self.gram)
+        # One matrix for all classes under `group`; `lasso` has weights per class.
         if gram.shape[1] == 1:
             return xp.linalg.solve(gram[:, 0], self.moment)
         columns = xp.matrix_transpose(self.moment)[..., None]
@@ -147,6 +150,7 @@ def _equations(Q: Array, targets: Targets, weight: Array) -> _Equations:
     for rows in _weighted_rows(weight, pieces * (units * k + c)):
         q, w = Q[:, rows, :], weight[:, rows, :]
         if units == 1:
+            # The root of the weight on both sides: `gram_of` can then use the symmetry.
             root = xp.sqrt(w)
             weighted = q * root
             gram = gram + gram_of(weighted)[:, None]
@@ -163,6 +167,7 @@ def _weighted_rows(weight: Array, floats_per_row: int) -> Iterator[slice | Array
     n = weight.shape[1]
     if weight.shape[0] == 1 and weight.shape[2] == 1:
         (rows,) = namespace(weight).nonzero(weight[0, :, 0])
+        # Gathered rows are copies, slices are views: gather only if that leaves rows out.
         if rows.shape[0] < n:
             yield from (rows[block] for block in row_blocks(rows.shape[0], floats_per_row))
             return
@@ -200,6 +205,7 @@ def _huber_weight(size: Array, lam: Array, valid: Array) -> Array:
     xp = namespace(size)
     level = lam[:, None, None]
     tiny = xp.finfo(size.dtype).smallest_normal
+    # tiny: lam may be 0, and both branches of a `where` are computed.
     weight = xp.where(size > level, level / xp.maximum(size, level + tiny), 1.0)
     return weight * valid
 
@@ -248,9 +254,11 @@ def selection_times(
     beta = whole.solve()
     size = _magnitudes(Q, beta, targets, penalty)
     row_size = xp.max(size, axis=-1) * valid_float
+    # From here up all mean shifts are 0 and beta is least squares: the path starts here.
     lam = xp.max(row_size, axis=1)
     Z, active = double(row_size), xp.zeros(valid.shape, dtype=xp.bool, device=Q.device)
     for step in range(1, steps):
+        # Magnitudes can grow when beta moves, but the path must not turn back.
         lam_next = xp.minimum(_upper_quantile(row_size, count, step / steps), lam)
         for sweep in range(sweeps):
             if sweep:
@@ -259,12 +267,14 @@ def selection_times(
             beta = _reweighted(Q, targets, weight, valid_float[..., None], whole).solve()
         size = _magnitudes(Q, beta, targets, penalty)
         row_size_next = xp.max(size, axis=-1) * valid_float
+        # Eq. select is a supremum: a row that leaves the model and returns keeps its first time.
         crossing = (row_size_next > lam_next[:, None]) & ~active
         Z = xp.where(crossing, _crossing(row_size, row_size_next, lam, lam_next), Z)
         active = active | crossing
         row_size, lam = row_size_next, lam_next
         if on_step is not None:
             on_step()
+    # Double precision, so that near-equal rows do not tie.
     frozen = xp.max(_magnitudes(Q, double(beta), targets, penalty), axis=-1)
     return xp.where(active, Z, frozen * double(valid_float))
 
@@ -286,6 +296,7 @@ def _crossing(before: Array, after: Array, lam: Array, lam_next: Array) -> Array
     # Double precision: single would make a few of many thousand times coincide.
     lam, lam_next = double(lam)[:, None], double(lam_next)[:, None]
     gap = lam - double(before)
+    # A row that is above lam when its cell begins crosses at lam itself.
     below = xp.where(gap > 0, gap, 0.0)
     total = below + double(after) - lam_next
     share = xp.where(total > 0, below / xp.where(total > 0, total, 1.0), 0.0)

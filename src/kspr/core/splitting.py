@@ -53,6 +53,7 @@ def prototypes(
     """
     counted = np.ones(len(codes), dtype=bool) if clean is None else clean.copy()
     bare = np.bincount(codes[counted], minlength=n_classes) == 0
+    # Eq. prototype would divide by 0 for a class without a clean sample.
     counted |= bare[codes]
     total: Array = 0.0
     start = 0
@@ -84,6 +85,7 @@ def group_classes(similar: np.ndarray, size: int) -> list[np.ndarray]:
     left = list(range(len(similar)))
     groups: list[np.ndarray] = []
     while left:
+        # With size + 1 classes left, a full group would leave one class alone.
         take = size if len(left) != size + 1 else (size - 1 if size > 2 else size + 1)
         seed = left[0]
         nearest = sorted(left[1:], key=lambda k: (-similar[seed, k], k))[: take - 1]
@@ -106,6 +108,7 @@ def make_pieces(
     None a group is one piece that holds all of its samples once.
     """
     order = rng.permutation(len(codes))
+    # A stable sort of a shuffle: classes in order, samples random within each.
     order = order[np.argsort(codes[order], kind="stable")]
     counts = np.bincount(codes, minlength=1 + max(int(g.max()) for g in groups))
     first = np.cumsum(counts) - counts
@@ -139,6 +142,7 @@ def _balanced(members: _Members, m: int) -> Pieces:
     used = -(-n // m)
     n_pieces = int(used.max())
     piece = np.arange(n_pieces)[:, None]
+    # (pieces, classes). A class that has shown all of its windows starts over: over-sampling.
     turn = piece % used
     start = turn * n // used
     n_judged = np.where(piece < used, (turn + 1) * n // used - start, 0)
@@ -150,11 +154,14 @@ def _balanced(members: _Members, m: int) -> Pieces:
         distinct = np.maximum((window + 1 - half) // 2, 1)
         slot = np.arange(slots)
         position = 2 * (slot % distinct[:, None]) + half
+        # A window of one sample has no odd position; `valid` masks half B then.
         position = np.minimum(position, window[:, None] - 1)
         sample = (start[..., None] + position) % n[:, None]
         index = members.order[members.first[:, None] + sample]
+        # Slots from `distinct` on repeat samples that earlier slots judge.
         judged = (position < n_judged[..., None]) & (slot < distinct[:, None])
         valid = np.broadcast_to((window[:, None] > half) & (slot >= 0), index.shape)
+        # An odd m gives half A a slot more than half B.
         pad = ((0, 0), (0, 0), (0, (m + 1) // 2 - slots))
         masks = [np.pad(mask, pad) for mask in (valid, judged & valid)]
         halves.append([np.pad(index, pad, mode="edge"), *masks])
@@ -189,6 +196,7 @@ def _whole(members: _Members) -> Pieces:
 def _merge_equal_shapes(made: list[Pieces]) -> list[Pieces]:
     by_shape: dict[tuple[int, ...], list[Pieces]] = {}
     for pieces in made:
+        # Only pieces of one shape fit into one array; groups can differ in their number of classes.
         key = (*pieces.index.shape[1:], pieces.classes.shape[1])
         by_shape.setdefault(key, []).append(pieces)
     return [

@@ -62,6 +62,7 @@ def recovery_conditions(X: Array, gamma: Array, sigma: float) -> RecoveryConditi
     xp = namespace(X, gamma)
     Q, gamma = _orthonormal(double(X)), double(gamma)
     n, c = gamma.shape
+    # Squared norms of the columns of I - H: mu in Theorem 1 is the largest of a clean entry.
     left_over = 1 - xp.sum(Q * Q, axis=1)
     c_min, worst, pull, mu = 1.0, 0.0, 0.0, 0.0
     # The design is block diagonal over the columns of gamma: each class has its own support.
@@ -78,6 +79,7 @@ def recovery_conditions(X: Array, gamma: Array, sigma: float) -> RecoveryConditi
     eta = 1 - worst
     lam = 2 * sigma * math.sqrt(mu * math.log(c * n)) / eta if eta > 0 else math.inf
     usable = c_min > 0 and eta > 0 and mu > 0
+    # h(lam, eta, X, gamma) of C3.
     needed = lam * (eta / math.sqrt(c_min * mu) + pull) if usable else math.inf
     errors = xp.abs(gamma[gamma != 0])
     smallest = float(xp.min(errors)) if errors.shape[0] else math.inf
@@ -88,6 +90,7 @@ def _orthonormal(X: Array) -> Array:
     """Return an orthonormal basis of the columns of `X`."""
     xp = namespace(X)
     U, s, _ = xp.linalg.svd(X, full_matrices=False)
+    # The limit that numpy.linalg.matrix_rank takes: columns of X may be dependent.
     return U[:, s > s[0] * max(X.shape) * float(xp.finfo(s.dtype).eps)]
 
 
@@ -95,6 +98,7 @@ def _smallest_eigenvalue(Q_S: Array) -> float:
     """Return the smallest eigenvalue of ``I - Q_S Q_S'``; rounding error counts as 0."""
     if Q_S.shape[1] == 0:
         return 1.0
+    # Q_S' Q_S has the same largest eigenvalue as Q_S Q_S', and is only p x p.
     value = 1 - float(namespace(Q_S).linalg.eigvalsh(Q_S.T @ Q_S)[-1])
     return value if value > 1e-12 else 0.0
 
@@ -114,6 +118,7 @@ def _values(Q_S: Array, Q_rest: Array) -> Array:
         return values
     if _smallest_eigenvalue(Q_S) == 0.0:
         return values + xp.inf
+    # D_S' D_j is minus Q_S q_j, and inv(I - Q_S Q_S') Q_S = Q_S inv(I - Q_S' Q_S).
     mapped = _inner(Q_S) @ Q_rest.T
     for rows in row_blocks(Q_S.shape[0], Q_rest.shape[0]):
         values = values + xp.sum(xp.abs(Q_S[rows] @ mapped), axis=0)
@@ -125,4 +130,5 @@ def _largest_pull(Q_S: Array, signs: Array) -> float:
     if _smallest_eigenvalue(Q_S) == 0.0:
         return math.inf
     xp = namespace(Q_S)
+    # Woodbury: inv(I - Q_S Q_S') = I + Q_S inv(I - Q_S' Q_S) Q_S'.
     return float(xp.max(xp.abs(signs + Q_S @ (_inner(Q_S) @ (Q_S.T @ signs)))))

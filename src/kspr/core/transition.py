@@ -60,6 +60,7 @@ def count_anchors(
     counts = np.zeros((n_classes, n_classes))
     for side in (0, 1):
         rows = np.flatnonzero(half == side)
+        # Class by class in memory: each is partitioned on its own.
         given, shown = label[rows], np.ascontiguousarray(prediction[rows].T)
         sizes = np.bincount(given, minlength=n_classes)
         for k in range(n_classes):
@@ -130,6 +131,7 @@ def probability_right(
     temperature = _temperature(prediction, matrix, label)
     soft = _softmax(prediction, _SOFTENING * temperature)
     seen = soft @ matrix.astype(soft.dtype)
+    # Bayes: P(class k | label k) = P(class k) T[k, k] / P(label k).
     right = soft * np.diag(matrix).astype(soft.dtype) / np.maximum(seen, 1e-12)
     return right, _softmax(prediction, temperature)
 
@@ -141,6 +143,7 @@ def _softmax(prediction: np.ndarray, temperature: float) -> np.ndarray:
 def _temperature(prediction: np.ndarray, matrix: np.ndarray, label: np.ndarray) -> float:
     step = max(1, len(label) // _CALIBRATION_ROWS)
     shown, given = prediction[::step], label[::step]
+    # (rows, classes): the chance of the given label under each true class.
     columns = matrix.T[given]
 
     def log_likelihood(temperature: float) -> float:
@@ -179,6 +182,7 @@ def _grades(right: np.ndarray) -> np.ndarray:
     """
     odds = np.log(np.maximum(1.0 - right, 1e-7) / np.maximum(right, 1e-7))
     step = (_GRADES - 1) / (2 * np.log(1e7))
+    # int16 holds every grade below _GRADES, in a quarter of the memory of doubles.
     return np.ascontiguousarray(np.rint((odds + np.log(1e7)) * step).astype(np.int16).T)
 
 
@@ -195,7 +199,9 @@ def _levels(
         for total, weight in zip(found, weights, strict=True):
             total += np.bincount(grade, weights=weight[label], minlength=_GRADES)
     wrong, variance, change = np.cumsum(found, axis=1)
+    # Two sources of error: the counts of these samples, and the matrix itself.
     wrong = wrong + CAUTION * np.sqrt(variance + change**2)
+    # A looser cut cannot hold fewer wrong labels, nor more than it keeps.
     wrong = np.minimum(np.maximum.accumulate(np.maximum(wrong, 0.0)), kept)
     return reachable((1.0 + wrong) / np.maximum(kept, 1))
 
@@ -207,10 +213,12 @@ def _weights(transition: Transition) -> np.ndarray:
     standard error.
     """
     matrix, error = transition.matrix, transition.error
+    # N_k - T[k, k] M_k with M = inv(T') N, as weights on N.
     middle, above, below = (
         np.eye(len(m)) - np.diag(m)[:, None] * np.linalg.pinv(m).T
         for m in (matrix, _noisier(matrix, error), _noisier(matrix, -error))
     )
+    # Counts vary like Poisson numbers: each sample adds the square of its weight.
     return np.stack([middle, middle**2, (above - below) / 2])
 
 
@@ -220,6 +228,7 @@ def _noisier(matrix: np.ndarray, change: float) -> np.ndarray:
     changed = np.clip(wrong + change, 0.0, 0.99 * (1.0 - 1.0 / len(matrix)))
     even = (1.0 - np.eye(len(matrix))) / (len(matrix) - 1)
     known = wrong[:, None] > 0
+    # A row without wrong labels shows no directions: new ones fall evenly.
     shares = np.where(known, matrix / np.where(known, wrong[:, None], 1.0), even)
     result = shares * changed[:, None]
     np.fill_diagonal(result, 1.0 - changed)
@@ -235,6 +244,7 @@ def wrong_share(transition: Transition, label: np.ndarray) -> tuple[float, float
     matrix, counts = transition.matrix, transition.counts
     sizes = np.bincount(label, minlength=len(matrix)).astype(float)
     inverse, right = np.linalg.pinv(matrix), np.diag(matrix)
+    # M = inv(T') N, which sampling error can push below 0.
     true = np.clip(inverse.T @ sizes, 0.0, None)
     true /= max(true.sum(), 1e-12)
     total = np.maximum(counts.sum(axis=1), 1.0)

@@ -125,6 +125,7 @@ def _visible(folder: Path) -> bool:
 
 def _read(folder: Path) -> EmbeddingManifest | None:
     try:
+        # TypeError stands for fields of another version, or JSON that is no object.
         found = EmbeddingManifest(**read_json(folder / _MANIFEST))
     except (OSError, TypeError):
         return None
@@ -161,6 +162,7 @@ def write_shard(path: Path, shard: Shard) -> None:
             rows=shard.rows,
             features=shard.features,
             unreadable=np.array(list(shard.unreadable), dtype=np.int64),
+            # Fixed-width text: an array of objects would need pickle to be read.
             reasons=np.array(list(shard.unreadable.values()), dtype=np.str_),
         )
 
@@ -169,6 +171,7 @@ def shard_is_whole(path: Path, expected: range) -> bool:
     """Return whether `path` holds a shard of the rows `expected`; features are not read."""
     try:
         with np.load(path, allow_pickle=False) as stored:
+            # np.load reads an entry of an archive only when it is asked for.
             found = np.concatenate([stored["rows"], stored["unreadable"]])
             return "features" in stored and np.array_equal(np.sort(found), np.array(expected))
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
@@ -214,6 +217,7 @@ def _shape(paths: Sequence[Path]) -> tuple[int, int]:
 
 def _stored_shape(path: Path) -> tuple[int, ...]:
     """Return the shape of a shard's features; only the header is read."""
+    # Through np.load the whole array would be read to tell its shape.
     with zipfile.ZipFile(path) as archive, archive.open("features.npy") as stored:
         np.lib.format.read_magic(stored)
         shape: tuple[int, ...] = np.lib.format.read_array_header_1_0(stored)[0]

@@ -112,6 +112,7 @@ def embed(
     manifest = claim(folder, wanted, overwrite=overwrite)
     finished = _finished(folder, manifest)
     if finished is not None:
+        # The folder may be from a run that was not strict.
         _check_strict(finished.unreadable, manifest.rows, strict=strict)
         return finished
     if strict:
@@ -211,6 +212,7 @@ def _shard(
             blocks.append(_stored(features, dtype, embedder.name))
             rows += [item.row for item in readable]
         bar.advance()
+    # Concatenation needs an array, and a shard may have no readable item.
     nothing = np.empty((0, embedder.dimensions or 0), dtype)
     return Shard(np.array(rows, dtype=np.int64), np.concatenate([nothing, *blocks]), unreadable)
 
@@ -233,6 +235,7 @@ def _conclude(
     """Join the shards into one file, then remove them."""
     unreadable = read_unreadable(shards)
     if len(unreadable) == manifest.rows:
+        # Else the next run would find all shards there and fail without reading the items again.
         clear(folder)
         reason = next(iter(unreadable.values()))
         raise UnreadableItemError(
@@ -246,6 +249,7 @@ def _conclude(
         "kept": manifest.rows - len(unreadable),
         "unreadable": unreadable,
     }
+    # Written last: with this file the embedding counts as finished.
     write_json(folder / "embedding.json", about)
     # After embedding.json: until then the shards are all there is.
     shutil.rmtree(shard_folder(folder), ignore_errors=True)
@@ -257,6 +261,7 @@ def _finished(folder: Path, manifest: EmbeddingManifest) -> Embedded | None:
     try:
         about = read_json(folder / "embedding.json")
         return None if about is None else _open(folder, manifest, about, from_cache=True)
+    # Missing, damaged or of another version: it is computed again.
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -268,6 +273,7 @@ def _open(
     unreadable = {int(row): str(reason) for row, reason in about["unreadable"].items()}
     kept = np.delete(np.arange(manifest.rows), list(unreadable))
     if about["fingerprint"] != manifest.fingerprint or features.shape[0] != len(kept):
+        # Never seen by users: `_finished` takes it for "compute again".
         raise ValueError(f"{folder} is not whole.")
     return Embedded(
         folder=folder,

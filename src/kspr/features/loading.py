@@ -123,6 +123,7 @@ def cache_folder(source: Path, settings: EmbedSettings, split: str | None = None
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     # Neither of the two changes the features.
     relevant = {k: v for k, v in asdict(settings).items() if k not in ("batch_size", "strict")}
+    # Resolved: a relative path and an absolute one share the features.
     key = json.dumps([str(source.resolve()), split, relevant], sort_keys=True)
     return root / "kspr" / "embeddings" / hashlib.sha256(key.encode()).hexdigest()[:16]
 

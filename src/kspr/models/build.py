@@ -25,6 +25,7 @@ def mlp(request: NetworkRequest) -> Network:
             "'resnet_small'."
         )
     body = nn.Sequential(
+        # No bias: the normalisation that follows would subtract it again.
         nn.Linear(request.in_shape[0], _MLP_WIDTH, bias=False),
         # Embeddings come in any scale; this makes the learning rate mean the same for all.
         nn.BatchNorm1d(_MLP_WIDTH),

@@ -69,6 +69,7 @@ def pick_device(
         device = torch.device(chosen)
         # torch accepts the names of devices that are missing; only an allocation shows it.
         torch.empty(0, device=device)
+    # A torch that was built without CUDA raises AssertionError.
     except (RuntimeError, AssertionError) as error:
         raise InputError(
             f"device {name!r} is not there. Choose from auto, {', '.join(here)}."
@@ -196,6 +197,7 @@ def _read(path: Path) -> _Verdict | None:
     try:
         stored = read_json(path)
         found = _Verdict(**stored)
+    # TypeError: other fields than a verdict has, as another version may have written.
     except (OSError, TypeError):
         return None
     return found if isinstance(found.works, bool) and isinstance(found.ending, str) else None
@@ -213,6 +215,7 @@ def _test() -> _Verdict:
         return _Verdict(False, f"took more than {_SECONDS} seconds")
     except OSError as error:
         return _Verdict(False, f"could not be started ({error})")
+    # subprocess gives a death by signal, such as SIGILL, as a negative number.
     if done.returncode < 0:
         return _Verdict(False, f"was ended by {_signal_name(-done.returncode)}")
     if done.returncode > 0:

@@ -37,6 +37,7 @@ class _Conv(nn.Module):
         sides = (kernel, kernel) if isinstance(kernel, int) else kernel
         padding = (0, 0) if stride is not None else (sides[0] // 2, sides[1] // 2)
         self.conv = nn.Conv2d(n_in, n_out, sides, stride or 1, padding, bias=False)
+        # TensorFlow's epsilon: the published weights were trained with it.
         self.bn = nn.BatchNorm2d(n_out, eps=1e-3)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -49,6 +50,7 @@ def _branch(n_in: int, *steps: Step) -> nn.Module:
     for step in steps:
         convs.append(_Conv(n_in, *step))
         n_in = step[0]
+    # In the published names a branch of a single convolution has no number.
     return convs[0] if len(convs) == 1 else nn.Sequential(*convs)
 
 
@@ -72,6 +74,7 @@ class _Residual(_Mixed):
         self, n_in: int, branches: Sequence[Sequence[Step]], scale: float, *, rectified: bool = True
     ) -> None:
         super().__init__(*(_branch(n_in, *steps) for steps in branches))
+        # With a bias, unlike all others: no normalisation follows.
         self.conv2d = nn.Conv2d(sum(steps[-1][0] for steps in branches), n_in, 1)
         self._scale, self._rectified = scale, rectified
 
@@ -86,6 +89,7 @@ _BLOCK_8 = (((192, 1),), ((192, 1), (224, (1, 3)), (256, (3, 1))))
 
 
 def _mixed_5b() -> nn.Module:
+    # TensorFlow leaves the padding out of its means; torch's default counts it.
     pooled = nn.Sequential(
         nn.AvgPool2d(3, stride=1, padding=1, count_include_pad=False), _Conv(192, 64, 1)
     )
@@ -128,6 +132,7 @@ class _Body(nn.Sequential):
             "conv2d_4a": _Conv(80, 192, 3, 1),
             "maxpool_5a": nn.MaxPool2d(3, 2),
             "mixed_5b": _mixed_5b(),
+            # Residuals are scaled down because training such wide blocks is unstable otherwise.
             "repeat": nn.Sequential(*(_Residual(320, _BLOCK_35, 0.17) for _ in range(10))),
             "mixed_6a": _mixed_6a(),
             "repeat_1": nn.Sequential(*(_Residual(1088, _BLOCK_17, 0.10) for _ in range(20))),

@@ -38,6 +38,7 @@ def huggingface_network(request: NetworkRequest) -> Network:
         "AutoModelForImageClassification",
         request.library_name,
         num_labels=request.n_classes,
+        # Without it a classifier for another number of classes is an error.
         ignore_mismatched_sizes=True,
     )
     return _wrapped(model, request)
@@ -56,6 +57,7 @@ def timm_network(request: NetworkRequest) -> Network:
         in_chans=request.in_shape[0],
     )
     if request.weights not in (None, "pretrained"):
+        # `head` may differ in size: the file can be for other classes.
         fill(model, request.weights, head=last_linear(model, request.in_shape))
     return _wrapped(model, request)
 

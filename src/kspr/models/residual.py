@@ -29,6 +29,7 @@ def resnet_small(request: NetworkRequest) -> Network:
 def cifar_resnet18(request: NetworkRequest) -> Network:
     """Return the paper's network for CIFAR: a ResNet-18 with 512 features."""
     body = _ResidualBody(_BasicBlock, (2, 2, 2, 2), image_channels(request), 64, _cifar_stem)
+    # torchvision calls the classifier fc; common code for CIFAR calls it linear.
     return assemble(body, body.n_features, request, published_heads=("fc", "linear"))
 
 
@@ -39,6 +40,7 @@ def resnet50(request: NetworkRequest) -> Network:
 
 
 def _conv(n_in: int, n_out: int, kernel: int, stride: int = 1) -> nn.Conv2d:
+    # No bias: batch normalisation follows everywhere, and would subtract it again.
     return nn.Conv2d(n_in, n_out, kernel, stride, kernel // 2, bias=False)
 
 
@@ -50,6 +52,7 @@ class _AnyBlock(nn.Module, ABC):
         self.relu = nn.ReLU(inplace=True)
         self.downsample: nn.Module | None = None
         if stride != 1 or n_in != n_out:
+            # The input can be added to the output only in the output's shape.
             self.downsample = nn.Sequential(_conv(n_in, n_out, 1, stride), nn.BatchNorm2d(n_out))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -137,6 +140,7 @@ class _ResidualBody(nn.Module):
         self.conv1, self.maxpool = stem(channels, width)
         self.bn1, self.relu = nn.BatchNorm2d(width), nn.ReLU(inplace=True)
         n_in = width
+        # Names, not a ModuleList: published weights call the stages layer1, layer2 and so on.
         self._stages = [f"layer{number}" for number in range(1, len(depths) + 1)]
         for stage, (name, depth) in enumerate(zip(self._stages, depths, strict=True)):
             # Channels double where sides are halved, as in He et al.

@@ -51,6 +51,7 @@ def from_pretrained(name: str, auto: str, source: str, **options: Any) -> Any:
 def quiet() -> Iterator[None]:
     """Switch off the loading bars and notices of transformers while the block runs."""
     log = importlib.import_module("transformers.utils.logging")
+    # Settings of the whole process: the caller's are put back at the end.
     level, bars = log.get_verbosity(), log.is_progress_bar_enabled()
     log.set_verbosity_error()
     log.disable_progress_bar()
@@ -95,7 +96,9 @@ def load_weights(path: Path) -> dict[str, Any]:
             state = loader.load_file(path)
         else:
             torch = require("torch", purpose, "torch")
+            # weights_only: a pickle could run any code.
             state = torch.load(path, map_location="cpu", weights_only=True)
+    # Not the file's fault: this message names the package to install.
     except MissingExtraError:
         raise
     except Exception as error:  # each format has errors of its own; all mean the same here

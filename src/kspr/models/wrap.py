@@ -55,6 +55,7 @@ def wrap_network(
             f"feature_layer {layer!r} is no part of the module. Choose from "
             f"{_names(module)}, as named_modules() gives them."
         )
+    # The number of features is known only after the run below.
     network = _Wrapped(module, layer, catch_input=catch_input, n_features=0, n_classes=n_classes)
     outputs = _probe(network, module, in_shape)
     if outputs.logits.shape != (2, n_classes):
@@ -71,6 +72,7 @@ def last_linear(module: nn.Module, in_shape: tuple[int, ...]) -> str:
     # The layer that was registered last need not run last: auxiliary heads come anywhere.
     ran: list[str] = []
     hooks = [
+        # name=name binds it now; a closure would see the last name only.
         part.register_forward_hook(lambda *_, name=name: ran.append(name))
         for name, part in module.named_modules()
         if isinstance(part, nn.Linear)
@@ -101,6 +103,7 @@ class _Wrapped(Network):
             logits = _logits(self.module(x))
         if not caught:
             raise InputError(f"feature_layer {self._layer!r} did not run; name one that does.")
+        # A layer may run several times; its last run is the nearest to the logits.
         return Outputs(_rows(caught[-1]), logits)
 
     @contextmanager
@@ -122,6 +125,7 @@ class _Wrapped(Network):
 
 def _probe(run: nn.Module, module: nn.Module, in_shape: tuple[int, ...]) -> Any:
     """Run two blank samples on the module's device, in evaluation mode."""
+    # A module without parameters is run on the CPU in float32.
     like = next(module.parameters(), torch.empty(0))
     blank = torch.zeros((2, *in_shape), dtype=like.dtype, device=like.device)
     try:

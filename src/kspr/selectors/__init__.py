@@ -51,4 +51,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
+    # Without this, dir() and tab completion show only the names that are loaded so far.
     return __all__

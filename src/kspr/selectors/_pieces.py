@@ -85,9 +85,12 @@ def plan_pieces(
     if classes_per_group is None or classes_per_group >= n_classes:
         groups = [np.arange(n_classes)]
     else:
+        # Alg. 2, line 1: Eq. prototype and Eq. simialrity (so spelled in the paper's source).
         prototype = prototypes(features.blocks(), labels.codes, n_classes, clean)
         groups = group_classes(similarity(prototype), classes_per_group)
+    # Alg. 2, line 2.
     pieces = make_pieces(labels.codes, groups, samples_per_class, rng)
+    # Drawn once for all: a batch's sketch must not depend on the order in which batches are solved.
     sketch_seed = int(rng.integers(2**32))
     projection = None
     if transformer is not None:
@@ -96,6 +99,7 @@ def plan_pieces(
         d = reduction.dimensions(n_classes)
         features, reduction = _dense(features, d, sketch_seed), Reduction(None, reduction.solver)
     elif sum(part.n_pieces for part in pieces) == 1:
+        # A single piece holds all rows: they are reduced in passes over blocks.
         limit = max_directions(pieces[0].index.shape[2], procedure)
         projection = _projection(features, reduction, n_classes, limit, sketch_seed)
     batches = list(_batches(pieces, features.shape[1]))
@@ -116,6 +120,7 @@ def reduced_batch(plan: Plan, pieces: Pieces) -> Array:
         parts = [_sparse_scores(rows[index.reshape(-1)], d, plan.seed) for index in pieces.index]
         return np.stack(parts).reshape(n_pieces, 2, slots, -1)
     X = plan.features.take(pieces.index.reshape(n_pieces, 2 * slots))
+    # A new generator for every batch, so that workers share no state.
     rng = np.random.default_rng(plan.seed)
     scores = fit_pca(lambda: [X], d, solver=plan.reduction.solver, rng=rng).transform(X)
     return scores.reshape(n_pieces, 2, slots, d)
@@ -128,6 +133,7 @@ def collect(n_samples: int, results: list[tuple[int, Pieces, dict[str, Array]]])
     half = np.zeros(n_samples, dtype=np.int64)
     for first, pieces, answer in results:
         judged = pieces.judged
+        # A sample is judged in one slot at most, so no entry is written twice.
         sample = pieces.index[judged]
         for name, found in answer.items():
             found = to_numpy(found)
@@ -145,6 +151,7 @@ def _batches(parts: list[Pieces], n_features: int) -> Iterator[tuple[int, Pieces
     first = 0
     for part in parts:
         rows = part.index.shape[1] * part.index.shape[2]
+        # 4 bytes a number, as in single precision; batches of doubles are twice as large.
         step = max(1, _BATCH_BYTES // (4 * rows * max(1, n_features)))
         for start in range(0, part.n_pieces, step):
             batch = part[start : start + step]
@@ -176,6 +183,7 @@ def _projection(
         return None
     rng = np.random.default_rng(seed)
     blocks = features.blocks
+    # With more directions the fit would leave no residuals: see `max_directions`.
     d = min(d, limit)
     return fit_pca(
         lambda: (b[None] for b in blocks()), d, solver=reduction.solver, rng=rng
@@ -197,7 +205,9 @@ def _projected(features: Features, pca: PCA, index: np.ndarray, intercept: bool)
         if out is None:
             xp = namespace(scores)
             shape = (index.size, first + scores.shape[1])
+            # With an intercept the first column stays 1.
             out = xp.ones(shape, dtype=scores.dtype, device=scores.device)
+        # `sample` is sorted: the slots of this block's rows are neighbours.
         here = slice(*np.searchsorted(sample, [start, start + len(scores)]))
         out[like(slot[here], scores), first:] = scores[like(sample[here] - start, scores)]
         start += len(scores)
@@ -207,6 +217,7 @@ def _projected(features: Features, pca: PCA, index: np.ndarray, intercept: bool)
 def _transformed(features: Features, transformer: Any) -> Features:
     """Return all rows as the user's fitted transformer sees them, a block at a time."""
     if isinstance(features, SparseFeatures):
+        # As one sparse matrix: dense blocks are what such transformers are there to avoid.
         return DenseFeatures(np.asarray(transformer.transform(features.matrix)))
     return DenseFeatures(
         _join(np.asarray(transformer.transform(to_numpy(block))) for block in features.blocks())
@@ -221,7 +232,9 @@ def _join(parts: Iterator[Array]) -> Array:
 def _sparse_scores(rows: Any, d: int, seed: int) -> np.ndarray:
     """Return principal components of a sparse matrix, which stays sparse."""
     n, p = rows.shape
+    # The two solvers of scikit-learn that centre a sparse matrix without making it dense.
     solver = "covariance_eigh" if p <= _SMALL_WIDTH else "arpack"
+    # arpack finds fewer components than there are rows.
     d = min(d, n, p) if p <= _SMALL_WIDTH else min(d, n - 1)
     pca = decomposition.PCA(n_components=d, svd_solver=solver, random_state=seed)
     return np.asarray(pca.fit_transform(rows))
@@ -232,6 +245,7 @@ def number_cut_groups(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return each sample's cut group, and the groups' (piece, half, class); -1: pooled class."""
     column = np.full_like(codes, -1) if pooled else codes
+    # Room for -1, the class of a pooled cut group, which becomes 0.
     width = int(column.max()) + 2
     key = (piece * 2 + half) * width + column + 1
     keys, cut_group = np.unique(key, return_inverse=True)
@@ -257,10 +271,12 @@ def solve(
     if given is not None:
         knockoff = _positions(pieces, given)
     elif draws is not None:
+        # Draws belong to samples: a knockoff does not depend on the batch that it is drawn in.
         knockoff = random_labels(pieces.label, n_classes, draws[pieces.index])
     shown = None
     if scores is not None:
         index, columns = like(pieces.index, scores), like(pieces.classes, scores)
+        # (pieces, 2, slots, classes of the piece)
         shown = scores[index[..., None], columns[:, None, None, :]]
     result = judge(
         reduced_batch(plan, pieces),
@@ -280,6 +296,7 @@ def solve(
         answer["prediction"] = result.prediction
     for name in ("knockoff", "suggested"):
         position = to_numpy(getattr(result, name)).reshape(pieces.n_pieces, -1)
+        # From positions in the piece's classes to codes that hold across pieces.
         code = np.take_along_axis(pieces.classes, position, axis=1)
         answer[name] = code.reshape(pieces.index.shape)
     return first, pieces, answer
@@ -288,6 +305,7 @@ def solve(
 def _positions(pieces: Pieces, codes: np.ndarray) -> np.ndarray:
     """Return where the given knockoff labels stand among the classes of their piece."""
     n_pieces, width = pieces.classes.shape
+    # (pieces, codes): where a class stands in its piece, -1 where it is not in it.
     lookup = np.full((n_pieces, 1 + max(codes.max(), pieces.classes.max())), -1)
     np.put_along_axis(lookup, pieces.classes, np.arange(width)[None], axis=1)
     wanted = codes[pieces.index].reshape(n_pieces, -1)

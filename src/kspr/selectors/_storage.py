@@ -31,6 +31,7 @@ def save_selection(selection: "Selection", path: Path, *, overwrite: bool) -> Pa
     """Write `selection` to the directory `path`."""
     if path.exists() and not overwrite:
         raise InputError(f"{path} already exists. Choose another directory or pass overwrite=True.")
+    # Not even with overwrite: a mistyped path must not delete other files.
     if path.exists() and not _holds_selection(path):
         raise InputError(f"{path} exists and is not a saved selection. Choose another directory.")
     with staged(path) as staging:
@@ -63,6 +64,7 @@ def load_fields(path: Path) -> dict[str, Any]:
     return {
         "label": columns["label"],
         "clean_mask": columns["clean"],
+        # SPR has neither levels nor knockoffs.
         "q_value": columns.get("q_value"),
         "statistic": columns["statistic"],
         "selection_time": columns["selection_time"],
@@ -84,6 +86,7 @@ def _read_noise(path: Path, about: dict[str, Any], dtype: np.dtype) -> NoiseEsti
         return None
     table = pq.read_table(path / _NOISE)
     c = len(about["classes"])
+    # Written row by row, so (true class, label).
     square = {name: _array(table[name]).reshape(c, c) for name in ("transition", "low", "high")}
     return NoiseEstimate(
         rate=about["noise"]["rate"],
@@ -98,6 +101,7 @@ def _read_checked(about: dict[str, Any]) -> Checked | None:
     found = about.get("checked")
     if found is None:
         return None
+    # With a dtype: an empty list would become floats, which cannot index.
     rows = np.array(found["rows"], dtype=np.int64)
     right = np.array(found["right"], dtype=bool)
     return Checked(rows, right, found["confidence"], calibrate=found["calibrate"])
@@ -105,11 +109,13 @@ def _read_checked(about: dict[str, Any]) -> Checked | None:
 
 def _write(selection: "Selection", folder: Path) -> None:
     columns = selection._columns()
+    # These three follow from the cut groups.
     columns = {name: columns[name] for name in columns if name not in ("piece", "half", "status")}
     write_parquet(folder / _FILES[0], pa.table({**columns, "cut_group": selection.cut_group}))
     write_parquet(folder / _FILES[1], pa.table(cut_group_columns(selection.cut_groups)))
     about = {
         "format": _FORMAT,
+        # pyarrow returns text as objects: the dtype brings back NumPy's own strings.
         "label_dtype": selection.label.dtype.str,
         "classes": selection.classes.tolist(),
         "manifest": asdict(selection.manifest),

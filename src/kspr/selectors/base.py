@@ -89,6 +89,7 @@ class BaseSelector(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is
             The kept rows of `X`, and their labels.
         """
         clean = self.fit(X, y, **fit_params).selection_.clean_indices
+        # The name that imbalanced-learn's samplers use.
         self.sample_indices_ = clean
         return _safe_indexing(X, clean), _safe_indexing(y, clean)
 
@@ -107,8 +108,10 @@ class BaseSelector(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is
         check_rate("clean_ratio", self.clean_ratio)
         check_count("min_class_size", self.min_class_size, 1)
         if self.classes_per_group is not None:
+            # In a group of one class there is nothing to compare.
             check_count("classes_per_group", self.classes_per_group, 2)
         if self.samples_per_class is not None:
+            # Two samples of each class in either half.
             check_count("samples_per_class", self.samples_per_class, 4)
         if self.progress not in (True, False, "auto"):
             raise InputError(f"progress must be True, False or 'auto', got {self.progress!r}.")
@@ -120,6 +123,7 @@ class BaseSelector(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is
         features = check_features(self, X)
         labels = read_labels(y, features.shape[0], self.min_class_size)
         reduction, transformer = self._reduction()
+        # A RandomState is accepted too; the number that it gives is what the manifest records.
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         clean = None if clean_mask is None else np.asarray(clean_mask, dtype=bool)
         if clean is not None and clean.shape != labels.codes.shape:
@@ -128,6 +132,7 @@ class BaseSelector(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is
                 f"clean_mask has shape {clean.shape}."
             )
         for split in range(n_splits):
+            # The first split has no number: n_splits=1 answers as before the option came.
             rng = np.random.default_rng([_STREAM, seed, *([split] if split else [])])
             plan = plan_pieces(
                 features,
@@ -165,6 +170,7 @@ class BaseSelector(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is
         )
 
     def _manifest(self, prepared: Prepared) -> Manifest:
+        # deep=True would add the parameters of a transformer that is passed as `reduction`.
         parameters = self.get_params(deep=False)
         n_samples, n_features = prepared.features.shape
         return Manifest(

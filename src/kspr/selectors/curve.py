@@ -62,9 +62,11 @@ def trace_curve(q_value: np.ndarray, cut_group: np.ndarray, n_right: float | Non
     merged = np.argsort(own, kind="stable")
     levels = own[merged]
     wrong = np.cumsum((expected - before)[merged])
+    # Samples of one level are kept together, so only the last of them is a point of the curve.
     last = np.searchsorted(levels, np.unique(levels), side="right") - 1
     n_kept = last + 1
     fsr = np.minimum(wrong[last] / n_kept, levels[last])
+    # F1 = 2 TP / (kept + right), with TP = kept (1 - FSR).
     return Curve(
         q=levels[last],
         n_kept=n_kept,

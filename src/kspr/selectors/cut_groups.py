@@ -57,6 +57,7 @@ class CutGroups:
 
 def uncut(table: np.ndarray, cut_group: np.ndarray) -> CutGroups:
     """Return the cut groups before they are cut: only their sizes are known."""
+    # Shared by the fields below: none of them is ever written into.
     unknown = np.full(len(table), np.nan)
     n = np.bincount(cut_group, minlength=len(table))
     return CutGroups(
@@ -82,8 +83,10 @@ def describe_cuts(
     assert q_value is not None  # noqa: S101 - only selections with levels are cut
     smallest = np.full(len(cut_groups), np.inf)
     np.minimum.at(smallest, cut_group, q_value)
+    # A fallback keeps rows that no level reaches: these say nothing of the estimate.
     met = keep & np.isfinite(q_value)
     estimate, cutoff = np.full(len(cut_groups), -np.inf), np.zeros(len(cut_groups))
+    # `at`: plain indexing would keep a single row of each group.
     np.maximum.at(estimate, cut_group[met], q_value[met])
     np.maximum.at(cutoff, cut_group[met], np.abs(selection.statistic[met]))
     return replace(
@@ -106,6 +109,7 @@ def with_fallback(selection: Selection, levels: np.ndarray) -> tuple[np.ndarray,
     np.minimum.at(smallest, cut_group, q_value)
     level = first_level(smallest, levels)
     fallback = np.isnan(level)
+    # No q-value is below 0: a group that falls back keeps nothing by its level.
     keep = q_value <= np.where(fallback, -1.0, level)[cut_group]
     keep |= best_half(selection.statistic, cut_group, len(level)) & fallback[cut_group]
     status = np.where(fallback, "fallback", np.where(level > levels[0], "raised", "controlled"))

@@ -274,7 +274,9 @@ class KnockoffsSPR(BaseSelector):
         procedure = self._procedure(
             first_step=self.first_step, statistic=STATISTICS[self.statistic]
         )
+        # A generator: a split is prepared when its turn comes, not all of them at once.
         splits = self._prepared(X, y, procedure, clean_mask, self.n_splits)
+        # Also checks X and y, which everything below relies on.
         first = next(splits)
         labels = first.labels
         self._check_groups(labels)
@@ -310,6 +312,7 @@ class KnockoffsSPR(BaseSelector):
         return self.control in COMPARING
 
     def _check_groups(self, labels: Labels) -> None:
+        # The other controls need the fitted value of every class for every sample.
         size, found = self.classes_per_group, len(labels.classes)
         if not self._compares and size is not None and size < found:
             raise InputError(
@@ -332,6 +335,7 @@ class KnockoffsSPR(BaseSelector):
                 f"knockoff_labels must hold one label per row: X has {len(labels.codes)} rows, "
                 f"knockoff_labels has {len(codes)}."
             )
+        # Z and Z~ would be equal there, W would be 0, and no level could keep the row.
         same = np.flatnonzero(codes == labels.codes)
         if same.size:
             raise InputError(
@@ -347,6 +351,7 @@ class KnockoffsSPR(BaseSelector):
         labels, plan = prepared.labels, prepared.plan
         draws = prepared.rng.random(len(labels.codes)) if self.knockoff == "random" else None
         single = len(plan.batches) == 1
+        # A single batch would jump from 0 to 100 %; its bar counts the cells of the lam grid.
         total = STEPS if single else len(plan.batches)
         with Progress(self.progress, "Knockoffs-SPR", total) as progress:
             work = partial(
@@ -357,6 +362,7 @@ class KnockoffsSPR(BaseSelector):
                 given=given,
                 draws=draws,
                 tick=progress.advance if single else None,
+                # The other controls need the fitted values of every class.
                 predictions=not self._compares,
             )
             results = run(
@@ -402,6 +408,7 @@ class KnockoffsSPR(BaseSelector):
             return selection.at(self.q)
         if self.level == "f1":
             return _at_best_f1(selection, self.q)
+        # q comes first even where it is none of the paper's levels.
         levels = np.concatenate([[self.q], LEVELS[self.q < LEVELS]])
         keep, cut_groups = with_fallback(selection, levels)
         return replace(selection, clean_mask=keep, cut_groups=cut_groups)
@@ -411,5 +418,6 @@ def _at_best_f1(selection: Selection, q: float) -> Selection:
     """Return the selection at the level of its greatest estimated F1; at `q` if there is none."""
     best = selection.curve().best_f1
     chosen = selection.at(q if best is None else float(np.clip(best, *_LEVEL_ENDS)))
+    # `at` has recorded the level as "fixed".
     parameters = {**chosen.manifest.parameters, "level": "f1"}
     return replace(chosen, manifest=replace(chosen.manifest, parameters=parameters))

@@ -40,8 +40,10 @@ def versions() -> dict[str, str]:
 
 def fingerprint(features: Features, labels: np.ndarray) -> str:
     """Return a digest of features and labels: equal for equal data, however it is stored."""
+    # The shape too: the same numbers in other rows would have the same bytes.
     digest = hashlib.sha256(repr(features.shape).encode())
     for block in features.raw_blocks():
+        # The buffer itself: tobytes() would copy every block.
         digest.update(np.ascontiguousarray(to_numpy(block)).data)
     # Labels of any type have a text; their storage (fixed width, object) must not matter.
     for start in range(0, len(labels), 1 << 16):
@@ -53,6 +55,7 @@ def fingerprint(features: Features, labels: np.ndarray) -> str:
 def plain(value: Any) -> Any:
     """Return `value` as JSON can hold it: numbers and text as they are, objects by their repr."""
     if isinstance(value, np.generic):
+        # JSON knows Python's numbers only.
         value = value.item()
     if value is None or isinstance(value, (bool, int, float, str)):
         return value

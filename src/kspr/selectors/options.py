@@ -32,12 +32,14 @@ COMPARING = ("paper", "theorem")
 """Controls under which each label is compared with one knockoff, as in the paper."""
 
 PAPER: Mapping[str, Any] = {
+    # The first of the paper's levels, from which "smallest" goes up.
     "q": 0.02,
     "control": "paper",
     "level": "smallest",
     "penalty": "group",
     "reduction": "classes",
     "fit_intercept": False,
+    # Both sizes are from the paper's section "Scalable to Large Dataset".
     "classes_per_group": 10,
     "samples_per_class": 75,
     "first_step": "spr",
@@ -101,6 +103,7 @@ class SelectorOptions:
     def changes(self) -> dict[str, Any]:
         """Return the chosen values as parameters of the estimator."""
         chosen = {field.name: getattr(self, field.name) for field in fields(self)}
+        # The preset chooses the estimator; it is no parameter of one.
         del chosen["preset"]
         return {_RENAMED.get(k, k): v for k, v in chosen.items() if v is not None}
 

@@ -35,6 +35,7 @@ def from_preset(name: str, **changes: Any) -> SPR | KnockoffsSPR:
     75
     """
     check_choice("preset", name, get_args(PresetName))
+    # An option that only KnockoffsSPR has is told apart from a typing error.
     known, all_known = (_parameters(kind) for kind in (_kind(name), KnockoffsSPR))
     for parameter in changes:
         if parameter in known:

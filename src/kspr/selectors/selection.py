@@ -144,6 +144,7 @@ class Selection:
         else:
             cut = self.checked.cut(self._doubt, self.q_value, q).cut
             keep, name = self._doubt <= cut, "checked"
+        # Before checked rows are added: a row that a person kept does not make its group reach q.
         reached = np.bincount(self.cut_group[keep], minlength=len(self.cut_groups)) > 0
         cut_groups = describe_cuts(
             self,
@@ -154,9 +155,11 @@ class Selection:
         )
         if self.checked is not None:
             keep = self.checked.applied(keep)
+            # Only the counts: levels and cut-offs are those of the cut, without a person's answers.
             cut_groups = replace(
                 cut_groups, n_kept=np.bincount(self.cut_group[keep], minlength=len(cut_groups))
             )
+        # The manifest describes this selection, so that a new fit would give the same.
         manifest = replace(
             self.manifest, parameters={**self.manifest.parameters, "q": q, "level": "fixed"}
         )
@@ -249,6 +252,7 @@ class Selection:
         >>> sorted(file.name for file in folder.iterdir())
         ['cut_groups.parquet', 'manifest.json', 'samples.parquet']
         """
+        # Imported here: it needs pyarrow, which fitting does not.
         from kspr.selectors._storage import save_selection
 
         return save_selection(self, Path(path), overwrite=overwrite)

@@ -111,6 +111,7 @@ class SelfCheck:
         worst = max(self.kinds, key=lambda kind: kind.found / max(kind.promised, 1e-12))
         if self.control != "transition":
             return f"Use control='transition', or {checked}."
+        # As if the rate that was found were proportional to q.
         smaller = self.q * worst.promised / worst.found
         return f"Ask for a smaller q, such as {smaller:.2g}, or {checked}."
 
@@ -196,6 +197,7 @@ def selfcheck(
     """
     selector = KnockoffsSPR() if selector is None else selector
     chosen = _check(selector, share, kinds, repeats, seed)
+    # On a copy: the check sets n_features_in_ on its estimator.
     features = check_features(clone(selector), X)
     labels = read_labels(y, features.shape[0], selector.min_class_size)
     with Progress(selector.progress, "Self-check", 1 + len(chosen) * repeats) as progress:
@@ -204,6 +206,7 @@ def selfcheck(
         scene = _Scene(X, labels, selector, noise, features)
         tallies = []
         for kind in chosen:
+            # Its place among all kinds, so that its flips do not depend on which others are tried.
             number = list(KINDS).index(kind)
             rngs = [np.random.default_rng([_STREAM, seed, number, k]) for k in range(repeats)]
             runs = []
@@ -211,6 +214,7 @@ def selfcheck(
                 runs.append(scene.tally(kind, share, rng))
                 progress.advance()
             tallies.append(_Tally(*map(sum, zip(*map(_values, runs), strict=True))))
+    # `_check` puts the estimated kind first.
     like_noise = tallies[0]
     results = [
         _judge(kind, tally, like_noise, noise, repeats * len(labels.codes))
@@ -235,6 +239,7 @@ def _check(
             f"selfcheck needs a KnockoffsSPR, got {type(selector).__name__}, which has no error "
             "rate to test."
         )
+    # `Ground.spared` leaves every class half of its labels.
     if check_rate("share", share) > 0.5:
         raise InputError(f"share must be at most 0.5, got {share}.")
     check_count("repeats", repeats, 1)
@@ -243,6 +248,7 @@ def _check(
         kinds = (kinds,)
     for kind in kinds:
         check_choice("kinds", kind, KINDS)
+    # A dict drops what is named twice and, unlike a set, keeps the order.
     return tuple(dict.fromkeys((ESTIMATED, *kinds)))
 
 
@@ -261,6 +267,7 @@ def _noise(selector: KnockoffsSPR, X: Any, labels: Labels) -> NoiseEstimate:
 
 
 def _fitted(selector: KnockoffsSPR, X: Any, y: np.ndarray) -> Selection:
+    # The self-check shows a bar of its own.
     fresh = clone(selector).set_params(progress=False)
     return fresh.fit(X, y).selection_  # type: ignore[no-any-return]  # scikit-learn is not typed
 
@@ -305,11 +312,13 @@ class _Scene:
         level = selection.cut_groups.q_reached[selection.cut_group]
         # Rows that were kept without a level have no error rate to test.
         kept = selection.clean_mask & ~np.isnan(level)
+        # A label that was wrong before may have been flipped to its true class.
         made_right = self._truth[self._labels.codes[rows], codes[rows]]
         return _Tally(
             n_flipped=len(rows),
             n_flipped_kept=int(kept[rows].sum()),
             n_kept=int(kept.sum()),
+            # A kept row may be wrong with the level of its cut group.
             allowed=float(level[kept].sum()),
             repaired=float(made_right.sum()),
             repaired_kept=float(made_right @ self._kept_if_right(codes, kept, level)[codes[rows]]),
@@ -318,6 +327,7 @@ class _Scene:
     def _kept_if_right(self, codes: np.ndarray, kept: np.ndarray, level: np.ndarray) -> np.ndarray:
         """Return the share of right labels that is kept, per label."""
         n = len(self._noise.classes)
+        # Of the labels kept at a level, that share is expected to be wrong.
         right_kept = np.bincount(codes[kept], weights=1.0 - level[kept], minlength=n)
         right = np.bincount(codes, minlength=n) * (1.0 - self._noise.rate)
         return np.asarray(np.clip(right_kept / np.maximum(right, 1.0), 0.0, 1.0))
@@ -327,6 +337,7 @@ def _chance_of_truth(transition: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """Return the chance of each true class (column) for each given label (row)."""
     sizes = np.bincount(codes, minlength=len(transition)).astype(float)
     true = np.clip(np.linalg.pinv(transition).T @ sizes, 0.0, None)
+    # Bayes, with the class sizes that the labels imply.
     joint = (true[:, None] * transition).T
     return np.asarray(joint / np.maximum(joint.sum(axis=1, keepdims=True), 1e-12))
 
@@ -335,8 +346,10 @@ def _judge(
     kind: str, tally: _Tally, like_noise: _Tally, noise: NoiseEstimate, n_rows: int
 ) -> KindCheck:
     """Return the share of wrong labels among the kept ones: flips, and those wrong before."""
+    # A flip that made a label right is no probe for a wrong one.
     probes = max(like_noise.n_flipped - like_noise.repaired, 1.0)
     kept_share = max(0.0, like_noise.n_flipped_kept - like_noise.repaired_kept) / probes
+    # A count's Poisson error; with the 1 it stays above 0 where no flip was kept.
     kept_error = np.sqrt(like_noise.n_flipped_kept + 1.0) / probes
     low, high = noise.rate_interval
     untouched = n_rows - tally.n_flipped
@@ -344,6 +357,7 @@ def _judge(
     flips = max(0.0, tally.n_flipped_kept - tally.repaired_kept)
     flips_error = np.sqrt(tally.n_flipped_kept + 1.0)
     by_share = kept_error * noise.rate * untouched
+    # From the 95 % interval back to one standard error.
     by_rate = kept_share * (high - low) / (2 * Z95) * untouched
     if tally is like_noise:
         # Both terms come from the same flips, so their errors are not independent.

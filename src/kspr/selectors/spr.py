@@ -147,11 +147,13 @@ class SPR(BaseSelector):
                 progress=progress,
             )
         verdicts = collect(len(labels.codes), results)
+        # SPR fits a piece as a whole, so both of its halves are cut together.
         cut_group, table = number_cut_groups(
             verdicts.piece, np.zeros_like(verdicts.half), labels.codes, pooled=self.cut == "pooled"
         )
         Z = verdicts.values["Z"]
         rank, n = rank_within(Z, cut_group, len(table))
+        # Rounded up, as `keep_smallest` does in the first step of Knockoffs-SPR.
         keep = rank < np.ceil(n * self.clean_ratio)[cut_group]
         self.classes_ = labels.classes
         self.selection_ = Selection(

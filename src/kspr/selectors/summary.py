@@ -129,11 +129,13 @@ def summarise(selection: Selection) -> Summary:
     codes = codes_in(selection.classes, selection.label, "label")
     relabelled = ~kept & (selection.suggested_label != selection.label)
     names, status = np.unique(cut_groups.status, return_inverse=True)
+    # A two-way table, (class, status), from one count.
     by_status = np.bincount(
         codes * len(names) + status[cut_group], minlength=n_classes * len(names)
     )
     by_status = by_status.reshape(n_classes, len(names))
     level = cut_groups.q_reached[cut_group]
+    # A fallback keeps rows without a level.
     known = kept & ~np.isnan(level)
     n, n_kept, n_known, n_relabelled = (
         np.bincount(codes[mask], minlength=n_classes)
@@ -152,6 +154,7 @@ def summarise(selection: Selection) -> Summary:
         for k, label in enumerate(selection.classes.tolist())
     ]
     counts = np.bincount(status, minlength=len(names))
+    # All cut groups are asked for one level; SPR is asked for none.
     asked = cut_groups.q_asked[~np.isnan(cut_groups.q_asked)]
     return Summary(
         method=selection.manifest.method,
@@ -174,12 +177,15 @@ def _advice(selection: Selection) -> str | None:
     if not empty.any():
         return None
     within = cut_groups.smallest_q[empty]
+    # A level of 1 or more promises nothing, so it is no advice.
     reach = within[np.isfinite(within) & (within < 1)]
     words = []
     if reach.size:
+        # Up to the next percent, since below v nothing is kept; 1e-9 allows for rounding error.
         first, last = (f"{np.ceil(100 * v - 1e-9) / 100:g}" for v in (reach.min(), reach.max()))
         every = reach.size == empty.sum()
         words.append(f"q = {last} would reach it" if every else f"q = {first} would for some")
+    # -1 marks a pooled cut, to which this advice does not apply.
     if (cut_groups.class_code >= 0).all():
         words.append("cut='pooled' holds q over all classes together instead")
     words.append("more samples per class, better features or checked rows (checked=) lower it")

@@ -30,8 +30,10 @@ def check_features(estimator: BaseEstimator, X: Any) -> Features:
     if compat.is_torch_array(X):
         if X.ndim != 2:
             raise InputError(f"X must have two dimensions (rows, features), got {X.ndim}.")
+        # validate_data would set this, but it makes a NumPy array of X.
         estimator.n_features_in_ = int(X.shape[1])
     else:
+        # Finiteness is checked below instead, block by block, and by a message that names the rows.
         X = validate_data(
             estimator, X, accept_sparse="csr", ensure_all_finite=False, ensure_min_samples=2
         )
@@ -48,6 +50,7 @@ def check_features(estimator: BaseEstimator, X: Any) -> Features:
 def read_labels(y: Any, n_rows: int, min_class_size: int) -> Labels:
     """Return the labels of `n_rows` rows, of any type."""
     if y is None:
+        # scikit-learn's check_estimator looks for these words.
         raise InputError("KSPR requires y to be passed, but the target y is None.")
     labels = encode_labels(y)
     if len(labels.values) != n_rows:
@@ -103,6 +106,7 @@ def check_rate(name: str, value: Any) -> float:
 
 def check_count(name: str, value: Any, least: int) -> int:
     """Return a whole number of at least `least`."""
+    # bool is a kind of int: True would pass as 1.
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}.")
     return int(value)

@@ -40,6 +40,7 @@ def __getattr__(name: str) -> Any:
     try:
         return getattr(import_module(f"kspr.train.{_HOMES[name]}"), name)
     except ModuleNotFoundError as error:
+        # Any other missing module is a fault that must show as it is.
         if (error.name or "").partition(".")[0] != "torch":
             raise
         from kspr.errors import MissingExtraError

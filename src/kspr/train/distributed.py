@@ -110,6 +110,7 @@ class Group:
 
     def broadcast(self, values: Tensor) -> Tensor:
         """Return the values of rank 0."""
+        # nccl sends tensors on GPUs only, and of contiguous memory.
         sent = values.to(self.device).contiguous()
         dist.broadcast(sent, 0)
         return sent.to(values.device)
@@ -125,6 +126,7 @@ def the_world(device: str) -> Iterator[World]:
 
     A block inside another uses the group of the outer one.
     """
+    # torchrun sets WORLD_SIZE and LOCAL_RANK.
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield Alone(training_device(device))
         return

@@ -189,6 +189,7 @@ class _Fit:
             )
 
     def _cycle(self, stored: dict[str, Any] | None) -> Cycle:
+        # For the cosine of the learning rate, which falls to 0 at this step.
         total = self._settings.epochs * self._task.steps(self._settings.batch_size)
         reference = None
         if self._settings.guard:
@@ -203,6 +204,7 @@ class _Fit:
     def _restore(self, cycle: Cycle, stored: dict[str, Any]) -> None:
         cycle.learner.load(stored["learner"])
         cycle.state = State(**stored["state"])
+        # The checkpoint of a released run has no reference to load.
         if cycle.state.is_released:
             cycle.release()
         elif cycle.reference is not None:
@@ -216,6 +218,7 @@ class _Fit:
     def _after_epoch(
         self, cycle: Cycle, epoch: Epoch, on_epoch: Callable[[Epoch], None] | None
     ) -> None:
+        # On every rank, because `Trained` has it on every rank.
         self._history.append(epoch.as_dict())
         if self._world.rank != 0:
             return
@@ -241,6 +244,7 @@ class _Fit:
     def _finish(self, cycle: Cycle) -> Trained:
         choice = cycle.model_choice()
         network = cycle.learner.network
+        # Into the learner's network: the chosen one may be an average, or of an earlier epoch.
         network.load_state_dict(choice.weights)
         trained = Trained(
             network=network.eval(),

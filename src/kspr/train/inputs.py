@@ -114,6 +114,7 @@ class LazyImages:
 
 def as_inputs(X: Any, settings_input: str) -> Inputs:
     """Return `X` as inputs for ``"embeddings"`` or ``"images"``, as `settings_input` says."""
+    # NumPy arrays have take and shape too; an object of the user's own has no dtype.
     if hasattr(X, "take") and hasattr(X, "shape") and not hasattr(X, "dtype"):
         found: Inputs = X
     elif settings_input == "embeddings":
@@ -156,6 +157,7 @@ def image_inputs(items: Items, size: int | None) -> tuple[Inputs, np.ndarray, di
         )
     if not held:
         return LazyImages(items, rows, side), rows, unreadable
+    # Indexing copies up to 2 GiB: only if rows are left out.
     return Images(images if not unreadable else images[rows]), rows, unreadable
 
 
@@ -180,6 +182,7 @@ def _own_size(items: Items) -> int:
 
 def _channels_first(X: Any) -> Any:
     """Return images as ``(n, channels, height, width)``; most files have the channels last."""
+    # If either axis could be the channels, the first is taken, as torch has it.
     if getattr(X, "ndim", 0) == 4 and X.shape[-1] in (1, 3) and X.shape[1] not in (1, 3):
         return torch.as_tensor(_writable(X)).permute(0, 3, 1, 2)
     return X
@@ -191,6 +194,7 @@ def _writable(values: Any) -> Any:
         return values
     array = np.asarray(values)
     if array.dtype == np.uint8:
+        # torch warns of arrays that it could not write to.
         return array if array.flags.writeable else array.copy()
     if array.dtype.kind not in "fiub":
         raise InputError(f"X must hold numbers, got {array.dtype}.")

@@ -103,6 +103,7 @@ class FeatureStore:
         return self._scores
 
     def _placed(self, held: Tensor | None, rows: Tensor, values: Tensor) -> Tensor:
+        # Detached: a stored graph would hold the memory of every batch.
         values = values.detach().float()
         if held is None:
             held = values.new_zeros((self.n, *values.shape[1:]))

@@ -108,11 +108,13 @@ def write_curves(run: Path, out: Path | None = None) -> Path:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingExtraError("Curves", "'knockoffs-spr[report]'") from error
+    # Not pyplot, which keeps global state and may ask for a display.
     figure = Figure(figsize=(11, 3.8), layout="constrained")
     panels = figure.subplots(1, len(_PANELS))
     for axes, (title, names) in zip(panels, _PANELS.items(), strict=True):
         _draw(axes, title, names, history)
     with staged(path) as staging:
+        # No date: the same metrics give the same file.
         figure.savefig(staging, format="svg", metadata={"Date": None})
     return path
 
@@ -129,6 +131,7 @@ def _draw(axes: Any, title: str, names: dict[str, str], history: list[dict[str, 
     axes.spines[["top", "right"]].set_visible(False)
     axes.xaxis.get_major_locator().set_params(integer=True)
     if title != "loss":
+        # Shares; slightly above 1, so that a line at 1 is not cut.
         axes.set_ylim(0, 1.02)
     if axes.has_data():
         # Below the panel: curves may lie anywhere inside.

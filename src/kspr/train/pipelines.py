@@ -203,6 +203,7 @@ def _measure(inputs: Inputs, most: int = 20_000) -> dict[str, Tensor]:
     sample = inputs.take(rows)
     centre = sample.mean(dim=0)
     scale = (sample - centre).square().mean().sqrt()
+    # Constant embeddings have the scale 0.
     return {"centre": centre.cpu(), "scale": scale.clamp_min(1e-12).cpu()}
 
 

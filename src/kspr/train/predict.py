@@ -66,7 +66,9 @@ def predict_source(folder: Path, source: Path, options: ReadOptions) -> Predicti
     about = read_about(folder)
     settings = trained.settings
     if settings.input == "images":
+        # The size of the training images, where the settings leave it to the first image.
         settings = replace(settings, image_size=trained.shape[-1])
+    # The embedder of the training run: another one's features mean nothing to this network.
     loaded = load_source(source, settings, options, EmbedSettings(**about.get("embed", {})))
     probability = trained.predict_proba(loaded.features)
     best = probability.argmax(axis=1)

@@ -35,6 +35,7 @@ def seed_for(seed: int, purpose: str, *place: int) -> int:
 
 def generator_for(seed: int, purpose: str, *place: int) -> torch.Generator:
     """Return a generator on the CPU for `purpose` at `place`."""
+    # On the CPU whatever the device: GPUs would draw other numbers.
     return torch.Generator().manual_seed(seed_for(seed, purpose, *place))
 
 

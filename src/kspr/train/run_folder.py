@@ -78,6 +78,7 @@ def read_tensors(path: Path) -> dict[str, Any]:
 
 def _found(folder: Path) -> list[Path]:
     """Return the checkpoints, oldest first, without the hidden files of a killed process."""
+    # Names are numbers of six digits, so their order is that of the epochs.
     return sorted(path for path in folder.glob("*.pt") if not path.name.startswith("."))
 
 
@@ -147,6 +148,7 @@ class RunFolder:
     def finish(self, tensors: dict[str, Any], result: dict[str, Any]) -> None:
         """Write the tensors of the final network, and the result that describes it."""
         write_tensors(self.path / _NETWORK, tensors)
+        # After the network: a run counts as finished once this file is there.
         write_json(self.path / RESULT, result)
         if self._board is not None:
             self._board.close()

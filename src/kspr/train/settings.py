@@ -110,6 +110,7 @@ class TrainSettings:
             # TOML and JSON give lists; the object is frozen, so it is set past the lock.
             object.__setattr__(self, name, tuple(float(v) for v in getattr(self, name)))
         for name in _TABLES:
+            # A copy: a later change of the caller's dictionary must not change frozen settings.
             object.__setattr__(self, name, dict(getattr(self, name)))
         _check(self)
 

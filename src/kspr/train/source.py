@@ -60,6 +60,7 @@ def train_source(
     with the_world(settings.device) as world:
         if world.rank == 0:
             check_out(out, resume=resume)
+        # Rank 0 fills the cache of features; the others would compute the same ones again.
         loaded = rank_zero_first(world, lambda: load_source(source, settings, options, embed))
         held = rank_zero_first(
             world, lambda: _test(source, test, test_split, settings, options, embed)

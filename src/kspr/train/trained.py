@@ -157,6 +157,7 @@ def _filled(
     layer = settings.feature_layer
     made: nn.Module
     if network is None:
+        # Without the settings' initial weights, whose file may be gone: all are replaced.
         made = build_network(settings.network, n_classes, in_shape=shape, feature_layer=layer)
     else:
         made = wrap_network(network, n_classes, in_shape=shape, feature_layer=layer)

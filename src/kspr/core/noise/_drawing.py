@@ -57,6 +57,7 @@ def flip_classes(codes: np.ndarray, rate: float, target: np.ndarray, seed: int) 
     rng = np.random.default_rng(check_seed(seed))
     flipped = codes.copy()
     for source in np.flatnonzero(target != np.arange(len(target))):
+        # By the codes as given: a row that has just become this class must not flip twice.
         members = rng.permutation(np.flatnonzero(codes == source))
         flipped[members[: round(rate * len(members))]] = target[source]
     return flipped
@@ -69,5 +70,6 @@ def draw_rows(weight: np.ndarray, wanted: int, rng: np.random.Generator) -> np.n
     """
     with np.errstate(divide="ignore"):
         key = np.log(weight) + rng.gumbel(size=len(weight))
+    # Rows of weight 0 have the key -inf: they come last, and in only where others run out.
     drawn = np.argsort(-key, kind="stable")[:wanted]
     return np.asarray(drawn[weight[drawn] > 0])

@@ -57,6 +57,7 @@ SUPERCLASSES: dict[str, tuple[str, str, str, str, str]] = {
 """CIFAR-100's super-classes, each with its five classes."""
 
 CIFAR100_COARSE = tuple(SUPERCLASSES)
+# CIFAR-100 numbers its classes in alphabetical order.
 CIFAR100 = tuple(sorted(name for members in SUPERCLASSES.values() for name in members))
 
 _SIMILAR = {
@@ -106,6 +107,7 @@ def asymmetric(y: Any, rate: float, seed: int) -> np.ndarray:
     CIFAR-10's where every label is one of its own; CIFAR-100's otherwise.
     """
     labels = np.asarray(y)
+    # CIFAR-10 first: the numbers 0 to 9 would fit CIFAR-100 as well.
     if _numbered(labels, CIFAR10) is not None:
         return asymmetric_cifar10(labels, rate, seed)
     if _numbered(labels, CIFAR100) is not None:
@@ -130,6 +132,7 @@ def _asymmetric(
     flipped = flip_classes(codes, rate, target, seed)
     if labels.dtype.kind in "iuf":
         return flipped.astype(labels.dtype)
+    # Numbers that came as text go back as text.
     shown = names if str(labels[0]) in names else [str(i) for i in range(len(names))]
     return np.asarray(np.asarray(shown)[flipped])
 

@@ -56,6 +56,7 @@ class Ground:
         total, start = np.zeros((self.n_classes, self.features.shape[1])), 0
         for block in self.features.blocks():
             rows = to_numpy(block).astype(np.float64)
+            # total[codes] += rows would add only one row per class.
             np.add.at(total, self.codes[start : start + len(rows)], rows)
             start += len(rows)
         return np.asarray(total / self._sizes[:, None])
@@ -85,6 +86,7 @@ class Ground:
         own = self.codes[rows]
         order = np.argsort(own, kind="stable")
         rank = np.empty(len(rows), dtype=np.int64)
+        # Rank within the class, in the order drawn: the surplus is cut from the end.
         rank[order] = np.arange(len(rows)) - np.searchsorted(own[order], own[order])
         return np.asarray(rows[rank < room[own]])
 
@@ -99,6 +101,7 @@ def flip(
     wanted = round(share * len(ground.codes))
     if kind == HARD:
         near, margin = ground.nearest
+        # Ranks: _NEAR is then a share of the rows, whatever the scale of the features.
         rank = np.argsort(np.argsort(margin, kind="stable"), kind="stable")
         rows = ground.spared(draw_rows(np.exp(-rank / (_NEAR * len(rank))), wanted, rng))
         target = near[rows]
@@ -114,6 +117,7 @@ def flip(
 def _drawn_labels(chance: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Draw a class for each row of weights ``(rows, classes)``."""
     total = np.cumsum(chance, axis=1)
+    # argmax of bools is the first True: the class whose interval holds the draw.
     return np.asarray((total > rng.random((len(total), 1)) * total[:, -1:]).argmax(axis=1))
 
 
@@ -141,10 +145,12 @@ def _estimated(ground: Ground, wanted: int) -> tuple[np.ndarray, int]:
     if rate.max() < 1e-3:
         return _symmetric(ground, wanted)
     typical = float(np.mean(rate[ground.codes]))
+    # The noisiest class flips rate.max() / typical times the overall share; fewer flips limit it.
     return flips, round(wanted * min(1.0, _MOST * typical / float(rate.max())))
 
 
 def _squared_distances(rows: np.ndarray, means: np.ndarray) -> np.ndarray:
+    # Expanded, so that no array of (rows, classes, features) is made; rounding can go below 0.
     cross = rows @ means.T
     squared = np.sum(rows**2, axis=1)[:, None] - 2.0 * cross + np.sum(means**2, axis=1)
     return np.asarray(np.maximum(squared, 0.0))

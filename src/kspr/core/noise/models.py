@@ -46,6 +46,7 @@ def symmetric(y: Any, rate: float, seed: int) -> np.ndarray:
     classes, codes = labels.classes, labels.codes.copy()
     rng = np.random.default_rng(seed)
     flipped = rng.permutation(len(codes))[: round(rate * len(codes))]
+    # With one class the range would be empty; a step of 1 then leads back to that class.
     step = rng.integers(1, max(2, len(classes)), len(flipped))
     codes[flipped] = (codes[flipped] + step) % len(classes)
     return np.asarray(classes[codes])
@@ -65,6 +66,7 @@ def pair_flip(y: Any, rate: float, pairs: Mapping[Any, Any], seed: int) -> np.nd
     labels = given.astype(np.result_type(given, *map(np.asarray, pairs.values())))
     rng = np.random.default_rng(seed)
     for source, target in pairs.items():
+        # By the labels as given: a cat that has become a dog must not go on to the partner of dog.
         members = rng.permutation(np.flatnonzero(given == source))
         labels[members[: round(rate * len(members))]] = target
     return labels
@@ -165,6 +167,7 @@ def add_noise(
     if pairs is not None:
         return _paired(labels, rate, pairs, seed)
     if kind == "symmetric":
+        # Only for its check: `symmetric` returns the labels of a single class unchanged.
         coded(labels)
     return NOISES[kind](labels, rate, seed, X)
 
@@ -180,6 +183,7 @@ def _by_own_rate(n: int, rate: float, rng: np.random.Generator) -> np.ndarray:
     """Return ``round(rate * n)`` rows, each the likelier the higher the rate it draws."""
     from scipy.special import logit, ndtr, ndtri
 
+    # A normal distribution cut to (0, 1), drawn by the inverse of its distribution function.
     low, high = ndtr((0 - rate) / _SPREAD), ndtr((1 - rate) / _SPREAD)
     own = rate + _SPREAD * ndtri(rng.uniform(low, high, n))
     # A row flips on its own where logit(rate) + logistic noise > 0; ranking moves that zero to
@@ -207,7 +211,9 @@ def _moments(features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         square += (part**2).sum(axis=0)
     mean = total / len(features)
     variance = square / len(features) - mean**2
+    # One test per column is enough: NaN and inf survive in the sums.
     if not np.isfinite(variance).all():
         raise InputError("X has values that are missing or infinite.")
+    # A difference of two large sums: a constant column may be left with rounding error.
     constant = variance <= 1e-12 * mean**2
     return mean, np.sqrt(np.where(constant, 1.0, variance))

@@ -80,6 +80,7 @@ def _resolve(name: str | None, kind: Kind) -> tuple[str, Family, str]:
     """Return the full name, its family, and the part of the name after the prefix."""
     name = _DEFAULTS[kind] if name is None else name
     prefix, colon, rest = name.partition(":")
+    # The defaults are whole names and take no colon; all others are prefixes and need one.
     known = prefix in _FAMILIES and bool(colon) == (prefix not in _DEFAULTS.values())
     if known and (rest or not colon):
         module, attribute, kinds = _FAMILIES[prefix]

@@ -26,6 +26,7 @@ def _load_timm(request: EmbedderRequest) -> Embedder:
     from kspr.models.libraries import create_timm
 
     model_name, weights = _name_and_weights(request.rest)
+    # With 0 classes timm leaves the classifier out and returns pooled features.
     options = {"pretrained": weights is None, "num_classes": 0}
     model = create_timm(timm, request.name, model_name, request.image_size, **options)
     data = require("timm.data", f"The embedder {request.name}", "timm")
@@ -50,6 +51,7 @@ def _load_torchvision(request: EmbedderRequest) -> Embedder:
     if weights is not None:
         _fill(model, weights, head=linear[-1])
     parent, _, leaf = linear[-1].rpartition(".")
+    # The layer now passes on its inputs: these are the features.
     setattr(model.get_submodule(parent), leaf, torch.nn.Identity())
     size = request.image_size or _published_size(models, model_name)
     return _embedder(model, request, size, _IMAGENET_MEAN, _IMAGENET_STD)
@@ -86,6 +88,7 @@ def _fill(model: Any, path: Path, head: str | None) -> None:
     except RuntimeError as error:
         lines = str(error).strip().splitlines()
         raise InputError(f"{path} does not fit the model: {lines[-1].strip()}") from error
+    # The classifier was left out above on purpose.
     missing = [key for key in missing if not in_head(key)]
     if missing or len(unknown) == len(weights):
         raise InputError(

@@ -103,6 +103,7 @@ class Embedder:
 
 def _as_numbers(name: str, result: Any) -> np.ndarray:
     if hasattr(result, "detach"):  # a torch tensor, on any device and in any precision
+        # float() first: NumPy has no bfloat16.
         result = result.detach().float().cpu().numpy()
     try:
         return np.asarray(result, dtype=np.float32)
@@ -149,6 +150,7 @@ class Runner:
         threads = self.torch.get_num_threads()
         one_each = self.torch.set_num_threads
         try:
+            # OpenMP keeps this number for each calling thread: every thread of the pool sets it.
             with ThreadPoolExecutor(threads, initializer=one_each, initargs=(1,)) as pool:
                 pieces = list(pool.map(partial(self, model), batch.split(_CPU_CHUNK)))
         finally:
@@ -184,6 +186,7 @@ class Pixels:
 
         if image.size != (self.size, self.size):
             image = image.resize((self.size, self.size), Image.Resampling.BICUBIC)
+        # Bytes until the batch is made: floats would take four times the memory while they wait.
         return np.asarray(image)
 
     def batch(self, torch: Any, prepared: list[np.ndarray]) -> Any:

@@ -20,6 +20,7 @@ def _identity(rest: str, image_size: int | None) -> dict[str, Any]:
     module = rest.partition(":")[0]
     with _current_directory_first():
         try:
+            # Finds the file without running it. ValueError: a module that is loaded without a spec.
             spec = importlib.util.find_spec(module)
         except (ImportError, ValueError):
             spec = None
@@ -86,6 +87,7 @@ def _current_directory_first() -> Iterator[None]:
     try:
         yield
     finally:
+        # By value, not by position: the user's module may have changed the path.
         sys.path.remove(here)
 
 

@@ -61,11 +61,14 @@ class _Convolution:
         kernel = self.weight.shape[-1]
         # TensorFlow's "same": an odd pixel of padding goes to the bottom and the right.
         (top, bottom), (left, right) = (_padding(s, kernel, self.stride) for s in x.shape[-2:])
+        # conv2d pads opposite sides alike, so uneven padding is added before.
         if (top, left) != (bottom, right):
             x = torch.nn.functional.pad(x, (left, right, top, bottom))
             top = left = 0
+        # Depthwise weights have one input channel, and so as many groups as channels.
         groups = x.shape[1] // self.weight.shape[1]
         x = torch.conv2d(x, self.weight, self.bias, self.stride, (top, left), groups=groups)
+        # ReLU6: the Lite models are made for 8-bit arithmetic.
         return x.clamp_(0, 6) if self.rectified else x
 
 
@@ -108,6 +111,7 @@ class _Network:
             self._weights[f"{norm}.{part}"]
             for part in ("running_mean", "running_var", "weight", "bias")
         )
+        # gain (x - mean) / sqrt(var + epsilon) + shift is linear in x: one factor and one bias.
         scale = gain / (var + _EPSILON).sqrt()
         weight = self._weights[f"{name}.weight"] * scale.view(-1, 1, 1, 1)
         bias = shift - mean * scale
@@ -122,5 +126,6 @@ def _block_shapes() -> Iterator[tuple[int, int]]:
 
 
 def _padding(size: int, kernel: int, stride: int) -> tuple[int, int]:
+    # The output has size / stride positions, rounded up: this much is missing at the edges.
     total = max((-(-size // stride) - 1) * stride + kernel - size, 0)
     return total // 2, total - total // 2

@@ -59,6 +59,7 @@ def _load_sentence(request: EmbedderRequest) -> Embedder:
         ) from error
 
     def encode(texts: list[str]) -> Any:
+        # The caller has cut the batches already; encode's default would cut them again.
         return model.encode(
             texts, batch_size=len(texts), convert_to_tensor=True, show_progress_bar=False
         )
@@ -121,6 +122,7 @@ def _text_computer(
 def _masked_mean(hidden: Any, mask: Any) -> Any:
     """Return the mean over the tokens that are not padding."""
     weight = mask.unsqueeze(-1).to(hidden.dtype)
+    # A text without tokens has the mean 0, not nan, which would be refused.
     return (hidden * weight).sum(1) / weight.sum(1).clamp(min=1)
 
 
@@ -142,6 +144,7 @@ class _Images:
         self._options: dict[str, Any] = {}
         self._arguments: dict[str, Any] = {}
         if size is not None:
+            # The crop would bring images back to the processor's own size.
             self._options = {"size": {"height": size, "width": size}, "do_center_crop": False}
             if "interpolate_pos_encoding" in inspect.signature(model.forward).parameters:
                 # Position embeddings are made for one size of image.

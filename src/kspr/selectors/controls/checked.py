@@ -33,9 +33,11 @@ class Checked:
         The search starts at as many samples as the estimate would keep and, in case these are far
         too many, at fixed shares of all samples.
         """
+        # Labels that lost to their knockoff have infinite doubt, and no cut-off keeps them.
         ordered = np.sort(doubt[np.isfinite(doubt)])
         sizes = {int(np.sum(q_value <= part * q)) for part in _LEVELS}
         sizes |= {int(part * len(ordered)) for part in _SHARES}
+        # Without 0, whose position -1 would be the loosest cut-off of all.
         starts = np.unique([ordered[min(size, len(ordered)) - 1] for size in sizes - {0}])
         return checked_cut(doubt[self.rows], self.right, q, self.confidence, starts)
 
@@ -67,6 +69,7 @@ def read_checked(checked: Any, labels: Labels, confidence: float) -> Checked:
             f"{mask.dtype} of shape {mask.shape} for {n} rows."
         )
     rows = np.flatnonzero(mask)
+    # A mask lists right rows only, chosen by the user: no error rate can be read from it.
     return Checked(rows, np.ones(len(rows), dtype=bool), confidence, calibrate=False)
 
 

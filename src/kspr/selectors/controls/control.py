@@ -50,6 +50,7 @@ Control = Callable[[Question], Decision]
 
 def whole_cut_groups(question: Question) -> tuple[np.ndarray, np.ndarray]:
     """Return cut groups across pieces and halves: one per class, or one for all."""
+    # Estimates from all halves and pieces together give cut-offs for all of them together.
     nowhere = np.zeros_like(question.codes)
     return number_cut_groups(nowhere, nowhere, question.codes, pooled=question.pooled)
 
@@ -60,6 +61,7 @@ def combined(decisions: list[Decision], q: float) -> Decision:
     if len(decisions) == 1:
         return first
     levels = np.stack([decision.q_value for decision in decisions])
+    # Cut groups agree between splits: `check_together` refuses the controls where they do not.
     level = combine_levels(levels, first.cut_group, _SPLIT_LEVEL * q)
     statistic = np.mean([d.statistic for d in decisions], axis=0)
     return Decision(level, statistic, first.cut_group, first.table, first.suggested, first.noise)

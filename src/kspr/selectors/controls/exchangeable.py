@@ -25,10 +25,12 @@ def exchangeable(question: Question) -> Decision:
         )
     codes = question.codes
     Z = all_times(question.verdicts.values["prediction"], question.penalty)
+    # Also without remove_floor: users see it in `Selection.noise`.
     noise = estimate_noise(question)
     floor = _floor(noise, codes) if question.remove_floor else None
     level = exchangeable_levels(Z, codes, floor, pooled=question.pooled)
     own, share = lead(Z, codes)
+    # The sign has the meaning that it has in W: negative is ahead.
     statistic = np.where(share >= 0.5, -own, own)
     cut_group, table = whole_cut_groups(question)
     suggested = question.verdicts.values["suggested"]

@@ -16,6 +16,7 @@ def paper(question: Question) -> Decision:
         verdicts.piece, verdicts.half, question.codes, pooled=question.pooled
     )
     W = verdicts.values["W"]
+    # Theorem 2 wants an estimate of at most factor * q, so it holds from q = estimate / factor on.
     level = q_values(W, cut_group) / question.factor[verdicts.piece]
     return Decision(level, W, cut_group, table, verdicts.values["suggested"])
 
@@ -26,5 +27,6 @@ def level_factors(plan: Plan, control: str, kappa: float | None) -> np.ndarray:
     counts = [pieces.n_pieces for _, pieces in plan.batches]
     if control != "theorem":
         return np.ones(sum(counts))
+    # Groups can differ in their number of classes, and so can the factor.
     factor = {size: theorem_factor(size, kappa) for size in set(sizes)}
     return np.repeat([factor[size] for size in sizes], counts)

@@ -80,6 +80,7 @@ def describe_noise(transition: Transition, codes: np.ndarray, classes: np.ndarra
         rate=rate,
         rate_interval=(interval[0], interval[1]),
         transition=transition.matrix,
+        # Shrinkage can move an entry out of the interval of its own anchors.
         low=np.minimum(low, transition.matrix),
         high=np.maximum(high, transition.matrix),
         anchors=anchors.astype(np.int64),

@@ -45,6 +45,7 @@ def run(
         # A single item is best served by the linear algebra's own threads.
         return [function(items[0])]
     results = []
+    # Sums round differently with the number of BLAS threads; with one, all engines agree.
     with threadpool_limits(limits=1, user_api="blas"):
         for result in ENGINES[engine](function, items, n_jobs):
             results.append(result)

@@ -32,6 +32,7 @@ def processes(
     function: Callable[[Item], Result], items: Sequence[Item], n_jobs: int | None
 ) -> Iterator[Result]:
     """Share the items among processes; large arrays are passed on as memory maps."""
+    # `threadpool_limits` acts in this process only; workers load a BLAS of their own.
     one_thread = {"inner_max_num_threads": 1}
     return _joblib(function, items, {"backend": "loky", "n_jobs": n_jobs, **one_thread})
 
@@ -41,6 +42,7 @@ def _joblib(
 ) -> Iterator[Result]:
     with joblib.parallel_config(**config):
         tasks = (joblib.delayed(function)(item) for item in items)
+        # A generator yields results in order as they come, so the progress bar moves.
         yield from joblib.Parallel(return_as="generator")(tasks)
 
 
@@ -51,6 +53,7 @@ def side_by_side(function: Callable[[Item], Result], items: Sequence[Item]) -> I
     waits for one that other programs hold up. Where there is nothing to share, do one by one.
     """
     blas = ThreadpoolController().select(user_api="blas")
+    # NumPy and SciPy may each bring a BLAS; the most restricted one counts.
     available = min((library["num_threads"] for library in blas.info()), default=1)
     if available < 2:
         yield from serial(function, items, None)

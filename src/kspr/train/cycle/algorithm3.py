@@ -118,6 +118,7 @@ class Cycle:
 
     def _epoch(self, made: _Made) -> Epoch:
         start = time.perf_counter()
+        # Alg. 3, lines 5 to 9. The selection of line 10 follows further down.
         loss = self._train(self.learner, _CYCLE, self._pools())
         reference_loss = self._train_reference()
         self.state.epoch += 1
@@ -148,6 +149,7 @@ class Cycle:
             self.reference.load(self.learner.state())
             return None
         everything = torch.nonzero(~self.task.held_out)[:, 0]
+        # An empty pool of rejected samples: the reference is plain training, without mixing.
         return self._train(self.reference, _REFERENCE, Pools(everything, everything[:0]))
 
     def _pools(self) -> Pools:
@@ -155,6 +157,7 @@ class Cycle:
         free = ~self.task.held_out
         keep, pool = self.state.keep, self.state.pool
         if keep is None or pool is None or self.state.epoch < self.settings.warmup_epochs:
+            # None: no selection yet, or one that the guard refused.
             keep, pool = torch.ones_like(free), torch.zeros_like(free)
         return Pools(torch.nonzero(keep & free)[:, 0], torch.nonzero(pool & free)[:, 0])
 
@@ -183,6 +186,7 @@ class Cycle:
             masks[0] = torch.from_numpy(self.selection.clean_mask)
             if health.keep is not None:
                 masks[1], masks[2] = torch.from_numpy(health.keep), 1
+        # One tensor of fixed size: all ranks must call a collective with the same shape.
         masks = self.world.broadcast(masks).bool()
         # Only the first: a network that has memorised labels makes later selections keep more.
         is_first = self.state.selected is None
@@ -239,6 +243,7 @@ class Cycle:
             _better(found, "cycle"), _better(found, "reference")
         ):
             return ()
+        # Optimiser and average too: it continues from the whole state of the reference.
         self.learner.load(self.reference.state())
         return (
             "The cycle was behind the network that is trained on all given labels, and continues "
@@ -288,6 +293,7 @@ def _network_metrics(found: dict[str, Performance], learner: str) -> dict[str, f
 def _better(found: dict[str, Performance], learner: str) -> Tensor:
     """Return where the better of a learner's two networks predicts the given label."""
     weights, average = found[f"{learner} weights"], found[f"{learner} average"]
+    # Without held-out samples both shares are nan, and the comparison takes the average.
     return weights.right if weights.held_out > average.held_out else average.right
 
 

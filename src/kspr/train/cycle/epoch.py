@@ -58,6 +58,7 @@ def epoch_batches(
     if len(pools.rejected) == 0 or not mixed.any():
         yield from (Batch(rows, None) for rows in clean)
         return
+    # Drawn for every step, mixed or not: step k then has the same rows for any probability.
     rejected = torch.split(_shuffled(pools.rejected, n_steps * size, generator), size)
     for k in range(n_steps):
         yield Batch(clean[k], rejected[k] if mixed[k] else None)
@@ -76,6 +77,7 @@ def supervised_loss(logits: Tensor, labels: Tensor) -> Tensor:
     The caller chooses the clean rows (the indicator in that equation). Without a row, the loss and
     its gradient are 0.
     """
+    # cross_entropy gives nan for the mean over no rows.
     if not len(labels):
         return logits.sum()
     return functional.cross_entropy(logits, labels)
@@ -144,8 +146,10 @@ def train_epoch(
     mode: ProgressMode = "auto" if world.rank == 0 else False
     with seeded(layers, world.device), Progress(mode, f"epoch {place[1] + 1}", steps) as bar:
         for batch in batches:
+            # Alg. 3, lines 6 and 8; features (line 7) are computed after the epoch, in one pass.
             loss = _loss(learner, task, batch, pipeline, settings, world, draws)
             learner.learn(loss)
+            # Kept on the device: float(loss) at every step would wait for the GPU.
             total += loss.detach()
             bar.advance()
     learner.broadcast_statistics()
@@ -168,11 +172,13 @@ def _loss(
     if batch.rejected is None:
         return supervised_loss(learner.logits(view), label)
     other = _taken(task, world.shard(batch.rejected), world)
+    # Vectors are not augmented: a second view would be the same again.
     views = [pipeline.train_view(other, draws) for _ in range(_n_views(task))]
     with learner.precision():
         soft = pseudo_labels(learner.network, views, temperature=settings.temperature)
     # Pseudo-labels are computed in the learner's precision, targets and losses in float32.
     target = torch.nn.functional.one_hot(label, task.n_classes).float()
+    # Eq. cutmix, with the pseudo-label in place of y_noisy.
     mixed, target = pipeline.mix(view, target, views[0], soft.float(), draws)
     return soft_loss(learner.logits(mixed), target)
 

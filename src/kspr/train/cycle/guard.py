@@ -66,6 +66,7 @@ def examine(selection: Selection) -> Health:
     # The selection itself is not changed: users see what it really kept.
     keep = selection.clean_mask.copy()
     for code in np.flatnonzero(starved).tolist():
+        # A small class gets LEAST samples even if the usual share would be fewer.
         wanted = max(int(usual * size[code]), min(LEAST, int(size[code])))
         keep[_best(selection, codes, code, wanted)] = True
     names = ", ".join(map(str, selection.classes[starved][:5].tolist()))
@@ -106,6 +107,7 @@ def is_behind(own: Tensor, other: Tensor, margin: float = MARGIN) -> bool:
     # One sample has no standard deviation.
     if len(difference) < 2:
         return False
+    # Paired: what is hard for both networks does not blur the comparison.
     error = float(difference.std()) / len(difference) ** 0.5
     return float(difference.mean()) > margin * error and bool(torch.any(difference != 0))
 

@@ -102,6 +102,7 @@ class Learner:
     def learn(self, loss: Tensor) -> None:
         """Take one step of the optimiser and update the average."""
         for group in self._optimizer.param_groups:
+            # From the step's number alone: no scheduler has a state that could be lost.
             group["lr"] = self.rate
         self._optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]  # torch's own gap

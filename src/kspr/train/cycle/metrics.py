@@ -33,6 +33,7 @@ def network_outputs(
     The network computes in evaluation mode, and inputs are not augmented.
     """
     rows = torch.arange(len(inputs)) if rows is None else rows
+    # Each rank computes its share, and all ranks get all rows back below.
     own = world.shard(rows)
     size = _ROWS if len(inputs.shape) == 1 else _ROWS // 4
     with evaluating(network):
@@ -121,6 +122,7 @@ class Epoch:
     def as_dict(self) -> dict[str, Any]:
         """Return the metrics as one flat dictionary that JSON can hold."""
         flat = asdict(self)
+        # The same keys in every line, with or without truth, so that a table can be made of them.
         quality = flat.pop("quality") or dict.fromkeys(("fsr", "recall", "f1"))
         found = {**flat, **quality, "select_share": self.select_share, "notes": list(self.notes)}
         return {name: _plain(value) for name, value in found.items()}

@@ -72,6 +72,7 @@ def choose_model(
     if best is None:
         return _now("cycle average", epoch, found, networks, {})
     shares = {name: performance.held_out for name, performance in found.items()}
+    # max takes the first of equals, and the average comes first in _KINDS.
     own, other = (max(_KINDS[learner], key=lambda name: shares[name]) for learner in _KINDS)
     if is_behind(found[own].right, found[other].right, 1.0):
         own = other

@@ -34,6 +34,7 @@ class Chosen(NamedTuple):
 
 def make_selector(settings: TrainSettings) -> SPR | KnockoffsSPR:
     """Return the selector that `settings` asks for; an unknown parameter is named."""
+    # The user's own parameters come last, and win.
     parameters = {"random_state": settings.seed, "progress": False, **settings.selection}
     return from_preset(settings.selector, **parameters)
 
@@ -54,6 +55,7 @@ def choose(
     given: dict[str, Any] = {}
     if isinstance(selector, KnockoffsSPR):
         given["scores"] = None if scores is None else _shown(scores)
+        # Eq. prototype: class means over the clean samples of the last selection.
         given["clean_mask"] = None if last is None else last.cpu().numpy()
     start = time.perf_counter()
     with warnings.catch_warnings(), torch.no_grad():

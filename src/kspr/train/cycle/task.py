@@ -118,6 +118,7 @@ def _held_out(codes: Tensor, share: float, seed: int) -> Tensor:
     shuffled = torch.randperm(len(codes), generator=generator)
     for code in torch.unique(codes).tolist():
         own = shuffled[codes[shuffled] == code]
+        # Never a whole class: the networks could not learn it.
         mask[own[: min(round(share * len(own)), len(own) - 1)]] = True
     return mask
 
@@ -146,6 +147,7 @@ def network_for(task: Task, settings: TrainSettings, given: nn.Module | None) ->
             in_shape=shape,
             weights=settings.weights,
             feature_layer=settings.feature_layer,
+            # A stream of its own: initial weights do not depend on any other draw of the run.
             seed=seed_for(settings.seed, "network"),
         )
     if isinstance(given, Network):

@@ -112,6 +112,7 @@ def _view(images: Tensor, generator: torch.Generator, settings: ViewSettings) ->
     jittered = _jitter(images, generator, settings)
     images = _sometimes(images, jittered, settings.jitter_probability, generator)
     if images.shape[1] == 3:
+        # Three equal channels: the network still takes three.
         shades = transforms.grey(images).expand_as(images)
         images = _sometimes(images, shades, settings.grey_probability, generator)
     if settings.blur_probability:
@@ -142,6 +143,7 @@ def _around_one(strength: float) -> tuple[float, float]:
 
 def _blurred(images: Tensor, generator: torch.Generator, settings: ViewSettings) -> Tensor:
     sigma = uniform((len(images),), generator, images.device, *settings.blur_sigma)
+    # Three times the largest sigma holds 99.7 % of the Gaussian.
     return transforms.blur(images, sigma, reach=math.ceil(3 * settings.blur_sigma[1]))
 
 
@@ -150,6 +152,7 @@ def _sometimes(
 ) -> Tensor:
     """Return each image of `changed` with `probability`, else that of `images`."""
     chosen = chance(len(images), probability, generator, images.device)
+    # Computed for all and then chosen: picking out images would need a copy and a wait for the GPU.
     return torch.where(chosen[:, None, None, None], changed, images)
 
 

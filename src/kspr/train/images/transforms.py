@@ -120,6 +120,7 @@ def resize_boxes(images: Tensor, boxes: Boxes) -> Tensor:
     height, width = images.shape[2:]
     rows = _positions(boxes.top, boxes.height, height)[:, :, None].expand(-1, -1, width)
     columns = _positions(boxes.left, boxes.width, width)[:, None, :].expand(-1, height, -1)
+    # grid_sample counts from -1 to 1 between the outer edges of the image, x before y.
     grid = torch.stack([(2 * columns + 1) / width - 1, (2 * rows + 1) / height - 1], 3)
     return functional.grid_sample(images, grid, padding_mode="border", align_corners=False)
 
@@ -128,6 +129,7 @@ def _positions(start: Tensor, length: Tensor, size: int) -> Tensor:
     """Return (n, size): the position in the image that each pixel of a side is taken from."""
     centres = torch.arange(size, device=start.device) + 0.5
     at = centres * (length / size)[:, None] - 0.5
+    # Clamped to the box, not to the image: neighbours outside the box must not enter.
     inside = at.clamp_min(0).minimum((length - 1)[:, None].float())
     return inside + start[:, None]
 
@@ -136,6 +138,7 @@ def grey(images: Tensor) -> Tensor:
     """Return the brightness of each pixel, (n, 1, h, w); the mean if images are not RGB."""
     if images.shape[1] != 3:
         return images.mean(1, keepdim=True)
+    # The luma weights of ITU-R BT.601, which Pillow and torchvision use.
     weights = images.new_tensor([0.299, 0.587, 0.114]).view(1, 3, 1, 1)
     return (images * weights).sum(1, keepdim=True)
 
@@ -158,6 +161,7 @@ def saturation(images: Tensor, factor: Tensor) -> Tensor:
 def hue(images: Tensor, factor: Tensor) -> Tensor:
     """Rotate the colours of each image by `factor` turns of the colour circle."""
     value, saturated, angle = _to_hsv(images)
+    # Angles are in sixths of the circle.
     angle = angle + 6 * _each(factor)[:, 0]
     # One formula for all three channels, each a third of the circle from the next.
     shifted = torch.stack([angle + 5, angle + 3, angle + 1], 1) % 6
@@ -170,6 +174,7 @@ def _to_hsv(images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     red, green, blue = images.unbind(1)
     value, low = images.amax(1), images.amin(1)
     spread = value - low
+    # A grey pixel has no hue: any angle will do, but not nan.
     safe = spread.clamp_min(1e-12)
     angle = torch.where(
         value == red,
@@ -187,6 +192,7 @@ def blur(images: Tensor, sigma: Tensor, reach: int) -> Tensor:
     kernel = kernel.repeat_interleave(channels, 0)[:, None]
     # One group per map: each image has its own kernel.
     maps = functional.pad(images, (reach,) * 4, mode="replicate").flatten(0, 1)[None]
+    # A Gaussian is separable: columns, then rows, instead of a square kernel.
     maps = functional.conv2d(maps, kernel[..., None], groups=n * channels)
     maps = functional.conv2d(maps, kernel[:, :, None], groups=n * channels)
     return maps.view(images.shape)

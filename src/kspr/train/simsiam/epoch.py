@@ -49,6 +49,7 @@ class Readout:
         self._inputs, self._mean, self._std = inputs, mean, std
         # The same images in every epoch, so that epochs can be compared.
         rows = torch.randperm(len(inputs), generator=generator)[: _BANK + _QUERIES]
+        # One query to five rows of the bank, as _QUERIES is to _BANK, on small data too.
         self._n_queries = max(1, len(rows) // 6)
         self._rows = rows
         self._labels = torch.as_tensor(encode_labels(np.asarray(labels)[rows]).codes)
@@ -147,6 +148,7 @@ class Pretraining:
             "history": [asdict(epoch) for epoch in self.history],
             "run": self._identity(),
         }
+        # state_dict returns the live tensors, which the next epoch changes in place.
         return copy.deepcopy(live)
 
     def load(self, state: dict[str, Any]) -> None:
@@ -166,6 +168,7 @@ class Pretraining:
         """Take one step and return the loss and the spread."""
         images = self._inputs.take(rows).to(self._device)
         first, second = simsiam_views(images, generator, self._settings.views)
+        # Two passes, not one of both views: batch statistics are those of one view, as in SimSiam.
         loss, spread = self._heads(self._network(first).features, self._network(second).features)
         self._optimizer.zero_grad(set_to_none=True)
         loss.backward()
@@ -189,6 +192,7 @@ class Pretraining:
                 # The predictor's rate does not fall: it must keep up with the network to the end.
                 {"params": list(heads.predictor.parameters())},
             ],
+            # SimSiam's linear rule: the rate is given per 256 images.
             lr=settings.rate * self._batch / 256,
             momentum=settings.momentum,
             weight_decay=settings.weight_decay,

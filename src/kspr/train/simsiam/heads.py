@@ -67,6 +67,7 @@ class Heads(nn.Module):
         self.projector = nn.Sequential(
             *(part for pair in hidden for part in (*pair, nn.ReLU(inplace=True))),
             nn.Linear(width if hidden else n_features, width, bias=False),
+            # As in SimSiam's code, which leaves the last normalisation without scale and shift.
             nn.BatchNorm1d(width, affine=False),
         )
         self.predictor = nn.Sequential(
@@ -100,4 +101,5 @@ def spread(outputs: Tensor) -> Tensor:
     """
     unit = functional.normalize(outputs.float(), dim=1)
     deviation: Tensor = unit.std(0).mean()
+    # Coordinates of a random unit vector have a deviation of 1 / sqrt(dimensions).
     return deviation * float(unit.shape[1] ** 0.5)

@@ -153,5 +153,6 @@ def pretrain_network(
             state=None if stored is None else stored["state"],
         )
     with torch.no_grad():
+        # state_dict returns the tensors themselves, so the copy changes the network.
         for value in network.state_dict().values():
             value.copy_(world.broadcast(value))
