@@ -146,3 +146,27 @@ def test_every_module_has_a_test_file_that_its_name_leads_to(name):
 
 def test_no_exception_is_out_of_date():
     assert [name for name in UNTESTED if name not in MODULES or own_tests(name)] == []
+
+
+SAME_IDEA = {
+    "cifar": "the noise between CIFAR's classes, and its files",
+    "exchangeable": "the mathematics of a control, and the control",
+    "figures": "what all figures share, and the figures of the paper",
+    "labels": "what a label is, and how files hold them",
+    "metrics": "how good a selection is, and a network that learns from it",
+    "options": "what a user may choose in each room",
+    "page": "results of one kind, set for a reader",
+    "pieces": "the paper's pieces, and the trials that look into one",
+    "selfcheck": "the test itself, and the test on a run",
+    "transition": "the mathematics of a control, and the control",
+}
+"""Names of modules that stand in several rooms, and the idea that they share."""
+
+
+def test_a_name_stands_in_several_rooms_only_for_one_idea():
+    rooms: dict[str, set[str]] = {}
+    for name in MODULES:
+        # A command bears the name of what it calls.
+        if MODULES[name].name != "__init__.py" and room(name) != "cli":
+            rooms.setdefault(name.split(".")[-1].lstrip("_"), set()).add(room(name))
+    assert {leaf for leaf, found in rooms.items() if len(found) > 1} == set(SAME_IDEA)

@@ -6,7 +6,7 @@ from typing import Any
 
 from kspr.selectors.selection import Selection
 
-__all__ = ["Scale", "count", "level", "name", "number", "scale_of", "share", "shorten"]
+__all__ = ["StatisticScale", "count", "level", "name", "number", "scale_of", "share", "shorten"]
 
 _SPACE = "\u202f"  # narrow, and lines do not break at it
 
@@ -64,7 +64,7 @@ def shorten(label: Any, length: int) -> str:
 
 
 @dataclass(frozen=True)
-class Scale:
+class StatisticScale:
     """How the page names and explains the statistic that rows are ordered by."""
 
     name: str
@@ -77,7 +77,7 @@ class Scale:
     """-1 where kept rows have a negative statistic, down to minus the cut-off."""
 
 
-_DOUBT = Scale(
+_DOUBT = StatisticScale(
     name="doubt",
     heading="How doubtful each label is",
     axis="← surely right\u2003doubt\u2003surely wrong →",
@@ -85,7 +85,7 @@ _DOUBT = Scale(
     "kept.",
     ranking="The larger the doubt, the worse the label fits.",
 )
-_KNOCKOFF = Scale(
+_KNOCKOFF = StatisticScale(
     name="W",
     heading="How each label compares with its knockoff",
     axis="← label fits better\u2003W\u2003knockoff fits better →",
@@ -94,7 +94,7 @@ _KNOCKOFF = Scale(
     ranking="The larger the selection time, the worse the label fits.",
     direction=-1,
 )
-_OTHERS = Scale(
+_OTHERS = StatisticScale(
     name="W",
     heading="How each label compares with the others",
     axis="← beats most others\u2003W\u2003loses to most →",
@@ -103,7 +103,7 @@ _OTHERS = Scale(
     ranking="The larger the selection time, the worse the label fits.",
     direction=-1,
 )
-_TIME = Scale(
+_TIME = StatisticScale(
     name="selection time",
     heading="How early each row stands out",
     axis="selection time",
@@ -119,6 +119,6 @@ _SCALES = {
 }
 
 
-def scale_of(selection: Selection) -> Scale:
+def scale_of(selection: Selection) -> StatisticScale:
     """Return the scale of the selection's control; that of selection times without a control."""
     return _SCALES[selection.control]

@@ -12,7 +12,7 @@ import numpy as np
 from kspr.core.labels import encode_labels, places_in, same_label
 from kspr.errors import InputError
 from kspr.sources.readers.csv_faults import explain_encoding, split_by
-from kspr.sources.readers.guard import check_file, listed, no_such
+from kspr.sources.readers.file_checks import check_file, listed, no_such
 
 __all__ = ["NO_CLASS", "Answers", "Pool", "Rows", "checked_rows", "read_answers"]
 

@@ -10,10 +10,10 @@ from kspr.errors import InputError
 from kspr.sources.formats import FORMATS, Format, format_of, some_suffixes
 from kspr.sources.options import AS_FOUND, ReadOptions
 from kspr.sources.published import PUBLISHED, PublishedData, find_root, where
-from kspr.sources.readers.arrays import read_npy, read_npz
-from kspr.sources.readers.guard import check_exists, check_file
+from kspr.sources.readers.file_checks import check_exists, check_file
 from kspr.sources.readers.image_folder import read_image_folder
 from kspr.sources.readers.labels import class_names
+from kspr.sources.readers.numpy_files import read_npy, read_npz
 from kspr.sources.readers.roles import choose_label
 from kspr.sources.readers.table import Table
 from kspr.sources.readers.table_files import open_table_file

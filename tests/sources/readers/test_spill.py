@@ -31,9 +31,9 @@ def test_a_full_disk_is_one_sentence(tmp_path, monkeypatch, refusal, name):
     scratch.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(scratch))
     monkeypatch.setattr(_spill, "IN_MEMORY", 1 << 10)
-    monkeypatch.setattr("kspr.sources.readers.arrays.IN_MEMORY", 1 << 10)
+    monkeypatch.setattr("kspr.sources.readers.numpy_files.IN_MEMORY", 1 << 10)
     monkeypatch.setattr(_spill, "scratch_file", full_file)
-    monkeypatch.setattr("kspr.sources.readers.arrays.scratch_file", full_file)
+    monkeypatch.setattr("kspr.sources.readers.numpy_files.scratch_file", full_file)
     message = refusal(path)
     assert message.startswith("There is no room for a temporary copy of the data. Free some space")
     assert list(scratch.iterdir()) == []
@@ -55,7 +55,7 @@ class FullFile:
 
 def test_compressed_arrays_beyond_memory_are_unpacked_to_a_file(tmp_path, monkeypatch, features):
     np.savez_compressed(tmp_path / "x.npz", X=features, y=np.arange(30) % 2)
-    monkeypatch.setattr("kspr.sources.readers.arrays.IN_MEMORY", 64)
+    monkeypatch.setattr("kspr.sources.readers.numpy_files.IN_MEMORY", 64)
     found = open_source(tmp_path / "x.npz", ReadOptions())
     assert isinstance(found.features, np.memmap)
     np.testing.assert_array_equal(found.features, features)

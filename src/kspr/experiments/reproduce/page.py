@@ -10,7 +10,7 @@ from kspr.experiments.reproduce.recipes import Recipe, load_recipe
 from kspr.experiments.reproduce.reproduction import Estimate, Reproduction
 
 __all__ = [
-    "Table",
+    "ResultTable",
     "markdown_table",
     "render_markdown",
     "render_text",
@@ -35,14 +35,14 @@ _NOTHING = "-"
 
 
 @dataclass(frozen=True)
-class Table:
+class ResultTable:
     """Headings, and rows of text."""
 
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
 
-def tabulate(found: Reproduction) -> Table | None:
+def tabulate(found: Reproduction) -> ResultTable | None:
     """Return the table with entries ``ours (the paper's)``; None for a figure without measures."""
     recipe = load_recipe(found.recipe)
     if not recipe.measures:
@@ -50,7 +50,7 @@ def tabulate(found: Reproduction) -> Table | None:
     by_noise = recipe.column == "noise"
     columns = recipe.columns or (recipe.noises if by_noise else recipe.measures)
     rows = tuple(_rows(found, recipe))
-    return Table(("", "method", *columns), rows)
+    return ResultTable(("", "method", *columns), rows)
 
 
 def _rows(found: Reproduction, recipe: Recipe) -> Iterator[tuple[str, ...]]:
@@ -110,7 +110,7 @@ def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
-def _as_text(table: Table) -> str:
+def _as_text(table: ResultTable) -> str:
     """Return the table with all columns flush left and a rule below the head."""
     head, *lines = text_table(table.head, table.rows, left=len(table.head)).splitlines()
     rule = "-" * max(map(len, (head, *lines)))

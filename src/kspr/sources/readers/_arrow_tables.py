@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from kspr.errors import InputError
 from kspr.sources.readers._spill import IN_MEMORY, keep
-from kspr.sources.readers.guard import check_file, readable
+from kspr.sources.readers.file_checks import check_file, readable
 from kspr.sources.readers.table import (
     BLOCK_BYTES,
     Cells,

@@ -13,7 +13,7 @@ from kspr.errors import InputError
 from kspr.sources.formats import delimiter_of
 from kspr.sources.readers._spill import keep
 from kspr.sources.readers.csv_faults import NULLS, explain, split_by
-from kspr.sources.readers.guard import GZIP, check_file, readable, shown
+from kspr.sources.readers.file_checks import GZIP, check_file, readable, shown
 from kspr.sources.readers.table import Cells, Columns, Field, fields_of
 
 __all__ = ["CsvTable", "first_line", "open_csv_table"]

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from kspr.errors import InputError
 from kspr.sources.readers._spill import RowSink
-from kspr.sources.readers.guard import shown
+from kspr.sources.readers.file_checks import shown
 from kspr.sources.readers.roles import is_list, is_numeric
 from kspr.sources.readers.table import Field, Table
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.lib import format as npy_format
 
 from kspr.errors import InputError
-from kspr.sources.readers.guard import check_file, readable
+from kspr.sources.readers.file_checks import check_file, readable
 
 __all__ = ["Header", "check_features", "map_file", "open_npy", "read_header", "refuse_objects"]
 

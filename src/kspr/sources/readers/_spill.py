@@ -13,7 +13,7 @@ from typing import IO, Any
 import numpy as np
 import pyarrow as pa
 
-from kspr.sources.readers.guard import no_room
+from kspr.sources.readers.file_checks import no_room
 from kspr.sources.readers.table import Cells, in_memory
 
 __all__ = ["IN_MEMORY", "RowSink", "keep", "map_bytes", "scratch_file"]

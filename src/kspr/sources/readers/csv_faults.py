@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from kspr.errors import InputError
-from kspr.sources.readers.guard import shown
+from kspr.sources.readers.file_checks import shown
 
 __all__ = ["NULLS", "explain", "explain_encoding", "split_by"]
 

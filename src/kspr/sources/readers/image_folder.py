@@ -8,7 +8,7 @@ import numpy as np
 
 from kspr.errors import InputError
 from kspr.sources.options import ReadOptions
-from kspr.sources.readers.guard import listed
+from kspr.sources.readers.file_checks import listed
 from kspr.sources.readers.items import ImageFiles
 from kspr.sources.readers.labels import labels_from_file
 from kspr.sources.readers.roles import SPLITS

@@ -15,7 +15,7 @@ from kspr.sources.formats import LABEL_FORMATS, format_of, some_suffixes
 from kspr.sources.readers._csv_table import first_line, open_csv_table
 from kspr.sources.readers._npy import open_npy
 from kspr.sources.readers.csv_faults import explain_encoding
-from kspr.sources.readers.guard import GZIP, check_exists, check_file, listed, readable, rows
+from kspr.sources.readers.file_checks import GZIP, check_exists, check_file, listed, readable, rows
 from kspr.sources.readers.roles import LABEL_NAMES, TRUTH_NAMES, choose_label, usual_field
 from kspr.sources.readers.table import Table
 from kspr.sources.readers.table_files import open_table_file

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from kspr.errors import InputError
 from kspr.sources.options import ReadOptions
-from kspr.sources.readers.guard import listed, no_such
+from kspr.sources.readers.file_checks import listed, no_such
 from kspr.sources.readers.table import Field
 
 __all__ = [

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kspr.errors import InputError
-from kspr.sources.readers.guard import listed
+from kspr.sources.readers.file_checks import listed
 
 __all__ = [
     "BLOCK_BYTES",

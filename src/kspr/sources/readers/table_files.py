@@ -10,7 +10,7 @@ from kspr.errors import InputError
 from kspr.sources.formats import HUGGING_FACE_FILES, format_of, parquet_files
 from kspr.sources.readers._arrow_tables import open_ipc_table, open_parquet_table
 from kspr.sources.readers._csv_table import open_csv_table
-from kspr.sources.readers.guard import listed, readable
+from kspr.sources.readers.file_checks import listed, readable
 from kspr.sources.readers.roles import SPLITS
 from kspr.sources.readers.table import Table
 

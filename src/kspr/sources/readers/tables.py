@@ -18,7 +18,7 @@ from kspr.sources.formats import format_of
 from kspr.sources.options import ReadOptions
 from kspr.sources.readers._arrow_tables import ArrowTable
 from kspr.sources.readers._feature_columns import FeatureBuilder, check_numeric
-from kspr.sources.readers.guard import listed
+from kspr.sources.readers.file_checks import listed
 from kspr.sources.readers.items import ImageCells, TextCells
 from kspr.sources.readers.labels import (
     class_names,

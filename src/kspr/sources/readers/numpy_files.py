@@ -19,7 +19,7 @@ from kspr.sources.readers._npy import (
     refuse_objects,
 )
 from kspr.sources.readers._spill import IN_MEMORY, map_bytes, scratch_file
-from kspr.sources.readers.guard import check_file, no_such, readable
+from kspr.sources.readers.file_checks import check_file, no_such, readable
 from kspr.sources.readers.labels import check_rows, labels_from_array, labels_from_file, numbered
 from kspr.sources.readers.roles import LABEL_NAMES, SPLITS, TRUTH_NAMES
 from kspr.sources.records import Records

@@ -5,7 +5,7 @@ import errno
 import pytest
 
 from kspr.errors import InputError
-from kspr.sources.readers.guard import check_file, listed, no_such, readable, rows, shown
+from kspr.sources.readers.file_checks import check_file, listed, no_such, readable, rows, shown
 
 
 def test_long_lists_and_values_are_cut():
