@@ -42,7 +42,7 @@ def kept_by_equation_t(W: np.ndarray, q: Fraction) -> np.ndarray:
 
 
 @st.composite
-def tied_cells(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, int]:
+def tied_groups(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, int]:
     """Draw W from few integers, so that ties abound, in cut groups of unequal size, some empty."""
     n_cut_groups = draw(st.integers(1, 6))
     n = draw(st.integers(1, 120))
@@ -55,7 +55,7 @@ def tied_cells(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, int]:
 
 
 @st.composite
-def random_cells(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, int]:
+def random_groups(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, int]:
     """Draw the W of a good day: mostly small and negative, in up to 200 samples."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     n_cut_groups, n = draw(st.integers(1, 5)), draw(st.integers(1, 400))
@@ -69,7 +69,7 @@ def random_cells(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, int]:
     )
 
 
-cases = st.one_of(tied_cells(), random_cells())
+cases = st.one_of(tied_groups(), random_groups())
 fiftieths = st.integers(1, 49)
 
 

@@ -1,12 +1,28 @@
-"""Gaussian classes whose labels go wrong as a transition matrix says."""
+"""Made data: Gaussian classes with wrong labels, and selections made from numbers alone."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
+from kspr import KnockoffsSPR, Selection, selection_quality
+from kspr.core.cutoffs import q_values
+from kspr.selectors.cut_groups import uncut
+from kspr.selectors.manifest import Manifest
 from tests.conftest import Noisy
 
-__all__ = ["KINDS", "Kind", "draw_labels", "gaussian", "pairs", "symmetric"]
+__all__ = [
+    "DRAWS",
+    "KINDS",
+    "LEVELS",
+    "Kind",
+    "as_selection",
+    "assert_within",
+    "draw_labels",
+    "gaussian",
+    "pairs",
+    "realised",
+    "symmetric",
+]
 
 
 @dataclass(frozen=True)
@@ -55,3 +71,48 @@ KINDS = {
     "two, sym 25": Kind(np.array([0.5, 0.5]), symmetric(2, 0.25)),
     "two, one way": Kind(np.array([0.6, 0.4]), np.array([[0.9, 0.1], [0.35, 0.65]]), False),
 }
+
+
+LEVELS = np.array([0.05, 0.1, 0.2])
+
+DRAWS = 24
+
+
+def realised(kind: Kind, **choice: object) -> tuple[np.ndarray, np.ndarray]:
+    """Return FSR and recall, ``(draws, levels)``."""
+    answers = []
+    for seed in range(DRAWS):
+        data = gaussian(seed, kind)
+        selection = KnockoffsSPR(**choice).fit(data.X, data.y).selection_
+        found = [selection_quality(selection.at(q).clean_mask, data.right) for q in LEVELS]
+        answers.append([(quality.fsr, quality.recall) for quality in found])
+    return tuple(np.moveaxis(np.array(answers), 2, 0))
+
+
+def assert_within(fsr: np.ndarray) -> None:
+    """Assert that the mean FSR is at most q + 2 standard errors at every level."""
+    error = fsr.std(axis=0, ddof=1) / np.sqrt(DRAWS)
+    assert (fsr.mean(axis=0) <= LEVELS + 2 * error).all(), (fsr.mean(axis=0), error)
+
+
+def as_selection(
+    W: np.ndarray, cut_group: np.ndarray, n_cut_groups: int, factor: float = 1.0
+) -> Selection:
+    """Return what the paper's controls make of W, before any cut."""
+    table = np.stack(
+        [np.zeros(n_cut_groups), np.zeros(n_cut_groups), np.arange(n_cut_groups)], axis=1
+    )
+    label = cut_group
+    return Selection(
+        label=label,
+        clean_mask=np.zeros(len(W), dtype=bool),
+        q_value=q_values(W, cut_group) / factor,
+        statistic=W,
+        selection_time=np.abs(W),
+        knockoff_label=label,
+        suggested_label=label,
+        cut_group=cut_group,
+        cut_groups=uncut(table.astype(np.int64), cut_group),
+        classes=np.arange(n_cut_groups),
+        manifest=Manifest("KnockoffsSPR", {"control": "paper"}, 0, len(W), 1, "", {}),
+    )

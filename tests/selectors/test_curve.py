@@ -7,37 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kspr import SPR, InputError, KnockoffsSPR, Selection
+from kspr import SPR, InputError, KnockoffsSPR
 from kspr.core.cutoffs import q_values
 from kspr.selectors.curve import trace_curve
-from kspr.selectors.cut_groups import uncut
-from kspr.selectors.manifest import Manifest
-from tests.core.test_cutoffs import random_cells, tied_cells
+from tests.core.test_cutoffs import random_groups, tied_groups
+from tests.selectors.simulated import as_selection
 
-cases = st.one_of(tied_cells(), random_cells())
-
-
-def as_selection(
-    W: np.ndarray, cut_group: np.ndarray, n_cut_groups: int, factor: float = 1.0
-) -> Selection:
-    """Return what the paper's controls make of W, before any cut."""
-    table = np.stack(
-        [np.zeros(n_cut_groups), np.zeros(n_cut_groups), np.arange(n_cut_groups)], axis=1
-    )
-    label = cut_group
-    return Selection(
-        label=label,
-        clean_mask=np.zeros(len(W), dtype=bool),
-        q_value=q_values(W, cut_group) / factor,
-        statistic=W,
-        selection_time=np.abs(W),
-        knockoff_label=label,
-        suggested_label=label,
-        cut_group=cut_group,
-        cut_groups=uncut(table.astype(np.int64), cut_group),
-        classes=np.arange(n_cut_groups),
-        manifest=Manifest("KnockoffsSPR", {"control": "paper"}, 0, len(W), 1, "", {}),
-    )
+cases = st.one_of(tied_groups(), random_groups())
 
 
 @settings(max_examples=60, deadline=None)

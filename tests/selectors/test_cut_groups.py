@@ -7,36 +7,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kspr import Selection
-from kspr.core.cutoffs import LEVELS, q_values
-from kspr.selectors.cut_groups import uncut, with_fallback
-from kspr.selectors.manifest import Manifest
-from tests.core.test_cutoffs import equation_t, random_cells, tied_cells
+from kspr.core.cutoffs import LEVELS
+from kspr.selectors.cut_groups import with_fallback
+from tests.core.test_cutoffs import equation_t, random_groups, tied_groups
+from tests.selectors.simulated import as_selection
 
-cases = st.one_of(tied_cells(), random_cells())
-
-
-def as_selection(
-    W: np.ndarray, cut_group: np.ndarray, n_cut_groups: int, factor: float = 1.0
-) -> Selection:
-    """Return what the paper's controls make of W, before any cut."""
-    table = np.stack(
-        [np.zeros(n_cut_groups), np.zeros(n_cut_groups), np.arange(n_cut_groups)], axis=1
-    )
-    label = cut_group
-    return Selection(
-        label=label,
-        clean_mask=np.zeros(len(W), dtype=bool),
-        q_value=q_values(W, cut_group) / factor,
-        statistic=W,
-        selection_time=np.abs(W),
-        knockoff_label=label,
-        suggested_label=label,
-        cut_group=cut_group,
-        cut_groups=uncut(table.astype(np.int64), cut_group),
-        classes=np.arange(n_cut_groups),
-        manifest=Manifest("KnockoffsSPR", {"control": "paper"}, 0, len(W), 1, "", {}),
-    )
+cases = st.one_of(tied_groups(), random_groups())
 
 
 def alg_1(W: np.ndarray, factor: Fraction) -> tuple[float, Fraction | None]:

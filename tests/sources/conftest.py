@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
@@ -78,3 +79,43 @@ def saved(tmp_path, picture):
     (folder / "state.json").write_text(json.dumps({"_data_files": files}))
     (folder / "dataset_info.json").write_text(json.dumps({"features": INFO["info"]["features"]}))
     return folder
+
+
+@pytest.fixture
+def folder(tmp_path, picture):
+    """Four images in two classes, and files that are none."""
+    root = tmp_path / "images"
+    for number, name in enumerate(["cat/b.png", "cat/a.PNG", "cat/deep/er/c.jpg", "dog/a.jpeg"]):
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(picture(number * 10))
+    (root / "cat" / ".hidden.png").write_bytes(b"")
+    (root / "cat" / "notes.txt").write_text("x")
+    (root / ".git").mkdir()
+    (root / ".git" / "x.png").write_bytes(picture())
+    return root
+
+
+@pytest.fixture
+def parquet_file(tmp_path):
+    """A function that writes a table as parquet and returns its path."""
+
+    def write(table, name="x.parquet", **how):
+        pq.write_table(
+            table if isinstance(table, pa.Table) else pa.table(table), tmp_path / name, **how
+        )
+        return tmp_path / name
+
+    return write
+
+
+@pytest.fixture
+def text_file(tmp_path):
+    """A function that writes text or bytes to a file and returns its path."""
+
+    def write(content: str | bytes, name: str = "x.csv"):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write

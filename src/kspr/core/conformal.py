@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kspr.core.cutoffs import reachable
 from kspr.errors import InputError
 
 __all__ = ["ConformalLevels", "conformal_levels", "draw_order"]
@@ -94,5 +95,5 @@ def _levels(doubt: np.ndarray, wrong: np.ndarray, n_checked: int) -> np.ndarray:
     estimate = len(doubt) * (1 + n_wrong) / ((n_checked + 1) * n_kept)
     levels = np.empty(len(doubt))
     # A looser cut with a smaller estimate keeps this row as well.
-    levels[order] = np.minimum.accumulate(estimate[::-1])[::-1]
+    levels[order] = reachable(estimate)
     return levels

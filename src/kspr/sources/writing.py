@@ -82,6 +82,7 @@ def _to_csv(path: Path, schema: pa.Schema, stack: ExitStack, delimiter: str) -> 
     """
     _refuse(schema, pa.types.is_nested, "lists or structs", "A CSV file")
     _refuse(schema, _holds_bytes, "bytes", "A CSV file")
+    _refuse(schema, _has_no_text, "values", "A CSV file")
     # Arrow's own writer puts every text into quotes, so that no line would come back as it was.
     file = stack.enter_context(pa.output_stream(str(path)))
     header = [_quoted(pa.array([name], _TEXT), delimiter)[0].as_py() for name in schema.names]
@@ -128,12 +129,7 @@ def _texts(column: pa.Array) -> pa.Array:
     # Arrow cannot write half precision as text; single precision holds it exactly.
     if pa.types.is_float16(kind):
         column = column.cast(pa.float32())
-    try:
-        return column.cast(_TEXT)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise InputError(
-            f"A CSV file cannot hold a column of {kind}. Choose a name that ends in .parquet."
-        ) from error
+    return column.cast(_TEXT)
 
 
 def _refuse(
@@ -145,6 +141,15 @@ def _refuse(
                 f"{what} cannot hold the {content} of column {field.name!r}. Choose a name that "
                 "ends in .parquet or .arrow."
             )
+
+
+def _has_no_text(kind: pa.DataType) -> bool:
+    """Return whether Arrow has no way to write a type as text; durations, for example."""
+    try:
+        _texts(pa.array([], kind))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return True
+    return False
 
 
 def _holds_bytes(kind: pa.DataType) -> bool:

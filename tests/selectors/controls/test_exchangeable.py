@@ -4,27 +4,14 @@ import numpy as np
 import pytest
 
 from kspr import KnockoffsSPR, selection_quality
-from tests.selectors.simulated import KINDS, Kind, gaussian, symmetric
-
-LEVELS = np.array([0.05, 0.1, 0.2])
-
-DRAWS = 24
-
-
-def realised(kind: Kind, **choice: object) -> tuple[np.ndarray, np.ndarray]:
-    """Return FSR and recall, ``(draws, levels)``."""
-    answers = []
-    for seed in range(DRAWS):
-        data = gaussian(seed, kind)
-        selection = KnockoffsSPR(**choice).fit(data.X, data.y).selection_
-        found = [selection_quality(selection.at(q).clean_mask, data.right) for q in LEVELS]
-        answers.append([(quality.fsr, quality.recall) for quality in found])
-    return tuple(np.moveaxis(np.array(answers), 2, 0))
-
-
-def assert_within(fsr: np.ndarray) -> None:
-    error = fsr.std(axis=0, ddof=1) / np.sqrt(DRAWS)
-    assert (fsr.mean(axis=0) <= LEVELS + 2 * error).all(), (fsr.mean(axis=0), error)
+from tests.selectors.simulated import (
+    KINDS,
+    Kind,
+    assert_within,
+    gaussian,
+    realised,
+    symmetric,
+)
 
 
 @pytest.mark.parametrize("remove_floor", [False, True])

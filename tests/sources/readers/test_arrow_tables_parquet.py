@@ -16,67 +16,63 @@ from kspr.sources.readers import _spill
 CIFAR = Path(__file__).parents[4] / "shared" / "data" / "cifar10"
 
 
-@pytest.fixture
-def write(tmp_path):
-    def write_table(table, name="x.parquet", **how):
-        pq.write_table(
-            table if isinstance(table, pa.Table) else pa.table(table), tmp_path / name, **how
-        )
-        return tmp_path / name
-
-    return write_table
-
-
-def test_numeric_columns_are_features(write, table, features, names):
-    found = open_source(write(table), ReadOptions())
+def test_numeric_columns_are_features(parquet_file, table, features, names):
+    found = open_source(parquet_file(table), ReadOptions())
     np.testing.assert_array_equal(found.features, features)
     np.testing.assert_array_equal(found.label, names)
     assert found.label.dtype.kind == "U"
-    assert open_source(write(table), ReadOptions(id="key")).row_id[3] == "row-3"
+    assert open_source(parquet_file(table), ReadOptions(id="key")).row_id[3] == "row-3"
 
 
-def test_categories_and_dates_are_labels(write):
+def test_categories_and_dates_are_labels(parquet_file):
     labels = pa.array(["a", "b", "a"]).dictionary_encode()
-    assert open_source(write({"x": [1, 2, 3], "y": labels}), ReadOptions()).label.tolist() == [
+    assert open_source(
+        parquet_file({"x": [1, 2, 3], "y": labels}), ReadOptions()
+    ).label.tolist() == [
         "a",
         "b",
         "a",
     ]
     dates = pa.array([0, 1, 0], pa.date32())
-    assert open_source(write({"x": [1, 2, 3], "y": dates}), ReadOptions()).label[1] == "1970-01-02"
+    assert (
+        open_source(parquet_file({"x": [1, 2, 3], "y": dates}), ReadOptions()).label[1]
+        == "1970-01-02"
+    )
 
 
 @pytest.mark.parametrize("wrap", ["binary", "struct"])
-def test_images_in_a_column_are_items(write, picture, wrap):
+def test_images_in_a_column_are_items(parquet_file, picture, wrap):
     data = [picture(i) for i in range(6)]
     if wrap == "struct":
         data = [{"bytes": content, "path": None} for content in data]
     table = pa.table({"img": data, "label": np.arange(6) % 2, "width": np.arange(6)})
-    found = open_source(write(table, row_group_size=2), ReadOptions())
+    found = open_source(parquet_file(table, row_group_size=2), ReadOptions())
     assert found.features is None
     assert [found.items[i].getpixel((0, 0))[0] for i in (5, 0, 3)] == [5, 0, 3]
     assert list(found.items.content()) == [picture(i) for i in range(6)]
 
 
 @pytest.mark.parametrize("nested", [True, False])
-def test_flattened_names_reach_the_bytes(write, picture, nested):
+def test_flattened_names_reach_the_bytes(parquet_file, picture, nested):
     data = [picture(1), picture(2)]
     column = {"img": [{"bytes": content} for content in data]} if nested else {"img.bytes": data}
-    path = write({**column, "label": [0, 1]})
+    path = parquet_file({**column, "label": [0, 1]})
     found = open_source(path, ReadOptions(image="img.bytes"))
     assert found.items[1].getpixel((0, 0)) == (2, 0, 0)
 
 
-def test_features_and_the_images_they_came_from_can_be_had_together(write, picture, features):
+def test_features_and_the_images_they_came_from_can_be_had_together(
+    parquet_file, picture, features
+):
     table = {"image": [picture(i) for i in range(30)], "emb": features.tolist(), "y": [0, 1] * 15}
-    found = open_source(write(table), ReadOptions())
+    found = open_source(parquet_file(table), ReadOptions())
     assert found.features.shape == (30, 4)
     assert found.items[2].getpixel((0, 0)) == (2, 0, 0)
 
 
-def test_a_corrupt_image_is_found_only_when_asked_for(write, picture):
+def test_a_corrupt_image_is_found_only_when_asked_for(parquet_file, picture):
     table = {"img": [picture(1), b"junk", picture(1)[:45], None], "label": [0, 1, 0, 1]}
-    found = open_source(write(table), ReadOptions())
+    found = open_source(parquet_file(table), ReadOptions())
     assert found.items[0].size == (8, 8)
     for row in (1, 2):
         with pytest.raises(
@@ -87,24 +83,24 @@ def test_a_corrupt_image_is_found_only_when_asked_for(write, picture):
         found.items[3]
 
 
-def test_class_names_of_hugging_face_are_used(write, picture):
+def test_class_names_of_hugging_face_are_used(parquet_file, picture):
     info = b'{"info": {"features": {"kind": {"names": ["cat", "dog"], "_type": "ClassLabel"}}}}'
     table = pa.table({"img": [picture()] * 3, "kind": [1, 0, 1]})
-    path = write(table.replace_schema_metadata({b"huggingface": info}))
+    path = parquet_file(table.replace_schema_metadata({b"huggingface": info}))
     assert open_source(path, ReadOptions()).label.tolist() == ["dog", "cat", "dog"]
 
 
-def test_texts_are_items(write):
-    found = open_source(write({"sentence": ["ä", None], "label": [0, 1]}), ReadOptions())
+def test_texts_are_items(parquet_file):
+    found = open_source(parquet_file({"sentence": ["ä", None], "label": [0, 1]}), ReadOptions())
     assert found.items[0] == "ä"
     with pytest.raises(UnreadableItemError, match="There is no text in row 1 of "):
         found.items[1]
     assert list(found.items.content()) == ["ä".encode(), b""]
 
 
-def test_paths_in_a_table_are_relative_to_it(write, picture, tmp_path):
+def test_paths_in_a_table_are_relative_to_it(parquet_file, picture, tmp_path):
     (tmp_path / "a.png").write_bytes(picture(9))
-    found = open_source(write({"path": ["a.png", "b.png"], "label": [0, 1]}), ReadOptions())
+    found = open_source(parquet_file({"path": ["a.png", "b.png"], "label": [0, 1]}), ReadOptions())
     assert found.items[0].getpixel((0, 0)) == (9, 0, 0)
     assert found.row_id.tolist() == ["a.png", "b.png"]
 
@@ -132,42 +128,42 @@ def test_paths_in_a_table_are_relative_to_it(write, picture, tmp_path):
         ({"a": [1], "y": [0]}, {"text": "a"}, "holds int64, not text."),
     ],
 )
-def test_bad_tables_are_refused(write, columns, said, complaint, refusal):
-    assert complaint in refusal(write(columns), **said)
+def test_bad_tables_are_refused(parquet_file, columns, said, complaint, refusal):
+    assert complaint in refusal(parquet_file(columns), **said)
 
 
 @pytest.mark.parametrize("share", [0.01, 0.3, 0.99])
-def test_truncated_parquet_is_refused(write, table, share, refusal):
-    path = write(table)
+def test_truncated_parquet_is_refused(parquet_file, table, share, refusal):
+    path = parquet_file(table)
     whole = path.read_bytes()
     path.write_bytes(whole[: int(len(whole) * share)])
     message = refusal(path)
     assert "x.parquet cannot be read as a parquet file; it may be cut short or damaged" in message
 
 
-def test_corrupt_pages_are_refused(write, refusal):
-    path = write({"a": np.random.default_rng(0).random(5000), "y": np.arange(5000) % 2})
+def test_corrupt_pages_are_refused(parquet_file, refusal):
+    path = parquet_file({"a": np.random.default_rng(0).random(5000), "y": np.arange(5000) % 2})
     content = bytearray(path.read_bytes())
     content[4:400] = b"\xff" * 396
     path.write_bytes(content)
     assert "x.parquet cannot be read as a parquet file" in refusal(path)
 
 
-def test_many_row_groups_keep_their_order(write, features):
+def test_many_row_groups_keep_their_order(parquet_file, features):
     values = np.arange(5000, dtype=np.float64)
-    found = open_source(write({"a": values, "y": values}, row_group_size=700), ReadOptions())
+    found = open_source(parquet_file({"a": values, "y": values}, row_group_size=700), ReadOptions())
     np.testing.assert_array_equal(found.features[:, 0], values)
     np.testing.assert_array_equal(found.label, values)
 
 
-def test_items_load_one_row_group_at_a_time(write, picture, monkeypatch):
+def test_items_load_one_row_group_at_a_time(parquet_file, picture, monkeypatch):
     loaded = []
     original = _parquet_table._load
     monkeypatch.setattr(
         _parquet_table, "_load", lambda *args: loaded.append(args[1]) or original(*args)
     )
     table = {"img": [picture(i) for i in range(9)], "label": [0, 1, 0] * 3}
-    found = open_source(write(table, row_group_size=3), ReadOptions())
+    found = open_source(parquet_file(table, row_group_size=3), ReadOptions())
     assert loaded == []
     for row in (7, 8, 6, 0):
         found.items[row]
@@ -218,12 +214,12 @@ def test_features_beyond_memory_lie_in_a_file_that_goes_with_them(large, monkeyp
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_failure_leaves_no_temporary_file(write, monkeypatch, tmp_path_factory, refusal):
+def test_a_failure_leaves_no_temporary_file(parquet_file, monkeypatch, tmp_path_factory, refusal):
     monkeypatch.setattr(_spill, "IN_MEMORY", 1 << 10)
     scratch = tmp_path_factory.mktemp("scratch")
     monkeypatch.setattr("tempfile.tempdir", str(scratch))
     lists = [[1.0] * 8] * 70_000 + [[1.0]]
-    refusal(write({"a": lists, "y": np.zeros(70_001)}))
+    refusal(parquet_file({"a": lists, "y": np.zeros(70_001)}))
     assert list(scratch.iterdir()) == []
 
 

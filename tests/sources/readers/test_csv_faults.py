@@ -5,26 +5,15 @@ import pytest
 from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
 
-
-@pytest.fixture
-def write(tmp_path):
-    def write_file(content: str | bytes, name: str = "x.csv"):
-        path = tmp_path / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return path
-
-    return write_file
-
-
 NUMBERS = "a,b,label\n1,2.5,cat\n3,4,dog\n"
 
 
 LATE = "a,y\n" + "1.25,0\n" * 1_200_000
 
 
-def test_a_word_far_down_is_found(write, refusal):
+def test_a_word_far_down_is_found(text_file, refusal):
     """Types are told by the first block; a later one must still be refused by name and row."""
-    message = refusal(write(LATE + "oops,0\n"))
+    message = refusal(text_file(LATE + "oops,0\n"))
     assert "Feature column 'a' of " in message
     assert "must hold numbers, got 'oops' in row 1200000." in message
 
@@ -62,16 +51,16 @@ def test_a_word_far_down_is_found(write, refusal):
         (b"\x80\x05junk", {}, "is a pickle, not a CSV or TSV table, and a pickle can run code"),
     ],
 )
-def test_bad_tables_are_refused(write, content, said, complaint, refusal):
-    assert complaint in refusal(write(content), **said)
+def test_bad_tables_are_refused(text_file, content, said, complaint, refusal):
+    assert complaint in refusal(text_file(content), **said)
 
 
-def test_odd_bytes_in_columns_that_are_not_used_do_no_harm(write):
-    found = open_source(write("a,y,note\n1,0,café\n2,1,x\n".encode("latin-1")), ReadOptions())
+def test_odd_bytes_in_columns_that_are_not_used_do_no_harm(text_file):
+    found = open_source(text_file("a,y,note\n1,0,café\n2,1,x\n".encode("latin-1")), ReadOptions())
     assert found.features.tolist() == [[1], [2]]
 
 
-def test_a_byte_that_is_split_between_blocks_is_located(write, refusal):
+def test_a_byte_that_is_split_between_blocks_is_located(text_file, refusal):
     content = b"text,y\n" + b"x,0\n" * 262_142 + "\u00e9\u00e9\u00e9,0\n".encode() + b"\xff,0\n"
     at = content.index(b"\xff")
-    assert f"line 262145 (byte {at}) has the byte 0xff" in refusal(write(content))
+    assert f"line 262145 (byte {at}) has the byte 0xff" in refusal(text_file(content))

@@ -9,17 +9,6 @@ from kspr.errors import UnreadableItemError
 from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
 
-
-@pytest.fixture
-def write(tmp_path):
-    def write_file(content: str | bytes, name: str = "x.csv"):
-        path = tmp_path / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return path
-
-    return write_file
-
-
 NUMBERS = "a,b,label\n1,2.5,cat\n3,4,dog\n"
 
 
@@ -35,8 +24,8 @@ NUMBERS = "a,b,label\n1,2.5,cat\n3,4,dog\n"
         (NUMBERS.replace("label", "Label"), "x.CSV"),
     ],
 )
-def test_numeric_columns_are_features_and_label_is_label(write, content, name):
-    found = open_source(write(content, name), ReadOptions())
+def test_numeric_columns_are_features_and_label_is_label(text_file, content, name):
+    found = open_source(text_file(content, name), ReadOptions())
     np.testing.assert_array_equal(found.features, [[1, 2.5], [3, 4]])
     assert found.features.dtype == np.float32
     assert found.label.tolist() == ["cat", "dog"]
@@ -45,8 +34,8 @@ def test_numeric_columns_are_features_and_label_is_label(write, content, name):
     assert found.reader == "csv"
 
 
-def test_columns_can_be_named(write):
-    path = write("who,e1,e2,size,given,meant\np,1,2,9,0,1\nq,3,4,9,1,1\n")
+def test_columns_can_be_named(text_file):
+    path = text_file("who,e1,e2,size,given,meant\np,1,2,9,0,1\nq,3,4,9,1,1\n")
     said = ReadOptions(features="e*", label="given", truth="meant", id="who")
     found = open_source(path, said)
     np.testing.assert_array_equal(found.features, [[1, 2], [3, 4]])
@@ -56,30 +45,32 @@ def test_columns_can_be_named(write):
     assert found.row_id.tolist() == ["p", "q"]
 
 
-def test_row_numbers_and_truth_are_no_features(write):
+def test_row_numbers_and_truth_are_no_features(text_file):
     found = open_source(
-        write("Unnamed: 0,id,a,label,truth\n0,7,1.5,0,1\n1,8,2.5,1,1\n"), ReadOptions()
+        text_file("Unnamed: 0,id,a,label,truth\n0,7,1.5,0,1\n1,8,2.5,1,1\n"), ReadOptions()
     )
     assert found.features.tolist() == [[1.5], [2.5]]
     assert found.truth.tolist() == [1, 1]
 
 
-def test_missing_numbers_become_nan(write):
-    found = open_source(write("a,b,y\n1,,0\nNA,2,1\n"), ReadOptions())
+def test_missing_numbers_become_nan(text_file):
+    found = open_source(text_file("a,b,y\n1,,0\nNA,2,1\n"), ReadOptions())
     np.testing.assert_array_equal(found.features, [[1, np.nan], [np.nan, 2]])
 
 
-def test_lists_written_as_text_are_features(write):
-    found = open_source(write('emb,y\n"[1, 2.5]",a\n"[3 4e-1]",b\n'), ReadOptions())
+def test_lists_written_as_text_are_features(text_file):
+    found = open_source(text_file('emb,y\n"[1, 2.5]",a\n"[3 4e-1]",b\n'), ReadOptions())
     np.testing.assert_allclose(found.features, [[1, 2.5], [3, 0.4]])
 
 
-def test_lists_that_were_shortened_in_print_are_refused(write, refusal):
-    assert "holds '...' within a list" in refusal(write('emb,y\n"[1 ... 2]",a\n"[3 ... 4]",b\n'))
+def test_lists_that_were_shortened_in_print_are_refused(text_file, refusal):
+    assert "holds '...' within a list" in refusal(
+        text_file('emb,y\n"[1 ... 2]",a\n"[3 ... 4]",b\n')
+    )
 
 
-def test_texts_are_items(write):
-    path = write('text,label\n"a, ""b""\nc",x\nNA,y\n,x\n')
+def test_texts_are_items(text_file):
+    path = text_file('text,label\n"a, ""b""\nc",x\nNA,y\n,x\n')
     found = open_source(path, ReadOptions())
     assert found.features is None
     assert found.items.kind == "text"
@@ -87,19 +78,24 @@ def test_texts_are_items(write):
     assert list(found.items.content()) == [b'a, "b"\nc', b"NA", b""]
 
 
-def test_a_text_column_can_have_any_name_and_look(write):
-    path = write("body,y\n12,a\n13,b\n")
+def test_a_text_column_can_have_any_name_and_look(text_file):
+    path = text_file("body,y\n12,a\n13,b\n")
     found = open_source(path, ReadOptions(text="body"))
     assert found.items[1] == "13"
     with pytest.raises(IndexError):
         found.items[2]
 
 
-def test_labels_are_trimmed_and_numbers_only_if_all_are(write):
-    assert open_source(write("a,y\n1, cat\n2,cat \n"), ReadOptions()).label.tolist() == ["cat"] * 2
-    assert open_source(write("a,y\n1,1\n2,x\n"), ReadOptions()).label.tolist() == ["1", "x"]
-    assert open_source(write("a,y\n1,1.0\n2,2.0\n"), ReadOptions()).label.tolist() == [1, 2]
-    assert open_source(write("a,y\n1,NA\n2,None\n"), ReadOptions()).label.tolist() == ["NA", "None"]
+def test_labels_are_trimmed_and_numbers_only_if_all_are(text_file):
+    assert (
+        open_source(text_file("a,y\n1, cat\n2,cat \n"), ReadOptions()).label.tolist() == ["cat"] * 2
+    )
+    assert open_source(text_file("a,y\n1,1\n2,x\n"), ReadOptions()).label.tolist() == ["1", "x"]
+    assert open_source(text_file("a,y\n1,1.0\n2,2.0\n"), ReadOptions()).label.tolist() == [1, 2]
+    assert open_source(text_file("a,y\n1,NA\n2,None\n"), ReadOptions()).label.tolist() == [
+        "NA",
+        "None",
+    ]
 
 
 @pytest.fixture
@@ -111,8 +107,8 @@ def pictures(tmp_path, picture):
 
 
 @pytest.mark.parametrize(("column", "said"), [("path", {}), ("where", {"image": "where"})])
-def test_manifests_list_images_relative_to_themselves(pictures, write, column, said):
-    path = write(f"{column},label\na.png,x\ndeep/b.png,y\nlost.png,x\n")
+def test_manifests_list_images_relative_to_themselves(pictures, text_file, column, said):
+    path = text_file(f"{column},label\na.png,x\ndeep/b.png,y\nlost.png,x\n")
     found = open_source(path, ReadOptions(**said))
     assert found.reader == "manifest"
     assert found.row_id.tolist() == ["a.png", "deep/b.png", "lost.png"]
@@ -124,8 +120,8 @@ def test_manifests_list_images_relative_to_themselves(pictures, write, column, s
     assert [len(content) > 0 for content in found.items.content()] == [True, True, False]
 
 
-def test_a_manifest_with_numbers_is_a_question(write, refusal):
-    message = refusal(write("path,label,width\na.png,x,10\n"))
+def test_a_manifest_with_numbers_is_a_question(text_file, refusal):
+    message = refusal(text_file("path,label,width\na.png,x,10\n"))
     assert message.endswith(
         "has numeric columns ('width'; --features) and images ('path'; --image). Say which to use."
     )

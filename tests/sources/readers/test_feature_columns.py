@@ -2,31 +2,19 @@
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
 
 
-@pytest.fixture
-def write(tmp_path):
-    def write_table(table, name="x.parquet", **how):
-        pq.write_table(
-            table if isinstance(table, pa.Table) else pa.table(table), tmp_path / name, **how
-        )
-        return tmp_path / name
-
-    return write_table
-
-
 @pytest.mark.parametrize(
     "kind", [pa.list_(pa.float32()), pa.list_(pa.float32(), 4), pa.large_list(pa.float32())]
 )
-def test_a_list_column_is_features(write, features, kind):
+def test_a_list_column_is_features(parquet_file, features, kind):
     lists = pa.array(features.tolist(), kind)
     found = open_source(
-        write({"emb": lists, "size": np.arange(30), "y": np.arange(30)}), ReadOptions()
+        parquet_file({"emb": lists, "size": np.arange(30), "y": np.arange(30)}), ReadOptions()
     )
     np.testing.assert_array_equal(found.features, features)
 
@@ -35,14 +23,16 @@ def test_a_list_column_is_features(write, features, kind):
     ("stored", "expected"),
     [("float16", "float16"), ("float32", "float32"), ("float64", "float64"), ("int64", "float32")],
 )
-def test_precision_is_kept_and_whole_numbers_are_single(write, stored, expected):
-    found = open_source(write({"a": np.arange(3, dtype=stored), "y": [0, 1, 0]}), ReadOptions())
+def test_precision_is_kept_and_whole_numbers_are_single(parquet_file, stored, expected):
+    found = open_source(
+        parquet_file({"a": np.arange(3, dtype=stored), "y": [0, 1, 0]}), ReadOptions()
+    )
     assert found.features.dtype == expected
     assert found.features[:, 0].tolist() == [0, 1, 2]
 
 
-def test_nothing_in_a_cell_is_nan(write):
+def test_nothing_in_a_cell_is_nan(parquet_file):
     table = {"a": [1.0, None], "b": pa.array([True, None]), "y": [0, 1]}
     np.testing.assert_array_equal(
-        open_source(write(table), ReadOptions()).features, [[1, 1], [np.nan, np.nan]]
+        open_source(parquet_file(table), ReadOptions()).features, [[1, 1], [np.nan, np.nan]]
     )

@@ -1,23 +1,7 @@
 """Image folders: a class per folder, and nothing decoded before it is asked for."""
 
-import pytest
-
 from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
-
-
-@pytest.fixture
-def folder(tmp_path, picture):
-    root = tmp_path / "images"
-    for number, name in enumerate(["cat/b.png", "cat/a.PNG", "cat/deep/er/c.jpg", "dog/a.jpeg"]):
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(picture(number * 10))
-    (root / "cat" / ".hidden.png").write_bytes(b"")
-    (root / "cat" / "notes.txt").write_text("x")
-    (root / ".git").mkdir()
-    (root / ".git" / "x.png").write_bytes(picture())
-    return root
 
 
 def test_folders_are_classes_in_sorted_order(folder, picture):

@@ -5,7 +5,6 @@ import pickle
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
@@ -13,20 +12,6 @@ from kspr.errors import UnreadableItemError
 from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
 from kspr.sources.readers.items import ImageFiles, decoded
-
-
-@pytest.fixture
-def folder(tmp_path, picture):
-    root = tmp_path / "images"
-    for number, name in enumerate(["cat/b.png", "cat/a.PNG", "cat/deep/er/c.jpg", "dog/a.jpeg"]):
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(picture(number * 10))
-    (root / "cat" / ".hidden.png").write_bytes(b"")
-    (root / "cat" / "notes.txt").write_text("x")
-    (root / ".git").mkdir()
-    (root / ".git" / "x.png").write_bytes(picture())
-    return root
 
 
 def test_a_corrupt_image_raises_only_when_asked_for(folder):
@@ -55,28 +40,17 @@ def test_every_mode_comes_back_as_rgb(folder, mode):
     assert red in ({0, 255} if mode == "1" else range(126, 131))
 
 
-@pytest.fixture
-def write(tmp_path):
-    def write_table(table, name="x.parquet", **how):
-        pq.write_table(
-            table if isinstance(table, pa.Table) else pa.table(table), tmp_path / name, **how
-        )
-        return tmp_path / name
-
-    return write_table
-
-
-def test_a_text_that_is_not_utf8_spoils_no_other(write):
+def test_a_text_that_is_not_utf8_spoils_no_other(parquet_file):
     texts = pa.array([b"good", b"caf\xe9"]).view(pa.string())
-    found = open_source(write({"text": texts, "label": [0, 1]}), ReadOptions())
+    found = open_source(parquet_file({"text": texts, "label": [0, 1]}), ReadOptions())
     assert found.items[0] == "good"
     with pytest.raises(UnreadableItemError, match=r"The text in row 1 of .* is not UTF-8"):
         found.items[1]
     assert list(found.items.content()) == [b"good", b"caf\xe9"]
 
 
-def test_items_can_be_sent_to_another_process(write, picture):
-    found = open_source(write({"img": [picture(3)], "label": [0]}), ReadOptions())
+def test_items_can_be_sent_to_another_process(parquet_file, picture):
+    found = open_source(parquet_file({"img": [picture(3)], "label": [0]}), ReadOptions())
     assert pickle.loads(pickle.dumps(found.items))[0].getpixel((0, 0)) == (3, 0, 0)  # noqa: S301
 
 

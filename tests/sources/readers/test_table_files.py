@@ -3,8 +3,6 @@
 import subprocess
 import sys
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from kspr.sources.opening import open_source
@@ -54,31 +52,20 @@ def test_a_real_data_set_saved_to_disk(tmp_path, picture):
     assert moved.items[0].getpixel((0, 0)) == (4, 0, 0)
 
 
-@pytest.fixture
-def write(tmp_path):
-    def write_table(table, name="x.parquet", **how):
-        pq.write_table(
-            table if isinstance(table, pa.Table) else pa.table(table), tmp_path / name, **how
-        )
-        return tmp_path / name
-
-    return write_table
-
-
-def test_a_folder_of_shards_is_one_table(write, table):
+def test_a_folder_of_shards_is_one_table(parquet_file, table):
     for shard in range(3):
-        path = write(table.slice(shard * 10, 10), f"train-{shard:05d}-of-00003.parquet")
+        path = parquet_file(table.slice(shard * 10, 10), f"train-{shard:05d}-of-00003.parquet")
     found = open_source(path.parent, ReadOptions(id="key"))
     assert found.row_id.tolist() == [f"row-{i}" for i in range(30)]
 
 
-def test_shards_of_several_splits_are_a_question(write, table, refusal):
-    write(table, "test-0.parquet")
-    path = write(table, "train-0.parquet")
+def test_shards_of_several_splits_are_a_question(parquet_file, table, refusal):
+    parquet_file(table, "test-0.parquet")
+    path = parquet_file(table, "train-0.parquet")
     assert "holds several splits: 'test', 'train'. Name one file" in refusal(path.parent)
 
 
-def test_shards_that_differ_are_refused(write, table, refusal):
-    write(table, "a.parquet")
-    path = write(table.drop_columns("emb_0"), "b.parquet")
+def test_shards_that_differ_are_refused(parquet_file, table, refusal):
+    parquet_file(table, "a.parquet")
+    path = parquet_file(table.drop_columns("emb_0"), "b.parquet")
     assert "b.parquet has other columns or types than " in refusal(path.parent)

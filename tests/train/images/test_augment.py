@@ -6,10 +6,7 @@ from scipy import stats
 
 from kspr.errors import InputError
 from kspr.train.images.augment import Augment, normalise
-
-
-def rng(seed=0):
-    return torch.Generator().manual_seed(seed)
+from tests.train.images.conftest import rng
 
 
 def numbered(n, size):

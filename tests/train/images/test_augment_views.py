@@ -4,21 +4,7 @@ import pytest
 import torch
 
 from kspr.train.images.augment import ViewSettings, simsiam_views
-
-
-def rng(seed=0):
-    return torch.Generator().manual_seed(seed)
-
-
-@pytest.fixture(scope="module")
-def images():
-    return torch.rand(60, 3, 12, 10, generator=rng(5))
-
-
-@pytest.fixture(scope="module")
-def kornia():
-    return pytest.importorskip("kornia", reason="kornia is not installed")
-
+from tests.train.images.conftest import rng
 
 STILL = ViewSettings(
     area=(1.0, 1.0),

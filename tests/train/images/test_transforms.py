@@ -7,20 +7,7 @@ from torch.nn import functional
 
 from kspr.train.images import transforms
 from kspr.train.images.transforms import random_boxes, resize_boxes
-
-
-def rng(seed=0):
-    return torch.Generator().manual_seed(seed)
-
-
-@pytest.fixture(scope="module")
-def images():
-    return torch.rand(60, 3, 12, 10, generator=rng(5))
-
-
-@pytest.fixture(scope="module")
-def kornia():
-    return pytest.importorskip("kornia", reason="kornia is not installed")
+from tests.train.images.conftest import rng
 
 
 def test_a_box_is_cropped_first_and_then_scaled(images):

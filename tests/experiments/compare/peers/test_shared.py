@@ -5,15 +5,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 
 from kspr.experiments.compare.peers import PEERS, charge
-
-
-def literal_nearest(X, k):
-    """Return each row's nearest other rows, one distance at a time."""
-    found = []
-    for i, x in enumerate(X.astype(float)):
-        distance = [(float(np.sum((x - z) ** 2)), j) for j, z in enumerate(X.astype(float))]
-        found.append([j for _, j in sorted(d for d in distance if d[1] != i)[:k]])
-    return found
+from tests.experiments.compare.peers.test_others import literal_nearest
 
 
 def test_probabilities_come_from_models_that_have_not_seen_the_row(tiny):
