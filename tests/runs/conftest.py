@@ -3,14 +3,14 @@
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from kspr import KnockoffsSPR, Selection
 from kspr.core.noise import symmetric
 from kspr.runs.run import Origin, Run, describe, save_run
 from kspr.sources.options import AS_FOUND, ReadOptions
-
-N = 60
+from tests.runs.tables import N, typed_table
 
 
 @pytest.fixture(scope="session")
@@ -53,3 +53,9 @@ def run_of(tmp_path, selection):
         return save_run(tmp_path / "run", made, row, row.astype(str), origin, overwrite=True)
 
     return make
+
+
+@pytest.fixture
+def typed(names) -> pa.Table:
+    """A table with columns of many types, and metadata of Hugging Face and of pandas."""
+    return typed_table(names)
