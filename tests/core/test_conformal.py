@@ -18,7 +18,9 @@ def checked_pools(draw):
     rows = np.flatnonzero(pool)
     size = draw(st.integers(0, len(rows)))
     checked = draw(st.permutations(rows.tolist()).map(lambda order: np.array(order[:size], int)))
-    wrong = np.array(draw(st.lists(st.booleans(), min_size=size, max_size=size)), dtype=bool)
+    # Few are wrong: otherwise hardly any level below 1 keeps a row, and every rule agrees.
+    answers = st.sampled_from([False, False, False, False, True])
+    wrong = np.array(draw(st.lists(answers, min_size=size, max_size=size)), dtype=bool)
     return doubt, pool, checked, wrong
 
 
@@ -39,6 +41,23 @@ def test_a_level_keeps_what_conformal_p_values_and_benjamini_hochberg_keep(drawn
     level = conformal_levels(*drawn).q_value
     own = {j for j in np.flatnonzero(level <= q + 1e-12) if j not in set(checked.tolist())}
     assert own == kept_by_benjamini_hochberg(doubt, pool, checked, wrong, q)
+
+
+def test_a_wrong_row_counts_against_rows_of_equal_doubt():
+    """Five checked rows, the wrong one tied with three that are not checked."""
+    doubt = np.array([0.1, 0.2, 0.2, 0.2, 0.3, 0.1, 0.1, 0.2, 0.3, 0.3])
+    checked, wrong = np.arange(5, 10), np.array([False, False, True, False, False])
+    level = conformal_levels(doubt, np.ones(10, dtype=bool), checked, wrong).q_value[:5]
+    # M = 5, n = 5: one row without a wrong one at or below it, then 4 and 5 rows with one.
+    expected = [min(5 / (6 * 1), 10 / (6 * 4), 10 / (6 * 5))] * 5
+    np.testing.assert_allclose(level, expected)
+
+
+def test_rows_of_equal_doubt_are_kept_together():
+    """Nine rows that look alike, four checked and right: the others share the level 1 / 5."""
+    none = np.zeros(4, dtype=bool)
+    level = conformal_levels(np.ones(9), np.ones(9, dtype=bool), np.arange(4), none).q_value
+    np.testing.assert_allclose(level[4:], 1 / 5)
 
 
 @given(checked_pools())

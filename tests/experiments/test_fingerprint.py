@@ -54,6 +54,7 @@ def test_a_definition_that_moves_to_another_module_is_the_same(before, tmp_path)
     "changes",
     [
         {"maths.py": "def double(x):\n    return 2.0 * x\n"},
+        {"maths.py": "def double(x):\n    return 2 + x\n"},
         {"trial.py": FILES["trial.py"].replace("double(x)", "double(-x)")},
         {"maths.py": FILES["maths.py"] + "\nSCALE = 3\n"},
         {"trial.py": FILES["trial.py"].replace("import double", "import triple as double")},
