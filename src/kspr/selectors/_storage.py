@@ -24,6 +24,8 @@ __all__ = ["load_fields", "save_selection"]
 _FORMAT = 2
 _FILES = ("samples.parquet", "cut_groups.parquet", "manifest.json")
 _NOISE = "noise.parquet"
+_BEFORE = "q_value_before_checks"
+_CHECKED = {"rows": np.int64, "true_code": np.int64, "right": bool, "counted": bool}
 _LABELS = ("label", "knockoff_label", "suggested_label")
 
 
@@ -77,7 +79,7 @@ def load_fields(path: Path) -> dict[str, Any]:
         "classes": np.array(about["classes"], dtype=dtype),
         "manifest": Manifest(**about["manifest"]),
         "noise": _read_noise(path, about, dtype),
-        "checked": _read_checked(about),
+        "checked": _read_checked(about, columns.get(_BEFORE)),
     }
 
 
@@ -97,20 +99,21 @@ def _read_noise(path: Path, about: dict[str, Any], dtype: np.dtype) -> NoiseEsti
     )
 
 
-def _read_checked(about: dict[str, Any]) -> Checked | None:
+def _read_checked(about: dict[str, Any], level: np.ndarray | None) -> Checked | None:
     found = about.get("checked")
     if found is None:
         return None
     # With a dtype: an empty list would become floats, which cannot index.
-    rows = np.array(found["rows"], dtype=np.int64)
-    right = np.array(found["right"], dtype=bool)
-    return Checked(rows, right, found["confidence"], calibrate=found["calibrate"])
+    arrays = {name: np.array(found[name], dtype=dtype) for name, dtype in _CHECKED.items()}
+    return Checked(**{**found, **arrays}, level=level)
 
 
 def _write(selection: "Selection", folder: Path) -> None:
     columns = selection._columns()
     # These three follow from the cut groups.
     columns = {name: columns[name] for name in columns if name not in ("piece", "half", "status")}
+    if selection.checked is not None and selection.checked.level is not None:
+        columns[_BEFORE] = selection.checked.level
     write_parquet(folder / _FILES[0], pa.table({**columns, "cut_group": selection.cut_group}))
     write_parquet(folder / _FILES[1], pa.table(cut_group_columns(selection.cut_groups)))
     about = {
@@ -143,12 +146,8 @@ def _write_noise(noise: NoiseEstimate | None, folder: Path) -> dict[str, Any] | 
 def _plain_checked(checked: Checked | None) -> dict[str, Any] | None:
     if checked is None:
         return None
-    return {
-        "rows": checked.rows.tolist(),
-        "right": checked.right.tolist(),
-        "confidence": checked.confidence,
-        "calibrate": checked.calibrate,
-    }
+    plain = {name: value for name, value in vars(checked).items() if name != "level"}
+    return {**plain, **{name: getattr(checked, name).tolist() for name in _CHECKED}}
 
 
 def _holds_selection(path: Path) -> bool:

@@ -18,7 +18,7 @@ from kspr.errors import InputError
 from kspr.selectors._pieces import Verdicts, collect, solve
 from kspr.selectors.base import BaseSelector, Prepared
 from kspr.selectors.controls import CONTROLS, Decision, Question, combined
-from kspr.selectors.controls.checked import Checked, read_checked
+from kspr.selectors.controls.checked import Drawn, Guarantee
 from kspr.selectors.controls.paper import level_factors
 from kspr.selectors.cut_groups import uncut, with_fallback
 from kspr.selectors.engines import run
@@ -60,8 +60,7 @@ class KnockoffsSPR(BaseSelector):
     ----------
     q
         The error rate: the largest share of wrong labels among the kept ones. It holds under the
-        assumption of `control`, or, where `fit` is given `checked` rows, with `confidence` for any
-        noise.
+        assumption of `control`, or for any noise where rows are checked: `guarantee`.
     control
         How the error rate is estimated. ``"transition"`` assumes that how a label goes wrong
         depends on the true class only, and learns it from the clearest samples.
@@ -114,8 +113,10 @@ class KnockoffsSPR(BaseSelector):
         answer hardly depends on the seed, at that many times the cost. They keep less, and much
         less near the smallest level that can be reached. For other levels than `q`, fit again:
         `Selection.at` is less exact then.
-    confidence
-        Probability that the error rate holds when `fit` is given checked rows.
+    guarantee, confidence
+        What the error rate promises when `fit` is given checked rows: ``"mean"``, on average over
+        draws of such rows; ``"confidence"`` or ``"anytime"``, with the probability `confidence`.
+        See `Selection.with_checks`.
     min_class_size
         Smallest class that is accepted. A cut group of m samples cannot reach a level below
         ``1 / m``.
@@ -170,6 +171,7 @@ class KnockoffsSPR(BaseSelector):
         kappa: float | None = None,
         remove_floor: bool = False,
         n_splits: int = 1,
+        guarantee: Guarantee = "mean",
         confidence: float = 0.95,
         min_class_size: int = 2,
         random_state: Any = 0,
@@ -194,6 +196,7 @@ class KnockoffsSPR(BaseSelector):
         self.kappa = kappa
         self.remove_floor = remove_floor
         self.n_splits = n_splits
+        self.guarantee = guarantee
         self.confidence = confidence
         self.min_class_size = min_class_size
         self.random_state = random_state
@@ -248,11 +251,10 @@ class KnockoffsSPR(BaseSelector):
         clean_mask : array-like of bool of shape (n_samples,), optional
             An earlier selection. Classes are then grouped by the means of these samples.
         checked : tuple (rows, true labels) or array-like of bool, optional
-            Rows that a person has checked. A pair of row numbers, drawn at random, and the true
-            labels of these rows moves the cut-off to where at most `q` of the kept labels are
-            wrong, with probability `confidence`, for any noise. A mask of rows whose labels are
-            known to be right keeps these rows and changes nothing else: it does not show how many
-            of the others are wrong.
+            Rows that a person has checked. A pair of row numbers, drawn at random from all rows,
+            and the true labels of these rows moves the cut-off to where `q` holds for any noise,
+            as `Selection.with_checks` does. A mask of rows whose labels are known to be right keeps
+            these rows and changes nothing else: it does not show how many of the others are wrong.
 
         Returns
         -------
@@ -283,18 +285,30 @@ class KnockoffsSPR(BaseSelector):
         if scores is not None:
             scores = check_scores(scores, len(labels.codes), len(labels.classes))
         given = self._knockoff_codes(labels, knockoff_labels)
-        checked = None if checked is None else read_checked(checked, labels, self.confidence)
+        answers = _read_checked(checked, labels)
         verdicts = self._judge(first, procedure, scores, given)
         decisions = [self._decide(first, verdicts)]
         for other in splits:
             decisions.append(self._decide(other, self._judge(other, procedure, scores, given)))
         self.classes_ = labels.classes
-        self.selection_ = self._select(first, verdicts, combined(decisions, self.q), checked)
+        selection = self._select(first, verdicts, combined(decisions, self.q))
+        if answers is not None:
+            rows, truth, drawn = answers
+            selection = selection.with_checks(
+                rows,
+                truth,
+                q=self.q,
+                guarantee=self.guarantee,
+                confidence=self.confidence,
+                drawn=drawn,
+            )
+        self.selection_ = selection
         return self
 
     def _check_parameters(self) -> None:
         self._check_common()
         check_rate("q", self.q)
+        check_choice("guarantee", self.guarantee, get_args(Guarantee))
         check_rate("confidence", self.confidence)
         check_choice("control", self.control, CONTROLS)
         check_choice("level", self.level, get_args(LevelName))
@@ -384,9 +398,7 @@ class KnockoffsSPR(BaseSelector):
             )
         )
 
-    def _select(
-        self, prepared: Prepared, verdicts: Verdicts, decision: Decision, checked: Checked | None
-    ) -> Selection:
+    def _select(self, prepared: Prepared, verdicts: Verdicts, decision: Decision) -> Selection:
         """Cut every cut group at its level."""
         labels = prepared.labels
         selection = Selection(
@@ -402,7 +414,6 @@ class KnockoffsSPR(BaseSelector):
             classes=labels.classes,
             manifest=self._manifest(prepared),
             noise=decision.noise,
-            checked=checked,
         )
         if self.level == "fixed":
             return selection.at(self.q)
@@ -412,6 +423,23 @@ class KnockoffsSPR(BaseSelector):
         levels = np.concatenate([[self.q], LEVELS[self.q < LEVELS]])
         keep, cut_groups = with_fallback(selection, levels)
         return replace(selection, clean_mask=keep, cut_groups=cut_groups)
+
+
+def _read_checked(checked: Any, labels: Labels) -> tuple[Any, Any, Drawn] | None:
+    """Return checked rows, their true labels, and how they were found; None without any."""
+    if checked is None:
+        return None
+    if isinstance(checked, tuple) and len(checked) == 2:
+        return checked[0], checked[1], "all"
+    mask, n = np.asarray(checked), len(labels.codes)
+    if mask.dtype != bool or mask.shape != (n,):
+        raise InputError(
+            "`checked` must be a mask with one bool per row, or a pair (rows, true labels), got "
+            f"{mask.dtype} of shape {mask.shape} for {n} rows."
+        )
+    rows = np.flatnonzero(mask)
+    # A mask lists right rows only, chosen by the user: no error rate can be read from it.
+    return rows, labels.values[rows], "chosen"
 
 
 def _at_best_f1(selection: Selection, q: float) -> Selection:

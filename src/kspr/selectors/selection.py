@@ -8,7 +8,15 @@ import numpy as np
 
 from kspr.errors import InputError, MissingExtraError
 from kspr.selectors.controls import ASSUMPTIONS
-from kspr.selectors.controls.checked import Checked
+from kspr.selectors.controls.checked import (
+    Checked,
+    Drawn,
+    Guarantee,
+    Ranking,
+    add_checks,
+    next_rows,
+    promise,
+)
 from kspr.selectors.controls.transition import NoiseEstimate
 from kspr.selectors.curve import Curve, trace_curve
 from kspr.selectors.cut_groups import CutGroups, describe_cuts
@@ -67,7 +75,7 @@ class Selection:
     noise: NoiseEstimate | None = None
     """How labels go wrong; None for SPR and the paper's controls, which do not estimate it."""
     checked: Checked | None = None
-    """The rows that a person has checked, where `fit` was given them."""
+    """The rows that a person has checked, and the answers; None without any."""
 
     def __len__(self) -> int:
         return len(self.clean_mask)
@@ -86,22 +94,19 @@ class Selection:
     @property
     def control(self) -> str | None:
         """How the error rate was estimated; None for SPR, which has none."""
-        return None if self.q_value is None else str(self.manifest.parameters["control"])
+        return self.manifest.parameters.get("control")
 
     @property
     def assumption(self) -> str | None:
         """What must be true for the error rate to hold, in a sentence; None without one."""
         if self.checked is not None and self.checked.calibrate:
-            return (
-                f"The {len(self.checked.rows):,} checked rows were drawn at random; then the error "
-                f"rate holds with {self.checked.confidence:.0%} confidence, whatever the noise is."
-            )
+            return promise(self.checked)
         return None if self.control is None else ASSUMPTIONS[self.control]
 
     @property
     def _doubt(self) -> np.ndarray:
         """What one cut-off for all rows compares: small for rows to keep first."""
-        if self.control == "transition":
+        if self.control in (None, "transition"):
             return self.statistic
         # Labels that lost come after all that won.
         return np.where(self.statistic < 0, -self.statistic, np.inf)
@@ -137,38 +142,158 @@ class Selection:
         if self.q_value is None:
             raise InputError(
                 "at(q) needs an error rate, which SPR does not have. Use KnockoffsSPR, or fit SPR "
-                "with another clean_ratio."
+                "with another clean_ratio, or pass checked rows to with_checks."
             )
-        if self.checked is None or not self.checked.calibrate:
-            keep, name = self.q_value <= q, "controlled"
-        else:
-            cut = self.checked.cut(self._doubt, self.q_value, q).cut
-            keep, name = self._doubt <= cut, "checked"
-        # Before checked rows are added: a row that a person kept does not make its group reach q.
-        reached = np.bincount(self.cut_group[keep], minlength=len(self.cut_groups)) > 0
+        keep = self.q_value <= q
+        by_checks = self.checked is not None and self.checked.calibrate
+        judged = keep.copy()
+        if self.checked is not None:
+            # A row that a person kept does not make its group reach q.
+            judged[self.checked.rows] = False
+        reached = np.bincount(self.cut_group[judged], minlength=len(self.cut_groups)) > 0
         cut_groups = describe_cuts(
             self,
-            keep,
+            judged,
             asked=q,
             level=np.where(reached, q, np.nan),
-            status=np.where(reached, name, "empty"),
+            status=np.where(reached, "checked" if by_checks else "controlled", "empty"),
         )
-        if self.checked is not None:
-            keep = self.checked.applied(keep)
-            # Only the counts: levels and cut-offs are those of the cut, without a person's answers.
-            cut_groups = replace(
-                cut_groups, n_kept=np.bincount(self.cut_group[keep], minlength=len(cut_groups))
-            )
+        # Only the counts: levels and cut-offs are those of the cut, without a person's answers.
+        cut_groups = replace(
+            cut_groups, n_kept=np.bincount(self.cut_group[keep], minlength=len(cut_groups))
+        )
         # The manifest describes this selection, so that a new fit would give the same.
         manifest = replace(
             self.manifest, parameters={**self.manifest.parameters, "q": q, "level": "fixed"}
         )
         return replace(self, clean_mask=keep, cut_groups=cut_groups, manifest=manifest)
 
+    def draw(self, n: int, *, q: float | None = None, seed: int = 0) -> np.ndarray:
+        """Return rows for a person to check, drawn at random from those that could be kept.
+
+        The pool that they come from is fixed by `q`: the rows that would be kept at twice that
+        level, and at least 1,000. Its order is fixed by `seed`. So 50 rows, and 50 more once these
+        are checked, are one draw of 100.
+
+        Parameters
+        ----------
+        n
+            How many rows to check. A hundred are enough for most purposes.
+        q
+            The error rate to reach; None for the one that was asked for.
+        seed
+            Seed of the order.
+
+        Returns
+        -------
+        numpy.ndarray
+            Row numbers, in the order in which to check them; for `with_checks`.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from kspr import KnockoffsSPR
+        >>> selection = KnockoffsSPR(q=0.05).fit(*load_digits(return_X_y=True)).selection_
+        >>> len(selection.draw(100))
+        100
+        """
+        return next_rows(self._ranking(), n, self._asked(q), seed)
+
+    def with_checks(
+        self,
+        rows: Any,
+        true_labels: Any,
+        *,
+        q: float | None = None,
+        guarantee: Guarantee = "mean",
+        confidence: float = 0.95,
+        drawn: Drawn = "pool",
+        seed: int = 0,
+    ) -> "Selection":
+        """Return the selection with a person's answers: they move the cut, without fitting again.
+
+        Then the error rate holds whatever the noise is. A checked row is kept if its label is
+        right, and not otherwise; its true label becomes its suggested label.
+
+        Parameters
+        ----------
+        rows : array-like of int
+            The rows that were checked: all that `draw` gave, in any order.
+        true_labels : array-like
+            Their true labels. A label that is none of the classes says that the row belongs to no
+            class; None that nobody can tell, which counts as wrong.
+        q
+            The error rate, as for `draw`.
+        guarantee
+            ``"mean"``: the share of wrong labels among the kept ones is at most `q` on average over
+            draws, with a number of checks that was set beforehand. ``"confidence"``: it is at most
+            `q` with the probability `confidence`, for a number of checks that was set beforehand;
+            that takes about five times the checks. ``"anytime"``: the same, and you may stop
+            whenever you like what you see.
+        confidence
+            For ``"confidence"`` and ``"anytime"``.
+        drawn
+            ``"pool"``: `rows` come from `draw` with the same `q` and `seed`. ``"all"``: they were
+            drawn at random from all rows. ``"chosen"``: neither; then they are kept or not, and the
+            cut stays where it is.
+        seed
+            The seed that `draw` was given.
+
+        Returns
+        -------
+        Selection
+            A new selection, at the level `q`; this one does not change.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.datasets import load_digits
+        >>> from kspr import KnockoffsSPR
+        >>> X, y_true = load_digits(return_X_y=True)
+        >>> y = np.where(np.arange(len(y_true)) % 5 == 0, 9 - y_true, y_true)
+        >>> selection = KnockoffsSPR(q=0.05).fit(X, y).selection_
+        >>> rows = selection.draw(100)
+        >>> checked = selection.with_checks(rows, y_true[rows])
+        >>> print(checked.summary().headline())  # doctest: +ELLIPSIS
+        KnockoffsSPR: ... of 1,797 labels kept (...) at q = 0.05
+        10 classes in 10 cut groups: 10 checked
+        """
+        q = self._asked(q)
+        checked, q_value = add_checks(
+            self._ranking(),
+            rows,
+            true_labels,
+            drawn=drawn,
+            q=q,
+            guarantee=guarantee,
+            confidence=confidence,
+            seed=seed,
+        )
+        suggested, told = self.suggested_label.copy(), checked.true_code >= 0
+        suggested[checked.rows[told]] = self.classes[checked.true_code[told]]
+        answered = replace(self, q_value=q_value, suggested_label=suggested, checked=checked)
+        if q_value is not None:
+            return answered.at(q)
+        # SPR with rows that do not set a cut: only they change.
+        keep = self.clean_mask.copy()
+        keep[checked.rows] = checked.right
+        return replace(answered, clean_mask=keep)
+
+    def _ranking(self) -> Ranking:
+        level = self.q_value if self.checked is None else self.checked.level
+        return Ranking(self.label, self.classes, self._doubt, level, self.checked)
+
+    def _asked(self, q: float | None) -> float:
+        """Return `q`, or else the level that was asked for."""
+        if q is not None:
+            return check_rate("q", q)
+        asked = self.manifest.parameters.get("q")
+        if asked is None:
+            raise InputError("SPR has no error rate of its own: pass q.")
+        return float(asked)
+
     def curve(self) -> Curve:
         """Return what every level would keep, without fitting again; print it to read it.
-
-        The curve is that of the control: checked rows are not used.
 
         Returns
         -------
