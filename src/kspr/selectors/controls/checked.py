@@ -231,9 +231,10 @@ def _check_draw(
     missing = next((r for r in order[: len(counted)].tolist() if r not in counted), None)
     if strange is None and missing is None:
         return
+    named = strange if strange is not None else missing
     raise InputError(
-        f"Row {strange if strange is not None else missing} is not among the first "
-        f"{len(rows)} rows that draw(q={q:g}) gives. Check these, from the first on, with None "
-        "where you cannot tell; or pass drawn='all' if the rows were drawn at random from all rows, or "
-        "drawn='chosen' if not: then they are kept or rejected, but do not move the cut."
+        f"Row {named} is not among the first {len(rows)} rows that draw(q={q:g}) gives. Check "
+        "these, from the first on, with None where you cannot tell; or pass drawn='all' if the "
+        "rows were drawn at random from all rows, or drawn='chosen' if not: then they are kept or "
+        "rejected, but do not move the cut."
     )
