@@ -3,7 +3,6 @@
 import csv
 from functools import partial
 
-import numpy as np
 import pytest
 from PIL import Image
 

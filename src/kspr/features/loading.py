@@ -112,7 +112,8 @@ def stored_features(folder: Path, fingerprint: str) -> np.ndarray | None:
     if not isinstance(about, dict) or about.get("fingerprint") != fingerprint:
         return None
     try:
-        return np.asanyarray(np.load(stored, mmap_mode="r", allow_pickle=False))
+        features: np.ndarray = np.load(stored, mmap_mode="r", allow_pickle=False)
+        return features
     # Gone, cut short or damaged; they can be computed again.
     except (OSError, ValueError, EOFError):
         return None
