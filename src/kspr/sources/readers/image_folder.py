@@ -10,7 +10,6 @@ from kspr.errors import InputError
 from kspr.sources.options import ReadOptions
 from kspr.sources.readers.file_checks import listed
 from kspr.sources.readers.items import ImageFiles
-from kspr.sources.readers.labels import labels_from_file
 from kspr.sources.readers.roles import SPLITS
 from kspr.sources.records import Records
 
@@ -31,11 +30,9 @@ def read_image_folder(path: Path, options: ReadOptions) -> Records:
             ".png in it."
         )
     row_id = np.asarray(names, dtype=np.str_)
-    if options.labels is not None:
-        label = labels_from_file(options.labels, options.label, len(names), path)
-    else:
-        label = _classes(path, names)
-    return Records(path, "imagefolder", row_id, label, None, ImageFiles(path, row_id))
+    label = _classes(path, names) if options.labels is None else None
+    items = ImageFiles(path, row_id)
+    return Records(path, "imagefolder", row_id, label, items=items, named=True)
 
 
 def _images(folder: Path) -> Iterator[str]:
