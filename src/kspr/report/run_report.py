@@ -10,7 +10,7 @@ from kspr.report import write_report
 from kspr.runs.evaluate import true_labels
 from kspr.runs.run import Run, load_run
 from kspr.runs.selfcheck import check_run
-from kspr.runs.verify import load_verification
+from kspr.runs.verify import verification_of
 
 __all__ = ["Reported", "report_run"]
 
@@ -53,7 +53,7 @@ def report_run(
         features=run.features(),
         truth=None if truth is None else _truth(run, truth),
         selfcheck=check_run(run) if selfcheck else None,
-        verification=load_verification(run),
+        verification=verification_of(run),
         command=run.origin.command_line(),
         max_suspects=max_suspects,
     )

@@ -22,9 +22,11 @@ from kspr.selectors.curve import Curve, trace_curve
 from kspr.selectors.cut_groups import CutGroups, describe_cuts
 from kspr.selectors.manifest import Manifest
 from kspr.selectors.summary import Summary, summarise
-from kspr.selectors.validation import check_rate
+from kspr.selectors.validation import check_count, check_rate
 
 __all__ = ["Selection"]
+
+_UNUSED = 0.05
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -258,6 +260,9 @@ class Selection:
         KnockoffsSPR: ... of 1,797 labels kept (...) at q = 0.05
         10 classes in 10 cut groups: 10 checked
         """
+        if drawn == "chosen" and q is None:
+            # No level is needed: such rows do not move the cut.
+            q = self.manifest.parameters.get("q", _UNUSED)
         q = self._asked(q)
         checked, q_value = add_checks(
             self._ranking(),
@@ -278,6 +283,47 @@ class Selection:
         keep = self.clean_mask.copy()
         keep[checked.rows] = checked.right
         return replace(answered, clean_mask=keep)
+
+    def forecast(
+        self,
+        n: int,
+        *,
+        q: float | None = None,
+        guarantee: Guarantee = "mean",
+        confidence: float = 0.95,
+    ) -> float:
+        """Return the share of all rows that `n` checks in all can be expected to keep.
+
+        A forecast, not a promise: it takes the fit's own chances of wrong labels, corrected by the
+        answers that are there.
+
+        Parameters
+        ----------
+        n
+            Number of checks, with those that are done.
+        q, guarantee, confidence
+            As for `with_checks`.
+
+        Returns
+        -------
+        float
+            Share of all rows.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from kspr import KnockoffsSPR
+        >>> from kspr.core.noise import symmetric
+        >>> X, y = load_digits(return_X_y=True)
+        >>> y = symmetric(y, 0.4, 0)
+        >>> selection = KnockoffsSPR(q=0.05).fit(X, y).selection_
+        >>> selection.forecast(20) < selection.forecast(200)
+        True
+        """
+        from kspr.selectors.forecast import expected_share
+
+        check_count("n", n, 1)
+        return expected_share(self, n, self._asked(q), guarantee, confidence)
 
     def _ranking(self) -> Ranking:
         level = self.q_value if self.checked is None else self.checked.level
@@ -394,7 +440,7 @@ class Selection:
         Returns
         -------
         Selection
-            Equal to the one that was saved.
+            Equal to the one that was saved, with the answers that `kspr verify` has put beside it.
 
         Examples
         --------
@@ -406,9 +452,9 @@ class Selection:
         >>> len(Selection.load(folder)) == len(saved)
         True
         """
-        from kspr.selectors._storage import load_fields
+        from kspr.selectors.checks import load_checked
 
-        return cls(**load_fields(Path(path)))
+        return load_checked(Path(path))
 
     def __repr__(self) -> str:
         return self.summary().headline()

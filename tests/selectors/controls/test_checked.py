@@ -216,9 +216,22 @@ def test_a_checked_label_is_final(digits40):
     # Also after rows of another draw.
     others = answered.draw(50, seed=1)
     both = answered.with_checks(others, digits40.y_true[others], seed=1)
-    assert not np.isin(others, rows).any()
     assert np.array_equal(both.clean_mask[rows], right)
     assert both.checked.counted.sum() == 50
+
+
+def test_answers_about_other_rows_change_nothing_of_a_draw(digits40):
+    """Wrong labels that somebody found elsewhere are removed; the draw goes on as it was."""
+    selection = alone(digits40)
+    rows = selection.draw(100)
+    answered = selection.with_checks(rows, digits40.y_true[rows])
+    found = np.setdiff1d(np.flatnonzero(answered.clean_mask & ~digits40.right), rows)[:3]
+    assert len(found)
+    fixed = answered.with_checks(found, digits40.y_true[found], drawn="chosen")
+    changed = np.flatnonzero(fixed.q_value != answered.q_value)
+    assert np.array_equal(changed, found)
+    assert np.array_equal(fixed.draw(20), answered.draw(20))
+    assert fixed.checked.counted.sum() == 100
 
 
 def test_what_nobody_can_tell_counts_as_wrong_and_no_class_is_wrong(digits40):

@@ -19,6 +19,7 @@ __all__ = [
     "Guarantee",
     "Ranking",
     "add_checks",
+    "levels_of",
     "next_rows",
     "promise",
 ]
@@ -75,14 +76,15 @@ class Ranking:
     checked: Checked | None
 
     def order(self, q: float, drawn: Drawn, seed: int) -> tuple[np.ndarray, np.ndarray, int]:
-        """Return the pool, its rows in the order of the draw, and how many were checked already."""
+        """Return the pool, its rows in the order of the draw, and how many were checked already.
+
+        Rows whose answer is known from elsewhere stay in the pool: whether a row is drawn must not
+        depend on what is known of it.
+        """
         pool = loose_pool(self.doubt, self.level, q)
-        earlier, done = self.checked, 0
-        if earlier is not None:
-            continued = earlier.same_draw(drawn, q, seed)
-            # Rows that were found in another way are known, but are no part of this draw.
-            pool[earlier.rows if not continued else earlier.rows[~earlier.counted]] = False
-            done = int(earlier.counted.sum()) if continued else 0
+        earlier = self.checked
+        continued = earlier is not None and earlier.same_draw(drawn, q, seed)
+        done = int(earlier.counted.sum()) if earlier is not None and continued else 0
         return pool, draw_order(pool, seed), done
 
 
@@ -112,20 +114,26 @@ def add_checks(
     check_rate("confidence", confidence)
     rows = _read_rows(rows, len(ranking.label))
     code = _read_truth(true_labels, rows, ranking.classes)
+    earlier = ranking.checked
+    if drawn == "chosen" and earlier is not None:
+        # More answers, by which the draw and its promise stay what they are.
+        drawn, q, seed = earlier.drawn, earlier.q, earlier.seed
+        guarantee, confidence = earlier.guarantee, earlier.confidence
+        new: set[int] = set()
+    else:
+        new = set() if drawn == "chosen" else set(rows.tolist())
     pool, order, _ = ranking.order(q, drawn, seed)
     known = dict(zip(rows.tolist(), code.tolist(), strict=True))
-    counted: set[int] = set() if drawn == "chosen" else {r for r in known if pool[r]}
-    earlier = ranking.checked
+    counted = {r for r in new if pool[r]}
     if earlier is not None:
+        before = dict(zip(earlier.rows.tolist(), earlier.true_code.tolist(), strict=True))
         # A later answer replaces an earlier one about the same row.
-        known = {
-            **dict(zip(earlier.rows.tolist(), earlier.true_code.tolist(), strict=True)),
-            **known,
-        }
+        known = {**before, **known}
         if earlier.same_draw(drawn, q, seed):
             counted |= set(earlier.rows[earlier.counted].tolist())
     if drawn == "pool":
-        _check_draw(counted, rows, pool, order, q)
+        if new:
+            _check_draw(counted, rows, pool, order, q)
         # In the order of the draw, which `anytime` needs.
         known = {r: known[r] for r in [*order[: len(counted)].tolist(), *known]}
     every = np.fromiter(known, np.int64, len(known))
@@ -167,8 +175,13 @@ def _applied(ranking: Ranking, checked: Checked, pool: np.ndarray) -> np.ndarray
         level = np.full(len(ranking.label), np.inf)
         inside = np.flatnonzero(pool)
         position = np.searchsorted(inside, checked.rows[checked.counted])
-        level[inside] = _levels(
-            ranking.doubt[inside], position, ~checked.right[checked.counted], checked
+        level[inside] = levels_of(
+            ranking.doubt[inside],
+            position,
+            ~checked.right[checked.counted],
+            checked.q,
+            checked.guarantee,
+            checked.confidence,
         )
     elif ranking.level is None:
         return None
@@ -178,14 +191,20 @@ def _applied(ranking: Ranking, checked: Checked, pool: np.ndarray) -> np.ndarray
     return level
 
 
-def _levels(
-    doubt: np.ndarray, position: np.ndarray, wrong: np.ndarray, checked: Checked
+def levels_of(
+    doubt: np.ndarray,
+    position: np.ndarray,
+    wrong: np.ndarray,
+    q: float,
+    guarantee: Guarantee,
+    confidence: float,
 ) -> np.ndarray:
-    if checked.guarantee == "mean":
+    """Return the smallest level at which each row of a pool is kept, by the guarantee."""
+    if guarantee == "mean":
         return conformal_levels(doubt, position, wrong)
-    if checked.guarantee == "anytime":
-        return anytime_levels(doubt, position, wrong, checked.confidence)
-    return confidence_levels(doubt, position, wrong, checked.q, checked.confidence)
+    if guarantee == "anytime":
+        return anytime_levels(doubt, position, wrong, confidence)
+    return confidence_levels(doubt, position, wrong, q, confidence)
 
 
 def _read_rows(rows: Any, n: int) -> np.ndarray:
