@@ -105,3 +105,38 @@ def test_a_verification_of_other_data_is_not_shown(run, digits40, tmp_path):
     file.write_text("{}")
     with pytest.raises(InputError, match="cannot be read as a verification"):
         load_verification(run)
+
+
+def test_a_text_that_has_changed_is_not_shown(tmp_path, digits40):
+    """A run from somebody else may name a private file: nothing that it does not know is copied."""
+    from dataclasses import replace
+
+    from kspr.features import Loaded
+    from kspr.runs.run import origin_of, rows_of, save_run
+    from kspr.sources.opening import open_source
+
+    selection = SPR().fit(digits40.X, digits40.y).selection_
+    for name, word in (("public", "harmless"), ("private", "secret")):
+        lines = [f"n{k},{word} {k},{label}" for k, label in enumerate(digits40.y)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["id,text,label", *lines]))
+    records = open_source(tmp_path / "public.csv")
+    loaded = Loaded(records, None, np.arange(len(records)))
+    origin = origin_of(loaded, AS_FOUND, ["kspr"])
+    save_run(tmp_path / "r", selection, rows_of(loaded), origin, overwrite=False)
+    made = report_run(tmp_path / "r", None)
+    assert made.notes == ()
+    assert "harmless" in made.path.read_text()
+    forged = replace(origin, source=str(tmp_path / "private.csv"))
+    save_run(tmp_path / "r", selection, rows_of(loaded), forged, overwrite=True)
+    made = report_run(tmp_path / "r", None)
+    assert "secret" not in made.path.read_text()
+    assert "None of the rows" in made.notes[0]
+
+
+def test_a_report_needs_the_truth_of_every_row(run, tmp_path, digits40):
+    lines = [f"{k},{label}" for k, label in enumerate(digits40.y_true)]
+    (tmp_path / "t.csv").write_text("\n".join(["row,truth", *lines[5:]]))
+    with pytest.raises(
+        InputError, match=r"needs the truth of every row.* no true label for 5 rows"
+    ):
+        report_run(run.folder, None, truth=str(tmp_path / "t.csv"))

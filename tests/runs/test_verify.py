@@ -9,6 +9,7 @@ from PIL import Image
 from kspr.errors import InputError
 from kspr.runs.run import load_run
 from kspr.runs.verify import draw_checks, load_verification, verify_run
+from kspr.sources.options import ReadOptions
 
 N = 60
 
@@ -83,3 +84,15 @@ def test_a_damaged_note_in_the_run_is_one_sentence(texts, tmp_path, name):
     )
     with pytest.raises(InputError, match=rf"{name} cannot be read: it is cut short or damaged"):
         ask()
+
+
+def test_cells_that_a_spreadsheet_would_compute_are_marked_and_read_back(tmp_path, run_of, names):
+    lines = [f"=cmd|{k},+text {k},{name}" for k, name in enumerate(names)]
+    (tmp_path / "t.csv").write_text("\n".join(["id,text,label", *lines]))
+    made = run_of(tmp_path / "t.csv", ReadOptions(text="text"))
+    drawn = draw_checks(made.folder, tmp_path / "out.csv", sample=30, pool="all", seed=0)
+    for entry in rows_of(drawn.path):
+        assert entry["id"] == f"'=cmd|{entry['row']}"
+        assert entry["text"] == f"'+text {entry['row']}"
+    answer(drawn.path)
+    assert verify_run(made.folder, drawn.path).n_answered == 30
