@@ -70,9 +70,9 @@ def load(
     """Open `source`, and embed its images or texts where it has no features.
 
     With `labelled`, a source without labels, or whose labels cannot be classes, is refused before
-    anything is embedded.
+    anything is embedded. Without it, rows need no labels (see `open_source`).
     """
-    records = open_source(source, options)
+    records = open_source(source, options, unlabelled=not labelled)
     if labelled:
         check_labels(_labels(records))
     if records.features is not None:

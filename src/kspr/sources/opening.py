@@ -44,11 +44,22 @@ READERS: Mapping[str, Callable[[Path, ReadOptions], Records]] = {
 """The function that reads each format."""
 
 
-def open_source(source: Path | str | Any, options: ReadOptions = AS_FOUND) -> Records:
+def open_source(
+    source: Path | str | Any, options: ReadOptions = AS_FOUND, *, unlabelled: bool = False
+) -> Records:
     """Return the rows of a file, a folder, a published data set, or a table in memory.
 
-    Raise `InputError` with one sentence if that is not possible.
+    With `unlabelled`, rows need no labels: a folder of images without class folders is read too,
+    and ``Records.label`` is None unless every row has a label. Raise `InputError` with one sentence
+    if the source cannot be read.
     """
+    records = _read(source, options)
+    if records.no_labels is not None and not unlabelled:
+        raise InputError(records.no_labels)
+    return records
+
+
+def _read(source: Path | str | Any, options: ReadOptions) -> Records:
     if not isinstance(source, (str, os.PathLike)):
         return read_object(source, options)
     path = Path(source)
