@@ -38,6 +38,7 @@ READERS: Mapping[str, Callable[[Path, ReadOptions], Records]] = {
     "manifest": read_table,
     "parquet": read_table,
     "arrow": read_table,
+    "jsonl": read_table,
     "huggingface": read_table,
     "imagefolder": read_image_folder,
 }
@@ -77,7 +78,7 @@ def open_table(path: Path, options: ReadOptions = AS_FOUND) -> Table | None:
 
     None for a source without columns: arrays, folders of images, published data sets.
     """
-    return None if _published(path, options) is not None else open_table_file(path)
+    return None if _published(path, options) is not None else open_table_file(path, options)
 
 
 def label_column(table: Table, options: ReadOptions, where: str) -> str:

@@ -75,6 +75,8 @@ class Records:
     """``(rows, p)``: an array or memory map; None where there are items to be embedded."""
     items: Items | None = None
     truth: np.ndarray | None = None
+    notes: tuple[str, ...] = ()
+    """What a reader found out that a person should know: one sentence each."""
     no_labels: str | None = None
     """Why no label could be read where the format has a place for it: one sentence."""
 

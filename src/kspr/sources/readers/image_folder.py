@@ -39,7 +39,7 @@ def read_image_folder(path: Path, options: ReadOptions) -> Records:
     reason = _no_classes(path, names, np.unique(label).tolist())
     # Without classes the images can still be read: a network may predict their labels.
     return Records(
-        path, "imagefolder", row_id, None if reason else label, None, items, None, reason
+        path, "imagefolder", row_id, None if reason else label, items=items, no_labels=reason
     )
 
 

@@ -35,6 +35,7 @@ __all__ = [
 
 # "007" is a name, not the number 7; so is what double precision cannot hold.
 _WHOLE_NUMBER = r"^-?(0|[1-9][0-9]{0,14})(\.0+)?$"
+_TRUTH_VALUES = ("true", "True", "TRUE", "false", "False", "FALSE")
 # "NA" and "None" are left out: both are names of classes in use.
 _MISSING = ("", "nan", "NaN", "null", "NULL", "#N/A")
 
@@ -76,8 +77,11 @@ def labels_from_column(
 
 
 def texts_to_labels(texts: np.ndarray, what: str) -> np.ndarray:
-    """Return labels that were written as text: numbers if all of them are, else the text."""
+    """Return labels that were written as text: numbers or truth values if all are, else text."""
     labels = labels_from_array(np.strings.strip(texts), what)
+    # As other formats store them: the same labels must be the same classes in every format.
+    if np.isin(labels, _TRUTH_VALUES).all():
+        return np.isin(labels, _TRUTH_VALUES[:3])
     whole = pc.all(pc.match_substring_regex(pa.array(labels), _WHOLE_NUMBER)).as_py()
     # Through floats, because "3.0" counts as whole; 15 digits are exact.
     return labels.astype(np.float64).astype(np.int64) if whole else labels

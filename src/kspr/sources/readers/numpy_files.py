@@ -22,6 +22,7 @@ from kspr.sources.readers._spill import IN_MEMORY, map_bytes, scratch_file
 from kspr.sources.readers.file_checks import check_file, no_such, readable
 from kspr.sources.readers.labels import check_rows, labels_from_array, labels_from_file, numbered
 from kspr.sources.readers.roles import LABEL_NAMES, SPLITS, TRUTH_NAMES
+from kspr.sources.readers.single_precision import as_single
 from kspr.sources.records import Records
 
 __all__ = ["choose_features", "choose_labels", "choose_truth", "read_npy", "read_npz"]
@@ -87,11 +88,11 @@ def _unclear(shapes: Shapes, where: str, wanted: str, most: int = 12) -> InputEr
 
 def read_npy(path: Path, options: ReadOptions) -> Records:
     """Return the features in an npy file, with the labels of the file ``options.labels``."""
-    features = check_features(open_npy(path), str(path))
+    features, notes = as_single(check_features(open_npy(path), str(path)), str(path))
     labels = None
     if options.labels is not None:
         labels = labels_from_file(options.labels, options.label, len(features), path)
-    return Records(path, "npy", numbered(len(features)), labels, features)
+    return Records(path, "npy", numbered(len(features)), labels, features, notes=notes)
 
 
 _KIND = "an npz archive"
@@ -102,12 +103,13 @@ def read_npz(path: Path, options: ReadOptions) -> Records:
     archive = _Archive(path)
     shapes = {name: header.shape for name, header in archive.headers.items()}
     name = choose_features(shapes, options.features, str(path))
-    features = check_features(archive.load(name), f"Array {name!r} of {path}")
+    what = f"Array {name!r} of {path}"
+    features, notes = as_single(check_features(archive.load(name), what), what)
     label = _labels(archive, name, options, len(features))
     truth_name = choose_truth(shapes, options.truth, name, str(path))
     truth = archive.labels(truth_name, len(features)) if truth_name else None
     row_id = _row_id(archive, options, len(features))
-    return Records(path, "npz", row_id, label, features, None, truth)
+    return Records(path, "npz", row_id, label, features, None, truth, notes)
 
 
 def _labels(

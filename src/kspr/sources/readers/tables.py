@@ -37,7 +37,7 @@ __all__ = ["read_object", "read_table"]
 
 def read_table(path: Path, options: ReadOptions) -> Records:
     """Return the rows of a table in a file or folder."""
-    table, known = open_table_file(path), format_of(path)
+    table, known = open_table_file(path, options), format_of(path)
     if table is None or known is None:
         raise InputError(f"{path} is not a table.")
     return _records(table, path, known.name, options)
@@ -72,6 +72,7 @@ def _records(table: Table, source: Path, reader: str, options: ReadOptions) -> R
         features=walked.features,
         items=items,
         truth=_column_labels(table, walked, roles.truth, "Truth", where),
+        notes=(*table.notes, *walked.notes),
     )
 
 
@@ -80,6 +81,7 @@ class _Walked:
     columns: dict[str, pa.ChunkedArray]
     features: np.ndarray | None
     count: int
+    notes: tuple[str, ...]
 
 
 def _walk(table: Table, roles: Roles, where: str) -> _Walked:
@@ -107,7 +109,8 @@ def _walk(table: Table, roles: Roles, where: str) -> _Walked:
     }
     features = builder.result() if builder else None
     lengths = [len(part) for part in (*columns.values(), features) if part is not None]
-    return _Walked(columns, features, lengths[0] if lengths else 0)
+    notes = builder.notes if builder else ()
+    return _Walked(columns, features, lengths[0] if lengths else 0, notes)
 
 
 def _small(roles: Roles) -> Sequence[Field | None]:
@@ -182,7 +185,7 @@ def _literal(roles: Roles) -> Roles:
         image=text(roles.image),
         text=text(roles.text),
         features=tuple(
-            replace(f, type=pa.float32()) if f.type == pa.string() else f for f in roles.features
+            replace(f, type=pa.float64()) if f.type == pa.string() else f for f in roles.features
         ),
     )
 
