@@ -1,5 +1,6 @@
 """Files and folders that appear whole or not at all, and the JSON and Arrow tables in them."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -9,10 +10,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kspr.errors import InputError
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["read_json", "staged", "user_cache", "write_json", "write_parquet", "write_text"]
+__all__ = [
+    "read_json",
+    "read_sealed",
+    "staged",
+    "user_cache",
+    "write_json",
+    "write_parquet",
+    "write_sealed",
+    "write_text",
+]
 
 
 @contextmanager
@@ -64,6 +76,51 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text("utf-8"))
     except (FileNotFoundError, ValueError):
         return None
+
+
+def write_sealed(path: Path, content: dict[str, Any], *files: str) -> None:
+    """Write a JSON document with a checksum of itself and of `files`, which are beside it."""
+    sums = {name: _checksum((path.parent / name).read_bytes()) for name in files}
+    sealed = {**content, "checksums": sums}
+    write_json(path, {**sealed, "checksum": _checksum(_plain_json(sealed))})
+
+
+def read_sealed(path: Path, *files: str) -> dict[str, Any]:
+    """Return what `write_sealed` wrote, if the document and its files are as they were written.
+
+    `files` must be among those that were sealed. Raise `InputError` with one sentence otherwise.
+    """
+    try:
+        content = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise _damaged(path, "cannot be read") from error
+    if not isinstance(content, dict) or not isinstance(content.get("checksums"), dict):
+        raise _damaged(path, "has no checksums")
+    if content.pop("checksum", None) != _checksum(_plain_json(content)):
+        raise _damaged(path, "is not as it was written")
+    sums = content.pop("checksums")
+    for name in {*files, *sums}:
+        beside = path.parent / name
+        # A name that leads out of the folder would have other files read.
+        if Path(name).name != name or not beside.is_file():
+            raise _damaged(beside, "is missing")
+        if sums.get(name) != _checksum(beside.read_bytes()):
+            raise _damaged(beside, "is not as it was written")
+    return content
+
+
+def _plain_json(content: Any) -> bytes:
+    # Through JSON once: tuples become lists, and keys become texts, as they do in the file.
+    plain = json.loads(json.dumps(content))
+    return json.dumps(plain, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _checksum(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _damaged(path: Path, how: str) -> InputError:
+    return InputError(f"{path} {how}: it was changed or damaged. Make it again, or copy it again.")
 
 
 def write_parquet(path: Path, table: "pa.Table") -> None:

@@ -9,6 +9,7 @@ from kspr.features import load
 from kspr.features.loading import cache_folder, check_labels, embed_source, stored_features
 from kspr.features.options import AS_SHIPPED, EmbedSettings
 from kspr.sources.options import AS_FOUND, ReadOptions
+from kspr.sources.records import row_digests
 
 OWN = EmbedSettings(embedder="lengths_of_texts:embed")
 CODE = """
@@ -60,8 +61,18 @@ def test_items_are_embedded_once(texts, tmp_path):
     first, second = (load(texts, AS_FOUND, OWN) for _ in range(2))
     assert (tmp_path / "seen.txt").read_text() == "4\n"
     assert first.folder == second.folder == cache_folder(texts, OWN)
-    np.testing.assert_array_equal(stored_features(first.folder), second.features)
-    assert stored_features(tmp_path) is None
+    found = stored_features(first.folder, first.fingerprint)
+    np.testing.assert_array_equal(found, second.features)
+    np.testing.assert_array_equal(first.digest, second.digest)
+    np.testing.assert_array_equal(first.digest, row_digests(first.records)[first.row])
+
+
+def test_stored_features_are_those_of_the_same_items_only(texts):
+    made = load(texts, AS_FOUND, OWN)
+    assert stored_features(made.folder.parent, made.fingerprint) is None
+    assert stored_features(made.folder, "other") is None
+    (made.folder / "features.npy").write_bytes(b"")
+    assert stored_features(made.folder, made.fingerprint) is None
 
 
 def test_labels_are_checked_before_anything_is_embedded(texts, tmp_path):
@@ -98,7 +109,7 @@ def test_embedding_to_a_folder_keeps_rows_and_labels_together(texts, tmp_path):
     rows = pq.read_table(tmp_path / "f" / "rows.parquet").to_pydict()
     assert rows == {
         "row": [0, 1, 3, 4],
-        "id": list("0134"),
+        "id": list("abde"),
         "label": list("xyyx"),
         "truth": list("xxyy"),
     }

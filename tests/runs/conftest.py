@@ -8,7 +8,9 @@ import pytest
 
 from kspr import KnockoffsSPR, Selection
 from kspr.core.noise import symmetric
-from kspr.runs.run import Origin, Run, describe, save_run
+from kspr.features import Loaded
+from kspr.runs.run import Run, origin_of, rows_of, save_run
+from kspr.sources.opening import open_source
 from kspr.sources.options import AS_FOUND, ReadOptions
 from tests.runs.tables import N, typed_table
 
@@ -48,9 +50,10 @@ def run_of(tmp_path, selection):
         made: Selection = selection,
         row: np.ndarray | None = None,
     ) -> Run:
-        origin = Origin(str(source), "any", describe(options), ("kspr", "select", str(source)))
         row = np.arange(len(made)) if row is None else row
-        return save_run(tmp_path / "run", made, row, row.astype(str), origin, overwrite=True)
+        loaded = Loaded(open_source(source, options), None, row)
+        origin = origin_of(loaded, options, ("kspr", "select", str(source)))
+        return save_run(tmp_path / "run", made, rows_of(loaded), origin, overwrite=True)
 
     return make
 

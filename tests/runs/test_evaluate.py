@@ -43,13 +43,13 @@ def test_the_truth_may_come_from_a_file_or_from_the_source(
     said = {"txt": tmp_path / "t.txt", "parquet": tmp_path / "t.parquet", "column": "y_true"}
     truth = None if kind == "source" else str(said[kind])
     made = run_of(source)
-    np.testing.assert_array_equal(true_labels(made, truth), true_names)
+    np.testing.assert_array_equal(true_labels(made, truth).label, true_names)
     assert evaluate_run(made.folder, truth).n == N
 
 
 def test_truth_that_does_not_fit_is_refused(run_of, source, tmp_path, features, names, selection):
     (tmp_path / "t.txt").write_text("cat\ndog\n")
-    with pytest.raises(InputError, match="The truth has 2 rows, but the run has row 59"):
+    with pytest.raises(InputError, match="has 60 rows but .*t.txt has 2 labels"):
         true_labels(run_of(source), str(tmp_path / "t.txt"))
     np.savez(tmp_path / "plain.npz", X=features, y=names)
     with pytest.raises(InputError, match="Pass a file or a column with --truth"):

@@ -3,7 +3,6 @@
 import csv
 from functools import partial
 
-import numpy as np
 import pytest
 from PIL import Image
 
@@ -43,17 +42,13 @@ def test_texts_are_shown_cut_and_on_one_line(texts, tmp_path):
         assert len(entry["text"]) <= 500
 
 
-def test_images_are_shown_by_their_paths(tmp_path, run_of, selection, names):
+def test_images_are_shown_by_their_paths(tmp_path, run_of, names):
     lines = ["path,label"]
     for k, name in enumerate(names):
         Image.new("RGB", (2, 2), (k, 0, 0)).save(tmp_path / f"{k}.png")
         lines.append(f"{k}.png,{name}")
     (tmp_path / "list.csv").write_text("\n".join(lines))
     made = run_of(tmp_path / "list.csv")
-    names_of_rows = np.array([f"{k}.png" for k in range(N)])
-    from kspr.runs.run import save_run
-
-    save_run(made.folder, selection, made.row, names_of_rows, made.origin, overwrite=True)
     draw_checks(made.folder, tmp_path / "out.csv", sample=7, pool="all", seed=0)
     for entry in rows_of(tmp_path / "out.csv"):
         assert entry["image"] == str(tmp_path / f"{entry['row']}.png")

@@ -2,6 +2,8 @@
 
 import json
 import math
+import sys
+from collections.abc import Iterable
 from contextvars import ContextVar
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
@@ -9,7 +11,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-__all__ = ["INVOCATION", "Json", "print_json"]
+__all__ = ["INVOCATION", "Json", "print_json", "print_notes"]
 
 INVOCATION: ContextVar[tuple[str, ...]] = ContextVar("INVOCATION", default=("kspr",))
 """The command line as it was typed, for manifests."""
@@ -36,3 +38,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return str(value) if isinstance(value, Path) else value
+
+
+def print_notes(notes: Iterable[str]) -> None:
+    """Print sentences that the user should know to standard error, beside the result."""
+    for note in notes:
+        print(f"kspr: {note}", file=sys.stderr)

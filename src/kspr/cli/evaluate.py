@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kspr._text import text_table
-from kspr.cli._output import Json, print_json
+from kspr.cli._output import Json, print_json, print_notes
 
 if TYPE_CHECKING:
     from kspr.runs.evaluate import Evaluation
@@ -12,7 +12,14 @@ if TYPE_CHECKING:
 __all__ = ["evaluate"]
 
 
-def evaluate(run: Path, /, *, truth: str | None = None, json: Json = False) -> None:
+def evaluate(
+    run: Path,
+    /,
+    *,
+    truth: str | None = None,
+    source: Path | None = None,
+    json: Json = False,
+) -> None:
     """Compare a run with the true labels.
 
     For a training run, the last selection is evaluated, and the network's results are printed too.
@@ -24,14 +31,18 @@ def evaluate(run: Path, /, *, truth: str | None = None, json: Json = False) -> N
     run
         A directory that `kspr select` or `kspr train` made.
     truth
-        A file with one true label per row of the source (a column `truth`, or the only one), or
-        the name of a column of the source. Left out, the source must have a column of them.
+        A file of true labels (a column `truth`, or the only one), or the name of a column of the
+        source. Left out, the source must have a column of them. Where file and source have ids,
+        rows are joined by them; rows without a true label are left out, and counted.
+    source
+        Where the data of the run is now, if it has moved.
     """
     from kspr.runs.evaluate import evaluate_run
 
     trained = _training(run)
     # A training run keeps its last selection as a run of its own.
-    found = evaluate_run(run if trained is None else run / "selection", truth)
+    found = evaluate_run(run if trained is None else run / "selection", truth, source)
+    print_notes(found.notes)
     network = {} if trained is None else {"network": trained}
     if json:
         # `vars` has the fields alone, without properties.
@@ -60,7 +71,8 @@ def _print_network(result: dict[str, Any]) -> None:
 
 def _print(found: "Evaluation") -> None:
     quality = found.quality
-    print(f"{found.n:,} labels, {found.n_wrong:,} wrong; {found.n_kept:,} kept")
+    without = f"; {found.n_unknown:,} more without truth" if found.n_unknown else ""
+    print(f"{found.n:,} labels, {found.n_wrong:,} wrong; {found.n_kept:,} kept{without}")
     asked = "" if found.q_asked is None else f"   (asked for at most {found.q_asked:g})"
     print(f"FSR     {quality.fsr:.4f}{asked}")
     print(f"recall  {quality.recall:.4f}\nF1      {quality.f1:.4f}")

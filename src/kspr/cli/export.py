@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Literal
 
-from kspr.cli._output import Json, print_json
+from kspr.cli._output import Json, print_json, print_notes
 from kspr.sources.formats import WrittenFormat
 
 __all__ = ["export"]
@@ -17,13 +17,15 @@ def export(
     to: WrittenFormat | None = None,
     # Spelled out: `Suspects` of runs.export would bring pyarrow with it, for the help alone.
     suspects: Literal["drop", "relabel", "keep"] = "drop",
+    source: Path | None = None,
     json: Json = False,
 ) -> None:
     """Write the cleaned data set; the source is not changed.
 
     Tables keep all of their columns as they are; only the labels of suspects change, and only if
     asked for. New columns give each row's number in the source, the label it was given, and
-    whether it was kept.
+    whether it was kept. Images keep their names. OUT.changes.csv, or changes.csv in a folder of
+    images, lists what was changed or left out, and why.
 
     Example: kspr export run --suspects relabel --out clean.parquet
 
@@ -37,11 +39,19 @@ def export(
         The format, where the suffix does not say it.
     suspects
         `drop` them; `relabel` them with the suggested label; or `keep` them as they are, marked.
+    source
+        Where the data of the run is now, if it has moved.
     """
     from kspr.runs.export import export_run
 
-    n = export_run(run, out, to, suspects)
+    made = export_run(run, out, to, suspects, source)
+    print_notes(made.notes)
     if json:
-        print_json({"out": out, "rows": n})
+        print_json(made)
         return
-    print(f"{n:,} rows: {out}")
+    print(f"{made.rows:,} rows: {out}")
+    if made.changes is not None:
+        print(
+            f"{made.relabelled:,} relabelled, {made.dropped:,} suspects left out; the list: "
+            f"{made.changes}"
+        )

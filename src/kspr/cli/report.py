@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from kspr.cli._output import Json, print_json
+from kspr.cli._output import Json, print_json, print_notes
 
 __all__ = ["report"]
 
@@ -19,6 +19,7 @@ def report(
     truth: str | None = None,
     selfcheck: Annotated[bool, Parameter(negative="")] = False,
     suspects: int = 200,
+    source: Path | None = None,
     json: Json = False,
 ) -> None:
     """Write a run as one HTML file to read, print and pass on.
@@ -40,13 +41,22 @@ def report(
         Test the error rate on the run's source, as `kspr selfcheck` does; it takes a dozen fits.
     suspects
         Number of suspects to show.
+    source
+        Where the data of the run is now, if it has moved.
     """
     from kspr.report.run_report import report_run
 
-    path = report_run(
-        run, out, title=title, truth=truth, selfcheck=selfcheck, max_suspects=suspects
+    made = report_run(
+        run,
+        out,
+        title=title,
+        truth=truth,
+        selfcheck=selfcheck,
+        max_suspects=suspects,
+        source=source,
     )
+    print_notes(made.notes)
     if json:
-        print_json({"report": path})
+        print_json({"report": made.path})
         return
-    print(f"The report: {path}")
+    print(f"The report: {made.path}")

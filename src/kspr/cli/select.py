@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from kspr.cli._output import INVOCATION, Json, print_json
+from kspr.cli._output import INVOCATION, Json, print_json, print_notes
 from kspr.errors import InputError
 from kspr.features.options import AS_SHIPPED, EmbedSettings
 from kspr.selectors.options import AS_PRESET, SelectorOptions
@@ -78,6 +78,7 @@ def select(
 
 def _print(run: "Run", json: bool) -> None:
     summary = run.selection.summary()
+    print_notes(run.origin.notes)
     if json:
         counts = {"rows": len(run.row), "unreadable": run.origin.unreadable}
         print_json({"out": run.folder, **counts, "summary": summary})

@@ -23,6 +23,7 @@ def verify(
     out: Path | None = None,
     answers: Path | None = None,
     seed: int = 0,
+    source: Path | None = None,
     json: Json = False,
 ) -> None:
     """Draw rows for a person to check, and read the answers back.
@@ -52,6 +53,8 @@ def verify(
         The CSV file, filled in or partly so.
     seed
         Seed of the draw.
+    source
+        Where the data of the run is now, if it has moved.
     """
     from kspr.errors import InputError
     from kspr.runs.verify import draw_checks, verify_run
@@ -60,7 +63,8 @@ def verify(
     if (out is None) == (answers is None):
         raise InputError("kspr verify needs --out, to draw rows, or --answers, to read them.")
     if out is not None:
-        _print_draw(draw_checks(run, out, sample=sample, pool=pool, seed=seed), run, json)
+        made = draw_checks(run, out, sample=sample, pool=pool, seed=seed, source=source)
+        _print_draw(made, run, json)
     elif answers is not None:
         _print_found(verify_run(run, answers), run, answers, json)
 

@@ -29,7 +29,7 @@ from kspr.features._store import (
 from kspr.features.embedders import Embedder, embedder_identity, load_embedder
 from kspr.features.embedders.embedder import as_is
 from kspr.sources.readers.items import Decoded, decoded
-from kspr.sources.records import Items
+from kspr.sources.records import Items, content_digests
 
 __all__ = ["Embedded", "embed"]
 
@@ -47,6 +47,8 @@ class Embedded:
     """Row numbers of the items that were left out, with the reason."""
     fingerprint: str
     """SHA-256 of the items' stored bytes."""
+    digest: np.ndarray
+    """64-bit digest of the stored bytes of each item, also of those that were left out."""
     embedder: str
     image_size: int | None
     """Side in pixels of the model's input; None for text, and where the model decides."""
@@ -101,16 +103,17 @@ def embed(
     _check(items, batch_size=batch_size, shard_rows=shard_rows)
     # The identity needs no model: a finished folder is found in seconds.
     identity = embedder_identity(embedder_name, items.kind, image_size=image_size)
+    fingerprint, digest = _fingerprint(items, progress)
     wanted = EmbeddingManifest(
         kind=items.kind,
         **identity,
         precision="float16" if half else "float32",
         rows=len(items),
-        fingerprint=_fingerprint(items, progress),
+        fingerprint=fingerprint,
         shard_rows=shard_rows,
     )
     manifest = claim(folder, wanted, overwrite=overwrite)
-    finished = _finished(folder, manifest)
+    finished = _finished(folder, manifest, digest)
     if finished is not None:
         # The folder may be from a run that was not strict.
         _check_strict(finished.unreadable, manifest.rows, strict=strict)
@@ -123,7 +126,7 @@ def embed(
     write_manifest(folder, manifest)
     shards = _shards(folder, manifest)
     _fill(shards, items, embedder, manifest, batch_size=batch_size, progress=progress)
-    return _conclude(folder, list(shards), manifest, embedder)
+    return _conclude(folder, list(shards), manifest, embedder, digest)
 
 
 def _check(items: Items, **sizes: int) -> None:
@@ -134,13 +137,19 @@ def _check(items: Items, **sizes: int) -> None:
         raise InputError("There are no items to embed.")
 
 
-def _fingerprint(items: Items, progress: ProgressMode) -> str:
+def _fingerprint(items: Items, progress: ProgressMode) -> tuple[str, np.ndarray]:
+    """Return the fingerprint of all items and the digest of each, from one reading."""
+    digests: list[np.ndarray] = []
     with Progress(progress, "Looking for changes", len(items)) as bar:
-        return content_fingerprint(_counted(items.content(), bar))
+        fingerprint = content_fingerprint(_counted(items.content(), bar, digests))
+    return fingerprint, np.concatenate(digests)
 
 
-def _counted(contents: Iterator[bytes], bar: Progress) -> Iterator[bytes]:
+def _counted(
+    contents: Iterator[bytes], bar: Progress, digests: list[np.ndarray]
+) -> Iterator[bytes]:
     for content in contents:
+        digests.append(content_digests([content]))
         yield content
         bar.advance()
 
@@ -230,7 +239,11 @@ def _stored(features: np.ndarray, dtype: np.dtype, name: str) -> np.ndarray:
 
 
 def _conclude(
-    folder: Path, shards: list[Path], manifest: EmbeddingManifest, embedder: Embedder
+    folder: Path,
+    shards: list[Path],
+    manifest: EmbeddingManifest,
+    embedder: Embedder,
+    digest: np.ndarray,
 ) -> Embedded:
     """Join the shards into one file, then remove them."""
     unreadable = read_unreadable(shards)
@@ -253,21 +266,26 @@ def _conclude(
     write_json(folder / "embedding.json", about)
     # After embedding.json: until then the shards are all there is.
     shutil.rmtree(shard_folder(folder), ignore_errors=True)
-    return _open(folder, manifest, about)
+    return _open(folder, manifest, about, digest)
 
 
-def _finished(folder: Path, manifest: EmbeddingManifest) -> Embedded | None:
+def _finished(folder: Path, manifest: EmbeddingManifest, digest: np.ndarray) -> Embedded | None:
     """Return the finished embedding in `folder`; None if there is none."""
     try:
         about = read_json(folder / "embedding.json")
-        return None if about is None else _open(folder, manifest, about, from_cache=True)
+        return None if about is None else _open(folder, manifest, about, digest, from_cache=True)
     # Missing, damaged or of another version: it is computed again.
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
 def _open(
-    folder: Path, manifest: EmbeddingManifest, about: dict[str, Any], *, from_cache: bool = False
+    folder: Path,
+    manifest: EmbeddingManifest,
+    about: dict[str, Any],
+    digest: np.ndarray,
+    *,
+    from_cache: bool = False,
 ) -> Embedded:
     features = np.load(folder / "features.npy", mmap_mode="r", allow_pickle=False)
     unreadable = {int(row): str(reason) for row, reason in about["unreadable"].items()}
@@ -281,6 +299,7 @@ def _open(
         kept=kept,
         unreadable=unreadable,
         fingerprint=manifest.fingerprint,
+        digest=digest,
         embedder=manifest.embedder,
         image_size=about["image_size"],
         from_cache=from_cache,

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from kspr._files import write_parquet
+from kspr._files import read_json, write_parquet
 from kspr.errors import InputError
 from kspr.features.options import EmbedSettings
 from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
-from kspr.sources.records import Records
+from kspr.sources.records import Records, row_digests
 
 if TYPE_CHECKING:
     from kspr.features.embedding import Embedded
@@ -30,7 +30,7 @@ __all__ = [
     "stored_features",
 ]
 
-_FEATURES = "features.npy"
+_FEATURES, _ABOUT = "features.npy", "embedding.json"
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,11 +47,22 @@ class Loaded:
     """Items that could not be decoded; they are not in `row`."""
     folder: Path | None = None
     """Where the features are kept, if they were computed."""
+    fingerprint: str | None = None
+    """Fingerprint of all items, under which the features are kept."""
+    read_digest: np.ndarray | None = None
+    """Digest of each item of the source, where all were read; see `digest`."""
 
     @property
     def row_id(self) -> np.ndarray:
         """What identifies each of these rows, as text."""
         return np.asarray(self.records.row_id[self.row])
+
+    @property
+    def digest(self) -> np.ndarray:
+        """A digest of the content of each of these rows, by which they are known again."""
+        # Embedding has read all items; they are not read once more.
+        found = self.read_digest
+        return np.asarray((row_digests(self.records) if found is None else found)[self.row])
 
     @property
     def label(self) -> np.ndarray:
@@ -81,13 +92,30 @@ def load(
     # The folder is made for this source and these settings: what differs in it is out of date.
     embedded = embed_records(records, folder, settings, overwrite=True)
     row = np.asarray(embedded.kept)
-    return Loaded(records, embedded.features, row, len(embedded.unreadable), folder)
+    return Loaded(
+        records,
+        embedded.features,
+        row,
+        len(embedded.unreadable),
+        folder,
+        embedded.fingerprint,
+        embedded.digest,
+    )
 
 
-def stored_features(folder: Path) -> np.ndarray | None:
-    """Return the features that `load` has kept in `folder`, mapped; None if they are gone."""
-    stored = folder / _FEATURES
-    return np.load(stored, mmap_mode="r", allow_pickle=False) if stored.is_file() else None
+def stored_features(folder: Path, fingerprint: str) -> np.ndarray | None:
+    """Return the features that `load` has kept in `folder`, mapped.
+
+    None if they are gone, or if `folder` holds those of items with another fingerprint by now.
+    """
+    about, stored = read_json(folder / _ABOUT), folder / _FEATURES
+    if not isinstance(about, dict) or about.get("fingerprint") != fingerprint:
+        return None
+    try:
+        return np.asanyarray(np.load(stored, mmap_mode="r", allow_pickle=False))
+    # Gone, cut short or damaged; they can be computed again.
+    except (OSError, ValueError, EOFError):
+        return None
 
 
 def embed_source(

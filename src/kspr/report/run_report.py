@@ -1,14 +1,27 @@
 """The report of a run: its selection, with the images or texts of its source."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
+from kspr.errors import InputError
 from kspr.report import write_report
 from kspr.runs.evaluate import true_labels
-from kspr.runs.run import load_run
+from kspr.runs.run import Run, load_run
 from kspr.runs.selfcheck import check_run
 from kspr.runs.verify import load_verification
 
-__all__ = ["report_run"]
+__all__ = ["Reported", "report_run"]
+
+
+@dataclass(frozen=True)
+class Reported:
+    """The page that was written."""
+
+    path: Path
+    notes: tuple[str, ...]
+    """Sentences for the user: rows of the run that the source does not hold any more."""
 
 
 def report_run(
@@ -19,14 +32,18 @@ def report_run(
     truth: str | None = None,
     selfcheck: bool = False,
     max_suspects: int = 200,
-) -> Path:
-    """Write the report of the run in `folder`, and return its path.
+    source: Path | None = None,
+) -> Reported:
+    """Write the report of the run in `folder`.
+
+    `source` is where the data of the run is now, if that has moved. Images and texts that have
+    changed since the run was made are not shown.
 
     With `selfcheck`, the error rate of the run's selector is tested on the source (a dozen fits).
     A report needs no source: what is gone of it is left out.
     """
-    run = load_run(folder)
-    return write_report(
+    run = load_run(folder, source)
+    path = write_report(
         run.selection,
         # Beside the run, which is written as a whole: --overwrite removes an old report with it.
         out or folder / "report.html",
@@ -34,9 +51,17 @@ def report_run(
         row_id=run.row_id,
         items=run.items(),
         features=run.features(),
-        truth=None if truth is None else true_labels(run, truth),
+        truth=None if truth is None else _truth(run, truth),
         selfcheck=check_run(run) if selfcheck else None,
         verification=load_verification(run),
         command=run.origin.command_line(),
         max_suspects=max_suspects,
     )
+    return Reported(path, run.notes())
+
+
+def _truth(run: Run, truth: str) -> np.ndarray:
+    found = true_labels(run, truth)
+    if len(found.known) < len(run.rows):
+        raise InputError(f"The report needs the truth of every row. {' '.join(found.notes)}")
+    return found.label

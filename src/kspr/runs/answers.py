@@ -9,6 +9,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
+from kspr._text import from_spreadsheet_cell
 from kspr.core.labels import encode_labels, places_in, same_label
 from kspr.errors import InputError
 from kspr.sources.readers.csv_faults import explain_encoding, split_by
@@ -89,7 +90,11 @@ def _read(path: Path) -> list[tuple[int, dict[str, str]]]:
     )
     try:
         # Spreadsheets leave lines of nothing but delimiters at the end.
-        table = [(reader.line_num, entry) for entry in reader if any(_texts(entry.values()))]
+        table = [
+            (reader.line_num, {name: _cell(value) for name, value in entry.items()})
+            for entry in reader
+            if any(_texts(entry.values()))
+        ]
     except csv.Error as error:
         raise InputError(f"{path} cannot be read as a CSV file: {error}") from error
     columns = list(reader.fieldnames or ())
@@ -100,6 +105,11 @@ def _read(path: Path) -> list[tuple[int, dict[str, str]]]:
     if not table:
         raise InputError(f"{path} has no rows.")
     return table
+
+
+def _cell(value: Any) -> Any:
+    # What a spreadsheet would take for a formula was written with an apostrophe in front.
+    return from_spreadsheet_cell(value) if isinstance(value, str) else value
 
 
 def _texts(values: Iterable[Any]) -> list[str]:

@@ -11,10 +11,12 @@ from kspr.core.metrics import SelectionQuality, selection_quality
 from kspr.errors import InputError
 from kspr.runs.run import Run, load_run
 from kspr.selectors import Selection
+from kspr.sources.joining import join_label_file
 from kspr.sources.opening import open_source
-from kspr.sources.readers.labels import read_label_file
+from kspr.sources.readers.file_checks import listed
+from kspr.sources.readers.labels import numbered, open_label_file
 
-__all__ = ["ClassEvaluation", "Evaluation", "evaluate", "evaluate_run", "true_labels"]
+__all__ = ["ClassEvaluation", "Evaluation", "Truth", "evaluate", "evaluate_run", "true_labels"]
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,10 @@ class Evaluation:
     classes: tuple[Any, ...]
     confusion: np.ndarray
     """Counts of (true label, suggested label) over the samples with wrong labels."""
+    n_unknown: int = 0
+    """Rows of the run without a true label; they are not in any of these numbers."""
+    notes: tuple[str, ...] = ()
+    """Sentences for the user: what was left out, and how the truth was joined to the rows."""
 
     @property
     def kept_promise(self) -> bool | None:
@@ -61,39 +67,77 @@ class Evaluation:
         return [entry for entry in found if entry[2]]
 
 
-def evaluate_run(folder: Path, truth: str | None) -> Evaluation:
-    """Evaluate a saved run; `truth` is a file, or a column of the source, or left to the source."""
-    run = load_run(folder)
-    return evaluate(run.selection, true_labels(run, truth))
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """The true labels of a run's rows, as far as they are known."""
+
+    label: np.ndarray
+    """One entry per row of the run; without meaning for rows that are not in `known`."""
+    known: np.ndarray
+    """Positions of the rows whose true label is known, ascending."""
+    notes: tuple[str, ...]
+    """Sentences for the user: which rows are left out, and rows that were joined by order."""
 
 
-def true_labels(run: Run, truth: str | None) -> np.ndarray:
-    """Return the true label of each of the run's rows."""
+def evaluate_run(folder: Path, truth: str | None, source: Path | None = None) -> Evaluation:
+    """Evaluate a saved run; `truth` is a file, or a column of the source, or left to the source.
+
+    `source` is where the data of the run is now, if that has moved. Rows without a true label are
+    left out, and named in the notes.
+    """
+    run = load_run(folder, source)
+    found = true_labels(run, truth)
+    return replace(evaluate(run.selection, found.label, found.known), notes=found.notes)
+
+
+def true_labels(run: Run, truth: str | None) -> Truth:
+    """Return the true labels of the run's rows, joined by their ids."""
     if truth is not None and Path(truth).is_file():
-        found: np.ndarray | None = read_label_file(Path(truth), "truth")
-    else:
-        options = replace(run.origin.read_options(), truth=truth)
-        found = open_source(Path(run.origin.source), options).truth
-    if found is None:
+        return _from_file(run, Path(truth))
+    options = replace(run.origin.read_options(), truth=truth)
+    records = open_source(Path(run.origin.source), options)
+    if records.truth is None:
         raise InputError(
             f"{run.origin.source} has no column of true labels. Pass a file or a column with "
             "--truth."
         )
-    # `run.place` would say that the source has lost rows; here it is the truth that is too short.
-    last = int(run.row.max(initial=-1))
-    if len(found) <= last:
-        raise InputError(f"The truth has {len(found)} rows, but the run has row {last}.")
-    return np.asarray(found[run.place(len(found))])
+    joined = run.join(records)
+    notes = joined.notes(run.rows, run.origin.source, run.origin.unreadable)
+    return Truth(records.truth[joined.places()], joined.position, notes)
 
 
-def evaluate(selection: Selection, truth: np.ndarray) -> Evaluation:
-    """Compare a selection with the true labels of its samples."""
+def _from_file(run: Run, path: Path) -> Truth:
+    count = run.origin.n_rows
+    file = open_label_file(path, "truth", count=count, id_column=run.origin.options.get("id"))
+    # A file without ids has a line for each row of the source; the run may have left some out.
+    row_id = numbered(count)
+    row_id = row_id.astype(np.result_type(row_id, run.row_id))
+    row_id[run.row] = run.row_id
+    found = join_label_file(file, row_id, run.rows.named, run.origin.source)
+    known = np.flatnonzero(~np.isin(run.row, found.missing))
+    missing = np.setdiff1d(np.arange(len(run.rows)), known)
+    notes = list(found.notes)
+    if missing.size:
+        few = listed(run.row_id[missing].tolist(), 5)
+        what = f"{missing.size:,} row{'s' * (missing.size > 1)} of the run"
+        notes.append(f"{path} has no true label for {what}, left out here: {few}.")
+    if not known.size:
+        raise InputError(f"{path} has no true label for any row of {run.folder}.")
+    return Truth(found.label[run.row], known, tuple(notes))
+
+
+def evaluate(
+    selection: Selection, truth: np.ndarray, known: np.ndarray | None = None
+) -> Evaluation:
+    """Compare a selection with the true labels of its samples, or of those in `known` only."""
     if len(truth) != len(selection):
         raise InputError(f"The run has {len(selection)} rows but the truth has {len(truth)}.")
-    truth = np.asarray(truth)
-    label, kept = selection.label, selection.clean_mask
+    rows = np.arange(len(selection)) if known is None else known
+    truth = np.asarray(truth)[rows]
+    label, kept = selection.label[rows], selection.clean_mask[rows]
+    suggested = selection.suggested_label[rows]
     right = truly_clean(label, truth)
-    rows = tuple(
+    per_class = tuple(
         ClassEvaluation(
             name,
             int(own.sum()),
@@ -106,21 +150,22 @@ def evaluate(selection: Selection, truth: np.ndarray) -> Evaluation:
     )
     wrong = ~right
     true_code, classes = _true_codes(selection, truth[wrong])
-    suggested_code = places_in(selection.classes, selection.suggested_label[wrong])
+    suggested_code = places_in(selection.classes, suggested[wrong])
     confusion = np.zeros((len(classes), len(classes)), dtype=np.int64)
     # Not `confusion[...] += 1`, which counts a repeated pair once.
     np.add.at(confusion, (true_code, suggested_code), 1)
-    suggested = same_label(selection.suggested_label[wrong], truth[wrong])
+    hits = same_label(suggested[wrong], truth[wrong])
     return Evaluation(
-        n=len(selection),
+        n=len(rows),
         n_wrong=int(wrong.sum()),
         n_kept=int(kept.sum()),
         q_asked=selection.summary().q_asked,
         quality=selection_quality(kept, right),
-        per_class=rows,
-        suggested_right=float(suggested.mean()) if wrong.any() else float("nan"),
+        per_class=per_class,
+        suggested_right=float(hits.mean()) if wrong.any() else float("nan"),
         classes=classes,
         confusion=confusion,
+        n_unknown=len(selection) - len(rows),
     )
 
 

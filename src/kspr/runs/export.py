@@ -1,6 +1,8 @@
 """Writing the cleaned data set of a run, in a format of choice; the source is not changed."""
 
+import csv
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -8,47 +10,165 @@ import numpy as np
 import pyarrow as pa
 
 from kspr._files import staged
+from kspr._text import spreadsheet_cell
 from kspr.errors import InputError
+from kspr.runs._image_files import write_images
 from kspr.runs.run import Run, load_run
-from kspr.sources.formats import Format, WrittenFormat, written_format
+from kspr.sources.formats import Format, WrittenFormat, delimiter_of, written_format
 from kspr.sources.opening import label_column
-from kspr.sources.readers.image_folder import IMAGE_SUFFIXES
+from kspr.sources.readers.file_checks import listed
 from kspr.sources.readers.table import Columns, Table
 from kspr.sources.writing import write_batches
 
-__all__ = ["Suspects", "export_run"]
+__all__ = ["Exported", "Suspects", "export_run"]
 
 Suspects = Literal["drop", "relabel", "keep"]
+_CHANGES = "changes.csv"
 
 
-def export_run(folder: Path, out: Path, to: WrittenFormat | None, suspects: Suspects) -> int:
-    """Write the cleaned rows of a run to `out`, and return how many there are.
+@dataclass(frozen=True)
+class Exported:
+    """What was written."""
 
-    Without `to`, the suffix of `out` decides the format.
+    out: Path
+    rows: int
+    relabelled: int
+    dropped: int
+    """Suspects that were left out."""
+    changes: Path | None
+    """CSV file with every row that was changed or left out; None if there is none."""
+    notes: tuple[str, ...]
+    """Sentences for the user: rows that are gone, classes whose folders have other names."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """What becomes of each row of a run."""
+
+    chosen: np.ndarray
+    """Positions of the rows to write, ascending."""
+    moved: np.ndarray
+    """Mask of the rows that get the suggested label."""
+    gone: np.ndarray
+    """Positions of rows that the source does not hold any more as they were."""
+
+    def without(self, files: list[int]) -> "_Plan":
+        """Return the plan in which chosen rows that have no file are gone, too."""
+        left = np.setdiff1d(self.chosen, files)
+        moved = self.moved.copy()
+        moved[left] = False
+        return _Plan(np.array(files, dtype=np.int64), moved, np.union1d(self.gone, left))
+
+    def labels(self, run: Run) -> np.ndarray:
+        """Return the label that each row of the run is written with."""
+        return np.where(self.moved, run.selection.suggested_label, run.selection.label)
+
+
+def export_run(
+    folder: Path,
+    out: Path,
+    to: WrittenFormat | None,
+    suspects: Suspects,
+    source: Path | None = None,
+) -> Exported:
+    """Write the cleaned rows of a run to `out`.
+
+    Without `to`, the suffix of `out` decides the format. `source` is where the data of the run is
+    now. Rows that are not in it any more, or not as they were, are left out and named. Beside the
+    file, or in the folder of images, `changes.csv` lists what differs from the source and why.
     """
     known = written_format(out, to)
-    if out.exists():
-        raise InputError(f"{out} already exists. Choose another --out.")
-    run = load_run(folder)
-    chosen = np.arange(len(run.row)) if suspects != "drop" else run.selection.clean_indices
-    moved = np.zeros(len(run.row), dtype=bool)
+    images = known.name == "imagefolder"
+    changes = out / _CHANGES if images else out.with_name(f"{out.name}.{_CHANGES}")
+    for path in (out, changes):
+        if path.exists():
+            raise InputError(f"{path} already exists. Choose another --out.")
+    run = load_run(folder, source)
+    plan = _plan(run, suspects)
+    if images:
+        with staged(out) as staging:
+            files, notes = write_images(run, plan.chosen, plan.labels(run), staging)
+            left, plan = np.setdiff1d(plan.chosen, list(files)), plan.without(list(files))
+            _write_changes(staging / _CHANGES, run, plan, files)
+        if left.size:
+            few = listed(run.row_id[left].tolist(), 5)
+            notes += (f"Changed in {run.origin.source} since the run was made: {few}.",)
+        return _exported(run, plan, out, changes, notes)
+    if not len(_differing(plan, len(run.rows))):
+        _write_table(run, plan, out, known)
+        return _exported(run, plan, out, None)
+    # The list takes its place after the data: a list without data would be about nothing.
+    with staged(changes) as staging:
+        _write_changes(staging, run, plan)
+        _write_table(run, plan, out, known)
+    return _exported(run, plan, out, changes)
+
+
+def _plan(run: Run, suspects: Suspects) -> _Plan:
+    there = run.joined.position
+    clean = run.selection.clean_mask
+    moved = np.zeros(len(run.rows), dtype=bool)
     if suspects == "relabel":
-        suggested = run.selection.suggested_label
         # A suspect whose own label is the most likely one keeps its cell as it is.
-        moved = ~run.selection.clean_mask & (suggested != run.selection.label)
-    if known.name == "imagefolder":
-        _write_images(run, chosen, _labels(run, moved), out)
-        return len(chosen)
+        moved[there] = ~clean[there]
+        moved &= run.selection.suggested_label != run.selection.label
+    chosen = there if suspects != "drop" else np.intersect1d(there, run.selection.clean_indices)
+    return _Plan(chosen, moved, np.setdiff1d(np.arange(len(run.rows)), there))
+
+
+def _exported(
+    run: Run, plan: _Plan, out: Path, changes: Path | None, more: tuple[str, ...] = ()
+) -> Exported:
+    return Exported(
+        out=out,
+        rows=len(plan.chosen),
+        relabelled=int(plan.moved.sum()),
+        dropped=len(run.rows) - len(plan.gone) - len(plan.chosen),
+        changes=changes,
+        notes=(*run.notes(), *more),
+    )
+
+
+def _differing(plan: _Plan, n: int) -> np.ndarray:
+    """Return the positions of the rows that are not written as the source has them."""
+    kept = np.zeros(n, dtype=bool)
+    kept[plan.chosen] = True
+    return np.flatnonzero(~kept | plan.moved)
+
+
+def _write_changes(path: Path, run: Run, plan: _Plan, files: dict[int, str] | None = None) -> None:
+    """List the rows that differ from the source; with `files`, all rows and the file of each."""
+    selection, gone = run.selection, set(plan.gone.tolist())
+    differing = _differing(plan, len(run.rows))
+    shown = differing if files is None else np.arange(len(run.rows))
+    changed = set(differing.tolist())
+    level = selection.q_value
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        names = ["row", "id", "action", "from", "to", "why", "q_value"]
+        writer.writerow(names if files is None else [*names, "file"])
+        for k in shown.tolist():
+            given, new = selection.label[k], selection.suggested_label[k]
+            if k in gone:
+                action, to, why = "left out", "", "gone from the source, or changed there"
+            elif k not in changed:
+                action, to, why = "kept", given, ""
+            elif plan.moved[k]:
+                action, to, why = "relabelled", new, "suspect; this label fits best"
+            else:
+                action, to, why = "left out", "", "suspect"
+            cells = [run.row[k], run.row_id[k], action, given, to, why]
+            cells.append("" if level is None else f"{level[k]:.4g}")
+            cells += [] if files is None else [files.get(k, "")]
+            writer.writerow([spreadsheet_cell(cell) for cell in cells])
+
+
+def _write_table(run: Run, plan: _Plan, out: Path, to: Format) -> None:
     table = run.table()
     if table is None:
-        _write_rows(run, chosen, _labels(run, moved), out, known)
+        _write_rows(run, plan.chosen, plan.labels(run), out, to)
     else:
-        _write_columns(run, table, chosen, moved, out, known)
-    return len(chosen)
-
-
-def _labels(run: Run, moved: np.ndarray) -> np.ndarray:
-    return np.where(moved, run.selection.suggested_label, run.selection.label)
+        _write_columns(run, table, plan, out, to)
 
 
 def _write_rows(run: Run, chosen: np.ndarray, label: np.ndarray, out: Path, to: Format) -> None:
@@ -70,13 +190,15 @@ def _marks(run: Run, chosen: np.ndarray) -> dict[str, pa.Array]:
     }
 
 
-def _write_columns(
-    run: Run, table: Table, chosen: np.ndarray, moved: np.ndarray, out: Path, to: Format
-) -> None:
-    """Write the chosen rows of a table: all of its columns, as they are stored, and the marks."""
+def _write_columns(run: Run, table: Table, plan: _Plan, out: Path, to: Format) -> None:
+    """Write the chosen rows of a table: all of its columns, as they are stored, and the marks.
+
+    They come in the order that the source has now.
+    """
     columns = table.columns(as_text=to.name == "csv")
-    place = run.place(_count(table, columns))
-    name, label = _label_cells(run, table, columns, place, moved)
+    place = run.joined.places()
+    name, label = _label_cells(run, table, columns, place, plan)
+    chosen = plan.chosen[np.argsort(place[plan.chosen])]
     fields = {field.name: field for field in columns.schema}
     # Without rows: only the types are needed for the schema.
     added = {name: label.slice(0, 0), **_marks(run, chosen[:0])}
@@ -89,7 +211,6 @@ def _write_columns(
     def batches() -> Iterator[pa.RecordBatch]:
         start = 0
         for batch in columns.walk():
-            # Rows are in ascending order, so that those of a block are next to each other.
             first, end = np.searchsorted(place[chosen], [start, start + len(batch)])
             here = chosen[first:end]
             rows = batch.take(pa.array(place[here] - start))
@@ -98,15 +219,18 @@ def _write_columns(
             yield pa.record_batch([arrays[field.name] for field in schema], schema=schema)
             start += len(batch)
 
-    write_batches(out, to, schema, batches())
+    write_batches(out, to, schema, batches(), _delimiter(table, out))
 
 
-def _count(table: Table, columns: Columns) -> int:
-    return sum(map(len, columns.walk())) if table.rows is None else table.rows
+def _delimiter(table: Table, out: Path) -> str | None:
+    """Return the delimiter of the source where the suffix of `out` leaves it open."""
+    # A comma stands for any table as text; a tab has suffixes of its own.
+    own = getattr(table, "delimiter", None)
+    return own if own == ";" and delimiter_of(out) == "," else None
 
 
 def _label_cells(
-    run: Run, table: Table, columns: Columns, place: np.ndarray, moved: np.ndarray
+    run: Run, table: Table, columns: Columns, place: np.ndarray, plan: _Plan
 ) -> tuple[str, pa.ChunkedArray]:
     """Return the label column's name, and its cell for each of the run's rows.
 
@@ -118,75 +242,24 @@ def _label_cells(
     name = label_column(table, options, run.origin.source)
     # A label within a struct cannot be replaced alone; it becomes a column of its own.
     if options.labels is not None or name not in columns.schema.names:
-        return name, pa.chunked_array([pa.array(_labels(run, moved))])
+        return name, pa.chunked_array([pa.array(plan.labels(run))])
     stored = pa.chunked_array([batch.column(name) for batch in columns.walk()])
-    # Suggested labels are always among the given ones, so that searchsorted finds each.
-    classes, first = np.unique(run.selection.label, return_index=True)
-    suggested = first[np.searchsorted(classes, run.selection.suggested_label[moved])]
-    source = np.arange(len(run.row))
-    source[moved] = suggested
-    return name, stored.take(pa.array(place[source]))
+    there = run.joined.position
+    classes, first = np.unique(run.selection.label[there], return_index=True)
+    wanted = run.selection.suggested_label[plan.moved]
+    lost = np.setdiff1d(wanted, classes)
+    if lost.size:
+        raise InputError(
+            f"{run.origin.source} has no row of the class {str(lost[0])!r} any more, so that its "
+            "spelling is not known. Pass --suspects keep or drop."
+        )
+    cells = place.copy()
+    cells[plan.moved] = place[there[first[np.searchsorted(classes, wanted)]]]
+    # A null where the source has no row: such rows are never written.
+    return name, stored.take(pa.array(cells, mask=cells < 0))
 
 
 def _combined(cells: pa.ChunkedArray) -> pa.Array:
     # A column of a record batch must be one array.
     combined = cells.combine_chunks()
     return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined
-
-
-def _write_images(run: Run, chosen: np.ndarray, label: np.ndarray, out: Path) -> None:
-    """Copy the stored bytes of each image into a folder per class."""
-    run.records()  # says why, if the source cannot be read any more
-    items = run.items()
-    if items is None or items.kind != "image":
-        raise InputError(
-            f"{run.origin.source} holds no images, which an image folder is made of. Choose an "
-            "--out that ends in .csv or .parquet."
-        )
-    wanted, folders = set(chosen.tolist()), _class_folders(label[chosen])
-    with staged(out) as staging:
-        staging.mkdir()
-        for position, content in enumerate(items.content()):
-            if position not in wanted:
-                continue
-            folder = staging / folders[str(label[position])]
-            folder.mkdir(exist_ok=True)
-            # By row number: files of one name may come from different folders.
-            name = f"{run.row[position]:08d}{_suffix(str(run.row_id[position]), content)}"
-            (folder / name).write_bytes(content)
-
-
-def _class_folders(label: np.ndarray) -> dict[str, str]:
-    """Return the folder of each class; raise if two classes would share one."""
-    folders: dict[str, str] = {}
-    for name in map(str, np.unique(label).tolist()):
-        same = next((other for other, folder in folders.items() if folder == _safe(name)), None)
-        if same is not None:
-            raise InputError(
-                f"The classes {same!r} and {name!r} would share the folder {_safe(name)!r}. "
-                "Rename one of them in the source, or choose an --out that ends in .csv."
-            )
-        folders[name] = _safe(name)
-    return folders
-
-
-def _safe(name: str) -> str:
-    """Return a class name as a folder may be called."""
-    # What Windows refuses in names, where dots and spaces at the end are dropped, too. Nothing is
-    # left of "..", which would lead out of the folder.
-    kept = "".join("_" if ch in '/\\:*?"<>|' or ord(ch) < 32 else ch for ch in name).strip(". ")
-    return kept or "_"
-
-
-def _suffix(row_id: str, content: bytes) -> str:
-    """Return the suffix of an image: that of its file, else the one that its first bytes show."""
-    named = Path(row_id).suffix.lower()
-    if named in IMAGE_SUFFIXES:
-        return named
-    known = {b"\xff\xd8": ".jpg", b"\x89P": ".png", b"GI": ".gif", b"BM": ".bmp", b"RI": ".webp"}
-    if content[:2] in known:
-        return known[content[:2]]
-    raise InputError(
-        f"The image of row {row_id!r} is not stored as an image file. Choose an --out that ends in "
-        ".csv or .parquet."
-    )

@@ -1,9 +1,8 @@
 """A run on disk: a saved selection, its rows, and the source that they came from."""
 
-import json
 import shlex
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,17 +11,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kspr._files import staged, write_json, write_parquet
+from kspr._files import read_sealed, staged, write_parquet, write_sealed
 from kspr.errors import InputError
+from kspr.features import Loaded
 from kspr.features.loading import stored_features
+from kspr.runs.joining import Joined, JoinedItems, RunRows, join_rows
 from kspr.selectors import Selection
 from kspr.sources.opening import open_source, open_table
 from kspr.sources.options import ReadOptions
 from kspr.sources.readers.table import Table
-from kspr.sources.records import ChosenItems, Items, Records
+from kspr.sources.records import Items, Records
 
-__all__ = ["Origin", "Run", "load_run", "save_run"]
+__all__ = ["Origin", "Run", "load_run", "origin_of", "rows_of", "save_run"]
 
+_FORMAT = 1
 _ORIGIN = "run.json"
 _ROWS = "rows.parquet"
 
@@ -38,8 +40,14 @@ class Origin:
     command: tuple[str, ...]
     embedding: str | None = None
     """Folder of the features, for images and texts."""
+    fingerprint: str | None = None
+    """Fingerprint of the images or texts that these features belong to."""
+    n_rows: int = 0
+    """All rows of the source."""
     unreadable: int = 0
     """Items that could not be read, and are left out."""
+    notes: tuple[str, ...] = ()
+    """Sentences for the user: what had to be assumed to read the source."""
 
     def read_options(self) -> ReadOptions:
         """Return the options with which the source was read."""
@@ -59,14 +67,24 @@ class Origin:
 class Run:
     """A selection with its rows: entry i of the selection is row ``row[i]`` of the source.
 
-    The source is opened when it is first needed, and once only.
+    The source is opened when it is first needed, and once only. What is taken from it belongs to
+    the run's rows: `joined` finds them again, wherever they are in the source now.
     """
 
     folder: Path
     selection: Selection
-    row: np.ndarray
-    row_id: np.ndarray
+    rows: RunRows
     origin: Origin
+
+    @property
+    def row(self) -> np.ndarray:
+        """Row numbers in the source as it was."""
+        return self.rows.row
+
+    @property
+    def row_id(self) -> np.ndarray:
+        """What identifies each row, as text."""
+        return self.rows.row_id
 
     def records(self) -> Records:
         """Return all rows of the source; raise `InputError` if it cannot be read any more."""
@@ -74,25 +92,58 @@ class Run:
             raise self._opened
         return self._opened
 
+    @cached_property
+    def joined(self) -> Joined:
+        """Where the run's rows are in the source as it is now.
+
+        The one place that decides this: features, items, true labels and exported rows are all
+        found by it. Raise `InputError` if the source cannot be read, if its rows cannot be told
+        apart, or if none of them is what it was.
+        """
+        return self.join(self.records())
+
+    def join(self, records: Records) -> Joined:
+        """Return where the run's rows are in `records`, which the source gave."""
+        found = join_rows(self.rows, self.selection.label, records)
+        if len(self.rows) and not len(found.position):
+            raise InputError(
+                f"None of the rows of {self.folder} is in {self.origin.source} as it was. Name the "
+                "data that the run was made from with --source, or select again."
+            )
+        return found
+
+    def notes(self) -> tuple[str, ...]:
+        """Say in sentences what is different in the source now; empty if nothing is."""
+        try:
+            found = self.joined
+        except InputError as error:
+            return (str(error),)
+        return found.notes(self.rows, self.origin.source, self.origin.unreadable)
+
     def features(self) -> Any:
         """Return the features of exactly this run's rows, in their order; None if they are gone."""
         if self.origin.embedding is not None:
-            stored = stored_features(Path(self.origin.embedding))
-            # Other rows may have been embedded into the same folder since.
+            stored = stored_features(Path(self.origin.embedding), str(self.origin.fingerprint))
             return stored if stored is not None and len(stored) == len(self.row) else None
         records = self._records_if_there()
-        if records is None or records.features is None:
+        if records is None or records.features is None or not self.joined.whole:
             return None
         # A whole source stays a memory map; any choice of its rows is a copy.
-        whole = len(self.row) == len(records)
-        return records.features if whole else records.features[self.place(len(records))]
+        place = self.joined.place
+        whole = np.array_equal(place, np.arange(len(records)))
+        return records.features if whole else records.features[place]
 
     def items(self) -> Items | None:
-        """Return the images or texts of exactly this run's rows; None without such, or if gone."""
+        """Return the images or texts of exactly this run's rows; None without such, or if gone.
+
+        Rows that are gone or have changed raise `UnreadableItemError` when they are asked for.
+        """
         records = self._records_if_there()
         if records is None or records.items is None:
             return None
-        return ChosenItems(records.items, self.place(len(records)))
+        # Where there are features, these were compared when the rows were joined.
+        digest = self.rows.digest if records.features is None else None
+        return JoinedItems(records.items, self.joined.places(), digest)
 
     def table(self) -> Table | None:
         """Return the source as a table with all of its columns; None if it is none.
@@ -101,37 +152,23 @@ class Run:
         """
         return open_table(Path(self.origin.source), self.origin.read_options())
 
-    def place(self, count: int) -> np.ndarray:
-        """Return where the run's rows are in the source as it is now, with `count` rows.
-
-        The one place that decides this: features, items, true labels and exported rows are all
-        found by it. Raise `InputError` if the source has lost rows.
-        """
-        # -1 for a run without rows, which any source can serve.
-        last = int(self.row.max(initial=-1))
-        if count <= last:
-            raise InputError(
-                f"{self.origin.source} has {count} rows now, but {self.folder} was made from row "
-                f"{last} too. Select again."
-            )
-        return self.row
-
     @cached_property
     def _opened(self) -> Records | InputError:
+        source = Path(self.origin.source)
         try:
-            return open_source(Path(self.origin.source), self.origin.read_options())
+            return open_source(source, self.origin.read_options())
         except InputError as error:
             # Only what is returned is cached: raised, a source that is gone would be looked for
             # again at every call.
-            return error
+            moved = "" if source.exists() else " If it has moved, name its place with --source."
+            return InputError(f"{error}{moved}")
 
     def _records_if_there(self) -> Records | None:
-        """Return the source's rows; None if it is gone, or has lost rows of this run."""
+        """Return the source's rows; None if it is gone, or does not hold this run's rows."""
         try:
-            self.place(len(self.records()))
+            return self.records() if self.joined else None
         except InputError:
             return None
-        return self.records()
 
 
 def describe(options: ReadOptions) -> dict[str, str]:
@@ -140,21 +177,17 @@ def describe(options: ReadOptions) -> dict[str, str]:
 
 
 def save_run(
-    folder: Path,
-    selection: Selection,
-    row: np.ndarray,
-    row_id: np.ndarray,
-    origin: Origin,
-    *,
-    overwrite: bool,
+    folder: Path, selection: Selection, rows: RunRows, origin: Origin, *, overwrite: bool
 ) -> Run:
     """Write a run to `folder`, whole or not at all."""
     check_folder(folder, overwrite=overwrite)
     with staged(folder) as staging:
         selection.save(staging)
-        write_parquet(staging / _ROWS, pa.table({"row": row, "row_id": row_id.astype(str)}))
-        write_json(staging / _ORIGIN, asdict(origin))
-    return Run(folder, selection, row, row_id, origin)
+        columns = {"row": rows.row, "row_id": rows.row_id.astype(str), "digest": rows.digest}
+        write_parquet(staging / _ROWS, pa.table(columns))
+        about = {"format": _FORMAT, "named": rows.named, **asdict(origin)}
+        write_sealed(staging / _ORIGIN, about, _ROWS, "manifest.json")
+    return Run(folder, selection, rows, origin)
 
 
 def check_folder(folder: Path, *, overwrite: bool) -> None:
@@ -170,31 +203,74 @@ def check_folder(folder: Path, *, overwrite: bool) -> None:
         )
 
 
-def load_run(folder: Path) -> Run:
-    """Read what `save_run` wrote."""
+def load_run(folder: Path, source: Path | None = None) -> Run:
+    """Read what `save_run` wrote; `source` is where its data is now, if that has moved.
+
+    Raise `InputError` with one sentence if a file was changed, or if the files contradict each
+    other.
+    """
     if not (folder / _ORIGIN).is_file():
         raise InputError(f"{folder} is not a run of kspr. Make one with `kspr select`.")
+    about = read_sealed(folder / _ORIGIN, _ROWS, "manifest.json")
+    if about.pop("format", None) != _FORMAT:
+        raise InputError(f"{folder} is of another version of kspr. Select again.")
     selection = Selection.load(folder)
     try:
-        about = json.loads((folder / _ORIGIN).read_text(encoding="utf-8"))
-        rows = pq.read_table(folder / _ROWS)
-        # JSON has no tuples.
-        origin = Origin(**{**about, "command": tuple(about["command"])})
-    except (json.JSONDecodeError, pa.ArrowInvalid, OSError, KeyError, TypeError) as error:
-        raise InputError(f"{folder} cannot be read as a run: {error}") from error
-    return Run(
-        folder,
-        selection,
-        np.asarray(rows["row"].to_numpy()),
-        np.asarray(rows["row_id"].to_numpy()).astype(str),
-        origin,
-    )
+        rows = _read_rows(folder / _ROWS, about.pop("named"), len(selection))
+        origin = _read_origin(about)
+    # The checksums hold, so that another program wrote these files: anything may be in them.
+    except (KeyError, TypeError, ValueError, OverflowError, pa.ArrowException) as error:
+        raise InputError(f"{folder} cannot be read as a run ({error}). Select again.") from error
+    if source is not None:
+        origin = replace(origin, source=str(source.resolve()))
+    return Run(folder, selection, rows, origin)
 
 
-def origin_of(records: Records, options: ReadOptions, command: Sequence[str]) -> Origin:
-    """Return where `records` came from, with absolute paths."""
+def _read_rows(path: Path, named: Any, n: int) -> RunRows:
+    table = pq.read_table(path, columns=["row", "row_id", "digest"])
+    row, row_id, digest = (np.asarray(column.to_numpy()) for column in table.columns)
+    # Rows ascend: where they were in the source decides nothing any more, but people read it.
+    ascending = row.dtype.kind == "i" and bool((np.diff(row, prepend=-1) > 0).all())
+    texts = table["row_id"].type in (pa.string(), pa.large_string())
+    complete = not any(column.null_count for column in table.columns)
+    sound = ascending and texts and complete and digest.dtype == np.uint64
+    if len(row) != n or not sound or not isinstance(named, bool):
+        raise ValueError(f"{path.name} does not fit the selection of {n} rows")
+    return RunRows(row, row_id.astype(str), digest, named)
+
+
+def _read_origin(about: dict[str, Any]) -> Origin:
+    # JSON has no tuples.
+    lists = {name: tuple(about[name]) for name in ("command", "notes")}
+    origin = Origin(**{**about, **lists})
+    texts = [origin.source, origin.reader, *origin.command, *origin.notes]
+    texts += [*origin.options, *origin.options.values()]
+    texts += [text for text in (origin.embedding, origin.fingerprint) if text is not None]
+    counts = {type(count) for count in (origin.n_rows, origin.unreadable)}
+    if not all(isinstance(text, str) for text in texts) or counts != {int}:
+        raise ValueError(f"{_ORIGIN} has a value of another type")
+    return origin
+
+
+def rows_of(loaded: Loaded) -> RunRows:
+    """Return the rows of a source that was opened, as a run keeps them."""
+    return RunRows(loaded.row, loaded.row_id, loaded.digest, loaded.records.named)
+
+
+def origin_of(loaded: Loaded, options: ReadOptions, command: Sequence[str]) -> Origin:
+    """Return where the rows of `loaded` came from, with absolute paths."""
     # Absolute, because later commands may be started in another folder.
-    given = describe(options)
+    given, records = describe(options), loaded.records
     if options.labels is not None:
         given["labels"] = str(options.labels.resolve())
-    return Origin(str(records.source.resolve()), records.reader, given, tuple(command))
+    return Origin(
+        source=str(records.source.resolve()),
+        reader=records.reader,
+        options=given,
+        command=tuple(command),
+        embedding=None if loaded.folder is None else str(loaded.folder),
+        fingerprint=loaded.fingerprint,
+        n_rows=len(records),
+        unreadable=loaded.unreadable,
+        notes=records.notes,
+    )

@@ -1,14 +1,13 @@
 """From a source to a run: read, embed what needs it, select, write."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from kspr.features import load
 from kspr.features.options import EmbedSettings
 from kspr.runs.answers import Rows, checked_rows
-from kspr.runs.run import Run, check_folder, origin_of, save_run
+from kspr.runs.run import Run, check_folder, origin_of, rows_of, save_run
 from kspr.selectors import SPR, KnockoffsSPR
 from kspr.sources.options import ReadOptions
 
@@ -39,7 +38,5 @@ def select_source(
         # Row numbers in the file are those of the source; `fit` counts the rows that could be read.
         how["checked"] = checked_rows(checked, Rows(found.row, row_id, label))
     selection = selector.fit(found.features, label, **how).selection_
-    origin = origin_of(found.records, options, command)
-    if found.folder is not None:
-        origin = replace(origin, embedding=str(found.folder), unreadable=found.unreadable)
-    return save_run(out, selection, found.row, row_id, origin, overwrite=overwrite)
+    origin = origin_of(found, options, command)
+    return save_run(out, selection, rows_of(found), origin, overwrite=overwrite)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from kspr._files import read_json, staged, write_json
+from kspr._text import spreadsheet_cell
 from kspr.core.intervals import Z95, clopper_pearson_interval
 from kspr.core.labels import same_label
 from kspr.errors import InputError, UnreadableItemError
@@ -88,7 +89,9 @@ class Verification:
         return min(self.n_kept, round(Z95**2 * share * (1 - share) / gap**2))
 
 
-def draw_checks(folder: Path, out: Path, *, sample: int, pool: Pool, seed: int) -> Draw:
+def draw_checks(
+    folder: Path, out: Path, *, sample: int, pool: Pool, seed: int, source: Path | None = None
+) -> Draw:
     """Draw rows of the run in `folder`, write them to `out` for a person to fill in.
 
     They come in random order: whoever stops half way has still checked a random sample. The draw
@@ -100,7 +103,7 @@ def draw_checks(folder: Path, out: Path, *, sample: int, pool: Pool, seed: int) 
         raise InputError(f"--seed must be a whole number from 0 up, got {seed}.")
     if out.exists():
         raise InputError(f"{out} already exists, and may hold answers. Choose another --out.")
-    run = load_run(folder)
+    run = load_run(folder, source)
     rows = _pool(run, pool)
     if not len(rows):
         raise InputError(f"{folder} keeps nothing that could be drawn. Use --from all.")
@@ -189,7 +192,8 @@ def _write(run: Run, drawn: np.ndarray, pool: Pool, writer: Any) -> None:
     writer.writerow([*columns, *shown])
     for k, *extra in zip(drawn.tolist(), *shown.values(), strict=True):
         label, suggested = run.selection.label[k], run.selection.suggested_label[k]
-        writer.writerow([run.row[k], run.row_id[k], label, suggested, "", pool, *extra])
+        cells = [run.row[k], run.row_id[k], label, suggested, "", pool, *extra]
+        writer.writerow(map(spreadsheet_cell, cells))
 
 
 def _shown(run: Run, drawn: np.ndarray) -> dict[str, list[str]]:

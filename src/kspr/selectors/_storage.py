@@ -1,7 +1,6 @@
 """Selections on disk: parquet tables and a JSON manifest, in a folder that appears as a whole."""
 
-import json
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kspr._files import staged, write_json, write_parquet
+from kspr._files import read_sealed, staged, write_parquet, write_sealed
 from kspr.errors import InputError
+from kspr.selectors.controls import ASSUMPTIONS
 from kspr.selectors.controls.checked import Checked
 from kspr.selectors.controls.transition import NoiseEstimate
 from kspr.selectors.cut_groups import CutGroups, cut_group_columns
@@ -21,10 +21,22 @@ if TYPE_CHECKING:
 
 __all__ = ["load_fields", "save_selection"]
 
-_FORMAT = 2
+_FORMAT = 3
 _FILES = ("samples.parquet", "cut_groups.parquet", "manifest.json")
 _NOISE = "noise.parquet"
 _LABELS = ("label", "knockoff_label", "suggested_label")
+_ANY_LABEL = "biufOUSM"
+_SAMPLES = {
+    "label": _ANY_LABEL,
+    "clean": "b",
+    "statistic": "f",
+    "selection_time": "f",
+    "suggested_label": _ANY_LABEL,
+    "cut_group": "iu",
+}
+"""Columns of samples.parquet, and the kinds of their values as NumPy abbreviates them."""
+_OPTIONAL = {"q_value": "f", "knockoff_label": _ANY_LABEL}
+_WRONG = (AttributeError, IndexError, KeyError, MemoryError, OverflowError, TypeError, ValueError)
 
 
 def save_selection(selection: "Selection", path: Path, *, overwrite: bool) -> Path:
@@ -41,70 +53,149 @@ def save_selection(selection: "Selection", path: Path, *, overwrite: bool) -> Pa
 
 
 def load_fields(path: Path) -> dict[str, Any]:
-    """Return the fields of the selection that `save_selection` wrote."""
+    """Return the fields of the selection that `save_selection` wrote.
+
+    Raise `InputError` with one sentence if a file was changed, or if the files contradict each
+    other.
+    """
     if not _holds_selection(path):
         raise InputError(
             f"{path} is not a saved selection: {', '.join(_FILES)} are expected in it."
         )
-    try:
-        about = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
-        samples = pq.read_table(path / "samples.parquet")
-        cut_groups = pq.read_table(path / "cut_groups.parquet")
-    except (json.JSONDecodeError, pa.ArrowInvalid, OSError) as error:
-        raise InputError(f"{path} cannot be read as a selection: {error}") from error
+    about = read_sealed(path / _FILES[2], *_FILES[:2])
     if about.get("format") != _FORMAT:
         raise InputError(
             f"{path} has format {about.get('format')!r}; this version of kspr reads {_FORMAT}."
         )
+    try:
+        return _fields(path, about)
+    # The checksums hold, so that another program wrote these files: anything may be in them.
+    except (*_WRONG, pa.ArrowException) as error:
+        reason = " ".join(str(error).split())[:120] or type(error).__name__
+        raise InputError(
+            f"{path} cannot be read as a selection ({reason}). Select again."
+        ) from error
+
+
+def _fields(path: Path, about: dict[str, Any]) -> dict[str, Any]:
+    samples = pq.read_table(path / _FILES[0])
+    n = len(samples)
     dtype = np.dtype(about["label_dtype"])
-    columns = {
-        name: _array(samples[name], dtype if name in _LABELS else None)
-        for name in samples.column_names
-    }
-    return {
-        "label": columns["label"],
-        "clean_mask": columns["clean"],
+    # The width of a text comes with its values: a large one in the file would fill the memory.
+    dtype = np.dtype(np.str_) if dtype.kind == "U" else dtype
+    classes = np.array(about["classes"], dtype=dtype)
+    _require(classes.ndim == 1 and len(classes) > 0, "classes must be a list")
+    columns = {name: _column(samples, name, kinds, n) for name, kinds in _SAMPLES.items()}
+    columns |= {
+        name: _column(samples, name, kinds, n)
         # SPR has neither levels nor knockoffs.
+        for name, kinds in _OPTIONAL.items()
+        if name in samples.column_names
+    }
+    labels = {name: columns[name].astype(dtype) for name in _LABELS if name in columns}
+    for name, values in labels.items():
+        _require(bool(np.isin(values, classes).all()), f"{name} has values that are no classes")
+    cut_groups = _read_cut_groups(path, len(classes))
+    cut_group = columns["cut_group"]
+    _require(_within(cut_group, len(cut_groups)), "cut_group must number the cut groups")
+    manifest = _read_manifest(about["manifest"], n, "q_value" in columns)
+    return {
+        "label": labels["label"],
+        "clean_mask": columns["clean"],
         "q_value": columns.get("q_value"),
         "statistic": columns["statistic"],
         "selection_time": columns["selection_time"],
-        "knockoff_label": columns.get("knockoff_label"),
-        "suggested_label": columns["suggested_label"],
-        "cut_group": columns["cut_group"],
-        "cut_groups": CutGroups(
-            **{name: _array(cut_groups[name]) for name in cut_groups.column_names}
-        ),
-        "classes": np.array(about["classes"], dtype=dtype),
-        "manifest": Manifest(**about["manifest"]),
-        "noise": _read_noise(path, about, dtype),
-        "checked": _read_checked(about),
+        "knockoff_label": labels.get("knockoff_label"),
+        "suggested_label": labels["suggested_label"],
+        "cut_group": cut_group,
+        "cut_groups": cut_groups,
+        "classes": classes,
+        "manifest": manifest,
+        "noise": _read_noise(path, about["noise"], classes),
+        "checked": _read_checked(about["checked"], n),
     }
 
 
-def _read_noise(path: Path, about: dict[str, Any], dtype: np.dtype) -> NoiseEstimate | None:
-    if about.get("noise") is None:
+def _column(table: pa.Table, name: str, kinds: str, n: int) -> np.ndarray:
+    """Return a column as an array, if it is there, without gaps, and of one of the kinds."""
+    _require(table.column_names.count(name) == 1, f"there is no column {name!r}")
+    values = np.asarray(table[name].to_numpy())
+    right = len(values) == n and not table[name].null_count and values.dtype.kind in kinds
+    _require(right, f"column {name!r} does not fit")
+    return values
+
+
+def _require(condition: bool, rule: str) -> None:
+    if not condition:
+        raise ValueError(rule)
+
+
+def _within(values: np.ndarray, count: int) -> bool:
+    return bool(((values >= 0) & (values < count)).all())
+
+
+def _read_cut_groups(path: Path, n_classes: int) -> CutGroups:
+    table = pq.read_table(path / _FILES[1])
+    kinds = dict.fromkeys(("piece", "half", "class_code", "n", "n_kept"), "iu")
+    found = CutGroups(
+        **{
+            field.name: _column(
+                table,
+                field.name,
+                kinds.get(field.name, "OU" if field.name == "status" else "f"),
+                len(table),
+            )
+            for field in fields(CutGroups)
+        }
+    )
+    _require(_within(found.class_code + 1, n_classes + 1), "class_code must number the classes")
+    return found
+
+
+def _read_manifest(about: dict[str, Any], n: int, has_levels: bool) -> Manifest:
+    found = Manifest(**about)
+    kinds = {field.name: field.type for field in fields(Manifest)}
+    for name, kind in kinds.items():
+        plain = {"str": str, "int": int}.get(str(getattr(kind, "__name__", kind)), dict)
+        _require(isinstance(getattr(found, name), plain), f"{name} of the manifest does not fit")
+    _require(found.n_samples == n, f"the manifest is about {found.n_samples} rows, not {n}")
+    _require(
+        not has_levels or found.parameters.get("control") in ASSUMPTIONS,
+        "the manifest names no control",
+    )
+    return found
+
+
+def _read_noise(
+    path: Path, about: dict[str, Any] | None, classes: np.ndarray
+) -> NoiseEstimate | None:
+    if about is None:
         return None
-    table = pq.read_table(path / _NOISE)
-    c = len(about["classes"])
+    table, c = pq.read_table(path / _NOISE), len(classes)
     # Written row by row, so (true class, label).
-    square = {name: _array(table[name]).reshape(c, c) for name in ("transition", "low", "high")}
+    square = {
+        name: _column(table, name, "f", c * c).reshape(c, c)
+        for name in ("transition", "low", "high")
+    }
+    low, high = about["rate_interval"]
     return NoiseEstimate(
-        rate=about["noise"]["rate"],
-        rate_interval=tuple(about["noise"]["rate_interval"]),
-        anchors=np.array(about["noise"]["anchors"]),
-        classes=np.array(about["classes"], dtype=dtype),
+        rate=float(about["rate"]),
+        rate_interval=(float(low), float(high)),
+        anchors=np.array(about["anchors"]),
+        classes=classes,
         **square,
     )
 
 
-def _read_checked(about: dict[str, Any]) -> Checked | None:
-    found = about.get("checked")
+def _read_checked(found: dict[str, Any] | None, n: int) -> Checked | None:
     if found is None:
         return None
     # With a dtype: an empty list would become floats, which cannot index.
     rows = np.array(found["rows"], dtype=np.int64)
     right = np.array(found["right"], dtype=bool)
-    return Checked(rows, right, found["confidence"], calibrate=found["calibrate"])
+    _require(rows.shape == right.shape and _within(rows, n), "checked must list rows")
+    _require(isinstance(found["calibrate"], bool), "calibrate must be true or false")
+    return Checked(rows, right, float(found["confidence"]), calibrate=found["calibrate"])
 
 
 def _write(selection: "Selection", folder: Path) -> None:
@@ -122,7 +213,8 @@ def _write(selection: "Selection", folder: Path) -> None:
         "noise": _write_noise(selection.noise, folder),
         "checked": _plain_checked(selection.checked),
     }
-    write_json(folder / _FILES[2], about)
+    sealed = _FILES[:2] if selection.noise is None else (*_FILES[:2], _NOISE)
+    write_sealed(folder / _FILES[2], about, *sealed)
 
 
 def _write_noise(noise: NoiseEstimate | None, folder: Path) -> dict[str, Any] | None:
@@ -153,8 +245,3 @@ def _plain_checked(checked: Checked | None) -> dict[str, Any] | None:
 
 def _holds_selection(path: Path) -> bool:
     return all((path / name).is_file() for name in _FILES)
-
-
-def _array(column: Any, dtype: np.dtype | None = None) -> np.ndarray:
-    values = np.asarray(column.to_numpy())
-    return values if dtype is None else values.astype(dtype)

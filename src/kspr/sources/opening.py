@@ -8,6 +8,7 @@ from typing import Any
 
 from kspr.errors import InputError
 from kspr.sources.formats import FORMATS, Format, format_of, some_suffixes
+from kspr.sources.joining import with_label_file
 from kspr.sources.options import AS_FOUND, ReadOptions
 from kspr.sources.published import PUBLISHED, PublishedData, find_root, where
 from kspr.sources.readers.file_checks import check_exists, check_file
@@ -62,7 +63,7 @@ def open_source(
 
 def _read(source: Path | str | Any, options: ReadOptions) -> Records:
     if not isinstance(source, (str, os.PathLike)):
-        return read_object(source, options)
+        return _labelled(read_object(source, options), options)
     path = Path(source)
     dataset = _published(path, options)
     if dataset is not None:
@@ -70,7 +71,11 @@ def _read(source: Path | str | Any, options: ReadOptions) -> Records:
         return dataset.read(path, replace(options, split=None), split=options.split)
     if options.split is not None:
         raise InputError(f"{path} is no published data set; --split is for these only.")
-    return _reader(path)(path, options)
+    return _labelled(_reader(path)(path, options), options)
+
+
+def _labelled(records: Records, options: ReadOptions) -> Records:
+    return records if options.labels is None else with_label_file(records, options)
 
 
 def open_table(path: Path, options: ReadOptions = AS_FOUND) -> Table | None:

@@ -1,13 +1,16 @@
 """What opening a source returns: its rows, with the features or the items that they have."""
 
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import numpy as np
 
-__all__ = ["ChosenItems", "Items", "Records"]
+__all__ = ["Items", "Records", "content_digests", "row_digests"]
+
+_BLOCK_BYTES = 16 << 20
 
 
 class Items(Protocol):
@@ -30,35 +33,13 @@ class Items(Protocol):
         """
         ...
 
+    def stored(self, row: int) -> bytes:
+        """Return a row's stored bytes; empty where there are none, or where they are gone."""
+        ...
+
     def content(self) -> Iterator[bytes]:
         """Yield each row's stored bytes, in order; the fingerprint is computed from them."""
         ...
-
-
-@dataclass(frozen=True)
-class ChosenItems:
-    """Some of a source's items, numbered from 0 in the order of `row`."""
-
-    items: Items
-    row: np.ndarray
-    """Row numbers in the source, in ascending order."""
-
-    @property
-    def kind(self) -> Literal["image", "text"]:
-        """What the items are."""
-        return self.items.kind
-
-    def __len__(self) -> int:
-        return len(self.row)
-
-    def __getitem__(self, row: int) -> Any:
-        return self.items[int(self.row[row])]
-
-    def content(self) -> Iterator[bytes]:
-        """Yield the stored bytes of each chosen item."""
-        # Contents can be read in order only. As `row` ascends, passing over the others keeps to it.
-        chosen = set(self.row.tolist())
-        return (c for row, c in enumerate(self.items.content()) if row in chosen)
 
 
 @dataclass(frozen=True)
@@ -75,10 +56,38 @@ class Records:
     """``(rows, p)``: an array or memory map; None where there are items to be embedded."""
     items: Items | None = None
     truth: np.ndarray | None = None
+    named: bool = False
+    """Whether the source itself holds the ids; otherwise they are row numbers."""
     notes: tuple[str, ...] = ()
-    """What a reader found out that a person should know: one sentence each."""
+    """Sentences for the user: what had to be assumed to read the source."""
     no_labels: str | None = None
     """Why no label could be read where the format has a place for it: one sentence."""
 
     def __len__(self) -> int:
         return len(self.row_id)
+
+
+def row_digests(records: Records) -> np.ndarray:
+    """Return a 64-bit digest of each row's content: its features, else its stored bytes.
+
+    Equal features have equal digests in any format: they count in single precision.
+    """
+    if records.features is not None:
+        return content_digests(_feature_rows(records.features))
+    return content_digests(() if records.items is None else records.items.content())
+
+
+def content_digests(contents: Iterable[Any]) -> np.ndarray:
+    """Return a 64-bit digest of each of `contents`, which are bytes or arrays of bytes."""
+    # BLAKE2: whoever does not know a content cannot write its digest into a run.
+    digests = (hashlib.blake2b(content, digest_size=8).digest() for content in contents)
+    return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
+
+
+def _feature_rows(features: Any) -> Iterator[np.ndarray]:
+    step = max(1, _BLOCK_BYTES // max(1, 4 * features.shape[1]))
+    for start in range(0, len(features), step):
+        # Values beyond single precision become infinite, here and at every later reading.
+        with np.errstate(over="ignore", invalid="ignore"):
+            block = np.ascontiguousarray(features[start : start + step], dtype="<f4")
+        yield from block.view(np.uint8)

@@ -28,16 +28,22 @@ def write_table(path: Path, table: pa.Table) -> None:
 
 
 def write_batches(
-    path: Path, to: Format, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
+    path: Path,
+    to: Format,
+    schema: pa.Schema,
+    batches: Iterable[pa.RecordBatch],
+    delimiter: str | None = None,
 ) -> None:
     """Write batches of one schema to `path`, in the format `to`.
+
+    `delimiter` separates the cells of a CSV file; None for the one that its suffix names.
 
     Values, names and order of columns are kept in every format; types and metadata in parquet and
     Arrow, which have them. Raise `InputError` where the format cannot hold a column.
     """
     with staged(path) as staging, ExitStack() as stack:
         # The staged file has a name of its own, in which a suffix such as .tsv.gz is torn apart.
-        write = _WRITERS[to.name](staging, schema, stack, delimiter_of(path))
+        write = _WRITERS[to.name](staging, schema, stack, delimiter or delimiter_of(path))
         for batch in batches:
             # The batches of several files agree in types, but not always in metadata.
             write(batch.cast(schema))

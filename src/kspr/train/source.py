@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from kspr.errors import InputError
 from kspr.features import Loaded, load
 from kspr.features.loading import check_labels
 from kspr.features.options import EmbedSettings
-from kspr.runs.run import Origin, origin_of, save_run
+from kspr.runs.run import Origin, origin_of, rows_of, save_run
 from kspr.selectors import Selection
 from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
@@ -80,11 +81,7 @@ def _train(
     on_epoch: Callable[[Epoch], None] | None,
 ) -> Trained:
     check_labels(loaded.label)
-    origin = replace(
-        origin_of(loaded.records, options, command),
-        embedding=None if loaded.folder is None else str(loaded.folder),
-        unreadable=loaded.unreadable,
-    )
+    origin = origin_of(loaded, options, command)
     return fit(
         loaded.features,
         loaded.label,
@@ -127,7 +124,10 @@ def _test(
 
 
 def _saver(loaded: Loaded, origin: Origin) -> Callable[[Selection, Path], Any]:
+    # Once, and only by the process that saves: the digests of images need all files.
+    rows = cache(lambda: rows_of(loaded))
+
     def save(selection: Selection, path: Path) -> None:
-        save_run(path, selection, loaded.row, loaded.row_id, origin, overwrite=True)
+        save_run(path, selection, rows(), origin, overwrite=True)
 
     return save

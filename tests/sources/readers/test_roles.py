@@ -44,7 +44,7 @@ def test_truth_is_found_by_its_usual_names_and_is_no_feature(name):
 @pytest.mark.parametrize(
     ("columns", "said", "expected"),
     [
-        ({"a": "number", "b": "whole", "id": "whole"}, {}, {"features": ["a", "b"]}),
+        ({"a": "number", "b": "whole", "id": "whole"}, {}, {"id": "id", "features": ["a", "b"]}),
         ({"a": "number", "id": "whole"}, {"id": "id"}, {"id": "id", "features": ["a"]}),
         (
             {"e1": "number", "e2": "number", "b": "number"},

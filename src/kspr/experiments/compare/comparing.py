@@ -31,8 +31,11 @@ from kspr.selectors.validation import (
     check_rate,
     read_labels,
 )
+from kspr.sources.joining import join_label_file
 from kspr.sources.options import ReadOptions
-from kspr.sources.readers.labels import read_label_file
+from kspr.sources.readers.file_checks import listed
+from kspr.sources.readers.labels import open_label_file
+from kspr.sources.records import Records
 
 __all__ = ["compare", "compare_source"]
 
@@ -292,14 +295,10 @@ def compare_source(
     """
     file = options.truth if options.truth is not None and Path(options.truth).is_file() else None
     found = load(source, replace(options, truth=None) if file else options, settings, labelled=True)
-    truth = read_label_file(Path(file), "truth") if file else found.records.truth
+    truth = _truth_in(Path(file), found.records, options) if file else found.records.truth
     if truth is None:
         raise InputError(
             f"{source} has no true labels. Pass a file or a column of them with --truth."
-        )
-    if len(truth) != len(found.records):
-        raise InputError(
-            f"{source} has {len(found.records)} rows but {file} has {len(truth)} true labels."
         )
     return compare(
         found.features,
@@ -313,6 +312,15 @@ def compare_source(
         dimensions=dimensions,
         trials=None if out is None else out / "trials.jsonl",
     )
+
+
+def _truth_in(path: Path, records: Records, options: ReadOptions) -> np.ndarray:
+    file = open_label_file(path, "truth", count=len(records), id_column=options.id)
+    found = join_label_file(file, records.row_id, records.named, records.source)
+    if found.missing.size:
+        few = listed(records.row_id[found.missing].tolist(), 5)
+        raise InputError(f"{path} has no true label for the rows {few} of {records.source}.")
+    return found.label
 
 
 def _tested(

@@ -84,6 +84,10 @@ class Pixels:
         # (channel, y, x) to (y, x, channel).
         return Image.fromarray(np.ascontiguousarray(planes.transpose(1, 2, 0)))
 
+    def stored(self, row: int) -> bytes:
+        """Return an image's 3072 bytes."""
+        return self._row(row).tobytes()
+
     def content(self) -> Iterator[bytes]:
         """Yield each image's 3072 bytes."""
         for batch in self.batches:

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from kspr.errors import InputError
+from kspr.sources.joining import with_label_file
 from kspr.sources.options import ReadOptions
-from kspr.sources.readers.labels import labels_from_file
 from kspr.sources.records import Records
 
 __all__ = [
@@ -130,8 +130,8 @@ def with_labels(records: Records, options: ReadOptions, *, verified: bool) -> Re
     """
     if options.labels is None:
         return records
-    label = labels_from_file(options.labels, options.label, len(records), records.source)
-    return replace(records, label=label, truth=records.label if verified else records.truth)
+    found = with_label_file(records, options)
+    return replace(found, truth=records.label if verified else records.truth)
 
 
 def name_classes(codes: Any, classes: Sequence[str]) -> np.ndarray:

@@ -88,7 +88,7 @@ class Clothing1M:
         if not (root / "images").is_dir():
             raise missing(root / "images", _IMAGES)
         items = ImageFiles(root, keys)
-        records = Records(path, self.name, keys, label=label, items=items, truth=truth)
+        records = Records(path, self.name, keys, label=label, items=items, truth=truth, named=True)
         # In `train` and `both`, the published label is the noisy one.
         return with_labels(records, options, verified=split in ("clean_train", "val", "test"))
 

@@ -97,7 +97,8 @@ def read_validation(root: Path, reader: str, names: Mapping[str, str] | None) ->
         raise InputError(f"{root / 'val'} has no image of the classes asked for.")
     images = np.asarray([image for _, image in rows])
     label = np.asarray([names[number] if names else number for number, _ in rows])
-    return Records(root, reader, images, label=label, items=ImageFiles(root, images))
+    items = ImageFiles(root, images)
+    return Records(root, reader, images, label=label, items=items, named=True)
 
 
 def _is_sorted(val: Path) -> bool:

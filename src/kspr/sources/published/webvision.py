@@ -141,6 +141,7 @@ class WebVision:
             images,
             label=name_classes([label for _, label in kept], names),
             items=ImageFiles(root / split.images, images),
+            named=True,
         )
 
 

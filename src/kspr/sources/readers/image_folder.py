@@ -10,7 +10,6 @@ from kspr.errors import InputError
 from kspr.sources.options import ReadOptions
 from kspr.sources.readers.file_checks import listed
 from kspr.sources.readers.items import ImageFiles
-from kspr.sources.readers.labels import labels_from_file
 from kspr.sources.readers.roles import SPLITS
 from kspr.sources.records import Records
 
@@ -33,13 +32,18 @@ def read_image_folder(path: Path, options: ReadOptions) -> Records:
     row_id = np.asarray(names, dtype=np.str_)
     items = ImageFiles(path, row_id)
     if options.labels is not None:
-        label = labels_from_file(options.labels, options.label, len(names), path)
-        return Records(path, "imagefolder", row_id, label, items=items)
+        return Records(path, "imagefolder", row_id, items=items, named=True)
     label = np.asarray([PurePosixPath(name).parts[0] for name in names], dtype=np.str_)
     reason = _no_classes(path, names, np.unique(label).tolist())
-    # Without classes the images can still be read: a network may predict their labels.
     return Records(
-        path, "imagefolder", row_id, None if reason else label, items=items, no_labels=reason
+        path,
+        "imagefolder",
+        row_id,
+        # Without classes the images can still be read: a network may predict their labels.
+        label=None if reason else label,
+        items=items,
+        named=True,
+        no_labels=reason,
     )
 
 

@@ -36,10 +36,13 @@ class ImageFiles:
         path = self._folder / str(self._names[row])
         return _decode(_file_bytes(path), str(path))
 
+    def stored(self, row: int) -> bytes:
+        """Return the bytes of a file."""
+        return _bytes_or_nothing(self._folder / str(self._names[row]))
+
     def content(self) -> Iterator[bytes]:
         """Yield the bytes of each item, for a fingerprint."""
-        for name in self._names:
-            yield _bytes_or_nothing(self._folder / str(name))
+        return map(self.stored, range(len(self)))
 
 
 class ImageCells:
@@ -65,14 +68,19 @@ class ImageCells:
         path = self._folder / stored
         return _decode(_file_bytes(path), str(path))
 
+    def stored(self, row: int) -> bytes:
+        """Return the bytes of an image, from its cell or from the file that it names."""
+        return self._bytes(self._cells[row])
+
     def content(self) -> Iterator[bytes]:
         """Yield the bytes of each item, for a fingerprint."""
-        for cell in self._cells:
-            stored = _stored(cell)
-            if isinstance(stored, str):
-                yield _bytes_or_nothing(self._folder / stored)
-            else:
-                yield stored or b""
+        return map(self._bytes, self._cells)
+
+    def _bytes(self, cell: Any) -> bytes:
+        stored = _stored(cell)
+        if isinstance(stored, str):
+            return _bytes_or_nothing(self._folder / stored)
+        return stored or b""
 
 
 class TextCells:
@@ -97,10 +105,17 @@ class TextCells:
             what = f"The text in row {row} of {self._where}"
             raise UnreadableItemError(f"{what} is not UTF-8.") from error
 
+    def stored(self, row: int) -> bytes:
+        """Return the bytes of a text."""
+        return _text_bytes(self._cells[row])
+
     def content(self) -> Iterator[bytes]:
         """Yield the bytes of each item, for a fingerprint."""
-        for text in self._cells:
-            yield text.encode() if isinstance(text, str) else text or b""
+        return map(_text_bytes, self._cells)
+
+
+def _text_bytes(text: Any) -> bytes:
+    return text.encode() if isinstance(text, str) else text or b""
 
 
 def _stored(cell: Any) -> bytes | str | None:

@@ -20,7 +20,7 @@ from kspr.sources.readers._npy import (
 )
 from kspr.sources.readers._spill import IN_MEMORY, map_bytes, scratch_file
 from kspr.sources.readers.file_checks import check_file, no_such, readable
-from kspr.sources.readers.labels import check_rows, labels_from_array, labels_from_file, numbered
+from kspr.sources.readers.labels import check_rows, labels_from_array, numbered
 from kspr.sources.readers.roles import LABEL_NAMES, SPLITS, TRUTH_NAMES
 from kspr.sources.readers.single_precision import as_single
 from kspr.sources.records import Records
@@ -86,13 +86,10 @@ def _unclear(shapes: Shapes, where: str, wanted: str, most: int = 12) -> InputEr
     return InputError(f"{where} holds the arrays {', '.join(parts)}{more}. Say which are {wanted}.")
 
 
-def read_npy(path: Path, options: ReadOptions) -> Records:
-    """Return the features in an npy file, with the labels of the file ``options.labels``."""
+def read_npy(path: Path, options: ReadOptions) -> Records:  # noqa: ARG001 - every reader's form
+    """Return the features in an npy file, which has no labels."""
     features, notes = as_single(check_features(open_npy(path), str(path)), str(path))
-    labels = None
-    if options.labels is not None:
-        labels = labels_from_file(options.labels, options.label, len(features), path)
-    return Records(path, "npy", numbered(len(features)), labels, features, notes=notes)
+    return Records(path, "npy", numbered(len(features)), features=features, notes=notes)
 
 
 _KIND = "an npz archive"
@@ -109,14 +106,15 @@ def read_npz(path: Path, options: ReadOptions) -> Records:
     truth_name = choose_truth(shapes, options.truth, name, str(path))
     truth = archive.labels(truth_name, len(features)) if truth_name else None
     row_id = _row_id(archive, options, len(features))
-    return Records(path, "npz", row_id, label, features, None, truth, notes)
+    named = options.id is not None
+    return Records(path, "npz", row_id, label, features, None, truth, named, notes)
 
 
 def _labels(
     archive: "_Archive", features: str, options: ReadOptions, count: int
 ) -> np.ndarray | None:
     if options.labels is not None:
-        return labels_from_file(options.labels, options.label, count, archive.path)
+        return None
     shapes = {name: header.shape for name, header in archive.headers.items()}
     name = choose_labels(shapes, options.label, features, str(archive.path))
     return archive.labels(name, count) if name else None

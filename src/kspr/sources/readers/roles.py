@@ -15,7 +15,9 @@ from kspr.sources.readers.file_checks import listed, no_such
 from kspr.sources.readers.table import Field
 
 __all__ = [
+    "ID_NAMES",
     "LABEL_NAMES",
+    "PATH_NAMES",
     "SPLITS",
     "TRUTH_NAMES",
     "Fields",
@@ -33,11 +35,11 @@ LABEL_NAMES = ("label", "labels", "y", "target", "targets", "class", "classes")
 TRUTH_NAMES = ("truth", "true_label", "true_labels", "y_true")
 SPLITS = frozenset({"train", "training", "test", "testing", "val", "valid", "validation", "dev"})
 """Names of the parts of a data set; folders and arrays that are called so are no classes."""
-_ID_NAMES = (
+ID_NAMES = (
     *("id", "ids", "idx", "index", "row", "row_id", "row_number", "uid", "uuid", "key"),
     *("", "unnamed: 0", "__index_level_0__"),
 )
-_PATH_NAMES = (
+PATH_NAMES = (
     *("image", "img", "path", "file", "filename", "file_name", "filepath", "file_path"),
     *("image_path", "img_path", "image_file"),
 )
@@ -72,7 +74,7 @@ def choose_roles(
     Without options, the label is the column that is named like one; the content of a row is its
     image, or the one column of lists, or the numeric columns, or a column that is named like paths
     or texts. Columns that are named like row numbers, labels or truth are features only if the
-    user names them.
+    user names them; one that is named like ids identifies the rows.
     """
     label = None if options.labels else choose_label(fields, options.label, where, class_columns)
     truth = _named(fields, options.truth, where) or usual_field(fields, TRUTH_NAMES)
@@ -83,6 +85,11 @@ def choose_roles(
         roles = _named_by_user(fields, free, options, where)
     else:
         roles = _found(free, where, class_columns)
+    used = {field.name for field in (roles.image, roles.text, *roles.features) if field}
+    rest = {name: field for name, field in free.items() if name not in used}
+    # The path of an image identifies its row better than a column that is named like ids.
+    if identity is None and not (roles.image and is_text(roles.image.type)):
+        identity = usual_field(rest, ID_NAMES)
     return Roles(label, truth, identity, roles.image, roles.text, roles.features)
 
 
@@ -151,7 +158,7 @@ def _plain(free: Fields, where: str, class_columns: Collection[str]) -> Roles:
     # Members of structs are used only if they are named.
     columns = {name: field for name, field in free.items() if len(field.path) == 1}
     features = tuple(f for f in columns.values() if _may_be_feature(f, class_columns))
-    path = usual_field(columns, _PATH_NAMES, only_text=True)
+    path = usual_field(columns, PATH_NAMES, only_text=True)
     text = usual_field(columns, _TEXT_NAMES, only_text=True)
     choices = []
     if features:
@@ -171,7 +178,7 @@ def _plain(free: Fields, where: str, class_columns: Collection[str]) -> Roles:
 
 
 def _may_be_feature(field: Field, class_columns: Collection[str]) -> bool:
-    unusual = field.name.casefold() not in (*LABEL_NAMES, *TRUTH_NAMES, *_ID_NAMES)
+    unusual = field.name.casefold() not in (*LABEL_NAMES, *TRUTH_NAMES, *ID_NAMES)
     return is_numeric(field.type) and unusual and field.name not in class_columns
 
 

@@ -24,7 +24,6 @@ from kspr.sources.readers.labels import (
     class_names,
     identifiers,
     labels_from_column,
-    labels_from_file,
     numbered,
 )
 from kspr.sources.readers.roles import Fields, Roles, choose_roles, is_text
@@ -63,15 +62,17 @@ def _records(table: Table, source: Path, reader: str, options: ReadOptions) -> R
     count = walked.count or (len(items) if items else 0)
     if not count:
         raise InputError(f"{where} has no rows.")
+    row_id = _row_id(walked, roles, options, where)
     return Records(
         source=source,
         # A CSV file of paths is a list of images.
         reader="manifest" if table.untyped and roles.image else reader,
-        row_id=_row_id(walked, roles, where, count),
-        label=_labels(table, walked, roles, options, source, count),
+        row_id=numbered(count) if row_id is None else row_id,
+        label=_column_labels(table, walked, roles.label, "Label", where),
         features=walked.features,
         items=items,
         truth=_column_labels(table, walked, roles.truth, "Truth", where),
+        named=row_id is not None,
         notes=(*table.notes, *walked.notes),
     )
 
@@ -123,19 +124,18 @@ def _has_paths(roles: Roles) -> bool:
     return roles.image is not None and is_text(roles.image.type)
 
 
-def _row_id(walked: _Walked, roles: Roles, where: str, count: int) -> np.ndarray:
+def _row_id(walked: _Walked, roles: Roles, options: ReadOptions, where: str) -> np.ndarray | None:
+    """Return the ids that the table holds; None where it has none."""
     field = roles.id or (roles.image if _has_paths(roles) else None)
     if field is None:
-        return numbered(count)
-    return identifiers(walked.columns[field.name], f"Column {field.name!r} of {where}")
-
-
-def _labels(
-    table: Table, walked: _Walked, roles: Roles, options: ReadOptions, source: Path, count: int
-) -> np.ndarray | None:
-    if options.labels is not None:
-        return labels_from_file(options.labels, options.label, count, source)
-    return _column_labels(table, walked, roles.label, "Label", str(source))
+        return None
+    column = walked.columns[field.name]
+    # A column that is only named like ids has to be one: simple values, no gaps, none twice.
+    found_by_name = roles.id is not None and options.id is None
+    if found_by_name and (pa.types.is_nested(column.type) or column.null_count):
+        return None
+    ids = identifiers(column, f"Column {field.name!r} of {where}")
+    return None if found_by_name and len(np.unique(ids)) < len(ids) else ids
 
 
 def _column_labels(
