@@ -71,6 +71,49 @@ def test_what_cannot_be_read_is_refused(tmp_path, refusal):
     assert refusal(tmp_path / "d.csv").endswith("d.csv is a folder, not a CSV or TSV table.")
 
 
+@pytest.mark.parametrize(
+    ("name", "labels", "kept"),
+    [
+        ("x.parquet", ["x", None, " ", "y"], ["x", "y"]),
+        ("x.csv", ["x", None, "nan", "y"], ["x", "y"]),
+        ("x.csv", ["7", None, "", "8"], [7, 8]),
+        ("x.jsonl", [7, None, None, 8], [7, 8]),
+        ("x.arrow", [7.0, None, float("nan"), 8.0], [7, 8]),
+        ("x.npz", [7.0, float("nan"), float("nan"), 8.0], [7, 8]),
+        ("x.npz", ["x", "", "null", "y"], ["x", "y"]),
+    ],
+)
+def test_rows_without_a_label_are_refused_or_listed(tmp_path, refusal, name, labels, kept):
+    path, X = tmp_path / name, [1.0, 2.0, 3.0, 4.0]
+    if name == "x.npz":
+        np.savez(path, X=np.array(X)[:, None], y=np.array(labels))
+    else:
+        write_table(path, pa.table({"a": X, "label": labels}))
+    assert refusal(path).endswith(
+        "has no label in rows 1, 2. Fill them in, or leave these rows out with --missing drop."
+    )
+    found = open_source(path, ReadOptions(missing="drop"))
+    assert found.unlabelled.tolist() == [1, 2]
+    assert found.label[found.labelled()].tolist() == kept
+    assert found.notes == ("2 of 4 rows have no label and are left out.",)
+    assert len(found) == 4
+    assert open_source(path, unlabelled=True).label is None
+
+
+@pytest.mark.parametrize("content", ["id,label\na,x\nc,\n", "id,label\na,x\n"])
+def test_rows_that_a_file_of_labels_leaves_out_can_be_dropped(text_file, refusal, content):
+    source = text_file("id,f\na,1\nc,2\n")
+    labels = text_file(content, "y.csv")
+    assert "y.csv has no label for 1 row of " in refusal(source, id="id", labels=labels)
+    found = open_source(source, ReadOptions(id="id", labels=labels, missing="drop"))
+    assert (found.unlabelled.tolist(), found.label[0]) == ([1], "x")
+
+
+def test_labels_of_no_row_at_all_are_refused(text_file, refusal):
+    path = text_file("a,label\n1,\n2,\n")
+    assert "None of the 2 rows of " in refusal(path, missing="drop")
+
+
 LABEL = st.text(st.characters(categories=("L",)), min_size=1, max_size=5).filter(
     lambda text: text.lower() not in {"nan", "null", "true", "false"}
 )

@@ -51,14 +51,28 @@ def open_source(
 ) -> Records:
     """Return the rows of a file, a folder, a published data set, or a table in memory.
 
-    With `unlabelled`, rows need no labels: a folder of images without class folders is read too,
-    and ``Records.label`` is None unless every row has a label. Raise `InputError` with one sentence
-    if the source cannot be read.
+    Rows without a label are an error, or are listed in ``Records.unlabelled`` if they are to be
+    dropped. With `unlabelled`, rows need no labels: a folder of images without class folders is
+    read too, and ``Records.label`` is None unless every row has a label. Raise `InputError` with
+    one sentence if the source cannot be read.
     """
     records = _read(source, options)
-    if records.no_labels is not None and not unlabelled:
-        raise InputError(records.no_labels)
-    return records
+    if records.no_labels is None:
+        return records
+    if records.unlabelled is not None and options.missing == "drop":
+        return _without_gaps(records)
+    if unlabelled:
+        return replace(records, label=None, unlabelled=None)
+    raise InputError(records.no_labels)
+
+
+def _without_gaps(records: Records) -> Records:
+    count, left = len(records), len(records.labelled())
+    if not left:
+        raise InputError(f"None of the {count} rows of {records.source} has a label.")
+    are = "row has" if count - left == 1 else "rows have"
+    note = f"{count - left:,} of {count:,} {are} no label and {are[-3:-1]} left out."
+    return replace(records, notes=(*records.notes, note))
 
 
 def _read(source: Path | str | Any, options: ReadOptions) -> Records:

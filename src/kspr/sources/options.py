@@ -24,6 +24,8 @@ class ReadOptions:
     """Column of texts."""
     labels: Path | None = None
     """A second file with the labels, one per row: any table, npy, or txt."""
+    missing: Literal["refuse", "drop"] = "refuse"
+    """What to do with rows without a label: refuse the source, or leave these rows out."""
     truth: str | None = None
     """Column (or array) of true labels, where the file has them."""
     id: str | None = None

@@ -37,7 +37,11 @@ def test_a_word_far_down_is_found(text_file, refusal):
         ("0.5,0.25,1\n1.5,2.5,0\n", {}, "has no header: its first line holds the value '0.5'."),
         ("a,a,y\n1,2,0\n", {}, "has more than one column named 'a'."),
         ("a,y\n1,\n2,x\n3,\n", {}, "Label column 'y' of "),
-        ("a,y\n1,\n2,x\n3,\n", {}, "has no label in rows 0, 2. Fill them in or drop the rows."),
+        (
+            "a,y\n1,\n2,x\n3,\n",
+            {},
+            "has no label in rows 0, 2. Fill them in, or leave these rows out with",
+        ),
         ("a,y\n1,x\n2,NaN\n", {}, "has no label in row 1."),
         ("a,label,y\n1,2,0\n", {}, "may be the label: 'label', 'y'. Say which with --label."),
         ("text,a,y\nhi,2,0\n", {}, "numeric columns ('a'; --features) and texts ('text'; --text)"),

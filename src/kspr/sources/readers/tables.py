@@ -24,6 +24,8 @@ from kspr.sources.readers.labels import (
     class_names,
     identifiers,
     labels_from_column,
+    labels_with_gaps,
+    no_label_in,
     numbered,
 )
 from kspr.sources.readers.roles import Fields, Roles, choose_roles, is_text
@@ -68,12 +70,12 @@ def _records(table: Table, source: Path, reader: str, options: ReadOptions) -> R
         # A CSV file of paths is a list of images.
         reader="manifest" if table.untyped and roles.image else reader,
         row_id=numbered(count) if row_id is None else row_id,
-        label=_column_labels(table, walked, roles.label, "Label", where),
         features=walked.features,
         items=items,
-        truth=_column_labels(table, walked, roles.truth, "Truth", where),
+        truth=_true_labels(table, walked, roles.truth, where),
         named=row_id is not None,
         notes=(*table.notes, *walked.notes),
+        **_given_labels(table, walked, roles.label, where),
     )
 
 
@@ -138,14 +140,26 @@ def _row_id(walked: _Walked, roles: Roles, options: ReadOptions, where: str) -> 
     return None if found_by_name and len(np.unique(ids)) < len(ids) else ids
 
 
-def _column_labels(
-    table: Table, walked: _Walked, field: Field | None, role: str, where: str
+def _given_labels(table: Table, walked: _Walked, field: Field | None, where: str) -> dict[str, Any]:
+    """Return the fields of `Records` that are about labels."""
+    if field is None:
+        return {}
+    what, names = f"Label column {field.name!r} of {where}", class_names(table.metadata)
+    column = walked.columns[field.name]
+    label, empty = labels_with_gaps(column, what, names.get(field.name), table.untyped)
+    if not empty.size:
+        return {"label": label}
+    return {"label": label, "no_labels": no_label_in(empty, what), "unlabelled": empty}
+
+
+def _true_labels(
+    table: Table, walked: _Walked, field: Field | None, where: str
 ) -> np.ndarray | None:
     if field is None:
         return None
-    names = class_names(table.metadata).get(field.name)
-    what = f"{role} column {field.name!r} of {where}"
-    return labels_from_column(walked.columns[field.name], what, names, table.untyped)
+    what, names = f"Truth column {field.name!r} of {where}", class_names(table.metadata)
+    column = walked.columns[field.name]
+    return labels_from_column(column, what, names.get(field.name), table.untyped)
 
 
 def _items(table: Table, roles: Roles, source: Path) -> Items | None:
