@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kspr.errors import InputError
-from kspr.features import load
+from kspr.features import Loaded, load
 from kspr.features.loading import cache_folder, check_labels, embed_source, stored_features
 from kspr.features.options import AS_SHIPPED, EmbedSettings
 from kspr.sources.options import AS_FOUND, ReadOptions
@@ -61,7 +61,7 @@ def test_items_are_embedded_once(texts, tmp_path):
     first, second = (load(texts, AS_FOUND, OWN) for _ in range(2))
     assert (tmp_path / "seen.txt").read_text() == "4\n"
     assert first.folder == second.folder == cache_folder(texts, OWN)
-    found = stored_features(first.folder, first.fingerprint)
+    found = stored_features(first.folder, first.fingerprint, first.row)
     np.testing.assert_array_equal(found, second.features)
     np.testing.assert_array_equal(first.digest, second.digest)
     np.testing.assert_array_equal(first.digest, row_digests(first.records)[first.row])
@@ -69,10 +69,10 @@ def test_items_are_embedded_once(texts, tmp_path):
 
 def test_stored_features_are_those_of_the_same_items_only(texts):
     made = load(texts, AS_FOUND, OWN)
-    assert stored_features(made.folder.parent, made.fingerprint) is None
-    assert stored_features(made.folder, "other") is None
+    assert stored_features(made.folder.parent, made.fingerprint, made.row) is None
+    assert stored_features(made.folder, "other", made.row) is None
     (made.folder / "features.npy").write_bytes(b"")
-    assert stored_features(made.folder, made.fingerprint) is None
+    assert stored_features(made.folder, made.fingerprint, made.row) is None
 
 
 def test_labels_are_checked_before_anything_is_embedded(texts, tmp_path):
@@ -126,3 +126,32 @@ def test_features_need_no_embedding(tmp_path):
             settings=AS_SHIPPED,
             overwrite=False,
         )
+
+
+def test_rows_without_a_label_are_embedded_and_left_out(texts, tmp_path):
+    (tmp_path / "g.csv").write_text("text,label\na,x\nbb,\nccc,y\ndddd,x\n")
+    with pytest.raises(InputError, match=r"has no label in row 1. Fill them in, or leave these"):
+        load(tmp_path / "g.csv", AS_FOUND, OWN, labelled=True)
+    found = load(tmp_path / "g.csv", ReadOptions(missing="drop"), OWN, labelled=True)
+    assert found.features.tolist() == [[1, 97], [3, 99], [4, 100]]
+    assert found.row.tolist() == [0, 2, 3]
+    assert found.label.tolist() == list("xyx")
+    assert found.records.notes == ("1 of 4 rows has no label and is left out.",)
+    stored = stored_features(found.folder, found.fingerprint, found.row)
+    np.testing.assert_array_equal(stored, found.features)
+
+
+def test_an_entry_without_meaning_is_never_a_label(tmp_path):
+    (tmp_path / "g.csv").write_text("a,label\n1,x\n2,\n3,y\n")
+    records = load(tmp_path / "g.csv", ReadOptions(missing="drop"), AS_SHIPPED).records
+    everything = Loaded(records, records.features, np.arange(3))
+    with pytest.raises(InputError, match="has no label in row 1"):
+        _ = everything.label
+
+
+def test_embedding_keeps_rows_without_a_label(texts, tmp_path):
+    (tmp_path / "g.csv").write_text("text,label\na,1\nbb,\nccc,2\n")
+    out = tmp_path / "f"
+    embed_source(tmp_path / "g.csv", out, options=AS_FOUND, settings=OWN, overwrite=False)
+    assert pq.read_table(out / "rows.parquet")["label"].to_pylist() == [1, None, 2]
+    assert np.load(out / "features.npy").shape == (3, 2)

@@ -6,17 +6,18 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.feather
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as arrays
 
+from kspr.selectors.feature_rows import as_features
+from kspr.selectors.manifest import fingerprint
 from kspr.sources.formats import FORMATS
 from kspr.sources.opening import READERS, label_column, open_source, open_table
 from kspr.sources.options import ReadOptions
 from kspr.sources.readers.table_files import TABLES
 from kspr.sources.readers.tables import read_table
+from kspr.sources.writing import write_table
 
 
 def test_every_format_of_sources_has_a_reader():
@@ -70,28 +71,102 @@ def test_what_cannot_be_read_is_refused(tmp_path, refusal):
     assert refusal(tmp_path / "d.csv").endswith("d.csv is a folder, not a CSV or TSV table.")
 
 
-@settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+@pytest.mark.parametrize(
+    ("name", "labels", "kept"),
+    [
+        ("x.parquet", ["x", None, " ", "y"], ["x", "y"]),
+        ("x.csv", ["x", None, "nan", "y"], ["x", "y"]),
+        ("x.csv", ["7", None, "", "8"], [7, 8]),
+        ("x.jsonl", [7, None, None, 8], [7, 8]),
+        ("x.arrow", [7.0, None, float("nan"), 8.0], [7, 8]),
+        ("x.npz", [7.0, float("nan"), float("nan"), 8.0], [7, 8]),
+        ("x.npz", ["x", "", "null", "y"], ["x", "y"]),
+    ],
 )
-@given(
-    values=arrays.arrays(
-        np.float32,
-        st.tuples(st.integers(1, 12), st.integers(1, 4)),
-        elements=st.floats(-1e6, 1e6, width=32),
-    ),
-    data=st.data(),
-)
-def test_every_format_gives_the_same_rows(tmp_path, values, data):
-    label = st.text(st.characters(categories=("L",)), min_size=1, max_size=5).filter(
-        lambda text: text.lower() not in {"nan", "null"}
+def test_rows_without_a_label_are_refused_or_listed(tmp_path, refusal, name, labels, kept):
+    path, X = tmp_path / name, [1.0, 2.0, 3.0, 4.0]
+    if name == "x.npz":
+        np.savez(path, X=np.array(X)[:, None], y=np.array(labels))
+    else:
+        write_table(path, pa.table({"a": X, "label": labels}))
+    assert refusal(path).endswith(
+        "has no label in rows 1, 2. Fill them in, or leave these rows out with --missing drop."
     )
-    labels = data.draw(st.lists(label, min_size=len(values), max_size=len(values)))
-    table = pa.table({**{f"f{i}": column for i, column in enumerate(values.T)}, "label": labels})
-    pq.write_table(table, tmp_path / "x.parquet")
-    pa.feather.write_feather(table, tmp_path / "x.feather")
-    table.to_pandas().to_csv(tmp_path / "x.csv", index=False)
-    np.savez(tmp_path / "x.npz", X=values, y=np.array(labels))
-    for name in ("x.parquet", "x.feather", "x.csv", "x.npz"):
-        found = open_source(tmp_path / name, ReadOptions())
-        np.testing.assert_array_equal(found.features, values)
-        assert found.label.tolist() == labels
+    found = open_source(path, ReadOptions(missing="drop"))
+    assert found.unlabelled.tolist() == [1, 2]
+    assert found.label[found.labelled()].tolist() == kept
+    assert found.notes == ("2 of 4 rows have no label and are left out.",)
+    assert len(found) == 4
+    assert open_source(path, unlabelled=True).label is None
+
+
+@pytest.mark.parametrize("content", ["id,label\na,x\nc,\n", "id,label\na,x\n"])
+def test_rows_that_a_file_of_labels_leaves_out_can_be_dropped(text_file, refusal, content):
+    source = text_file("id,f\na,1\nc,2\n")
+    labels = text_file(content, "y.csv")
+    assert "y.csv has no label for 1 row of " in refusal(source, id="id", labels=labels)
+    found = open_source(source, ReadOptions(id="id", labels=labels, missing="drop"))
+    assert (found.unlabelled.tolist(), found.label[0]) == ([1], "x")
+
+
+def test_labels_of_no_row_at_all_are_refused(text_file, refusal):
+    path = text_file("a,label\n1,\n2,\n")
+    assert "None of the 2 rows of " in refusal(path, missing="drop")
+
+
+LABEL = st.text(st.characters(categories=("L",)), min_size=1, max_size=5).filter(
+    lambda text: text.lower() not in {"nan", "null", "true", "false"}
+)
+NUMBERS = {
+    "float32": st.floats(-(2.0**100), 2.0**100, width=32),
+    "float64": st.floats(-1e30, 1e30),
+    "int64": st.integers(-(2**60), 2**60),
+    "bool": st.booleans(),
+}
+
+
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(data=st.data())
+def test_the_same_data_is_the_same_in_every_format(tmp_path, data):
+    """Features, labels and fingerprint do not depend on the format, nor on the stored precision."""
+    rows = data.draw(st.integers(1, 12))
+    kinds = data.draw(st.lists(st.sampled_from(sorted(NUMBERS)), min_size=1, max_size=4))
+    columns = {
+        f"f{i}": np.array(data.draw(st.lists(NUMBERS[kind], min_size=rows, max_size=rows)), kind)
+        for i, kind in enumerate(kinds)
+    }
+    labels = data.draw(
+        st.one_of(
+            st.lists(LABEL, min_size=rows, max_size=rows),
+            st.lists(st.integers(-5, 99), min_size=rows, max_size=rows),
+            st.lists(st.booleans(), min_size=rows, max_size=rows),
+        )
+    )
+    table = pa.table({**columns, "label": labels})
+    write_every_format(tmp_path, table)
+    found = {name: open_source(tmp_path / name, ReadOptions()) for name in WRITTEN}
+    first = found["x.parquet"]
+    for name, records in found.items():
+        assert records.features.dtype == np.float32, name
+        np.testing.assert_array_equal(records.features, first.features, err_msg=name)
+        assert records.label.tolist() == labels, name
+        assert digest(records) == digest(first), name
+
+
+WRITTEN = ("x.parquet", "x.feather", "x.arrow", "x.csv", "p.csv", "x.tsv", "x.jsonl", "x.npz")
+
+
+def write_every_format(folder, table):
+    for name in ("x.parquet", "x.arrow", "x.csv", "x.tsv", "x.jsonl"):
+        write_table(folder / name, table)
+    pa.feather.write_feather(table, folder / "x.feather")
+    # Another program's way to write numbers and truth values.
+    table.to_pandas().to_csv(folder / "p.csv", index=False)
+    X = np.column_stack([table[name].to_numpy() for name in table.column_names[:-1]])
+    np.savez(folder / "x.npz", X=X, y=np.array(table["label"].to_pylist()))
+
+
+def digest(records):
+    return fingerprint(as_features(records.features), records.label)

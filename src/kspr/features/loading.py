@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,7 +67,11 @@ class Loaded:
     @property
     def label(self) -> np.ndarray:
         """The label of each of these rows."""
-        return np.asarray(_labels(self.records)[self.row])
+        label, gaps = _labels(self.records), self.records.unlabelled
+        # An entry without meaning must never be taken for a class.
+        if gaps is not None and np.isin(self.row, gaps).any():
+            raise InputError(self.records.no_labels or "Rows without a label cannot be used here.")
+        return np.asarray(label[self.row])
 
     @property
     def truth(self) -> np.ndarray | None:
@@ -81,20 +85,22 @@ def load(
     """Open `source`, and embed its images or texts where it has no features.
 
     With `labelled`, a source without labels, or whose labels cannot be classes, is refused before
-    anything is embedded.
+    anything is embedded. Without it, rows need no labels (see `open_source`).
     """
-    records = open_source(source, options)
+    records = open_source(source, options, unlabelled=not labelled)
+    wanted = records.labelled()
     if labelled:
-        check_labels(_labels(records))
+        check_labels(_labels(records)[wanted])
     if records.features is not None:
-        return Loaded(records, records.features, np.arange(len(records)))
+        return Loaded(records, _at(records.features, wanted), wanted)
     folder = cache_folder(source, settings, options.split)
     # The folder is made for this source and these settings: what differs in it is out of date.
     embedded = embed_records(records, folder, settings, overwrite=True)
-    row = np.asarray(embedded.kept)
+    # All items are embedded: labels may come, and the features are there then.
+    row = np.intersect1d(embedded.kept, wanted, assume_unique=True)
     return Loaded(
         records,
-        embedded.features,
+        _at(embedded.features, np.searchsorted(embedded.kept, row)),
         row,
         len(embedded.unreadable),
         folder,
@@ -103,34 +109,44 @@ def load(
     )
 
 
-def stored_features(folder: Path, fingerprint: str) -> np.ndarray | None:
-    """Return the features that `load` has kept in `folder`, mapped.
+def stored_features(folder: Path, fingerprint: str, row: np.ndarray) -> np.ndarray | None:
+    """Return the features that `load` has kept in `folder` for the rows `row` of the source.
 
     None if they are gone, or if `folder` holds those of items with another fingerprint by now.
     """
-    about, stored = read_json(folder / _ABOUT), folder / _FEATURES
-    if not isinstance(about, dict) or about.get("fingerprint") != fingerprint:
-        return None
     try:
-        features: np.ndarray = np.load(stored, mmap_mode="r", allow_pickle=False)
-        return features
+        about = read_json(folder / _ABOUT)
+        if about["fingerprint"] != fingerprint:
+            return None
+        kept = np.delete(np.arange(about["rows"]), [int(r) for r in about["unreadable"]])
+        place = np.flatnonzero(np.isin(kept, row))
+        features: np.ndarray = np.load(folder / _FEATURES, mmap_mode="r", allow_pickle=False)
     # Gone, cut short or damaged; they can be computed again.
-    except (OSError, ValueError, EOFError):
+    except (OSError, ValueError, EOFError, KeyError, TypeError, IndexError):
         return None
+    there = len(features) == len(kept) and np.array_equal(kept[place], row)
+    return np.asanyarray(_at(features, place)) if there else None
+
+
+def _at(features: Any, place: np.ndarray) -> Any:
+    """Return the rows at `place`; all of them as they are, for example as a memory map."""
+    return features if len(place) == len(features) else features[place]
 
 
 def embed_source(
     source: Path, out: Path, *, options: ReadOptions, settings: EmbedSettings, overwrite: bool
 ) -> "Embedded":
     """Embed the items of `source` into `out`, with the labels of the rows beside them."""
-    records = open_source(source, options)
+    # Features need no labels: rows without one are embedded too, and have none in the table.
+    records = open_source(source, replace(options, missing="drop"), unlabelled=True)
     embedded = embed_records(records, out, settings, overwrite=overwrite)
     row = np.asarray(embedded.kept)
     columns = {"row": row, "id": records.row_id[row]}
-    for name in ("label", "truth"):
-        values = getattr(records, name)
-        if values is not None:
-            columns[name] = values[row]
+    if records.label is not None:
+        empty = np.isin(row, records.labelled(), invert=True)
+        columns["label"] = pa.array(records.label[row], mask=empty)
+    if records.truth is not None:
+        columns["truth"] = records.truth[row]
     write_parquet(out / "rows.parquet", pa.table(columns))
     return embedded
 

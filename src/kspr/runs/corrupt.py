@@ -45,15 +45,15 @@ def write_noisy_labels(
         raise InputError(f"{out} already exists. Choose another --out, or pass --overwrite.")
     written_format(out, files_only=True)  # refuses a name before the noise is computed
     records = open_source(source, options)
-    truth = records.label
-    if truth is None:
+    if records.label is None:
         raise InputError(f"{source} has no labels that could be found. Name them with --label.")
+    row = records.labelled()
+    truth = records.label[row]
+    X = None if records.features is None else records.features[row]
     pairs = _pairs(noise.pairs, truth) if noise.kind == "pair" else None
-    noisy = add_noise(noise.kind, truth, noise.rate, noise.seed, X=records.features, pairs=pairs)
+    noisy = add_noise(noise.kind, truth, noise.rate, noise.seed, X=X, pairs=pairs)
     # Names by which --labels and --truth find their columns without being told.
-    table = pa.table(
-        {"row": np.arange(len(truth)), "id": records.row_id, "label": noisy, "truth": truth}
-    )
+    table = pa.table({"row": row, "id": records.row_id[row], "label": noisy, "truth": truth})
     write_table(out, table)
     return Corrupted(len(truth), int((~same_label(noisy, truth)).sum()))
 

@@ -124,8 +124,8 @@ class Run:
     def features(self) -> Any:
         """Return the features of exactly this run's rows, in their order; None if they are gone."""
         if self.origin.embedding is not None:
-            stored = stored_features(Path(self.origin.embedding), str(self.origin.fingerprint))
-            return stored if stored is not None and len(stored) == len(self.row) else None
+            folder, fingerprint = Path(self.origin.embedding), str(self.origin.fingerprint)
+            return stored_features(folder, fingerprint, self.row)
         records = self._records_if_there()
         if records is None or records.features is None or not self.joined.whole:
             return None
@@ -174,7 +174,8 @@ class Run:
 
 def describe(options: ReadOptions) -> dict[str, str]:
     """Return the options that were given, as text."""
-    return {name: str(value) for name, value in asdict(options).items() if value is not None}
+    given = {f.name: getattr(options, f.name) for f in fields(options)}
+    return {f.name: str(given[f.name]) for f in fields(options) if given[f.name] != f.default}
 
 
 def save_run(

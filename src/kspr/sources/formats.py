@@ -86,6 +86,12 @@ FORMATS: tuple[Format, ...] = (
         has_labels=True,
     ),
     Format(
+        "jsonl",
+        "one JSON object per line, or a .json array of objects: as parquet, read into memory",
+        (".jsonl", ".ndjson", ".json"),
+        has_labels=True,
+    ),
+    Format(
         "huggingface",
         "Hugging Face data set (folder made by save_to_disk): memory-mapped; class names are used",
         has_labels=True,
@@ -98,7 +104,6 @@ FORMATS: tuple[Format, ...] = (
         is_source=False,
         has_labels=True,
     ),
-    Format("jsonl", "one JSON object per line", (".jsonl", ".ndjson"), is_source=False),
 )
 
 LABEL_FORMATS = tuple(known for known in FORMATS if known.has_labels)
@@ -158,6 +163,9 @@ def written_format(out: Path, to: str | None = None, *, files_only: bool = False
     """
     choices = tuple(f for f in FORMATS if f.is_written and (f.suffixes or not files_only))
     named = _by_suffix(out)
+    # Lines are read from such a file too, but other programs expect one document in it.
+    if out.suffix.lower() == ".json" and to in (None, "jsonl"):
+        raise InputError(f"JSON lines go to a file that ends in .jsonl, got {out.name!r}.")
     if to is None:
         if named in choices:
             return named

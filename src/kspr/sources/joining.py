@@ -38,17 +38,19 @@ def places_of(ids: np.ndarray, among: np.ndarray) -> np.ndarray:
 
 
 def with_label_file(records: Records, options: ReadOptions) -> Records:
-    """Return `records` with the labels of the file ``options.labels``; raise if one is missing."""
+    """Return `records` with the labels of the file ``options.labels``."""
     assert options.labels is not None  # noqa: S101 - callers ask before
     file = open_label_file(options.labels, "label", options.label, len(records), options.id)
     found = join_label_file(file, records.row_id, records.named, records.source)
-    if found.missing.size:
-        few = listed(records.row_id[found.missing].tolist(), 5)
-        raise InputError(
-            f"{file.path} has no label for {_rows(found.missing.size)} of {records.source}: {few}. "
-            "Add them, or take these rows out of the source."
-        )
-    return replace(records, label=found.label, notes=(*records.notes, *found.notes))
+    labelled = replace(records, label=found.label, notes=(*records.notes, *found.notes))
+    if not found.missing.size:
+        return replace(labelled, no_labels=None, unlabelled=None)
+    few = listed(records.row_id[found.missing].tolist(), 5)
+    reason = (
+        f"{file.path} has no label for {_rows(found.missing.size)} of {records.source}: {few}. "
+        "Add them, or leave these rows out with --missing drop."
+    )
+    return replace(labelled, no_labels=reason, unlabelled=found.missing)
 
 
 def join_label_file(
@@ -70,7 +72,8 @@ def join_label_file(
     place = places_of(row_id, file.ids[column])
     unused = int((~known[column]).sum())
     notes = (f"{_rows(unused)} of {file.path} are about no row of {source}.",) if unused else ()
-    return JoinedLabels(file.label[place], np.flatnonzero(place < 0), notes)
+    missing = (place < 0) | np.isin(place, file.empty)
+    return JoinedLabels(file.label[place], np.flatnonzero(missing), notes)
 
 
 def _check_once(file: LabelFile, column: str, known: np.ndarray) -> None:
@@ -94,7 +97,7 @@ def _by_order(file: LabelFile, row_id: np.ndarray, named: bool, source: Path | s
     who = "neither has ids" if not named else f"{file.path} has no ids"
     who = f"{source} has no ids" if file.ids and not named else who
     note = f"The labels of {file.path} were given to the rows of {source} in their order: {who}."
-    return JoinedLabels(file.label, np.empty(0, dtype=np.int64), (note,))
+    return JoinedLabels(file.label, file.empty, (note,))
 
 
 def _check_in_order(file: LabelFile, row_id: np.ndarray, named: bool, source: Path | str) -> None:

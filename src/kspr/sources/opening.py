@@ -39,17 +39,43 @@ READERS: Mapping[str, Callable[[Path, ReadOptions], Records]] = {
     "manifest": read_table,
     "parquet": read_table,
     "arrow": read_table,
+    "jsonl": read_table,
     "huggingface": read_table,
     "imagefolder": read_image_folder,
 }
 """The function that reads each format."""
 
 
-def open_source(source: Path | str | Any, options: ReadOptions = AS_FOUND) -> Records:
+def open_source(
+    source: Path | str | Any, options: ReadOptions = AS_FOUND, *, unlabelled: bool = False
+) -> Records:
     """Return the rows of a file, a folder, a published data set, or a table in memory.
 
-    Raise `InputError` with one sentence if that is not possible.
+    Rows without a label are an error, or are listed in ``Records.unlabelled`` if they are to be
+    dropped. With `unlabelled`, rows need no labels: a folder of images without class folders is
+    read too, and ``Records.label`` is None unless every row has a label. Raise `InputError` with
+    one sentence if the source cannot be read.
     """
+    records = _read(source, options)
+    if records.no_labels is None:
+        return records
+    if records.unlabelled is not None and options.missing == "drop":
+        return _without_gaps(records)
+    if unlabelled:
+        return replace(records, label=None, unlabelled=None)
+    raise InputError(records.no_labels)
+
+
+def _without_gaps(records: Records) -> Records:
+    count, left = len(records), len(records.labelled())
+    if not left:
+        raise InputError(f"None of the {count} rows of {records.source} has a label.")
+    are = "row has" if count - left == 1 else "rows have"
+    note = f"{count - left:,} of {count:,} {are} no label and {are[-3:-1]} left out."
+    return replace(records, notes=(*records.notes, note))
+
+
+def _read(source: Path | str | Any, options: ReadOptions) -> Records:
     if not isinstance(source, (str, os.PathLike)):
         return _labelled(read_object(source, options), options)
     path = Path(source)
@@ -71,7 +97,7 @@ def open_table(path: Path, options: ReadOptions = AS_FOUND) -> Table | None:
 
     None for a source without columns: arrays, folders of images, published data sets.
     """
-    return None if _published(path, options) is not None else open_table_file(path)
+    return None if _published(path, options) is not None else open_table_file(path, options)
 
 
 def label_column(table: Table, options: ReadOptions, where: str) -> str:

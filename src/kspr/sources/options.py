@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 __all__ = ["AS_FOUND", "ReadOptions"]
 
@@ -23,10 +24,16 @@ class ReadOptions:
     """Column of texts."""
     labels: Path | None = None
     """A second file with the labels, one per row: any table, npy, or txt."""
+    missing: Literal["refuse", "drop"] = "refuse"
+    """What to do with rows without a label: refuse the source, or leave these rows out."""
     truth: str | None = None
     """Column (or array) of true labels, where the file has them."""
     id: str | None = None
     """Column that identifies a row; without it, the row's number or path does."""
+    encoding: str | None = None
+    """Encoding of a text file, such as ``latin-1``; without it, UTF-8 or its byte-order mark."""
+    decimal: Literal[".", ","] | None = None
+    """Decimal mark of a CSV file; without it, a comma only where nothing else is possible."""
     split: str | None = None
     """Part of a published data set, such as ``test``; without it, the training part."""
 

@@ -60,9 +60,18 @@ class Records:
     """Whether the source itself holds the ids; otherwise they are row numbers."""
     notes: tuple[str, ...] = ()
     """Sentences for the user: what had to be assumed to read the source."""
+    no_labels: str | None = None
+    """Why labels are missing, of all rows or of those in `unlabelled`: one sentence."""
+    unlabelled: np.ndarray | None = None
+    """Row numbers whose entry in `label` has no meaning, as they have none; None without such."""
 
     def __len__(self) -> int:
         return len(self.row_id)
+
+    def labelled(self) -> np.ndarray:
+        """Return the numbers of the rows that have a label, in order."""
+        rows = np.arange(len(self))
+        return rows if self.unlabelled is None else np.delete(rows, self.unlabelled)
 
 
 def row_digests(records: Records) -> np.ndarray:

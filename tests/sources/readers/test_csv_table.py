@@ -22,6 +22,11 @@ NUMBERS = "a,b,label\n1,2.5,cat\n3,4,dog\n"
         (b"\xef\xbb\xbf" + NUMBERS.encode(), "x.csv"),
         (gzip.compress(NUMBERS.encode(), mtime=0), "x.csv.gz"),
         (NUMBERS.replace("label", "Label"), "x.CSV"),
+        (NUMBERS.encode("utf-16"), "x.csv"),
+        (NUMBERS.encode("utf-32"), "x.csv"),
+        (gzip.compress(NUMBERS.encode("utf-16"), mtime=0), "x.csv.gz"),
+        (NUMBERS.replace(",", ";").replace(".", ","), "x.csv"),
+        (NUMBERS.replace(",", "\t").replace(".", ","), "x.tsv"),
     ],
 )
 def test_numeric_columns_are_features_and_label_is_label(text_file, content, name):
@@ -125,3 +130,30 @@ def test_a_manifest_with_numbers_is_a_question(text_file, refusal):
     assert message.endswith(
         "has numeric columns ('width'; --features) and images ('path'; --image). Say which to use."
     )
+
+
+def test_an_encoding_is_used_only_if_the_user_names_it(text_file):
+    path = text_file("a,y\n1,café\n2,naïve\n".encode("latin-1"))
+    found = open_source(path, ReadOptions(encoding="latin-1"))
+    assert found.label.tolist() == ["café", "naïve"]
+    assert found.notes == ("x.csv is read as iso8859-1.",)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "UTF8", "utf-8-sig"])
+def test_utf8_by_any_name_needs_no_note(text_file, encoding):
+    found = open_source(text_file("a,y\n1,é\n2,é\n"), ReadOptions(encoding=encoding))
+    assert (found.label.tolist(), found.notes) == (["é", "é"], ())
+
+
+def test_a_file_may_unpack_to_so_much_only(text_file, refusal, monkeypatch):
+    path = text_file(gzip.compress(b"a,y\n" + b"1,0\n" * 500_000, mtime=0), "x.csv.gz")
+    assert path.stat().st_size < 10_000
+    monkeypatch.setenv("KSPR_MAX_UNPACKED_GB", "0.001")
+    assert refusal(path).endswith(
+        "x.csv.gz unpacks to more than 0.001 GB. If that is right, set KSPR_MAX_UNPACKED_GB to a "
+        "larger number."
+    )
+    monkeypatch.setenv("KSPR_MAX_UNPACKED_GB", "much")
+    assert refusal(path) == "KSPR_MAX_UNPACKED_GB must be a number of gigabytes, got 'much'."
+    monkeypatch.delenv("KSPR_MAX_UNPACKED_GB")
+    assert len(open_source(path, ReadOptions())) == 500_000

@@ -47,3 +47,21 @@ def test_splits_are_not_classes(tmp_path, picture, refusal):
     message = refusal(tmp_path)
     assert "holds splits, not classes: 'train', 'val'. Name one, such as " in message
     assert message.endswith("train.")
+
+
+def test_images_need_no_classes_where_no_labels_are_asked_for(tmp_path, picture):
+    for name in ("a.png", "sub/b.png"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(picture())
+    flat = open_source(tmp_path, unlabelled=True)
+    assert (flat.row_id.tolist(), flat.label) == (["a.png", "sub/b.png"], None)
+    alone = open_source(tmp_path / "sub", unlabelled=True)
+    assert (alone.row_id.tolist(), alone.label) == (["b.png"], None)
+    (tmp_path / "a.png").unlink()
+    one = open_source(tmp_path, unlabelled=True)
+    assert (one.row_id.tolist(), one.label) == (["sub/b.png"], None)
+    assert one.items[0].size == (8, 8)
+
+
+def test_classes_are_read_even_where_no_labels_are_asked_for(folder):
+    assert open_source(folder, unlabelled=True).label.tolist() == ["cat", "cat", "cat", "dog"]

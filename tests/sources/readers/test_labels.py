@@ -143,3 +143,21 @@ def test_a_headed_column_is_told_by_its_name(tmp_path):
     assert read_label_file(tmp_path / "t.csv", "truth").tolist() == [0, 1]
     (tmp_path / "u.csv").write_text("0\n1\n")
     assert read_label_file(tmp_path / "u.csv").tolist() == [0, 1]
+
+
+def test_labels_that_are_not_utf8_are_refused(tmp_path, refusal, features):
+    np.savez(tmp_path / "x.npz", X=features[:2], y=np.array([b"caf\xe9", b"x"]))
+    assert "holds labels that are not UTF-8, such as b'caf\\xe9'. Save" in refusal(
+        tmp_path / "x.npz"
+    )
+
+
+@pytest.mark.parametrize("huge", [1e30, -1e30, 2.0**60])
+def test_numbers_beyond_whole_ones_stay_what_they_are(tmp_path, features, huge):
+    np.savez(tmp_path / "x.npz", X=features[:2], y=np.array([huge, 1.0]))
+    assert open_source(tmp_path / "x.npz").label.tolist() == [huge, 1.0]
+
+
+def test_a_label_of_thirty_digits_is_a_text(text_file):
+    path = text_file(f"a,y\n1,{10**30}\n2,5\n")
+    assert open_source(path).label.tolist() == [str(10**30), "5"]

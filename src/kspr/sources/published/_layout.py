@@ -25,6 +25,10 @@ __all__ = [
 ]
 
 
+_ANY_LAYOUT = ("missing",)
+"""Options that are not about names of columns."""
+
+
 class PublishedData(Protocol):
     """A data set in the layout in which its authors published it."""
 
@@ -116,7 +120,9 @@ def choose(split: str | None, splits: Sequence[str], name: str) -> str:
 def only_options(options: ReadOptions, allowed: Sequence[str], name: str) -> None:
     """Raise if an option names a column: the layout is fixed."""
     for field in fields(options):
-        if field.name not in allowed and getattr(options, field.name) is not None:
+        if field.name in (*allowed, *_ANY_LAYOUT):
+            continue
+        if getattr(options, field.name) != field.default:
             raise InputError(
                 f"The option {field.name} does not apply to {name}, whose layout is fixed; "
                 "leave it out."

@@ -54,6 +54,7 @@ class ArrowTable:
 
     rows: int
     untyped = False
+    notes: tuple[str, ...] = ()
 
     def __init__(self, table: pa.Table, where: str) -> None:
         self._table = table
@@ -88,6 +89,7 @@ class _CompressedTable:
     fields: Mapping[str, Field]
     rows: int | None = None
     untyped: bool = False
+    notes: tuple[str, ...] = ()
 
     @property
     def metadata(self) -> Mapping[bytes, bytes]:
@@ -165,6 +167,7 @@ class ParquetTable:
     fields: Mapping[str, Field]
     rows: int
     untyped: bool = False
+    notes: tuple[str, ...] = ()
 
     @property
     def metadata(self) -> Mapping[bytes, bytes]:

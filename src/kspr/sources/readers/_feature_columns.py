@@ -11,21 +11,21 @@ from kspr.errors import InputError
 from kspr.sources.readers._spill import RowSink
 from kspr.sources.readers.file_checks import shown
 from kspr.sources.readers.roles import is_list, is_numeric
+from kspr.sources.readers.single_precision import Narrowing
 from kspr.sources.readers.table import Field, Table
 
 __all__ = ["FeatureBuilder", "check_numeric"]
 
 
 class FeatureBuilder:
-    """Collects blocks of the feature columns into one array.
-
-    Half, single and double precision stay what they are; whole numbers become single precision.
-    """
+    """Collects blocks of the feature columns into one array in single precision."""
 
     def __init__(self, fields: Sequence[Field], rows: int | None, where: str) -> None:
         self._fields = fields
         self._lists = is_list(fields[0].type)
         self._dtype = np.result_type(*(_dtype(field.type) for field in fields))
+        names = () if self._lists else [field.name for field in fields]
+        self._narrow = Narrowing(names, where if names else f"Feature column {fields[0].name!r}")
         self._hint = rows
         self._what = f"Feature column {fields[0].name!r} of {where}"
         self._sink: RowSink | None = None
@@ -38,8 +38,8 @@ class FeatureBuilder:
             return
         block = self._flat(arrays[0]) if self._lists else self._stacked(arrays)
         if self._sink is None:
-            self._sink = RowSink(block.shape[1], self._dtype, self._hint)
-        self._sink.append(block)
+            self._sink = RowSink(block.shape[1], np.dtype(np.float32), self._hint)
+        self._sink.append(self._narrow(block))
         self._row += len(block)
 
     def discard(self) -> None:
@@ -49,7 +49,12 @@ class FeatureBuilder:
 
     def result(self) -> np.ndarray:
         """Return all rows."""
-        return self._sink.result() if self._sink else np.empty((0, 0), self._dtype)
+        return self._sink.result() if self._sink else np.empty((0, 0), np.float32)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What single precision loses of the columns."""
+        return self._narrow.notes if self._sink else ()
 
     def _stacked(self, arrays: Sequence[pa.Array]) -> np.ndarray:
         block = np.empty((len(arrays[0]), len(arrays)), self._dtype)
@@ -106,10 +111,12 @@ def _reads_as_number(value: Any) -> bool:
 
 
 def _dtype(kind: pa.DataType) -> np.dtype[Any]:
+    """Return a precision that holds the numbers of a column exactly, where there is one."""
     kind = kind.value_type if is_list(kind) else kind
-    if pa.types.is_floating(kind):
-        return np.dtype(f"f{kind.bit_width // 8}")
-    return np.dtype(np.float64 if pa.types.is_decimal(kind) else np.float32)
+    if pa.types.is_boolean(kind):
+        return np.dtype(np.float32)
+    exact = kind.bit_width <= (32 if pa.types.is_floating(kind) else 16)
+    return np.dtype(np.float32 if exact else np.float64)
 
 
 def _numbers(array: pa.Array) -> np.ndarray:

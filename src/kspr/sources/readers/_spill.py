@@ -16,7 +16,7 @@ import pyarrow as pa
 from kspr.sources.readers.file_checks import no_room
 from kspr.sources.readers.table import Cells, in_memory
 
-__all__ = ["IN_MEMORY", "RowSink", "keep", "map_bytes", "scratch_file"]
+__all__ = ["IN_MEMORY", "RowSink", "keep", "map_bytes", "room", "scratch_file"]
 
 IN_MEMORY = 1 << 30
 """Bytes above which rows go to a file."""
@@ -32,7 +32,7 @@ def map_bytes(
     file: IO[bytes], dtype: np.dtype[Any], shape: tuple[int, ...], offset: int = 0, order: Any = "C"
 ) -> np.ndarray:
     """Return the file as a read-only memory map; the map keeps the file from being removed."""
-    with _room():
+    with room():
         file.flush()
     array = np.memmap(file, dtype=dtype, mode="r", shape=shape, offset=offset, order=order)
     # The map is the base of every view, so that a slice keeps the file as well as the whole does.
@@ -41,7 +41,8 @@ def map_bytes(
 
 
 @contextmanager
-def _room() -> Iterator[None]:
+def room() -> Iterator[None]:
+    """Turn the error of a full disk into an `InputError`."""
     try:
         yield
     except OSError as error:
@@ -51,7 +52,7 @@ def _room() -> Iterator[None]:
 
 
 def _write(file: IO[bytes], block: np.ndarray) -> None:
-    with _room():
+    with room():
         file.write(block.data)
 
 
@@ -132,7 +133,7 @@ def _keep_in_file(held: list[pa.Array], remaining: Iterable[pa.Array], where: st
 
 def _write_chunks(file: IO[bytes], held: list[pa.Array], remaining: Iterable[pa.Array]) -> None:
     schema = pa.schema([("cell", held[0].type)])
-    with _room(), pa.OSFile(file.name, "wb") as sink, pa.ipc.new_stream(sink, schema) as writer:
+    with room(), pa.OSFile(file.name, "wb") as sink, pa.ipc.new_stream(sink, schema) as writer:
         while held:
             # Let go of each chunk once it is on disk: memory was short already.
             writer.write_batch(pa.record_batch([held.pop(0)], schema=schema))

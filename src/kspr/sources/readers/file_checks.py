@@ -1,6 +1,7 @@
 """Checks that every reader makes of its file, and the sentences for what is wrong with it."""
 
 import errno
+import os
 import tokenize
 import zipfile
 import zlib
@@ -24,6 +25,8 @@ __all__ = [
     "readable",
     "rows",
     "shown",
+    "too_large",
+    "unpacked_limit",
 ]
 
 
@@ -94,6 +97,12 @@ def check_file(path: Path, kind: str, *magics: bytes) -> bytes:
     check_exists(path)
     if path.is_dir():
         raise InputError(f"{path} is a folder, not {kind}.")
+    # Opening a pipe waits for a writer, and a device may have no end.
+    if not path.is_file():
+        raise InputError(
+            f"{path} is a pipe or a device; kspr reads regular files only, some of them twice. "
+            "Save its content to a file."
+        )
     with readable(path, kind), path.open("rb") as file:
         head = file.read(4096)  # enough to show a NUL byte in what should be text
     if not head:
@@ -141,4 +150,27 @@ def no_room() -> InputError:
     return InputError(
         "There is no room for a temporary copy of the data. Free some space, or set TMPDIR to a "
         "folder on a larger disk."
+    )
+
+
+_UNPACKED = "KSPR_MAX_UNPACKED_GB"
+
+
+def unpacked_limit() -> int:
+    """Return how many bytes a compressed file may unpack to."""
+    asked = os.environ.get(_UNPACKED) or "8"
+    try:
+        limit = float(asked)
+    except ValueError:
+        limit = 0.0
+    if not 0 < limit < 1e9:
+        raise InputError(f"{_UNPACKED} must be a number of gigabytes, got {shown(asked)}.")
+    return int(limit * 1e9)
+
+
+def too_large(what: str, limit: int) -> InputError:
+    """Return the error for a compressed file that unpacks to more than `limit` bytes."""
+    return InputError(
+        f"{what} unpacks to more than {limit / 1e9:g} GB. If that is right, set {_UNPACKED} to a "
+        "larger number."
     )

@@ -30,9 +30,21 @@ def read_image_folder(path: Path, options: ReadOptions) -> Records:
             ".png in it."
         )
     row_id = np.asarray(names, dtype=np.str_)
-    label = _classes(path, names) if options.labels is None else None
     items = ImageFiles(path, row_id)
-    return Records(path, "imagefolder", row_id, label, items=items, named=True)
+    if options.labels is not None:
+        return Records(path, "imagefolder", row_id, items=items, named=True)
+    label = np.asarray([PurePosixPath(name).parts[0] for name in names], dtype=np.str_)
+    reason = _no_classes(path, names, np.unique(label).tolist())
+    return Records(
+        path,
+        "imagefolder",
+        row_id,
+        # Without classes the images can still be read: a network may predict their labels.
+        label=None if reason else label,
+        items=items,
+        named=True,
+        no_labels=reason,
+    )
 
 
 def _images(folder: Path) -> Iterator[str]:
@@ -51,24 +63,23 @@ def _images(folder: Path) -> Iterator[str]:
                 yield Path(place, name).relative_to(folder).as_posix()
 
 
-def _classes(path: Path, names: list[str]) -> np.ndarray:
+def _no_classes(path: Path, names: list[str], classes: list[str]) -> str | None:
+    """Return why the folders below `path` are not the classes of its images; None if they are."""
     loose = [name for name in names if "/" not in name]
     if loose:
-        raise InputError(
+        return (
             f"{path} holds images that are in no class folder: {listed(loose, 3)}. Move them into "
             "one folder per class, or give their labels with --labels."
         )
-    label = np.asarray([PurePosixPath(name).parts[0] for name in names], dtype=np.str_)
-    classes = np.unique(label).tolist()
     # train/ and test/ as two classes would be selected from without a word.
     if {name.lower() for name in classes} <= SPLITS:
-        raise InputError(
+        return (
             f"{path} holds splits, not classes: {listed(classes)}. Name one, such as "
             f"{path / classes[0]}."
         )
     if len(classes) < 2:
-        raise InputError(
+        return (
             f"{path} holds only one class ({classes[0]!r}); wrong labels show only against a "
             "second one. Name the folder that has one folder per class in it."
         )
-    return label
+    return None

@@ -30,11 +30,14 @@ from kspr.sources.readers.table_files import open_table_file
 
 __all__ = [
     "LabelFile",
+    "array_with_gaps",
     "check_rows",
     "class_names",
     "identifiers",
     "labels_from_array",
     "labels_from_column",
+    "labels_with_gaps",
+    "no_label_in",
     "numbered",
     "open_label_file",
     "read_label_columns",
@@ -44,6 +47,7 @@ __all__ = [
 
 # "007" is a name, not the number 7; so is what double precision cannot hold.
 _WHOLE_NUMBER = r"^-?(0|[1-9][0-9]{0,14})(\.0+)?$"
+_TRUTH_VALUES = ("true", "True", "TRUE", "false", "False", "FALSE")
 # "NA" and "None" are left out: both are names of classes in use.
 _MISSING = ("", "nan", "NaN", "null", "NULL", "#N/A")
 
@@ -84,9 +88,64 @@ def labels_from_column(
     return texts_to_labels(texts, what) if untyped else labels_from_array(texts, what)
 
 
+def labels_with_gaps(
+    column: pa.ChunkedArray, what: str, names: Sequence[str] | None = None, untyped: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return a column's labels, and the numbers of the rows that have none.
+
+    What the array holds in these rows has no meaning.
+    """
+    empty = _is_empty(column, names)
+    if not empty.any():
+        return labels_from_column(column, what, names, untyped), np.flatnonzero(empty)
+    present = column.filter(pa.array(~empty))
+    return _spread(labels_from_column(present, what, names, untyped), empty)
+
+
+def array_with_gaps(values: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return an array's labels, and the numbers of the rows that have none."""
+    empty = np.zeros(len(values), dtype=bool)
+    if values.ndim == 1 and values.dtype.kind == "f":
+        empty = np.isnan(values)
+    elif values.ndim == 1 and values.dtype.kind == "U":
+        empty = np.isin(np.strings.strip(values), _MISSING)
+    return _spread(labels_from_array(values[~empty], what), empty)
+
+
+def _spread(present: np.ndarray, empty: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    labels = np.zeros(len(empty), present.dtype)
+    labels[~empty] = present
+    return labels, np.flatnonzero(empty)
+
+
+def _is_empty(column: pa.ChunkedArray, names: Sequence[str] | None) -> np.ndarray:
+    """Return which cells hold no label: nothing, a word for nothing, or NaN."""
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    empty = pc.is_null(column, nan_is_null=pa.types.is_floating(kind))
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        words = pa.array(_MISSING)
+        bare = pc.utf8_trim_whitespace(column.cast(pa.large_string()))
+        empty = pc.or_(empty, pc.is_in(bare, words.cast(pa.large_string())))
+    elif names and pa.types.is_integer(kind):
+        # In Hugging Face data sets, -1 stands for a missing label.
+        empty = pc.or_(empty, pc.fill_null(pc.equal(column, -1), False))
+    return np.asarray(empty.to_numpy(), dtype=bool)
+
+
+def no_label_in(missing: np.ndarray, what: str) -> str:
+    """Return the sentence for rows without a label, with the way to leave them out."""
+    return (
+        f"{what} has no label in {rows(missing)}. Fill them in, or leave these rows out with "
+        "--missing drop."
+    )
+
+
 def texts_to_labels(texts: np.ndarray, what: str) -> np.ndarray:
-    """Return labels that were written as text: numbers if all of them are, else the text."""
+    """Return labels that were written as text: numbers or truth values if all are, else text."""
     labels = labels_from_array(np.strings.strip(texts), what)
+    # As other formats store them: the same labels must be the same classes in every format.
+    if np.isin(labels, _TRUTH_VALUES).all():
+        return np.isin(labels, _TRUTH_VALUES[:3])
     whole = pc.all(pc.match_substring_regex(pa.array(labels), _WHOLE_NUMBER)).as_py()
     # Through floats, because "3.0" counts as whole; 15 digits are exact.
     return labels.astype(np.float64).astype(np.int64) if whole else labels
@@ -100,10 +159,13 @@ def labels_from_array(values: np.ndarray, what: str) -> np.ndarray:
     if values.ndim != 1:
         raise InputError(f"{what} must hold one label per row, got an array of {values.shape}.")
     if values.dtype.kind == "S":
-        values = np.strings.decode(values, "utf-8")
+        values = _decoded(values, what)
     if values.dtype.kind == "f":
         _check_present(np.flatnonzero(~np.isfinite(values)), what)
-        # Whole numbers become floats wherever a column once had a gap.
+        # Whole numbers become floats wherever a column once had a gap. Beyond 2**53 a float stands
+        # for several whole numbers, and beyond 2**63 there is no integer to hold it.
+        if np.abs(values).max(initial=0) > 2**53:
+            return np.array(values)
         whole = values.astype(np.int64)
         return whole if np.array_equal(whole, values) else np.asarray(values)
     if values.dtype.kind == "U":
@@ -112,6 +174,16 @@ def labels_from_array(values: np.ndarray, what: str) -> np.ndarray:
         raise InputError(f"{what} must hold numbers or text, got {values.dtype}.")
     # A copy: `values` may be mapped from the user's file.
     return np.array(values)
+
+
+def _decoded(values: np.ndarray, what: str) -> np.ndarray:
+    try:
+        return np.strings.decode(values, "utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{what} holds labels that are not UTF-8, such as {error.object[:20]!r}. Save them as "
+            "text, for example with np.strings.decode(labels, 'latin-1')."
+        ) from error
 
 
 def identifiers(column: pa.ChunkedArray, what: str) -> np.ndarray:
@@ -172,6 +244,10 @@ class LabelFile:
     label: np.ndarray
     ids: Mapping[str, np.ndarray] = field(default_factory=dict)
     """Columns that may identify the rows, as text, by their names."""
+    empty: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    """Positions whose entry in `label` has no meaning: the file has no label there."""
+    no_labels: str | None = None
+    """The sentence for these."""
 
 
 def open_label_file(
@@ -194,7 +270,8 @@ def open_label_file(
         check_file(path, "a file of labels", b"PK\x03\x04")
         raise InputError(f"{path} is no file of labels: use {some_suffixes(LABEL_FORMATS)}.")
     if found.name == "npy":
-        return LabelFile(path, labels_from_array(open_npy(path), str(path)))
+        label, empty = array_with_gaps(open_npy(path), str(path))
+        return _label_file(path, label, {}, empty, str(path))
     if found.name == "txt":
         return LabelFile(path, texts_to_labels(_lines(path), str(path)))
     if found.name == "csv" and column is None and not _has_columns(path):
@@ -212,7 +289,10 @@ def read_label_file(
     path: Path, role: Literal["label", "truth"] = "label", column: str | None = None
 ) -> np.ndarray:
     """Return all labels in `path`, one per row, as `open_label_file` finds them."""
-    return open_label_file(path, role, column).label
+    found = open_label_file(path, role, column)
+    if found.no_labels is not None:
+        raise InputError(found.no_labels)
+    return found.label
 
 
 def read_label_columns(path: Path) -> dict[str, np.ndarray]:
@@ -266,12 +346,16 @@ def _from_table(
     }
     labels = columns.pop(found.name)
     what = f"Label column {found.name!r} of {path}"
-    return LabelFile(
-        path,
-        labels_from_column(labels, what, names.get(found.name), table.untyped),
-        # A column with gaps identifies nothing.
-        {name: identifiers(c, name) for name, c in columns.items() if not c.null_count},
-    )
+    label, empty = labels_with_gaps(labels, what, names.get(found.name), table.untyped)
+    # A column with gaps identifies nothing.
+    ids = {name: identifiers(c, name) for name, c in columns.items() if not c.null_count}
+    return _label_file(path, label, ids, empty, what)
+
+
+def _label_file(
+    path: Path, label: np.ndarray, ids: Mapping[str, np.ndarray], empty: np.ndarray, what: str
+) -> LabelFile:
+    return LabelFile(path, label, ids, empty, no_label_in(empty, what) if empty.size else None)
 
 
 def _id_fields(table: Table, id_column: str | None) -> list[Field]:

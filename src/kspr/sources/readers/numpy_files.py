@@ -4,6 +4,7 @@ import shutil
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.lib import format as npy_format
@@ -19,9 +20,22 @@ from kspr.sources.readers._npy import (
     refuse_objects,
 )
 from kspr.sources.readers._spill import IN_MEMORY, map_bytes, scratch_file
-from kspr.sources.readers.file_checks import check_file, no_such, readable
-from kspr.sources.readers.labels import check_rows, labels_from_array, numbered
+from kspr.sources.readers.file_checks import (
+    check_file,
+    no_such,
+    readable,
+    too_large,
+    unpacked_limit,
+)
+from kspr.sources.readers.labels import (
+    array_with_gaps,
+    check_rows,
+    labels_from_array,
+    no_label_in,
+    numbered,
+)
 from kspr.sources.readers.roles import LABEL_NAMES, SPLITS, TRUTH_NAMES
+from kspr.sources.readers.single_precision import as_single
 from kspr.sources.records import Records
 
 __all__ = ["choose_features", "choose_labels", "choose_truth", "read_npy", "read_npz"]
@@ -87,8 +101,8 @@ def _unclear(shapes: Shapes, where: str, wanted: str, most: int = 12) -> InputEr
 
 def read_npy(path: Path, options: ReadOptions) -> Records:  # noqa: ARG001 - every reader's form
     """Return the features in an npy file, which has no labels."""
-    features = check_features(open_npy(path), str(path))
-    return Records(path, "npy", numbered(len(features)), features=features)
+    features, notes = as_single(check_features(open_npy(path), str(path)), str(path))
+    return Records(path, "npy", numbered(len(features)), features=features, notes=notes)
 
 
 _KIND = "an npz archive"
@@ -99,23 +113,38 @@ def read_npz(path: Path, options: ReadOptions) -> Records:
     archive = _Archive(path)
     shapes = {name: header.shape for name, header in archive.headers.items()}
     name = choose_features(shapes, options.features, str(path))
-    features = check_features(archive.load(name), f"Array {name!r} of {path}")
-    label = _labels(archive, name, options, len(features))
+    what = f"Array {name!r} of {path}"
+    features, notes = as_single(check_features(archive.load(name), what), what)
+    labels = _labels(archive, name, options, len(features))
     truth_name = choose_truth(shapes, options.truth, name, str(path))
     truth = archive.labels(truth_name, len(features)) if truth_name else None
     row_id = _row_id(archive, options, len(features))
-    named = options.id is not None
-    return Records(path, "npz", row_id, label, features, None, truth, named)
+    return Records(
+        path,
+        "npz",
+        row_id,
+        features=features,
+        truth=truth,
+        named=options.id is not None,
+        notes=notes,
+        **labels,
+    )
 
 
-def _labels(
-    archive: "_Archive", features: str, options: ReadOptions, count: int
-) -> np.ndarray | None:
-    if options.labels is not None:
-        return None
+def _labels(archive: "_Archive", features: str, options: ReadOptions, count: int) -> dict[str, Any]:
+    """Return the fields of `Records` that are about labels."""
     shapes = {name: header.shape for name, header in archive.headers.items()}
-    name = choose_labels(shapes, options.label, features, str(archive.path))
-    return archive.labels(name, count) if name else None
+    name = None
+    if options.labels is None:
+        name = choose_labels(shapes, options.label, features, str(archive.path))
+    if name is None:
+        return {}
+    what = f"Array {name!r} of {archive.path}"
+    label, empty = array_with_gaps(archive.load(name), what)
+    check_rows(label, count, f"array {name!r}", archive.path)
+    if not empty.size:
+        return {"label": label}
+    return {"label": label, "no_labels": no_label_in(empty, what), "unlabelled": empty}
 
 
 def _row_id(archive: "_Archive", options: ReadOptions, count: int) -> np.ndarray:
@@ -163,6 +192,8 @@ class _Archive:
                     f"{header.offset + header.nbytes} bytes. Write the file again."
                 )
             plain = info.compress_type == zipfile.ZIP_STORED
+            if not plain and info.file_size > unpacked_limit():
+                raise too_large(f"Array {name!r} of {self.path}", unpacked_limit())
             start = _data_start(self.path, info) + header.offset if plain else 1
             # Numbers at an odd address can be mapped, but not computed with on every machine.
             if plain and header.nbytes and start % header.dtype.alignment == 0:

@@ -151,6 +151,11 @@ class Table(Protocol):
         """Whether everything is stored as text, so that a label's type must be found."""
         ...
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was found out about the file that a person should know: one sentence each."""
+        ...
+
     def batches(self, fields: Sequence[Field]) -> Iterator[list[pa.Array]]:
         """Yield the fields' arrays, a block of rows at a time."""
         ...

@@ -8,8 +8,10 @@ from typing import Any
 from kspr._files import read_json
 from kspr.errors import InputError
 from kspr.sources.formats import HUGGING_FACE_FILES, format_of, parquet_files
+from kspr.sources.options import AS_FOUND, ReadOptions
 from kspr.sources.readers._arrow_tables import open_ipc_table, open_parquet_table
 from kspr.sources.readers._csv_table import open_csv_table
+from kspr.sources.readers._json_table import open_json_table
 from kspr.sources.readers.file_checks import listed, readable
 from kspr.sources.readers.roles import SPLITS
 from kspr.sources.readers.table import Table
@@ -19,13 +21,27 @@ __all__ = ["TABLES", "open_table_file"]
 _STATE, _SPLIT_LIST = HUGGING_FACE_FILES
 
 
-def open_table_file(path: Path) -> Table | None:
+def open_table_file(path: Path, options: ReadOptions = AS_FOUND) -> Table | None:
     """Return the table at `path`; None if its format is not one of tables."""
     found = format_of(path)
-    return TABLES[found.name](path) if found is not None and found.name in TABLES else None
+    if found is None or found.name not in TABLES:
+        return None
+    return TABLES[found.name](path, options)
 
 
-def _open_parquet(path: Path) -> Table:
+def _open_csv(path: Path, options: ReadOptions) -> Table:
+    return open_csv_table(path, options.encoding, options.decimal)
+
+
+def _open_json(path: Path, options: ReadOptions) -> Table:
+    return open_json_table(path, options.encoding)
+
+
+def _open_arrow(path: Path, _: ReadOptions) -> Table:
+    return open_ipc_table(path)
+
+
+def _open_parquet(path: Path, _: ReadOptions) -> Table:
     files = parquet_files(path) or [path]
     # Shards of one split (train-00000-of-00003.parquet) are one table; two splits beside each
     # other are not.
@@ -38,7 +54,7 @@ def _open_parquet(path: Path) -> Table:
     return open_parquet_table(*files)
 
 
-def _open_hugging_face(path: Path) -> Table:
+def _open_hugging_face(path: Path, _: ReadOptions) -> Table:
     if (path / _SPLIT_LIST).is_file():
         splits = _read_dictionary(path / _SPLIT_LIST).get("splits", [])
         first = path / str(next(iter(splits), "train"))
@@ -62,10 +78,11 @@ def _read_dictionary(path: Path) -> dict[str, Any]:
     return content
 
 
-TABLES: Mapping[str, Callable[[Path], Table]] = {
-    "csv": open_csv_table,
+TABLES: Mapping[str, Callable[[Path, ReadOptions], Table]] = {
+    "csv": _open_csv,
     "parquet": _open_parquet,
-    "arrow": open_ipc_table,
+    "arrow": _open_arrow,
+    "jsonl": _open_json,
     "huggingface": _open_hugging_face,
 }
 """The function that opens each format of tables."""

@@ -24,6 +24,8 @@ from kspr.sources.readers.labels import (
     class_names,
     identifiers,
     labels_from_column,
+    labels_with_gaps,
+    no_label_in,
     numbered,
 )
 from kspr.sources.readers.roles import Fields, Roles, choose_roles, is_text
@@ -36,7 +38,7 @@ __all__ = ["read_object", "read_table"]
 
 def read_table(path: Path, options: ReadOptions) -> Records:
     """Return the rows of a table in a file or folder."""
-    table, known = open_table_file(path), format_of(path)
+    table, known = open_table_file(path, options), format_of(path)
     if table is None or known is None:
         raise InputError(f"{path} is not a table.")
     return _records(table, path, known.name, options)
@@ -68,11 +70,12 @@ def _records(table: Table, source: Path, reader: str, options: ReadOptions) -> R
         # A CSV file of paths is a list of images.
         reader="manifest" if table.untyped and roles.image else reader,
         row_id=numbered(count) if row_id is None else row_id,
-        label=_column_labels(table, walked, roles.label, "Label", where),
         features=walked.features,
         items=items,
-        truth=_column_labels(table, walked, roles.truth, "Truth", where),
+        truth=_true_labels(table, walked, roles.truth, where),
         named=row_id is not None,
+        notes=(*table.notes, *walked.notes),
+        **_given_labels(table, walked, roles.label, where),
     )
 
 
@@ -81,6 +84,7 @@ class _Walked:
     columns: dict[str, pa.ChunkedArray]
     features: np.ndarray | None
     count: int
+    notes: tuple[str, ...]
 
 
 def _walk(table: Table, roles: Roles, where: str) -> _Walked:
@@ -108,7 +112,8 @@ def _walk(table: Table, roles: Roles, where: str) -> _Walked:
     }
     features = builder.result() if builder else None
     lengths = [len(part) for part in (*columns.values(), features) if part is not None]
-    return _Walked(columns, features, lengths[0] if lengths else 0)
+    notes = builder.notes if builder else ()
+    return _Walked(columns, features, lengths[0] if lengths else 0, notes)
 
 
 def _small(roles: Roles) -> Sequence[Field | None]:
@@ -135,14 +140,26 @@ def _row_id(walked: _Walked, roles: Roles, options: ReadOptions, where: str) -> 
     return None if found_by_name and len(np.unique(ids)) < len(ids) else ids
 
 
-def _column_labels(
-    table: Table, walked: _Walked, field: Field | None, role: str, where: str
+def _given_labels(table: Table, walked: _Walked, field: Field | None, where: str) -> dict[str, Any]:
+    """Return the fields of `Records` that are about labels."""
+    if field is None:
+        return {}
+    what, names = f"Label column {field.name!r} of {where}", class_names(table.metadata)
+    column = walked.columns[field.name]
+    label, empty = labels_with_gaps(column, what, names.get(field.name), table.untyped)
+    if not empty.size:
+        return {"label": label}
+    return {"label": label, "no_labels": no_label_in(empty, what), "unlabelled": empty}
+
+
+def _true_labels(
+    table: Table, walked: _Walked, field: Field | None, where: str
 ) -> np.ndarray | None:
     if field is None:
         return None
-    names = class_names(table.metadata).get(field.name)
-    what = f"{role} column {field.name!r} of {where}"
-    return labels_from_column(walked.columns[field.name], what, names, table.untyped)
+    what, names = f"Truth column {field.name!r} of {where}", class_names(table.metadata)
+    column = walked.columns[field.name]
+    return labels_from_column(column, what, names.get(field.name), table.untyped)
 
 
 def _items(table: Table, roles: Roles, source: Path) -> Items | None:
@@ -182,7 +199,7 @@ def _literal(roles: Roles) -> Roles:
         image=text(roles.image),
         text=text(roles.text),
         features=tuple(
-            replace(f, type=pa.float32()) if f.type == pa.string() else f for f in roles.features
+            replace(f, type=pa.float64()) if f.type == pa.string() else f for f in roles.features
         ),
     )
 
