@@ -6,7 +6,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kspr._files import read_json, staged, user_cache, write_json, write_parquet, write_text
+from kspr._files import (
+    read_json,
+    read_toml,
+    staged,
+    user_cache,
+    write_json,
+    write_parquet,
+    write_text,
+)
+from kspr.errors import InputError
 
 
 def test_a_failed_block_leaves_the_old_file_and_nothing_beside_it(tmp_path):
@@ -71,3 +80,11 @@ def test_the_users_cache_follows_the_system_and_defaults_to_the_home_folder(monk
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert user_cache() == tmp_path / ".cache" / "kspr"
+
+
+@pytest.mark.parametrize("content", [b"x = [", b"\xff\xfe", None])
+def test_a_settings_file_that_cannot_be_read_is_one_sentence(tmp_path, content):
+    path = tmp_path / "s.toml"
+    path.mkdir() if content is None else path.write_bytes(content)
+    with pytest.raises(InputError, match=r"s\.toml cannot be read as a TOML file"):
+        read_toml(path)

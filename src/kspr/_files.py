@@ -3,16 +3,27 @@
 import json
 import os
 import shutil
+import tomllib
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kspr.errors import InputError
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["read_json", "staged", "user_cache", "write_json", "write_parquet", "write_text"]
+__all__ = [
+    "read_json",
+    "read_toml",
+    "staged",
+    "user_cache",
+    "write_json",
+    "write_parquet",
+    "write_text",
+]
 
 
 @contextmanager
@@ -64,6 +75,15 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text("utf-8"))
     except (FileNotFoundError, ValueError):
         return None
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return a TOML file of the user's; raise `InputError` with one sentence if it is none."""
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"{path} cannot be read as a TOML file: {why}.") from error
 
 
 def write_parquet(path: Path, table: "pa.Table") -> None:

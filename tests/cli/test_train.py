@@ -121,3 +121,17 @@ def test_a_precision_that_does_not_work_is_one_sentence(table, tmp_path, monkeyp
         "kspr: bfloat16 does not work on this processor: a test in a child process failed with "
         "exit code 1. Computing in float32 instead."
     )
+
+
+def test_a_test_set_needs_no_column_of_the_truth(table, small, tmp_path, capsys):
+    """`--truth` speaks of the training rows; where the test set has it too, it is used."""
+    names = np.array([f"digit-{k}" for k in range(10)])
+    columns = {f"emb_{i}": small.X[:, i] for i in range(64)}
+    right = {**columns, "label": names[small.y_true]}
+    both = {**columns, "label": names[small.y], "truth": names[small.y_true]}
+    found = []
+    for name, content in (("right", right), ("both", both)):
+        pq.write_table(pa.table(content), tmp_path / f"{name}.parquet")
+        how = ("--truth", "truth", "--test", tmp_path / f"{name}.parquet", "--json")
+        found.append(json.loads(run(*train(table, tmp_path / name, *how), capsys=capsys)))
+    assert found[0]["test_accuracy"] == found[1]["test_accuracy"]

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from kspr._packages import require
 from kspr.cli._output import INVOCATION, Json, print_json
 from kspr.features.options import AS_SHIPPED, EmbedSettings
 from kspr.sources.options import AS_FOUND, ReadOptions
@@ -78,6 +79,7 @@ def train(
     resume
         Continue the run in --out after an interruption, to the same network.
     """
+    require("torch", "Training", "'knockoffs-spr[train]'")
     # None is a flag that was not given: the value of the preset or of the file stays.
     given = {
         "epochs": epochs,
@@ -115,20 +117,11 @@ def _given(values: dict[str, Any]) -> dict[str, Any]:
 
 def _settings(preset: str, file: Path | None, changes: dict[str, Any]) -> "TrainSettings":
     """Return the preset with the changes of the file, then those of the flags."""
+    from kspr._files import read_toml
     from kspr.train import TrainSettings
 
-    return TrainSettings.from_preset(preset).changed(**_table(file)).changed(**changes)
-
-
-def _table(file: Path | None) -> dict[str, Any]:
-    import tomllib
-
-    from kspr.errors import InputError
-
-    try:
-        return {} if file is None else tomllib.loads(file.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{file} is no TOML file: {error}") from error
+    own = {} if file is None else read_toml(file)
+    return TrainSettings.from_preset(preset).changed(**own).changed(**changes)
 
 
 def _interruptible(source: Path, out: Path, **how: Any) -> "Trained":

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ __all__ = [
     "embed_source",
     "load",
     "stored_features",
+    "test_options",
 ]
 
 _FEATURES = "features.npy"
@@ -82,6 +83,23 @@ def load(
     embedded = embed_records(records, folder, settings, overwrite=True)
     row = np.asarray(embedded.kept)
     return Loaded(records, embedded.features, row, len(embedded.unreadable), folder)
+
+
+def test_options(source: Path, options: ReadOptions) -> ReadOptions:
+    """Return how to read the test set `source`, given the options of the training rows.
+
+    A second file of labels belongs to the training rows. The true labels are read if `source` has
+    them, and not asked for otherwise: its own labels are right.
+    """
+    own = replace(options, labels=None)
+    if own.truth is None:
+        return own
+    try:
+        open_source(source, own, unlabelled=True)
+    except InputError:
+        # Any other fault is found again, and named, when the test set is read.
+        return replace(own, truth=None)
+    return own
 
 
 def stored_features(folder: Path) -> np.ndarray | None:

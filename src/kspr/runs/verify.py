@@ -10,6 +10,7 @@ import numpy as np
 from kspr._files import read_json, staged, write_json
 from kspr.core.intervals import Z95, clopper_pearson_interval
 from kspr.core.labels import same_label
+from kspr.core.noise import check_seed
 from kspr.errors import InputError, UnreadableItemError
 from kspr.runs.answers import Answers, Pool, Rows, read_answers
 from kspr.runs.run import Run, load_run
@@ -96,8 +97,7 @@ def draw_checks(folder: Path, out: Path, *, sample: int, pool: Pool, seed: int) 
     """
     if sample < 1:
         raise InputError(f"--sample must be at least 1, got {sample}.")
-    if seed < 0:
-        raise InputError(f"--seed must be a whole number from 0 up, got {seed}.")
+    check_seed(seed, "--seed")
     if out.exists():
         raise InputError(f"{out} already exists, and may hold answers. Choose another --out.")
     run = load_run(folder)

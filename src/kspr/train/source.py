@@ -9,7 +9,7 @@ import numpy as np
 
 from kspr.errors import InputError
 from kspr.features import Loaded, load
-from kspr.features.loading import check_labels
+from kspr.features.loading import check_labels, test_options
 from kspr.features.options import EmbedSettings
 from kspr.runs.run import Origin, origin_of, save_run
 from kspr.selectors import Selection
@@ -28,15 +28,22 @@ __all__ = ["load_source", "train_source"]
 
 
 def load_source(
-    source: Path, settings: TrainSettings, options: ReadOptions, embed: EmbedSettings
+    source: Path,
+    settings: TrainSettings,
+    options: ReadOptions,
+    embed: EmbedSettings,
+    *,
+    labelled: bool = False,
 ) -> Loaded:
     """Read `source` as features or as images, whichever `settings` trains on.
 
-    Items that cannot be decoded are left out, and counted.
+    Items that cannot be decoded are left out, and counted. With `labelled`, a source without labels
+    is refused.
     """
     if settings.input == "images":
-        return _images(open_source(source, options), settings)
-    return load(source, options, embed)
+        records = open_source(source, options, unlabelled=not labelled)
+        return _images(records, settings)
+    return load(source, options, embed, labelled=labelled)
 
 
 def train_source(
@@ -61,7 +68,9 @@ def train_source(
         if world.rank == 0:
             check_out(out, resume=resume)
         # Rank 0 fills the cache of features; the others would compute the same ones again.
-        loaded = rank_zero_first(world, lambda: load_source(source, settings, options, embed))
+        loaded = rank_zero_first(
+            world, lambda: load_source(source, settings, options, embed, labelled=True)
+        )
         held = rank_zero_first(
             world, lambda: _test(source, test, test_split, settings, options, embed)
         )
@@ -120,10 +129,10 @@ def _test(
 ) -> tuple[Any, np.ndarray] | None:
     if test is None and split is None:
         return None
-    # A second file of labels belongs to the training rows.
-    said = replace(options, split=split, labels=None)
-    loaded = load_source(test or source, settings, said, embed)
-    return loaded.features, loaded.label
+    path = test or source
+    said = test_options(path, replace(options, split=split))
+    loaded = load_source(path, settings, said, embed)
+    return loaded.features, loaded.label if loaded.truth is None else loaded.truth
 
 
 def _saver(loaded: Loaded, origin: Origin) -> Callable[[Selection, Path], Any]:
