@@ -11,6 +11,7 @@ from kspr.features.options import AS_SHIPPED, EmbedSettings
 from kspr.sources.options import AS_FOUND, ReadOptions
 
 if TYPE_CHECKING:
+    from kspr.selectors import Selection
     from kspr.train import Trained, TrainSettings
     from kspr.train.cycle.metrics import Epoch
 
@@ -158,7 +159,7 @@ def _print_epoch(epoch: "Epoch") -> None:
         "accuracy": epoch.accuracy,
         "averaged": epoch.accuracy_average,
         "held-out labels": epoch.held_out,
-        "q": epoch.q_reached,
+        "q (estimated)": epoch.q_reached,
     }
     if epoch.quality is not None:
         measured |= vars(epoch.quality)
@@ -176,8 +177,30 @@ def _print(trained: "Trained", out: Path, json: bool) -> None:
     print(f"\nNetwork: the {trained.model_choice} of epoch {trained.epoch}{_why(trained)}")
     if trained.test_accuracy is not None:
         print(f"Accuracy on the test set: {trained.test_accuracy:.4f}")
-    print(f"The run: {out}{curves}")
-    print(f"Use it: kspr predict {out} SOURCE\nWhat was selected: kspr report {out}/selection")
+    print(f"The run: {out}{curves}\nUse it: kspr predict {out} SOURCE")
+    _print_selections(trained, out)
+
+
+def _print_selections(trained: "Trained", out: Path) -> None:
+    """Print what the run says of the labels: the trustworthy answer first, if there is one."""
+    if trained.frozen is not None:
+        print(
+            f"\nWhich labels to trust: {_kept(trained.frozen)}, by features that have not seen "
+            f"the labels.\n  kspr report {out}/frozen"
+        )
+    if trained.selection is None:
+        return
+    seen = trained.selection.manifest.seen_labels
+    whose = "by this network's features" if seen else "in training"
+    print(f"\nKept {whose}: {_kept(trained.selection)}.\n  kspr report {out}/selection")
+    if seen:
+        print(f"  Its error rate is not held. It would need: {trained.selection.assumption}")
+
+
+def _kept(selection: "Selection") -> str:
+    asked = selection.summary().q_asked
+    level = "" if asked is None else f" (q = {asked:g} was asked for)"
+    return f"{selection.clean_mask.sum():,} of {len(selection):,} labels{level}"
 
 
 def _why(trained: "Trained") -> str:

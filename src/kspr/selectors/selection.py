@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from kspr.errors import InputError, MissingExtraError
-from kspr.selectors.controls import ASSUMPTIONS
+from kspr.selectors.controls import ASSUMPTIONS, SEEN_LABELS
 from kspr.selectors.controls.checked import Checked
 from kspr.selectors.controls.transition import NoiseEstimate
 from kspr.selectors.curve import Curve, trace_curve
@@ -96,7 +96,9 @@ class Selection:
                 f"The {len(self.checked.rows):,} checked rows were drawn at random; then the error "
                 f"rate holds with {self.checked.confidence:.0%} confidence, whatever the noise is."
             )
-        return None if self.control is None else ASSUMPTIONS[self.control]
+        if self.control is None:
+            return None
+        return SEEN_LABELS if self.manifest.seen_labels else ASSUMPTIONS[self.control]
 
     @property
     def _doubt(self) -> np.ndarray:
@@ -140,7 +142,8 @@ class Selection:
                 "with another clean_ratio."
             )
         if self.checked is None or not self.checked.calibrate:
-            keep, name = self.q_value <= q, "controlled"
+            name = "estimated" if self.manifest.seen_labels else "controlled"
+            keep = self.q_value <= q
         else:
             cut = self.checked.cut(self._doubt, self.q_value, q).cut
             keep, name = self._doubt <= cut, "checked"

@@ -20,7 +20,8 @@ from kspr.train.cycle.metrics import Epoch
 from kspr.train.distributed import rank_zero_first, the_world
 from kspr.train.fitting import fit
 from kspr.train.inputs import image_inputs
-from kspr.train.outcome import check_out
+from kspr.train.outcome import check_out, read_about
+from kspr.train.run_folder import check_same
 from kspr.train.settings import TrainSettings
 from kspr.train.trained import Trained
 
@@ -67,6 +68,8 @@ def train_source(
     with the_world(settings.device) as world:
         if world.rank == 0:
             check_out(out, resume=resume)
+            if resume:
+                _check_embedder(out, embed)
         # Rank 0 fills the cache of features; the others would compute the same ones again.
         loaded = rank_zero_first(
             world, lambda: load_source(source, settings, options, embed, labelled=True)
@@ -75,6 +78,13 @@ def train_source(
             world, lambda: _test(source, test, test_split, settings, options, embed)
         )
         return _train(loaded, held, out, settings, options, embed, command, resume, on_epoch)
+
+
+def _check_embedder(out: Path, embed: EmbedSettings) -> None:
+    """Raise `InputError` if the run in `out` has other features, before any are computed."""
+    # What else there is to choose does not change the features.
+    chosen = {k: v for k, v in asdict(embed).items() if k in ("embedder", "half", "image_size")}
+    check_same(read_about(out).get("embed", {}), chosen, str(out))
 
 
 def _train(
