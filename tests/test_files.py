@@ -9,6 +9,7 @@ import pytest
 from kspr._files import (
     read_json,
     read_sealed,
+    read_toml,
     staged,
     user_cache,
     write_json,
@@ -106,3 +107,11 @@ def test_a_file_that_was_not_sealed_cannot_be_asked_for(tmp_path):
     write_sealed(tmp_path / "a.json", {})
     with pytest.raises(InputError, match="is not as it was written"):
         read_sealed(tmp_path / "a.json", "b.bin")
+
+
+@pytest.mark.parametrize("content", [b"x = [", b"\xff\xfe", None])
+def test_a_settings_file_that_cannot_be_read_is_one_sentence(tmp_path, content):
+    path = tmp_path / "s.toml"
+    path.mkdir() if content is None else path.write_bytes(content)
+    with pytest.raises(InputError, match=r"s\.toml cannot be read as a TOML file"):
+        read_toml(path)

@@ -1,12 +1,15 @@
 """The command line as a whole: help, options from a file, and how errors end."""
 
 import inspect
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 import kspr
 from kspr import Selection
@@ -142,3 +145,76 @@ def test_work_goes_on_when_nobody_reads_any_more(tmp_path):
     child.stdout.close()
     assert child.wait() == 0
     assert page.exists()
+
+
+WITHOUT_TORCH = """
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "torch":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Missing())
+from kspr.cli import main
+for command in (
+    ["train", "d.npz", "--out", "run"],
+    ["predict", "run", "d.npz"],
+    ["reproduce", "table1", "--out", "out"],
+    ["embed", "photos", "--out", "features"],
+    ["select", "photos", "--out", "selected"],
+):
+    try:
+        main(command)
+    except SystemExit as stop:
+        print(stop.code, file=sys.stderr)
+main(["reproduce", "--list"])
+"""
+
+
+def test_without_torch_every_command_that_needs_it_is_one_sentence(tmp_path):
+    for k in range(4):
+        (tmp_path / "photos" / f"class{k % 2}").mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (8, 8)).save(tmp_path / "photos" / f"class{k % 2}" / f"{k}.png")
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TORCH],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")},
+    )
+    lines = done.stderr.splitlines()
+    assert lines[1::2] == ["2"] * 5
+    assert all(line.startswith("kspr: ") and "run `pip install " in line for line in lines[::2])
+    assert "needs torch" in done.stdout
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name != "cache") == ["photos"]
+
+
+@pytest.mark.parametrize("name", [".", "nothing.toml"])
+def test_a_config_that_is_no_file_is_one_sentence(name, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    message = fails("--config", name, "select", "d.npz", "--out", "run", capsys=capsys)
+    assert f"{name} cannot be read as a TOML file" in message
+
+
+@pytest.mark.parametrize("seed", ["-1", "1" + 40 * "0"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("select", "d.npz", "--out", "run"),
+        ("noise", "d.npz", "--kind", "symmetric", "--rate", "0.4", "--out", "n.csv"),
+        ("demo", "--out", "run"),
+        ("compare", "d.npz", "--methods", "kspr"),
+        ("train", "d.npz", "--out", "run"),
+        ("selfcheck", "d.npz"),
+    ],
+)
+def test_a_seed_that_cannot_be_used_is_one_sentence(command, seed, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    y = np.arange(40) % 2
+    np.savez("d.npz", X=rng.standard_normal((40, 3)) + y[:, None], y=y, truth=y)
+    message = fails(*command, "--seed", seed, capsys=capsys)
+    assert f"must be a whole number from 0 to 4294967295, got {seed}" in message
+    assert [path.name for path in tmp_path.iterdir()] == ["d.npz"]

@@ -12,6 +12,7 @@ from cyclopts import Parameter
 from cyclopts.config import Toml
 
 import kspr
+from kspr._files import read_toml
 from kspr.cli._output import INVOCATION
 from kspr.cli.compare import compare
 from kspr.cli.datasets import datasets
@@ -69,6 +70,8 @@ def _launch(
     ] = None,
 ) -> Any:
     if config is not None:
+        # Read here first: the faults of a file are named in one sentence.
+        read_toml(config)
         app.config = (Toml(config, must_exist=True),)
     return app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
 

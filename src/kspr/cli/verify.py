@@ -79,8 +79,6 @@ def verify(
         return
     if checks is None or checks < 1:
         raise InputError(f"--checks must be at least 1, got {checks}.")
-    if seed < 0:
-        raise InputError(f"--seed must be a whole number from 0 up, got {seed}.")
     if drawn == "chosen":
         raise InputError("--drawn chosen goes with --answers; rows are drawn from pool or all.")
     draw = draw_checks(

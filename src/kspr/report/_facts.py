@@ -49,6 +49,8 @@ class Verdict:
     """Probability with which the error rate holds; None if it needs an assumption instead."""
     assumption: str | None
     """What must be true for the error rate to hold; None without an error rate."""
+    seen_labels: bool
+    """Whether the features come from a network that has seen the labels: then it does not hold."""
 
     @property
     def was_raised(self) -> bool:
@@ -108,6 +110,7 @@ def verdict(selection: Selection, summary: Summary) -> Verdict:
         n_checked=0 if checked is None else len(checked.rows),
         confidence=None if checked is None else checked.confidence,
         assumption=selection.assumption,
+        seen_labels=selection.manifest.seen_labels and not (checked and checked.calibrate),
     )
 
 

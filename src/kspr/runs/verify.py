@@ -10,6 +10,7 @@ import numpy as np
 from kspr._files import staged
 from kspr._text import spreadsheet_cell
 from kspr.core.intervals import clopper_pearson_interval
+from kspr.core.noise import check_seed
 from kspr.errors import InputError, UnreadableItemError
 from kspr.runs.answers import Answers, Rows, read_answers
 from kspr.runs.run import Run, load_run
@@ -107,6 +108,7 @@ def draw_checks(
     The draw is saved in the run. A later call with the same settings goes on with it. Other
     settings begin another draw; answers that are there already count where a row is drawn again.
     """
+    check_seed(seed, "--seed")
     if out.exists():
         raise InputError(f"{out} already exists, and may hold answers. Choose another --out.")
     run = load_run(folder, source)

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, _safe_indexing, check_random_state
 
 from kspr.core.labels import Labels
+from kspr.core.noise import check_seed
 from kspr.core.penalties import PENALTIES
 from kspr.core.procedure import Procedure
 from kspr.core.reduction import Solver
@@ -113,6 +114,9 @@ class BaseSelector(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is
         if self.samples_per_class is not None:
             # Two samples of each class in either half.
             check_count("samples_per_class", self.samples_per_class, 4)
+        # None and a RandomState are scikit-learn's to read.
+        if isinstance(self.random_state, int | np.integer):
+            check_seed(self.random_state, "random_state")
         if self.progress not in (True, False, "auto"):
             raise InputError(f"progress must be True, False or 'auto', got {self.progress!r}.")
 

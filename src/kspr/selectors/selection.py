@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from kspr.errors import InputError, MissingExtraError
-from kspr.selectors.controls import ASSUMPTIONS
+from kspr.selectors.controls import ASSUMPTIONS, SEEN_LABELS
 from kspr.selectors.controls.checked import (
     Checked,
     Drawn,
@@ -103,7 +103,9 @@ class Selection:
         """What must be true for the error rate to hold, in a sentence; None without one."""
         if self.checked is not None and self.checked.calibrate:
             return promise(self.checked)
-        return None if self.control is None else ASSUMPTIONS[self.control]
+        if self.control is None:
+            return None
+        return SEEN_LABELS if self.manifest.seen_labels else ASSUMPTIONS[self.control]
 
     @property
     def _doubt(self) -> np.ndarray:
@@ -147,7 +149,9 @@ class Selection:
                 "with another clean_ratio, or pass checked rows to with_checks."
             )
         keep = self.q_value <= q
-        by_checks = self.checked is not None and self.checked.calibrate
+        name = "estimated" if self.manifest.seen_labels else "controlled"
+        if self.checked is not None and self.checked.calibrate:
+            name = "checked"
         judged = keep.copy()
         if self.checked is not None:
             # A row that a person kept does not make its group reach q.
@@ -158,7 +162,7 @@ class Selection:
             judged,
             asked=q,
             level=np.where(reached, q, np.nan),
-            status=np.where(reached, "checked" if by_checks else "controlled", "empty"),
+            status=np.where(reached, name, "empty"),
         )
         # Only the counts: levels and cut-offs are those of the cut, without a person's answers.
         cut_groups = replace(

@@ -13,7 +13,7 @@ from kspr._progress import Progress
 from kspr._text import text_table
 from kspr.core.intervals import Z95
 from kspr.core.labels import Labels
-from kspr.core.noise import ESTIMATED, KINDS, Ground, flip
+from kspr.core.noise import ESTIMATED, KINDS, Ground, check_seed, flip
 from kspr.errors import InputError
 from kspr.selectors.controls.transition import NoiseEstimate
 from kspr.selectors.feature_rows import Features
@@ -243,7 +243,7 @@ def _check(
     if check_rate("share", share) > 0.5:
         raise InputError(f"share must be at most 0.5, got {share}.")
     check_count("repeats", repeats, 1)
-    check_count("seed", seed, 0)
+    check_seed(seed)
     if isinstance(kinds, str):
         kinds = (kinds,)
     for kind in kinds:

@@ -19,6 +19,7 @@ __all__ = ["ClassSummary", "Summary", "summarise"]
 STATUS_MEANING = {
     "controlled": "kept at the level asked for",
     "checked": "kept at the level asked for, by the checked rows",
+    "estimated": "kept by an estimate that is too low: the network has seen these labels",
     "raised": "kept at a higher level, the smallest that could be reached",
     "fallback": "no level up to 0.5 could be reached; the best half was kept, with no estimate",
     "empty": "the level could not be reached; nothing was kept",
@@ -66,6 +67,8 @@ class Summary:
         """Return how many labels are kept, and the statuses of the cut groups, in two lines."""
         share = self.n_kept / self.n
         asked = "" if self.q_asked is None else f" at q = {self.q_asked:g}"
+        if "estimated" in self.cut_groups:
+            asked = f"; q = {self.q_asked:g} was asked for and is not held"
         first = f"{self.method}: {self.n_kept:,} of {self.n:,} labels kept ({share:.1%}){asked}"
         total = sum(self.cut_groups.values())
         parts = ", ".join(f"{count} {status}" for status, count in self.cut_groups.items())

@@ -1,6 +1,9 @@
 """Checks of arguments. An error is one sentence with the argument, rule, value and way out."""
 
-from typing import TYPE_CHECKING, Any
+import math
+from collections.abc import Mapping
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 import array_api_compat as compat
 import numpy as np
@@ -21,6 +24,8 @@ __all__ = [
     "check_rate",
     "check_scores",
     "check_together",
+    "check_type",
+    "check_types",
     "read_labels",
 ]
 
@@ -117,6 +122,52 @@ def check_choice(name: str, value: Any, choices: Any) -> Any:
     if not isinstance(value, str) or value not in choices:
         raise InputError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}.")
     return value
+
+
+def check_types(settings: Any) -> None:
+    """Raise `InputError` if a field of a dataclass is not of its type: files hold anything."""
+    for name, hint in get_type_hints(type(settings)).items():
+        check_type(name, getattr(settings, name), hint)
+
+
+def check_type(name: str, value: Any, hint: Any) -> None:
+    """Raise `InputError` if `value` is not of the type `hint`, as a field would be annotated."""
+    kinds = [get_origin(kind) or kind for kind in _alternatives(hint)]
+    if not any(_is_a(value, kind) for kind in kinds):
+        words = " or ".join(_type(kind)[0] for kind in kinds if kind is not NoneType)
+        raise InputError(f"{name} must be {words}, got {value!r}.")
+
+
+def _alternatives(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint) if isinstance(hint, UnionType) else (hint,)
+
+
+_TYPES: dict[Any, tuple[str, tuple[type, ...]]] = {
+    bool: ("true or false", (bool,)),
+    int: ("a whole number", (int,)),
+    float: ("a number", (int, float)),
+    str: ("text", (str,)),
+    # The choices themselves are checked by name.
+    Literal: ("text", (str,)),
+    Mapping: ("a table", (Mapping,)),
+    tuple: ("a list of numbers", (tuple, list)),
+    NoneType: ("left out", (NoneType,)),
+}
+"""Type of a field: what to call it, and which values pass."""
+
+
+def _type(kind: Any) -> tuple[str, tuple[type, ...]]:
+    return _TYPES.get(kind) or (f"a {kind.__name__}", (kind,))
+
+
+def _is_a(value: Any, kind: Any) -> bool:
+    # True is a number to Python, but no rate and no count.
+    passes = isinstance(value, _type(kind)[1])
+    if not passes or (isinstance(value, bool) and kind is not bool):
+        return False
+    if kind is tuple:
+        return all(_is_a(entry, float) for entry in value)
+    return kind is not float or math.isfinite(value)
 
 
 _NEUTRAL = {

@@ -16,11 +16,13 @@ from kspr._progress import Progress, ProgressMode
 from kspr.core.arrays import to_numpy
 from kspr.core.labels import Labels, same_label, truly_clean
 from kspr.core.metrics import selection_quality
+from kspr.core.noise import check_seed
 from kspr.core.reduction import fit_pca
 from kspr.errors import InputError, KsprError
 from kspr.experiments.compare.comparison import ORACLE, REFERENCES, Comparison, Trial, TrialLog
 from kspr.experiments.compare.peers import PEERS, Judged, Peer, Shared, charge, import_needs
 from kspr.features import load
+from kspr.features.loading import test_options
 from kspr.features.options import EmbedSettings
 from kspr.selectors import KnockoffsSPR
 from kspr.selectors.manifest import fingerprint, versions
@@ -87,7 +89,7 @@ def compare(
         True, False, or ``"auto"``: a bar on a terminal after two seconds.
     """
     check_rate("q", q)
-    check_count("seed", seed, 0)
+    check_seed(seed)
     check_count("dimensions", dimensions, 1)
     chosen = _chosen(methods)
     # A missing package must be reported now, not after an hour of measuring other methods.
@@ -326,8 +328,6 @@ def _truth_in(path: Path, records: Records, options: ReadOptions) -> np.ndarray:
 def _tested(
     source: Path, options: ReadOptions, settings: EmbedSettings
 ) -> tuple[np.ndarray, np.ndarray]:
-    # Files of labels and of truth have a line for each row of the source, not of the test set.
-    own = replace(options, truth=None, labels=None)
-    found = load(source, own, settings, labelled=True)
+    found = load(source, test_options(source, options), settings, labelled=True)
     truth = found.records.truth
     return found.features, found.label if truth is None else truth[found.row]

@@ -18,7 +18,7 @@ from kspr._progress import Progress, ProgressMode
 from kspr.errors import InputError
 from kspr.experiments.fingerprint import provenance
 from kspr.experiments.reproduce.data import absent, describe, prepare
-from kspr.experiments.reproduce.planning import plan, trial_fingerprint
+from kspr.experiments.reproduce.planning import plan, require_packages, trial_fingerprint
 from kspr.experiments.reproduce.recipes import Recipe, Scale
 from kspr.experiments.reproduce.reproduction import Reproduction, Trial
 from kspr.experiments.reproduce.trials import TIMED, TrialSpec, compute, module_of
@@ -45,6 +45,8 @@ def reproduce(
     if jobs < 1:
         raise InputError(f"jobs must be 1 or more, got {jobs}.")
     chosen = recipe.scale(scale)
+    # Now: not after an hour, and not from several workers at once.
+    require_packages(recipe, scale)
     lacking = _lacking(recipe, scale, chosen, folder)
     specs = [spec for spec in plan(recipe, scale, seeds, folder) if spec.data not in lacking]
     named = [(trial_fingerprint(spec), spec) for spec in specs]
