@@ -18,7 +18,7 @@ def report_run(
     title: str | None = None,
     truth: str | None = None,
     selfcheck: bool = False,
-    max_suspects: int = 200,
+    megabytes: float = 12.0,
 ) -> Path:
     """Write the report of the run in `folder`, and return its path.
 
@@ -38,5 +38,6 @@ def report_run(
         selfcheck=check_run(run) if selfcheck else None,
         verification=load_verification(run),
         command=run.origin.command_line(),
-        max_suspects=max_suspects,
+        run=folder,
+        megabytes=megabytes,
     )
