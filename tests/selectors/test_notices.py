@@ -100,3 +100,20 @@ def test_a_pooled_cut_is_explained_by_class_all_the_same(mixed):
     )
     (notice,) = notices(selection.selection_)
     assert len(notice.classes) == 3
+
+
+@pytest.mark.parametrize("control", ["transition", "exchangeable", "paper", "theorem"])
+def test_a_level_out_of_reach_is_empty_and_says_what_would_help(digits40, control):
+    model = KnockoffsSPR(q=0.001, control=control).fit(digits40.X, digits40.y)
+    selection = model.selection_
+    assert not selection.clean_mask.any()
+    assert set(selection.cut_groups.status) == {"empty"}, "no fallback that was not asked for"
+    assert np.isnan(selection.cut_groups.q_reached).all()
+    assert (selection.cut_groups.smallest_q > 0.001).all()
+    (notice,) = selection.summary().notices
+    assert "would" in notice.help
+    assert "rows that you have checked" in notice.help
+    assert notice.help in str(selection.summary())
+    reachable = selection.at(float(selection.cut_groups.smallest_q.max()))
+    assert set(reachable.cut_groups.status) == {"controlled"}
+    assert reachable.summary().notices == ()
