@@ -15,6 +15,8 @@ import kspr
 from kspr import Selection
 from kspr.cli import main
 from kspr.cli._app import COMMANDS, app
+from kspr.selectors import options
+from kspr.selectors.options import DEFAULT_Q
 from tests.cli.commands import SAID, fails, run
 
 NAMES = [command.__name__ for command in COMMANDS]
@@ -24,6 +26,14 @@ def test_version_is_the_packages():
     command = [sys.executable, "-m", "kspr", "--version"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.stdout.strip() == kspr.__version__
+
+
+def test_the_module_is_the_command(capsys):
+    done = subprocess.run(
+        [sys.executable, "-m", "kspr", "demo", "--q", "7"], capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("kspr: --q must lie in (0, 1), got 7.0.")
 
 
 def test_the_help_lists_all_commands_in_the_order_of_the_work(capsys):
@@ -63,7 +73,7 @@ def test_a_docstring_describes_parameters_of_its_command_only(command):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["demo", "--q", "1.5"], "q must lie in (0, 1), got 1.5."),
+        (["demo", "--q", "1.5"], "kspr: --q must lie in (0, 1), got 1.5."),
         (["demo", "--q", "much"], "Invalid value"),
         (["dmo"], 'Did you mean "demo"?'),
         (["demo", "--outt", "x"], "Did you mean --out?"),
@@ -218,3 +228,59 @@ def test_a_seed_that_cannot_be_used_is_one_sentence(command, seed, tmp_path, mon
     message = fails(*command, "--seed", seed, capsys=capsys)
     assert f"must be a whole number from 0 to 4294967295, got {seed}" in message
     assert [path.name for path in tmp_path.iterdir()] == ["d.npz"]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=NAMES)
+def test_help_speaks_of_flags_and_every_flag_is_explained(command, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    for each in (app, app.meta):
+        monkeypatch.setattr(each, "_fallback_console", None)
+    text = run(command.__name__, "--help", capsys=capsys)
+    assert "--empty-" not in text
+    assert "None for" not in text
+    assert "[default: ()]" not in text
+    assert "at most 5" not in text
+    # A flag, its type and nothing but its default: the sentence is missing.
+    assert not re.findall(r"^│[ *]+--[\w-]+(?: --[\w-]+)* +[A-Z]* *(?:\[|│)", text, re.MULTILINE)
+
+
+def test_one_rate_is_the_default_of_every_command():
+    found = {
+        command.__name__: inspect.signature(command).parameters["q"].default
+        for command in COMMANDS
+        if "q" in inspect.signature(command).parameters
+    }
+    # A training run takes the level of its preset.
+    assert found.pop("train") is None
+    assert set(found.values()) == {DEFAULT_Q}
+    assert f"[default: {DEFAULT_Q}]" in Path(options.__file__).read_text(encoding="utf-8")
+
+
+def test_file_names_cannot_act_on_the_terminal(capsys, tmp_path):
+    message = fails("report", tmp_path / "a\x1b[31m\nkspr: all is well", capsys=capsys)
+    assert "\x1b" not in message
+
+
+COMPLETED = """
+source "$1"
+complete_with() {
+  COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMP_LINE="$*"; COMP_POINT=${#COMP_LINE}
+  _kspr; echo "${COMPREPLY[@]}"
+}
+complete_with kspr sel
+complete_with kspr report --op
+"""
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_set_up_for_each_shell(shell, tmp_path, capsys):
+    script = tmp_path / "completion"
+    run("--install-completion", "--shell", shell, "--output", script, capsys=capsys)
+    text = script.read_text()
+    for command in NAMES:
+        assert command in text
+    if shell == "bash":
+        done = subprocess.run(
+            ["/bin/bash", "-c", COMPLETED, "bash", script], capture_output=True, text=True
+        )
+        assert done.stdout.split("\n")[:2] == ["select selfcheck", "--open"]

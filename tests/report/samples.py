@@ -1,5 +1,6 @@
 """Items to show, and a page taken apart, for the tests of the report."""
 
+import json
 import re
 from dataclasses import dataclass, field
 from html import unescape
@@ -9,6 +10,23 @@ import numpy as np
 from PIL import Image
 
 from kspr.errors import UnreadableItemError
+from kspr.runs.verify import Verification
+
+VERIFIED = Verification(
+    drawn_from="all",
+    n_missing=3,
+    n_answered=200,
+    n_checked=120,
+    n_wrong=4,
+    n_kept=1050,
+    fsr=4 / 120,
+    interval=(0.009, 0.083),
+    q=0.05,
+    noise_rate=0.41,
+    noise_interval=(0.33, 0.47),
+    wrong_rows=(1, 2, 3, 4),
+    fingerprint="",
+)
 
 
 @dataclass
@@ -56,8 +74,14 @@ class Page:
         words = unescape(re.sub(r"<[^>]+>", " ", markup)).replace("\u202f", " ")
         return " ".join(words.split())
 
+    @property
+    def data(self) -> dict[str, Any]:
+        """What the cards of all suspects are made of."""
+        found = re.search(r'<script type="application/json".*?>(.*?)</script>', self.source, re.S)
+        return json.loads(found[1])
+
     def section(self, name: str) -> str:
-        return re.search(rf'<section id="{name}">.*?</section>', self.source, re.S)[0]
+        return re.search(rf'<section id="{name}"[^>]*>.*?</section>', self.source, re.S)[0]
 
     def table(self, name: str, number: int = 0) -> list[list[str]]:
         """Return the body of a table of the section `name`."""

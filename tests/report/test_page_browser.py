@@ -7,7 +7,7 @@ import pytest
 
 from kspr import selfcheck
 from kspr.report import write_report
-from kspr.runs.verify import Verification
+from tests.report.samples import VERIFIED
 
 CHROMIUM = Path("/usr/bin/chromium")
 pytestmark = [
@@ -23,22 +23,6 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-
-VERIFIED = Verification(
-    drawn_from="all",
-    n_missing=3,
-    n_answered=200,
-    n_checked=120,
-    n_wrong=4,
-    n_kept=1050,
-    fsr=4 / 120,
-    interval=(0.009, 0.083),
-    q=0.05,
-    noise_rate=0.4,
-    noise_interval=(0.33, 0.47),
-    wrong_rows=(1, 2, 3, 4),
-    fingerprint="",
-)
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from cyclopts.config import Toml
 
 import kspr
 from kspr._files import read_toml
+from kspr._text import visible
 from kspr.cli._output import INVOCATION
 from kspr.cli.compare import compare
 from kspr.cli.datasets import datasets
@@ -29,12 +30,16 @@ from kspr.cli.selfcheck import selfcheck
 from kspr.cli.train import train
 from kspr.cli.verify import verify
 from kspr.errors import KsprError
+from kspr.selectors.options import in_flags
 
 __all__ = ["app", "main"]
 
 app = cyclopts.App(
     name="kspr",
-    help="Find the labels that can be trusted, at an error rate that you set.",
+    help=(
+        "Find the labels that can be trusted, at an error rate that you ask for. The rate rests on "
+        "an assumption about the noise until about 100 rows are checked (`kspr verify`)."
+    ),
     help_epilogue="Start with `kspr demo`. In Python: `from kspr import KnockoffsSPR`.",
     version=kspr.__version__,
 )
@@ -59,6 +64,9 @@ COMMANDS: tuple[Callable[..., None], ...] = (
 """In the order of the work, which is also that of the list in `kspr --help`."""
 for place, command in enumerate(COMMANDS):
     app.command(command, sort_key=place)
+app.register_install_completion_command(
+    help="Set up completion of commands and flags for bash, zsh or fish.", group="Parameters"
+)
 
 
 @app.meta.default
@@ -120,7 +128,7 @@ def _run(given: list[str]) -> None:
         app.meta(given, exit_on_error=False, print_error=False, result_action="return_value")
     # Whatever is wrong with the input is one line; a traceback means a bug of ours.
     except (KsprError, cyclopts.CycloptsError) as error:
-        _stop(" ".join(str(error).split()), 2)
+        _stop(in_flags(" ".join(str(error).split())), 2)
     except OSError as error:
         _stop(f"{error.filename or 'file'}: {error.strerror or error}", 2)
     except MemoryError:
@@ -130,5 +138,5 @@ def _run(given: list[str]) -> None:
 
 
 def _stop(sentence: str, code: int) -> None:
-    print(f"kspr: {sentence}", file=sys.stderr)
+    print(f"kspr: {visible(sentence)}", file=sys.stderr)
     sys.exit(code)

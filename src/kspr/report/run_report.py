@@ -31,8 +31,8 @@ def report_run(
     title: str | None = None,
     truth: str | None = None,
     selfcheck: bool = False,
-    max_suspects: int = 200,
     source: Path | None = None,
+    megabytes: float = 12.0,
 ) -> Reported:
     """Write the report of the run in `folder`.
 
@@ -55,7 +55,8 @@ def report_run(
         selfcheck=check_run(run) if selfcheck else None,
         verification=verification_of(run),
         command=run.origin.command_line(),
-        max_suspects=max_suspects,
+        run=folder,
+        megabytes=megabytes,
     )
     return Reported(path, run.notes())
 

@@ -26,6 +26,7 @@ from kspr.features.loading import test_options
 from kspr.features.options import EmbedSettings
 from kspr.selectors import KnockoffsSPR
 from kspr.selectors.manifest import fingerprint, versions
+from kspr.selectors.options import DEFAULT_Q
 from kspr.selectors.validation import (
     check_choice,
     check_count,
@@ -51,7 +52,7 @@ def compare(
     y_true: Any,
     methods: Sequence[str] | Mapping[str, Peer] | None = None,
     *,
-    q: float = 0.1,
+    q: float = DEFAULT_Q,
     test: tuple[Any, Any] | None = None,
     seed: int = 0,
     dimensions: int = 128,
@@ -284,7 +285,7 @@ def compare_source(
     settings: EmbedSettings,
     methods: Sequence[str] | None,
     test: Path | None = None,
-    q: float = 0.1,
+    q: float = DEFAULT_Q,
     seed: int = 0,
     dimensions: int = 128,
     out: Path | None = None,
