@@ -13,19 +13,26 @@ from kspr.errors import UnreadableItemError
 from kspr.runs.verify import Verification
 
 VERIFIED = Verification(
-    drawn_from="all",
-    n_missing=3,
-    n_answered=200,
-    n_checked=120,
-    n_wrong=4,
-    n_kept=1050,
-    fsr=4 / 120,
-    interval=(0.009, 0.083),
+    drawn="all",
+    guarantee="mean",
+    confidence=0.95,
     q=0.05,
+    n_drawn=203,
+    n_counted=120,
+    n_wrong=4,
+    n_cannot_tell=1,
+    n_passed_over=3,
+    n_other=80,
+    n_rows=1797,
+    n_kept_before=1100,
+    n_checked_before=110,
+    n_wrong_before=9,
+    fsr_before=9 / 110,
+    interval_before=(0.038, 0.15),
+    n_kept=1050,
     noise_rate=0.41,
     noise_interval=(0.33, 0.47),
-    wrong_rows=(1, 2, 3, 4),
-    fingerprint="",
+    forecast=((120, 0.58), (240, 0.6)),
 )
 
 

@@ -82,6 +82,9 @@ class Verification:
     """Clopper and Pearson's, exact, two-sided, of 95 %."""
     n_kept: int
     """Rows that are kept now."""
+    noise_rate: float | None
+    """Share of wrong labels among all rows, if the checked ones were drawn from all."""
+    noise_interval: tuple[float, float] | None
     forecast: tuple[tuple[int, float], ...]
 
     @property
@@ -194,6 +197,13 @@ def _checks(
 ) -> Checks:
     """Return the draw that the answers belong to."""
     before = read_checks(run.folder, fitted)
+    if (
+        declared is None
+        and answers.drawn_from == "all"
+        and (before is None or not before.positions)
+    ):
+        # The file itself declares it.
+        declared = "all"
     given = {name: value for name, value in how.items() if value is not None}
     if declared is not None:
         q = given.get("q", fitted.manifest.parameters.get("q"))
@@ -240,6 +250,7 @@ def _describe(fitted: Selection, selection: Selection, checks: Checks) -> Verifi
     kept = before[counted]
     n_checked, n_wrong = int(kept.sum()), int((kept & wrong).sum())
     passed = checks.n_left_empty
+    from_all = checks.drawn == "all"
     unknown = sum(checks.known.get(p) == CANNOT_TELL for p in counted.tolist())
     return Verification(
         drawn=checks.drawn,
@@ -259,6 +270,10 @@ def _describe(fitted: Selection, selection: Selection, checks: Checks) -> Verifi
         fsr_before=n_wrong / n_checked if n_checked else float("nan"),
         interval_before=clopper_pearson_interval(n_wrong, n_checked),
         n_kept=int(selection.clean_mask.sum()),
+        noise_rate=float(np.mean(~checked.right)) if from_all else None,
+        noise_interval=clopper_pearson_interval(int((~checked.right).sum()), len(checked.rows))
+        if from_all
+        else None,
         forecast=_forecast(selection, checks, max(len(counted), 1)),
     )
 

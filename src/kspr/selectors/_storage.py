@@ -167,7 +167,9 @@ def _read_manifest(about: dict[str, Any], n: int, *, has_levels: bool, checked: 
     found = Manifest(**about)
     kinds = {field.name: field.type for field in fields(Manifest)}
     for name, kind in kinds.items():
-        plain = {"str": str, "int": int}.get(str(getattr(kind, "__name__", kind)), dict)
+        plain = {"str": str, "int": int, "bool": bool}.get(
+            str(getattr(kind, "__name__", kind)), dict
+        )
         _require(isinstance(getattr(found, name), plain), f"{name} of the manifest does not fit")
     _require(found.n_samples == n, f"the manifest is about {found.n_samples} rows, not {n}")
     # Checked rows give SPR levels, which no control has.

@@ -25,8 +25,8 @@ def expected_share(
     """Return the share of all rows that `n` checks in all are expected to keep.
 
     The draw is played through with labels that are wrong as often as the fit says. Answers that
-    are there already correct that: if twice as many of them are wrong as the fit said, all chances
-    are doubled.
+    are there already correct that: if fewer of them are wrong than the fit said, all chances are
+    lowered; if more, the surplus is spread over all rows.
     """
     if selection.control != "transition":
         raise InputError(
@@ -39,8 +39,10 @@ def expected_share(
     if checked is not None and checked.calibrate:
         seen = checked.rows[checked.counted]
         found, expected = np.sum(~checked.right[checked.counted]), chance[seen].sum()
-        # One more on either side: no wrong label among a few checks is no proof of none.
-        chance = np.minimum(chance * (found + 1) / (expected + 1), 1.0)
+        # One more on either side: no wrong label among a few checks is no proof of none. What the
+        # fit did not expect may be anywhere.
+        chance = chance * min(1.0, (found + 1) / (expected + 1))
+        chance = np.minimum(chance + max(0.0, found - expected) / len(seen), 1.0)
     n = min(n, len(inside))
     kept = []
     for seed in range(_PLAYED):

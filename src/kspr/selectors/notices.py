@@ -150,11 +150,9 @@ def _help(selection: Selection, affected: np.ndarray) -> str:
 
     Parameters are named as in Python; `kspr.selectors.options.in_flags` turns them into flags.
     """
-    if selection.checked is not None:
+    if selection.checked is not None and selection.checked.calibrate:
         return (
-            # 0.95**59 < 0.05: the fewest right answers that exclude 5 % with 95 % confidence.
-            f"Check more rows: {len(selection.checked.rows):,} are too few to keep more. Even "
-            "without a single error, a level of 5 % needs 59 checked rows."
+            f"Check more rows: {int(selection.checked.counted.sum()):,} are too few to keep more."
         )
     cut_groups = selection.cut_groups
     smallest, sizes = cut_groups.smallest_q[affected], cut_groups.n[affected]

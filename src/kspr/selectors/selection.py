@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from kspr.core.intervals import clopper_pearson_interval
 from kspr.errors import InputError, MissingExtraError
 from kspr.selectors.controls import ASSUMPTIONS, SEEN_LABELS
 from kspr.selectors.controls.checked import (
@@ -280,7 +281,13 @@ class Selection:
         )
         suggested, told = self.suggested_label.copy(), checked.true_code >= 0
         suggested[checked.rows[told]] = self.classes[checked.true_code[told]]
-        answered = replace(self, q_value=q_value, suggested_label=suggested, checked=checked)
+        answered = replace(
+            self,
+            q_value=q_value,
+            suggested_label=suggested,
+            noise=_noise(self.noise, checked),
+            checked=checked,
+        )
         if q_value is not None:
             return answered.at(q)
         # SPR with rows that do not set a cut: only they change.
@@ -483,3 +490,12 @@ class Selection:
             "half": self.cut_groups.half[self.cut_group],
             "status": self.cut_groups.status[self.cut_group],
         }
+
+
+def _noise(noise: NoiseEstimate | None, checked: Checked) -> NoiseEstimate | None:
+    """Return the noise with the rate that checked rows show, if they were drawn from all rows."""
+    if noise is None or checked.drawn != "all":
+        return noise
+    n_wrong = int((~checked.right).sum())
+    interval = clopper_pearson_interval(n_wrong, len(checked.rows))
+    return replace(noise, rate=n_wrong / len(checked.rows), rate_interval=interval)
