@@ -49,7 +49,7 @@ def test_the_truth_may_come_from_a_file_or_from_the_source(
 
 def test_truth_that_does_not_fit_is_refused(run_of, source, tmp_path, features, names, selection):
     (tmp_path / "t.txt").write_text("cat\ndog\n")
-    with pytest.raises(InputError, match="has 60 rows but .*t.txt has 2 labels"):
+    with pytest.raises(InputError, match=r"has 60 rows but .*t\.txt has 2 labels"):
         true_labels(run_of(source), str(tmp_path / "t.txt"))
     np.savez(tmp_path / "plain.npz", X=features, y=names)
     with pytest.raises(InputError, match="Pass a file or a column with --truth"):

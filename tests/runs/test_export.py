@@ -68,21 +68,129 @@ def test_nothing_kept_is_an_empty_table(tmp_path, run_of, selection, names, monk
     run = run_of(path, ReadOptions(features="f*"))
     monkeypatch.setattr("kspr.selectors.Selection.clean_indices", np.array([], dtype=np.int64))
     for out in ("o.csv", "o.parquet", "o.arrow", "o.jsonl"):
-        assert export_run(run.folder, tmp_path / out, None, "drop") == 0
+        assert export_run(run.folder, tmp_path / out, None, "drop").rows == 0
     assert cells_of(tmp_path / "o.csv")[0][:7] == HEADER
     assert pq.read_table(tmp_path / "o.parquet").num_rows == 0
 
 
-def test_a_source_that_has_lost_rows_is_refused(tmp_path, run_of, names):
-    path = write_csv(tmp_path / "x.csv", ",", text_rows(names))
+LINES = {"by id": "id", "by content": "note"}
+"""How rows are found again: the name of the first column, which is an id or not."""
+
+
+@pytest.mark.parametrize("how", LINES)
+def test_a_line_that_is_gone_shifts_no_other(tmp_path, run_of, names, how):
+    rows = [[f"n{i}", f"{i / 7!r}", name] for i, name in enumerate(names)]
+    path = write_csv(tmp_path / "x.csv", ",", rows, [LINES[how], "f0", "label"])
     run = run_of(path, ReadOptions(features="f*"))
-    write_csv(path, ",", text_rows(names)[:40])
-    with pytest.raises(InputError, match=r"has 40 rows now, but .* was made from row 59 too"):
+    lost = int(run.selection.clean_indices[3])
+    write_csv(path, ",", rows[:lost] + rows[lost + 1 :], [LINES[how], "f0", "label"])
+    made = export_run(run.folder, tmp_path / "o.csv", None, "drop")
+    _, *found = cells_of(tmp_path / "o.csv")
+    kept = [k for k in run.selection.clean_indices if k != lost]
+    assert [row[0] for row in found] == [f"n{k}" for k in kept]
+    assert [int(row[3]) for row in found] == kept
+    assert made.rows == len(kept)
+    name = f"'n{lost}'" if how == "by id" else f"'{lost}'"
+    assert len(made.notes) == 1
+    assert made.notes[0].startswith("1 row of the run is gone from")
+    assert made.notes[0].endswith(f"{path}: {name}.")
+
+
+@pytest.mark.parametrize("how", LINES)
+def test_rows_are_found_in_any_order(tmp_path, run_of, names, how):
+    rows = [[f"n{i}", f"{i / 7!r}", name] for i, name in enumerate(names)]
+    path = write_csv(tmp_path / "x.csv", ",", rows, [LINES[how], "f0", "label"])
+    run = run_of(path, ReadOptions(features="f*"))
+    order = np.random.default_rng(0).permutation(N)
+    new = ["new", "123", "cat"]
+    write_csv(path, ",", [new, *(rows[k] for k in order)], [LINES[how], "f0", "label"])
+    made = export_run(run.folder, tmp_path / "o.csv", None, "relabel")
+    _, *found = cells_of(tmp_path / "o.csv")
+    moved = ~run.selection.clean_mask & (run.selection.suggested_label != run.selection.label)
+    label = np.where(moved, run.selection.suggested_label, names)
+    assert [row[0] for row in found] == [f"n{k}" for k in order]
+    assert [row[2] for row in found] == label[order].tolist()
+    assert made.notes == (f"{path} has 1 row that the run does not know.",)
+
+
+@pytest.mark.parametrize(("cell", "value"), [(1, "99"), (2, "dog")])
+def test_a_row_that_has_changed_is_left_out_and_named(tmp_path, run_of, names, cell, value):
+    rows = [[f"n{i}", f"{i / 7!r}", name] for i, name in enumerate(names)]
+    path = write_csv(tmp_path / "x.csv", ",", rows, ["id", "f0", "label"])
+    run = run_of(path, ReadOptions(features="f*"))
+    rows[0][cell] = value
+    write_csv(path, ",", rows, ["id", "f0", "label"])
+    made = export_run(run.folder, tmp_path / "o.csv", None, "keep")
+    assert made.notes == (f"1 row of the run is changed in {path}: 'n0'.",)
+    assert [row[0] for row in cells_of(tmp_path / "o.csv")[1:]] == [f"n{i}" for i in range(1, N)]
+
+
+def test_copies_that_came_or_went_are_refused(tmp_path, run_of, names):
+    rows = [["0.5", name] for name in names]
+    path = write_csv(tmp_path / "x.csv", ",", rows, ["f0", "label"])
+    run = run_of(path)
+    write_csv(path, ",", rows[1:], ["f0", "label"])
+    with pytest.raises(InputError, match=r"equal to row 0, .* Give the rows a column of ids"):
         export_run(run.folder, tmp_path / "o.csv", None, "keep")
     assert not (tmp_path / "o.csv").exists()
-    path.unlink()
-    with pytest.raises(InputError, match="does not exist"):
+
+
+def test_other_data_is_refused(tmp_path, run_of, names):
+    path = write_csv(tmp_path / "x.csv", ",", text_rows(names))
+    run = run_of(path, ReadOptions(features="f*"))
+    write_csv(path, ",", [[*row[:1], "-1", *row[2:]] for row in text_rows(names)])
+    with pytest.raises(InputError, match=r"None of the rows of .* is in .* as it was"):
         export_run(run.folder, tmp_path / "o.csv", None, "keep")
+    path.unlink()
+    with pytest.raises(InputError, match=r"does not exist.* has moved, name its place with --sou"):
+        export_run(run.folder, tmp_path / "o.csv", None, "keep")
+    assert not list(tmp_path.glob("o.csv*"))
+
+
+def test_a_source_that_has_moved_is_read_where_the_user_says(tmp_path, run_of, names):
+    path = write_csv(tmp_path / "x.csv", ",", text_rows(names))
+    run = run_of(path, ReadOptions(features="f*"))
+    moved = path.rename(tmp_path / "moved.csv")
+    made = export_run(run.folder, tmp_path / "o.csv", None, "keep", moved)
+    assert (made.rows, made.notes) == (N, ())
+
+
+@pytest.mark.parametrize("suspects", ["drop", "relabel", "keep"])
+def test_the_list_of_changes_says_from_what_to_what(tmp_path, run_of, names, suspects):
+    rows = [[f"={i}", f"{i / 7!r}", name] for i, name in enumerate(names)]
+    path = write_csv(tmp_path / "x.csv", ",", rows, ["id", "f0", "label"])
+    run = run_of(path, ReadOptions(features="f*"))
+    selection = run.selection
+    made = export_run(run.folder, tmp_path / "o.csv", None, suspects)
+    moved = ~selection.clean_mask & (selection.suggested_label != selection.label)
+    expected = {"drop": ~selection.clean_mask, "relabel": moved, "keep": moved & False}[suspects]
+    if suspects == "keep":
+        assert made.changes is None
+        assert not (tmp_path / "o.csv.changes.csv").exists()
+        return
+    assert made.changes == tmp_path / "o.csv.changes.csv"
+    header, *found = cells_of(made.changes)
+    assert header == ["row", "id", "action", "from", "to", "why", "q_value"]
+    assert [int(row[0]) for row in found] == np.flatnonzero(expected).tolist()
+    for row in found:
+        k = int(row[0])
+        # A cell that a spreadsheet would compute is marked; the data itself stays exact.
+        assert row[1] == f"'={k}"
+        assert row[3] == selection.label[k]
+        assert row[4] == ("" if suspects == "drop" else selection.suggested_label[k])
+        assert row[2] == ("left out" if suspects == "drop" else "relabelled")
+        assert row[6] == f"{selection.q_value[k]:.4g}"
+    assert cells_of(tmp_path / "o.csv")[1][0].startswith("=")
+    n = int(expected.sum())
+    assert (made.relabelled, made.dropped) == ((0, n) if suspects == "drop" else (n, 0))
+
+
+def test_a_failed_export_leaves_no_list_of_changes(tmp_path, run_of, names):
+    table = pa.table({"f0": np.arange(N) / 2, "odd": [[1.0]] * N, "label": names})
+    run = run_of(parquet(table, tmp_path / "x.parquet"), ReadOptions(features="f0"))
+    with pytest.raises(InputError, match="cannot hold the lists"):
+        export_run(run.folder, tmp_path / "o.csv", None, "drop")
+    assert not list(tmp_path.glob("*o.csv*"))
 
 
 @pytest.mark.parametrize(
@@ -115,30 +223,6 @@ def test_a_pandas_frame_comes_back_with_its_index(tmp_path, run_of, names):
     export_run(run.folder, tmp_path / "o.parquet", None, "drop")
     found = pd.read_parquet(tmp_path / "o.parquet")
     pd.testing.assert_frame_equal(found[["f0", "label"]], frame.iloc[run.selection.clean_indices])
-
-
-def test_classes_that_would_share_a_folder_are_refused(tmp_path, picture_folder, run_of):
-    run = run_of(picture_folder)
-    names = np.where(run.selection.label == "cat", "a/b", "a_b")
-    from kspr.runs import export
-
-    with pytest.raises(InputError, match=r"'a/b' and 'a_b' would share the folder 'a_b'"):
-        export._class_folders(names)
-    export_run(run.folder, tmp_path / "clean", "imagefolder", "drop")
-    found = sorted(p.parent.name for p in (tmp_path / "clean").glob("*/*.png"))
-    assert found == sorted(run.selection.label[run.selection.clean_mask])
-
-
-@pytest.fixture
-def picture_folder(tmp_path, names):
-    """Images whose order in the folder is that of the selection's rows."""
-    from PIL import Image
-
-    for k, name in enumerate(names):
-        folder = tmp_path / "photos" / f"{k:03d}"
-        folder.mkdir(parents=True)
-        Image.new("RGB", (2, 2), (k, 0, 0)).save(folder / f"{name}.png")
-    return tmp_path / "photos"
 
 
 def test_nan_is_not_missing(tmp_path, run_of, names):

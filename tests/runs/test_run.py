@@ -1,6 +1,7 @@
 """A run on disk: saved and loaded unchanged, and its source found again."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,8 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kspr.errors import InputError
-from kspr.runs.run import Origin, load_run, origin_of, save_run
+from kspr._files import read_json, write_json, write_sealed
+from kspr.errors import InputError, UnreadableItemError
+from kspr.features import Loaded
+from kspr.runs.run import load_run, origin_of, save_run
 from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
 
@@ -25,13 +28,15 @@ def table(tmp_path, features, names) -> Path:
 
 
 def test_what_is_saved_is_loaded(run_of, table):
-    made = run_of(table, ReadOptions(label="label", labels=Path("/some/file.csv")))
+    made = run_of(table, ReadOptions(label="label", features="f*"))
     found = load_run(made.folder)
     np.testing.assert_array_equal(found.row, made.row)
     np.testing.assert_array_equal(found.row_id, made.row_id)
     np.testing.assert_array_equal(found.selection.clean_mask, made.selection.clean_mask)
     assert found.origin == made.origin
-    assert found.origin.read_options() == ReadOptions(label="label", labels=Path("/some/file.csv"))
+    np.testing.assert_array_equal(found.rows.digest, made.rows.digest)
+    assert found.rows.named is made.rows.named
+    assert found.origin.read_options() == ReadOptions(label="label", features="f*")
     assert found.origin.command_line() == f"kspr select {table}"
 
 
@@ -39,7 +44,8 @@ def test_the_origin_has_absolute_paths(tmp_path, table, names, monkeypatch):
     (tmp_path / "y.txt").write_text("\n".join(names))
     monkeypatch.chdir(tmp_path)
     options = ReadOptions(labels=Path("y.txt"), features="f*")
-    origin = origin_of(open_source(Path("x.parquet"), options), options, ["kspr"])
+    loaded = Loaded(open_source(Path("x.parquet"), options), None, np.arange(N))
+    origin = origin_of(loaded, options, ["kspr"])
     assert origin.source == str(table)
     assert origin.reader == "parquet"
     assert origin.options == {"labels": str(tmp_path / "y.txt"), "features": "f*"}
@@ -77,13 +83,16 @@ def test_stored_features_serve_a_run_of_items(run_of, table, features, tmp_path)
     made = run_of(table, ReadOptions(text="note"))
     assert made.features() is None
     np.save(tmp_path / "features.npy", features)
-    origin = Origin(str(table), "parquet", {"text": "note"}, ("kspr",), embedding=str(tmp_path))
-    args = (made.folder, made.selection, made.row, made.row_id, origin)
-    found = save_run(*args, overwrite=True)
+    about = {"fingerprint": "abc", "rows": len(features), "unreadable": {}}
+    write_json(tmp_path / "embedding.json", about)
+    origin = replace(made.origin, embedding=str(tmp_path), fingerprint="abc")
+    found = save_run(made.folder, made.selection, made.rows, origin, overwrite=True)
     np.testing.assert_array_equal(found.features(), features)
-    np.save(tmp_path / "features.npy", features[:-1])
+    # Other items may have been embedded into the same folder since.
+    write_json(tmp_path / "embedding.json", {**about, "fingerprint": "other"})
     assert found.features() is None
-    (tmp_path / "features.npy").unlink()
+    write_json(tmp_path / "embedding.json", about)
+    np.save(tmp_path / "features.npy", features[:-1])
     assert found.features() is None
 
 
@@ -97,13 +106,42 @@ def test_a_source_that_is_gone_has_neither_features_nor_items(run_of, table):
             ask()
 
 
-def test_a_source_that_has_lost_rows_has_neither_features_nor_items(run_of, table):
+def test_items_that_are_gone_are_unreadable_and_the_others_stay(run_of, table):
     made = run_of(table, ReadOptions(text="note"))
+    whole = pq.read_table(table)
+    pq.write_table(pa.concat_tables([whole.slice(0, 5), whole.slice(6)]), table)
+    items = made.items()
+    assert [items[k] for k in range(N) if k != 5] == [f"n{k}" for k in range(N) if k != 5]
+    with pytest.raises(UnreadableItemError, match="has changed since the run was made"):
+        items[5]
+    assert made.notes() == (f"1 row of the run is gone from, or changed in, {table}: '5'.",)
+
+
+def test_features_of_a_source_that_has_lost_rows_are_gone(run_of, table):
+    made = run_of(table)
     pq.write_table(pq.read_table(table).slice(0, N - 1), table)
-    assert made.items() is None
     assert made.features() is None
-    with pytest.raises(InputError, match=r"has 59 rows now, but .* row 59 too\. Select again"):
-        made.place(len(made.records()))
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_forged_source_shows_nothing(tmp_path, run_of, names, named):
+    """A run from somebody else may name any file; only texts that its author knew are shown."""
+    public, private = tmp_path / "public.csv", tmp_path / "private.csv"
+    for path, word in ((public, "harmless"), (private, "secret")):
+        lines = [f"id{k},{word} {k},{name}" for k, name in enumerate(names)]
+        # One text is the same in both files.
+        lines[7] = f"id7,known,{names[7]}"
+        head = "id,text,label" if named else "number,text,label"
+        path.write_text("\n".join([head, *lines]))
+    made = run_of(public, ReadOptions(text="text"))
+    origin = replace(made.origin, source=str(private))
+    forged = save_run(made.folder, made.selection, made.rows, origin, overwrite=True)
+    items = load_run(forged.folder).items()
+    assert items[7] == "known"
+    for k in (k for k in range(N) if k != 7):
+        for show in (items.__getitem__, items.stored):
+            with pytest.raises(UnreadableItemError, match="has changed"):
+                show(k)
 
 
 def test_the_source_is_read_once(run_of, table, monkeypatch):
@@ -119,7 +157,7 @@ def test_the_source_is_read_once(run_of, table, monkeypatch):
 
 def test_a_folder_is_never_written_over_by_accident(run_of, table, tmp_path):
     made = run_of(table)
-    args = (made.selection, made.row, made.row_id, made.origin)
+    args = (made.selection, made.rows, made.origin)
     with pytest.raises(InputError, match="already holds a run"):
         save_run(made.folder, *args, overwrite=False)
     (tmp_path / "mine").mkdir()
@@ -127,15 +165,109 @@ def test_a_folder_is_never_written_over_by_accident(run_of, table, tmp_path):
         save_run(tmp_path / "mine", *args, overwrite=True)
 
 
-@pytest.mark.parametrize(
-    ("file", "content"),
-    [("run.json", "{"), ("run.json", "{}"), ("rows.parquet", "PAR1"), ("run.json", '{"a": 1}')],
-)
-def test_a_damaged_run_is_one_sentence(run_of, table, file, content):
-    made = run_of(table)
-    (made.folder / file).write_text(content)
-    with pytest.raises(InputError, match="cannot be read as a run"):
-        load_run(made.folder)
+FILES = ("run.json", "rows.parquet", "manifest.json", "samples.parquet", "cut_groups.parquet")
+
+
+@pytest.mark.parametrize("file", [*FILES, "noise.parquet"])
+def test_a_damaged_run_is_one_sentence(run_of, table, file):
+    """Every file is cut, flipped, emptied and filled with what is not UTF-8, in many ways."""
+    path = run_of(table).folder / file
+    whole, rng = path.read_bytes(), np.random.default_rng(len(file))
+    cut = [whole[:k] for k in (0, 1, *rng.integers(2, len(whole), 8).tolist())]
+    flipped = [
+        whole[:k] + bytes([whole[k] ^ (1 << k % 8)]) + whole[k + 1 :]
+        for k in rng.integers(0, len(whole), 20).tolist()
+    ]
+    other = [b"\xff\xfe" + whole, whole + b"\n{}", b"{}", b"[]", b"null", b"PAR1PAR1", b"[" * 9999]
+    for damaged in (*cut, *flipped, *other):
+        path.write_bytes(damaged)
+        with pytest.raises(InputError) as caught:
+            load_run(path.parent)
+        assert "\n" not in str(caught.value)
+        assert str(path.parent) in str(caught.value)
+    path.unlink()
+    with pytest.raises(InputError, match=r"is missing|is not a run of kspr|is not a saved sele"):
+        load_run(path.parent)
+    path.write_bytes(whole)
+    assert len(load_run(path.parent).rows) == N
+
+
+def resealed(folder, file, content, *beside):
+    """Write a document with checksums that hold, as another program might."""
+    write_sealed(folder / file, content, *beside)
+    if file == "manifest.json":
+        about = read_json(folder / "run.json")
+        resealed(folder, "run.json", without_sums(about), "rows.parquet", "manifest.json")
+
+
+def without_sums(about):
+    return {k: v for k, v in about.items() if not k.startswith("checksum")}
+
+
+def spoiled(about):
+    """Yield documents in which one key is missing or has a value of another type, at any depth."""
+    for key, value in about.items():
+        yield {k: v for k, v in about.items() if k != key}
+        for wrong in (None, 7, -1.5, "x", [], {}, [None], {"a": 1}, True):
+            if type(wrong) is not type(value) and not (isinstance(value, bool) and wrong is True):
+                yield {**about, key: wrong}
+        if isinstance(value, dict):
+            yield from ({**about, key: inner} for inner in spoiled(value))
+
+
+@pytest.mark.parametrize("file", ["run.json", "manifest.json"])
+def test_a_document_of_another_shape_is_one_sentence_or_harmless(run_of, table, file):
+    """Checksums hold here: either the run is refused, or everything that uses it still works."""
+    folder = run_of(table).folder
+    about = without_sums(read_json(folder / file))
+    beside = ("samples.parquet", "cut_groups.parquet", "noise.parquet")
+    beside = beside if file == "manifest.json" else ("rows.parquet", "manifest.json")
+    refused = 0
+    for spoilt in spoiled(about):
+        resealed(folder, file, spoilt, *beside)
+        try:
+            found = load_run(folder)
+        except InputError:
+            refused += 1
+        else:
+            assert len(found.selection) == len(found.rows) == N
+            assert str(found.selection.summary())
+            found.origin.read_options()
+            found.origin.command_line()
+    assert refused > 10
+
+
+@pytest.mark.parametrize("file", ["rows.parquet", "samples.parquet", "cut_groups.parquet"])
+def test_a_table_of_another_shape_is_one_sentence(run_of, table, file):
+    folder = run_of(table).folder
+    whole = pq.read_table(folder / file)
+    about = {name: without_sums(read_json(folder / name)) for name in ("manifest.json", "run.json")}
+    changed = {"shorter": whole.slice(1), "empty": whole.slice(0, 0)}
+    for k, name in enumerate(whole.column_names):
+        if name not in ("q_value", "knockoff_label"):
+            changed[f"without {name}"] = whole.drop_columns([name])
+        gap = pa.array([None] * len(whole), whole[name].type)
+        changed[f"gaps in {name}"] = whole.set_column(k, name, gap)
+        other = pa.array([[1]] * len(whole))
+        changed[f"lists in {name}"] = whole.set_column(k, name, other)
+    for what, spoilt in changed.items():
+        if file == "cut_groups.parquet" and what == "shorter" and len(whole) == 1:
+            continue
+        pq.write_table(spoilt, folder / file)
+        beside = ("samples.parquet", "cut_groups.parquet", "noise.parquet")
+        write_sealed(folder / "manifest.json", about["manifest.json"], *beside)
+        write_sealed(folder / "run.json", about["run.json"], "rows.parquet", "manifest.json")
+        with pytest.raises(InputError) as caught:
+            load_run(folder)
+        assert "\n" not in str(caught.value), what
+
+
+def test_a_seal_does_not_lead_out_of_the_run(run_of, table):
+    folder = run_of(table).folder
+    about = without_sums(read_json(folder / "run.json"))
+    write_sealed(folder / "run.json", about, "rows.parquet", "manifest.json", f"../{table.name}")
+    with pytest.raises(InputError, match="is missing"):
+        load_run(folder)
 
 
 def test_what_is_no_run_is_refused(tmp_path):

@@ -6,6 +6,7 @@ import pytest
 from kspr import SPR, KnockoffsSPR, selfcheck
 from kspr.errors import InputError
 from kspr.features.options import AS_SHIPPED
+from kspr.runs.run import load_run
 from kspr.runs.selfcheck import check_run, check_source
 from kspr.sources.options import AS_FOUND
 
@@ -37,6 +38,10 @@ def test_a_run_that_cannot_be_checked_says_why(features, names, source, run_of):
     cut = KnockoffsSPR(q=0.2).fit(features, names, checked=(rows, names[rows])).selection_
     with pytest.raises(InputError, match="rests on rows that a person has checked"):
         check_run(run_of(source, made=cut))
+    made = run_of(source)
+    np.savez(source, X=features[:-1], y=names[:-1])
+    with pytest.raises(InputError, match=r"cannot be read now\. 1 row of the run is gone"):
+        check_run(made)
     source.unlink()
     with pytest.raises(InputError, match=r"needs the features of .*x.npz, which cannot be read"):
-        check_run(run_of(source))
+        check_run(load_run(made.folder))

@@ -221,7 +221,8 @@ def load_run(folder: Path, source: Path | None = None) -> Run:
         origin = _read_origin(about)
     # The checksums hold, so that another program wrote these files: anything may be in them.
     except (KeyError, TypeError, ValueError, OverflowError, pa.ArrowException) as error:
-        raise InputError(f"{folder} cannot be read as a run ({error}). Select again.") from error
+        reason = " ".join(str(error).split())[:120]
+        raise InputError(f"{folder} cannot be read as a run ({reason}). Select again.") from error
     if source is not None:
         origin = replace(origin, source=str(source.resolve()))
     return Run(folder, selection, rows, origin)
@@ -245,10 +246,14 @@ def _read_origin(about: dict[str, Any]) -> Origin:
     lists = {name: tuple(about[name]) for name in ("command", "notes")}
     origin = Origin(**{**about, **lists})
     texts = [origin.source, origin.reader, *origin.command, *origin.notes]
-    texts += [*origin.options, *origin.options.values()]
+    texts += [text for pair in dict(origin.options).items() for text in pair]
     texts += [text for text in (origin.embedding, origin.fingerprint) if text is not None]
     counts = {type(count) for count in (origin.n_rows, origin.unreadable)}
-    if not all(isinstance(text, str) for text in texts) or counts != {int}:
+    if (
+        not all(isinstance(text, str) for text in texts)
+        or counts != {int}
+        or not isinstance(origin.options, dict)
+    ):
         raise ValueError(f"{_ORIGIN} has a value of another type")
     return origin
 

@@ -42,8 +42,10 @@ def check_run(run: Run) -> SelfCheck:
     """Check the selector that made `run`, on the run's own labels and features."""
     features = run.features()
     if features is None:
+        why = " ".join(run.notes())
         raise InputError(
-            f"The self-check needs the features of {run.origin.source}, which cannot be read now."
+            f"The self-check needs the features of {run.origin.source}, which cannot be read now. "
+            f"{why}".rstrip()
         )
     return selfcheck(features, run.selection.label, _selector(run))
 

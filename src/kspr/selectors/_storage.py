@@ -15,6 +15,7 @@ from kspr.selectors.controls.checked import Checked
 from kspr.selectors.controls.transition import NoiseEstimate
 from kspr.selectors.cut_groups import CutGroups, cut_group_columns
 from kspr.selectors.manifest import Manifest
+from kspr.selectors.summary import STATUS_MEANING
 
 if TYPE_CHECKING:
     from kspr.selectors.selection import Selection
@@ -84,7 +85,6 @@ def _fields(path: Path, about: dict[str, Any]) -> dict[str, Any]:
     # The width of a text comes with its values: a large one in the file would fill the memory.
     dtype = np.dtype(np.str_) if dtype.kind == "U" else dtype
     classes = np.array(about["classes"], dtype=dtype)
-    _require(classes.ndim == 1 and len(classes) > 0, "classes must be a list")
     columns = {name: _column(samples, name, kinds, n) for name, kinds in _SAMPLES.items()}
     columns |= {
         name: _column(samples, name, kinds, n)
@@ -93,6 +93,7 @@ def _fields(path: Path, about: dict[str, Any]) -> dict[str, Any]:
         if name in samples.column_names
     }
     labels = {name: columns[name].astype(dtype) for name in _LABELS if name in columns}
+    _require(np.array_equal(np.unique(labels["label"]), classes), "classes must be the labels")
     for name, values in labels.items():
         _require(bool(np.isin(values, classes).all()), f"{name} has values that are no classes")
     cut_groups = _read_cut_groups(path, len(classes))
@@ -147,6 +148,9 @@ def _read_cut_groups(path: Path, n_classes: int) -> CutGroups:
             )
             for field in fields(CutGroups)
         }
+    )
+    _require(
+        all(status in STATUS_MEANING for status in found.status.tolist()), "a status is unknown"
     )
     _require(_within(found.class_code + 1, n_classes + 1), "class_code must number the classes")
     return found
