@@ -3,6 +3,8 @@
 import hashlib
 import json
 import os
+import platform
+import re
 import shutil
 import tomllib
 import uuid
@@ -17,10 +19,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
+    "process_name",
     "read_json",
     "read_sealed",
     "read_toml",
     "staged",
+    "sweep",
     "user_cache",
     "write_json",
     "write_parquet",
@@ -34,21 +38,20 @@ def staged(path: Path) -> Iterator[Path]:
     """Yield a name beside `path`; what is written there takes the place of `path` at the end.
 
     If the block fails or is interrupted, `path` stays as it was and nothing is left behind. What
-    was written is on disk before it takes its place, so a crash cannot leave an empty file.
+    was written is on disk before it takes its place, so a crash cannot leave an empty file. What a
+    killed process left beside `path` is removed first.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    sweep(path.parent)
+    mark = f"{process_name()}-{uuid.uuid4().hex[:8]}"
     # The suffix stays: writers tell the format by it.
-    mark = uuid.uuid4().hex
     staging = path.with_name(f".{path.stem}.{mark}{path.suffix}")
-    retired = path.with_name(f".{path.stem}.{mark}.old")
+    retired = path.with_name(f".{path.name}.{mark}.old")
     try:
         yield staging
         _sync(staging)
-        if path.is_dir() or staging.is_dir():
-            # A folder cannot be replaced in one step unless it is empty.
-            if path.exists():
-                path.rename(retired)
-            staging.rename(path)
+        if path.exists() and (path.is_dir() or staging.is_dir()):
+            _replace_folder(staging, path, retired)
         else:
             staging.replace(path)
     except BaseException:
@@ -58,7 +61,77 @@ def staged(path: Path) -> Iterator[Path]:
             retired.rename(path)
         raise
     _sync_folder(path.parent)
+    _remove(staging)
     _remove(retired)
+
+
+def _replace_folder(staging: Path, path: Path, retired: Path) -> None:
+    """Put a folder in the place of another, in one step where the system can."""
+    # A folder cannot be renamed to one that is not empty.
+    if not _exchange(staging, path):
+        path.rename(retired)
+        staging.rename(path)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Let two names change places in one step; return False where the system cannot."""
+    import ctypes
+
+    try:
+        swap = ctypes.CDLL(None).renameat2
+    except (AttributeError, OSError):
+        return False
+    done: int = swap(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE)
+    return done == 0
+
+
+# The current folder instead of an open one, and the flag RENAME_EXCHANGE; both are Linux's.
+_HERE, _EXCHANGE = -100, 2
+_MARKED = re.compile(
+    r"^\.(?P<name>.+)\.(?P<process>[0-9a-z]+-[0-9]+-(?P<pid>[0-9]+))-[0-9a-z_]{8}(?P<end>\.[^/]*)?$"
+)
+_swept: set[Path] = set()
+
+
+def process_name() -> str:
+    """Return what identifies this process: the machine, its space of process numbers, its own."""
+    machine = re.sub(r"[^0-9a-z]", "", platform.node().lower())[:16] or "host"
+    # Containers number their processes anew, and may share a name and a folder.
+    space = Path("/proc/self/ns/pid")
+    number = space.stat().st_ino if space.exists() else 0
+    return f"{machine}-{number}-{os.getpid()}"
+
+
+def sweep(folder: Path) -> None:
+    """Remove what killed processes of this machine left in `folder`; once per process."""
+    folder = folder.resolve()
+    if folder in _swept:
+        return
+    _swept.add(folder)
+    here = process_name().rpartition("-")[0]
+    for left in folder.iterdir():
+        found = _MARKED.match(left.name)
+        if found is None or found["process"].rpartition("-")[0] != here:
+            continue
+        if _is_alive(int(found["pid"])):
+            continue
+        place = folder / found["name"]
+        if found["end"] == ".old" and not place.exists():
+            # Killed between the two renames.
+            left.rename(place)
+        else:
+            _remove(left)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    # One of another user may not be asked, but is there.
+    except PermissionError:
+        pass
+    return True
 
 
 def write_text(path: Path, text: str) -> None:
@@ -149,11 +222,13 @@ def user_cache() -> Path:
 
 
 def _sync(path: Path) -> None:
-    """Wait until a file, or every file of a folder, is on disk."""
-    for file in [path] if path.is_file() else path.rglob("*"):
-        if file.is_file():
-            with file.open("rb") as opened:
+    """Wait until a file, or everything in a folder, is on disk."""
+    for part in [path] if path.is_file() else [*path.rglob("*"), path]:
+        if part.is_file():
+            with part.open("rb") as opened:
                 os.fsync(opened.fileno())
+        elif part.is_dir():
+            _sync_folder(part)
 
 
 def _sync_folder(path: Path) -> None:

@@ -5,12 +5,18 @@ import time
 from types import TracebackType
 from typing import Any, Literal
 
-__all__ = ["Progress", "ProgressMode"]
+__all__ = ["Progress", "ProgressMode", "say"]
 
 ProgressMode = Literal["auto"] | bool
 
 _PATIENCE = 2.0
 """Seconds of silence before ``"auto"`` shows a bar on a terminal."""
+
+
+def say(mode: ProgressMode, sentence: str) -> None:
+    """Write a sentence to standard error, unless progress was not asked for."""
+    if mode is not False:
+        sys.stderr.write(f"{sentence}\n")
 
 
 class Progress:

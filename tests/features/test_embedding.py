@@ -1,6 +1,7 @@
 """What `embed` promises, whatever embeds."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -9,10 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from kspr.errors import InputError, UnreadableItemError
 from kspr.features.embedding import embed
+from kspr.sources.readers.items import ImageFiles
 from tests.features.fakes import Texts, pictures, texts
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def numbers(embedded) -> list[int]:
@@ -78,7 +83,7 @@ def test_a_shard_in_which_nothing_can_be_read_is_no_obstacle(own, tmp_path):
 def test_nothing_readable_is_an_error_that_leaves_nothing(own, tmp_path):
     with pytest.raises(UnreadableItemError, match="None of the 2 items can be read; the first: te"):
         embed(texts(2, broken=(0, 1)), own().name, tmp_path / "out")
-    assert list((tmp_path / "out").iterdir()) == []
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("items", [texts(8, broken=(4, 6)), pictures(8, broken=(4, 6))])
@@ -304,3 +309,50 @@ def test_bad_settings_are_refused_before_anything_is_read(own, tmp_path, setting
 def test_nothing_is_printed_unless_asked_for(own, tmp_path, capfd):
     embed(texts(3), own().name, tmp_path / "out")
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("content", [b"", b"\x93NUMPY", "half"])
+def test_features_that_were_cut_are_computed_again(own, tmp_path, content):
+    embedder = own()
+    file = embed(texts(9), embedder.name, tmp_path / "out").folder / "features.npy"
+    file.write_bytes(file.read_bytes()[:-20] if content == "half" else content)
+    again = embed(texts(9), embedder.name, tmp_path / "out")
+    assert numbers(again) == list(range(9))
+    assert not again.from_cache
+    assert embed(texts(9), embedder.name, tmp_path / "out").from_cache
+
+
+TOGETHER = """
+import sys
+from pathlib import Path
+from kspr.features.embedding import embed
+from tests.features.fakes import texts
+found = embed(texts(40), sys.argv[1], Path("out"), batch_size=4, shard_rows=8)
+assert found.features[:, 2].astype(int).tolist() == list(range(40))
+"""
+
+
+def test_processes_that_embed_the_same_items_share_the_work(own, tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
+    embedder = own(before="import time; time.sleep(0.02)")
+    command = [sys.executable, "-c", TOGETHER, embedder.name]
+    started = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(3)]
+    errors = [process.communicate()[1] for process in started]
+    assert [process.returncode for process in started] == [0, 0, 0], errors
+    assert sorted(embedder.seen()) == sorted(f"t{i}" for i in range(40))
+    assert not (tmp_path / "out" / ".lock").exists()
+
+
+def test_images_that_were_too_large_are_read_when_they_may_be(own, tmp_path, monkeypatch):
+    monkeypatch.setenv("KSPR_MAX_MEGAPIXELS", "0.0005")
+    for name, side in (("a", 20), ("b", 40)):
+        Image.new("RGB", (side, side)).save(tmp_path / f"{name}.png")
+    items = ImageFiles(tmp_path, ["a.png", "b.png"])
+    sides = own("np.array([[i.size[0]] for i in batch])").name
+    assert (
+        "b.png has more than 0.0005 million pixels."
+        in (embed(items, sides, tmp_path / "out").unreadable[1])
+    )
+    assert embed(items, sides, tmp_path / "out").from_cache
+    monkeypatch.delenv("KSPR_MAX_MEGAPIXELS")
+    assert embed(items, sides, tmp_path / "out").features.tolist() == [[20], [40]]

@@ -69,7 +69,7 @@ def plain(value):
 
 
 def test_these_tests_cover_every_format_of_tables():
-    assert set(TYPED) | {"csv"} >= set(TABLES)
+    assert set(TYPED) | {"csv", "jsonl"} >= set(TABLES)
     written = {known.name for known in FORMATS if known.is_written}
     assert written == {"csv", "parquet", "arrow", "jsonl", "imagefolder"}
 
@@ -116,6 +116,23 @@ def test_a_suggested_class_is_written_as_its_number(tmp_path, run_of, typed, sou
     assert found["label"].to_pylist() == codes.tolist()
     assert found["label"].type == pa.int32()
     assert found["kspr_given_label"].to_pylist() == selection.label.tolist()
+
+
+@pytest.mark.parametrize("out", ["o.jsonl", "o.parquet"])
+def test_json_lines_come_back_unchanged(tmp_path, run_of, features, names, out):
+    rows = [
+        {"f0": float(x), "label": str(y), "note": f"é {k}", "on": "2020-01-01", "k": k, "b": None}
+        for k, (x, y) in enumerate(zip(features[:, 0], names, strict=True))
+    ]
+    path = tmp_path / "x.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    run = run_of(path, ReadOptions(features="f*"))
+    export_run(run.folder, tmp_path / out, None, "keep")
+    if out == "o.jsonl":
+        found = [json.loads(line) for line in (tmp_path / out).read_text("utf-8").splitlines()]
+    else:
+        found = reread(tmp_path / out).to_pylist()
+    assert [{name: row[name] for name in rows[0]} for row in found] == rows
 
 
 CSVS = {"x.csv": ",", "y.csv": ";", "x.tsv": "\t", "x.csv.gz": ",", "z.csv.gz": ";", "x.tab": "\t"}

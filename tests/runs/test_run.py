@@ -83,14 +83,15 @@ def test_stored_features_serve_a_run_of_items(run_of, table, features, tmp_path)
     made = run_of(table, ReadOptions(text="note"))
     assert made.features() is None
     np.save(tmp_path / "features.npy", features)
-    write_json(tmp_path / "embedding.json", {"fingerprint": "abc"})
+    about = {"fingerprint": "abc", "rows": len(features), "unreadable": {}}
+    write_json(tmp_path / "embedding.json", about)
     origin = replace(made.origin, embedding=str(tmp_path), fingerprint="abc")
     found = save_run(made.folder, made.selection, made.rows, origin, overwrite=True)
     np.testing.assert_array_equal(found.features(), features)
     # Other items may have been embedded into the same folder since.
-    write_json(tmp_path / "embedding.json", {"fingerprint": "other"})
+    write_json(tmp_path / "embedding.json", {**about, "fingerprint": "other"})
     assert found.features() is None
-    write_json(tmp_path / "embedding.json", {"fingerprint": "abc"})
+    write_json(tmp_path / "embedding.json", about)
     np.save(tmp_path / "features.npy", features[:-1])
     assert found.features() is None
 

@@ -16,6 +16,7 @@ from kspr.errors import InputError
 __all__ = [
     "EmbeddingManifest",
     "Shard",
+    "check_folder",
     "claim",
     "clear",
     "content_fingerprint",
@@ -116,10 +117,14 @@ def clear(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def _visible(folder: Path) -> bool:
-    """Return whether `folder` holds files other than the hidden ones of a killed process."""
+def check_folder(folder: Path) -> None:
+    """Raise if there can be no folder at `folder`."""
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file; the features need a folder.")
+
+
+def _visible(folder: Path) -> bool:
+    """Return whether `folder` holds files other than the hidden ones of a killed process."""
     return folder.is_dir() and any(not p.name.startswith(".") for p in folder.iterdir())
 
 

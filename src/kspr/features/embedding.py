@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 
 from kspr._files import read_json, write_json
-from kspr._progress import Progress, ProgressMode
+from kspr._progress import Progress, ProgressMode, say
 from kspr.errors import InputError, UnreadableItemError
+from kspr.features._lock import alone_in
 from kspr.features._store import (
     EmbeddingManifest,
     Shard,
+    check_folder,
     claim,
     clear,
     content_fingerprint,
@@ -28,6 +30,7 @@ from kspr.features._store import (
 )
 from kspr.features.embedders import Embedder, embedder_identity, load_embedder
 from kspr.features.embedders.embedder import as_is
+from kspr.sources.readers.file_checks import pixel_limit
 from kspr.sources.readers.items import Decoded, decoded
 from kspr.sources.records import Items, content_digests
 
@@ -112,21 +115,33 @@ def embed(
         fingerprint=fingerprint,
         shard_rows=shard_rows,
     )
-    manifest = claim(folder, wanted, overwrite=overwrite)
-    finished = _finished(folder, manifest, digest)
-    if finished is not None:
-        # The folder may be from a run that was not strict.
-        _check_strict(finished.unreadable, manifest.rows, strict=strict)
-        return finished
-    if strict:
-        _check_readable(items, batch_size, progress)
-    embedder = load_embedder(
-        embedder_name, items.kind, device=device, half=half, image_size=image_size, strict=strict
-    )
-    write_manifest(folder, manifest)
-    shards = _shards(folder, manifest)
-    _fill(shards, items, embedder, manifest, batch_size=batch_size, progress=progress)
-    return _conclude(folder, list(shards), manifest, embedder, digest)
+    check_folder(folder)
+
+    def waiting() -> None:
+        say(progress, f"Another process writes to {folder}; waiting until it has finished.")
+
+    # Whoever comes second finds the finished features.
+    with alone_in(folder, waiting):
+        manifest = claim(folder, wanted, overwrite=overwrite)
+        finished = _finished(folder, manifest, digest)
+        if finished is not None:
+            # The folder may be from a run that was not strict.
+            _check_strict(finished.unreadable, manifest.rows, strict=strict)
+            return finished
+        if strict:
+            _check_readable(items, batch_size, progress)
+        embedder = load_embedder(
+            embedder_name,
+            items.kind,
+            device=device,
+            half=half,
+            image_size=image_size,
+            strict=strict,
+        )
+        write_manifest(folder, manifest)
+        shards = _shards(folder, manifest)
+        _fill(shards, items, embedder, manifest, batch_size=batch_size, progress=progress)
+        return _conclude(folder, list(shards), manifest, embedder, digest)
 
 
 def _check(items: Items, **sizes: int) -> None:
@@ -261,6 +276,7 @@ def _conclude(
         "dimensions": embedder.dimensions,
         "kept": manifest.rows - len(unreadable),
         "unreadable": unreadable,
+        "max_pixels": pixel_limit(),
     }
     # Written last: with this file the embedding counts as finished.
     write_json(folder / "embedding.json", about)
@@ -275,7 +291,7 @@ def _finished(folder: Path, manifest: EmbeddingManifest, digest: np.ndarray) -> 
         about = read_json(folder / "embedding.json")
         return None if about is None else _open(folder, manifest, about, digest, from_cache=True)
     # Missing, damaged or of another version: it is computed again.
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, EOFError):
         return None
 
 
@@ -290,6 +306,8 @@ def _open(
     features = np.load(folder / "features.npy", mmap_mode="r", allow_pickle=False)
     unreadable = {int(row): str(reason) for row, reason in about["unreadable"].items()}
     kept = np.delete(np.arange(manifest.rows), list(unreadable))
+    if unreadable and about["max_pixels"] != pixel_limit():
+        raise ValueError("Images that were too large may be read now.")
     if about["fingerprint"] != manifest.fingerprint or features.shape[0] != len(kept):
         # Never seen by users: `_finished` takes it for "compute again".
         raise ValueError(f"{folder} is not whole.")

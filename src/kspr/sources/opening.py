@@ -70,8 +70,8 @@ def _without_gaps(records: Records) -> Records:
     count, left = len(records), len(records.labelled())
     if not left:
         raise InputError(f"None of the {count} rows of {records.source} has a label.")
-    are = "row has" if count - left == 1 else "rows have"
-    note = f"{count - left:,} of {count:,} {are} no label and {are[-3:-1]} left out."
+    has, is_ = ("has", "is") if count - left == 1 else ("have", "are")
+    note = f"{count - left:,} of {count:,} rows {has} no label and {is_} left out."
     return replace(records, notes=(*records.notes, note))
 
 

@@ -40,7 +40,7 @@ def test_a_word_far_down_is_found(text_file, refusal):
         (
             "a,y\n1,\n2,x\n3,\n",
             {},
-            "has no label in rows 0, 2. Fill them in, or leave these rows out with",
+            "has no label in rows 0, 2. Fill them in, or leave",
         ),
         ("a,y\n1,x\n2,NaN\n", {}, "has no label in row 1."),
         ("a,label,y\n1,2,0\n", {}, "may be the label: 'label', 'y'. Say which with --label."),

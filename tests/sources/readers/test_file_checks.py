@@ -1,7 +1,9 @@
 """Sentences and checks that all readers share."""
 
 import errno
+import os
 
+import numpy as np
 import pytest
 
 from kspr.errors import InputError
@@ -78,3 +80,15 @@ def test_a_mistake_of_ours_is_not_called_damage(tmp_path):
 
     with pytest.raises(AttributeError):
         fail()
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.npy", "x.npz", "x.parquet", "x.arrow", "x.jsonl"])
+def test_pipes_and_devices_are_refused_at_once(tmp_path, refusal, features, name):
+    os.mkfifo(tmp_path / name)
+    assert f"{name} is a pipe or a device; kspr reads regular files only" in refusal(
+        tmp_path / name
+    )
+    (tmp_path / "d.csv").symlink_to("/dev/zero")
+    np.save(tmp_path / "features.npy", features)
+    message = refusal(tmp_path / "features.npy", labels=tmp_path / "d.csv")
+    assert "d.csv is a pipe or a device" in message

@@ -1,6 +1,7 @@
 """Images and texts, loaded one at a time."""
 
 import io
+import os
 import pickle
 
 import numpy as np
@@ -65,3 +66,33 @@ def test_items_are_prepared_ahead_in_order_and_reasons_are_kept(tmp_path, pictur
     assert [item.value for item in found] == [k if k != 5 else None for k in range(12)]
     assert [item.row for item in found if item.reason] == [5]
     assert "5.png cannot be decoded as an image" in found[5].reason
+
+
+def test_an_image_may_have_so_many_pixels_only(tmp_path, monkeypatch):
+    Image.new("1", (13_000, 13_000)).save(tmp_path / "a.png")
+    items = ImageFiles(tmp_path, ["a.png"])
+    complaint = r"a.png has more than 80 million pixels. If that is right, set KSPR_MAX_MEGAPIXELS"
+    with pytest.raises(UnreadableItemError, match=complaint):
+        items[0]
+    Image.new("1", (20, 10)).save(tmp_path / "a.png")
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 90)
+    monkeypatch.setenv("KSPR_MAX_MEGAPIXELS", "0.00005")
+    with pytest.raises(UnreadableItemError, match=r"more than 5e-05 million pixels"):
+        items[0]
+    monkeypatch.setenv("KSPR_MAX_MEGAPIXELS", "0.0002")
+    assert items[0].size == (20, 10)
+
+
+def test_large_images_are_decoded_too(tmp_path):
+    Image.new("1", (5_000, 4_000)).save(tmp_path / "a.png")
+    assert ImageFiles(tmp_path, ["a.png"])[0].size == (5_000, 4_000)
+
+
+def test_pipes_and_devices_are_no_images(tmp_path):
+    os.mkfifo(tmp_path / "a.png")
+    (tmp_path / "b.png").symlink_to("/dev/zero")
+    items = ImageFiles(tmp_path, ["a.png", "b.png"])
+    for row in range(2):
+        with pytest.raises(UnreadableItemError, match=r"\.png is no regular file"):
+            items[row]
+    assert list(items.content()) == [b"", b""]

@@ -75,6 +75,11 @@ class CsvTable:
         return parse_lists(array, field.name, self.text.path) if field.type == LISTS else array
 
     @property
+    def delimiter(self) -> str:
+        """What separates the cells."""
+        return self.dialect.delimiter
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What was found out about the file, where it is not the usual."""
         name, found = self.text.path.name, []

@@ -22,10 +22,12 @@ __all__ = [
     "listed",
     "no_room",
     "no_such",
+    "pixel_limit",
     "readable",
     "rows",
     "shown",
     "too_large",
+    "too_many_pixels",
     "unpacked_limit",
 ]
 
@@ -153,19 +155,37 @@ def no_room() -> InputError:
     )
 
 
-_UNPACKED = "KSPR_MAX_UNPACKED_GB"
+_UNPACKED, _PIXELS = "KSPR_MAX_UNPACKED_GB", "KSPR_MAX_MEGAPIXELS"
+"""Environment variables: a limit holds wherever a file is read, in reports and reviews too."""
 
 
 def unpacked_limit() -> int:
     """Return how many bytes a compressed file may unpack to."""
-    asked = os.environ.get(_UNPACKED) or "8"
+    return int(_limit(_UNPACKED, 8, "gigabytes") * 1e9)
+
+
+def pixel_limit() -> int:
+    """Return how many pixels an image may have."""
+    return int(_limit(_PIXELS, 80, "millions of pixels") * 1e6)
+
+
+def _limit(variable: str, usual: float, unit: str) -> float:
+    asked = os.environ.get(variable) or str(usual)
     try:
         limit = float(asked)
     except ValueError:
         limit = 0.0
     if not 0 < limit < 1e9:
-        raise InputError(f"{_UNPACKED} must be a number of gigabytes, got {shown(asked)}.")
-    return int(limit * 1e9)
+        raise InputError(f"{variable} must be a number of {unit}, got {shown(asked)}.")
+    return limit
+
+
+def too_many_pixels(what: str, limit: int) -> str:
+    """Return the sentence for an image that would take too much memory."""
+    return (
+        f"{what} has more than {limit / 1e6:g} million pixels. If that is right, set {_PIXELS} to "
+        "a larger number."
+    )
 
 
 def too_large(what: str, limit: int) -> InputError:

@@ -1,9 +1,11 @@
 """Images and texts, loaded one at a time."""
 
 import io
+import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import islice
 from os import cpu_count
@@ -14,6 +16,7 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from kspr.errors import UnreadableItemError
+from kspr.sources.readers.file_checks import pixel_limit, too_many_pixels
 from kspr.sources.readers.table import Cells
 from kspr.sources.records import Items
 
@@ -126,6 +129,9 @@ def _stored(cell: Any) -> bytes | str | None:
 
 
 def _file_bytes(path: Path) -> bytes:
+    # Opening a pipe waits for a writer, and a device may have no end.
+    if path.exists() and not path.is_file():
+        raise UnreadableItemError(f"{path} is no regular file.")
     try:
         return path.read_bytes()
     except OSError as error:
@@ -141,11 +147,28 @@ def _bytes_or_nothing(path: Path) -> bytes:
         return b""
 
 
+_LARGE = 16_000_000
+"""Pixels above which images are decoded one after the other, to save memory."""
+_large = threading.Lock()
+
+
 def _decode(data: bytes, what: str) -> Image.Image:
+    limit = pixel_limit()
+    if Image.MAX_IMAGE_PIXELS is not None and limit > Image.MAX_IMAGE_PIXELS:
+        # Pillow has a limit of its own, and the user has asked for more.
+        Image.MAX_IMAGE_PIXELS = limit
     try:
         with Image.open(io.BytesIO(data)) as image:
-            # Cameras store the rotation beside the pixels.
-            return _as_rgb(ImageOps.exif_transpose(image))
+            pixels = image.width * image.height
+            if pixels > limit:
+                raise UnreadableItemError(too_many_pixels(what, limit))
+            with _large if pixels > _LARGE else nullcontext():
+                # Cameras store the rotation beside the pixels.
+                return _as_rgb(ImageOps.exif_transpose(image))
+    except UnreadableItemError:
+        raise
+    except Image.DecompressionBombError as error:
+        raise UnreadableItemError(too_many_pixels(what, limit)) from error
     # Decoders of damaged images raise almost anything: SyntaxError, struct.error, IndexError...
     except Exception as error:
         raise UnreadableItemError(f"{what} cannot be decoded as an image.") from error
