@@ -3,6 +3,7 @@
 import inspect
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from PIL import Image
 
 import kspr
 from kspr import Selection
+from kspr._files import staged
 from kspr.cli import main
 from kspr.cli._app import COMMANDS, app
 from kspr.selectors import options
@@ -284,3 +286,21 @@ def test_completion_is_set_up_for_each_shell(shell, tmp_path, capsys):
             ["/bin/bash", "-c", COMPLETED, "bash", script], capture_output=True, text=True
         )
         assert done.stdout.split("\n")[:2] == ["select selfcheck", "--open"]
+
+
+def test_sigterm_ends_a_command_like_ctrl_c(tmp_path, monkeypatch, capsys):
+    """What was begun is removed, one sentence is printed, and the caller's handler comes back."""
+
+    def stopped(*_):
+        with staged(tmp_path / "half.txt") as staging:
+            staging.write_text("half")
+            signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr("kspr.experiments.demo.run_demo", stopped)
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        assert fails("demo", "--out", tmp_path, capsys=capsys, code=130) == "kspr: interrupted\n"
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert list(tmp_path.iterdir()) == []

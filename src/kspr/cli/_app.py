@@ -2,8 +2,10 @@
 
 import contextlib
 import os
+import signal
 import sys
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TextIO, cast
 
@@ -113,9 +115,30 @@ class _WhileRead:
             return None
 
 
+@contextlib.contextmanager
+def _sigterm_like_ctrl_c() -> Iterator[None]:
+    """Let SIGTERM end a command as Ctrl-C does: what was begun is removed, workers are ended."""
+    # Python lets only the main thread handle signals.
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; bad input ends with one sentence and exit code 2."""
-    with contextlib.redirect_stdout(cast("TextIO", _WhileRead(sys.stdout))):
+    with (
+        _sigterm_like_ctrl_c(),
+        contextlib.redirect_stdout(cast("TextIO", _WhileRead(sys.stdout))),
+    ):
         _run(list(sys.argv[1:] if arguments is None else arguments))
         sys.stdout.flush()
 

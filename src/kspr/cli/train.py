@@ -194,7 +194,7 @@ def _print_selections(trained: "Trained", out: Path) -> None:
     whose = "by this network's features" if seen else "in training"
     print(f"\nKept {whose}: {_kept(trained.selection)}.\n  kspr report {out}/selection")
     if seen:
-        print(f"  Its error rate is not held. It would need: {trained.selection.assumption}")
+        print(f"  Its error rate is not held. Assumed: {trained.selection.assumption}")
 
 
 def _kept(selection: "Selection") -> str:

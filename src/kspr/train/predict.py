@@ -110,7 +110,9 @@ def _embed_settings(folder: Path, about: dict[str, Any], named: str | None) -> E
 
 def _given(loaded: Loaded, classes: np.ndarray) -> np.ndarray | None:
     """Return the labels of the source, if the network knows any of them."""
-    # Folders of photos may be named by date: such names are no labels to agree with.
-    if loaded.records.label is None or not (places_in(classes, loaded.label) >= 0).any():
+    try:
+        label = loaded.label
+    except InputError:  # there are none, or some rows have none
         return None
-    return loaded.label
+    # Folders of photos may be named by date: such names are no labels to agree with.
+    return label if (places_in(classes, label) >= 0).any() else None

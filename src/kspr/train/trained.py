@@ -130,8 +130,16 @@ def load_trained(folder: str | Path, network: nn.Module | None = None) -> Traine
     """
     folder = Path(folder)
     about, result, stored = read_about(folder), read_result(folder), read_network(folder)
-    settings = TrainSettings(**about["settings"])
-    classes, shape = classes_from_json(about["classes"]), tuple(about["shape"])
+    try:
+        settings = TrainSettings(**about["settings"])
+        classes, shape = classes_from_json(about["classes"]), tuple(about["shape"])
+        ended = {
+            name: result[name] for name in ("model_choice", "epoch", "test_accuracy", "held_out")
+        }
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{folder} cannot be read as a training run ({error}); train again into another folder."
+        ) from error
     selection, frozen = (
         Selection.load(folder / name) if (folder / name).is_dir() else None
         for name in ("selection", "frozen")
@@ -142,10 +150,7 @@ def load_trained(folder: str | Path, network: nn.Module | None = None) -> Traine
         selection=selection,
         frozen=frozen,
         clean_mask=None if selection is None else selection.clean_mask,
-        model_choice=result["model_choice"],
-        epoch=result["epoch"],
-        test_accuracy=result["test_accuracy"],
-        held_out=result["held_out"],
+        **ended,
         history=read_metrics(folder),
         settings=settings,
         shape=shape,
