@@ -149,7 +149,7 @@ def test_json_carries_assumption_and_notices(table, tmp_path, capsys):
     out = run("select", table, *SAID, "--json", "--out", tmp_path / "r", capsys=capsys)
     summary = json.loads(out)["summary"]
     assert "true class only" in summary["assumption"]
-    assert summary["basis"].startswith("No row has been checked")
+    assert summary["basis"].startswith("This rate rests on an assumption")
     assert summary["notices"] == []
 
 

@@ -25,7 +25,7 @@ def test_the_head_of_the_page_shows_the_selections_numbers(chosen, write):
     summary = chosen.summary()
     tiles = page.tiles()
     assert tiles["kept"][0] == count(summary.n_kept)
-    assert tiles["error rate asked for"] == ("5 %", "not checked: an assumption")
+    assert tiles["error rate asked for"] == ("5 %", "rests on an assumption")
     assert f"{count(summary.n_kept)} of {count(summary.n)} labels are kept" in page.text
 
 
@@ -90,7 +90,7 @@ def test_checked_rows_are_said_to_carry_the_error_rate(checked, write):
     page = write(checked)
     assert page.tiles()["error rate asked for"][1] == "by 25 checked rows"
     assert "with 95% confidence" in page.text
-    assert "No row has been checked" not in page.text
+    assert "This rate rests on an assumption" not in page.text
     assert not np.isin(borderline_rows(checked, 24), checked.checked.rows).any()
 
 

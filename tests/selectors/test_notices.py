@@ -41,7 +41,7 @@ def test_met_levels_and_shares_need_no_notice(met, shares):
 
 def test_a_rate_without_checked_rows_is_said_to_rest_on_an_assumption(met, shares):
     words = basis(met)
-    assert words.startswith("No row has been checked, so this rate rests on an assumption")
+    assert words.startswith("This rate rests on an assumption, not on checked rows")
     assert "8 to 14 %" in words
     assert words.endswith(met.assumption)
     assert basis(shares) is None
@@ -54,7 +54,7 @@ def test_a_rate_from_checked_rows_is_said_to_rest_on_them(digits40):
     assert basis(model.selection_) == model.selection_.assumption
     # A mask lists right rows only, which sets no cut-off.
     model.fit(digits40.X, digits40.y, checked=np.arange(len(digits40.y)) < 25)
-    assert basis(model.selection_).startswith("No row has been checked")
+    assert basis(model.selection_).startswith("This rate rests on an assumption")
 
 
 def test_the_summary_prints_every_notice_and_what_the_rate_rests_on(mixed):

@@ -28,7 +28,7 @@ _USEFUL = 0.5
 """Largest q that is suggested: above it, most kept labels may be wrong."""
 
 _UNCHECKED = (
-    "No row has been checked, so this rate rests on an assumption. Labels made by people break it: "
+    "This rate rests on an assumption, not on checked rows. Labels made by people break it: "
     "asked for 5 %, 8 to 14 % of the kept labels were wrong in our measurements. With about 100 "
     "checked rows the rate holds for any noise."
 )

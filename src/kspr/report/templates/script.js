@@ -227,6 +227,7 @@
     list.children[first]?.querySelector("button")?.focus({ preventScroll: true });
   });
   controls.hidden = false;
+  find("needs-script")?.remove();
   controls.addEventListener("input", filter);
   controls.addEventListener("submit", (event) => event.preventDefault());
   find("clear").addEventListener("click", () => {
