@@ -37,7 +37,7 @@ from kspr.selectors.validation import (
 from kspr.sources.joining import join_label_file
 from kspr.sources.options import ReadOptions
 from kspr.sources.readers.file_checks import listed
-from kspr.sources.readers.labels import open_label_file
+from kspr.sources.readers.label_files import open_label_file
 from kspr.sources.records import Records
 
 __all__ = ["compare", "compare_source"]
