@@ -39,7 +39,11 @@ _SAMPLES = {
 }
 """Columns of samples.parquet, and the kinds of their values as NumPy abbreviates them."""
 _OPTIONAL = {"q_value": "f", "knockoff_label": _ANY_LABEL, _BEFORE: "f"}
-_WRONG = (AttributeError, IndexError, KeyError, MemoryError, OverflowError, TypeError, ValueError)
+# Arrow also says OSError of damaged pages.
+_WRONG = (
+    *(AttributeError, IndexError, KeyError, MemoryError, OSError, OverflowError),
+    *(TypeError, ValueError, pa.ArrowException),
+)
 
 
 def save_selection(selection: "Selection", path: Path, *, overwrite: bool) -> Path:
@@ -73,7 +77,7 @@ def load_fields(path: Path) -> dict[str, Any]:
     try:
         return _fields(path, about)
     # The checksums hold, so that another program wrote these files: anything may be in them.
-    except (*_WRONG, pa.ArrowException) as error:
+    except _WRONG as error:
         reason = " ".join(str(error).split())[:120] or type(error).__name__
         raise InputError(
             f"{path} cannot be read as a selection ({reason}). Select again."

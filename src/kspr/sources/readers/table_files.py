@@ -12,7 +12,7 @@ from kspr.sources.options import AS_FOUND, ReadOptions
 from kspr.sources.readers._arrow_tables import open_ipc_table, open_parquet_table
 from kspr.sources.readers._csv_table import open_csv_table
 from kspr.sources.readers._json_table import open_json_table
-from kspr.sources.readers.file_checks import listed, readable
+from kspr.sources.readers.file_checks import listed
 from kspr.sources.readers.roles import SPLITS
 from kspr.sources.readers.table import Table
 
@@ -60,22 +60,28 @@ def _open_hugging_face(path: Path, _: ReadOptions) -> Table:
         first = path / str(next(iter(splits), "train"))
         raise InputError(f"{path} holds the splits {listed(splits)}. Name one, such as {first}.")
     state = _read_dictionary(path / _STATE)
-    with readable(path / _STATE, "a Hugging Face data set"):
-        names = [entry["filename"] for entry in state["_data_files"]]
+    try:
+        # A name is a file in this folder: a path that leads out of it is not followed.
+        names = [Path(entry["filename"]).name for entry in state["_data_files"]]
+    except (LookupError, TypeError) as error:
+        raise _damaged(path / _STATE) from error
     if not names:
         raise InputError(f"{path} has no rows.")
-    # A name is a file in this folder: a path that leads out of it is not followed.
-    return open_ipc_table(*(path / Path(name).name for name in names))
+    return open_ipc_table(*(path / name for name in names))
 
 
 def _read_dictionary(path: Path) -> dict[str, Any]:
     content = read_json(path)
     if not isinstance(content, dict):
-        raise InputError(
-            f"{path} cannot be read as JSON; it may be cut short or damaged. Write or copy it "
-            "again."
-        )
+        raise _damaged(path)
     return content
+
+
+def _damaged(path: Path) -> InputError:
+    return InputError(
+        f"{path} cannot be read as Hugging Face writes it; it may be cut short or damaged. Write "
+        "or copy it again."
+    )
 
 
 TABLES: Mapping[str, Callable[[Path, ReadOptions], Table]] = {
