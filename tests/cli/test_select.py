@@ -24,7 +24,8 @@ def answers(digits, tmp_path):
     """The truth about 200 rows, drawn at random."""
     _X, truth, _noisy = digits
     rows = np.random.default_rng(5).choice(900, 200, replace=False)
-    return write_answers(tmp_path / "a.csv", [(r, truth[r]) for r in rows], ["row", "true_label"])
+    columns = ["row", "true_label", "drawn_from"]
+    return write_answers(tmp_path / "a.csv", [(r, truth[r], "all") for r in rows], columns)
 
 
 @pytest.mark.parametrize("control", ["transition", "exchangeable", "paper", "theorem"])
@@ -206,7 +207,7 @@ def test_many_classes_print_few_lines_and_say_where_the_rest_is(tiny_classes, tm
 def test_the_command_line_shows_the_warnings_of_the_page(tiny_classes, tmp_path, capsys):
     out = tmp_path / "r"
     text = run("select", tiny_classes, "--cut", "per_class", "--out", out, capsys=capsys)
-    page = report_run(out, None).read_text(encoding="utf-8")
+    page = report_run(out, None).path.read_text(encoding="utf-8")
     (notice,) = Selection.load(out).summary().notices
     for words in (notice.headline, notice.meaning):
         assert words in text

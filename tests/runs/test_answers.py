@@ -69,5 +69,5 @@ def test_only_answers_drawn_from_all_rows_may_move_a_cut(write):
 
 
 def test_no_class_and_cannot_tell_are_answers(write):
-    found = read_answers(write("row,true_label\n2,-\n3,?\n"), ROWS)
+    found = read_answers(write("row,true_label\n2,-\n4,?\n"), ROWS)
     assert found.truth.tolist() == ["-", "?"]

@@ -49,9 +49,10 @@ def select(
     out
         Directory to make for the run.
     checked
-        CSV file with a column `row` or `id` and a column `true_label`, for rows drawn at random
-        from all rows (`kspr verify RUN --from all` draws them). They move the cut to where q holds
-        with --confidence, whatever the noise is.
+        CSV file with a column `row` or `id` and a column `true_label`, for rows that a person has
+        checked. They are kept or not as the answers say. With a column `drawn_from` that says
+        `all`, for rows drawn at random from all rows, they also move the cut. `kspr verify` draws
+        rows for a run, and moves its cut without a new fit.
     overwrite
         Replace an earlier run in --out.
     """

@@ -27,8 +27,8 @@ __all__ = [
     "embed_records",
     "embed_source",
     "load",
+    "options_for_test",
     "stored_features",
-    "test_options",
 ]
 
 _FEATURES, _ABOUT = "features.npy", "embedding.json"
@@ -134,7 +134,7 @@ def _at(features: Any, place: np.ndarray) -> Any:
     return features if len(place) == len(features) else features[place]
 
 
-def test_options(source: Path, options: ReadOptions) -> ReadOptions:
+def options_for_test(source: Path, options: ReadOptions) -> ReadOptions:
     """Return how to read the test set `source`, given the options of the training rows.
 
     A second file of labels belongs to the training rows. The true labels are read if `source` has

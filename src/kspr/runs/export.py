@@ -105,15 +105,21 @@ def export_run(
 
 
 def _plan(run: Run, suspects: Suspects) -> _Plan:
-    there = run.joined.position
-    clean = run.selection.clean_mask
-    moved = np.zeros(len(run.rows), dtype=bool)
-    if suspects == "relabel":
-        # A suspect whose own label is the most likely one keeps its cell as it is.
-        moved[there] = ~clean[there]
-        moved &= run.selection.suggested_label != run.selection.label
-    chosen = there if suspects != "drop" else np.intersect1d(there, run.selection.clean_indices)
-    return _Plan(chosen, moved, np.setdiff1d(np.arange(len(run.rows)), there))
+    selection, n = run.selection, len(run.rows)
+    there = np.zeros(n, dtype=bool)
+    there[run.joined.position] = True
+    # A suspect whose own label is the most likely one keeps its cell as it is.
+    moved = ~selection.clean_mask & (selection.suggested_label != selection.label)
+    chosen = np.ones(n, dtype=bool) if suspects != "drop" else selection.clean_mask.copy()
+    if suspects != "relabel":
+        moved[:] = False
+    if selection.checked is not None:
+        rows, code = selection.checked.rows, selection.checked.true_code
+        # What a person has found is written whatever becomes of other suspects.
+        moved[rows] = (code >= 0) & ~selection.checked.right
+        chosen[rows] = (code >= 0) | (suspects == "keep")
+    moved &= there & chosen
+    return _Plan(np.flatnonzero(chosen & there), moved, np.flatnonzero(~there))
 
 
 def _exported(
@@ -143,6 +149,7 @@ def _write_changes(path: Path, run: Run, plan: _Plan, files: dict[int, str] | No
     shown = differing if files is None else np.arange(len(run.rows))
     changed = set(differing.tolist())
     level = selection.q_value
+    checked = set() if selection.checked is None else set(selection.checked.rows.tolist())
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         names = ["row", "id", "action", "from", "to", "why", "q_value"]
@@ -154,9 +161,11 @@ def _write_changes(path: Path, run: Run, plan: _Plan, files: dict[int, str] | No
             elif k not in changed:
                 action, to, why = "kept", given, ""
             elif plan.moved[k]:
-                action, to, why = "relabelled", new, "suspect; this label fits best"
+                why = "checked by a person" if k in checked else "suspect; this label fits best"
+                action, to = "relabelled", new
             else:
-                action, to, why = "left out", "", "suspect"
+                why = "checked: no class, or nobody can tell" if k in checked else "suspect"
+                action, to = "left out", ""
             cells = [run.row[k], run.row_id[k], action, given, to, why]
             cells.append("" if level is None else f"{level[k]:.4g}")
             cells += [] if files is None else [files.get(k, "")]

@@ -24,6 +24,7 @@ from kspr.selectors.checks import (
     write_checks,
 )
 from kspr.selectors.controls.checked import Drawn, Guarantee
+from kspr.selectors.validation import check_rate
 from kspr.sources.records import Items
 
 __all__ = ["Draw", "Verification", "draw_checks", "verification_of", "verify_run"]
@@ -118,9 +119,9 @@ def draw_checks(
     fitted = load_fitted(folder)
     asked = fitted.manifest.parameters.get("q") if q is None else q
     if asked is None:
-        raise InputError(
-            f"{folder} was made without an error rate. Give the one to reach with --q."
-        )
+        raise InputError(f"{folder} was made without an error rate. Give one with --q.")
+    check_rate("q", asked)
+    check_rate("confidence", confidence)
     about = Checks(
         drawn, guarantee, float(confidence), float(asked), seed, fitted.manifest.fingerprint
     )

@@ -99,7 +99,7 @@ class SelfCheck:
         """What to do next, in a sentence or two."""
         checked = (
             "let a person check rows drawn at random: they hold the error rate whatever the noise "
-            "is (checked=; kspr verify RUN --from all, then kspr select --checked)"
+            "is (Selection.draw and with_checks; kspr verify RUN --checks 100)"
         )
         if self.verdict == "held":
             return (

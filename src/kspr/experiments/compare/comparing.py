@@ -22,7 +22,7 @@ from kspr.errors import InputError, KsprError
 from kspr.experiments.compare.comparison import ORACLE, REFERENCES, Comparison, Trial, TrialLog
 from kspr.experiments.compare.peers import PEERS, Judged, Peer, Shared, charge, import_needs
 from kspr.features import load
-from kspr.features.loading import test_options
+from kspr.features.loading import options_for_test
 from kspr.features.options import EmbedSettings
 from kspr.selectors import KnockoffsSPR
 from kspr.selectors.manifest import fingerprint, versions
@@ -329,6 +329,6 @@ def _truth_in(path: Path, records: Records, options: ReadOptions) -> np.ndarray:
 def _tested(
     source: Path, options: ReadOptions, settings: EmbedSettings
 ) -> tuple[np.ndarray, np.ndarray]:
-    found = load(source, test_options(source, options), settings, labelled=True)
+    found = load(source, options_for_test(source, options), settings, labelled=True)
     truth = found.records.truth
     return found.features, found.label if truth is None else truth[found.row]
