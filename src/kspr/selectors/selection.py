@@ -370,6 +370,35 @@ class Selection:
         n_right = None if self.noise is None else len(self) * (1 - self.noise.rate)
         return trace_curve(self.q_value, self.cut_group, n_right)
 
+    def rate_if(self, times: float) -> float:
+        """Return the share of wrong labels among the kept ones if hard rows are mislabelled more.
+
+        The error rate assumes that how a label goes wrong depends on the true class only. People
+        mistake what is hard to tell. If the odds of a wrong label rise evenly, from the rows where
+        the fit is surest to `times` as much where it is least sure, the rate is about this.
+
+        Parameters
+        ----------
+        times
+            1 for the assumption itself. On labels made by people, 4 comes near to what we measured.
+
+        Returns
+        -------
+        float
+            An estimate, not a bound; nan where nothing is kept.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from kspr import KnockoffsSPR
+        >>> selection = KnockoffsSPR(q=0.05).fit(*load_digits(return_X_y=True)).selection_
+        >>> selection.rate_if(1) <= 0.05 < selection.rate_if(100)
+        True
+        """
+        from kspr.selectors.sensitivity import rate_if
+
+        return rate_if(self, times)
+
     def summary(self) -> Summary:
         """Return the selection in a few numbers, overall and per class; print it to read it."""
         return summarise(self)
