@@ -469,18 +469,20 @@ class Selection:
         return save_selection(self, Path(path), overwrite=overwrite)
 
     @classmethod
-    def load(cls, path: str | Path) -> "Selection":
+    def load(cls, path: str | Path, *, answers: bool = True) -> "Selection":
         """Return a selection that `save` has written.
 
         Parameters
         ----------
         path
             The directory.
+        answers
+            Whether to apply the answers that `kspr verify` has put beside it.
 
         Returns
         -------
         Selection
-            Equal to the one that was saved, with the answers that `kspr verify` has put beside it.
+            Equal to the one that was saved, unless there are answers.
 
         Examples
         --------
@@ -492,9 +494,11 @@ class Selection:
         >>> len(Selection.load(folder)) == len(saved)
         True
         """
-        from kspr.selectors.checks import load_checked
+        from kspr.selectors._storage import load_fields
+        from kspr.selectors.checks import apply_checks, read_checks
 
-        return load_checked(Path(path))
+        fitted = cls(**load_fields(Path(path)))
+        return apply_checks(fitted, read_checks(Path(path), fitted)) if answers else fitted
 
     def __repr__(self) -> str:
         return self.summary().headline()

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kspr._text import percent
 from kspr.errors import InputError
 
 if TYPE_CHECKING:
     from kspr.selectors.selection import Selection
 
-__all__ = ["FACTORS", "rate_if"]
+__all__ = ["FACTORS", "in_words", "rate_if"]
 
 FACTORS = (2, 4)
 """How many times as likely a wrong label may be; 4 is about what people's labels show."""
@@ -44,3 +46,21 @@ def rate_if(selection: Selection, times: float) -> float:
     after = before * odds / (1 - before + before * odds)
     # The level has a margin for chance on top of the mean doubt; both grow alike.
     return min(1.0, rate * float(after.mean() / before.mean()))
+
+
+def in_words(rates: Sequence[tuple[float, float]]) -> str | None:
+    """Return pairs of `times` and `rate_if` as a sentence; None without any.
+
+    >>> in_words([(2, 0.076), (4, 0.112)]).partition(": ")[2]
+    'about 7.6 % if 2 times as likely where it is least sure as where it is surest, 11.2 % if 4.'
+    """
+    known = [(times, rate) for times, rate in rates if np.isfinite(rate)]
+    if not known:
+        return None
+    (times, rate), *rest = known
+    more = "".join(f", {percent(rate)} if {times:g}" for times, rate in rest)
+    return (
+        "If wrong labels are more likely where the fit is unsure, more of the kept ones are wrong: "
+        f"about {percent(rate)} if {times:g} times as likely where it is least sure as where it is "
+        f"surest{more}."
+    )
