@@ -70,6 +70,7 @@ def load_fields(path: Path) -> dict[str, Any]:
         "selection_time": columns["selection_time"],
         "knockoff_label": columns.get("knockoff_label"),
         "suggested_label": columns["suggested_label"],
+        "suggestion_probability": columns.get("suggestion_probability"),
         "cut_group": columns["cut_group"],
         "cut_groups": CutGroups(
             **{name: _array(cut_groups[name]) for name in cut_groups.column_names}
