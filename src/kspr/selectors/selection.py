@@ -284,10 +284,16 @@ class Selection:
         )
         suggested, told = self.suggested_label.copy(), checked.true_code >= 0
         suggested[checked.rows[told]] = self.classes[checked.true_code[told]]
+        chance = self.suggestion_probability
+        if chance is not None:
+            chance = chance.copy()
+            # What a person says is sure; nothing is known where nobody can tell.
+            chance[checked.rows] = np.where(told, 1.0, 0.0)
         answered = replace(
             self,
             q_value=q_value,
             suggested_label=suggested,
+            suggestion_probability=chance,
             noise=_noise(self.noise, checked),
             checked=checked,
         )
