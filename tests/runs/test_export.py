@@ -20,13 +20,34 @@ def test_relabelled_suspects_are_spelled_as_the_source_spells_the_class(tmp_path
     rows = text_rows(names)
     path = write_csv(tmp_path / "x.csv", ",", rows)
     run = run_of(path, ReadOptions(features="f*"))
-    export_run(run.folder, tmp_path / "o.csv", None, "relabel")
-    _, *found = cells_of(tmp_path / "o.csv")
-    moved = ~run.selection.clean_mask & (run.selection.suggested_label != run.selection.label)
-    assert moved.any()
-    for k, row in enumerate(found):
-        assert row[5] == f" {run.selection.suggested_label[k] if moved[k] else names[k]}"
+    export_run(run.folder, tmp_path / "o.csv", None, "relabel", threshold=0.2)
+    header, *found = cells_of(tmp_path / "o.csv")
+    written, label = after_relabelling(run.selection, 0.2)
+    assert (label != names).any()
+    assert [int(row[header.index("kspr_row")]) for row in found] == written.tolist()
+    for k, row in zip(written, found, strict=True):
+        assert row[5] == f" {label[k]}"
         assert [*row[:5], row[6]] == [*rows[k][:5], rows[k][6]]
+
+
+def after_relabelling(selection, threshold):
+    """Return the rows that are written, and the labels of all rows."""
+    found = selection.relabel(threshold)
+    return np.flatnonzero(selection.clean_mask | (found.pile == "change")), found.label
+
+
+def test_what_is_expected_of_relabelling_is_said_before_anything_is_written(
+    tmp_path, run_of, names
+):
+    run = run_of(write_csv(tmp_path / "x.csv", ",", text_rows(names)), ReadOptions(features="f*"))
+    said = []
+
+    def say(words):
+        said.append(words)
+        assert not (tmp_path / "o.csv").exists()
+
+    export_run(run.folder, tmp_path / "o.csv", None, "relabel", threshold=0.2, say=say)
+    assert said == [str(run.selection.relabel(0.2))]
 
 
 def test_rows_that_the_run_left_out_are_not_exported(tmp_path, run_of, names, features, typed):
@@ -39,9 +60,9 @@ def test_rows_that_the_run_left_out_are_not_exported(tmp_path, run_of, names, fe
     export_run(run.folder, tmp_path / "o.parquet", None, "keep")
     found = pq.read_table(tmp_path / "o.parquet")
     assert found["größe"].to_pylist() == some.tolist() == found["kspr_row"].to_pylist()
-    export_run(run.folder, tmp_path / "p.parquet", None, "relabel")
-    label = np.where(made.clean_mask, made.label, made.suggested_label)
-    codes = np.searchsorted(["cat", "dog", "otter"], label)
+    export_run(run.folder, tmp_path / "p.parquet", None, "relabel", threshold=0.2)
+    written, label = after_relabelling(made, 0.2)
+    codes = np.searchsorted(["cat", "dog", "otter"], label[written])
     assert pq.read_table(tmp_path / "p.parquet")["label"].to_pylist() == codes.tolist()
 
 
@@ -106,10 +127,10 @@ def test_rows_are_found_in_any_order(tmp_path, run_of, names, how):
     order = np.random.default_rng(0).permutation(N)
     new = ["new", "123", "cat"]
     write_csv(path, ",", [new, *(rows[k] for k in order)], [LINES[how], "f0", "label"])
-    made = export_run(run.folder, tmp_path / "o.csv", None, "relabel")
+    made = export_run(run.folder, tmp_path / "o.csv", None, "relabel", threshold=0.2)
     _, *found = cells_of(tmp_path / "o.csv")
-    moved = ~run.selection.clean_mask & (run.selection.suggested_label != run.selection.label)
-    label = np.where(moved, run.selection.suggested_label, names)
+    written, label = after_relabelling(run.selection, 0.2)
+    order = order[np.isin(order, written)]
     assert [row[0] for row in found] == [f"n{k}" for k in order]
     assert [row[2] for row in found] == label[order].tolist()
     assert made.notes == (f"{path} has 1 row that the run does not know.",)
@@ -163,28 +184,28 @@ def test_the_list_of_changes_says_from_what_to_what(tmp_path, run_of, names, sus
     path = write_csv(tmp_path / "x.csv", ",", rows, ["id", "f0", "label"])
     run = run_of(path, ReadOptions(features="f*"))
     selection = run.selection
-    made = export_run(run.folder, tmp_path / "o.csv", None, suspects)
-    moved = ~selection.clean_mask & (selection.suggested_label != selection.label)
-    expected = {"drop": ~selection.clean_mask, "relabel": moved, "keep": moved & False}[suspects]
+    made = export_run(run.folder, tmp_path / "o.csv", None, suspects, threshold=0.2)
     if suspects == "keep":
         assert made.changes is None
         assert not (tmp_path / "o.csv.changes.csv").exists()
         return
+    moved = selection.relabel(0.2).pile == "change" if suspects == "relabel" else np.zeros(N, bool)
     assert made.changes == tmp_path / "o.csv.changes.csv"
     header, *found = cells_of(made.changes)
     assert header == ["row", "id", "action", "from", "to", "why", "q_value"]
-    assert [int(row[0]) for row in found] == np.flatnonzero(expected).tolist()
+    assert [int(row[0]) for row in found] == np.flatnonzero(~selection.clean_mask).tolist()
     for row in found:
         k = int(row[0])
         # A cell that a spreadsheet would compute is marked; the data itself stays exact.
         assert row[1] == f"'={k}"
         assert row[3] == selection.label[k]
-        assert row[4] == ("" if suspects == "drop" else selection.suggested_label[k])
-        assert row[2] == ("left out" if suspects == "drop" else "relabelled")
+        assert row[4] == (selection.suggested_label[k] if moved[k] else "")
+        assert row[2] == ("relabelled" if moved[k] else "left out")
+        assert ("this label is right with" in row[5]) == moved[k]
         assert row[6] == f"{selection.q_value[k]:.4g}"
     assert cells_of(tmp_path / "o.csv")[1][0].startswith("=")
-    n = int(expected.sum())
-    assert (made.relabelled, made.dropped) == ((0, n) if suspects == "drop" else (n, 0))
+    n = int((~selection.clean_mask).sum())
+    assert (made.relabelled, made.dropped) == (moved.sum(), n - moved.sum())
 
 
 def test_a_failed_export_leaves_no_list_of_changes(tmp_path, run_of, names):

@@ -21,6 +21,13 @@ def test_a_forecast_is_near_what_checks_keep(fitted, digits40, n):
     assert fitted.forecast(n) == pytest.approx(np.mean(kept), abs=0.08)
 
 
+def test_checking_every_row_keeps_the_right_ones(fitted, digits40):
+    """With more checks than rows in the pool: all that are right in it, by the fit's own count."""
+    rows = fitted.draw(10_000)
+    expected = (1 - fitted.statistic[rows]).sum() / len(fitted)
+    assert fitted.forecast(10_000) == pytest.approx(expected, abs=0.03)
+
+
 def test_answers_correct_a_forecast(fitted, digits40):
     """If most checked labels are wrong where the fit expected few, little can be kept."""
     rows = fitted.draw(60)

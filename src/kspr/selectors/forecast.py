@@ -49,6 +49,8 @@ def expected_share(
         rng = np.random.default_rng(seed)
         drawn = rng.permutation(len(inside))[:n]
         wrong = rng.random(n) < chance[inside[drawn]]
-        found_level = levels_of(doubt[inside], drawn, wrong, q, guarantee, confidence)
-        kept.append(np.sum(found_level <= q))
+        keep = levels_of(doubt[inside], drawn, wrong, q, guarantee, confidence) <= q
+        # Answers decide on their own rows.
+        keep[drawn] = ~wrong
+        kept.append(np.sum(keep))
     return float(np.mean(kept)) / len(selection)
