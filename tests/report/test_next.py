@@ -85,5 +85,6 @@ def test_where_nothing_is_kept_nothing_is_exported():
 
 def test_checked_rows_ask_for_more_of_them(checked):
     assert next(iter(commands(checked))) == "Check more rows"
-    mask = replace(checked, checked=replace(checked.checked, calibrate=False))
+    none = np.zeros_like(checked.checked.counted)
+    mask = replace(checked, checked=replace(checked.checked, counted=none))
     assert next(iter(commands(mask))) == "Check 100 rows"
