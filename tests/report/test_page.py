@@ -266,3 +266,8 @@ def test_only_the_pages_own_script_may_run(chosen, write):
 def test_without_a_seed_the_page_says_that_it_cannot_be_repeated(blobs, write):
     selection = KnockoffsSPR(random_state=None).fit(blobs.X, blobs.y).selection_
     assert "No seed was given" in Page.plain(write(selection).section("made"))
+
+
+def test_sentences_about_the_checks_stand_apart(chosen, write):
+    text = section(write(chosen, verification=VERIFIED), "verification")
+    assert not re.search(r"[a-z]\.[A-Z]", text)
