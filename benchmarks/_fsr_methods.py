@@ -55,7 +55,8 @@ def ours(n_checked: int = 0, **parameters: Any) -> Bench:
             rows = np.random.default_rng([seed, 1]).choice(len(sample.y), n_checked, replace=False)
             checked = rows, sample.y_true[rows]
         start = time.perf_counter()
-        model = KnockoffsSPR(q=0.1, random_state=seed, progress=False, **parameters)
+        chosen = {"cut": "per_class", **parameters}
+        model = KnockoffsSPR(q=0.1, random_state=seed, progress=False, **chosen)
         selection = model.fit(sample.X, sample.y, checked=checked).selection_
         seconds = time.perf_counter() - start
         keep = {str(q): selection.at(q).clean_mask for q in LEVELS}

@@ -43,7 +43,8 @@ def test_a_rate_without_checked_rows_is_said_to_rest_on_an_assumption(met, share
     words = basis(met)
     assert words.startswith("This rate rests on an assumption, not on checked rows")
     assert "8 to 14 %" in words
-    assert words.endswith(met.assumption)
+    assert met.assumption in words
+    assert f"about {percent(met.rate_if(2))} if 2 times as likely" in words
     assert basis(shares) is None
 
 

@@ -14,7 +14,7 @@ def selection(digits40) -> Selection:
 
 def test_repr_and_html_name_the_verdict(selection):
     assert "labels kept" in repr(selection)
-    assert "10 controlled" in repr(selection)
+    assert "1 controlled" in repr(selection)
     html = selection._repr_html_()
     assert html.count("<tr>") == 11
     assert "digit 7" in html

@@ -61,7 +61,7 @@ CASES = {
         "penalty must be one of 'group', 'lasso', got 'ridge'.",
     ),
     "statistic": (X, Y, {"statistic": 3}, "statistic must be one of 'asymmetric'"),
-    "reduction": (X, Y, {"reduction": "pca"}, "reduction must be a number of components"),
+    "reduction": (X, Y, {"reduction": "pca"}, "reduction must be 'auto', a number of components"),
     "reduction 0": (X, Y, {"reduction": 0}, "reduction must be a whole number of at least 1"),
     "group of one": (X, Y, {"classes_per_group": 1}, "classes_per_group must be a whole number"),
     "tiny pieces": (X, Y, {"samples_per_class": 2}, "samples_per_class must be a whole number"),

@@ -12,6 +12,7 @@ import numpy as np
 
 from kspr._text import percent, shorten
 from kspr.core.labels import codes_in
+from kspr.selectors.sensitivity import FACTORS, in_words
 
 if TYPE_CHECKING:
     from kspr.selectors.selection import Selection
@@ -43,7 +44,10 @@ def basis(selection: Selection) -> str | None:
         return None
     if selection.checked is not None and selection.checked.calibrate:
         return selection.assumption
-    return f"{_UNCHECKED} Assumed: {selection.assumption}"
+    words = None
+    if selection.control == "transition" and not selection.manifest.seen_labels:
+        words = in_words([(times, selection.rate_if(times)) for times in FACTORS])
+    return " ".join([f"{_UNCHECKED} Assumed: {selection.assumption}", *([words] if words else [])])
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,7 @@ class Summary:
             text_table((*_COLUMNS[:-1], _COLUMNS[-1].ljust(width)), table),
             *self._left_out(),
         ]
-        met = [s for s in self.cut_groups if s in ("checked", "share")]
+        met = [s for s in self.cut_groups if s in ("checked", "estimated", "share")]
         notes = [f"{s}: {STATUS_MEANING[s]}." for s in met]
         if self.noise is not None:
             notes.append(self.noise)

@@ -191,6 +191,11 @@ def check_together(selector: "KnockoffsSPR") -> None:
             "level='f1' goes with control='transition', which estimates how many labels are "
             f"right, not with {selector.control!r}. Change either."
         )
+    if selector.first_step != "spr" and selector.clean_ratio != 0.5:
+        raise InputError(
+            f"clean_ratio={selector.clean_ratio} goes with first_step='spr', got "
+            f"{selector.first_step!r}. Pass first_step='spr', or leave clean_ratio out."
+        )
     if selector.remove_floor and selector.control != "exchangeable":
         raise InputError(
             f"remove_floor goes with control='exchangeable', got {selector.control!r}."
