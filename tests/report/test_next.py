@@ -83,7 +83,15 @@ def test_where_nothing_is_kept_nothing_is_exported():
     assert titles == ["Try another error rate", "Check 100 rows"]
 
 
+def test_a_cut_by_checked_rows_is_not_selected_again_without_them(checked):
+    found = commands(checked)
+    assert list(found) == ["Check more rows", "Export the cleaned data"]
+    assert found["Check more rows"].endswith("--checks 100 --out 'a run-more-checks.csv'")
+    assert "Try another error rate" in commands(checked, run=None)
+
+
 def test_checked_rows_ask_for_more_of_them(checked):
     assert next(iter(commands(checked))) == "Check more rows"
-    mask = replace(checked, checked=replace(checked.checked, calibrate=False))
+    none = np.zeros_like(checked.checked.counted)
+    mask = replace(checked, checked=replace(checked.checked, counted=none))
     assert next(iter(commands(mask))) == "Check 100 rows"
