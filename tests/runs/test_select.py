@@ -21,7 +21,7 @@ def select(source, out, **changes):
     return select_source(
         source,
         out,
-        KnockoffsSPR(q=0.1, cut="pooled"),
+        KnockoffsSPR(q=0.1, first_step="spr", reduction=None),
         options=AS_FOUND,
         settings=AS_SHIPPED,
         command=("kspr", "select"),
