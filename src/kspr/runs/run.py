@@ -185,7 +185,8 @@ def save_run(
     check_folder(folder, overwrite=overwrite)
     with staged(folder) as staging:
         selection.save(staging)
-        columns = {"row": rows.row, "row_id": rows.row_id, "digest": rows.digest}
+        ids = pa.array(rows.row_id).cast(pa.large_string())
+        columns = {"row": rows.row, "row_id": ids, "digest": rows.digest}
         write_parquet(staging / _ROWS, pa.table(columns))
         about = {"format": _FORMAT, "named": rows.named, **asdict(origin)}
         write_sealed(staging / _ORIGIN, about, _ROWS, "manifest.json")
