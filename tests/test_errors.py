@@ -1,5 +1,7 @@
 """The tree of errors: what a caller can catch."""
 
+import importlib.metadata
+
 import pytest
 
 from kspr.errors import InputError, KsprError, MissingExtraError, UnreadableItemError
@@ -21,3 +23,19 @@ def test_a_missing_package_is_one_sentence_with_the_command():
     assert str(MissingExtraError("The report", "jinja2")) == (
         "The report needs jinja2: run `pip install jinja2`."
     )
+
+
+def test_an_extra_of_a_checkout_is_installed_from_there(tmp_path, monkeypatch):
+    (tmp_path / "pyproject.toml").write_text("")
+    monkeypatch.setattr("kspr.errors.__file__", str(tmp_path / "src" / "kspr" / "errors.py"))
+    said = str(MissingExtraError("Training", "'knockoffs-spr[train]'"))
+    assert said.endswith(f"run `pip install -e '{tmp_path.resolve()}[train]'`.")
+
+
+def test_an_extra_of_an_installed_package_is_named_by_what_it_holds(tmp_path, monkeypatch):
+    """No index has this package yet: the command must not ask for it by its name."""
+    monkeypatch.setattr("kspr.errors.__file__", str(tmp_path / "site" / "kspr" / "errors.py"))
+    listed = ["numpy>=2", "jinja2>=3.1; extra == 'report'", "torch>=2.6; extra == 'train'"]
+    monkeypatch.setattr(importlib.metadata, "requires", lambda name: listed)
+    said = str(MissingExtraError("Training", "'knockoffs-spr[train]'"))
+    assert said.endswith("run `pip install 'torch>=2.6'`.")

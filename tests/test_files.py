@@ -12,12 +12,16 @@ import pytest
 from kspr._files import (
     process_name,
     read_json,
+    read_sealed,
+    read_toml,
     staged,
     user_cache,
     write_json,
     write_parquet,
+    write_sealed,
     write_text,
 )
+from kspr.errors import InputError
 
 
 def test_a_failed_block_leaves_the_old_file_and_nothing_beside_it(tmp_path):
@@ -144,3 +148,36 @@ def test_the_users_cache_follows_the_system_and_defaults_to_the_home_folder(monk
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert user_cache() == tmp_path / ".cache" / "kspr"
+
+
+def test_a_sealed_document_comes_back_unless_it_or_its_files_changed(tmp_path):
+    path, beside = tmp_path / "a.json", tmp_path / "b.bin"
+    beside.write_bytes(b"data")
+    content = {"x": [0.1, None, "é"], "n": float("inf")}
+    write_sealed(path, content, "b.bin")
+    assert read_sealed(path, "b.bin") == content
+    beside.write_bytes(b"date")
+    with pytest.raises(InputError, match=r"b\.bin is not as it was written"):
+        read_sealed(path)
+    beside.unlink()
+    with pytest.raises(InputError, match=r"b\.bin is missing"):
+        read_sealed(path)
+    beside.write_bytes(b"data")
+    path.write_text(path.read_text().replace("0.1", "0.2"))
+    with pytest.raises(InputError, match=r"a\.json is not as it was written"):
+        read_sealed(path)
+
+
+def test_a_file_that_was_not_sealed_cannot_be_asked_for(tmp_path):
+    (tmp_path / "b.bin").write_bytes(b"data")
+    write_sealed(tmp_path / "a.json", {})
+    with pytest.raises(InputError, match="is not as it was written"):
+        read_sealed(tmp_path / "a.json", "b.bin")
+
+
+@pytest.mark.parametrize("content", [b"x = [", b"\xff\xfe", None])
+def test_a_settings_file_that_cannot_be_read_is_one_sentence(tmp_path, content):
+    path = tmp_path / "s.toml"
+    path.mkdir() if content is None else path.write_bytes(content)
+    with pytest.raises(InputError, match=r"s\.toml cannot be read as a TOML file"):
+        read_toml(path)

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from kspr._packages import machine, require, version, versions
+from kspr._packages import is_installed, machine, require, version, versions
 from kspr.errors import MissingExtraError
 
 
@@ -13,10 +13,8 @@ def test_a_package_that_is_there_is_returned():
 
 
 def test_a_missing_package_is_named_with_its_pip_command():
-    with pytest.raises(
-        MissingExtraError, match=r"Drawing needs .*pip install 'knockoffs-spr\[x\]'"
-    ):
-        require("no_such_module", "Drawing", "'knockoffs-spr[x]'")
+    with pytest.raises(MissingExtraError, match="Drawing needs x-draw: run `pip install x-draw`"):
+        require("no_such_module", "Drawing", "x-draw")
 
 
 def test_a_package_that_lacks_another_names_that_one(tmp_path, monkeypatch):
@@ -24,6 +22,14 @@ def test_a_package_that_lacks_another_names_that_one(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(MissingExtraError, match="not_there_at_all"):
         require("half_there", "Drawing", "half-there")
+
+
+def test_a_package_is_looked_for_without_importing_it(monkeypatch):
+    assert is_installed("antigravity")
+    assert "antigravity" not in sys.modules
+    assert not is_installed("no_such_module")
+    monkeypatch.setitem(sys.modules, "json", None)
+    assert not is_installed("json")
 
 
 def test_versions_are_those_installed():

@@ -6,6 +6,7 @@ import os
 import platform
 import re
 import shutil
+import tomllib
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ __all__ = [
     "process_name",
     "read_json",
     "read_sealed",
+    "read_toml",
     "staged",
     "sweep",
     "user_cache",
@@ -194,6 +196,15 @@ def _checksum(content: bytes) -> str:
 
 def _damaged(path: Path, how: str) -> InputError:
     return InputError(f"{path} {how}: it was changed or damaged. Make it again, or copy it again.")
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return a TOML file of the user's; raise `InputError` with one sentence if it is none."""
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"{path} cannot be read as a TOML file: {why}.") from error
 
 
 def write_parquet(path: Path, table: "pa.Table") -> None:

@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.metadata
+import importlib.util
 import os
 import platform
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 from kspr.errors import MissingExtraError
 
-__all__ = ["machine", "require", "version", "versions"]
+__all__ = ["is_installed", "machine", "require", "version", "versions"]
 
 
 def require(module: str, purpose: str, package: str) -> Any:
@@ -22,6 +23,14 @@ def require(module: str, purpose: str, package: str) -> Any:
             missing = error.name.partition(".")[0]
             raise MissingExtraError(f"{purpose} ({module})", missing) from error
         raise MissingExtraError(purpose, package) from error
+
+
+def is_installed(module: str) -> bool:
+    """Return whether `module` can be imported, without importing it."""
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ImportError:
+        return False
 
 
 def version(package: str) -> str | None:

@@ -1,11 +1,78 @@
-"""Plain text: tables that commands print, and cells of files that spreadsheets open."""
+"""Text for people: tables, rates, and names that act neither on a terminal nor in a spreadsheet."""
 
+import json
+import math
+import unicodedata
 from collections.abc import Sequence
 
-__all__ = ["from_spreadsheet_cell", "spreadsheet_cell", "text_table"]
+__all__ = [
+    "from_spreadsheet_cell",
+    "percent",
+    "shorten",
+    "spreadsheet_cell",
+    "text_table",
+    "visible",
+]
+
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """A spreadsheet may take a cell that begins so for a formula, and run it."""
+
+_JOINERS = "\u200c\u200d"
+"""Characters without a width that scripts and emoji are written with; they move nothing."""
+
+
+def visible(text: object, keep: str = "") -> str:
+    r"""Return a text in which control characters are written out, except those in `keep`.
+
+    Labels, ids and file names come from the data. ESC would change the colours of a terminal, a
+    newline would fake a row of a table, and a bidirectional mark would turn the rest of the line
+    around.
+
+    >>> print(visible("otter\x1b[31m\n\u202e"))
+    otter\u001b[31m\n\u202e
+    """
+    text = str(text)
+    # All that `_acts` finds is not printable; almost every text is.
+    if text.isprintable():
+        return text
+    return "".join(
+        # As JSON writes it, so that `print_json` can use this too.
+        json.dumps(letter)[1:-1] if letter not in keep and _acts(letter) else letter
+        for letter in text
+    )
+
+
+def _acts(letter: str) -> bool:
+    """Tell whether a character does something else than being shown."""
+    # Control, format, surrogate, and separators of lines and of paragraphs.
+    return unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp") and letter not in _JOINERS
+
+
+def shorten(text: object, length: int) -> str:
+    """Return a text in one line with at most `length` characters.
+
+    Names often differ at their end only, so characters are left out in the middle.
+
+    >>> shorten("category number 17", 8)
+    'cate… 17'
+    """
+    line = visible(" ".join(str(text).split()))
+    tail = (length - 1) // 2
+    return line if len(line) <= length else f"{line[: length - 1 - tail]}…{line[-tail:]}"
+
+
+def percent(value: float | None) -> str:
+    """Return a rate in percent, to three digits, at most two decimals; a dash for None or nan.
+
+    >>> percent(0.1234567), percent(0.00001)
+    ('12.3 %', '0.001 %')
+    """
+    if value is None or not math.isfinite(value):
+        return "–"  # noqa: RUF001 - a dash is meant
+    # A tiny rate would be rounded to 0 %; one digit of it is shown instead.
+    shown = round(float(f"{100 * value:.3g}"), 2) or float(f"{100 * value:.1g}")
+    return f"{shown:g} %"
 
 
 def text_table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
@@ -16,9 +83,10 @@ def text_table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1
     otter     12
     seal   1,024
 
-    The last column is never padded, so that it may hold a sentence.
+    Cells are made `visible`: whatever is in them, a row is one line. The last column is never
+    padded, so that it may hold a sentence.
     """
-    lines = [list(head), *map(list, rows)]
+    lines = [[visible(cell) for cell in line] for line in (head, *rows)]
     widths = [max(len(line[k]) for line in lines) for k in range(len(head))]
     last = len(head) - 1
     padded = [

@@ -8,6 +8,8 @@
     └── MissingExtraError (an ImportError) an optional package is not installed
 """
 
+from pathlib import Path
+
 __all__ = ["InputError", "KsprError", "MissingExtraError", "UnreadableItemError"]
 
 
@@ -27,7 +29,32 @@ class UnreadableItemError(InputError):
 
 
 class MissingExtraError(KsprError, ImportError):
-    """Raised when an optional package is not installed; the message has the pip command."""
+    """Raised when an optional package is not installed; the message has the pip command.
+
+    `package` is the name of a package, or an extra of this one: ``"'knockoffs-spr[train]'"``.
+    """
 
     def __init__(self, purpose: str, package: str) -> None:
-        super().__init__(f"{purpose} needs {package}: run `pip install {package}`.")
+        super().__init__(f"{purpose} needs {package}: run `{_pip_command(package)}`.")
+
+
+def _pip_command(package: str) -> str:
+    """Return the command that brings `package`, from wherever this one was installed."""
+    name, _, extra = package.strip("'").rstrip("]").partition("[")
+    if name != "knockoffs-spr":
+        return f"pip install {package}"
+    # Imported here: `import kspr` is quick, and most users never see this message.
+    import importlib.metadata
+    import shlex
+
+    checkout = Path(__file__).resolve().parents[2]
+    if (checkout / "pyproject.toml").is_file():
+        return f"pip install -e {shlex.quote(f'{checkout}[{extra}]')}"
+    # The packages themselves: no index has this one yet, so its extras cannot be asked for.
+    try:
+        listed = importlib.metadata.requires(name) or []
+    except importlib.metadata.PackageNotFoundError:
+        listed = []
+    split = (line.partition(";") for line in listed)
+    needed = [shlex.quote(wanted.strip()) for wanted, _, when in split if repr(extra) in when]
+    return f"pip install {' '.join(needed) or package}"

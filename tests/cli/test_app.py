@@ -1,17 +1,24 @@
 """The command line as a whole: help, options from a file, and how errors end."""
 
 import inspect
+import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 import kspr
 from kspr import Selection
+from kspr._files import staged
 from kspr.cli import main
 from kspr.cli._app import COMMANDS, app
+from kspr.selectors import options
+from kspr.selectors.options import DEFAULT_Q
 from tests.cli.commands import SAID, fails, run
 
 NAMES = [command.__name__ for command in COMMANDS]
@@ -21,6 +28,14 @@ def test_version_is_the_packages():
     command = [sys.executable, "-m", "kspr", "--version"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.stdout.strip() == kspr.__version__
+
+
+def test_the_module_is_the_command(capsys):
+    done = subprocess.run(
+        [sys.executable, "-m", "kspr", "demo", "--q", "7"], capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("kspr: --q must lie in (0, 1), got 7.0.")
 
 
 def test_the_help_lists_all_commands_in_the_order_of_the_work(capsys):
@@ -60,7 +75,7 @@ def test_a_docstring_describes_parameters_of_its_command_only(command):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["demo", "--q", "1.5"], "q must lie in (0, 1), got 1.5."),
+        (["demo", "--q", "1.5"], "kspr: --q must lie in (0, 1), got 1.5."),
         (["demo", "--q", "much"], "Invalid value"),
         (["dmo"], 'Did you mean "demo"?'),
         (["demo", "--outt", "x"], "Did you mean --out?"),
@@ -142,3 +157,150 @@ def test_work_goes_on_when_nobody_reads_any_more(tmp_path):
     child.stdout.close()
     assert child.wait() == 0
     assert page.exists()
+
+
+WITHOUT_TORCH = """
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "torch":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Missing())
+from kspr.cli import main
+for command in (
+    ["train", "d.npz", "--out", "run"],
+    ["predict", "run", "d.npz"],
+    ["reproduce", "table1", "--out", "out"],
+    ["embed", "photos", "--out", "features"],
+    ["select", "photos", "--out", "selected"],
+):
+    try:
+        main(command)
+    except SystemExit as stop:
+        print(stop.code, file=sys.stderr)
+main(["reproduce", "--list"])
+"""
+
+
+def test_without_torch_every_command_that_needs_it_is_one_sentence(tmp_path):
+    for k in range(4):
+        (tmp_path / "photos" / f"class{k % 2}").mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (8, 8)).save(tmp_path / "photos" / f"class{k % 2}" / f"{k}.png")
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TORCH],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")},
+    )
+    lines = done.stderr.splitlines()
+    assert lines[1::2] == ["2"] * 5
+    assert all(line.startswith("kspr: ") and "run `pip install " in line for line in lines[::2])
+    assert "needs torch" in done.stdout
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name != "cache") == ["photos"]
+
+
+@pytest.mark.parametrize("name", [".", "nothing.toml"])
+def test_a_config_that_is_no_file_is_one_sentence(name, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    message = fails("--config", name, "select", "d.npz", "--out", "run", capsys=capsys)
+    assert f"{name} cannot be read as a TOML file" in message
+
+
+@pytest.mark.parametrize("seed", ["-1", "1" + 40 * "0"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("select", "d.npz", "--out", "run"),
+        ("noise", "d.npz", "--kind", "symmetric", "--rate", "0.4", "--out", "n.csv"),
+        ("demo", "--out", "run"),
+        ("compare", "d.npz", "--methods", "kspr"),
+        ("train", "d.npz", "--out", "run"),
+        ("selfcheck", "d.npz"),
+    ],
+)
+def test_a_seed_that_cannot_be_used_is_one_sentence(command, seed, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    y = np.arange(40) % 2
+    np.savez("d.npz", X=rng.standard_normal((40, 3)) + y[:, None], y=y, truth=y)
+    message = fails(*command, "--seed", seed, capsys=capsys)
+    assert f"must be a whole number from 0 to 4294967295, got {seed}" in message
+    assert [path.name for path in tmp_path.iterdir()] == ["d.npz"]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=NAMES)
+def test_help_speaks_of_flags_and_every_flag_is_explained(command, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    for each in (app, app.meta):
+        monkeypatch.setattr(each, "_fallback_console", None)
+    text = run(command.__name__, "--help", capsys=capsys)
+    assert "--empty-" not in text
+    assert "None for" not in text
+    assert "[default: ()]" not in text
+    assert "at most 5" not in text
+    # A flag, its type and nothing but its default: the sentence is missing.
+    assert not re.findall(r"^│[ *]+--[\w-]+(?: --[\w-]+)* +[A-Z]* *(?:\[|│)", text, re.MULTILINE)
+
+
+def test_one_rate_is_the_default_of_every_command():
+    found = {
+        command.__name__: inspect.signature(command).parameters["q"].default
+        for command in COMMANDS
+        if "q" in inspect.signature(command).parameters
+    }
+    # A training run takes the level of its preset.
+    assert found.pop("train") is None
+    assert set(found.values()) == {DEFAULT_Q}
+    assert f"[default: {DEFAULT_Q}]" in Path(options.__file__).read_text(encoding="utf-8")
+
+
+def test_file_names_cannot_act_on_the_terminal(capsys, tmp_path):
+    message = fails("report", tmp_path / "a\x1b[31m\nkspr: all is well", capsys=capsys)
+    assert "\x1b" not in message
+
+
+COMPLETED = """
+source "$1"
+complete_with() {
+  COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMP_LINE="$*"; COMP_POINT=${#COMP_LINE}
+  _kspr; echo "${COMPREPLY[@]}"
+}
+complete_with kspr sel
+complete_with kspr report --op
+"""
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_set_up_for_each_shell(shell, tmp_path, capsys):
+    script = tmp_path / "completion"
+    run("--install-completion", "--shell", shell, "--output", script, capsys=capsys)
+    text = script.read_text()
+    for command in NAMES:
+        assert command in text
+    if shell == "bash":
+        done = subprocess.run(
+            ["/bin/bash", "-c", COMPLETED, "bash", script], capture_output=True, text=True
+        )
+        assert done.stdout.split("\n")[:2] == ["select selfcheck", "--open"]
+
+
+def test_sigterm_ends_a_command_like_ctrl_c(tmp_path, monkeypatch, capsys):
+    """What was begun is removed, one sentence is printed, and the caller's handler comes back."""
+
+    def stopped(*_):
+        with staged(tmp_path / "half.txt") as staging:
+            staging.write_text("half")
+            signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr("kspr.experiments.demo.run_demo", stopped)
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        assert fails("demo", "--out", tmp_path, capsys=capsys, code=130) == "kspr: interrupted\n"
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert list(tmp_path.iterdir()) == []

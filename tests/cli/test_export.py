@@ -86,7 +86,36 @@ def test_only_images_become_a_folder_of_images(made, tmp_path, capsys):
 def test_json_says_how_many_rows_were_written(made, tmp_path, capsys):
     arguments = ["--suspects", "keep", "--out", tmp_path / "o.csv", "--json"]
     answer = json.loads(run("export", made, *arguments, capsys=capsys))
-    assert answer == {"out": str(tmp_path / "o.csv"), "rows": 900}
+    nothing = {"relabelled": 0, "dropped": 0, "changes": None, "notes": []}
+    assert answer == {"out": str(tmp_path / "o.csv"), "rows": 900, **nothing}
+
+
+def test_what_was_changed_and_what_is_gone_is_said(digits, tmp_path, capsys):
+    X, _truth, noisy = digits
+    np.savez(tmp_path / "x.npz", X=X, y=noisy)
+    run("select", tmp_path / "x.npz", "--out", tmp_path / "r")
+    selection = Selection.load(tmp_path / "r")
+    np.savez(tmp_path / "x.npz", X=np.delete(X, 5, axis=0), y=np.delete(noisy, 5))
+    capsys.readouterr()
+    run("export", tmp_path / "r", "--suspects", "relabel", "--out", tmp_path / "o.csv")
+    said = capsys.readouterr()
+    assert said.err.startswith("kspr: 1 row of the run is gone from, or changed in, ")
+    assert said.err.endswith(": '5'.\n")
+    assert said.out.startswith("899 rows: ")
+    moved = ~selection.clean_mask & (selection.suggested_label != selection.label)
+    moved[5] = False
+    assert f"{moved.sum()} relabelled, 0 suspects left out; the list: " in said.out
+
+
+def test_a_source_that_has_moved_is_named(digits, tmp_path, capsys):
+    X, _truth, noisy = digits
+    np.savez(tmp_path / "x.npz", X=X, y=noisy)
+    run("select", tmp_path / "x.npz", "--out", tmp_path / "r")
+    (tmp_path / "x.npz").rename(tmp_path / "y.npz")
+    arguments = ["export", tmp_path / "r", "--out", tmp_path / "o.csv"]
+    assert "name its place with --source" in fails(*arguments, capsys=capsys)
+    run(*arguments, "--source", tmp_path / "y.npz")
+    assert (tmp_path / "o.csv").is_file()
 
 
 def test_a_table_of_hugging_face_is_read_again_with_its_class_names(tmp_path, digits):

@@ -33,3 +33,12 @@ def test_values_of_all_kinds_become_one_json_document(capsys):
 def test_the_command_is_known_as_it_was_typed(capsys):
     run("datasets", "--json", capsys=capsys)
     assert INVOCATION.get() == ("kspr", "datasets", "--json")
+
+
+def test_json_holds_no_characters_that_act_on_a_terminal(capsys):
+    value = {"label\x1b": "a\u202eb\x9bc\n", "tag": "\U000e0041", "é": "ü\u200d"}
+    print_json(value)
+    text = capsys.readouterr().out
+    assert json.loads(text) == value
+    assert not set("\x1b\u202e\x9b\U000e0041") & set(text)
+    assert "é" in text

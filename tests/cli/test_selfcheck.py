@@ -5,6 +5,7 @@ import json
 import pytest
 
 from kspr import KnockoffsSPR, selfcheck
+from kspr.selectors.options import in_flags
 from tests.cli.commands import SAID, fails, run
 
 
@@ -12,7 +13,7 @@ def test_the_command_says_what_the_library_says(table, digits, capsys):
     X, _truth, noisy = digits
     expected = selfcheck(X, noisy, KnockoffsSPR(q=0.1), kinds=["pair", "hard"], repeats=1)
     said = ["--q", "0.1", "--kinds", "pair", "hard", "--repeats", "1"]
-    assert run("selfcheck", table, *SAID, *said, capsys=capsys).strip() == str(expected)
+    assert run("selfcheck", table, *SAID, *said, capsys=capsys).strip() == in_flags(str(expected))
     answer = json.loads(run("selfcheck", table, *SAID, *said, "--json", capsys=capsys))
     assert answer == json.loads(json.dumps(expected.to_dict()))
 
@@ -27,11 +28,11 @@ def test_a_control_is_checked(table, capsys):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (["--share", "0.9"], "share must be at most 0.5"),
-        (["--q", "7"], "q must lie in (0, 1)"),
+        (["--share", "0.9"], "--share must be at most 0.5"),
+        (["--q", "7"], "--q must lie in (0, 1)"),
         (["--kinds", "odd"], "odd"),
-        (["--repeats", "0"], "repeats must be a whole number"),
-        (["--preset", "spr"], "selfcheck needs a KnockoffsSPR, got SPR"),
+        (["--repeats", "0"], "--repeats must be a whole number"),
+        (["--preset", "spr"], "selfcheck goes with an error rate, which the preset 'spr' does not"),
     ],
 )
 def test_bad_arguments_are_one_sentence(given, words, table, capsys):

@@ -61,10 +61,26 @@ def test_a_run_is_a_folder_with_all_that_is_needed(trained):
 
 def test_progress_names_what_is_measured(table, tmp_path, capsys):
     said = run(*train(table, tmp_path / "run", "--test", table), capsys=capsys)
-    for word in ("epoch   3", "loss", "kept", "q 0.2", "fsr", "recall", "f1", "selecting"):
+    words = ("epoch   3", "loss", "kept", "q (estimated) 0.2", "fsr", "recall", "f1", "selecting")
+    for word in words:
         assert word in said
     assert "Network: the" in said
     assert "Accuracy on the test set" in said
+
+
+def test_the_end_of_a_training_promises_no_error_rate_that_is_not_held(table, tmp_path, capsys):
+    out = tmp_path / "run"
+    said = run(*train(table, out), capsys=capsys)
+    assert "controlled" not in said
+    assert "Which labels to trust: " in said
+    assert f"kspr report {out}/frozen" in said
+    assert f"kspr report {out}/selection\n  Its error rate is not held." in said
+    for name, held in (("frozen", True), ("selection", False)):
+        run("report", out / name, "--out", tmp_path / f"{name}.html", capsys=capsys)
+        page = (tmp_path / f"{name}.html").read_text()
+        assert ("which is not held" not in page) == held
+        assert ("is an estimate that is too low" not in page) == held
+        assert ("controlled" in page) == held
 
 
 def test_the_folder_of_the_selection_is_a_run(trained, capsys):
@@ -121,3 +137,17 @@ def test_a_precision_that_does_not_work_is_one_sentence(table, tmp_path, monkeyp
         "kspr: bfloat16 does not work on this processor: a test in a child process failed with "
         "exit code 1. Computing in float32 instead."
     )
+
+
+def test_a_test_set_needs_no_column_of_the_truth(table, small, tmp_path, capsys):
+    """`--truth` speaks of the training rows; where the test set has it too, it is used."""
+    names = np.array([f"digit-{k}" for k in range(10)])
+    columns = {f"emb_{i}": small.X[:, i] for i in range(64)}
+    right = {**columns, "label": names[small.y_true]}
+    both = {**columns, "label": names[small.y], "truth": names[small.y_true]}
+    found = []
+    for name, content in (("right", right), ("both", both)):
+        pq.write_table(pa.table(content), tmp_path / f"{name}.parquet")
+        how = ("--truth", "truth", "--test", tmp_path / f"{name}.parquet", "--json")
+        found.append(json.loads(run(*train(table, tmp_path / name, *how), capsys=capsys)))
+    assert found[0]["test_accuracy"] == found[1]["test_accuracy"]

@@ -40,108 +40,167 @@ def rewrite(path, rows):
         writer.writerows(rows)
 
 
-def test_rows_are_drawn_from_the_kept_ones(copy, tmp_path, capsys):
+def test_rows_are_drawn_from_those_that_could_be_kept(copy, tmp_path, capsys):
     out = tmp_path / "checks.csv"
-    text = run("verify", copy, "--sample", 50, "--out", out, capsys=capsys)
+    text = run("verify", copy, "--checks", 50, "--out", out, capsys=capsys)
     assert f"kspr verify {copy} --answers {out}" in text
+    assert "50 rows drawn, for q = 0.05" in text
     selection, rows = Selection.load(copy), read(out)
-    numbers = np.array([int(entry["row"]) for entry in rows])
-    assert len(set(numbers.tolist())) == 50
-    assert selection.clean_mask[numbers].all()
-    assert not np.array_equal(numbers, np.sort(numbers))
+    numbers = [int(entry["row"]) for entry in rows]
+    assert numbers == selection.draw(50).tolist()
     for entry, number in zip(rows, numbers, strict=True):
         assert entry["id"] == str(number)
         assert entry["label"] == selection.label[number]
         assert entry["suggested_label"] == selection.suggested_label[number]
-        assert (entry["true_label"], entry["drawn_from"]) == ("", "kept")
+        assert (entry["true_label"], entry["drawn_from"]) == ("", "pool")
 
 
-def test_the_draw_depends_on_the_seed_alone(copy, tmp_path):
-    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
-        run("verify", copy, "--sample", 30, "--seed", seed, "--out", tmp_path / name)
-    first, again, other = ((tmp_path / name).read_text() for name in "abc")
-    assert first == again != other
+def test_the_file_is_named_after_the_run(copy, tmp_path):
+    run("verify", copy, "--checks", 5)
+    assert len(read(tmp_path / "run-checks.csv")) == 5
 
 
-def test_answers_give_the_exact_interval(copy, digits, tmp_path, capsys):
+def test_answers_move_the_cut_of_the_same_run(copy, digits, tmp_path, capsys):
+    _X, truth, noisy = digits
     out = tmp_path / "checks.csv"
-    run("verify", copy, "--sample", 200, "--out", out)
-    rows = fill(out, digits[1])
-    n_wrong = sum(entry["true_label"] != entry["label"] for entry in rows)
+    before = Selection.load(copy)
+    run("verify", copy, "--checks", 100, "--q", 0.1, "--out", out)
+    rows = np.array([int(entry["row"]) for entry in fill(out, truth)])
+    wrong = noisy[rows] != truth[rows]
     capsys.readouterr()
     found = json.loads(run("verify", copy, "--answers", out, "--json", capsys=capsys))
-    assert (found["n_checked"], found["n_missing"]) == (200, 0)
-    assert found["n_wrong"] == n_wrong
-    assert found["fsr"] == pytest.approx(n_wrong / 200)
-    low = beta.ppf(0.025, n_wrong, 201 - n_wrong) if n_wrong else 0.0
-    assert found["interval"] == pytest.approx([low, beta.ppf(0.975, n_wrong + 1, 200 - n_wrong)])
-    assert found["noise_rate"] is None
-    saved = json.loads((copy / "verification.json").read_text())
-    assert saved["n_wrong"] == n_wrong
-    assert saved["verdict"] == found["verdict"]
+    assert (found["n_counted"], found["n_wrong"]) == (100, wrong.sum())
+    kept = before.at(0.1).clean_mask
+    n_checked, n_wrong = kept[rows].sum(), (kept[rows] & wrong).sum()
+    assert (found["n_checked_before"], found["n_wrong_before"]) == (n_checked, n_wrong)
+    low = beta.ppf(0.025, n_wrong, n_checked - n_wrong + 1) if n_wrong else 0.0
+    high = beta.ppf(0.975, n_wrong + 1, n_checked - n_wrong)
+    assert found["interval_before"] == pytest.approx([low, high])
+    # Everybody who loads the run has the answers, whatever was asked for when it was made.
+    after = Selection.load(copy)
+    expected = before.with_checks(rows, truth[rows], q=0.1)
+    assert np.array_equal(after.clean_mask, expected.clean_mask)
+    assert after.clean_mask.sum() == found["n_kept"]
+    assert np.array_equal(after.suggested_label[rows], truth[rows])
     text = run("verify", copy, "--answers", out, capsys=capsys)
-    assert f"Of 200 kept labels that were checked, {n_wrong} are wrong" in text
-    assert "--from all" in text
+    assert "at most 10.0% of the kept labels are wrong on average, whatever the noise is" in text
+    assert f"100 of 100 drawn rows checked, {wrong.sum()} wrong" in text
 
 
-@pytest.mark.parametrize(("wrong", "verdict"), [(0, "held"), (10, "cannot tell"), (60, "not held")])
-def test_the_verdict_follows_the_interval(wrong, verdict, copy, tmp_path, capsys):
+def test_a_draw_goes_on(copy, digits, tmp_path, capsys):
+    """40 rows and then 60 give what 100 rows give, and the forecast names more checks."""
+    _X, truth, _noisy = digits
+    before = Selection.load(copy)
+    for name, n in (("a.csv", 40), ("b.csv", 60)):
+        text = run("verify", copy, "--checks", n, "--out", tmp_path / name, capsys=capsys)
+        fill(tmp_path / name, truth)
+        run("verify", copy, "--answers", tmp_path / name)
+        capsys.readouterr()
+    assert "60 more rows drawn" in text
+    assert "of all rows with 100 checks" in text
+    rows = before.draw(100)
+    expected = before.with_checks(rows, truth[rows])
+    assert np.array_equal(Selection.load(copy).clean_mask, expected.clean_mask)
+
+
+def test_what_is_passed_over_counts_as_wrong(copy, digits, tmp_path, capsys):
     out = tmp_path / "checks.csv"
-    run("verify", copy, "--sample", 200, "--out", out)
-    rows = read(out)
-    for k, entry in enumerate(rows):
-        entry["true_label"] = "-" if k < wrong else entry["label"]
+    run("verify", copy, "--checks", 100, "--out", out)
+    rows = fill(out, digits[1], n=60)
+    rows[3]["true_label"] = rows[7]["true_label"] = ""
+    rows[9]["true_label"] = "?"
     rewrite(out, rows)
     capsys.readouterr()
+    found = json.loads(run("verify", copy, "--answers", out, "--json", capsys=capsys))
+    assert (found["n_drawn"], found["n_counted"], found["n_passed_over"]) == (100, 60, 2)
+    assert found["n_cannot_tell"] == 3
+    kept = Selection.load(copy).clean_mask
+    assert not kept[[int(rows[k]["row"]) for k in (3, 7, 9)]].any()
     text = run("verify", copy, "--answers", out, capsys=capsys)
-    assert f"Asked for at most 5.0%: {verdict}" in text
-    assert json.loads((copy / "verification.json").read_text())["verdict"] == verdict
+    assert "2 rows above the last answer are empty, and count as wrong" in text
 
 
-def test_answers_about_all_rows_give_the_noise_and_may_move_the_cut(
-    copy, table, digits, tmp_path, capsys
-):
-    _X, truth, _noisy = digits
-    out = tmp_path / "all.csv"
-    run("verify", copy, "--sample", 300, "--from", "all", "--out", out)
-    fill(out, truth)
+def test_rows_that_vanish_from_the_file_count_as_wrong(copy, digits, tmp_path, capsys):
+    out = tmp_path / "checks.csv"
+    run("verify", copy, "--checks", 50, "--out", out)
+    rows = fill(out, digits[1])
+    rewrite(out, [*rows[:10], *rows[20:]])
     capsys.readouterr()
     found = json.loads(run("verify", copy, "--answers", out, "--json", capsys=capsys))
-    kept = Selection.load(copy).clean_mask
-    checked = [int(entry["row"]) for entry in read(out)]
-    assert found["n_answered"] == 300
-    assert found["n_checked"] == int(kept[checked].sum())
+    assert (found["n_counted"], found["n_passed_over"]) == (50, 10)
+
+
+def test_answers_about_all_rows_also_give_the_noise(copy, digits, tmp_path, capsys):
+    _X, truth, noisy = digits
+    out = tmp_path / "all.csv"
+    run("verify", copy, "--checks", 300, "--drawn", "all", "--out", out)
+    rows = [int(entry["row"]) for entry in fill(out, truth)]
+    capsys.readouterr()
+    found = json.loads(run("verify", copy, "--answers", out, "--json", capsys=capsys))
+    rate = float(np.mean(noisy[rows] != truth[rows]))
+    assert found["noise_rate"] == pytest.approx(rate)
     low, high = found["noise_interval"]
-    assert low < 0.3 < high
-    text = run("verify", copy, "--answers", out, capsys=capsys)
-    assert f"--checked {out}" in text
-    new = tmp_path / "new"
-    run("select", table, *SAID, "--q", "0.1", "--checked", out, "--out", new)
-    assert len(Selection.load(new).checked.rows) == 300
-    capsys.readouterr()
-    assert "cannot test it too" in fails("verify", new, "--answers", out, capsys=capsys)
-    run("verify", new, "--sample", 900, "--out", tmp_path / "other.csv")
-    drawn = {entry["row"] for entry in read(tmp_path / "other.csv")}
-    assert drawn
-    assert drawn.isdisjoint(map(str, checked))
+    assert low < rate < high
+    after = Selection.load(copy)
+    # One noise rate, wherever the run is shown.
+    assert after.noise.rate == pytest.approx(rate)
+    assert (after.checked.drawn, len(after.checked.rows)) == ("all", 300)
 
 
-def test_partly_filled_answers_are_counted(copy, digits, tmp_path, capsys):
+def test_rows_from_elsewhere_need_a_declaration(copy, digits, tmp_path, capsys):
+    _X, truth, noisy = digits
+    file = tmp_path / "mine.csv"
+    file.write_text("\n".join(["row,true_label", *(f"{r},{truth[r]}" for r in range(0, 900, 9))]))
+    message = fails("verify", copy, "--answers", file, capsys=capsys)
+    assert "--drawn all if they were drawn at random from all rows" in message
+    assert not (copy / "checks.json").exists()
+    before = Selection.load(copy)
+    run("verify", copy, "--answers", file, "--drawn", "chosen")
+    after = Selection.load(copy)
+    rows, others = np.arange(0, 900, 9), np.flatnonzero(np.arange(900) % 9)
+    assert np.array_equal(after.clean_mask[others], before.clean_mask[others])
+    assert np.array_equal(after.clean_mask[rows], (noisy == truth)[rows])
+    run("verify", copy, "--answers", file, "--drawn", "all")
+    assert Selection.load(copy).checked.calibrate
+
+
+def test_chosen_answers_leave_a_draw_as_it_is(copy, digits, tmp_path, capsys):
+    _X, truth, noisy = digits
+    out, file = tmp_path / "checks.csv", tmp_path / "mine.csv"
+    run("verify", copy, "--checks", 100, "--out", out)
+    drawn = {entry["row"] for entry in fill(out, truth)}
+    run("verify", copy, "--answers", out)
+    before = Selection.load(copy)
+    other = [r for r in np.flatnonzero(before.clean_mask & (noisy != truth)) if str(r) not in drawn]
+    file.write_text("\n".join(["row,true_label", *(f"{r},{truth[r]}" for r in other)]))
+    run("verify", copy, "--answers", file, "--drawn", "chosen")
+    after = Selection.load(copy)
+    assert np.array_equal(np.flatnonzero(after.clean_mask != before.clean_mask), other)
+    assert after.checked.counted.sum() == 100
+
+
+def test_what_a_draw_is_for_is_set_before(copy, digits, tmp_path, capsys):
     out = tmp_path / "checks.csv"
-    run("verify", copy, "--sample", 100, "--out", out)
-    fill(out, digits[1], n=40)
+    run("verify", copy, "--checks", 50, "--guarantee", "confidence", "--q", 0.2, "--out", out)
+    fill(out, digits[1])
     capsys.readouterr()
+    for flag, value in (("--q", 0.3), ("--guarantee", "mean"), ("--confidence", 0.5)):
+        message = fails("verify", copy, "--answers", out, flag, value, capsys=capsys)
+        assert "must be set before rows are checked" in message
     text = run("verify", copy, "--answers", out, capsys=capsys)
-    assert "60 of the drawn rows have no answer yet" in text
-    assert "Of 40 kept labels" in text
+    assert "With 95% confidence, at most 20.0% of the kept labels are wrong" in text
 
 
-def test_rows_that_vanish_from_the_file_are_missed(copy, digits, tmp_path, capsys):
-    out = tmp_path / "checks.csv"
-    run("verify", copy, "--sample", 100, "--out", out)
-    rewrite(out, fill(out, digits[1])[:70])
-    capsys.readouterr()
-    assert "30 of the drawn rows" in run("verify", copy, "--answers", out, capsys=capsys)
+def test_known_answers_are_filled_in(copy, digits, tmp_path):
+    """Another draw asks again for rows that were checked: their answers stand there already."""
+    run("verify", copy, "--checks", 400, "--out", tmp_path / "a.csv")
+    fill(tmp_path / "a.csv", digits[1])
+    run("verify", copy, "--answers", tmp_path / "a.csv")
+    run("verify", copy, "--checks", 400, "--seed", 1, "--out", tmp_path / "b.csv")
+    known = {entry["row"]: entry["true_label"] for entry in read(tmp_path / "a.csv")}
+    again = [entry for entry in read(tmp_path / "b.csv") if entry["row"] in known]
+    assert again
+    assert all(entry["true_label"] == known[entry["row"]] for entry in again)
 
 
 @pytest.mark.parametrize(
@@ -152,25 +211,26 @@ def test_rows_that_vanish_from_the_file_are_missed(copy, digits, tmp_path, capsy
         ({"id": "9999"}, "The file was changed, or is about other data"),
         ({"row": "9999"}, "no row with the row '9999'"),
         ({"row": "", "id": "", "label": ""}, "no row with the row ''"),
-        ({"drawn_from": "somewhere"}, "must say 'kept' or 'all'"),
+        ({"drawn_from": "somewhere"}, "must say 'pool' or 'all'"),
     ],
 )
 def test_a_changed_file_is_refused(change, words, copy, tmp_path, capsys):
     out = tmp_path / "checks.csv"
-    run("verify", copy, "--sample", 20, "--out", out)
+    run("verify", copy, "--checks", 20, "--out", out)
     rows = read(out)
     for entry in rows:
         entry["true_label"] = entry["label"]
     rows[3].update(change)
     rewrite(out, rows)
     capsys.readouterr()
+    noted = (copy / "checks.json").read_text()
     assert words in fails("verify", copy, "--answers", out, capsys=capsys)
-    assert not (copy / "verification.json").exists()
+    assert (copy / "checks.json").read_text() == noted
 
 
 def test_a_row_that_was_not_drawn_is_refused(copy, tmp_path, capsys):
     out = tmp_path / "checks.csv"
-    run("verify", copy, "--sample", 20, "--out", out)
+    run("verify", copy, "--checks", 20, "--out", out)
     rows = read(out)
     drawn = {int(entry["row"]) for entry in rows}
     selection = Selection.load(copy)
@@ -181,15 +241,19 @@ def test_a_row_that_was_not_drawn_is_refused(copy, tmp_path, capsys):
     capsys.readouterr()
     message = fails("verify", copy, "--answers", out, capsys=capsys)
     assert f"row {other}, which was not drawn" in message
+    assert "--drawn chosen" in message
 
 
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ([], "needs --out, to draw rows, or --answers"),
-        (["--out", "a.csv", "--answers", "b.csv"], "needs --out, to draw rows, or --answers"),
-        (["--out", "a.csv", "--sample", "0"], "--sample must be at least 1"),
-        (["--out", "a.csv", "--seed", "-1"], "--seed must be a whole number"),
+        ([], "needs --checks N, to draw rows, or --answers"),
+        (["--checks", "5", "--answers", "b.csv"], "needs --checks N, to draw rows, or --answers"),
+        (["--checks", "0", "--out", "a.csv"], "--checks must be at least 1"),
+        (["--checks", "5", "--out", "a.csv", "--seed", "-1"], "--seed must be a whole number"),
+        (["--checks", "5", "--out", "a.csv", "--drawn", "chosen"], "goes with --answers"),
+        (["--checks", "5", "--out", "a.csv", "--q", "2"], "q must"),
+        (["--checks", "5", "--out", "a.csv", "--confidence", "2"], "confidence must"),
         (["--answers", "no.csv"], "no.csv does not exist"),
     ],
 )
@@ -197,35 +261,41 @@ def test_bad_arguments_are_one_sentence(given, words, copy, capsys, tmp_path, mo
     monkeypatch.chdir(tmp_path)
     assert words in fails("verify", copy, *given, capsys=capsys)
     assert not (tmp_path / "a.csv").exists()
+    assert not (copy / "checks.json").exists()
 
 
 def test_a_file_that_may_hold_answers_is_not_written_over(copy, tmp_path, capsys):
     (tmp_path / "checks.csv").write_text("mine")
-    message = fails("verify", copy, "--out", tmp_path / "checks.csv", capsys=capsys)
+    message = fails("verify", copy, "--checks", 5, "--out", tmp_path / "checks.csv", capsys=capsys)
     assert "may hold answers" in message
     assert (tmp_path / "checks.csv").read_text() == "mine"
 
 
 def test_empty_answers_are_said_to_be_empty(copy, tmp_path, capsys):
-    run("verify", copy, "--sample", 20, "--out", tmp_path / "checks.csv")
+    run("verify", copy, "--checks", 20, "--out", tmp_path / "checks.csv")
     capsys.readouterr()
     message = fails("verify", copy, "--answers", tmp_path / "checks.csv", capsys=capsys)
-    assert "no answers about kept rows yet" in message
+    assert "has no answers yet" in message
 
 
 def test_more_rows_than_there_are_means_all_of_them(copy, tmp_path, capsys):
     out = tmp_path / "checks.csv"
-    text = run(
-        "verify", copy, "--from", "all", "--sample", 5000, "--out", out, "--json", capsys=capsys
-    )
+    said = ("verify", copy, "--drawn", "all", "--checks", 5000)
+    text = run(*said, "--out", out, "--json", capsys=capsys)
     assert json.loads(text)["n_drawn"] == 900
     assert len(read(out)) == 900
+    assert "have been drawn" in fails(*said, "--out", tmp_path / "b.csv", capsys=capsys)
 
 
-def test_nothing_kept_cannot_be_drawn_from(tmp_path, capsys):
-    rng = np.random.default_rng(0)
-    np.savez(tmp_path / "d.npz", X=rng.standard_normal((60, 4)), y=np.arange(60) % 3)
-    run("select", tmp_path / "d.npz", "--out", tmp_path / "run")
+def test_a_run_without_an_error_rate_gets_one_by_checks(table, digits, tmp_path, capsys):
+    _X, truth, noisy = digits
+    folder, out = tmp_path / "spr", tmp_path / "c.csv"
+    run("select", table, *SAID, "--preset", "spr", "--out", folder)
     capsys.readouterr()
-    message = fails("verify", tmp_path / "run", "--out", tmp_path / "c.csv", capsys=capsys)
-    assert "Use --from all" in message
+    assert "Give one with --q" in fails("verify", folder, "--checks", 5, capsys=capsys)
+    run("verify", folder, "--checks", 200, "--q", 0.1, "--out", out)
+    fill(out, truth)
+    run("verify", folder, "--answers", out)
+    selection = Selection.load(folder)
+    assert (noisy != truth)[selection.clean_mask].mean() < 0.15
+    assert selection.clean_mask.mean() > 0.4

@@ -86,6 +86,19 @@ def test_only_the_reader_of_published_pickles_unpickles():
     assert users == {"_pickles.py"}
 
 
+def test_only_the_users_own_word_imports_a_module_by_name():
+    """A run folder is read by `train` and `runs`: neither hands a name on to an import."""
+    by_name = {
+        "__init__.py",  # lazy fronts and registries: names that stand in the source
+        "_packages.py",  # optional packages, the same
+        "weights.py",  # transformers, for its own errors
+        "function.py",  # the embedder module:function, from the command line or --config
+    }
+    assert {m.name for m in MODULES if "import_module(" in m.read_text()} == by_name
+    predict = (SOURCE / "train" / "predict.py").read_text()
+    assert "named is None and stored.embedder is not None and is_function(" in predict
+
+
 def test_the_report_escapes_and_loads_nothing_from_outside():
     templates = SOURCE / "report" / "templates"
     assert "default-src 'none'" in (templates / "report.html").read_text()

@@ -1,5 +1,6 @@
 """Items to show, and a page taken apart, for the tests of the report."""
 
+import json
 import re
 from dataclasses import dataclass, field
 from html import unescape
@@ -9,6 +10,30 @@ import numpy as np
 from PIL import Image
 
 from kspr.errors import UnreadableItemError
+from kspr.runs.verify import Verification
+
+VERIFIED = Verification(
+    drawn="all",
+    guarantee="mean",
+    confidence=0.95,
+    q=0.05,
+    n_drawn=203,
+    n_counted=120,
+    n_wrong=4,
+    n_cannot_tell=1,
+    n_passed_over=3,
+    n_other=80,
+    n_rows=1797,
+    n_kept_before=1100,
+    n_checked_before=110,
+    n_wrong_before=9,
+    fsr_before=9 / 110,
+    interval_before=(0.038, 0.15),
+    n_kept=1050,
+    noise_rate=0.41,
+    noise_interval=(0.33, 0.47),
+    forecast=((120, 0.58), (240, 0.6)),
+)
 
 
 @dataclass
@@ -56,8 +81,14 @@ class Page:
         words = unescape(re.sub(r"<[^>]+>", " ", markup)).replace("\u202f", " ")
         return " ".join(words.split())
 
+    @property
+    def data(self) -> dict[str, Any]:
+        """What the cards of all suspects are made of."""
+        found = re.search(r'<script type="application/json".*?>(.*?)</script>', self.source, re.S)
+        return json.loads(found[1])
+
     def section(self, name: str) -> str:
-        return re.search(rf'<section id="{name}">.*?</section>', self.source, re.S)[0]
+        return re.search(rf'<section id="{name}"[^>]*>.*?</section>', self.source, re.S)[0]
 
     def table(self, name: str, number: int = 0) -> list[list[str]]:
         """Return the body of a table of the section `name`."""

@@ -9,7 +9,7 @@ def spaced(text: str) -> str:
 
 
 def test_the_dial_shows_what_other_levels_keep(chosen, write):
-    rows = {cells[0]: cells for cells in write(chosen).table("figures")}
+    rows = {cells[0]: cells for cells in write(chosen).table("levels")}
     for q in (0.02, 0.05, 0.2):
         other = chosen.at(q)
         shown = rows[spaced(level(q))]

@@ -21,9 +21,11 @@ def test_the_truth_is_measured_beside_the_promise(chosen, digits40, write):
     assert tiles["right labels kept (recall)"][0] == spaced(share(quality.recall))
     assert tiles["FSR and recall in one number (F1)"][0] == number(quality.f1)
     assert "Measured with the true labels that were given" in page.text
-    wrong = [card for card in page.cards("suspects") if "✗" in card]
-    rows = chosen.suspect_indices[:200]
-    assert len(wrong) == int((~digits40.right[rows]).sum())
+    rows = chosen.suspect_indices
+    words, code = page.data["truth"]
+    assert sum(words[k].startswith("✗") for k in code) == int((~digits40.right[rows]).sum())
+    cards = ["✗" in card for card in page.cards("suspects")]
+    assert cards == (~digits40.right[rows[:28]]).tolist()
 
 
 def test_truth_in_another_type_is_compared_by_its_text(raised, digits40):
@@ -51,7 +53,14 @@ def test_a_raised_level_is_the_one_to_explain(raised, chosen):
     assert _facts.verdict(chosen, chosen.summary()).q_shown == 0.05
 
 
-def test_a_short_table_leaves_no_class_out(chosen):
+def test_a_short_table_shows_all_classes_in_their_order(chosen):
     table = _facts.class_table(chosen.summary())
-    assert len(table.rows) == table.n_classes == 10
-    assert table.n_left_out == 0
+    assert table.rows == chosen.summary().per_class
+    assert table.n_first == 10
+
+
+def test_a_column_that_says_the_same_everywhere_is_left_out(chosen, raised):
+    same = _facts.class_table(chosen.summary())
+    assert not same.has_levels
+    assert same.statuses == ()
+    assert _facts.class_table(raised.summary()).has_levels

@@ -3,21 +3,13 @@
 import numpy as np
 
 from kspr import KnockoffsSPR
-from kspr.report._noise import count_suggestions, describe, largest_flips, matrix
+from kspr.report._noise import describe, largest_flips
 from kspr.report._words import level
 from tests.report.samples import Page
 
 
 def spaced(text: str) -> str:
     return text.replace("\u202f", " ")
-
-
-def test_the_matrix_counts_every_suspect_once(chosen):
-    table, shown = count_suggestions(chosen)
-    assert len(shown) == len(chosen.classes)
-    assert table.sum() == len(chosen.suspect_indices)
-    off_diagonal = table.sum(axis=1) - np.diag(table)
-    assert off_diagonal.tolist() == [row.relabelled for row in chosen.summary().per_class]
 
 
 def test_the_noise_is_shown_with_its_intervals(flipped, write):
@@ -56,7 +48,7 @@ def test_the_noise_of_many_classes_is_drawn_for_the_most_concerned(write):
 def test_labels_in_any_script_are_drawn(blobs, recwarn):
     names = np.array(["猫", "कुत्ता", "a\nb\x07" + "c" * 60])
     selection = KnockoffsSPR().fit(blobs.X, names[blobs.y]).selection_
-    figure = matrix(selection)[0]
+    figure = describe(selection.noise).figure
     assert "猫" in figure
     assert "\x07" not in figure
     assert not recwarn.list

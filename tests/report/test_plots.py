@@ -3,7 +3,7 @@
 import numpy as np
 
 from kspr.report._dial import dial_figure
-from kspr.report._noise import describe, matrix
+from kspr.report._noise import describe
 from kspr.report._plots import class_histograms, histogram, path_figure, path_rows, solve_path
 
 
@@ -38,7 +38,6 @@ def test_figures_are_small_and_rasterise_nothing(chosen, digits40):
         dial_figure(chosen, None),
         dial_figure(chosen, chosen.label),
         describe(chosen.noise).figure,
-        matrix(chosen)[0],
         path_figure(chosen, digits40.X),
         *(entry.svg for entry in class_histograms(chosen)),
     ]

@@ -27,7 +27,7 @@ def test_a_failed_report_leaves_what_was_there(shares, tmp_path, monkeypatch):
 @pytest.mark.parametrize("missing", ["matplotlib", "jinja2"])
 def test_a_missing_extra_is_named(shares, tmp_path, monkeypatch, missing):
     monkeypatch.setitem(sys.modules, missing, None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'knockoffs-spr\[report\]'"):
+    with pytest.raises(MissingExtraError, match=r"needs 'knockoffs-spr\[report\]'"):
         write_report(shares, tmp_path / "r.html", title="T")
 
 

@@ -10,8 +10,9 @@ from kspr import InputError, KnockoffsSPR, selfcheck
 from kspr.features.options import AS_SHIPPED
 from kspr.report._words import level
 from kspr.report.run_report import report_run
+from kspr.runs.run import load_run
 from kspr.runs.select import select_source
-from kspr.runs.verify import draw_checks, load_verification, verify_run
+from kspr.runs.verify import draw_checks, verification_of, verify_run
 from kspr.selectors import SPR
 from kspr.sources.options import AS_FOUND
 from tests.report.samples import Page
@@ -42,8 +43,8 @@ def make(tmp_path, selector, **how):
     )
 
 
-def answer(run, path, digits40, pool):
-    draw_checks(run.folder, path, sample=300, pool=pool, seed=0)
+def answer(run, path, digits40, drawn):
+    draw_checks(run.folder, path, n=300, drawn=drawn)
     with path.open(newline="") as file:
         rows = list(csv.DictReader(file))
     for entry in rows[:250]:
@@ -70,7 +71,9 @@ def test_what_cannot_be_checked_is_refused(run, tmp_path, digits40):
         report_run(run.folder, None, selfcheck=True)
     rows = np.arange(0, 1797, 4)
     with (tmp_path / "a.csv").open("w", newline="") as file:
-        csv.writer(file).writerows([("row", "true_label"), *zip(rows, digits40.y_true[rows])])  # noqa: B905
+        csv.writer(file).writerows(
+            [("row", "true_label", "drawn_from"), *((r, digits40.y_true[r], "all") for r in rows)]
+        )
     make(tmp_path, KnockoffsSPR(q=0.1), checked=tmp_path / "a.csv")
     with pytest.raises(InputError, match="rests on rows that a person has checked"):
         report_run(run.folder, None, selfcheck=True)
@@ -83,25 +86,60 @@ def test_what_cannot_be_checked_is_refused(run, tmp_path, digits40):
     assert not (run.folder / "report.html").exists()
 
 
-@pytest.mark.parametrize("pool", ["kept", "all"])
-def test_a_verification_that_is_there_is_shown(run, digits40, tmp_path, pool):
-    found = answer(run, tmp_path / "checks.csv", digits40, pool)
-    assert load_verification(run) == found
+@pytest.mark.parametrize("drawn", ["pool", "all"])
+def test_answers_of_a_person_are_shown(run, digits40, tmp_path, drawn):
+    found = answer(run, tmp_path / "checks.csv", digits40, drawn)
+    assert verification_of(load_run(run.folder)) == found
     report_run(run.folder, None)
     page = Page((run.folder / "report.html").read_text())
     tiles = page.tiles()
-    shown = level(found.fsr).replace("\u202f", " ")
-    assert tiles["wrong among the kept, as checked"][0] == shown
-    assert ("wrong among all rows, as checked" in tiles) == (pool == "all")
-    assert "50 of the drawn rows have no answer yet" in section(page, "verification")
+    shown = level(found.fsr_before).replace("\u202f", " ")
+    assert tiles["wrong among what was kept without checks"][0] == shown
+    assert tiles["kept now"][0].replace("\u202f", "").replace(",", "") == str(found.n_kept)
+    words = section(page, "verification")
+    assert "on average over such draws, at most 10 % of the kept labels are wrong" in words
+    assert ("from those that could be kept" in words) == (drawn == "pool")
 
 
-def test_a_verification_of_other_data_is_not_shown(run, digits40, tmp_path):
-    answer(run, tmp_path / "checks.csv", digits40, "kept")
-    file = run.folder / "verification.json"
+def test_answers_about_other_data_are_not_used(run, digits40, tmp_path):
+    answer(run, tmp_path / "checks.csv", digits40, "pool")
+    file = run.folder / "checks.json"
     about = json.loads(file.read_text())
     file.write_text(json.dumps({**about, "fingerprint": "other"}))
-    assert load_verification(run) is None
-    file.write_text("{}")
-    with pytest.raises(InputError, match="cannot be read as a verification"):
-        load_verification(run)
+    assert verification_of(run) is None
+    assert load_run(run.folder).selection.checked is None
+
+
+def test_a_text_that_has_changed_is_not_shown(tmp_path, digits40):
+    """A run from somebody else may name a private file: nothing that it does not know is copied."""
+    from dataclasses import replace
+
+    from kspr.features import Loaded
+    from kspr.runs.run import origin_of, rows_of, save_run
+    from kspr.sources.opening import open_source
+
+    selection = SPR().fit(digits40.X, digits40.y).selection_
+    for name, word in (("public", "harmless"), ("private", "secret")):
+        # Every other text is the same in both files.
+        words = (word if k % 2 else "known" for k in range(len(digits40.y)))
+        texts = zip(words, digits40.y, strict=True)
+        lines = [f"n{k},{text} {k},{label}" for k, (text, label) in enumerate(texts)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["id,text,label", *lines]))
+    records = open_source(tmp_path / "public.csv")
+    loaded = Loaded(records, None, np.arange(len(records)))
+    origin = origin_of(loaded, AS_FOUND, ["kspr"])
+    forged = replace(origin, source=str(tmp_path / "private.csv"))
+    save_run(tmp_path / "r", selection, rows_of(loaded), forged, overwrite=False)
+    made = report_run(tmp_path / "r", None)
+    assert "known" in made.path.read_text()
+    assert "secret" not in made.path.read_text()
+    assert "898 rows of the run are changed in" in made.notes[0]
+
+
+def test_a_report_needs_the_truth_of_every_row(run, tmp_path, digits40):
+    lines = [f"{k},{label}" for k, label in enumerate(digits40.y_true)]
+    (tmp_path / "t.csv").write_text("\n".join(["row,truth", *lines[5:]]))
+    with pytest.raises(
+        InputError, match=r"needs the truth of every row.* no true label for 5 rows"
+    ):
+        report_run(run.folder, None, truth=str(tmp_path / "t.csv"))

@@ -48,7 +48,7 @@ def test_every_dialect_gives_the_same_answers(write, content):
         ("row,true_label\n0,3\n0,5\n", "has two answers for the row 0; keep one"),
         ("row,label,true_label\n0,5,3\n", "line 2: the label is '5', but the data has '3' there"),
         ("row,true_label\n0,9\n", "Write - for a row that belongs to no class"),
-        ("row,true_label,drawn_from\n0,3,x\n", "must say 'kept' or 'all'"),
+        ("row,true_label,drawn_from\n0,3,x\n", "must say 'pool' or 'all'"),
         (b"row,true_label\n0,caf\xe9\n", "is not UTF-8: line 2"),
         (b"\x80\x04", "is a pickle, not a CSV file of answers"),
     ],
@@ -59,10 +59,15 @@ def test_answers_that_do_not_fit_are_refused(write, content, complaint):
     assert complaint in str(caught.value)
 
 
-def test_a_cut_needs_answers_from_all_rows(write):
-    position, truth = checked_rows(write("row,true_label,drawn_from\n2,3,all\n"), ROWS)
-    assert (position.tolist(), truth.tolist()) == ([1], ["3"])
-    with pytest.raises(InputError, match="was drawn from the kept rows only"):
-        checked_rows(write("row,true_label,drawn_from\n2,3,kept\n"), ROWS)
+def test_only_answers_drawn_from_all_rows_may_move_a_cut(write):
+    assert checked_rows(write("row,true_label,drawn_from\n2,3,all\n"), ROWS) == ({1: "3"}, "all")
+    for said in ("pool", ""):
+        found = checked_rows(write(f"row,true_label,drawn_from\n2,3,{said}\n"), ROWS)
+        assert found == ({1: "3"}, "chosen")
     with pytest.raises(InputError, match="has no answers yet"):
         checked_rows(write("row,true_label\n2,\n"), ROWS)
+
+
+def test_no_class_and_cannot_tell_are_answers(write):
+    found = read_answers(write("row,true_label\n2,-\n4,?\n"), ROWS)
+    assert found.truth.tolist() == ["-", "?"]

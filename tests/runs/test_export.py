@@ -1,6 +1,7 @@
 """Export: which rows and labels are written, and what is refused."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pytest
 
 from kspr.errors import InputError
 from kspr.runs.export import export_run
+from kspr.runs.verify import verify_run
 from kspr.sources.options import ReadOptions
 from tests.runs.tables import HEADER, N, cells_of, parquet, text_rows, write_csv
 
@@ -63,10 +65,10 @@ def test_an_export_can_be_exported_again(tmp_path, run_of, names):
     assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "o.csv").read_bytes()
 
 
-def test_nothing_kept_is_an_empty_table(tmp_path, run_of, selection, names, monkeypatch):
+def test_nothing_kept_is_an_empty_table(tmp_path, run_of, selection, names):
     path = write_csv(tmp_path / "x.csv", ",", text_rows(names))
-    run = run_of(path, ReadOptions(features="f*"))
-    monkeypatch.setattr("kspr.selectors.Selection.clean_indices", np.array([], dtype=np.int64))
+    nothing = replace(selection, clean_mask=np.zeros(N, dtype=bool))
+    run = run_of(path, ReadOptions(features="f*"), nothing)
     for out in ("o.csv", "o.parquet", "o.arrow", "o.jsonl"):
         assert export_run(run.folder, tmp_path / out, None, "drop").rows == 0
     assert cells_of(tmp_path / "o.csv")[0][:7] == HEADER
@@ -230,3 +232,38 @@ def test_nan_is_not_missing(tmp_path, run_of, names):
     run = run_of(parquet(table, tmp_path / "x.parquet"), ReadOptions(features="f0"))
     export_run(run.folder, tmp_path / "o.csv", None, "keep")
     assert [row[0] for row in cells_of(tmp_path / "o.csv")[1:3]] == ["nan", ""]
+
+
+@pytest.mark.parametrize("suspects", ["drop", "relabel", "keep"])
+def test_what_a_person_has_checked_is_written_as_it_was_found(
+    tmp_path, run_of, names, true_names, suspects
+):
+    """Right and wrong labels, one row of no class, and one that nobody can tell."""
+    run = run_of(write_csv(tmp_path / "x.csv", ",", text_rows(names)), ReadOptions(features="f*"))
+    rows = run.selection.draw(40)
+    wrong = [int(row) for row in rows if names[row] != true_names[row]]
+    assert wrong
+    truth = {int(row): true_names[row] for row in rows}
+    no_class, unknown = [int(row) for row in rows if int(row) not in wrong][:2]
+    truth |= {no_class: "-", unknown: "?"}
+    lines = [f"{row},{answer}" for row, answer in truth.items()]
+    (tmp_path / "a.csv").write_text("\n".join(["row,true_label", *lines]))
+    verify_run(run.folder, tmp_path / "a.csv", "chosen")
+    made = export_run(run.folder, tmp_path / "o.csv", None, suspects)
+    header, *found = cells_of(tmp_path / "o.csv")
+    place = header.index("kspr_row")
+    written = {int(row[place]): row[5].strip() for row in found}
+    for row, answer in truth.items():
+        if row not in (no_class, unknown):
+            assert written[row] == answer
+        elif suspects == "keep":
+            assert written[row] == names[row]
+        else:
+            assert row not in written
+    assert made.relabelled >= len(wrong)
+    listed = {int(row[0]): row for row in cells_of(made.changes)[1:]}
+    for row in wrong:
+        expected = ["relabelled", names[row], true_names[row], "checked by a person"]
+        assert listed[row][2:6] == expected
+    if suspects != "keep":
+        assert "nobody can tell" in listed[unknown][5]

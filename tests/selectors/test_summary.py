@@ -14,7 +14,7 @@ def selection(digits40) -> Selection:
 
 def test_repr_and_html_name_the_verdict(selection):
     assert "labels kept" in repr(selection)
-    assert "10 controlled" in repr(selection)
+    assert "1 controlled" in repr(selection)
     html = selection._repr_html_()
     assert html.count("<tr>") == 11
     assert "digit 7" in html
@@ -40,3 +40,39 @@ def test_counts_of_the_classes_add_up_to_those_of_the_head(selection):
     assert sum(row.n_kept for row in summary.per_class) == summary.n_kept
     for row in summary.per_class:
         assert sum(row.status.values()) == row.n
+
+
+@pytest.fixture(scope="module")
+def many() -> Selection:
+    """Sixty classes: the first ones have most suspects."""
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(60), np.where(np.arange(60) < 5, 12, 6))
+    return KnockoffsSPR(q=0.05).fit(rng.standard_normal((len(y), 5)), y).selection_
+
+
+def test_many_classes_are_printed_as_the_ten_with_most_suspects(many):
+    summary = many.summary()
+    assert len(summary.per_class) == 60
+    suspects = [row.n - row.n_kept for row in summary.per_class]
+    shown = [row.n - row.n_kept for row in summary.most_suspect]
+    assert shown == sorted(suspects, reverse=True)[:10]
+    text = str(summary)
+    assert len(text.splitlines()) < 30
+    assert "Shown are the 10 of 60 classes with most suspects. All of them:" in text
+    html = summary.to_html()
+    assert html.count("<tr>") == 11
+    assert "10 of 60 classes" in html
+
+
+def test_a_few_classes_are_all_printed_in_their_order(selection):
+    assert selection.summary().most_suspect == selection.summary().per_class
+    assert "Shown are" not in str(selection.summary())
+
+
+def test_a_label_is_one_short_line(blobs):
+    names = np.array(["a\nb\x1b[1m", "x" * 400, ""])[blobs.y]
+    summary = KnockoffsSPR(q=0.1).fit(blobs.X, names).selection_.summary()
+    lines = str(summary).splitlines()
+    assert lines[4].startswith("(empty)")
+    assert lines[5].startswith("a b\\u001b[1m")
+    assert max(map(len, lines[3:7])) < 110

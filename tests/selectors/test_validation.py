@@ -1,11 +1,16 @@
 """Data that cannot work says so in one sentence."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
 
 from kspr import SPR, InputError, KnockoffsSPR
+from kspr.selectors.validation import check_types
 
 X = np.random.default_rng(0).standard_normal((60, 4))
 Y = np.repeat([0, 1, 2], 20)
@@ -56,7 +61,7 @@ CASES = {
         "penalty must be one of 'group', 'lasso', got 'ridge'.",
     ),
     "statistic": (X, Y, {"statistic": 3}, "statistic must be one of 'asymmetric'"),
-    "reduction": (X, Y, {"reduction": "pca"}, "reduction must be a number of components"),
+    "reduction": (X, Y, {"reduction": "pca"}, "reduction must be 'auto', a number of components"),
     "reduction 0": (X, Y, {"reduction": 0}, "reduction must be a whole number of at least 1"),
     "group of one": (X, Y, {"classes_per_group": 1}, "classes_per_group must be a whole number"),
     "tiny pieces": (X, Y, {"samples_per_class": 2}, "samples_per_class must be a whole number"),
@@ -144,3 +149,36 @@ def test_a_tiny_class_is_judged_when_asked():
         row = {r.label: r for r in selection.summary().per_class}["otter"]
         assert row.n == 1
         assert row.status == {"empty": 1}
+
+
+@pytest.mark.parametrize("selector", [KnockoffsSPR, SPR])
+@pytest.mark.parametrize("seed", [-1, 2**32, 10**40])
+def test_a_seed_that_no_generator_takes_is_one_sentence(selector, seed):
+    with pytest.raises(InputError, match=f"random_state must be a whole number .* got {seed}"):
+        selector(random_state=seed).fit(np.eye(4), [0, 0, 1, 1])
+
+
+@dataclass
+class Typed:
+    """One field of each kind."""
+
+    count: int = 1
+    rate: float = 0.5
+    name: str | None = None
+    table: Mapping[str, Any] = field(default_factory=dict)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"count": 1.0}, "count must be a whole number, got 1.0"),
+        ({"rate": "0.5"}, "rate must be a number, got '0.5'"),
+        ({"rate": True}, "rate must be a number, got True"),
+        ({"name": 3}, "name must be text, got 3"),
+        ({"table": []}, "table must be a table"),
+    ],
+)
+def test_a_field_of_another_type_is_named(given, message):
+    check_types(Typed(rate=1, name="x", table={"a": 1}))
+    with pytest.raises(InputError, match=message):
+        check_types(Typed(**given))

@@ -97,3 +97,27 @@ def test_fewer_samples_than_a_batch_still_train(small, quick):
 
 def _weights(trained):
     return torch.cat([value.flatten().float() for value in trained.network.state_dict().values()])
+
+
+def test_no_selection_by_a_network_that_has_seen_the_labels_counts_as_controlled(cycled, tmp_path):
+    stored = kspr.Selection.load(cycled.selection.save(tmp_path / "s"))
+    for selection in (cycled.selection, stored, stored.at(0.2)):
+        assert "controlled" not in selection.cut_groups.status
+        assert "estimated" in selection.cut_groups.status
+        assert "is an estimate that is too low" in selection.assumption
+        text = str(selection.summary())
+        assert "controlled" not in text
+        assert "was asked for and is not held" in text
+
+
+def test_the_frozen_selection_is_the_one_on_the_embeddings(cycled, parts):
+    X, y, _truth, _test = parts
+    own = kspr.KnockoffsSPR(q=0.1, cut="pooled", random_state=0).fit(X, y).selection_
+    assert np.array_equal(cycled.frozen.clean_mask, own.clean_mask)
+    assert not cycled.frozen.manifest.seen_labels
+    assert set(cycled.frozen.cut_groups.status) == {"controlled"}
+
+
+def test_a_selection_on_the_inputs_has_not_seen_the_labels(small, quick):
+    trained = fit(small.X, small.y, settings=quick.changed(select_on="inputs"))
+    assert not trained.selection.manifest.seen_labels

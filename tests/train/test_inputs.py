@@ -6,7 +6,7 @@ import torch
 
 from kspr.errors import InputError, UnreadableItemError
 from kspr.sources.readers.items import ImageFiles
-from kspr.train.inputs import Images, LazyImages, Vectors, as_inputs, image_inputs
+from kspr.train.inputs import Images, LazyImages, Vectors, as_inputs, content_digest, image_inputs
 
 
 def test_images_from_files_are_the_same_held_or_lazy(folder):
@@ -53,3 +53,27 @@ def test_channels_may_come_last():
     found = as_inputs(X, "images")
     assert found.shape == (3, 4, 5)
     assert torch.equal(found.take(torch.tensor([1]))[0, 2], torch.from_numpy(X[1, :, :, 2]))
+
+
+def test_a_digest_tells_contents_apart_and_loads_few_rows():
+    values = np.arange(6000, dtype=np.float32).reshape(3000, 2)
+    first = content_digest(as_inputs(values, "embeddings"))
+    assert content_digest(as_inputs(values.copy(), "embeddings")) == first
+    values[2999, 1] = 0
+    assert content_digest(as_inputs(values, "embeddings")) != first
+
+    class Lazy:
+        shape, taken = (2,), 0
+
+        def __len__(self):
+            return 3000
+
+        def take(self, index):
+            self.taken += len(index)
+            return torch.from_numpy(values)[index].bfloat16()
+
+    lazy = Lazy()
+    before = content_digest(lazy)
+    assert lazy.taken == 1000
+    values += 500
+    assert content_digest(lazy) != before

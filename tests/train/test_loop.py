@@ -95,3 +95,13 @@ def test_the_other_examples_run_where_their_packages_are(name, needs):
 
     example = runpy.run_path(str(EXAMPLES / f"{name}.py"))
     assert example["main"](epochs=6) > 0.85
+
+
+def test_the_selection_of_a_loop_has_seen_the_labels_and_a_diverged_network_is_named():
+    y = torch.arange(60) % 3
+    callback = SelectionCallback(y, q=0.2)
+    callback.collect(torch.arange(60), torch.eye(3)[y])
+    assert callback.end_epoch().manifest.seen_labels
+    callback.collect(torch.arange(60), torch.full((60, 3), float("nan")))
+    with pytest.raises(InputError, match=r"The network diverged: .* Lower its learning rate"):
+        callback.end_epoch()

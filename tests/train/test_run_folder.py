@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import resource
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import torch
 from kspr.errors import InputError
 from kspr.train import fit, load_trained
 from kspr.train.outcome import read_metrics
-from kspr.train.run_folder import read_tensors
+from kspr.train.run_folder import newest_checkpoint, read_tensors, write_tensors
 
 CHILD = """
 import os, signal, sys, threading, time
@@ -81,6 +82,7 @@ def test_a_finished_run_can_be_resumed_and_opened(small, quick, tmp_path):
     for found in (again, opened):
         assert np.array_equal(found.predict_proba(small.X), first.predict_proba(small.X))
         assert np.array_equal(found.selection.clean_mask, first.selection.clean_mask)
+        assert np.array_equal(found.frozen.clean_mask, first.frozen.clean_mask)
 
 
 @pytest.mark.parametrize(
@@ -158,3 +160,54 @@ def _without_times(line):
     return {
         name: value for name, value in line.items() if "seconds" not in name and "share" not in name
     }
+
+
+def test_other_features_are_refused(small, quick, tmp_path):
+    """Equal in shape, and with the same labels."""
+    fit(small.X, small.y, settings=quick, out=tmp_path / "run")
+    with pytest.raises(InputError, match="is of another run: its content of X"):
+        fit(small.X + 1, small.y, settings=quick, out=tmp_path / "run", resume=True)
+
+
+def test_another_run_is_refused_even_before_its_first_checkpoint(small, quick, tmp_path):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("kspr.train.fitting.Cycle.run", stop)
+        with pytest.raises(KeyboardInterrupt):
+            fit(small.X, small.y, settings=quick, out=tmp_path / "run")
+    with pytest.raises(InputError, match="is of another run: its seed is '0', not '5'"):
+        fit(small.X, small.y, settings=quick.changed(seed=5), out=tmp_path / "run", resume=True)
+
+
+@pytest.mark.parametrize("left", [0, 1000])
+def test_a_damaged_checkpoint_gives_way_to_the_one_before(small, quick, tmp_path, left):
+    whole = fit(small.X, small.y, settings=quick, out=tmp_path / "run")
+    last = sorted((tmp_path / "run" / "checkpoints").glob("*.pt"))[-1]
+    last.write_bytes(last.read_bytes()[:left])
+    with pytest.warns(RuntimeWarning, match=r"000004\.pt in .* continuing from 000003\.pt"):
+        again = fit(small.X, small.y, settings=quick, out=tmp_path / "run", resume=True)
+    assert np.array_equal(again.predict_proba(small.X), whole.predict_proba(small.X))
+    assert read_tensors(last)["state"]["epoch"] == 4
+
+
+def test_without_a_whole_checkpoint_resuming_is_refused(tmp_path):
+    for name in ("000001.pt", "000002.pt"):
+        (tmp_path / name).write_bytes(b"")
+    with pytest.raises(InputError, match=r"No checkpoint in .* can be read \(000002\.pt, 000001"):
+        newest_checkpoint(tmp_path, {})
+    assert newest_checkpoint(tmp_path / "none", {}) is None
+
+
+def test_a_full_disk_is_one_sentence_and_leaves_what_was_there(tmp_path):
+    write_tensors(tmp_path / "a.pt", {"value": 1})
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, before[1]))
+    try:
+        with pytest.raises(InputError, match=r"a\.pt could not be written .* Make room"):
+            write_tensors(tmp_path / "a.pt", {"value": torch.zeros(100_000)})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.pt"]
+    assert read_tensors(tmp_path / "a.pt")["value"] == 1

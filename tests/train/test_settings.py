@@ -46,6 +46,17 @@ def test_a_changed_selection_is_laid_over_the_presets():
         ({"selector": "magic"}, "selector must be one of"),
         ({"input": "images", "select_on": "inputs"}, "select_on='inputs' is for embeddings"),
         ({"mean": (0.5,)}, "mean has 1 channels but std has 3"),
+        ({"seed": 10**40}, "seed must be a whole number from 0 to 4294967295"),
+        ({"epochs": "3"}, "epochs must be a whole number, got '3'"),
+        ({"epochs": True}, "epochs must be a whole number, got True"),
+        ({"guard": 1}, "guard must be true or false, got 1"),
+        ({"weights": 7}, "weights must be text, got 7"),
+        ({"learning_rate": float("nan")}, "learning_rate must be a number, got nan"),
+        ({"mean": "abc"}, "mean must be a list of numbers, got 'abc'"),
+        ({"std": [1, "x", 1]}, "std must be a list of numbers"),
+        ({"selection": 3}, "selection must be a table, got 3"),
+        ({"pretrain": [1]}, "pretrain must be a table"),
+        ({"selector": "spr", "selection": 3}, "selection must be a table"),
     ],
 )
 def test_a_wrong_setting_is_one_sentence(change, message):

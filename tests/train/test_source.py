@@ -26,3 +26,18 @@ def test_a_preset_for_images_needs_images(tmp_path, capsys):
         capsys=capsys,
     )  # fmt: skip
     assert "holds texts, not images" in message
+
+
+def test_a_run_is_not_resumed_with_another_embedder(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "letters.py").write_text(
+        "import numpy as np\ndef count(texts):\n"
+        "    return np.array([[t.count('a'), t.count('b'), len(t)] for t in texts], np.float32)\n"
+    )
+    rows = "".join(f"{'ab'[k % 2] * (3 + k % 5)},{'ab'[k % 2]}\n" for k in range(40))
+    (tmp_path / "texts.csv").write_text(f"text,label\n{rows}")
+    command = ("train", "texts.csv", "--epochs", "1", "--out", "run")
+    run(*command, "--embedder", "letters:count", capsys=capsys)
+    message = fails(*command, "--embedder", "letters:other", "--resume", capsys=capsys)
+    assert "its embedder is 'letters:count', not 'letters:other'" in message

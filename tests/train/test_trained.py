@@ -1,5 +1,7 @@
 """What training returns, in memory and from disk."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -39,4 +41,24 @@ def test_a_module_of_the_users_own_is_loaded_into_the_same_module(small, quick, 
     again = load_trained(tmp_path / "run", own())
     assert np.array_equal(again.predict_proba(small.X), first.predict_proba(small.X))
     with pytest.raises(InputError, match=r"do not fit the network 'mlp'\. If the run"):
+        load_trained(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("train.json", {"settings": {"epochs": "many"}}),
+        ("train.json", {"settings": {"magic": 1}}),
+        ("train.json", {"classes": None}),
+        ("train.json", {"shape": 3}),
+        ("result.json", {"epoch": None, "model_choice": None}),
+    ],
+)
+def test_a_damaged_run_is_one_sentence(small, quick, tmp_path, file, content):
+    fit(small.X, small.y, settings=quick.changed(epochs=1), out=tmp_path / "run")
+    about = json.loads((tmp_path / "run" / file).read_text()) | content
+    if file == "result.json":
+        about = {name: about[name] for name in content}
+    (tmp_path / "run" / file).write_text(json.dumps(about))
+    with pytest.raises(InputError, match="cannot be read as a training run"):
         load_trained(tmp_path / "run")

@@ -2,8 +2,10 @@
 
 import contextlib
 import os
+import signal
 import sys
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TextIO, cast
 
@@ -12,6 +14,8 @@ from cyclopts import Parameter
 from cyclopts.config import Toml
 
 import kspr
+from kspr._files import read_toml
+from kspr._text import visible
 from kspr.cli._output import INVOCATION
 from kspr.cli.compare import compare
 from kspr.cli.datasets import datasets
@@ -28,12 +32,16 @@ from kspr.cli.selfcheck import selfcheck
 from kspr.cli.train import train
 from kspr.cli.verify import verify
 from kspr.errors import KsprError
+from kspr.selectors.options import in_flags
 
 __all__ = ["app", "main"]
 
 app = cyclopts.App(
     name="kspr",
-    help="Find the labels that can be trusted, at an error rate that you set.",
+    help=(
+        "Find the labels that can be trusted, at an error rate that you ask for. The rate rests on "
+        "an assumption about the noise until about 100 rows are checked (`kspr verify`)."
+    ),
     help_epilogue="Start with `kspr demo`. In Python: `from kspr import KnockoffsSPR`.",
     version=kspr.__version__,
 )
@@ -58,6 +66,9 @@ COMMANDS: tuple[Callable[..., None], ...] = (
 """In the order of the work, which is also that of the list in `kspr --help`."""
 for place, command in enumerate(COMMANDS):
     app.command(command, sort_key=place)
+app.register_install_completion_command(
+    help="Set up completion of commands and flags for bash, zsh or fish.", group="Parameters"
+)
 
 
 @app.meta.default
@@ -69,6 +80,8 @@ def _launch(
     ] = None,
 ) -> Any:
     if config is not None:
+        # Read here first: the faults of a file are named in one sentence.
+        read_toml(config)
         app.config = (Toml(config, must_exist=True),)
     return app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
 
@@ -102,9 +115,30 @@ class _WhileRead:
             return None
 
 
+@contextlib.contextmanager
+def _sigterm_like_ctrl_c() -> Iterator[None]:
+    """Let SIGTERM end a command as Ctrl-C does: what was begun is removed, workers are ended."""
+    # Python lets only the main thread handle signals.
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; bad input ends with one sentence and exit code 2."""
-    with contextlib.redirect_stdout(cast("TextIO", _WhileRead(sys.stdout))):
+    with (
+        _sigterm_like_ctrl_c(),
+        contextlib.redirect_stdout(cast("TextIO", _WhileRead(sys.stdout))),
+    ):
         _run(list(sys.argv[1:] if arguments is None else arguments))
         sys.stdout.flush()
 
@@ -117,7 +151,7 @@ def _run(given: list[str]) -> None:
         app.meta(given, exit_on_error=False, print_error=False, result_action="return_value")
     # Whatever is wrong with the input is one line; a traceback means a bug of ours.
     except (KsprError, cyclopts.CycloptsError) as error:
-        _stop(" ".join(str(error).split()), 2)
+        _stop(in_flags(" ".join(str(error).split())), 2)
     except OSError as error:
         _stop(f"{error.filename or 'file'}: {error.strerror or error}", 2)
     except MemoryError:
@@ -127,5 +161,5 @@ def _run(given: list[str]) -> None:
 
 
 def _stop(sentence: str, code: int) -> None:
-    print(f"kspr: {sentence}", file=sys.stderr)
+    print(f"kspr: {visible(sentence)}", file=sys.stderr)
     sys.exit(code)

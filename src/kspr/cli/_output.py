@@ -11,6 +11,8 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from kspr._text import visible
+
 __all__ = ["INVOCATION", "Json", "print_json", "print_notes"]
 
 INVOCATION: ContextVar[tuple[str, ...]] = ContextVar("INVOCATION", default=("kspr",))
@@ -21,7 +23,8 @@ Json = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON in
 
 def print_json(value: Any) -> None:
     """Print `value` as one JSON document; infinite numbers and nan become null."""
-    print(json.dumps(_plain(value), ensure_ascii=False, indent=2))
+    # Bidirectional marks and the controls beyond ASCII, which json.dumps leaves as they are.
+    print(visible(json.dumps(_plain(value), ensure_ascii=False, indent=2), keep="\n"))
 
 
 def _plain(value: Any) -> Any:

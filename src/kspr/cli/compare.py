@@ -7,6 +7,7 @@ from cyclopts import Parameter
 
 from kspr.cli._output import INVOCATION, Json, print_json
 from kspr.features.options import AS_SHIPPED, EmbedSettings
+from kspr.selectors.options import DEFAULT_Q
 from kspr.sources.options import AS_FOUND, ReadOptions
 
 __all__ = ["compare"]
@@ -21,7 +22,7 @@ def compare(
     methods: Annotated[
         tuple[str, ...] | None, Parameter(consume_multiple=True, negative="")
     ] = None,
-    q: float = 0.1,
+    q: float = DEFAULT_Q,
     dimensions: int = 128,
     seed: int = 0,
     out: Path | None = None,

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kspr._text import text_table
+from kspr._text import text_table, visible
 from kspr.cli._output import Json, print_json, print_notes
 
 if TYPE_CHECKING:
@@ -22,7 +22,8 @@ def evaluate(
 ) -> None:
     """Compare a run with the true labels.
 
-    For a training run, the last selection is evaluated, and the network's results are printed too.
+    For a training run, the selection by its network is evaluated, and the network's results are
+    printed too. RUN/frozen is the selection by features that have not seen the labels.
 
     Example: kspr evaluate run --truth noisy.csv
 
@@ -66,7 +67,7 @@ def _print_network(result: dict[str, Any]) -> None:
         print(f"accuracy on the test set: {result['test_accuracy']:.4f}")
     for name, share in result["held_out"].items():
         print(f"  held-out labels predicted by the {name}: {share:.4f}")
-    print("\nits last selection:")
+    print("\nits selection:")
 
 
 def _print(found: "Evaluation") -> None:
@@ -84,7 +85,7 @@ def _print(found: "Evaluation") -> None:
             "\nWrong labels whose suggestion is wrong too, most frequent first (true → suggested):"
         )
         for true, suggested, count in confused:
-            print(f"  {true} → {suggested}: {count}")
+            print(visible(f"  {true} → {suggested}: {count}"))
 
 
 def _class_rows(found: "Evaluation") -> list[list[str]]:

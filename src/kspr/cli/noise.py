@@ -17,7 +17,9 @@ def noise(
     *,
     out: Path,
     kind: Literal["symmetric", "asymmetric", "circular", "pair", "instance"] = "symmetric",
-    pairs: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="")] = (),
+    pairs: Annotated[
+        tuple[str, ...], Parameter(consume_multiple=True, negative="", show_default=False)
+    ] = (),
     rate: float = 0.4,
     seed: int = 0,
     overwrite: Annotated[bool, Parameter(negative="")] = False,

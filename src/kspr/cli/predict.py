@@ -5,6 +5,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from kspr._packages import require
+from kspr._text import visible
 from kspr.cli._output import Json, print_json
 from kspr.sources.options import AS_FOUND, ReadOptions
 
@@ -17,10 +19,13 @@ def predict(
     /,
     *,
     out: Path | None = None,
+    embedder: str | None = None,
     options: Annotated[ReadOptions, Parameter(name="*")] = AS_FOUND,
     json: Json = False,
 ) -> None:
     """Predict the labels of a source with the network of a training run.
+
+    SOURCE needs no labels: a folder of photos, a file of texts, a table.
 
     Example: kspr predict run new-photos/ --out predictions.csv
 
@@ -32,10 +37,14 @@ def predict(
         A file or folder of the same kind as the training data.
     out
         CSV or parquet file with one row per prediction. Without it, the first 20 are printed.
+    embedder
+        The `module:function` of the training run, if it used one. The run's own word is not
+        enough: it would import code that somebody else chose.
     """
+    require("torch", "Predicting", "'knockoffs-spr[train]'")
     from kspr.train.predict import predict_source
 
-    found = predict_source(run, source, options)
+    found = predict_source(run, source, options, embedder)
     if out is not None:
         found.write(out)
     if json:
@@ -50,6 +59,6 @@ def predict(
         return
     # Only the first of the three is cut to 20 rows; zip ends with it.
     for name, label, sure in zip(found.row_id[:20], found.label, found.confidence, strict=False):
-        print(f"{name}  {label}  {sure:.3f}")
+        print(visible(f"{name}  {label}  {sure:.3f}"))
     if len(found.label) > 20:
         print(f"... {len(found.label) - 20:,} more; --out FILE writes all of them")

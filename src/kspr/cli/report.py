@@ -1,11 +1,14 @@
 """`kspr report`: write a run as an HTML page."""
 
+import webbrowser
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from kspr._text import visible
 from kspr.cli._output import Json, print_json, print_notes
+from kspr.errors import InputError
 
 __all__ = ["report"]
 
@@ -18,13 +21,16 @@ def report(
     title: str | None = None,
     truth: str | None = None,
     selfcheck: Annotated[bool, Parameter(negative="")] = False,
-    suspects: int = 200,
     source: Path | None = None,
+    megabytes: float = 12.0,
+    show: Annotated[bool, Parameter(name="--open", negative="")] = False,
     json: Json = False,
 ) -> None:
     """Write a run as one HTML file to read, print and pass on.
 
-    Example: kspr report run
+    The page lists all suspects, and offers them as a CSV file. It loads nothing from the network.
+
+    Example: kspr report run --open
 
     Parameters
     ----------
@@ -39,10 +45,13 @@ def report(
         True labels, as for `kspr evaluate`: the page then shows the true error rate too.
     selfcheck
         Test the error rate on the run's source, as `kspr selfcheck` does; it takes a dozen fits.
-    suspects
-        Number of suspects to show.
     source
         Where the data of the run is now, if it has moved.
+    megabytes
+        Largest size of all pictures and texts on the page. The worst suspects have theirs first;
+        the others are listed without.
+    show
+        Open the page in the browser.
     """
     from kspr.report.run_report import report_run
 
@@ -52,11 +61,14 @@ def report(
         title=title,
         truth=truth,
         selfcheck=selfcheck,
-        max_suspects=suspects,
         source=source,
+        megabytes=megabytes,
     )
     print_notes(made.notes)
     if json:
         print_json({"report": made.path})
-        return
-    print(f"The report: {made.path}")
+    else:
+        print(f"The report: {visible(made.path)}")
+    # A machine without a browser returns False; the path is printed in any case.
+    if show and not webbrowser.open(made.path.resolve().as_uri()):
+        raise InputError(f"No browser could be opened. Open {made.path} yourself.")

@@ -90,5 +90,5 @@ def _list(data: Path | None, json: bool) -> None:
             ("", scale.name, str(scale.trials), str(scale.minutes or "-"), scale.state)
             for scale in entry.scales
         ]
-        print(text_table(["", "scale", "trials", "minutes", "data"], rows, left=5) + "\n")
+        print(text_table(["", "scale", "trials", "minutes", "here"], rows, left=5) + "\n")
     print("Minutes are for two jobs on two cores.")

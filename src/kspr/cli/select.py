@@ -1,20 +1,22 @@
 """`kspr select`: the clean rows of a file, at an error rate."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from kspr._text import visible
 from kspr.cli._output import INVOCATION, Json, print_json, print_notes
 from kspr.errors import InputError
 from kspr.features.options import AS_SHIPPED, EmbedSettings
-from kspr.selectors.options import AS_PRESET, SelectorOptions
+from kspr.selectors.options import AS_PRESET, SelectorOptions, in_flags
 from kspr.sources.options import AS_FOUND, ReadOptions
 
 if TYPE_CHECKING:
     from kspr.runs.run import Run
 
-__all__ = ["Chosen", "select"]
+__all__ = ["Chosen", "refuse_spr", "select"]
 
 # "*": the fields become flags of their own (--q, not --chosen.q). "": no --no- form of switches.
 Chosen = Annotated[SelectorOptions, Parameter(name="*", negative_bool="")]
@@ -47,9 +49,10 @@ def select(
     out
         Directory to make for the run.
     checked
-        CSV file with a column `row` or `id` and a column `true_label`, for rows drawn at random
-        from all rows (`kspr verify RUN --from all` draws them). They move the cut to where q holds
-        with --confidence, whatever the noise is.
+        CSV file with a column `row` or `id` and a column `true_label`, for rows that a person has
+        checked. They are kept or not as the answers say. With a column `drawn_from` that says
+        `all`, for rows drawn at random from all rows, they also move the cut. `kspr verify` draws
+        rows for a run, and moves its cut without a new fit.
     overwrite
         Replace an earlier run in --out.
     """
@@ -58,11 +61,8 @@ def select(
     from kspr.selectors import from_options
 
     # Before anything is read: embedding may take long.
-    if checked is not None and chosen.preset == "spr":
-        raise InputError(
-            "--checked goes with an error rate, which the preset 'spr' does not have. Choose "
-            "another --preset."
-        )
+    if checked is not None:
+        refuse_spr(chosen, "--checked")
     run = select_source(
         source,
         out,
@@ -76,6 +76,15 @@ def select(
     _print(run, json)
 
 
+def refuse_spr(chosen: SelectorOptions, what: str) -> None:
+    """Refuse the preset spr for `what` needs an error rate."""
+    if chosen.preset == "spr":
+        raise InputError(
+            f"{what} goes with an error rate, which the preset 'spr' does not have. Choose "
+            "another --preset."
+        )
+
+
 def _print(run: "Run", json: bool) -> None:
     summary = run.selection.summary()
     print_notes(run.origin.notes)
@@ -83,10 +92,15 @@ def _print(run: "Run", json: bool) -> None:
         counts = {"rows": len(run.row), "unreadable": run.origin.unreadable}
         print_json({"out": run.folder, **counts, "summary": summary})
         return
-    print(summary)
+    print(in_flags(str(summary)))
     if run.origin.unreadable:
         print(
             f"\n{run.origin.unreadable:,} items could not be read and were left out; they are "
-            f"listed in {run.origin.embedding}/embedding.json."
+            f"listed in {visible(run.origin.embedding)}/embedding.json."
         )
-    print(f"\nThe run: {run.folder}\nLook at it: kspr report {run.folder}")
+    folder = visible(shlex.quote(str(run.folder)))
+    print(
+        f"\nThe run: {visible(run.folder)}\n"
+        f"Look at it: kspr report {folder} --open\n"
+        f"Check rows: kspr verify {folder} --checks 100"
+    )

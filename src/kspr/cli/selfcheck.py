@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from kspr.cli._output import Json, print_json
-from kspr.cli.select import Chosen
+from kspr.cli.select import Chosen, refuse_spr
 from kspr.features.options import AS_SHIPPED, EmbedSettings
-from kspr.selectors.options import AS_PRESET
+from kspr.selectors.options import AS_PRESET, in_flags
 from kspr.sources.options import AS_FOUND, ReadOptions
 
 __all__ = ["selfcheck"]
@@ -57,6 +57,8 @@ def selfcheck(
     from kspr.runs.selfcheck import check_source
     from kspr.selectors import from_options
 
+    # Before anything is read: embedding may take long.
+    refuse_spr(chosen, "kspr selfcheck")
     found = check_source(
         source,
         from_options(chosen),
@@ -70,4 +72,4 @@ def selfcheck(
     if json:
         print_json(found.to_dict())
         return
-    print(found)
+    print(in_flags(str(found)))

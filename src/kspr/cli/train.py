@@ -5,11 +5,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from kspr._packages import require
 from kspr.cli._output import INVOCATION, Json, print_json
 from kspr.features.options import AS_SHIPPED, EmbedSettings
 from kspr.sources.options import AS_FOUND, ReadOptions
 
 if TYPE_CHECKING:
+    from kspr.selectors import Selection
     from kspr.train import Trained, TrainSettings
     from kspr.train.cycle.metrics import Epoch
 
@@ -78,6 +80,7 @@ def train(
     resume
         Continue the run in --out after an interruption, to the same network.
     """
+    require("torch", "Training", "'knockoffs-spr[train]'")
     # None is a flag that was not given: the value of the preset or of the file stays.
     given = {
         "epochs": epochs,
@@ -115,20 +118,11 @@ def _given(values: dict[str, Any]) -> dict[str, Any]:
 
 def _settings(preset: str, file: Path | None, changes: dict[str, Any]) -> "TrainSettings":
     """Return the preset with the changes of the file, then those of the flags."""
+    from kspr._files import read_toml
     from kspr.train import TrainSettings
 
-    return TrainSettings.from_preset(preset).changed(**_table(file)).changed(**changes)
-
-
-def _table(file: Path | None) -> dict[str, Any]:
-    import tomllib
-
-    from kspr.errors import InputError
-
-    try:
-        return {} if file is None else tomllib.loads(file.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{file} is no TOML file: {error}") from error
+    own = {} if file is None else read_toml(file)
+    return TrainSettings.from_preset(preset).changed(**own).changed(**changes)
 
 
 def _interruptible(source: Path, out: Path, **how: Any) -> "Trained":
@@ -165,7 +159,7 @@ def _print_epoch(epoch: "Epoch") -> None:
         "accuracy": epoch.accuracy,
         "averaged": epoch.accuracy_average,
         "held-out labels": epoch.held_out,
-        "q": epoch.q_reached,
+        "q (estimated)": epoch.q_reached,
     }
     if epoch.quality is not None:
         measured |= vars(epoch.quality)
@@ -183,8 +177,30 @@ def _print(trained: "Trained", out: Path, json: bool) -> None:
     print(f"\nNetwork: the {trained.model_choice} of epoch {trained.epoch}{_why(trained)}")
     if trained.test_accuracy is not None:
         print(f"Accuracy on the test set: {trained.test_accuracy:.4f}")
-    print(f"The run: {out}{curves}")
-    print(f"Use it: kspr predict {out} SOURCE\nWhat was selected: kspr report {out}/selection")
+    print(f"The run: {out}{curves}\nUse it: kspr predict {out} SOURCE")
+    _print_selections(trained, out)
+
+
+def _print_selections(trained: "Trained", out: Path) -> None:
+    """Print what the run says of the labels: the trustworthy answer first, if there is one."""
+    if trained.frozen is not None:
+        print(
+            f"\nWhich labels to trust: {_kept(trained.frozen)}, by features that have not seen "
+            f"the labels.\n  kspr report {out}/frozen"
+        )
+    if trained.selection is None:
+        return
+    seen = trained.selection.manifest.seen_labels
+    whose = "by this network's features" if seen else "in training"
+    print(f"\nKept {whose}: {_kept(trained.selection)}.\n  kspr report {out}/selection")
+    if seen:
+        print(f"  Its error rate is not held. Assumed: {trained.selection.assumption}")
+
+
+def _kept(selection: "Selection") -> str:
+    asked = selection.summary().q_asked
+    level = "" if asked is None else f" (q = {asked:g} was asked for)"
+    return f"{selection.clean_mask.sum():,} of {len(selection):,} labels{level}"
 
 
 def _why(trained: "Trained") -> str:

@@ -1,9 +1,7 @@
-"""`kspr verify`: let a person check a run."""
+"""`kspr verify`: let a person check a hundred rows, and move the cut by the answers."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
-
-from cyclopts import Parameter
+from typing import TYPE_CHECKING, Literal
 
 from kspr.cli._output import Json, print_json
 
@@ -17,112 +15,138 @@ def verify(
     run: Path,
     /,
     *,
-    sample: int = 200,
-    # `from` is a keyword, so the parameter has another name than its flag.
-    pool: Annotated[Literal["kept", "all"], Parameter(name="--from")] = "kept",
+    checks: int | None = None,
     out: Path | None = None,
     answers: Path | None = None,
+    q: float | None = None,
+    guarantee: Literal["mean", "confidence", "anytime"] | None = None,
+    confidence: float | None = None,
+    drawn: Literal["pool", "all", "chosen"] | None = None,
     seed: int = 0,
     source: Path | None = None,
     json: Json = False,
 ) -> None:
-    """Draw rows for a person to check, and read the answers back.
+    """Draw rows for a person to check, and move the cut by the answers.
 
-    First `--out` writes rows, drawn at random, to a CSV file. Fill in the column `true_label`
-    (a dash for a row that belongs to no class); rows left empty are simply missing, and as they
-    come in random order you may stop at any time. Then `--answers` gives the share of wrong
-    labels among the kept ones with an exact interval, and notes it in the run.
+    Without checked rows an error rate rests on an assumption, which people's errors break. With
+    about a hundred it holds whatever the errors are.
 
-    Example: kspr verify run --sample 200 --out checks.csv
+    First `--checks 100` draws rows at random from those that could be kept, and writes them to a
+    CSV file. Fill in its column `true_label`, from the top: a dash for a row that belongs to no
+    class, a question mark where you cannot tell. Then `--answers` moves the cut of the run; nothing
+    is fitted again. More rows of the same draw can be checked later.
 
-    Example: kspr verify run --answers checks.csv
+    Example: kspr verify run --checks 100
+
+    Example: kspr verify run --answers run-checks.csv
 
     Parameters
     ----------
     run
         A directory that `kspr select` made.
-    sample
+    checks
         How many rows to draw.
-    pool
-        `kept`: every answer is about a kept label, so few answers say much about the error rate.
-        `all`: answers are about any row; they also give the noise, and only these may move the cut
-        with `kspr select --checked`.
     out
-        CSV file to make for the person.
+        CSV file to make for the person. Without it: the name of the run and `-checks.csv`.
     answers
         The CSV file, filled in or partly so.
+    q
+        The error rate to reach; without it, the one that the run was made for.
+    guarantee
+        `mean`: at most q of the kept labels are wrong on average over draws. `confidence`: at most
+        q with the probability `--confidence`, which takes about five times the checks. `anytime`:
+        the same, and you may stop when you like the result. Set it when rows are drawn.
+    confidence
+        Probability for `confidence` and `anytime`; 0.95 without it.
+    drawn
+        How rows are drawn, from the `pool` of those that could be kept or from `all` rows. With
+        `--answers`, for rows that were not drawn here: from `all` rows at random, or `chosen` in
+        any other way. Chosen rows are kept or not, and do not move the cut.
     seed
         Seed of the draw.
     source
-        Where the data of the run is now, if it has moved.
+        Where the data is now, if it has moved.
     """
     from kspr.errors import InputError
     from kspr.runs.verify import draw_checks, verify_run
 
     # Two steps of one command, days apart: neither both nor none of them.
-    if (out is None) == (answers is None):
-        raise InputError("kspr verify needs --out, to draw rows, or --answers, to read them.")
-    if out is not None:
-        made = draw_checks(run, out, sample=sample, pool=pool, seed=seed, source=source)
-        _print_draw(made, run, json)
-    elif answers is not None:
-        _print_found(verify_run(run, answers), run, answers, json)
+    if (checks is None) == (answers is None):
+        raise InputError("kspr verify needs --checks N, to draw rows, or --answers FILE, to read.")
+    if answers is not None:
+        how = {"q": q, "guarantee": guarantee, "confidence": confidence}
+        _print_found(verify_run(run, answers, drawn, **how), run, json)
+        return
+    if checks is None or checks < 1:
+        raise InputError(f"--checks must be at least 1, got {checks}.")
+    if drawn == "chosen":
+        raise InputError("--drawn chosen goes with --answers; rows are drawn from pool or all.")
+    draw = draw_checks(
+        run,
+        run.with_name(f"{run.resolve().name}-checks.csv") if out is None else out,
+        n=checks,
+        q=q,
+        seed=seed,
+        drawn=drawn or "pool",
+        guarantee=guarantee or "mean",
+        confidence=confidence or 0.95,
+        source=source,
+    )
+    _print_draw(draw, run, json)
 
 
 def _print_draw(draw: "Draw", run: Path, json: bool) -> None:
     if json:
         print_json(draw)
         return
-    what = "kept rows" if draw.drawn_from == "kept" else "rows"
-    print(f"{draw.n_drawn:,} of {draw.n_pool:,} {what} drawn: {draw.path}")
+    more = f"{draw.n_drawn:,} more rows" if draw.n_before else f"{draw.n_drawn:,} rows"
+    print(f"{more} drawn, for q = {draw.q:g}: {draw.path}")
     print(
-        "Fill in the column true_label, from the top; a dash where no class fits.\n"
-        f"Then: kspr verify {run} --answers {draw.path}"
+        "Fill in the column true_label, from the top: - where no class fits, ? where you cannot "
+        "tell."
     )
+    _print_forecast(draw.forecast, "Expected, if the fit is right about the noise:")
+    print(f"Then: kspr verify {run} --answers {draw.path}")
 
 
-def _print_found(found: "Verification", run: Path, answers: Path, json: bool) -> None:
+def _print_found(found: "Verification", run: Path, json: bool) -> None:
     if json:
         # `vars` has the fields alone, without properties.
-        print_json({**vars(found), "verdict": found.verdict, "n_needed": found.n_needed})
+        print_json({**vars(found), "verdict": found.verdict})
         return
-    if found.n_missing:
-        print(f"{found.n_missing:,} of the drawn rows have no answer yet.")
-    low, high = found.interval
-    print(
-        f"Of {found.n_checked:,} kept labels that were checked, {found.n_wrong:,} are wrong: "
-        f"{found.fsr:.1%} (95 %: {low:.1%} to {high:.1%})."
-    )
-    if found.noise_interval is not None and found.noise_rate is not None:
-        low, high = found.noise_interval
+    print(f"{found.n_counted:,} of {found.n_drawn:,} drawn rows checked, {found.n_wrong:,} wrong.")
+    if found.n_passed_over:
         print(
-            f"Of all {found.n_answered:,} labels that were checked, {found.noise_rate:.1%} are "
-            f"wrong (95 %: {low:.1%} to {high:.1%})."
+            f"{found.n_passed_over:,} rows above the last answer are empty, and count as wrong "
+            "until they are filled in."
         )
-    if found.q is not None:
-        print(f"Asked for at most {found.q:.1%}: {_verdict(found)}")
-    print(f"\n{_next(found, run, answers)}")
+    if found.n_other:
+        print(f"{found.n_other:,} other answers are kept; they do not move the cut.")
+    low, high = found.interval_before
+    print(
+        f"Without checks {found.n_kept_before:,} of {found.n_rows:,} rows were kept at "
+        f"q = {found.q:g}; of the {found.n_checked_before:,} checked ones among them "
+        f"{found.n_wrong_before:,} are wrong (95 %: {low:.1%} to {high:.1%})."
+    )
+    if found.n_counted:
+        print(f"Now {found.n_kept:,} are kept. {_promise(found)}")
+        _print_forecast(found.forecast[1:], "More checks of this draw can be expected to keep:")
+    print(f"\nNext: kspr report {run}, or kspr export {run} --out FILE")
 
 
-def _verdict(found: "Verification") -> str:
-    if found.verdict == "held":
-        return "held."
-    if found.verdict == "not held":
-        return "not held."
-    if found.n_needed is None:
-        return "cannot tell; the share is too near to it."
-    return f"cannot tell; about {found.n_needed:,} checks of kept labels would."
-
-
-def _next(found: "Verification", run: Path, answers: Path) -> str:
-    if found.drawn_from == "kept":
+def _promise(found: "Verification") -> str:
+    if found.guarantee == "mean":
         return (
-            f"In the report: kspr report {run}\n"
-            f"To move the cut by answers, draw from all rows: kspr verify {run} --from all --out "
-            "FILE"
+            f"Over such draws of {found.n_counted:,} rows, at most {found.q:.1%} of the kept "
+            "labels are wrong on average, whatever the noise is."
         )
     return (
-        f"In the report: kspr report {run}\n"
-        f"To cut where these answers hold the rate: kspr select SOURCE --checked {answers} --out "
-        "DIR"
+        f"With {found.confidence:.0%} confidence, at most {found.q:.1%} of the kept labels are "
+        "wrong, whatever the noise is."
     )
+
+
+def _print_forecast(forecast: tuple[tuple[int, float], ...], words: str) -> None:
+    if forecast:
+        parts = ", ".join(f"{share:.0%} of all rows with {n:,} checks" for n, share in forecast)
+        print(f"{words} {parts}.")

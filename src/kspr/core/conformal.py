@@ -6,32 +6,33 @@ from it at random. Then the checked rows and the others are exchangeable, and no
 labels go wrong is needed: the proof is in docs/theory.md.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from kspr.core.cutoffs import reachable
-from kspr.errors import InputError
 
-__all__ = ["ConformalLevels", "conformal_levels", "draw_order"]
+__all__ = ["conformal_levels", "draw_order", "loose_pool"]
+
+_LOOSER = 2.0
+"""Level at which rows enter the pool, as a multiple of the level asked for."""
+_LEAST_POOL = 1_000
+"""Rows of least doubt that are in the pool even where no level reaches them."""
 
 
-@dataclass(frozen=True)
-class ConformalLevels:
-    """The smallest level at which each row is kept, and what the checked rows say of it."""
+def loose_pool(doubt: np.ndarray, level: np.ndarray | None, q: float) -> np.ndarray:
+    """Return a mask of the rows that checks are drawn from: those that could be kept at a loose q.
 
-    q_value: np.ndarray
-    """0 for rows that were checked and are right, infinite for wrong ones and outside the pool."""
-    n_checked: int
-    n_wrong: int
-    """Checked rows whose label is wrong."""
-    n_pool: int
-
-    @property
-    def smallest(self) -> float:
-        """The smallest level that keeps a row which nobody has checked; 1 if there is none."""
-        open_rows = (self.q_value > 0) & np.isfinite(self.q_value)
-        return float(self.q_value[open_rows].min()) if open_rows.any() else 1.0
+    `level` is the smallest level at which each row is kept without checks; None where there are no
+    levels, and then every row is in the pool. A pool much larger than what can be kept wastes
+    checks; a smaller one loses rows that checks could have kept.
+    """
+    able = np.isfinite(doubt)
+    if level is None:
+        return np.asarray(able)
+    size = max(int(np.sum(able & (level <= _LOOSER * q))), min(_LEAST_POOL, int(able.sum())))
+    pool = np.zeros(len(doubt), dtype=bool)
+    # By doubt alone: a cut per class has levels in another order.
+    pool[np.argsort(doubt, kind="stable")[:size]] = True
+    return pool
 
 
 def draw_order(pool: np.ndarray, seed: int) -> np.ndarray:
@@ -48,52 +49,32 @@ _STREAM = 0x636865636B
 """Keeps this draw apart from a user's own `default_rng(seed)`."""
 
 
-def conformal_levels(
-    doubt: np.ndarray, pool: np.ndarray, checked: np.ndarray, wrong: np.ndarray
-) -> ConformalLevels:
-    """Return the smallest level at which each row is kept.
+def conformal_levels(doubt: np.ndarray, checked: np.ndarray, wrong: np.ndarray) -> np.ndarray:
+    """Return the smallest level at which each row of a pool is kept.
 
-    `doubt` orders all rows, `pool` is a mask of the rows that could be drawn; both must not depend
-    on the answers. `checked` are the rows of the pool that were drawn at random and looked at, and
-    `wrong` says which of their labels are wrong.
+    `doubt` orders the pool, and must not depend on the answers. `checked` are the positions of the
+    rows that were drawn at random and looked at, and `wrong` says which of their labels are wrong.
 
     With M rows of the pool left unchecked, n checked, V(t) of them wrong with a doubt of at most t,
     and R(t) unchecked rows up to t, a cut at t has the level ``M (1 + V(t)) / ((n + 1) R(t))``.
-    The level of a row is the smallest over all cuts that keep it. For any q chosen without looking
-    at the answers, the mean share of wrong labels among the rows of level at most q is at most q.
+    The level of a row is the smallest over all cuts that keep it; checked rows get the level of
+    their doubt. For any q chosen without looking at the answers, the mean share of wrong labels
+    among the unchecked rows of level at most q is at most q.
 
-    >>> doubt, pool = np.arange(10) / 10, np.ones(10, dtype=bool)
-    >>> levels = conformal_levels(doubt, pool, np.array([1, 8]), np.array([False, True]))
-    >>> levels.q_value.round(3)
-    array([0.381, 0.   , 0.381, 0.381, 0.381, 0.381, 0.381, 0.381,   inf,
+    >>> levels = conformal_levels(np.arange(10), np.array([1, 8]), np.array([False, True]))
+    >>> levels.round(3)
+    array([0.381, 0.381, 0.381, 0.381, 0.381, 0.381, 0.381, 0.381, 0.667,
            0.667])
     """
-    checked, wrong = np.asarray(checked), np.asarray(wrong, dtype=bool)
-    if len(checked) and not pool[checked].all():
-        outside = checked[~pool[checked]][0]
-        raise InputError(
-            f"Row {outside} was checked but is not in the pool that rows are drawn from."
-        )
-    q_value = np.full(len(doubt), np.inf)
-    rest = pool.copy()
+    rest = np.ones(len(doubt), dtype=bool)
     rest[checked] = False
-    rows = np.flatnonzero(rest)
-    if len(rows):
-        q_value[rows] = _levels(doubt[rows], np.sort(doubt[checked[wrong]]), len(checked))
-    q_value[checked[~wrong]] = 0.0
-    return ConformalLevels(q_value, len(checked), int(wrong.sum()), int(pool.sum()))
-
-
-def _levels(doubt: np.ndarray, wrong: np.ndarray, n_checked: int) -> np.ndarray:
-    """Return the level of each unchecked row, given the sorted doubts of the wrong checked ones."""
-    order = np.argsort(doubt, kind="stable")
-    ordered = doubt[order]
+    ordered = np.sort(doubt[rest])
+    bad = np.sort(doubt[checked[wrong]])
     # Rows of equal doubt are kept together, and a wrong row of the same doubt counts against them.
     n_kept = np.searchsorted(ordered, ordered, side="right")
-    n_wrong = np.searchsorted(wrong, ordered, side="right")
+    n_wrong = np.searchsorted(bad, ordered, side="right")
     # Both "+ 1" count the row that is decided on among the checked ones, as a wrong one.
-    estimate = len(doubt) * (1 + n_wrong) / ((n_checked + 1) * n_kept)
-    levels = np.empty(len(doubt))
+    estimate = len(ordered) * (1 + n_wrong) / ((len(checked) + 1) * n_kept)
     # A looser cut with a smaller estimate keeps this row as well.
-    levels[order] = reachable(estimate)
-    return levels
+    levels = np.append(reachable(estimate), np.inf)
+    return np.asarray(levels[np.searchsorted(ordered, doubt)])

@@ -27,6 +27,7 @@ __all__ = [
     "embed_records",
     "embed_source",
     "load",
+    "options_for_test",
     "stored_features",
 ]
 
@@ -131,6 +132,23 @@ def stored_features(folder: Path, fingerprint: str, row: np.ndarray) -> np.ndarr
 def _at(features: Any, place: np.ndarray) -> Any:
     """Return the rows at `place`; all of them as they are, for example as a memory map."""
     return features if len(place) == len(features) else features[place]
+
+
+def options_for_test(source: Path, options: ReadOptions) -> ReadOptions:
+    """Return how to read the test set `source`, given the options of the training rows.
+
+    A second file of labels belongs to the training rows. The true labels are read if `source` has
+    them, and not asked for otherwise: its own labels are right.
+    """
+    own = replace(options, labels=None)
+    if own.truth is None:
+        return own
+    try:
+        open_source(source, own, unlabelled=True)
+    except InputError:
+        # Any other fault is found again, and named, when the test set is read.
+        return replace(own, truth=None)
+    return own
 
 
 def embed_source(

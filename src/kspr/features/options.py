@@ -10,13 +10,15 @@ class EmbedSettings:
     """How images and texts become features."""
 
     embedder: str | None = None
-    """An embedder's name; None for the one that comes with kspr."""
+    """An embedder's name. [default: the one that comes with kspr]"""
     batch_size: int = 64
+    """Items to embed at a time."""
     device: str = "auto"
+    """Where the embedder runs, such as `cpu` or `cuda:1`; `auto` takes a GPU if there is one."""
     half: bool = False
     """Compute and store in half precision."""
     image_size: int | None = None
-    """Pixels to which images are scaled; None for the embedder's own."""
+    """Pixels to which images are scaled. [default: the embedder's own]"""
     strict: bool = False
     """Fail on the first item that cannot be read, instead of leaving such items out."""
 

@@ -3,6 +3,7 @@
 `write_report` takes a `Selection`; `kspr.report.run_report.report_run` takes the folder of a run.
 """
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +31,14 @@ def write_report(
     selfcheck: SelfCheck | None = None,
     verification: Verification | None = None,
     command: str | None = None,
-    max_suspects: int = 200,
+    run: Path | None = None,
+    megabytes: float = 12.0,
     max_borderline: int = 24,
 ) -> Path:
     """Write `selection` as one self-contained HTML file, and return its path.
 
-    The page loads nothing from the network, and equal arguments give equal bytes.
+    The page lists all suspects, up to a quarter of a million. It loads nothing from the network,
+    and equal arguments give equal bytes.
 
     Parameters
     ----------
@@ -59,14 +62,21 @@ def write_report(
         Result of `kspr verify` for the same run.
     command
         The command that made the selection.
-    max_suspects, max_borderline
-        Largest number of cards for suspects, and for kept rows near the cut-off.
+    run
+        Folder of the run, for the commands on the page; without it they are Python.
+    megabytes
+        Largest size of all pictures and texts. The worst suspects have theirs first; the others
+        are listed without.
+    max_borderline
+        Largest number of cards for kept rows near the cut-off.
     """
     for name, rows in (("row_id", row_id), ("items", items), ("truth", truth)):
         if rows is not None:
             _check_length(name, len(rows), len(selection))
     if features is not None:
         _check_length("features", features.shape[0], len(selection))
+    if not 0 <= megabytes < math.inf:
+        raise InputError(f"megabytes must be a number from 0 up, got {megabytes}.")
     try:
         import jinja2  # noqa: F401 - imported here to name the extra if it is missing
         import matplotlib  # noqa: F401 - the same
@@ -75,7 +85,7 @@ def write_report(
     from kspr.report._page import Source, render
 
     source = Source(selection, row_id, items, features, truth, selfcheck, verification)
-    page = render(source, title, command, max_suspects, max_borderline)
+    page = render(source, title, command, run, megabytes, max_borderline)
     write_text(Path(path), page)
     return Path(path)
 

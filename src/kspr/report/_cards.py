@@ -1,4 +1,4 @@
-"""Cards: rows with their image or text, labels and statistic."""
+"""Cards: rows with their picture or text, their labels and their doubt."""
 
 import base64
 import io
@@ -7,46 +7,118 @@ from typing import Any
 
 import numpy as np
 
+from kspr._text import shorten, visible
 from kspr.core.labels import same_label, truly_clean
 from kspr.errors import UnreadableItemError
-from kspr.report._words import level, name, number, share
+from kspr.report._words import level, name, number, scale_of, share
 from kspr.selectors.selection import Selection
 from kspr.sources.records import Items
 
-__all__ = ["Card", "borderline_rows", "make_cards"]
+__all__ = ["Card", "Content", "Contents", "Judged", "borderline_rows", "judge"]
 
-THUMBNAIL = 96
-"""Longest side of a picture, in pixels."""
-SNIPPET = 240
+THUMBNAIL = 256
+"""Longest side of a picture, in pixels: it is shown at up to 200, and larger when enlarged."""
+SNIPPET = 1200
 """Longest text, in characters."""
+ID_LENGTH = 22
+"""Longest id on a card, in characters; the hint has all of it."""
 _TINY = 48
 """Images smaller than this are enlarged without smoothing, which would blur them."""
 
 
 @dataclass(frozen=True)
+class Content:
+    """What is shown of a row: ``image`` (base64), ``text``, ``unreadable`` or ``left out``."""
+
+    kind: str
+    data: str = ""
+    tiny: bool = False
+
+
+class Contents:
+    """Pictures and texts of rows, until all of them together have used up `budget` bytes."""
+
+    def __init__(self, items: Items | None, budget: float) -> None:
+        self._items = items
+        self._left = budget
+
+    @property
+    def kind(self) -> str | None:
+        """``image`` or ``text``; None where rows have no content."""
+        return None if self._items is None else str(self._items.kind)
+
+    @property
+    def used_up(self) -> bool:
+        """Whether no more content is loaded."""
+        return self._items is None or self._left <= 0
+
+    def of(self, row: int) -> Content | None:
+        """Return the content of a row; None where rows have none."""
+        if self._items is None:
+            return None
+        if self.used_up:
+            return Content("left out")
+        try:
+            item = self._items[row]
+            found = _snippet(item) if self._items.kind == "text" else _thumbnail(item)
+        except (UnreadableItemError, OSError):
+            # Pillow decodes late: a damaged file opens, and raises an OSError only here.
+            found = Content("unreadable")
+        self._left -= len(found.data.encode())
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """What the cards of some rows say, column by column."""
+
+    row_id: list[str]
+    given: list[str]
+    suggested: list[str | None]
+    """None where no other label fits better."""
+    doubt: np.ndarray
+    """Length of the bar, from 0 to 1: the doubt or, without one, the relative selection time."""
+    judged: list[str]
+    """The same in words, named as its control names it."""
+    hint: list[str]
+    """The smallest level that keeps the row; empty without an error rate."""
+    truth: list[str]
+    """What the true label says; empty without one."""
+
+    def cards(self, contents: Contents, rows: np.ndarray) -> "list[Card]":
+        """Return these rows as cards, with their content."""
+        return [
+            Card(
+                row_id=self.row_id[k],
+                given=self.given[k],
+                suggested=self.suggested[k],
+                part=float(self.doubt[k]),
+                judged=self.judged[k],
+                hint=self.hint[k],
+                truth=self.truth[k],
+                content=contents.of(row),
+            )
+            for k, row in enumerate(rows.tolist())
+        ]
+
+
+@dataclass(frozen=True)
 class Card:
-    """One row: its content, its labels and its statistic."""
+    """One row: its content, its labels and its doubt."""
 
     row_id: str
     given: str
     suggested: str | None
-    """None where no other label fits better."""
+    part: float
     judged: str
-    """The statistic, named as its control names it."""
-    image: str | None = None
-    """A data URI."""
-    tiny: bool = False
-    text: str | None = None
-    unreadable: bool = False
-    truth: str | None = None
-    label_right: bool | None = None
-    suggestion_right: bool | None = None
+    hint: str
+    truth: str
+    content: Content | None
 
     @property
-    def search(self) -> str:
-        """Text that the search box searches, in lower case."""
-        parts = (self.row_id, self.given, self.suggested, self.text, self.truth)
-        return " ".join(part for part in parts if part).lower()
+    def short_id(self) -> str:
+        """The id, shortened to fit the card."""
+        return shorten(self.row_id, ID_LENGTH)
 
 
 def borderline_rows(selection: Selection, limit: int) -> np.ndarray:
@@ -65,75 +137,78 @@ def borderline_rows(selection: Selection, limit: int) -> np.ndarray:
     return kept[np.lexsort((-time[kept], -ratio))][:limit]
 
 
-def make_cards(
-    selection: Selection,
-    rows: np.ndarray,
-    *,
-    row_id: np.ndarray | None,
-    items: Items | None,
-    truth: np.ndarray | None,
-) -> list[Card]:
-    """Return a card for each of `rows`; items of other rows are not loaded."""
+def judge(
+    selection: Selection, rows: np.ndarray, row_id: np.ndarray | None, truth: np.ndarray | None
+) -> Judged:
+    """Return what the cards of `rows` say."""
     given, suggested = selection.label[rows], selection.suggested_label[rows]
-    other = given != suggested
-    marks = _marks(selection, rows, truth)
-    return [
-        Card(
-            row_id=str(row if row_id is None else row_id[row]),
-            given=name(given[k]),
-            suggested=name(suggested[k]) if other[k] else None,
-            judged=_judged(selection, row),
-            **(_shown(items, row) if items is not None else {}),
-            **marks[k],
-        )
-        for k, row in enumerate(rows.tolist())
-    ]
+    other = (given != suggested).tolist()
+    names = [visible(row) for row in (rows if row_id is None else row_id[rows]).tolist()]
+    return Judged(
+        row_id=names,
+        given=[name(label) for label in given.tolist()],
+        suggested=[
+            name(label) if differs else None
+            for label, differs in zip(suggested.tolist(), other, strict=True)
+        ],
+        doubt=_bar(selection, rows),
+        judged=_in_words(selection, rows),
+        hint=_hints(selection, rows),
+        truth=_marks(selection, rows, truth),
+    )
 
 
-def _judged(selection: Selection, row: int) -> str:
-    """Return the statistic of a row and, with an error rate, the smallest q that keeps it."""
+def _bar(selection: Selection, rows: np.ndarray) -> np.ndarray:
     if selection.control == "transition":
-        words = [f"doubt {share(float(selection.statistic[row]))}"]
-    else:
-        words = [f"time {number(float(selection.selection_time[row]))}"]
-        if selection.control is not None:
-            words.append(f"W {number(float(selection.statistic[row]))}")
-    if selection.q_value is not None and selection.q_value[row] < 1:
-        words.append(f"kept from q = {level(float(selection.q_value[row]))}")
-    return " · ".join(words)
+        return np.asarray(selection.statistic[rows])
+    # Times have no upper end of their own.
+    time = selection.selection_time
+    return np.asarray(time[rows] / max(float(time.max()), 1e-12))
 
 
-def _marks(
-    selection: Selection, rows: np.ndarray, truth: np.ndarray | None
-) -> list[dict[str, Any]]:
-    """Return true label, and whether given and suggested label are right, for each row."""
-    if truth is None:
-        return [{} for _ in rows]
-    labels_right = truly_clean(selection.label, truth)[rows]
-    shown = np.asarray(truth)[rows]
-    hits = same_label(selection.suggested_label[rows], shown)
+def _in_words(selection: Selection, rows: np.ndarray) -> list[str]:
+    if selection.control == "transition":
+        return [f"doubt {share(value)}" for value in selection.statistic[rows].tolist()]
+    times = [f"time {number(value)}" for value in selection.selection_time[rows].tolist()]
+    if selection.control is None:
+        return times
+    compared, what = selection.statistic[rows].tolist(), scale_of(selection).name
+    return [f"{time} · {what} {number(w)}" for time, w in zip(times, compared, strict=True)]
+
+
+def _hints(selection: Selection, rows: np.ndarray) -> list[str]:
+    if selection.q_value is None:
+        return [""] * len(rows)
     return [
-        {"truth": name(true), "label_right": bool(right), "suggestion_right": bool(hit)}
-        for true, right, hit in zip(shown.tolist(), labels_right, hits, strict=True)
+        f"Kept only if q = {level(q)} or more is asked for" if q < 1 else "Kept at no q below 100 %"
+        for q in selection.q_value[rows].tolist()
     ]
 
 
-def _shown(items: Items, row: int) -> dict[str, Any]:
-    try:
-        item = items[row]
-        return {"text": _snippet(item)} if items.kind == "text" else _thumbnail(item)
-    except (UnreadableItemError, OSError):
-        # Pillow decodes late: a damaged file opens, and raises an OSError only here.
-        return {"unreadable": True}
+def _marks(selection: Selection, rows: np.ndarray, truth: np.ndarray | None) -> list[str]:
+    """Return what the true label says about the given and the suggested one, for each row."""
+    if truth is None:
+        return [""] * len(rows)
+    right = truly_clean(selection.label, truth)[rows].tolist()
+    shown = np.asarray(truth)[rows]
+    hits = same_label(selection.suggested_label[rows], shown).tolist()
+    differs = (selection.suggested_label[rows] != selection.label[rows]).tolist()
+    words = []
+    for true, fits, hit, other in zip(shown.tolist(), right, hits, differs, strict=True):
+        ending = f", {'' if hit else 'not '}as suggested" if other else ""
+        words.append("✓ given label is right" if fits else f"✗ truth: {name(true)}{ending}")
+    return words
 
 
-def _snippet(text: str) -> str:
+def _snippet(text: str) -> Content:
     # Only the beginning of a long text is split: it may have megabytes.
     words = " ".join(text[: 4 * SNIPPET].split())
-    return words if len(words) <= SNIPPET else words[: SNIPPET - 1] + "…"
+    # A file that is not UTF-8 may hold half characters, which cannot be written.
+    words = words.encode("utf-8", "replace").decode()
+    return Content("text", words if len(words) <= SNIPPET else words[: SNIPPET - 1] + "…")
 
 
-def _thumbnail(image: Any) -> dict[str, Any]:
+def _thumbnail(image: Any) -> Content:
     # JPEG has no transparency.
     small = image.convert("RGB")
     small.thumbnail((THUMBNAIL, THUMBNAIL))
@@ -141,5 +216,4 @@ def _thumbnail(image: Any) -> dict[str, Any]:
     tiny = max(small.size) < _TINY
     # Artefacts of JPEG cover much of a tiny image, and a better quality costs little there.
     small.save(stream, "JPEG", quality=95 if tiny else 80, optimize=True)
-    data = base64.b64encode(stream.getvalue()).decode("ascii")
-    return {"image": f"data:image/jpeg;base64,{data}", "tiny": tiny}
+    return Content("image", base64.b64encode(stream.getvalue()).decode("ascii"), tiny)

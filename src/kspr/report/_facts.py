@@ -10,7 +10,6 @@ from kspr.selectors.selection import Selection
 from kspr.selectors.summary import ClassSummary, Summary
 
 __all__ = [
-    "MAX_CLASSES",
     "Check",
     "ClassTable",
     "Verdict",
@@ -20,9 +19,6 @@ __all__ = [
     "pooled_estimate",
     "verdict",
 ]
-
-MAX_CLASSES = 300
-"""Longest table of classes; with more, the classes with most suspects are shown."""
 
 
 @dataclass(frozen=True)
@@ -45,10 +41,10 @@ class Verdict:
     has_error_rate: bool
     n_checked: int
     """Number of checked rows that the error rate is computed from; 0 without."""
-    confidence: float | None
-    """Probability with which the error rate holds; None if it needs an assumption instead."""
-    assumption: str | None
-    """What must be true for the error rate to hold; None without an error rate."""
+    basis: str | None
+    """What the error rate rests on; None without an error rate."""
+    seen_labels: bool
+    """Whether the features come from a network that has seen the labels: then it does not hold."""
 
     @property
     def was_raised(self) -> bool:
@@ -64,16 +60,15 @@ class Verdict:
 
 @dataclass(frozen=True)
 class ClassTable:
-    """The table of classes."""
+    """The table of classes: those to look at first, then the others."""
 
     rows: tuple[ClassSummary, ...]
-    n_classes: int
+    n_first: int
+    """How many are shown at first."""
     statuses: tuple[str, ...]
-
-    @property
-    def n_left_out(self) -> int:
-        """Number of classes that are not in the table."""
-        return self.n_classes - len(self.rows)
+    """Statuses to tell apart; empty where all classes have the same."""
+    has_levels: bool
+    """Whether the levels that were reached differ."""
 
 
 @dataclass(frozen=True)
@@ -105,9 +100,9 @@ def verdict(selection: Selection, summary: Summary) -> Verdict:
         n_unestimated=int(selection.cut_groups.n_kept[fell_back].sum()),
         n_empty=int((selection.cut_groups.n - selection.cut_groups.n_kept)[empty].sum()),
         has_error_rate=selection.q_value is not None,
-        n_checked=0 if checked is None else len(checked.rows),
-        confidence=None if checked is None else checked.confidence,
-        assumption=selection.assumption,
+        n_checked=len(checked.rows) if checked is not None and checked.calibrate else 0,
+        basis=summary.basis,
+        seen_labels=selection.manifest.seen_labels and not (checked and checked.calibrate),
     )
 
 
@@ -122,12 +117,19 @@ def pooled_estimate(selection: Selection) -> float:
 
 
 def class_table(summary: Summary) -> ClassTable:
-    """Return all classes in their order or, if there are too many, those with most suspects."""
-    rows = summary.per_class
-    if len(rows) > MAX_CLASSES:
-        # A page of thousands of classes would be slow, and people look at the worst ones.
-        rows = tuple(sorted(rows, key=lambda row: row.n_kept - row.n)[:MAX_CLASSES])
-    return ClassTable(rows, len(summary.per_class), tuple(summary.cut_groups))
+    """Return all classes; where the summary prints only some of them, these come first.
+
+    A column that says the same in every row is left out.
+    """
+    rows, first = summary.per_class, summary.most_suspect
+    if len(first) < len(rows):
+        rows = tuple(sorted(rows, key=lambda row: row.n_kept - row.n))
+    statuses = tuple(summary.cut_groups)
+    # Levels that differ by rounding error only are the same.
+    levels = {f"{row.q_reached:.9f}" for row in rows}
+    return ClassTable(
+        rows, len(first), statuses if len(statuses) > 1 else (), has_levels=len(levels) > 1
+    )
 
 
 def label_codes(selection: Selection, labels: np.ndarray) -> np.ndarray:

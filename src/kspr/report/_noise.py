@@ -1,4 +1,4 @@
-"""Noise on the page: suspects by given and suggested label, and the estimated flips."""
+"""Noise on the page: the estimated flips, as a figure and as a list."""
 
 from dataclasses import dataclass
 
@@ -10,23 +10,13 @@ from matplotlib.colors import to_rgba
 from matplotlib.patches import Rectangle
 from scipy.special import ndtri
 
-from kspr._figures import ACCENT, INK, PAPER, canvas, style, to_svg
+from kspr._figures import ACCENT, INK, canvas, style, to_svg
+from kspr._text import shorten
 from kspr.core.intervals import wilson_interval
-from kspr.report._facts import label_codes
-from kspr.report._words import name, shorten
+from kspr.report._words import name
 from kspr.selectors.controls.transition import NoiseEstimate
-from kspr.selectors.selection import Selection
 
-__all__ = [
-    "MAX_CLASSES",
-    "Flip",
-    "NoiseFacts",
-    "count_suggestions",
-    "describe",
-    "draw_tiles",
-    "largest_flips",
-    "matrix",
-]
+__all__ = ["MAX_CLASSES", "Flip", "NoiseFacts", "describe", "largest_flips"]
 
 MAX_CLASSES = 20
 """Largest number of tiles along a side; the numbers in more could not be read."""
@@ -55,22 +45,21 @@ def draw_tiles(
         # A tile is 0.94 wide, so that a gap stays; 0.47 below is its middle.
         tiles = [Rectangle((x, y), 0.94, 0.94) for y in range(n) for x in range(n)]
         colour = np.tile(to_rgba(ACCENT), (n * n, 1))
-        # The root makes small values visible beside the diagonal.
-        colour[:, 3] = 0.04 + 0.9 * np.sqrt(values.ravel() / top)
+        # The root makes small values visible beside the diagonal. Half of the colour at most, so
+        # that the numbers can be read on every tile, on light and on dark pages.
+        colour[:, 3] = 0.04 + 0.51 * np.sqrt(values.ravel() / top)
         axes.add_collection(PatchCollection(tiles, facecolors=colour, linewidths=0))
-        _number_tiles(axes, values, numbers, top)
+        _number_tiles(axes, numbers)
         axes.set(xlabel=along, ylabel=down)
         _name_tiles(axes, names)
         return to_svg(figure, key, description)
 
 
-def _number_tiles(axes: Axes, values: np.ndarray, numbers: list[list[str]], top: float) -> None:
-    for (i, j), value in np.ndenumerate(values):
-        if numbers[i][j]:
-            # Dark text could not be read on a dark tile.
-            shade = PAPER if value > 0.6 * top else INK
-            tile = axes.text(j + 0.47, i + 0.5, numbers[i][j], color=shade, size=9)
-            tile.set(ha="center", va="center")
+def _number_tiles(axes: Axes, numbers: list[list[str]]) -> None:
+    for i, line in enumerate(numbers):
+        for j, number in enumerate(line):
+            if number:
+                axes.text(j + 0.47, i + 0.5, number, color=INK, size=9, ha="center", va="center")
 
 
 def _name_tiles(axes: Axes, names: list[str]) -> None:
@@ -84,40 +73,6 @@ def _name_tiles(axes: Axes, names: list[str]) -> None:
         tick.set(ha="right", rotation_mode="anchor")
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
-
-
-def matrix(selection: Selection) -> tuple[Markup, int]:
-    """Draw the suspects by given and suggested label; return it with the number of classes."""
-    table, shown = count_suggestions(selection)
-    drawn = draw_tiles(
-        table,
-        [[str(found) if found else "" for found in row] for row in table.tolist()],
-        [shorten(label, 14) for label in selection.classes[shown]],
-        along="suggested label",
-        down="given label",
-        key="matrix",
-        description="Suspects by given and by suggested label",
-    )
-    return drawn, len(shown)
-
-
-def count_suggestions(selection: Selection) -> tuple[np.ndarray, np.ndarray]:
-    """Return counts of suspects by given and suggested label, and the classes that are shown."""
-    suspects = np.flatnonzero(~selection.clean_mask)
-    given = label_codes(selection, selection.label[suspects])
-    suggested = label_codes(selection, selection.suggested_label[suspects])
-    n_classes = len(selection.classes)
-    moved = np.concatenate([codes[given != suggested] for codes in (given, suggested)])
-    # Classes with most suggestions first; those with most suspects among equals.
-    order = np.lexsort([-np.bincount(codes, minlength=n_classes) for codes in (given, moved)])
-    shown = np.sort(order[:MAX_CLASSES])
-    position = np.full(n_classes, -1)
-    position[shown] = np.arange(len(shown))
-    inside = (position[given] >= 0) & (position[suggested] >= 0)
-    # One number for each pair, so that a single bincount fills the square.
-    flat = position[given[inside]] * len(shown) + position[suggested[inside]]
-    table = np.bincount(flat, minlength=len(shown) ** 2)
-    return table.reshape(len(shown), len(shown)), shown
 
 
 @dataclass(frozen=True)
@@ -207,7 +162,7 @@ def _figure(noise: NoiseEstimate, shown: np.ndarray) -> Markup:
     return draw_tiles(
         values,
         [[_percent(value) for value in row] for row in values.tolist()],
-        [shorten(label, 14) for label in noise.classes[shown]],
+        [shorten(name(label), 14) for label in noise.classes[shown]],
         along="label given",
         down="true class",
         key="noise",

@@ -1,21 +1,27 @@
 """The page: facts, figures and cards, put into the template."""
 
+import base64
+import hashlib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from kspr.core.noise import KINDS
 from kspr.report import _words
-from kspr.report._cards import borderline_rows, make_cards
+from kspr.report._cards import Contents, borderline_rows, judge
 from kspr.report._dial import dial, dial_figure
 from kspr.report._facts import check, class_table, verdict
-from kspr.report._noise import describe, matrix
-from kspr.report._notices import notices
+from kspr.report._next import next_steps
+from kspr.report._noise import describe
 from kspr.report._plots import class_histograms, histogram, path_figure
+from kspr.report._suspects import matrix, suspect_list
 from kspr.report._words import scale_of
 from kspr.runs.verify import Verification
+from kspr.selectors.options import in_flags
 from kspr.selectors.selection import Selection
 from kspr.selectors.selfcheck import SelfCheck
 from kspr.selectors.summary import STATUS_MEANING
@@ -38,28 +44,46 @@ class Source:
 
 
 def render(
-    source: Source, title: str, command: str | None, max_suspects: int, max_borderline: int
+    source: Source,
+    title: str,
+    command: str | None,
+    run: Path | None,
+    megabytes: float,
+    max_borderline: int,
 ) -> str:
     """Return the page as text."""
     selection, summary = source.selection, source.selection.summary()
-    page = _environment().get_template("report.html")
-    return page.render(
+    contents = Contents(source.items, megabytes * 1e6)
+    # Before all suspects, which may use up the budget.
+    near = borderline_rows(selection, max_borderline)
+    borderline = judge(selection, near, source.row_id, source.truth).cards(contents, near)
+    environment = _environment()
+    # Messages name parameters; the page of a run that a command made names its flags.
+    environment.filters["said"] = str if run is None else in_flags
+    script = _file(environment, "script.js")
+    return environment.get_template("report.html").render(
         title=title,
         command=command,
+        style=_file(environment, "style.css"),
+        script=script,
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         verdict=verdict(selection, summary),
+        next_steps=next_steps(selection, run, command, contents.kind),
         check=None if source.truth is None else check(selection, source.truth),
         selfcheck=source.selfcheck,
         flips=KINDS,
         verification=source.verification,
-        notices=notices(selection),
+        notices=summary.notices,
         scale=scale_of(selection),
         noise=describe(selection.noise),
         table=class_table(summary),
         status_meaning=STATUS_MEANING,
         manifest=selection.manifest,
         figures=_draw(source),
-        suspects=_cards(source, selection.suspect_indices[:max_suspects]),
-        borderline=_cards(source, borderline_rows(selection, max_borderline)),
+        matrix=matrix(selection),
+        suspects=suspect_list(selection, source.row_id, source.truth, contents),
+        megabytes=f"{megabytes:g}",
+        borderline=borderline,
     )
 
 
@@ -83,25 +107,20 @@ def _environment() -> Environment:
     return environment
 
 
+def _file(environment: Environment, name: str) -> Markup:
+    """Return a file beside the templates as it is: the page allows exactly this script."""
+    assert environment.loader is not None  # noqa: S101 - set by `_environment`
+    return Markup(environment.loader.get_source(environment, name)[0])  # noqa: S704 - our own file
+
+
 def _draw(source: Source) -> dict[str, Any]:
     selection = source.selection
     # Without an error rate (the preset spr) there are no levels to compare.
     compares = selection.q_value is not None
-    grid, n_in_matrix = matrix(selection)
     return {
         "histogram": histogram(selection),
         "classes": class_histograms(selection),
         "steps": dial(selection, source.truth) if compares else [],
         "dial": dial_figure(selection, source.truth) if compares else None,
-        "matrix": grid,
-        "n_in_matrix": n_in_matrix,
         "path": None if source.features is None else path_figure(selection, source.features),
     }
-
-
-def _cards(source: Source, rows: np.ndarray) -> list[Any]:
-    return list(
-        make_cards(
-            source.selection, rows, row_id=source.row_id, items=source.items, truth=source.truth
-        )
-    )

@@ -4,9 +4,10 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from kspr._text import percent, visible
 from kspr.selectors.selection import Selection
 
-__all__ = ["StatisticScale", "count", "level", "name", "number", "scale_of", "share", "shorten"]
+__all__ = ["StatisticScale", "count", "level", "name", "number", "scale_of", "share"]
 
 _SPACE = "\u202f"  # narrow, and lines do not break at it
 
@@ -22,12 +23,7 @@ def count(value: int) -> str:
 
 def level(value: float | None) -> str:
     """Return a rate in percent, to three digits, at most two decimals; a dash for None or nan."""
-    if value is None or not math.isfinite(value):
-        return "–"  # noqa: RUF001 - a dash is meant
-    percent = 100 * value
-    # A tiny rate would be rounded to 0 %; one digit of it is shown instead.
-    shown = round(float(f"{percent:.3g}"), 2) or float(f"{percent:.1g}")
-    return f"{shown:g}{_SPACE}%"
+    return percent(value).replace(" ", _SPACE)
 
 
 def share(value: float) -> str:
@@ -44,23 +40,9 @@ def number(value: float) -> str:
 
 
 def name(label: Any) -> str:
-    """Return a label as text; ``(empty)`` for an empty one."""
-    text = str(label)
+    """Return a label as text, control characters written out; ``(empty)`` for an empty one."""
+    text = visible(label)
     return text if text.strip() else "(empty)"
-
-
-def shorten(label: Any, length: int) -> str:
-    """Return a label that fits an axis: one line, printable, at most `length` characters.
-
-    Names often differ at their end only, so characters are left out in the middle.
-
-    >>> shorten("category number 17", 8)
-    'cate… 17'
-    """
-    text = " ".join(name(label).split())
-    text = "".join(letter for letter in text if letter.isprintable())
-    tail = (length - 1) // 2
-    return text if len(text) <= length else f"{text[: length - 1 - tail]}…{text[-tail:]}"
 
 
 @dataclass(frozen=True)
@@ -73,6 +55,8 @@ class StatisticScale:
     caption: str
     ranking: str
     """How suspects are ordered, in one sentence."""
+    probably_wrong: str
+    """What puts a suspect into the first of the two piles."""
     direction: int = 1
     """-1 where kept rows have a negative statistic, down to minus the cut-off."""
 
@@ -84,6 +68,7 @@ _DOUBT = StatisticScale(
     caption="The doubt is the estimated chance that the label is wrong. Rows up to the cut-off are "
     "kept.",
     ranking="The larger the doubt, the worse the label fits.",
+    probably_wrong="doubt above one half",
 )
 _KNOCKOFF = StatisticScale(
     name="W",
@@ -92,6 +77,7 @@ _KNOCKOFF = StatisticScale(
     caption="Left of zero, the given label fits better than its knockoff; right of zero, the "
     "knockoff does. Rows between the cut-off and zero are kept.",
     ranking="The larger the selection time, the worse the label fits.",
+    probably_wrong="another label fits better",
     direction=-1,
 )
 _OTHERS = StatisticScale(
@@ -101,6 +87,7 @@ _OTHERS = StatisticScale(
     caption="Left of zero, the given label fits better than at least half of the other classes; "
     "right of zero, it does not. Rows between the cut-off and zero are kept.",
     ranking="The larger the selection time, the worse the label fits.",
+    probably_wrong="another label fits better",
     direction=-1,
 )
 _TIME = StatisticScale(
@@ -109,6 +96,7 @@ _TIME = StatisticScale(
     axis="selection time",
     caption="Rows that stand out late (left) fit their label well and are kept.",
     ranking="The larger the selection time, the worse the label fits.",
+    probably_wrong="another label fits better",
 )
 _SCALES = {
     "transition": _DOUBT,

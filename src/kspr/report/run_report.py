@@ -10,7 +10,7 @@ from kspr.report import write_report
 from kspr.runs.evaluate import true_labels
 from kspr.runs.run import Run, load_run
 from kspr.runs.selfcheck import check_run
-from kspr.runs.verify import load_verification
+from kspr.runs.verify import verification_of
 
 __all__ = ["Reported", "report_run"]
 
@@ -31,8 +31,8 @@ def report_run(
     title: str | None = None,
     truth: str | None = None,
     selfcheck: bool = False,
-    max_suspects: int = 200,
     source: Path | None = None,
+    megabytes: float = 12.0,
 ) -> Reported:
     """Write the report of the run in `folder`.
 
@@ -53,9 +53,10 @@ def report_run(
         features=run.features(),
         truth=None if truth is None else _truth(run, truth),
         selfcheck=check_run(run) if selfcheck else None,
-        verification=load_verification(run),
+        verification=verification_of(run),
         command=run.origin.command_line(),
-        max_suspects=max_suspects,
+        run=folder,
+        megabytes=megabytes,
     )
     return Reported(path, run.notes())
 

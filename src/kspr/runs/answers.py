@@ -12,15 +12,13 @@ import numpy as np
 from kspr._text import from_spreadsheet_cell
 from kspr.core.labels import encode_labels, places_in, same_label
 from kspr.errors import InputError
+from kspr.selectors.checks import CANNOT_TELL, NO_CLASS
+from kspr.selectors.controls.checked import Drawn
 from kspr.sources.readers.csv_faults import explain_encoding, split_by
 from kspr.sources.readers.file_checks import check_file, listed, no_such
 
-__all__ = ["NO_CLASS", "Answers", "Pool", "Rows", "checked_rows", "read_answers"]
+__all__ = ["Answers", "Rows", "checked_rows", "read_answers"]
 
-Pool = Literal["kept", "all"]
-"""Which rows of a run a draw was made from."""
-NO_CLASS = "-"
-"""The answer for a row that belongs to none of the classes."""
 _TRUTH = "true_label"
 _PLACES = ("row", "id")
 
@@ -43,7 +41,7 @@ class Answers:
     """The true labels, as text."""
     unanswered: np.ndarray
     """Positions of the rows whose answer is empty."""
-    drawn_from: Pool | None
+    drawn_from: Literal["pool", "all"] | None
     """None where the file does not say."""
 
 
@@ -63,17 +61,17 @@ def read_answers(path: Path, rows: Rows) -> Answers:
     )
 
 
-def checked_rows(path: Path, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
-    """Return the answers in `path` as positions and true labels, as `fit` takes them."""
+def checked_rows(path: Path, rows: Rows) -> tuple[dict[int, str], Drawn]:
+    """Return the answers in `path` by position, and whether they may move a cut.
+
+    They may if they were drawn at random from all rows, as the column `drawn_from` says. A draw
+    from another run's pool is no random draw for this one.
+    """
     answers = read_answers(path, rows)
-    if answers.drawn_from == "kept":
-        raise InputError(
-            f"{path} was drawn from the kept rows only; a cut needs rows drawn from all of them. "
-            "Draw those with `kspr verify RUN --from all`."
-        )
     if not len(answers.position):
         raise InputError(f"{path} has no answers yet: its column {_TRUTH!r} is empty.")
-    return answers.position, answers.truth
+    found = dict(zip(answers.position.tolist(), answers.truth.tolist(), strict=True))
+    return found, "all" if answers.drawn_from == "all" else "chosen"
 
 
 def _read(path: Path) -> list[tuple[int, dict[str, str]]]:
@@ -153,7 +151,7 @@ def _answer(path: Path, line: int, text: str, classes: np.ndarray) -> str | None
     """Return a line's true label; None where it is left empty."""
     text = (text or "").strip()
     known = [str(name) for name in classes.tolist()]
-    if not text or text in known or text == NO_CLASS:
+    if not text or text in known or text in (NO_CLASS, CANNOT_TELL):
         return text or None
     place = int(places_in(classes, [text])[0])
     if place >= 0:
@@ -162,7 +160,10 @@ def _answer(path: Path, line: int, text: str, classes: np.ndarray) -> str | None
     if text.removesuffix(".0") in known:
         return text.removesuffix(".0")
     refusal = no_such(text, sorted(known), f"{path}, line {line}: the data", "label")
-    raise InputError(f"{refusal} Write {NO_CLASS} for a row that belongs to no class.")
+    raise InputError(
+        f"{refusal} Write {NO_CLASS} for a row that belongs to no class, {CANNOT_TELL} "
+        "where you cannot tell."
+    )
 
 
 def _same(text: str, value: Any) -> bool:
@@ -170,12 +171,14 @@ def _same(text: str, value: Any) -> bool:
     return text in (str(value).strip(), f"{value}.0") or bool(same_label([text], [value])[0])
 
 
-def _drawn_from(path: Path, table: list[tuple[int, dict[str, str]]]) -> Pool | None:
-    # Two draws in one file would be a random sample of neither pool.
-    pools = {entry.get("drawn_from", "").strip() for _, entry in table}
-    if len(pools) > 1 or not pools <= {"", "kept", "all"}:
+def _drawn_from(
+    path: Path, table: list[tuple[int, dict[str, str]]]
+) -> Literal["pool", "all"] | None:
+    # Two draws in one file would be a random sample of neither.
+    found = {entry.get("drawn_from", "").strip() for _, entry in table}
+    if len(found) > 1 or not found <= {"", "pool", "all"}:
         raise InputError(
-            f"{path}: the column 'drawn_from' must say 'kept' or 'all', the same in every line, "
-            f"got {listed(sorted(pools))}."
+            f"{path}: the column 'drawn_from' must say 'pool' or 'all', the same in every line, "
+            f"got {listed(sorted(found))}."
         )
-    return cast("Pool", pools.pop()) if pools != {""} else None
+    return cast("Any", found.pop()) if found != {""} else None

@@ -14,7 +14,8 @@ from kspr.selectors import Selection
 from kspr.sources.joining import join_label_file
 from kspr.sources.opening import open_source
 from kspr.sources.readers.file_checks import listed
-from kspr.sources.readers.labels import numbered, open_label_file
+from kspr.sources.readers.label_files import open_label_file
+from kspr.sources.readers.labels import numbered
 
 __all__ = ["ClassEvaluation", "Evaluation", "Truth", "evaluate", "evaluate_run", "true_labels"]
 

@@ -17,6 +17,7 @@ from kspr.features import Loaded
 from kspr.features.loading import stored_features
 from kspr.runs.joining import Joined, JoinedItems, RunRows, join_rows
 from kspr.selectors import Selection
+from kspr.selectors.checks import Checks, apply_checks, write_checks
 from kspr.sources.opening import open_source, open_table
 from kspr.sources.options import ReadOptions
 from kspr.sources.readers.labels import texts_of
@@ -179,9 +180,15 @@ def describe(options: ReadOptions) -> dict[str, str]:
 
 
 def save_run(
-    folder: Path, selection: Selection, rows: RunRows, origin: Origin, *, overwrite: bool
+    folder: Path,
+    selection: Selection,
+    rows: RunRows,
+    origin: Origin,
+    *,
+    overwrite: bool,
+    checks: Checks | None = None,
 ) -> Run:
-    """Write a run to `folder`, whole or not at all."""
+    """Write a run to `folder`, whole or not at all; `checks` are answers about its rows."""
     check_folder(folder, overwrite=overwrite)
     with staged(folder) as staging:
         selection.save(staging)
@@ -190,7 +197,9 @@ def save_run(
         write_parquet(staging / _ROWS, pa.table(columns))
         about = {"format": _FORMAT, "named": rows.named, **asdict(origin)}
         write_sealed(staging / _ORIGIN, about, _ROWS, "manifest.json")
-    return Run(folder, selection, rows, origin)
+        if checks is not None:
+            write_checks(staging, checks)
+    return Run(folder, apply_checks(selection, checks), rows, origin)
 
 
 def check_folder(folder: Path, *, overwrite: bool) -> None:

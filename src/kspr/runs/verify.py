@@ -1,29 +1,37 @@
-"""Rows drawn at random for a person to check, and the error rate that the answers show."""
+"""Rows drawn at random for a person to check, and the cut that the answers give."""
 
 import csv
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from kspr._files import read_json, staged, write_json
+from kspr._files import staged
 from kspr._text import spreadsheet_cell
-from kspr.core.intervals import Z95, clopper_pearson_interval
-from kspr.core.labels import same_label
+from kspr.core.intervals import clopper_pearson_interval
+from kspr.core.noise import check_seed
 from kspr.errors import InputError, UnreadableItemError
-from kspr.runs.answers import Answers, Pool, Rows, read_answers
+from kspr.runs.answers import Answers, Rows, read_answers
 from kspr.runs.run import Run, load_run
+from kspr.selectors import Selection
+from kspr.selectors.checks import (
+    CANNOT_TELL,
+    Checks,
+    apply_checks,
+    read_checks,
+    write_checks,
+)
+from kspr.selectors.controls.checked import Drawn, Guarantee
+from kspr.selectors.validation import check_rate
 from kspr.sources.records import Items
 
-__all__ = ["Draw", "Pool", "Verification", "draw_checks", "load_verification", "verify_run"]
+__all__ = ["Draw", "Verification", "draw_checks", "verification_of", "verify_run"]
 
-_STREAM = 0x636865636B
-"""Keeps these random numbers apart from those of a caller who used the same seed."""
-_DRAWN = "checks.json"
-_FOUND = "verification.json"
 _TEXT = 500
 """Characters of a text that are shown."""
+_FORECASTS = (1, 2, 5)
+"""Multiples of the number of checks that a forecast is made for."""
 
 
 @dataclass(frozen=True)
@@ -31,168 +39,273 @@ class Draw:
     """Rows that were drawn to be checked."""
 
     path: Path
-    drawn_from: Pool
     n_drawn: int
-    n_pool: int
-    """Rows that were drawn from."""
+    """Rows in the file."""
+    n_before: int
+    """Rows of the same draw that were drawn before."""
+    drawn: Drawn
+    q: float
     seed: int
+    guarantee: Guarantee
+    forecast: tuple[tuple[int, float], ...]
+    """Numbers of checks, and the share of all rows that they can be expected to keep."""
 
 
 @dataclass(frozen=True)
 class Verification:
-    """What a person found among the kept labels of a run."""
+    """What a person found, and what the cut keeps before and after."""
 
-    drawn_from: Pool | None
-    """None where the file of answers does not say."""
-    n_missing: int
-    """Drawn rows that have no answer yet."""
-    n_answered: int
-    n_checked: int
-    """Answered rows that are kept; their labels were drawn at random from all kept ones."""
+    drawn: Drawn
+    guarantee: Guarantee
+    confidence: float
+    q: float
+    n_drawn: int
+    n_counted: int
+    """Answers that count for the guarantee."""
     n_wrong: int
-    """Wrong labels among these."""
-    n_kept: int
-    """All kept rows that could have been drawn."""
-    fsr: float
-    interval: tuple[float, float]
+    """Wrong ones among these, with those that nobody can tell."""
+    n_cannot_tell: int
+    """Of these, answered with a question mark, or passed over."""
+    n_passed_over: int
+    """Drawn rows without an answer that stand before the last answer: they count as wrong."""
+    n_other: int
+    """Answers that do not count: their rows are kept or not, and the cut does not move."""
+    n_rows: int
+    n_kept_before: int
+    """Rows that were kept at `q` without any answer."""
+    n_checked_before: int
+    """Answers that count among these."""
+    n_wrong_before: int
+    fsr_before: float
+    """Share of wrong labels among what was kept without answers, as checked; nan without checks."""
+    interval_before: tuple[float, float]
     """Clopper and Pearson's, exact, two-sided, of 95 %."""
-    q: float | None
-    """The rate that was asked for; None for a selection without one."""
+    n_kept: int
+    """Rows that are kept now."""
     noise_rate: float | None
-    """Share of wrong labels among all rows, if drawn from all."""
+    """Share of wrong labels among all rows, if the checked ones were drawn from all."""
     noise_interval: tuple[float, float] | None
-    wrong_rows: tuple[int, ...]
-    """Row numbers in the source of the kept labels that were found wrong."""
-    fingerprint: str
-    """Of the data that the run was made from."""
+    forecast: tuple[tuple[int, float], ...]
 
     @property
-    def verdict(self) -> Literal["held", "not held", "cannot tell"] | None:
-        """Whether the interval lies below the rate asked for, above it, or around it."""
-        if self.q is None:
-            return None
-        low, high = self.interval
+    def verdict(self) -> Literal["held", "not held", "cannot tell"]:
+        """Whether the interval for what was kept before lies below `q`, above it, or around it."""
+        low, high = self.interval_before
         return "held" if high <= self.q else "not held" if low > self.q else "cannot tell"
-
-    @property
-    def n_needed(self) -> int | None:
-        """About how many kept rows would decide it, if the share found so far is right."""
-        if self.q is None or self.verdict != "cannot tell":
-            return None
-        # Zero among a few rows would ask for too few more.
-        share = (self.n_wrong + 1) / (self.n_checked + 2)
-        gap = abs(share - self.q)
-        # So near to q, it would take thousands of answers: about 7,300 at q = 0.05.
-        if gap < 0.1 * self.q:
-            return None
-        # Where the normal interval, share +- Z95 * its standard error, just excludes q.
-        return min(self.n_kept, round(Z95**2 * share * (1 - share) / gap**2))
 
 
 def draw_checks(
-    folder: Path, out: Path, *, sample: int, pool: Pool, seed: int, source: Path | None = None
+    folder: Path,
+    out: Path,
+    *,
+    n: int,
+    q: float | None = None,
+    seed: int = 0,
+    drawn: Literal["pool", "all"] = "pool",
+    guarantee: Guarantee = "mean",
+    confidence: float = 0.95,
+    source: Path | None = None,
 ) -> Draw:
-    """Draw rows of the run in `folder`, write them to `out` for a person to fill in.
+    """Draw the next `n` rows of the run in `folder`, write them to `out` for a person to fill in.
 
-    They come in random order: whoever stops half way has still checked a random sample. The draw
-    is saved in the run, so that rows which were deleted from the file are counted as missing.
+    The draw is saved in the run. A later call with the same settings goes on with it. Other
+    settings begin another draw; answers that are there already count where a row is drawn again.
     """
-    if sample < 1:
-        raise InputError(f"--sample must be at least 1, got {sample}.")
-    if seed < 0:
-        raise InputError(f"--seed must be a whole number from 0 up, got {seed}.")
+    check_seed(seed, "--seed")
     if out.exists():
         raise InputError(f"{out} already exists, and may hold answers. Choose another --out.")
     run = load_run(folder, source)
-    rows = _pool(run, pool)
-    if not len(rows):
-        raise InputError(f"{folder} keeps nothing that could be drawn. Use --from all.")
-    rng = np.random.default_rng([_STREAM, seed, int(pool == "all")])
-    # The whole is permuted, so that a larger sample with the same seed begins with the smaller one.
-    drawn = rng.permutation(rows)[:sample]
-    with staged(out) as staging, staging.open("w", newline="", encoding="utf-8") as file:
-        _write(run, drawn, pool, csv.writer(file))
-    _note(folder, pool, {"seed": seed, "rows": run.row[drawn].tolist()})
-    return Draw(out, pool, len(drawn), len(rows), seed)
-
-
-def verify_run(folder: Path, path: Path) -> Verification:
-    """Estimate the error rate of the run in `folder` from the answers in `path`; save it there."""
-    run = load_run(folder)
-    answers = read_answers(path, Rows(run.row, run.row_id, run.selection.label))
-    _check_unused(path, run, answers)
-    missing = _missing(folder, path, run, answers)
-    kept = run.selection.clean_mask[answers.position]
-    wrong = ~same_label(run.selection.label[answers.position], answers.truth)
-    n_checked, n_wrong = int(kept.sum()), int((kept & wrong).sum())
-    if not n_checked:
-        raise InputError(f"{path} has no answers about kept rows yet: fill in 'true_label'.")
-    from_all = answers.drawn_from == "all"
-    found = Verification(
-        drawn_from=answers.drawn_from,
-        n_missing=missing,
-        n_answered=len(wrong),
-        n_checked=n_checked,
-        n_wrong=n_wrong,
-        n_kept=len(_pool(run, "kept")),
-        fsr=n_wrong / n_checked,
-        interval=clopper_pearson_interval(n_wrong, n_checked),
-        q=run.selection.summary().q_asked,
-        noise_rate=float(wrong.mean()) if from_all else None,
-        noise_interval=clopper_pearson_interval(int(wrong.sum()), len(wrong)) if from_all else None,
-        wrong_rows=tuple(run.row[answers.position[kept & wrong]].tolist()),
-        fingerprint=run.selection.manifest.fingerprint,
+    fitted = Selection.load(folder, answers=False)
+    asked = fitted.manifest.parameters.get("q") if q is None else q
+    if asked is None:
+        raise InputError(f"{folder} was made without an error rate. Give one with --q.")
+    check_rate("q", asked)
+    check_rate("confidence", confidence)
+    about = Checks(
+        drawn, guarantee, float(confidence), float(asked), seed, fitted.manifest.fingerprint
     )
-    write_json(folder / _FOUND, {**asdict(found), "verdict": found.verdict})
-    return found
+    before = read_checks(folder, fitted)
+    if before is not None:
+        same = replace(before, positions=(), answers=None) == about
+        about = replace(before if same else about, answers=before.answers)
+    order = _order(fitted, about)
+    done = len(about.positions)
+    rows = order[done : done + n]
+    if not len(rows):
+        raise InputError(f"All {len(order):,} rows that could be drawn have been drawn.")
+    with staged(out) as staging, staging.open("w", newline="", encoding="utf-8") as file:
+        _write(run, rows, about, csv.writer(file))
+    write_checks(folder, replace(about, positions=tuple(order[: done + len(rows)].tolist())))
+    return Draw(
+        out,
+        len(rows),
+        done,
+        drawn,
+        float(asked),
+        seed,
+        guarantee,
+        _forecast(run.selection, about, done + n),
+    )
 
 
-def load_verification(run: Run) -> Verification | None:
-    """Return the result that `verify_run` saved; None if there is none for this selection."""
-    file = run.folder / _FOUND
-    if not file.is_file():
-        return None
-    about = _read_json(file)
-    # Written for people who read the file; here it is a property.
-    about.pop("verdict", None)
-    for name in ("interval", "noise_interval", "wrong_rows"):
-        about[name] = None if about.get(name) is None else tuple(about[name])
-    try:
-        found = Verification(**about)
-    except TypeError as error:
-        raise InputError(f"{file} cannot be read as a verification: {error}") from error
-    # The run may have been made anew from other data since.
-    return found if found.fingerprint == run.selection.manifest.fingerprint else None
+def verify_run(folder: Path, path: Path, declared: Drawn | None = None, **how: Any) -> Verification:
+    """Move the cut of the run in `folder` by the answers in `path`, and save the answers there.
 
-
-def _pool(run: Run, pool: Pool) -> np.ndarray:
-    """Return the positions to draw from, without the rows that set the cut-off.
-
-    Rows that set the cut-off cannot also estimate the error rate.
+    `declared` says how the rows were found where `path` was not made by `draw_checks`; `how` has
+    then `q`, `guarantee` and `confidence`.
     """
-    rows = run.selection.clean_indices if pool == "kept" else np.arange(len(run.row))
-    checked = run.selection.checked
-    return rows if checked is None else np.setdiff1d(rows, checked.rows)
+    fitted = Selection.load(folder, answers=False)
+    run = load_run(folder)
+    answers = read_answers(path, Rows(run.row, run.row_id, fitted.label))
+    if not len(answers.position):
+        raise InputError(f"{path} has no answers yet: its column 'true_label' is empty.")
+    checks = _checks(run, fitted, path, answers, declared, how)
+    found = dict(zip(answers.position.tolist(), answers.truth.tolist(), strict=True))
+    checks = checks.with_answers(found)
+    selection = apply_checks(fitted, checks)
+    write_checks(folder, checks)
+    return _describe(fitted, selection, checks)
 
 
-def _check_unused(path: Path, run: Run, answers: Answers) -> None:
-    """Raise if answers were used to make the run: they cannot also estimate its error rate."""
-    checked = run.selection.checked
-    used = 0 if checked is None else int(np.isin(answers.position, checked.rows).sum())
-    if used:
-        raise InputError(
-            f"{run.folder} was cut by {used} of the answers in {path}, which cannot test it too. "
-            "Draw other rows with `kspr verify --out`."
+def verification_of(run: Run) -> Verification | None:
+    """Return what the answers in a run say; None without answers."""
+    fitted = Selection.load(run.folder, answers=False)
+    checks = read_checks(run.folder, fitted)
+    if checks is None or not checks.known:
+        return None
+    return _describe(fitted, run.selection, checks)
+
+
+def _order(fitted: Selection, checks: Checks) -> np.ndarray:
+    """Return the rows that can be drawn, in the order of the draw."""
+    if checks.drawn == "pool":
+        return fitted.draw(len(fitted), q=checks.q, seed=checks.seed)
+    return np.random.default_rng([checks.seed, _STREAM]).permutation(len(fitted))
+
+
+_STREAM = 0x616C6C
+"""Keeps a draw from all rows apart from a user's own `default_rng(seed)`."""
+
+
+def _checks(
+    run: Run,
+    fitted: Selection,
+    path: Path,
+    answers: Answers,
+    declared: Drawn | None,
+    how: dict[str, Any],
+) -> Checks:
+    """Return the draw that the answers belong to."""
+    before = read_checks(run.folder, fitted)
+    if (
+        declared is None
+        and answers.drawn_from == "all"
+        and (before is None or not before.positions)
+    ):
+        # The file itself declares it.
+        declared = "all"
+    given = {name: value for name, value in how.items() if value is not None}
+    if declared is not None:
+        q = given.get("q", fitted.manifest.parameters.get("q"))
+        if q is None and declared != "chosen":
+            raise InputError(f"{run.folder} was made without an error rate. Give it with --q.")
+        if declared == "chosen" and before is not None:
+            return before
+        return Checks(
+            declared,
+            given.get("guarantee", "mean"),
+            float(given.get("confidence", 0.95)),
+            float(q or 0.05),
+            0,
+            fitted.manifest.fingerprint,
+            (),
+            None if before is None else before.answers,
         )
+    if before is None or not before.positions:
+        raise InputError(
+            f"No rows were drawn from {run.folder}, so it is not known how those in {path} were "
+            "found. Say so: --drawn all if they were drawn at random from all rows, --drawn chosen "
+            "if not."
+        )
+    for name, value in given.items():
+        if getattr(before, name) != value:
+            raise InputError(
+                f"--{name} {value} differs from the draw in {run.folder}, which was made for "
+                f"{getattr(before, name)}. What a draw is for must be set before rows are checked."
+            )
+    strange = np.setdiff1d(answers.position, before.positions)
+    if strange.size:
+        raise InputError(
+            f"{path} has an answer for row {run.row[strange[0]]}, which was not drawn from "
+            f"{run.folder}. For answers to other rows, add --drawn chosen."
+        )
+    return before
 
 
-def _write(run: Run, drawn: np.ndarray, pool: Pool, writer: Any) -> None:
-    shown = _shown(run, drawn)
+def _describe(fitted: Selection, selection: Selection, checks: Checks) -> Verification:
+    checked = selection.checked
+    assert checked is not None  # noqa: S101 - there are answers
+    counted, wrong = checked.rows[checked.counted], ~checked.right[checked.counted]
+    before = fitted.clean_mask if fitted.q_value is None else fitted.at(checks.q).clean_mask
+    kept = before[counted]
+    n_checked, n_wrong = int(kept.sum()), int((kept & wrong).sum())
+    passed = checks.n_left_empty
+    from_all = checks.drawn == "all"
+    unknown = sum(checks.known.get(p) == CANNOT_TELL for p in counted.tolist())
+    return Verification(
+        drawn=checks.drawn,
+        guarantee=checks.guarantee,
+        confidence=checks.confidence,
+        q=checks.q,
+        n_drawn=len(checks.positions) or len(checks.known),
+        n_counted=len(counted),
+        n_wrong=int(wrong.sum()),
+        n_cannot_tell=unknown + passed,
+        n_passed_over=passed,
+        n_other=len(checked.rows) - len(counted),
+        n_rows=len(selection),
+        n_kept_before=int(before.sum()),
+        n_checked_before=n_checked,
+        n_wrong_before=n_wrong,
+        fsr_before=n_wrong / n_checked if n_checked else float("nan"),
+        interval_before=clopper_pearson_interval(n_wrong, n_checked),
+        n_kept=int(selection.clean_mask.sum()),
+        noise_rate=float(np.mean(~checked.right)) if from_all else None,
+        noise_interval=clopper_pearson_interval(int((~checked.right).sum()), len(checked.rows))
+        if from_all
+        else None,
+        forecast=_forecast(selection, checks, max(len(counted), 1)),
+    )
+
+
+def _forecast(selection: Selection, checks: Checks, n: int) -> tuple[tuple[int, float], ...]:
+    if selection.control != "transition":
+        return ()
+    how: dict[str, Any] = {"q": checks.q, "guarantee": checks.guarantee}
+    how["confidence"] = checks.confidence
+    return tuple(
+        (times * n, selection.forecast(times * n, **how))
+        for times in _FORECASTS
+        if times * n <= len(selection)
+    )
+
+
+def _write(run: Run, drawn: np.ndarray, checks: Checks, writer: Any) -> None:
+    shown, known = _shown(run, drawn), checks.known
     columns = ["row", "id", "label", "suggested_label", "true_label", "drawn_from"]
     writer.writerow([*columns, *shown])
     for k, *extra in zip(drawn.tolist(), *shown.values(), strict=True):
         label, suggested = run.selection.label[k], run.selection.suggested_label[k]
-        cells = [run.row[k], run.row_id[k], label, suggested, "", pool, *extra]
+        # An answer that is known already need not be given again.
+        cells = [
+            run.row[k],
+            run.row_id[k],
+            label,
+            suggested,
+            known.get(k, ""),
+            checks.drawn,
+            *extra,
+        ]
         writer.writerow(map(spreadsheet_cell, cells))
 
 
@@ -216,33 +329,3 @@ def _text(items: Items, position: int) -> str:
         return " ".join(str(items[position])[: 4 * _TEXT].split())[:_TEXT]
     except (UnreadableItemError, OSError):
         return ""
-
-
-def _note(folder: Path, pool: Pool, drawn: dict[str, Any]) -> None:
-    # Draws from the kept rows and from all rows are saved side by side.
-    file = folder / _DRAWN
-    before = _read_json(file) if file.is_file() else {}
-    write_json(file, {**before, pool: drawn})
-
-
-def _missing(folder: Path, path: Path, run: Run, answers: Answers) -> int:
-    """Return how many of the rows that were drawn have no answer."""
-    file = folder / _DRAWN
-    drawn = _read_json(file).get(str(answers.drawn_from)) if file.is_file() else None
-    if drawn is None:
-        return len(answers.unanswered)
-    listed = run.row[np.concatenate([answers.position, answers.unanswered])]
-    strange = np.setdiff1d(listed, drawn["rows"])
-    if strange.size:
-        raise InputError(
-            f"{path} has an answer for row {strange[0]}, which was not drawn from {folder}. Rows "
-            "must be drawn at random; draw more with --sample and another --seed."
-        )
-    return len(drawn["rows"]) - len(answers.position)
-
-
-def _read_json(file: Path) -> dict[str, Any]:
-    found = read_json(file)
-    if not isinstance(found, dict):
-        raise InputError(f"{file} cannot be read: it is cut short or damaged. Remove it.")
-    return found

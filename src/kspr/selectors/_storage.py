@@ -2,7 +2,7 @@
 
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from kspr._files import read_sealed, staged, write_parquet, write_sealed
 from kspr.errors import InputError
 from kspr.selectors.controls import ASSUMPTIONS
-from kspr.selectors.controls.checked import Checked
+from kspr.selectors.controls.checked import Checked, Drawn, Guarantee
 from kspr.selectors.controls.transition import NoiseEstimate
 from kspr.selectors.cut_groups import CutGroups, cut_group_columns
 from kspr.selectors.manifest import Manifest
@@ -25,6 +25,8 @@ __all__ = ["load_fields", "save_selection"]
 _FORMAT = 3
 _FILES = ("samples.parquet", "cut_groups.parquet", "manifest.json")
 _NOISE = "noise.parquet"
+_BEFORE = "q_value_before_checks"
+_CHECKED = {"rows": np.int64, "true_code": np.int64, "right": bool, "counted": bool}
 _LABELS = ("label", "knockoff_label", "suggested_label")
 _ANY_LABEL = "biufOUSM"
 _SAMPLES = {
@@ -36,7 +38,12 @@ _SAMPLES = {
     "cut_group": "iu",
 }
 """Columns of samples.parquet, and the kinds of their values as NumPy abbreviates them."""
-_OPTIONAL = {"q_value": "f", "knockoff_label": _ANY_LABEL}
+_OPTIONAL = {
+    "q_value": "f",
+    "knockoff_label": _ANY_LABEL,
+    "suggestion_probability": "f",
+    _BEFORE: "f",
+}
 _WRONG = (AttributeError, IndexError, KeyError, MemoryError, OverflowError, TypeError, ValueError)
 
 
@@ -88,7 +95,7 @@ def _fields(path: Path, about: dict[str, Any]) -> dict[str, Any]:
     columns = {name: _column(samples, name, kinds, n) for name, kinds in _SAMPLES.items()}
     columns |= {
         name: _column(samples, name, kinds, n)
-        # SPR has neither levels nor knockoffs.
+        # SPR has no levels before rows are checked, and no knockoffs.
         for name, kinds in _OPTIONAL.items()
         if name in samples.column_names
     }
@@ -99,7 +106,12 @@ def _fields(path: Path, about: dict[str, Any]) -> dict[str, Any]:
     cut_groups = _read_cut_groups(path, len(classes))
     cut_group = columns["cut_group"]
     _require(_within(cut_group, len(cut_groups)), "cut_group must number the cut groups")
-    manifest = _read_manifest(about["manifest"], n, "q_value" in columns)
+    manifest = _read_manifest(
+        about["manifest"],
+        n,
+        has_levels="q_value" in columns,
+        checked=about["checked"] is not None,
+    )
     return {
         "label": labels["label"],
         "clean_mask": columns["clean"],
@@ -108,12 +120,13 @@ def _fields(path: Path, about: dict[str, Any]) -> dict[str, Any]:
         "selection_time": columns["selection_time"],
         "knockoff_label": labels.get("knockoff_label"),
         "suggested_label": labels["suggested_label"],
+        "suggestion_probability": columns.get("suggestion_probability"),
         "cut_group": cut_group,
         "cut_groups": cut_groups,
         "classes": classes,
         "manifest": manifest,
         "noise": _read_noise(path, about["noise"], classes),
-        "checked": _read_checked(about["checked"], n),
+        "checked": _read_checked(about["checked"], len(classes), n, columns.get(_BEFORE)),
     }
 
 
@@ -156,16 +169,19 @@ def _read_cut_groups(path: Path, n_classes: int) -> CutGroups:
     return found
 
 
-def _read_manifest(about: dict[str, Any], n: int, has_levels: bool) -> Manifest:
+def _read_manifest(about: dict[str, Any], n: int, *, has_levels: bool, checked: bool) -> Manifest:
     found = Manifest(**about)
     kinds = {field.name: field.type for field in fields(Manifest)}
     for name, kind in kinds.items():
-        plain = {"str": str, "int": int}.get(str(getattr(kind, "__name__", kind)), dict)
+        plain = {"str": str, "int": int, "bool": bool}.get(
+            str(getattr(kind, "__name__", kind)), dict
+        )
         _require(isinstance(getattr(found, name), plain), f"{name} of the manifest does not fit")
     _require(found.n_samples == n, f"the manifest is about {found.n_samples} rows, not {n}")
+    # Checked rows give SPR levels, which no control has.
+    control = found.parameters.get("control", None if has_levels and checked else "")
     _require(
-        not has_levels or found.parameters.get("control") in ASSUMPTIONS,
-        "the manifest names no control",
+        not has_levels or control is None or control in ASSUMPTIONS, "the manifest names no control"
     )
     return found
 
@@ -191,21 +207,30 @@ def _read_noise(
     )
 
 
-def _read_checked(found: dict[str, Any] | None, n: int) -> Checked | None:
+def _read_checked(
+    found: dict[str, Any] | None, n_classes: int, n: int, level: np.ndarray | None
+) -> Checked | None:
     if found is None:
         return None
     # With a dtype: an empty list would become floats, which cannot index.
-    rows = np.array(found["rows"], dtype=np.int64)
-    right = np.array(found["right"], dtype=bool)
-    _require(rows.shape == right.shape and _within(rows, n), "checked must list rows")
-    _require(isinstance(found["calibrate"], bool), "calibrate must be true or false")
-    return Checked(rows, right, float(found["confidence"]), calibrate=found["calibrate"])
+    arrays = {name: np.array(found[name], dtype=dtype) for name, dtype in _CHECKED.items()}
+    same = {array.shape for array in arrays.values()} == {(len(arrays["rows"]),)}
+    _require(same and _within(arrays["rows"], n), "checked must list rows")
+    _require(_within(arrays["true_code"] + 2, n_classes + 2), "true_code must number the classes")
+    _require(found["drawn"] in get_args(Drawn), "drawn must be known")
+    _require(found["guarantee"] in get_args(Guarantee), "guarantee must be known")
+    numbers = {name: float(found[name]) for name in ("confidence", "q")}
+    _require(all(0 < value < 1 for value in numbers.values()), "rates must be between 0 and 1")
+    _require(isinstance(found["seed"], int), "seed must be a whole number")
+    return Checked(**{**found, **arrays, **numbers}, level=level)
 
 
 def _write(selection: "Selection", folder: Path) -> None:
     columns = selection._columns()
     # These three follow from the cut groups.
     columns = {name: columns[name] for name in columns if name not in ("piece", "half", "status")}
+    if selection.checked is not None and selection.checked.level is not None:
+        columns[_BEFORE] = selection.checked.level
     write_parquet(folder / _FILES[0], pa.table({**columns, "cut_group": selection.cut_group}))
     write_parquet(folder / _FILES[1], pa.table(cut_group_columns(selection.cut_groups)))
     about = {
@@ -239,12 +264,8 @@ def _write_noise(noise: NoiseEstimate | None, folder: Path) -> dict[str, Any] | 
 def _plain_checked(checked: Checked | None) -> dict[str, Any] | None:
     if checked is None:
         return None
-    return {
-        "rows": checked.rows.tolist(),
-        "right": checked.right.tolist(),
-        "confidence": checked.confidence,
-        "calibrate": checked.calibrate,
-    }
+    plain = {name: value for name, value in vars(checked).items() if name != "level"}
+    return {**plain, **{name: getattr(checked, name).tolist() for name in _CHECKED}}
 
 
 def _holds_selection(path: Path) -> bool:

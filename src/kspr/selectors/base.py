@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, _safe_indexing, check_random_state
 
 from kspr.core.labels import Labels
+from kspr.core.noise import check_seed
 from kspr.core.penalties import PENALTIES
 from kspr.core.procedure import Procedure
 from kspr.core.reduction import Solver
@@ -113,6 +114,9 @@ class BaseSelector(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is
         if self.samples_per_class is not None:
             # Two samples of each class in either half.
             check_count("samples_per_class", self.samples_per_class, 4)
+        # None and a RandomState are scikit-learn's to read.
+        if isinstance(self.random_state, int | np.integer):
+            check_seed(self.random_state, "random_state")
         if self.progress not in (True, False, "auto"):
             raise InputError(f"progress must be True, False or 'auto', got {self.progress!r}.")
 
@@ -152,11 +156,11 @@ class BaseSelector(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is
         chosen = self.reduction
         if hasattr(chosen, "transform"):
             return Reduction(None, self.pca_solver), chosen
-        if chosen is None or chosen == "classes":
+        if chosen is None or chosen in ("auto", "classes"):
             return Reduction(chosen, self.pca_solver), None
         if isinstance(chosen, str):
             raise InputError(
-                "reduction must be a number of components, 'classes', None or a fitted "
+                "reduction must be 'auto', a number of components, 'classes', None or a fitted "
                 f"transformer, got {chosen!r}."
             )
         return Reduction(check_count("reduction", chosen, 1), self.pca_solver), None

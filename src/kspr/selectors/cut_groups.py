@@ -44,7 +44,8 @@ class CutGroups:
     cutoff: np.ndarray
     """Size of the statistic of the last sample that is kept."""
     status: np.ndarray
-    """``controlled``, ``checked``, ``raised``, ``fallback``, ``empty``, or ``share``."""
+    """``controlled``, ``checked``, ``estimated``, ``raised``, ``fallback``, ``empty``, or
+    ``share``."""
 
     @property
     def levels_met(self) -> np.ndarray:

@@ -13,12 +13,13 @@ from kspr.core.labels import Labels, codes_in
 from kspr.core.penalties import PENALTIES
 from kspr.core.procedure import FirstStep, Procedure
 from kspr.core.reduction import Solver
+from kspr.core.refitting import ROUNDS
 from kspr.core.regression import STEPS
 from kspr.errors import InputError
 from kspr.selectors._pieces import Verdicts, collect, solve
 from kspr.selectors.base import BaseSelector, Prepared
 from kspr.selectors.controls import CONTROLS, Decision, Question, combined
-from kspr.selectors.controls.checked import Checked, read_checked
+from kspr.selectors.controls.checked import Drawn, Guarantee
 from kspr.selectors.controls.paper import level_factors
 from kspr.selectors.cut_groups import uncut, with_fallback
 from kspr.selectors.engines import run
@@ -60,8 +61,7 @@ class KnockoffsSPR(BaseSelector):
     ----------
     q
         The error rate: the largest share of wrong labels among the kept ones. It holds under the
-        assumption of `control`, or, where `fit` is given `checked` rows, with `confidence` for any
-        noise.
+        assumption of `control`, or for any noise where rows are checked: `guarantee`.
     control
         How the error rate is estimated. ``"transition"`` assumes that how a label goes wrong
         depends on the true class only, and learns it from the clearest samples.
@@ -75,12 +75,14 @@ class KnockoffsSPR(BaseSelector):
         ... 0.5 from `q` on that can be reached, and keep the better half of the cut group where
         none can; `Selection.cut_groups` marks such groups. ``"f1"``, for ``control="transition"``,
         ignores `q` and takes the level with the greatest estimated F1, for users to whom a lost
-        right label costs as much as a kept wrong one. It works best with ``cut="pooled"``.
+        right label costs as much as a kept wrong one.
     penalty
         ``"group"`` penalises a sample's mean shifts together, ``"lasso"`` one by one.
     reduction
-        Number of principal components; ``"classes"`` for as many as a piece has classes; None
-        to use the features as they are; or a fitted transformer.
+        ``"auto"`` keeps up to 512 principal components of features that have more than 128 columns
+        where the data is not split, and up to 128 elsewhere. Or a number of components;
+        ``"classes"`` for as many as a piece has classes; None to use the features as they are; or a
+        fitted transformer.
     pca_solver
         ``"auto"``, ``"exact"`` or ``"randomised"``.
     fit_intercept
@@ -89,10 +91,12 @@ class KnockoffsSPR(BaseSelector):
         How the data is split into pieces, most similar classes together. None, for either, does
         not split.
     first_step
-        What a half is fitted on: the samples that SPR keeps of it (``"spr"``), or all of them
-        (``"least_squares"``).
+        What a half is fitted on. ``"refit"`` fits a ridge regression on all of its samples, and
+        four times again on those whose labels are likely right: as many of each class as it
+        estimates. ``"spr"``, the paper's way, fits the share `clean_ratio` that SPR keeps.
+        ``"least_squares"`` fits all of them.
     clean_ratio
-        Share of each class that SPR keeps in the first step.
+        Share of each class that SPR keeps with ``first_step="spr"``.
     knockoff
         For the paper's controls, the label that a label is compared with: the most confident other
         class (``"most_confident"``) by `scores`, or else by the fit on the other half; a
@@ -100,7 +104,7 @@ class KnockoffsSPR(BaseSelector):
     statistic
         For the paper's controls: ``"asymmetric"``, ``"symmetric_max"`` or ``"symmetric_min"``.
     cut
-        ``"per_class"`` holds `q` in every class, ``"pooled"`` over all of them together. The latter
+        ``"pooled"`` holds `q` over all classes together, ``"per_class"`` in every class. The former
         keeps more, mostly of the classes that are easy to tell apart.
     kappa
         For ``control="theorem"``: the least chance that a wrong label loses to a right knockoff.
@@ -111,11 +115,13 @@ class KnockoffsSPR(BaseSelector):
         of that class.
     n_splits
         Number of random splits that are fitted and combined through e-values. With several, the
-        answer hardly depends on the seed, at that many times the cost. They keep less, and much
-        less near the smallest level that can be reached. For other levels than `q`, fit again:
-        `Selection.at` is less exact then.
-    confidence
-        Probability that the error rate holds when `fit` is given checked rows.
+        answer depends less on the seed, at that many times the cost, but still depends on it. They
+        keep less, and much less near the smallest level that can be reached. For other levels than
+        `q`, fit again: `Selection.at` is less exact then.
+    guarantee, confidence
+        What the error rate promises when `fit` is given checked rows: ``"mean"``, on average over
+        draws of such rows; ``"confidence"`` or ``"anytime"``, with the probability `confidence`.
+        See `Selection.with_checks`.
     min_class_size
         Smallest class that is accepted. A cut group of m samples cannot reach a level below
         ``1 / m``.
@@ -147,7 +153,7 @@ class KnockoffsSPR(BaseSelector):
     np.False_
     >>> print(selection)  # doctest: +ELLIPSIS
     KnockoffsSPR: ... of 1,797 labels kept (...) at q = 0.01
-    10 classes in 10 cut groups: 10 controlled
+    10 classes in 1 cut group: 1 controlled
     """
 
     def __init__(
@@ -157,19 +163,20 @@ class KnockoffsSPR(BaseSelector):
         control: ControlName = "transition",
         level: LevelName = "fixed",
         penalty: PenaltyName = "group",
-        reduction: Any = 128,
+        reduction: Any = "auto",
         pca_solver: Solver = "auto",
         fit_intercept: bool = True,
         classes_per_group: int | None = None,
         samples_per_class: int | None = None,
-        first_step: FirstStep = "spr",
+        first_step: FirstStep = "refit",
         clean_ratio: float = 0.5,
         knockoff: KnockoffName = "most_confident",
         statistic: StatisticName = "asymmetric",
-        cut: CutName = "per_class",
+        cut: CutName = "pooled",
         kappa: float | None = None,
         remove_floor: bool = False,
         n_splits: int = 1,
+        guarantee: Guarantee = "mean",
         confidence: float = 0.95,
         min_class_size: int = 2,
         random_state: Any = 0,
@@ -194,6 +201,7 @@ class KnockoffsSPR(BaseSelector):
         self.kappa = kappa
         self.remove_floor = remove_floor
         self.n_splits = n_splits
+        self.guarantee = guarantee
         self.confidence = confidence
         self.min_class_size = min_class_size
         self.random_state = random_state
@@ -248,11 +256,10 @@ class KnockoffsSPR(BaseSelector):
         clean_mask : array-like of bool of shape (n_samples,), optional
             An earlier selection. Classes are then grouped by the means of these samples.
         checked : tuple (rows, true labels) or array-like of bool, optional
-            Rows that a person has checked. A pair of row numbers, drawn at random, and the true
-            labels of these rows moves the cut-off to where at most `q` of the kept labels are
-            wrong, with probability `confidence`, for any noise. A mask of rows whose labels are
-            known to be right keeps these rows and changes nothing else: it does not show how many
-            of the others are wrong.
+            Rows that a person has checked. A pair of row numbers, drawn at random from all rows,
+            and the true labels of these rows moves the cut-off to where `q` holds for any noise,
+            as `Selection.with_checks` does. A mask of rows whose labels are known to be right keeps
+            these rows and changes nothing else: it does not show how many of the others are wrong.
 
         Returns
         -------
@@ -283,18 +290,30 @@ class KnockoffsSPR(BaseSelector):
         if scores is not None:
             scores = check_scores(scores, len(labels.codes), len(labels.classes))
         given = self._knockoff_codes(labels, knockoff_labels)
-        checked = None if checked is None else read_checked(checked, labels, self.confidence)
+        answers = _read_checked(checked, labels)
         verdicts = self._judge(first, procedure, scores, given)
         decisions = [self._decide(first, verdicts)]
         for other in splits:
             decisions.append(self._decide(other, self._judge(other, procedure, scores, given)))
         self.classes_ = labels.classes
-        self.selection_ = self._select(first, verdicts, combined(decisions, self.q), checked)
+        selection = self._select(first, verdicts, combined(decisions, self.q))
+        if answers is not None:
+            rows, truth, drawn = answers
+            selection = selection.with_checks(
+                rows,
+                truth,
+                q=self.q,
+                guarantee=self.guarantee,
+                confidence=self.confidence,
+                drawn=drawn,
+            )
+        self.selection_ = selection
         return self
 
     def _check_parameters(self) -> None:
         self._check_common()
         check_rate("q", self.q)
+        check_choice("guarantee", self.guarantee, get_args(Guarantee))
         check_rate("confidence", self.confidence)
         check_choice("control", self.control, CONTROLS)
         check_choice("level", self.level, get_args(LevelName))
@@ -351,8 +370,9 @@ class KnockoffsSPR(BaseSelector):
         labels, plan = prepared.labels, prepared.plan
         draws = prepared.rng.random(len(labels.codes)) if self.knockoff == "random" else None
         single = len(plan.batches) == 1
-        # A single batch would jump from 0 to 100 %; its bar counts the cells of the lam grid.
-        total = STEPS if single else len(plan.batches)
+        # A single batch would jump from 0 to 100 %; its bar counts steps inside it.
+        steps = ROUNDS if self.first_step == "refit" else STEPS
+        total = steps if single else len(plan.batches)
         with Progress(self.progress, "Knockoffs-SPR", total) as progress:
             work = partial(
                 solve,
@@ -384,9 +404,7 @@ class KnockoffsSPR(BaseSelector):
             )
         )
 
-    def _select(
-        self, prepared: Prepared, verdicts: Verdicts, decision: Decision, checked: Checked | None
-    ) -> Selection:
+    def _select(self, prepared: Prepared, verdicts: Verdicts, decision: Decision) -> Selection:
         """Cut every cut group at its level."""
         labels = prepared.labels
         selection = Selection(
@@ -397,12 +415,12 @@ class KnockoffsSPR(BaseSelector):
             selection_time=verdicts.values["Z"],
             knockoff_label=labels.classes[verdicts.values["knockoff"]],
             suggested_label=labels.classes[decision.suggested],
+            suggestion_probability=decision.suggestion_probability,
             cut_group=decision.cut_group,
             cut_groups=uncut(decision.table, decision.cut_group),
             classes=labels.classes,
             manifest=self._manifest(prepared),
             noise=decision.noise,
-            checked=checked,
         )
         if self.level == "fixed":
             return selection.at(self.q)
@@ -412,6 +430,23 @@ class KnockoffsSPR(BaseSelector):
         levels = np.concatenate([[self.q], LEVELS[self.q < LEVELS]])
         keep, cut_groups = with_fallback(selection, levels)
         return replace(selection, clean_mask=keep, cut_groups=cut_groups)
+
+
+def _read_checked(checked: Any, labels: Labels) -> tuple[Any, Any, Drawn] | None:
+    """Return checked rows, their true labels, and how they were found; None without any."""
+    if checked is None:
+        return None
+    if isinstance(checked, tuple) and len(checked) == 2:
+        return checked[0], checked[1], "all"
+    mask, n = np.asarray(checked), len(labels.codes)
+    if mask.dtype != bool or mask.shape != (n,):
+        raise InputError(
+            "`checked` must be a mask with one bool per row, or a pair (rows, true labels), got "
+            f"{mask.dtype} of shape {mask.shape} for {n} rows."
+        )
+    rows = np.flatnonzero(mask)
+    # A mask lists right rows only, chosen by the user: no error rate can be read from it.
+    return rows, labels.values[rows], "chosen"
 
 
 def _at_best_f1(selection: Selection, q: float) -> Selection:

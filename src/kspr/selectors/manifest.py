@@ -29,6 +29,9 @@ class Manifest:
     """Digest of features and labels."""
     versions: dict[str, str]
     """Versions of Python and of the packages that the result depends on."""
+    seen_labels: bool = False
+    """Whether the features come from a network that was trained on these labels: then the error
+    rate is an estimate that is too low."""
 
 
 def versions() -> dict[str, str]:

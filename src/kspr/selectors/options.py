@@ -1,5 +1,6 @@
 """The choices that a selector offers. Imports nothing heavy: the command line's help shows them."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
@@ -7,6 +8,7 @@ from typing import Any, Literal
 __all__ = [
     "AS_PRESET",
     "COMPARING",
+    "DEFAULT_Q",
     "PAPER",
     "ControlName",
     "CutName",
@@ -17,6 +19,7 @@ __all__ = [
     "PresetName",
     "SelectorOptions",
     "StatisticName",
+    "in_flags",
 ]
 
 PresetName = Literal["default", "paper", "spr"]
@@ -28,6 +31,8 @@ KnockoffName = Literal["most_confident", "random", "given"]
 StatisticName = Literal["asymmetric", "symmetric_max", "symmetric_min"]
 EngineName = Literal["serial", "threads", "processes"]
 
+DEFAULT_Q = 0.05
+"""The error rate where none is given."""
 COMPARING = ("paper", "theorem")
 """Controls under which each label is compared with one knockoff, as in the paper."""
 
@@ -69,13 +74,13 @@ class SelectorOptions:
     knockoff, which is not so on real features under heavy noise. `theorem`: the same, at the
     smaller level of the paper's Theorem 2. [default: transition]"""
     cut: CutName | None = None
-    """Hold q in every class (`per_class`), or over all of them (`pooled`), which keeps more.
-    [default: per_class]"""
+    """Hold q over all classes together (`pooled`), or in every class (`per_class`), which keeps
+    less. [default: pooled]"""
     confidence: float | None = None
     """With `kspr select --checked`: probability that the error rate is kept. [default: 0.95]"""
     n_splits: int | None = None
-    """Fit this many random splits and combine them, so that the answer hardly depends on the
-    seed. [default: 1]"""
+    """Fit this many random splits and combine them: the answer depends less on the seed, but still
+    depends on it. [default: 1]"""
     remove_floor: bool | None = None
     """With `exchangeable`: subtract what wrong labels add to the estimate when they are compared
     with their true class. Assumes that the clearest rows of a class are of that class."""
@@ -84,11 +89,11 @@ class SelectorOptions:
     level: LevelName | None = None
     """`fixed` keeps nothing where q cannot be reached. `smallest` takes the smallest level from q
     on that can be reached (with `paper` and `theorem`). `f1` takes the level of the greatest
-    estimated F1, whatever q is (with `transition`, and best with --cut pooled)."""
+    estimated F1, whatever q is (with `transition`)."""
     dimensions: int | None = None
-    """Principal components to keep. [default: 128]"""
+    """Principal components to keep. [default: up to 512; 128 for split or sparse data]"""
     clean_ratio: float | None = None
-    """Share that SPR keeps. [default: 0.5]"""
+    """With the presets `paper` and `spr`: share that SPR keeps. [default: 0.5]"""
     classes_per_group: int | None = None
     """Solve this many similar classes together."""
     samples_per_class: int | None = None
@@ -110,3 +115,42 @@ class SelectorOptions:
 
 AS_PRESET = SelectorOptions()
 """Nothing chosen: the default preset as it is."""
+
+_ALSO = ("checked", "kinds", "megabytes", "overwrite", "repeats", "share")
+"""Parameters that commands take besides those of a selector."""
+
+
+def in_flags(text: str) -> str:
+    """Return a message with its parameters written as flags of the command line.
+
+    >>> in_flags("Pass min_class_size=1, or cut='pooled'; random_state must be a whole number.")
+    'Pass --min-class-size 1, or --cut pooled; --seed must be a whole number.'
+
+    Messages are written once, for Python. The command line, and the page of a run that it made,
+    show them through this function.
+    """
+    return _MENTIONED.sub(_as_flag, text)
+
+
+_FLAGS = {name: name for name in (*(field.name for field in fields(SelectorOptions)), *_ALSO)}
+_FLAGS |= {parameter: option for option, parameter in _RENAMED.items()}
+_VALUE = r"'[^']*'(?: or '[^']*')*|[\w.-]*\w"
+_MENTIONED = re.compile(
+    # Neither a flag already, nor a part of a longer name or of a path.
+    rf"(?<![\w./-])(?P<tick>`?)(?P<name>{'|'.join(sorted(_FLAGS, key=len, reverse=True))})"
+    rf"(?:=(?P<value>(?>{_VALUE}))(?!/)|(?P=tick)(?![\w=-]))"
+)
+_RULED = re.compile(r" (must|goes with|is a rate)\b")
+
+
+def _as_flag(found: re.Match[str]) -> str:
+    name, value = found["name"], found["value"]
+    flag = f"--{_FLAGS[name].replace('_', '-')}"
+    if value is None:
+        # Words such as "cut" or "level" are flags only where a rule about them is stated.
+        rest = found.string[found.end() :]
+        is_name = found["tick"] or "_" in name or _RULED.match(rest)
+        return flag if is_name else found[0]
+    if value in ("None", "False"):
+        return f"no {flag}"
+    return flag if value == "True" else f"{flag} {value.replace(chr(39), '')}"

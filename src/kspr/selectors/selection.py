@@ -6,17 +6,29 @@ from typing import Any, Literal
 
 import numpy as np
 
+from kspr.core.intervals import clopper_pearson_interval
 from kspr.errors import InputError, MissingExtraError
-from kspr.selectors.controls import ASSUMPTIONS
-from kspr.selectors.controls.checked import Checked
+from kspr.selectors.controls import ASSUMPTIONS, SEEN_LABELS
+from kspr.selectors.controls.checked import (
+    Checked,
+    Drawn,
+    Guarantee,
+    Ranking,
+    add_checks,
+    next_rows,
+    promise,
+)
 from kspr.selectors.controls.transition import NoiseEstimate
 from kspr.selectors.curve import Curve, trace_curve
 from kspr.selectors.cut_groups import CutGroups, describe_cuts
 from kspr.selectors.manifest import Manifest
+from kspr.selectors.relabelling import THRESHOLD, Relabelling, relabelling
 from kspr.selectors.summary import Summary, summarise
-from kspr.selectors.validation import check_rate
+from kspr.selectors.validation import check_count, check_rate
 
 __all__ = ["Selection"]
+
+_UNUSED = 0.05
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -67,7 +79,9 @@ class Selection:
     noise: NoiseEstimate | None = None
     """How labels go wrong; None for SPR and the paper's controls, which do not estimate it."""
     checked: Checked | None = None
-    """The rows that a person has checked, where `fit` was given them."""
+    """The rows that a person has checked, and the answers; None without any."""
+    suggestion_probability: np.ndarray | None = None
+    """Chance that `suggested_label` is the true label; None where noise is not estimated."""
 
     def __len__(self) -> int:
         return len(self.clean_mask)
@@ -86,22 +100,21 @@ class Selection:
     @property
     def control(self) -> str | None:
         """How the error rate was estimated; None for SPR, which has none."""
-        return None if self.q_value is None else str(self.manifest.parameters["control"])
+        return self.manifest.parameters.get("control")
 
     @property
     def assumption(self) -> str | None:
         """What must be true for the error rate to hold, in a sentence; None without one."""
         if self.checked is not None and self.checked.calibrate:
-            return (
-                f"The {len(self.checked.rows):,} checked rows were drawn at random; then the error "
-                f"rate holds with {self.checked.confidence:.0%} confidence, whatever the noise is."
-            )
-        return None if self.control is None else ASSUMPTIONS[self.control]
+            return promise(self.checked)
+        if self.control is None:
+            return None
+        return SEEN_LABELS if self.manifest.seen_labels else ASSUMPTIONS[self.control]
 
     @property
     def _doubt(self) -> np.ndarray:
         """What one cut-off for all rows compares: small for rows to keep first."""
-        if self.control == "transition":
+        if self.control in (None, "transition"):
             return self.statistic
         # Labels that lost come after all that won.
         return np.where(self.statistic < 0, -self.statistic, np.inf)
@@ -137,38 +150,216 @@ class Selection:
         if self.q_value is None:
             raise InputError(
                 "at(q) needs an error rate, which SPR does not have. Use KnockoffsSPR, or fit SPR "
-                "with another clean_ratio."
+                "with another clean_ratio, or pass checked rows to with_checks."
             )
-        if self.checked is None or not self.checked.calibrate:
-            keep, name = self.q_value <= q, "controlled"
-        else:
-            cut = self.checked.cut(self._doubt, self.q_value, q).cut
-            keep, name = self._doubt <= cut, "checked"
-        # Before checked rows are added: a row that a person kept does not make its group reach q.
-        reached = np.bincount(self.cut_group[keep], minlength=len(self.cut_groups)) > 0
+        keep = self.q_value <= q
+        name = "estimated" if self.manifest.seen_labels else "controlled"
+        if self.checked is not None and self.checked.calibrate:
+            name = "checked"
+        judged = keep.copy()
+        if self.checked is not None:
+            # A row that a person kept does not make its group reach q.
+            judged[self.checked.rows] = False
+        reached = np.bincount(self.cut_group[judged], minlength=len(self.cut_groups)) > 0
         cut_groups = describe_cuts(
             self,
-            keep,
+            judged,
             asked=q,
             level=np.where(reached, q, np.nan),
             status=np.where(reached, name, "empty"),
         )
-        if self.checked is not None:
-            keep = self.checked.applied(keep)
-            # Only the counts: levels and cut-offs are those of the cut, without a person's answers.
-            cut_groups = replace(
-                cut_groups, n_kept=np.bincount(self.cut_group[keep], minlength=len(cut_groups))
-            )
+        # Only the counts: levels and cut-offs are those of the cut, without a person's answers.
+        cut_groups = replace(
+            cut_groups, n_kept=np.bincount(self.cut_group[keep], minlength=len(cut_groups))
+        )
         # The manifest describes this selection, so that a new fit would give the same.
         manifest = replace(
             self.manifest, parameters={**self.manifest.parameters, "q": q, "level": "fixed"}
         )
         return replace(self, clean_mask=keep, cut_groups=cut_groups, manifest=manifest)
 
+    def draw(self, n: int, *, q: float | None = None, seed: int = 0) -> np.ndarray:
+        """Return rows for a person to check, drawn at random from those that could be kept.
+
+        The pool that they come from is fixed by `q`: the rows that would be kept at twice that
+        level, and at least 1,000. Its order is fixed by `seed`. So 50 rows, and 50 more once these
+        are checked, are one draw of 100.
+
+        Parameters
+        ----------
+        n
+            How many rows to check. A hundred are enough for most purposes.
+        q
+            The error rate to reach; None for the one that was asked for.
+        seed
+            Seed of the order.
+
+        Returns
+        -------
+        numpy.ndarray
+            Row numbers, in the order in which to check them; for `with_checks`.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from kspr import KnockoffsSPR
+        >>> selection = KnockoffsSPR(q=0.05).fit(*load_digits(return_X_y=True)).selection_
+        >>> len(selection.draw(100))
+        100
+        """
+        return next_rows(self._ranking(), n, self._asked(q), seed)
+
+    def with_checks(
+        self,
+        rows: Any,
+        true_labels: Any,
+        *,
+        q: float | None = None,
+        guarantee: Guarantee = "mean",
+        confidence: float = 0.95,
+        drawn: Drawn = "pool",
+        seed: int = 0,
+    ) -> "Selection":
+        """Return the selection with a person's answers: they move the cut, without fitting again.
+
+        Then the error rate holds whatever the noise is. A checked row is kept if its label is
+        right, and not otherwise; its true label becomes its suggested label.
+
+        Parameters
+        ----------
+        rows : array-like of int
+            The rows that were checked: all that `draw` gave, in any order.
+        true_labels : array-like
+            Their true labels. A label that is none of the classes says that the row belongs to no
+            class; None that nobody can tell, which counts as wrong.
+        q
+            The error rate, as for `draw`.
+        guarantee
+            ``"mean"``: the share of wrong labels among the kept ones is at most `q` on average over
+            draws, with a number of checks that was set beforehand. ``"confidence"``: it is at most
+            `q` with the probability `confidence`, for a number of checks that was set beforehand;
+            that takes about five times the checks. ``"anytime"``: the same, and you may stop
+            whenever you like what you see.
+        confidence
+            For ``"confidence"`` and ``"anytime"``.
+        drawn
+            ``"pool"``: `rows` come from `draw` with the same `q` and `seed`. ``"all"``: they were
+            drawn at random from all rows. ``"chosen"``: neither; then they are kept or not, and the
+            cut stays where it is.
+        seed
+            The seed that `draw` was given.
+
+        Returns
+        -------
+        Selection
+            A new selection, at the level `q`; this one does not change.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.datasets import load_digits
+        >>> from kspr import KnockoffsSPR
+        >>> X, y_true = load_digits(return_X_y=True)
+        >>> y = np.where(np.arange(len(y_true)) % 5 == 0, 9 - y_true, y_true)
+        >>> selection = KnockoffsSPR(q=0.05).fit(X, y).selection_
+        >>> rows = selection.draw(100)
+        >>> checked = selection.with_checks(rows, y_true[rows])
+        >>> print(checked.summary().headline())  # doctest: +ELLIPSIS
+        KnockoffsSPR: ... of 1,797 labels kept (...) at q = 0.05
+        10 classes in 10 cut groups: 10 checked
+        """
+        if drawn == "chosen" and q is None:
+            # No level is needed: such rows do not move the cut.
+            q = self.manifest.parameters.get("q", _UNUSED)
+        q = self._asked(q)
+        checked, q_value = add_checks(
+            self._ranking(),
+            rows,
+            true_labels,
+            drawn=drawn,
+            q=q,
+            guarantee=guarantee,
+            confidence=confidence,
+            seed=seed,
+        )
+        suggested, told = self.suggested_label.copy(), checked.true_code >= 0
+        suggested[checked.rows[told]] = self.classes[checked.true_code[told]]
+        chance = self.suggestion_probability
+        if chance is not None:
+            chance = chance.copy()
+            # What a person says is sure; nothing is known where nobody can tell.
+            chance[checked.rows] = np.where(told, 1.0, 0.0)
+        answered = replace(
+            self,
+            q_value=q_value,
+            suggested_label=suggested,
+            suggestion_probability=chance,
+            noise=_noise(self.noise, checked),
+            checked=checked,
+        )
+        if q_value is not None:
+            return answered.at(q)
+        # SPR with rows that do not set a cut: only they change.
+        keep = self.clean_mask.copy()
+        keep[checked.rows] = checked.right
+        return replace(answered, clean_mask=keep)
+
+    def forecast(
+        self,
+        n: int,
+        *,
+        q: float | None = None,
+        guarantee: Guarantee = "mean",
+        confidence: float = 0.95,
+    ) -> float:
+        """Return the share of all rows that `n` checks in all can be expected to keep.
+
+        A forecast, not a promise: it takes the fit's own chances of wrong labels, corrected by the
+        answers that are there.
+
+        Parameters
+        ----------
+        n
+            Number of checks, with those that are done.
+        q, guarantee, confidence
+            As for `with_checks`.
+
+        Returns
+        -------
+        float
+            Share of all rows.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from kspr import KnockoffsSPR
+        >>> from kspr.core.noise import symmetric
+        >>> X, y = load_digits(return_X_y=True)
+        >>> y = symmetric(y, 0.4, 0)
+        >>> selection = KnockoffsSPR(q=0.05).fit(X, y).selection_
+        >>> selection.forecast(20) < selection.forecast(200)
+        True
+        """
+        from kspr.selectors.forecast import expected_share
+
+        check_count("n", n, 1)
+        return expected_share(self, n, self._asked(q), guarantee, confidence)
+
+    def _ranking(self) -> Ranking:
+        level = self.q_value if self.checked is None else self.checked.level
+        return Ranking(self.label, self.classes, self._doubt, level, self.checked)
+
+    def _asked(self, q: float | None) -> float:
+        """Return `q`, or else the level that was asked for."""
+        if q is not None:
+            return check_rate("q", q)
+        asked = self.manifest.parameters.get("q")
+        if asked is None:
+            raise InputError("SPR has no error rate of its own: pass q.")
+        return float(asked)
+
     def curve(self) -> Curve:
         """Return what every level would keep, without fitting again; print it to read it.
-
-        The curve is that of the control: checked rows are not used.
 
         Returns
         -------
@@ -188,6 +379,61 @@ class Selection:
         n_right = None if self.noise is None else len(self) * (1 - self.noise.rate)
         return trace_curve(self.q_value, self.cut_group, n_right)
 
+    def rate_if(self, times: float) -> float:
+        """Return the share of wrong labels among the kept ones if hard rows are mislabelled more.
+
+        The error rate assumes that how a label goes wrong depends on the true class only. People
+        mistake what is hard to tell. If the odds of a wrong label rise evenly, from the rows where
+        the fit is surest to `times` as much where it is least sure, the rate is about this.
+
+        Parameters
+        ----------
+        times
+            1 for the assumption itself. On labels made by people, 4 comes near to what we measured.
+
+        Returns
+        -------
+        float
+            An estimate, not a bound; nan where nothing is kept.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from kspr import KnockoffsSPR
+        >>> selection = KnockoffsSPR(q=0.05).fit(*load_digits(return_X_y=True)).selection_
+        >>> selection.rate_if(1) <= 0.05 < selection.rate_if(100)
+        True
+        """
+        from kspr.selectors.sensitivity import rate_if
+
+        return rate_if(self, times)
+
+    def relabel(self, threshold: float = THRESHOLD) -> Relabelling:
+        """Return which labels to change, which to look at and which to leave.
+
+        Parameters
+        ----------
+        threshold
+            Least probability of a suggestion that replaces the label of a suspect. The default
+            improved the labels under every noise that was measured.
+
+        Returns
+        -------
+        Relabelling
+            A pile for every sample, the new labels, and the expected gain.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from kspr import KnockoffsSPR
+        >>> X, y = load_digits(return_X_y=True)
+        >>> y[:5] = 9 - y[:5]
+        >>> found = KnockoffsSPR(q=0.01).fit(X, y).selection_.relabel()
+        >>> found.label[:5]
+        array([0, 1, 2, 3, 4])
+        """
+        return relabelling(self, threshold)
+
     def summary(self) -> Summary:
         """Return the selection in a few numbers, overall and per class; print it to read it."""
         return summarise(self)
@@ -204,8 +450,9 @@ class Selection:
         -------
         data frame
             Columns ``label``, ``clean``, ``q_value``, ``statistic``, ``selection_time``,
-            ``knockoff_label``, ``suggested_label``, ``piece``, ``half`` and ``status``; SPR has no
-            ``q_value`` and no ``knockoff_label``.
+            ``knockoff_label``, ``suggested_label``, ``suggestion_probability``, ``piece``,
+            ``half`` and ``status``; SPR has no ``q_value`` and no ``knockoff_label``, and only
+            ``control="transition"`` has ``suggestion_probability``.
 
         Examples
         --------
@@ -258,18 +505,20 @@ class Selection:
         return save_selection(self, Path(path), overwrite=overwrite)
 
     @classmethod
-    def load(cls, path: str | Path) -> "Selection":
+    def load(cls, path: str | Path, *, answers: bool = True) -> "Selection":
         """Return a selection that `save` has written.
 
         Parameters
         ----------
         path
             The directory.
+        answers
+            Whether to apply the answers that `kspr verify` has put beside it.
 
         Returns
         -------
         Selection
-            Equal to the one that was saved.
+            Equal to the one that was saved, unless there are answers.
 
         Examples
         --------
@@ -282,8 +531,10 @@ class Selection:
         True
         """
         from kspr.selectors._storage import load_fields
+        from kspr.selectors.checks import apply_checks, read_checks
 
-        return cls(**load_fields(Path(path)))
+        fitted = cls(**load_fields(Path(path)))
+        return apply_checks(fitted, read_checks(Path(path), fitted)) if answers else fitted
 
     def __repr__(self) -> str:
         return self.summary().headline()
@@ -304,7 +555,21 @@ class Selection:
         return {
             **columns,
             "suggested_label": self.suggested_label,
+            **(
+                {}
+                if self.suggestion_probability is None
+                else {"suggestion_probability": self.suggestion_probability}
+            ),
             "piece": self.cut_groups.piece[self.cut_group],
             "half": self.cut_groups.half[self.cut_group],
             "status": self.cut_groups.status[self.cut_group],
         }
+
+
+def _noise(noise: NoiseEstimate | None, checked: Checked) -> NoiseEstimate | None:
+    """Return the noise with the rate that checked rows show, if they were drawn from all rows."""
+    if noise is None or checked.drawn != "all":
+        return noise
+    n_wrong = int((~checked.right).sum())
+    interval = clopper_pearson_interval(n_wrong, len(checked.rows))
+    return replace(noise, rate=n_wrong / len(checked.rows), rate_interval=interval)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kspr._text import text_table
+from kspr._text import shorten, text_table
 from kspr.core.labels import codes_in
+from kspr.selectors.notices import Notice, basis, notices
 
 if TYPE_CHECKING:
     from kspr.selectors.selection import Selection
@@ -19,6 +20,7 @@ __all__ = ["ClassSummary", "Summary", "summarise"]
 STATUS_MEANING = {
     "controlled": "kept at the level asked for",
     "checked": "kept at the level asked for, by the checked rows",
+    "estimated": "kept by an estimate that is too low: the network has seen these labels",
     "raised": "kept at a higher level, the smallest that could be reached",
     "fallback": "no level up to 0.5 could be reached; the best half was kept, with no estimate",
     "empty": "the level could not be reached; nothing was kept",
@@ -26,6 +28,10 @@ STATUS_MEANING = {
 }
 """What each status of a cut group means."""
 _COLUMNS = ("class", "n", "kept", "share", "q met", "relabel", "status")
+MAX_SHOWN = 10
+"""Longest table of classes; with more, the classes with most suspects are shown."""
+_LONGEST = 40
+"""Longest name of a class in the table, in characters."""
 
 
 @dataclass(frozen=True)
@@ -57,15 +63,26 @@ class Summary:
     """How many cut groups have each status."""
     assumption: str | None
     """What must be true for the error rate to hold; None without one."""
+    basis: str | None
+    """What the error rate rests on: checked rows, or the assumption; None without a rate."""
     noise: str | None
     """How much noise there is, in a sentence; None where it is not estimated."""
-    advice: str | None
-    """What to change where the level could not be reached; None where it was."""
+    notices: tuple[Notice, ...]
+    """Where the level was not met, and what would help."""
+
+    @property
+    def most_suspect(self) -> tuple[ClassSummary, ...]:
+        """The classes to look at first: all, or of many the ten with most suspects."""
+        if len(self.per_class) <= MAX_SHOWN:
+            return self.per_class
+        return tuple(sorted(self.per_class, key=lambda row: row.n_kept - row.n)[:MAX_SHOWN])
 
     def headline(self) -> str:
         """Return how many labels are kept, and the statuses of the cut groups, in two lines."""
         share = self.n_kept / self.n
         asked = "" if self.q_asked is None else f" at q = {self.q_asked:g}"
+        if "estimated" in self.cut_groups:
+            asked = f"; q = {self.q_asked:g} was asked for and is not held"
         first = f"{self.method}: {self.n_kept:,} of {self.n:,} labels kept ({share:.1%}){asked}"
         total = sum(self.cut_groups.values())
         parts = ", ".join(f"{count} {status}" for status, count in self.cut_groups.items())
@@ -73,53 +90,60 @@ class Summary:
         return f"{first}\n{len(self.per_class)} classes in {groups}: {parts}"
 
     def __str__(self) -> str:
-        statuses = [_statuses(row.status) for row in self.per_class]
+        shown = self.most_suspect
+        statuses = [_statuses(row.status) for row in shown]
         width = max(map(len, statuses))
         # The last column is text: padded here, because a table puts its columns flush right.
         table = [
-            [*cells, status.ljust(width)]
-            for cells, status in zip(self._cells(), statuses, strict=True)
+            [*_cells(row), status.ljust(width)] for row, status in zip(shown, statuses, strict=True)
         ]
         lines = [
             self.headline(),
             "",
             text_table((*_COLUMNS[:-1], _COLUMNS[-1].ljust(width)), table),
+            *self._left_out(),
         ]
-        notes = [f"{s}: {STATUS_MEANING[s]}." for s in self.cut_groups if s != "controlled"]
-        if self.advice is not None:
-            notes.append(self.advice)
+        met = [s for s in self.cut_groups if s in ("checked", "estimated", "share")]
+        notes = [f"{s}: {STATUS_MEANING[s]}." for s in met]
         if self.noise is not None:
             notes.append(self.noise)
-        if self.assumption is not None:
-            notes.append(f"Assumed: {self.assumption}")
-        return "\n".join([*lines, *([""] if notes else []), *notes])
+        if self.basis is not None:
+            notes.append(self.basis)
+        blocks = [*map(str, self.notices), *(["\n".join(notes)] if notes else [])]
+        return "\n\n".join(["\n".join(lines), *blocks])
 
     def to_html(self) -> str:
         """Return the summary as a small HTML table, for notebooks."""
         head = "".join(f"<th>{name}</th>" for name in _COLUMNS)
         rows = "".join(
             "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
-            for cells in (
-                [*cells, _statuses(row.status)]
-                for cells, row in zip(self._cells(), self.per_class, strict=True)
-            )
+            for cells in ([*_cells(row), _statuses(row.status)] for row in self.most_suspect)
         )
-        headline = "<br>".join(escape(line) for line in self.headline().splitlines())
+        words = [*self.headline().splitlines(), *self._left_out()]
+        headline = "<br>".join(escape(line) for line in words)
         return f"<div><p>{headline}</p><table><thead><tr>{head}</tr></thead>{rows}</table></div>"
 
-    def _cells(self) -> list[list[str]]:
-        """Return the text of every column but the status."""
+    def _left_out(self) -> list[str]:
+        """Return where the classes are that the table leaves out, as one line or none."""
+        shown = len(self.most_suspect)
+        if shown == len(self.per_class):
+            return []
         return [
-            [
-                str(row.label),
-                f"{row.n:,}",
-                f"{row.n_kept:,}",
-                f"{row.n_kept / row.n:.1%}",
-                _level(row.q_reached),
-                f"{row.relabelled:,}",
-            ]
-            for row in self.per_class
+            f"Shown are the {shown} of {len(self.per_class):,} classes with most suspects. All of "
+            "them: summary().per_class, `kspr select --json` or the page of `kspr report`."
         ]
+
+
+def _cells(row: ClassSummary) -> list[str]:
+    """Return the text of every column but the status."""
+    return [
+        shorten(row.label, _LONGEST) or "(empty)",
+        f"{row.n:,}",
+        f"{row.n_kept:,}",
+        f"{row.n_kept / row.n:.1%}",
+        _level(row.q_reached),
+        f"{row.relabelled:,}",
+    ]
 
 
 def summarise(selection: Selection) -> Summary:
@@ -165,31 +189,10 @@ def summarise(selection: Selection) -> Summary:
         per_class=tuple(rows),
         cut_groups=dict(zip(names.tolist(), counts.tolist(), strict=True)),
         assumption=selection.assumption,
+        basis=basis(selection),
         noise=None if selection.noise is None else str(selection.noise),
-        advice=_advice(selection),
+        notices=notices(selection),
     )
-
-
-def _advice(selection: Selection) -> str | None:
-    """Return which level could be reached, and what else to change, where nothing is kept."""
-    cut_groups = selection.cut_groups
-    empty = cut_groups.status == "empty"
-    if not empty.any():
-        return None
-    within = cut_groups.smallest_q[empty]
-    # A level of 1 or more promises nothing, so it is no advice.
-    reach = within[np.isfinite(within) & (within < 1)]
-    words = []
-    if reach.size:
-        # Up to the next percent, since below v nothing is kept; 1e-9 allows for rounding error.
-        first, last = (f"{np.ceil(100 * v - 1e-9) / 100:g}" for v in (reach.min(), reach.max()))
-        every = reach.size == empty.sum()
-        words.append(f"q = {last} would reach it" if every else f"q = {first} would for some")
-    # -1 marks a pooled cut, to which this advice does not apply.
-    if (cut_groups.class_code >= 0).all():
-        words.append("cut='pooled' holds q over all classes together instead")
-    words.append("more samples per class, better features or checked rows (checked=) lower it")
-    return f"Where nothing was kept: {'; '.join(words)}."
 
 
 def _level(value: float) -> str:

@@ -1,6 +1,8 @@
 """Checks of arguments. An error is one sentence with the argument, rule, value and way out."""
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 import array_api_compat as compat
 import numpy as np
@@ -21,6 +23,8 @@ __all__ = [
     "check_rate",
     "check_scores",
     "check_together",
+    "check_type",
+    "check_types",
     "read_labels",
 ]
 
@@ -119,6 +123,51 @@ def check_choice(name: str, value: Any, choices: Any) -> Any:
     return value
 
 
+def check_types(settings: Any) -> None:
+    """Raise `InputError` if a field of a dataclass is not of its type: files hold anything."""
+    for name, hint in get_type_hints(type(settings)).items():
+        check_type(name, getattr(settings, name), hint)
+
+
+def check_type(name: str, value: Any, hint: Any) -> None:
+    """Raise `InputError` if `value` is not of the type `hint`, as a field would be annotated."""
+    kinds = [get_origin(kind) or kind for kind in _alternatives(hint)]
+    if not any(_is_a(value, kind) for kind in kinds):
+        words = " or ".join(_type(kind)[0] for kind in kinds if kind is not NoneType)
+        raise InputError(f"{name} must be {words}, got {value!r}.")
+
+
+def _alternatives(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint) if isinstance(hint, UnionType) else (hint,)
+
+
+_TYPES: dict[Any, tuple[str, tuple[type, ...]]] = {
+    bool: ("true or false", (bool,)),
+    int: ("a whole number", (int,)),
+    float: ("a number", (int, float)),
+    str: ("text", (str,)),
+    # The choices themselves are checked by name.
+    Literal: ("text", (str,)),
+    Mapping: ("a table", (Mapping,)),
+    tuple: ("a list of numbers", (tuple, list)),
+    NoneType: ("left out", (NoneType,)),
+}
+"""Type of a field: what to call it, and which values pass."""
+
+
+def _type(kind: Any) -> tuple[str, tuple[type, ...]]:
+    return _TYPES.get(kind) or (f"a {kind.__name__}", (kind,))
+
+
+def _is_a(value: Any, kind: Any) -> bool:
+    # True is a number to Python, but no rate and no count.
+    fits = isinstance(value, _type(kind)[1]) and (kind is bool or not isinstance(value, bool))
+    if kind is tuple:
+        return fits and all(_is_a(entry, float) for entry in value)
+    # nan is below nothing. math.isfinite would raise an error for a whole number of 400 digits.
+    return fits and (kind is not float or abs(value) < float("inf"))
+
+
 _NEUTRAL = {
     "level": ("fixed", "f1"),
     "knockoff": ("most_confident",),
@@ -141,6 +190,11 @@ def check_together(selector: "KnockoffsSPR") -> None:
         raise InputError(
             "level='f1' goes with control='transition', which estimates how many labels are "
             f"right, not with {selector.control!r}. Change either."
+        )
+    if selector.first_step != "spr" and selector.clean_ratio != 0.5:
+        raise InputError(
+            f"clean_ratio={selector.clean_ratio} goes with first_step='spr', got "
+            f"{selector.first_step!r}. Pass first_step='spr', or leave clean_ratio out."
         )
     if selector.remove_floor and selector.control != "exchangeable":
         raise InputError(

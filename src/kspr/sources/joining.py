@@ -9,7 +9,7 @@ import numpy as np
 from kspr.errors import InputError
 from kspr.sources.options import ReadOptions
 from kspr.sources.readers.file_checks import listed
-from kspr.sources.readers.labels import LabelFile, open_label_file
+from kspr.sources.readers.label_files import LabelFile, open_label_file
 from kspr.sources.records import Records
 
 __all__ = ["JoinedLabels", "join_label_file", "places_of", "with_label_file"]

@@ -137,7 +137,10 @@ class _Fit:
         self._pipeline = pipeline_for(task.inputs, settings)
         self._network = network_for(task, settings, network)
         self._history: list[dict[str, Any]] = []
-        self._signature = signature_of(task, settings, self._network)
+        # Only a run on disk can be resumed; a digest of all rows is not free.
+        self._signature = (
+            {} if folder is None else signature_of(task, settings, self._network, world.size)
+        )
 
     def run(
         self,
@@ -174,6 +177,7 @@ class _Fit:
             "classes": classes_to_json(self._task.classes),
             "shape": list(self._task.inputs.shape),
             "rows": len(self._task.inputs),
+            "signature": self._signature,
             **about,
         }
         if self._world.rank == 0:
@@ -211,9 +215,10 @@ class _Fit:
             cycle.reference.load(stored["reference"])
             cycle.best = BestSoFar(**stored["best"])
         self._history = json.loads(stored["history"])
-        # Not needed to train: the masks are in the state. It is what users look at.
-        if self._world.rank == 0 and self._folder is not None and self._folder.selection.is_dir():
-            cycle.selection = Selection.load(self._folder.selection)
+        # Not needed to train: the masks are in the state. They are what users look at.
+        if self._world.rank == 0 and self._folder is not None:
+            cycle.selection = _stored(self._folder.selection)
+            cycle.frozen = _stored(self._folder.frozen)
 
     def _after_epoch(
         self, cycle: Cycle, epoch: Epoch, on_epoch: Callable[[Epoch], None] | None
@@ -225,6 +230,8 @@ class _Fit:
         for note in epoch.notes:
             warnings.warn(note, stacklevel=6)
         if self._folder is not None:
+            if epoch.epoch == 1 and cycle.frozen is not None:
+                self._folder.save_frozen(cycle.frozen)
             self._folder.after_epoch(epoch.epoch, self._history, cycle.selection)
             # Last: a run that is killed before it repeats this epoch and writes the same files.
             self._folder.checkpoint(epoch.epoch, self._content(cycle))
@@ -246,10 +253,12 @@ class _Fit:
         network = cycle.learner.network
         # Into the learner's network: the chosen one may be an average, or of an earlier epoch.
         network.load_state_dict(choice.weights)
+        cycle.select_for(choice)
         trained = Trained(
             network=network.eval(),
             classes=self._task.classes,
             selection=cycle.selection,
+            frozen=cycle.frozen,
             clean_mask=_as_array(cycle.state.selected),
             model_choice=choice.name,
             epoch=choice.epoch,
@@ -262,9 +271,15 @@ class _Fit:
             folder=None if self._folder is None else self._folder.path,
         )
         if self._world.rank == 0 and self._folder is not None:
+            if cycle.selection is not None:
+                self._folder.save_selection(cycle.selection)
             tensors = {"network": network.state_dict(), "pipeline": self._pipeline.state()}
             self._folder.finish(tensors, trained.as_result())
         return trained
+
+
+def _stored(path: Path) -> Selection | None:
+    return Selection.load(path) if path.is_dir() else None
 
 
 def _as_array(mask: torch.Tensor | None) -> np.ndarray | None:

@@ -4,6 +4,7 @@ Vectors are float32 ``(n, d)``. Images are uint8 ``(n, channels, height, width)`
 floats on the device, where they are augmented.
 """
 
+import hashlib
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -15,10 +16,20 @@ from kspr.errors import InputError, UnreadableItemError
 from kspr.sources.readers.items import decoded
 from kspr.sources.records import Items
 
-__all__ = ["Images", "Inputs", "LazyImages", "Vectors", "as_inputs", "image_inputs"]
+__all__ = [
+    "Images",
+    "Inputs",
+    "LazyImages",
+    "Vectors",
+    "as_inputs",
+    "content_digest",
+    "image_inputs",
+]
 
 _IN_MEMORY = 2 << 30
 """Bytes up to which decoded images are kept in memory."""
+_SAMPLE = 1000
+"""Rows that stand for all where each must be loaded to be seen."""
 
 
 class Inputs(Protocol):
@@ -129,6 +140,22 @@ def as_inputs(X: Any, settings_input: str) -> Inputs:
             "input='embeddings' or input='images'."
         )
     return found
+
+
+def content_digest(inputs: Inputs) -> str:
+    """Return a digest of all rows in memory, or of a thousand of rows that are loaded on demand.
+
+    The rows of the sample are evenly spaced: other features differ in every row.
+    """
+    rows = torch.arange(len(inputs))
+    if not isinstance(inputs, _Held) and len(rows) > _SAMPLE:
+        rows = torch.linspace(0, len(inputs) - 1, _SAMPLE).long()
+    digest = hashlib.sha256()
+    for part in torch.split(rows, 256):
+        values = inputs.take(part).detach().cpu().contiguous()
+        # As bytes: NumPy has no bfloat16, in which an object of the user's own may hold its rows.
+        digest.update(values.view(torch.uint8).numpy().data)
+    return digest.hexdigest()[:16]
 
 
 def image_inputs(items: Items, size: int | None) -> tuple[Inputs, np.ndarray, dict[int, str]]:

@@ -25,6 +25,8 @@ from torch.utils.data import Sampler
 from kspr.errors import InputError
 from kspr.selectors import KnockoffsSPR, Selection
 from kspr.train.cycle.guard import examine
+from kspr.train.cycle.metrics import check_finite
+from kspr.train.cycle.select_step import with_seen_labels
 
 __all__ = ["CleanSampler", "FeatureStore", "SelectionCallback"]
 
@@ -153,8 +155,9 @@ class SelectionCallback:
         """Select by the stored features and update ``clean_mask``; call it after an epoch."""
         last = None if self.selection is None else self.selection.clean_mask
         selector = KnockoffsSPR(**self._parameters)
+        check_finite((self.store.features,), "Lower its learning rate.")
         selector.fit(self.store.features, self.y, self.store.scores, clean_mask=last)
-        self.selection = selector.selection_
+        self.selection = with_seen_labels(selector.selection_)
         self.clean_mask = self._usable(self.selection)
         return self.selection
 

@@ -62,7 +62,10 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     file = path / METRICS
     if not file.is_file():
         raise InputError(f"{path} has no {METRICS}: it is no training run, or in its first epoch.")
-    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    try:
+        return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    except ValueError as error:
+        raise InputError(f"{file} is damaged; train again into another folder.") from error
 
 
 def _read_json(path: Path, name: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@ Every file appears whole or not at all, and is read without running code from it
 """
 
 import json
-import pickle
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import torch
 from kspr._files import staged, write_json, write_text
 from kspr.errors import InputError
 from kspr.selectors import Selection
-from kspr.train.outcome import ABOUT, METRICS, RESULT, check_out, is_training_run, read_result
+from kspr.train.outcome import ABOUT, METRICS, RESULT, check_out, read_about, read_result
 
 __all__ = [
     "RunFolder",
@@ -42,23 +42,47 @@ def write_checkpoint(folder: Path, epoch: int, content: dict[str, Any]) -> None:
 
 
 def newest_checkpoint(folder: Path, signature: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the newest checkpoint in `folder`; None without one.
+    """Return the newest checkpoint in `folder` that is whole; None without any.
 
-    Raise `InputError` if its signature differs from `signature`: it belongs to another run.
+    Warn of damaged ones. Raise `InputError` if none is whole, or if the signature differs from
+    `signature`: the checkpoint belongs to another run.
     """
-    found = _found(folder)
-    if not found:
-        return None
-    content = read_tensors(found[-1])
-    way_out = "or choose another folder"
-    check_same(content.get("signature", {}), signature, str(found[-1]), way_out)
-    return content
+    damaged: list[str] = []
+    for path in reversed(_found(folder)):
+        try:
+            content = read_tensors(path)
+        except InputError:
+            damaged.append(path.name)
+            continue
+        check_same(content.get("signature", {}), signature, str(path))
+        if damaged:
+            # Not a UserWarning, which the command line leaves out: it repeats the guard's.
+            warnings.warn(
+                f"{', '.join(damaged)} in {folder} cannot be read; continuing from {path.name}.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        return content
+    if damaged:
+        raise InputError(
+            f"No checkpoint in {folder} can be read ({', '.join(damaged)}): train again into "
+            "another folder."
+        )
+    return None
 
 
 def write_tensors(path: Path, content: dict[str, Any]) -> None:
     """Write tensors, numbers and text to `path`, whole or not at all."""
-    with staged(path) as staging:
-        torch.save({"format": _FORMAT, **content}, staging)
+    try:
+        with staged(path) as staging:
+            torch.save({"format": _FORMAT, **content}, staging)
+    # torch turns a full disk into a RuntimeError about positions in a stream.
+    except (OSError, RuntimeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "is the disk full?"
+        raise InputError(
+            f"{path} could not be written ({why}). Make room; then --resume (resume=True) "
+            "continues from the last whole checkpoint."
+        ) from error
 
 
 def read_tensors(path: Path) -> dict[str, Any]:
@@ -66,7 +90,7 @@ def read_tensors(path: Path) -> dict[str, Any]:
     try:
         # On the CPU: the device of the first run may be missing here.
         content = torch.load(path, map_location="cpu", weights_only=True)
-    except (RuntimeError, EOFError, OSError, pickle.UnpicklingError, ValueError) as error:
+    except Exception as error:  # damaged bytes make torch raise errors of any kind
         raise InputError(
             f"{path} cannot be read as a file of kspr: it is damaged, or holds more than tensors, "
             "numbers and text."
@@ -82,7 +106,12 @@ def _found(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob("*.pt") if not path.name.startswith("."))
 
 
-def check_same(found: dict[str, Any], wanted: dict[str, Any], source: str, way_out: str) -> None:
+def check_same(
+    found: dict[str, Any],
+    wanted: dict[str, Any],
+    source: str,
+    way_out: str = "or choose another folder",
+) -> None:
     """Raise `InputError` if an entry of `wanted` differs in `found`, which comes from `source`."""
     different = [name for name in wanted if found.get(name) != wanted[name]]
     if different:
@@ -121,10 +150,19 @@ class RunFolder:
         """Folder of the last selection."""
         return self.path / "selection"
 
+    @property
+    def frozen(self) -> Path:
+        """Folder of the selection by features that have not seen the labels."""
+        return self.path / "frozen"
+
     def begin(self, about: dict[str, Any], *, resume: bool) -> None:
         """Write the description `about`; raise `InputError` if the folder holds anything else."""
         check_out(self.path, resume=resume)
-        if not resume or not is_training_run(self.path):
+        if resume:
+            # Also where no checkpoint was written yet, which would say so too.
+            found = read_about(self.path).get("signature", {})
+            check_same(found, about["signature"], str(self.path))
+        else:
             write_json(self.path / ABOUT, about)
         self._board = _tensorboard(self.path / "tensorboard")
 
@@ -135,11 +173,19 @@ class RunFolder:
         # Rewritten whole: an appended line could be left half-written by a kill.
         write_text(self.path / METRICS, "".join(json.dumps(line) + "\n" for line in history))
         if selection is not None:
-            self._save_selection(selection, self.selection)
+            self.save_selection(selection)
         if self._board is not None:
             for name, value in history[-1].items():
                 if isinstance(value, (int, float)) and name != "epoch":
                     self._board.add_scalar(name, value, epoch)
+
+    def save_selection(self, selection: Selection) -> None:
+        """Write the run's selection in place of the one before."""
+        self._save_selection(selection, self.selection)
+
+    def save_frozen(self, selection: Selection) -> None:
+        """Write the selection by features that have not seen the labels."""
+        self._save_selection(selection, self.frozen)
 
     def checkpoint(self, epoch: int, content: dict[str, Any]) -> None:
         """Write what `resume` continues from; call this last, when all other files are written."""

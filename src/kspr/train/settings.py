@@ -6,8 +6,9 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.resources import files
 from typing import Any, Literal, Self
 
+from kspr.core.noise import check_seed
 from kspr.errors import InputError
-from kspr.selectors.validation import check_choice, check_count
+from kspr.selectors.validation import check_choice, check_count, check_type, check_types
 
 __all__ = ["PRESETS", "TrainSettings"]
 
@@ -106,6 +107,7 @@ class TrainSettings:
     """Seed of all random numbers: equal seeds give equal networks on equal machines."""
 
     def __post_init__(self) -> None:
+        check_types(self)
         for name in ("mean", "std"):
             # TOML and JSON give lists; the object is frozen, so it is set past the lock.
             object.__setattr__(self, name, tuple(float(v) for v in getattr(self, name)))
@@ -146,6 +148,8 @@ class TrainSettings:
                 raise InputError(
                     f"{name!r} is no setting of a run; there are {', '.join(sorted(known))}."
                 )
+        for name in _TABLES:
+            check_type(name, changes.get(name, {}), Mapping)
         tables = {name: {**getattr(self, name), **changes.get(name, {})} for name in _TABLES}
         if changes.get("selector", self.selector) != self.selector:
             # Parameters of one selector need not exist for another: SPR has no q.
@@ -164,6 +168,7 @@ def _check(settings: TrainSettings) -> None:
     check_choice("precision", settings.precision, ("float32", "bfloat16"))
     for name, least in _COUNTS.items():
         check_count(name, getattr(settings, name), least)
+    check_seed(settings.seed)
     for name, (low, high) in _RANGES.items():
         _check_range(name, getattr(settings, name), low, high)
     for name in ("learning_rate", "mix_alpha", "temperature"):
@@ -179,7 +184,6 @@ _COUNTS = {
     "batch_size": 2,
     "select_every": 0,
     "padding": 0,
-    "seed": 0,
 }
 
 
@@ -193,9 +197,8 @@ _RANGES = {
 }
 
 
-def _check_range(name: str, value: Any, least: float, most: float) -> None:
-    # True is a number to Python, but not a rate.
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most:
+def _check_range(name: str, value: float, least: float, most: float) -> None:
+    if not least <= value <= most:
         raise InputError(f"{name} must be a number from {least:g} to {most:g}, got {value!r}.")
 
 

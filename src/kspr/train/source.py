@@ -10,7 +10,7 @@ import numpy as np
 
 from kspr.errors import InputError
 from kspr.features import Loaded, load
-from kspr.features.loading import check_labels
+from kspr.features.loading import check_labels, options_for_test
 from kspr.features.options import EmbedSettings
 from kspr.runs.run import Origin, origin_of, rows_of, save_run
 from kspr.selectors import Selection
@@ -21,7 +21,8 @@ from kspr.train.cycle.metrics import Epoch
 from kspr.train.distributed import rank_zero_first, the_world
 from kspr.train.fitting import fit
 from kspr.train.inputs import image_inputs
-from kspr.train.outcome import check_out
+from kspr.train.outcome import check_out, read_about
+from kspr.train.run_folder import check_same
 from kspr.train.settings import TrainSettings
 from kspr.train.trained import Trained
 
@@ -29,15 +30,22 @@ __all__ = ["load_source", "train_source"]
 
 
 def load_source(
-    source: Path, settings: TrainSettings, options: ReadOptions, embed: EmbedSettings
+    source: Path,
+    settings: TrainSettings,
+    options: ReadOptions,
+    embed: EmbedSettings,
+    *,
+    labelled: bool = False,
 ) -> Loaded:
     """Read `source` as features or as images, whichever `settings` trains on.
 
-    Items that cannot be decoded are left out, and counted.
+    Items that cannot be decoded are left out, and counted. With `labelled`, a source without labels
+    is refused.
     """
     if settings.input == "images":
-        return _images(open_source(source, options), settings)
-    return load(source, options, embed)
+        records = open_source(source, options, unlabelled=not labelled)
+        return _images(records, settings)
+    return load(source, options, embed, labelled=labelled)
 
 
 def train_source(
@@ -61,12 +69,23 @@ def train_source(
     with the_world(settings.device) as world:
         if world.rank == 0:
             check_out(out, resume=resume)
+            if resume:
+                _check_embedder(out, embed)
         # Rank 0 fills the cache of features; the others would compute the same ones again.
-        loaded = rank_zero_first(world, lambda: load_source(source, settings, options, embed))
+        loaded = rank_zero_first(
+            world, lambda: load_source(source, settings, options, embed, labelled=True)
+        )
         held = rank_zero_first(
             world, lambda: _test(source, test, test_split, settings, options, embed)
         )
         return _train(loaded, held, out, settings, options, embed, command, resume, on_epoch)
+
+
+def _check_embedder(out: Path, embed: EmbedSettings) -> None:
+    """Raise `InputError` if the run in `out` has other features, before any are computed."""
+    # What else there is to choose does not change the features.
+    chosen = {k: v for k, v in asdict(embed).items() if k in ("embedder", "half", "image_size")}
+    check_same(read_about(out).get("embed", {}), chosen, str(out))
 
 
 def _train(
@@ -117,10 +136,10 @@ def _test(
 ) -> tuple[Any, np.ndarray] | None:
     if test is None and split is None:
         return None
-    # A second file of labels belongs to the training rows.
-    said = replace(options, split=split, labels=None)
-    loaded = load_source(test or source, settings, said, embed)
-    return loaded.features, loaded.label
+    path = test or source
+    said = options_for_test(path, replace(options, split=split))
+    loaded = load_source(path, settings, said, embed)
+    return loaded.features, loaded.label if loaded.truth is None else loaded.truth
 
 
 def _saver(loaded: Loaded, origin: Origin) -> Callable[[Selection, Path], Any]:

@@ -46,9 +46,14 @@ class Trained:
     classes: np.ndarray
     """The user's own labels, in the order of the logits."""
     selection: Selection | None
-    """The last selection; None if none was made, and on processes other than the first."""
+    """The selection by the features of this network, which has seen the labels: its error rate is
+    an estimate that is too low. With ``select_every=0`` or ``select_on="inputs"``, the last one
+    that was made. None if there is none, and on processes other than the first."""
+    frozen: Selection | None
+    """The selection by features that have not seen the labels: the embeddings, or those of a
+    network that was pre-trained. None without such, and on processes other than the first."""
     clean_mask: np.ndarray | None
-    """Mask of the rows that the last selection keeps, on every process; None without one."""
+    """Mask of the rows that `selection` keeps, on every process; None without one."""
     model_choice: str
     """Which network this is: ``cycle`` or ``reference``, then ``weights`` or ``average``."""
     epoch: int
@@ -125,18 +130,27 @@ def load_trained(folder: str | Path, network: nn.Module | None = None) -> Traine
     """
     folder = Path(folder)
     about, result, stored = read_about(folder), read_result(folder), read_network(folder)
-    settings = TrainSettings(**about["settings"])
-    classes, shape = classes_from_json(about["classes"]), tuple(about["shape"])
-    selection = Selection.load(folder / "selection") if (folder / "selection").is_dir() else None
+    try:
+        settings = TrainSettings(**about["settings"])
+        classes, shape = classes_from_json(about["classes"]), tuple(about["shape"])
+        ended = {
+            name: result[name] for name in ("model_choice", "epoch", "test_accuracy", "held_out")
+        }
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{folder} cannot be read as a training run ({error}); train again into another folder."
+        ) from error
+    selection, frozen = (
+        Selection.load(folder / name) if (folder / name).is_dir() else None
+        for name in ("selection", "frozen")
+    )
     return Trained(
         network=_filled(folder, network, settings, len(classes), shape, stored["network"]).eval(),
         classes=classes,
         selection=selection,
+        frozen=frozen,
         clean_mask=None if selection is None else selection.clean_mask,
-        model_choice=result["model_choice"],
-        epoch=result["epoch"],
-        test_accuracy=result["test_accuracy"],
-        held_out=result["held_out"],
+        **ended,
         history=read_metrics(folder),
         settings=settings,
         shape=shape,

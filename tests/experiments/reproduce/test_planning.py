@@ -1,7 +1,13 @@
 """What a recipe would run."""
 
+import sys
+
+import pytest
+
+from kspr.errors import MissingExtraError
 from kspr.experiments.reproduce.planning import list_recipes, plan, trial_fingerprint
 from kspr.experiments.reproduce.recipes import SCALES, load_recipe, recipe_names
+from kspr.experiments.reproduce.running import reproduce
 from tests.experiments.reproduce.samples import QUICK
 
 
@@ -44,3 +50,13 @@ def test_the_list_has_every_recipe_at_every_scale_with_what_it_lacks(tmp_path):
         assert entry.scales[0].state == "can be run here"
         assert entry.scales[0].trials == len(plan(load_recipe(entry.name), "smoke"))
         assert entry.scales[2].state.startswith("needs ")
+
+
+def test_a_recipe_whose_packages_are_missing_says_so_before_it_runs(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    states = {entry.name: entry.scales[0].state for entry in list_recipes(tmp_path)}
+    assert states["table1"] == "needs torch"
+    assert states["table5"] == "can be run here"
+    with pytest.raises(MissingExtraError, match=r"table1 at scale smoke needs .*pip install"):
+        reproduce(load_recipe("table1"), "smoke", tmp_path, jobs=2)
+    assert not list(tmp_path.iterdir())

@@ -92,3 +92,24 @@ def test_data_that_is_not_here_is_named_in_one_sentence(tmp_path):
         reproduce(load_recipe("table2"), "mini", tmp_path, folder=tmp_path)
     with pytest.raises(InputError, match="jobs must be 1 or more"):
         reproduce(QUICK, "smoke", tmp_path, jobs=0)
+
+
+WORKER = """
+import os, sys, time
+from kspr.experiments.reproduce.running import _begin_worker
+_begin_worker(os.getppid())
+print("begun", flush=True)
+time.sleep(600)
+"""
+PARENT = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]])"
+
+
+def test_a_worker_ends_with_its_parent_even_if_that_is_killed():
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT, WORKER], stdout=subprocess.PIPE, text=True
+    )
+    assert parent.stdout.readline() == "begun\n"
+    parent.kill()
+    # The worker holds the other end of the pipe: it is closed when both have ended.
+    rest, _ = parent.communicate(timeout=60)
+    assert rest == ""

@@ -63,7 +63,7 @@ def test_a_missing_package_is_answered_with_its_pip_command(
 ):
     monkeypatch.setitem(sys.modules, module.partition(".")[0], None)
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingExtraError, match=f"run `pip install {command}`"):
+    with pytest.raises(MissingExtraError, match=f"needs {command}: run `pip install "):
         load_embedder(name, kind)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from kspr.sources.opening import open_source, open_table
 from kspr.sources.options import ReadOptions
-from kspr.sources.readers.labels import read_label_file
+from kspr.sources.readers.label_files import read_label_file
 
 ROWS = [
     {"id": 1, "a": 1, "b": 0.5, "label": "cat"},

@@ -1,148 +1,49 @@
-"""Labels in a file of their own."""
-
-import gzip
+"""Labels from columns and arrays: numbers, names, and what is neither."""
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.feather
-import pyarrow.parquet as pq
 import pytest
 
 from kspr.errors import InputError
-from kspr.sources.formats import LABEL_FORMATS
 from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
-from kspr.sources.readers.labels import read_label_file
-
-
-def write_labels(path, labels):
-    rows = [str(label) for label in labels]
-    text = {
-        ".txt": "\n".join(rows),
-        ".tsv": "\n".join(["id\tlabel", *(f"{i}\t{row}" for i, row in enumerate(rows))]),
-        ".tab": "\n".join(["id\tlabel", *(f"{i}\t{row}" for i, row in enumerate(rows))]),
-        ".csv": "\n".join(["id,label", *(f"{i},{row}" for i, row in enumerate(rows))]),
-        ".gz": "\n".join(["id,label", *(f"{i},{row}" for i, row in enumerate(rows))]),
-    }
-    if path.suffix == ".gz":
-        path.write_bytes(gzip.compress(text[".gz"].encode()))
-    elif path.suffix in text:
-        path.write_text(text[path.suffix] + "\n")
-    elif path.suffix == ".npy":
-        np.save(path, labels)
-    elif path.suffix in (".feather", ".arrow", ".ipc"):
-        pa.feather.write_feather(pa.table({"y": labels}), path)
-    elif path.name == "folder":
-        path.mkdir()
-        pq.write_table(pa.table({"y": labels[:10]}), path / "part-0.parquet")
-        pq.write_table(pa.table({"y": labels[10:]}), path / "part-1.parquet")
-    elif path.name == "saved":
-        path.mkdir()
-        pa.feather.write_feather(pa.table({"y": labels}), path / "data.arrow")
-        (path / "state.json").write_text('{"_data_files": [{"filename": "data.arrow"}]}')
-    else:
-        pq.write_table(pa.table({"other": rows, "y": labels}), path)
-
-
-@pytest.fixture
-def source(tmp_path, features):
-    np.save(tmp_path / "x.npy", features)
-    return tmp_path / "x.npy"
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("y.npy", "y.txt", "y.csv", "y.tsv", "y.tab", "y.csv.gz", "y.parquet", "y.pq"),
-        *("y.feather", "y.arrow", "y.ipc", "folder", "saved"),
-    ],
+from kspr.sources.readers.labels import (
+    class_names,
+    labels_from_array,
+    labels_from_column,
+    numbered,
+    texts_to_labels,
 )
-@pytest.mark.parametrize("kind", ["names", "numbers"])
-def test_every_kind_of_file_gives_the_same_labels(source, tmp_path, names, name, kind):
-    labels = names if kind == "names" else np.arange(30) % 3
-    write_labels(tmp_path / name, labels)
-    found = open_source(source, ReadOptions(labels=tmp_path / name)).label
-    np.testing.assert_array_equal(found, labels)
-    assert found.dtype.kind == labels.dtype.kind
 
 
-@pytest.mark.parametrize("header", ["", "whatever\n"])
-def test_one_column_may_have_a_header_or_none(source, tmp_path, names, header):
-    (tmp_path / "y.csv").write_text(header + "\n".join(names) + "\n")
-    found = open_source(source, ReadOptions(labels=tmp_path / "y.csv")).label
-    np.testing.assert_array_equal(found, names)
+def test_text_is_a_number_only_if_every_row_is_one():
+    assert texts_to_labels(np.array(["1", " 2", "3.0"]), "x").tolist() == [1, 2, 3]
+    for odd in ("007", "1e3", "x", "1.5", "9" * 20):
+        assert texts_to_labels(np.array(["1", odd]), "x").tolist() == ["1", odd]
 
 
-def test_numbers_with_leading_zeros_are_names(source, tmp_path):
-    codes = [f"{i % 3:03d}" for i in range(30)]
-    (tmp_path / "y.txt").write_text("\n".join(codes))
-    assert open_source(source, ReadOptions(labels=tmp_path / "y.txt")).label.tolist() == codes
+def test_class_names_take_the_place_of_numbers_unless_one_has_none():
+    codes = pa.chunked_array([[1, 0]])
+    assert labels_from_column(codes, "x", ["cat", "dog"]).tolist() == ["dog", "cat"]
+    with pytest.raises(InputError, match="has the value 1 in row 0, but only 1 class names"):
+        labels_from_column(codes, "x", ["cat"])
 
 
-def test_rows_that_do_not_match_are_counted(source, tmp_path, refusal):
-    (tmp_path / "y.txt").write_text("a\nb\n")
-    message = refusal(source, labels=tmp_path / "y.txt")
-    assert message.endswith("y.txt has 2 labels.")
-    assert "x.npy has 30 rows but " in message
+@pytest.mark.parametrize("metadata", [{}, {b"huggingface": b"["}, {b"huggingface": b'{"info": 3}'}])
+def test_class_names_that_cannot_be_read_are_none(metadata):
+    assert class_names(metadata) == {}
 
 
-def test_a_missing_label_is_named_by_its_row(source, tmp_path, refusal):
-    (tmp_path / "y.txt").write_text("\n".join("a" if i not in {3, 7} else "" for i in range(30)))
-    message = refusal(source, labels=tmp_path / "y.txt")
-    assert message.endswith("y.txt has no label in rows 3, 7. Fill them in or drop the rows.")
+def test_a_missing_label_is_named_by_its_row():
+    for values in (np.array([1.0, np.nan]), np.array(["a", " "])):
+        with pytest.raises(InputError, match="x has no label in row 1"):
+            labels_from_array(values, "x")
 
 
-@pytest.mark.parametrize(
-    ("content", "complaint"),
-    [
-        (b"", "is empty."),
-        (b"caf\xe9\nb\n", "is not UTF-8: line 1 (byte 3) has the byte 0xe9."),
-        (b"\x80\x04ab", "is a pickle, not a file of labels"),
-        (b"a\0b", "is not a text file with one label per line."),
-    ],
-)
-def test_odd_label_files_are_refused(source, tmp_path, content, complaint, refusal):
-    (tmp_path / "y.txt").write_bytes(content)
-    assert complaint in refusal(source, labels=tmp_path / "y.txt")
-
-
-def test_an_absent_or_unknown_label_file_is_refused(source, tmp_path, refusal):
-    assert refusal(source, labels=tmp_path / "y.txt").endswith("y.txt does not exist.")
-    (tmp_path / "y.doc").write_text("a")
-    assert "y.doc is no file of labels: use .npy, .csv" in refusal(
-        source, labels=tmp_path / "y.doc"
-    )
-
-
-def test_the_column_of_a_label_table_can_be_named(source, tmp_path, names, refusal):
-    path = tmp_path / "y.csv"
-    path.write_text("\n".join(["a,species", *(f"x,{name}" for name in names)]))
-    found = open_source(source, ReadOptions(labels=path, label="species")).label
-    np.testing.assert_array_equal(found, names)
-    assert "only 'a', 'species'. Say which with --label." in refusal(source, labels=path)
-
-
-@pytest.mark.parametrize("known", LABEL_FORMATS, ids=lambda known: known.name)
-def test_no_format_that_promises_labels_is_refused_as_such(tmp_path, known):
-    """A damaged file must be called damaged, never "no file of labels"."""
-    for suffix in known.suffixes:
-        path = tmp_path / f"y{suffix}"
-        path.write_bytes(b"\x80\x04junk")
-        with pytest.raises(InputError, match="pickle"):
-            read_label_file(path)
-
-
-def test_truth_columns_go_before_labels_for_the_role_of_truth(tmp_path):
-    pq.write_table(pa.table({"label": [1, 2], "true_label": [1, 1]}), tmp_path / "t.parquet")
-    assert read_label_file(tmp_path / "t.parquet", "truth").tolist() == [1, 1]
-    assert read_label_file(tmp_path / "t.parquet").tolist() == [1, 2]
-
-
-def test_a_headed_column_is_told_by_its_name(tmp_path):
-    (tmp_path / "t.csv").write_text("truth\n0\n1\n")
-    assert read_label_file(tmp_path / "t.csv", "truth").tolist() == [0, 1]
-    (tmp_path / "u.csv").write_text("0\n1\n")
-    assert read_label_file(tmp_path / "u.csv").tolist() == [0, 1]
+def test_row_numbers_are_texts_of_the_width_that_they_need():
+    assert numbered(11).tolist() == [str(k) for k in range(11)]
+    assert numbered(11).dtype == "<U2"
+    assert numbered(0).tolist() == []
 
 
 def test_labels_that_are_not_utf8_are_refused(tmp_path, refusal, features):

@@ -7,7 +7,14 @@ import pytest
 import torch
 
 import kspr
+from kspr.errors import InputError
 from kspr.train import fit
+from kspr.train.cycle.algorithm3 import Cycle
+from kspr.train.cycle.metrics import network_outputs
+from kspr.train.cycle.model_choice import ModelChoice
+from kspr.train.cycle.select_step import choose
+from kspr.train.distributed import Alone
+from kspr.train.inputs import as_inputs
 
 
 class Misled(kspr.KnockoffsSPR):
@@ -99,3 +106,34 @@ def test_an_empty_selection_is_replaced_by_the_labels_as_they_are(small, quick):
         with pytest.warns(UserWarning, match="all given labels are used"):
             trained = fit(noise, small.y, settings=settings)
         assert trained.history[-1]["used"] == 1.0
+
+
+@pytest.mark.parametrize("name", ["reference average", "cycle average"])
+def test_the_selection_belongs_to_the_network_that_is_handed_over(small, quick, monkeypatch, name):
+    """Also where that is the plain network, or one of an earlier epoch."""
+    earlier = {}
+
+    def chosen(epoch, found, networks, best):
+        weights = earlier if name == "cycle average" else networks[name].module.state_dict()
+        return ModelChoice(weights, name, 2 if name == "cycle average" else epoch, {}, None)
+
+    def keep(cycle, *arguments):
+        if cycle.state.epoch == 2:
+            state = cycle.learner.average.module.state_dict()
+            earlier.update({key: value.clone() for key, value in state.items()})
+        return measured(cycle, *arguments)
+
+    measured = Cycle._measured
+    monkeypatch.setattr(Cycle, "_measured", keep)
+    monkeypatch.setattr("kspr.train.cycle.algorithm3.choose_model", chosen)
+    trained = fit(small.X, small.y, settings=quick)
+    inputs = as_inputs(small.X, "embeddings")
+    outputs = network_outputs(trained.network, inputs, trained.pipeline, Alone(torch.device("cpu")))
+    own = choose(quick, outputs.features, small.y, outputs.logits, None).selection
+    assert np.array_equal(trained.selection.statistic, own.statistic)
+    assert np.array_equal(trained.clean_mask, own.clean_mask)
+
+
+def test_a_network_that_diverges_is_named_with_what_to_try(small, quick):
+    with pytest.raises(InputError, match=r"The network diverged: .* learning_rate \(1e\+08"):
+        fit(small.X, small.y, settings=quick.changed(learning_rate=1e9))

@@ -68,3 +68,14 @@ def test_a_signature_names_what_changes_the_numbers(small, quick, changes, diffe
     first = signature_of(made, quick, network)
     other = signature_of(made, quick.changed(**changes), network)
     assert {name for name in first if first[name] != other[name]} == differs
+
+
+def test_a_signature_names_the_content_and_the_number_of_processes(small, quick):
+    made, other = task(small, quick), make_task(small.X + 1, small.y, quick)
+    network = network_for(made, quick, None)
+    first = signature_of(made, quick, network)
+    for found, name in (
+        (signature_of(other, quick, network), "content of X"),
+        (signature_of(made, quick, network, 2), "number of processes"),
+    ):
+        assert {key for key in first if first[key] != found[key]} == {name}

@@ -34,10 +34,11 @@ def coded(y: Any) -> Labels:
     return labels
 
 
-def check_seed(seed: int) -> int:
-    """Return a seed that is a whole number from 0 up."""
-    if not isinstance(seed, int | np.integer) or seed < 0:
-        raise InputError(f"seed must be a whole number from 0 up, got {seed!r}.")
+def check_seed(seed: Any, name: str = "seed") -> int:
+    """Return a seed that every generator takes: a whole number from 0 to 2**32 - 1."""
+    # scikit-learn's generators take no larger one; one rule for all is easier to remember.
+    if not isinstance(seed, int | np.integer) or not 0 <= seed < 2**32:
+        raise InputError(f"{name} must be a whole number from 0 to {2**32 - 1}, got {seed!r}.")
     return int(seed)
 
 

@@ -44,7 +44,7 @@ def symmetric(y: Any, rate: float, seed: int) -> np.ndarray:
     check_rate(rate)
     labels = encode_labels(y)
     classes, codes = labels.classes, labels.codes.copy()
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(check_seed(seed))
     flipped = rng.permutation(len(codes))[: round(rate * len(codes))]
     # With one class the range would be empty; a step of 1 then leads back to that class.
     step = rng.integers(1, max(2, len(classes)), len(flipped))
@@ -64,7 +64,7 @@ def pair_flip(y: Any, rate: float, pairs: Mapping[Any, Any], seed: int) -> np.nd
     check_rate(rate)
     # Wide enough for the partners: an array of three-letter labels would cut "horse" to "hor".
     labels = given.astype(np.result_type(given, *map(np.asarray, pairs.values())))
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(check_seed(seed))
     for source, target in pairs.items():
         # By the labels as given: a cat that has become a dog must not go on to the partner of dog.
         members = rng.permutation(np.flatnonzero(given == source))

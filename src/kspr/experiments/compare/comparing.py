@@ -16,14 +16,17 @@ from kspr._progress import Progress, ProgressMode
 from kspr.core.arrays import to_numpy
 from kspr.core.labels import Labels, same_label, truly_clean
 from kspr.core.metrics import selection_quality
+from kspr.core.noise import check_seed
 from kspr.core.reduction import fit_pca
 from kspr.errors import InputError, KsprError
 from kspr.experiments.compare.comparison import ORACLE, REFERENCES, Comparison, Trial, TrialLog
 from kspr.experiments.compare.peers import PEERS, Judged, Peer, Shared, charge, import_needs
 from kspr.features import load
+from kspr.features.loading import options_for_test
 from kspr.features.options import EmbedSettings
 from kspr.selectors import KnockoffsSPR
 from kspr.selectors.manifest import fingerprint, versions
+from kspr.selectors.options import DEFAULT_Q
 from kspr.selectors.validation import (
     check_choice,
     check_count,
@@ -34,7 +37,7 @@ from kspr.selectors.validation import (
 from kspr.sources.joining import join_label_file
 from kspr.sources.options import ReadOptions
 from kspr.sources.readers.file_checks import listed
-from kspr.sources.readers.labels import open_label_file
+from kspr.sources.readers.label_files import open_label_file
 from kspr.sources.records import Records
 
 __all__ = ["compare", "compare_source"]
@@ -49,7 +52,7 @@ def compare(
     y_true: Any,
     methods: Sequence[str] | Mapping[str, Peer] | None = None,
     *,
-    q: float = 0.1,
+    q: float = DEFAULT_Q,
     test: tuple[Any, Any] | None = None,
     seed: int = 0,
     dimensions: int = 128,
@@ -87,7 +90,7 @@ def compare(
         True, False, or ``"auto"``: a bar on a terminal after two seconds.
     """
     check_rate("q", q)
-    check_count("seed", seed, 0)
+    check_seed(seed)
     check_count("dimensions", dimensions, 1)
     chosen = _chosen(methods)
     # A missing package must be reported now, not after an hour of measuring other methods.
@@ -282,7 +285,7 @@ def compare_source(
     settings: EmbedSettings,
     methods: Sequence[str] | None,
     test: Path | None = None,
-    q: float = 0.1,
+    q: float = DEFAULT_Q,
     seed: int = 0,
     dimensions: int = 128,
     out: Path | None = None,
@@ -326,8 +329,6 @@ def _truth_in(path: Path, records: Records, options: ReadOptions) -> np.ndarray:
 def _tested(
     source: Path, options: ReadOptions, settings: EmbedSettings
 ) -> tuple[np.ndarray, np.ndarray]:
-    # Files of labels and of truth have a line for each row of the source, not of the test set.
-    own = replace(options, truth=None, labels=None)
-    found = load(source, own, settings, labelled=True)
+    found = load(source, options_for_test(source, options), settings, labelled=True)
     truth = found.records.truth
     return found.features, found.label if truth is None else truth[found.row]

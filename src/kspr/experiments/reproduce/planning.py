@@ -5,13 +5,21 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from kspr._packages import is_installed, require
 from kspr.errors import InputError
 from kspr.experiments.fingerprint import fingerprint
 from kspr.experiments.reproduce.data import absent, identity
 from kspr.experiments.reproduce.recipes import SCALES, Recipe, Scale, load_recipe, recipe_names
 from kspr.experiments.reproduce.trials import TrialSpec, module_of
 
-__all__ = ["ListedRecipe", "ListedScale", "list_recipes", "plan", "trial_fingerprint"]
+__all__ = [
+    "ListedRecipe",
+    "ListedScale",
+    "list_recipes",
+    "plan",
+    "require_packages",
+    "trial_fingerprint",
+]
 
 
 def plan(
@@ -43,6 +51,23 @@ def plan(
         # A variant that is read from another one needs no trial of its own.
         if recipe.variants[name].of is None
     ]
+
+
+def require_packages(recipe: Recipe, scale: str) -> None:
+    """Raise `MissingExtraError` if a recipe needs a package that is not installed."""
+    purpose = f"{recipe.name} at scale {scale}"
+    for module, extra in _packages_of(recipe, recipe.scale(scale)).items():
+        require(module, purpose, f"'knockoffs-spr[{extra}]'")
+
+
+def _packages_of(recipe: Recipe, scale: Scale) -> dict[str, str]:
+    """Return the optional packages that a recipe needs, with the extra that brings each."""
+    needed = {}
+    if scale.kind == "train" or any(s["source"] == "images" for s in scale.data.values()):
+        needed["torch"] = "train"
+    if recipe.shows != "table":
+        needed["matplotlib"] = "report"
+    return needed
 
 
 def _without_settings(source: Mapping[str, Any]) -> dict[str, Any]:
@@ -77,7 +102,7 @@ class ListedScale:
     minutes: int | None
     """About how long they take with two jobs on two cores; None where that is not known."""
     state: str
-    """Whether its data is on this machine, in a few words."""
+    """Whether its data and packages are on this machine, in a few words."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +116,7 @@ class ListedRecipe:
 
 
 def list_recipes(folder: Path | None = None) -> tuple[ListedRecipe, ...]:
-    """Return all recipes, with what each scale would run and whether its data is here."""
+    """Return all recipes, with what each scale would run and whether it can be run here."""
     recipes = [load_recipe(name) for name in recipe_names()]
     return tuple(
         ListedRecipe(
@@ -106,8 +131,13 @@ def list_recipes(folder: Path | None = None) -> tuple[ListedRecipe, ...]:
 
 def _listed(recipe: Recipe, name: str, folder: Path | None) -> ListedScale:
     scale: Scale = recipe.scale(name)
+    packages = [module for module in _packages_of(recipe, scale) if not is_installed(module)]
     lacking = [title for title, source in scale.data.items() if absent(source, folder)]
-    state = f"needs {' and '.join(lacking)}" if lacking else "can be run here"
-    if lacking and len(lacking) < len(scale.data):
+    # Some data sets of several may be left out; a package may not.
+    if packages or (lacking and len(lacking) == len(scale.data)):
+        state = f"needs {' and '.join([*packages, *lacking])}"
+    elif lacking:
         state = f"can be run here without {' and '.join(lacking)}"
+    else:
+        state = "can be run here"
     return ListedScale(name, len(plan(recipe, name, folder=folder)), scale.minutes, state)

@@ -4,7 +4,9 @@ A trial depends on its own description only. So the result does not depend on ho
 at once, in which order, or whether the run was stopped and continued.
 """
 
+import os
 import signal
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -18,7 +20,7 @@ from kspr._progress import Progress, ProgressMode
 from kspr.errors import InputError
 from kspr.experiments.fingerprint import provenance
 from kspr.experiments.reproduce.data import absent, describe, prepare
-from kspr.experiments.reproduce.planning import plan, trial_fingerprint
+from kspr.experiments.reproduce.planning import plan, require_packages, trial_fingerprint
 from kspr.experiments.reproduce.recipes import Recipe, Scale
 from kspr.experiments.reproduce.reproduction import Reproduction, Trial
 from kspr.experiments.reproduce.trials import TIMED, TrialSpec, compute, module_of
@@ -45,6 +47,8 @@ def reproduce(
     if jobs < 1:
         raise InputError(f"jobs must be 1 or more, got {jobs}.")
     chosen = recipe.scale(scale)
+    # Now: not after an hour, and not from several workers at once.
+    require_packages(recipe, scale)
     lacking = _lacking(recipe, scale, chosen, folder)
     specs = [spec for spec in plan(recipe, scale, seeds, folder) if spec.data not in lacking]
     named = [(trial_fingerprint(spec), spec) for spec in specs]
@@ -124,14 +128,24 @@ def _finished(work: list[tuple[TrialSpec, Path, str]], workers: int) -> Iterator
         n_jobs=min(workers, len(work)),
         # A trial counts when it is done, not when slower ones before it are.
         return_as="generator_unordered",
-        initializer=_ignore_interrupts,
+        initializer=_begin_worker,
+        initargs=(os.getpid(),),
     )
     yield from pool(delayed(_run_one)(*item) for item in work)
 
 
-def _ignore_interrupts() -> None:
-    """Ignore Ctrl-C in a worker: the main process handles it, and ends its workers."""
+def _begin_worker(parent: int) -> None:
+    """Let a worker ignore Ctrl-C, which the main process handles, and end when that has ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    """Wait until the process `parent` is gone, killed or not, and end this one."""
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    # All threads, at once: a trial that is not finished is run again.
+    os._exit(1)
 
 
 def _run_one(spec: TrialSpec, store: Path, name: str) -> str:

@@ -6,7 +6,14 @@ from typing import Any
 from kspr.errors import InputError
 from kspr.features.embedders.embedder import Embedder, EmbedderRequest, Family, Kind
 
-__all__ = ["NAMES", "Embedder", "Kind", "embedder_identity", "load_embedder"]
+__all__ = [
+    "NAMES",
+    "Embedder",
+    "Kind",
+    "embedder_identity",
+    "is_function",
+    "load_embedder",
+]
 
 _DEFAULTS: dict[Kind, str] = {"image": "efficientnet-lite0", "text": "minilm"}
 
@@ -76,6 +83,12 @@ def embedder_identity(
     return {"embedder": name, **family.identity(rest, image_size)}
 
 
+def is_function(name: str) -> bool:
+    """Return whether `name` is a ``module:function``, whose use imports and runs that module."""
+    prefix, colon, rest = name.partition(":")
+    return bool(colon and rest) and prefix not in _FAMILIES
+
+
 def _resolve(name: str | None, kind: Kind) -> tuple[str, Family, str]:
     """Return the full name, its family, and the part of the name after the prefix."""
     name = _DEFAULTS[kind] if name is None else name
@@ -89,7 +102,7 @@ def _resolve(name: str | None, kind: Kind) -> tuple[str, Family, str]:
                 f"{name} embeds {_plural(kinds[0])}, but the items are {_plural(kind)}. "
                 f"Leave the embedder out for {_DEFAULTS[kind]}."
             )
-    elif colon and rest and prefix not in _FAMILIES:
+    elif is_function(name):
         module, attribute, rest = "function", "FUNCTION", name
     else:
         raise InputError(f"There is no embedder {name!r}. Choose from {', '.join(NAMES)}.")

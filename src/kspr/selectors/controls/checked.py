@@ -1,85 +1,259 @@
-"""Rows that a person has checked, and the cut-off that they give for any noise."""
+"""Rows that a person has checked, and the levels that they give for any noise."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
-from kspr.core.calibration import CheckedCut, checked_cut
-from kspr.core.labels import Labels, same_label
+from kspr.core.calibration import anytime_levels, confidence_levels
+from kspr.core.conformal import conformal_levels, draw_order, loose_pool
+from kspr.core.labels import codes_in, places_in
 from kspr.errors import InputError
+from kspr.selectors.validation import check_choice, check_count, check_rate
 
-__all__ = ["Checked", "read_checked"]
+__all__ = [
+    "CANNOT_TELL",
+    "NO_CLASS",
+    "Checked",
+    "Drawn",
+    "Guarantee",
+    "Ranking",
+    "add_checks",
+    "levels_of",
+    "next_rows",
+    "promise",
+]
 
-_LEVELS = (0.5, 1.0)
-_SHARES = (0.25, 0.5)
-"""The search starts where the estimate keeps these parts of q, and at these shares of all rows."""
+Guarantee = Literal["mean", "confidence", "anytime"]
+"""What checked rows promise; see `Selection.with_checks`."""
+Drawn = Literal["pool", "all", "chosen"]
+"""How checked rows were found: by `Selection.draw`, at random from all rows, or otherwise."""
+NO_CLASS, CANNOT_TELL = -1, -2
+"""Answers that are no position in the classes."""
 
 
 @dataclass(frozen=True, eq=False)
 class Checked:
-    """Checked rows, whether their labels are right, and the confidence asked for."""
+    """Checked rows, the answers, and what the answers are used for."""
 
     rows: np.ndarray
+    """Row numbers, in the order in which they were drawn."""
+    true_code: np.ndarray
+    """Position of the true label in the classes; -1 for none of them, -2 where nobody can tell."""
     right: np.ndarray
+    """Whether the given label is the true one; False where nobody can tell."""
+    counted: np.ndarray
+    """Whether a row counts for the guarantee: it was drawn at random from the pool."""
+    drawn: Drawn
+    guarantee: Guarantee
     confidence: float
-    """Probability that the error rate holds."""
-    calibrate: bool = True
-    """Whether the rows set the cut-off. A mask of right rows cannot: it has no wrong ones."""
+    q: float
+    """The level for which the pool was fixed."""
+    seed: int
+    """Seed of the order in which the pool is drawn."""
+    level: np.ndarray | None
+    """The smallest level at which each row is kept without checks; None for SPR."""
 
-    def cut(self, doubt: np.ndarray, q_value: np.ndarray, q: float) -> CheckedCut:
-        """Return the loosest cut-off on `doubt` that holds `q` with this confidence.
+    @property
+    def calibrate(self) -> bool:
+        """Whether the checked rows set the cut-off."""
+        return bool(self.counted.any())
 
-        The search starts at as many samples as the estimate would keep and, in case these are far
-        too many, at fixed shares of all samples.
+    def same_draw(self, drawn: str, q: float, seed: int) -> bool:
+        """Whether further rows of that draw continue this one."""
+        return (self.drawn, self.q, self.seed) == (drawn, q, seed)
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """What checked rows need to know of a selection."""
+
+    label: np.ndarray
+    classes: np.ndarray
+    doubt: np.ndarray
+    """Small for rows to keep first; infinite for rows that no cut may keep."""
+    level: np.ndarray | None
+    checked: Checked | None
+
+    def order(self, q: float, drawn: Drawn, seed: int) -> tuple[np.ndarray, np.ndarray, int]:
+        """Return the pool, its rows in the order of the draw, and how many were checked already.
+
+        Rows whose answer is known from elsewhere stay in the pool: whether a row is drawn must not
+        depend on what is known of it.
         """
-        # Labels that lost to their knockoff have infinite doubt, and no cut-off keeps them.
-        ordered = np.sort(doubt[np.isfinite(doubt)])
-        sizes = {int(np.sum(q_value <= part * q)) for part in _LEVELS}
-        sizes |= {int(part * len(ordered)) for part in _SHARES}
-        # Without 0, whose position -1 would be the loosest cut-off of all.
-        starts = np.unique([ordered[min(size, len(ordered)) - 1] for size in sizes - {0}])
-        return checked_cut(doubt[self.rows], self.right, q, self.confidence, starts)
-
-    def applied(self, keep: np.ndarray) -> np.ndarray:
-        """Return `keep` with right checked rows added and wrong ones removed."""
-        known = keep.copy()
-        known[self.rows] = self.right
-        return known
+        pool = loose_pool(self.doubt, self.level, q)
+        earlier = self.checked
+        continued = earlier is not None and earlier.same_draw(drawn, q, seed)
+        done = int(earlier.counted.sum()) if earlier is not None and continued else 0
+        return pool, draw_order(pool, seed), done
 
 
-def read_checked(checked: Any, labels: Labels, confidence: float) -> Checked:
-    """Return the checked rows, given as a mask of right rows or a pair (rows, true labels)."""
-    n = len(labels.codes)
-    if isinstance(checked, tuple) and len(checked) == 2:
-        rows = np.asarray(checked[0])
-        _check_rows(rows, n)
-        truth = np.asarray(checked[1])
-        if truth.shape != rows.shape:
-            raise InputError(
-                f"`checked` must hold one true label per row, got {len(rows)} rows and "
-                f"{len(truth)} true labels."
-            )
-        right = same_label(labels.values[rows], truth)
-        return Checked(rows.astype(np.int64), right, confidence)
-    mask = np.asarray(checked)
-    if mask.dtype != bool or mask.shape != (n,):
-        raise InputError(
-            "`checked` must be a mask with one bool per row, or a pair (rows, true labels), got "
-            f"{mask.dtype} of shape {mask.shape} for {n} rows."
+def next_rows(ranking: Ranking, n: int, q: float, seed: int) -> np.ndarray:
+    """Return the next `n` rows to check."""
+    check_count("n", n, 1)
+    _, order, done = ranking.order(q, "pool", seed)
+    if done >= len(order):
+        raise InputError("Every row that could be kept has been checked: there is none to draw.")
+    return order[done : done + n]
+
+
+def add_checks(
+    ranking: Ranking,
+    rows: Any,
+    true_labels: Any,
+    *,
+    drawn: Drawn,
+    q: float,
+    guarantee: Guarantee,
+    confidence: float,
+    seed: int,
+) -> tuple[Checked, np.ndarray | None]:
+    """Return all checked rows with the new ones, and the level of every row that follows."""
+    check_choice("drawn", drawn, get_args(Drawn))
+    check_choice("guarantee", guarantee, get_args(Guarantee))
+    check_rate("confidence", confidence)
+    rows = _read_rows(rows, len(ranking.label))
+    code = _read_truth(true_labels, rows, ranking.classes)
+    earlier = ranking.checked
+    if drawn == "chosen" and earlier is not None:
+        # More answers, by which the draw and its promise stay what they are.
+        drawn, q, seed = earlier.drawn, earlier.q, earlier.seed
+        guarantee, confidence = earlier.guarantee, earlier.confidence
+        new: set[int] = set()
+    else:
+        new = set() if drawn == "chosen" else set(rows.tolist())
+    pool, order, _ = ranking.order(q, drawn, seed)
+    known = dict(zip(rows.tolist(), code.tolist(), strict=True))
+    counted = {r for r in new if pool[r]}
+    if earlier is not None:
+        before = dict(zip(earlier.rows.tolist(), earlier.true_code.tolist(), strict=True))
+        # A later answer replaces an earlier one about the same row.
+        known = {**before, **known}
+        if earlier.same_draw(drawn, q, seed):
+            counted |= set(earlier.rows[earlier.counted].tolist())
+    if drawn == "pool":
+        if new:
+            _check_draw(counted, rows, pool, order, q)
+        # In the order of the draw, which `anytime` needs.
+        known = {r: known[r] for r in [*order[: len(counted)].tolist(), *known]}
+    every = np.fromiter(known, np.int64, len(known))
+    codes = np.fromiter(known.values(), np.int64, len(known))
+    own = codes_in(ranking.classes, ranking.label[every], "label")
+    checked = Checked(
+        rows=every,
+        true_code=codes,
+        right=codes == own,
+        counted=np.array([r in counted for r in known], dtype=bool),
+        drawn=drawn,
+        guarantee=guarantee,
+        confidence=confidence,
+        q=q,
+        seed=seed,
+        level=ranking.level,
+    )
+    return checked, _applied(ranking, checked, pool)
+
+
+def promise(checked: Checked) -> str:
+    """Return what the checked rows promise, in a sentence."""
+    n = f"The {int(checked.counted.sum()):,} checked rows were drawn at random; then"
+    if checked.guarantee == "mean":
+        return (
+            f"{n} the share of wrong labels among the kept ones is at most q on average over such "
+            "draws, whatever the noise is."
         )
-    rows = np.flatnonzero(mask)
-    # A mask lists right rows only, chosen by the user: no error rate can be read from it.
-    return Checked(rows, np.ones(len(rows), dtype=bool), confidence, calibrate=False)
+    stop = ", whenever you stop checking" if checked.guarantee == "anytime" else ""
+    return (
+        f"{n} the error rate holds with {checked.confidence:.0%} confidence{stop}, whatever the "
+        "noise is."
+    )
 
 
-def _check_rows(rows: np.ndarray, n: int) -> None:
-    if rows.ndim != 1 or rows.dtype.kind not in "iu":
-        raise InputError(f"The rows in `checked` must be whole numbers, got {rows.dtype}.")
-    outside = rows[(rows < 0) | (rows >= n)]
+def _applied(ranking: Ranking, checked: Checked, pool: np.ndarray) -> np.ndarray | None:
+    """Return the smallest level at which each row is kept; answers decide on their own rows."""
+    if checked.calibrate:
+        level = np.full(len(ranking.label), np.inf)
+        inside = np.flatnonzero(pool)
+        position = np.searchsorted(inside, checked.rows[checked.counted])
+        level[inside] = levels_of(
+            ranking.doubt[inside],
+            position,
+            ~checked.right[checked.counted],
+            checked.q,
+            checked.guarantee,
+            checked.confidence,
+        )
+    elif ranking.level is None:
+        return None
+    else:
+        level = ranking.level.copy()
+    level[checked.rows] = np.where(checked.right, 0.0, np.inf)
+    return level
+
+
+def levels_of(
+    doubt: np.ndarray,
+    position: np.ndarray,
+    wrong: np.ndarray,
+    q: float,
+    guarantee: Guarantee,
+    confidence: float,
+) -> np.ndarray:
+    """Return the smallest level at which each row of a pool is kept, by the guarantee."""
+    if guarantee == "mean":
+        return conformal_levels(doubt, position, wrong)
+    if guarantee == "anytime":
+        return anytime_levels(doubt, position, wrong, confidence)
+    return confidence_levels(doubt, position, wrong, q, confidence)
+
+
+def _read_rows(rows: Any, n: int) -> np.ndarray:
+    found = np.asarray(rows)
+    if found.ndim != 1 or (found.dtype.kind not in "iu" and found.size):
+        raise InputError(f"The checked rows must be a list of row numbers, got {found.dtype}.")
+    found = found.astype(np.int64)
+    outside = found[(found < 0) | (found >= n)]
     if outside.size:
-        raise InputError(f"`checked` lists row {outside[0]}, but X has {n} rows.")
-    numbers, times = np.unique(rows, return_counts=True)
-    if len(numbers) < len(rows):
+        raise InputError(f"The checked rows list row {outside[0]}, but there are {n} rows.")
+    numbers, times = np.unique(found, return_counts=True)
+    if len(numbers) < len(found):
         twice = numbers[times > 1][0]
-        raise InputError(f"`checked` lists row {twice} twice. Keep one answer per row.")
+        raise InputError(f"The checked rows list row {twice} twice. Keep one answer per row.")
+    return found
+
+
+def _read_truth(true_labels: Any, rows: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Return the true labels as positions in the classes."""
+    truth = np.asarray(true_labels, dtype=object)
+    if truth.shape != rows.shape:
+        raise InputError(
+            f"There must be one true label per checked row, got {len(rows)} rows and "
+            f"{truth.size} true labels."
+        )
+    # Plain lists may mix labels with None, which stands for "cannot tell".
+    told = np.array([value is not None for value in truth], dtype=bool)
+    code = np.full(len(rows), CANNOT_TELL, dtype=np.int64)
+    if told.any():
+        code[told] = places_in(classes, np.asarray(truth[told].tolist()))
+    return code
+
+
+def _check_draw(
+    counted: set[int], rows: np.ndarray, pool: np.ndarray, order: np.ndarray, q: float
+) -> None:
+    """Raise if the rows are not the first ones of the draw."""
+    if not len(rows):
+        return
+    other = rows[~pool[rows]]
+    first = set(order[: len(counted)].tolist())
+    strange = other[0] if other.size else next((r for r in rows.tolist() if r not in first), None)
+    missing = next((r for r in order[: len(counted)].tolist() if r not in counted), None)
+    if strange is None and missing is None:
+        return
+    named = strange if strange is not None else missing
+    raise InputError(
+        f"Row {named} is not among the first {len(rows)} rows that draw(q={q:g}) gives. Check "
+        "these, from the first on, with None where you cannot tell; or pass drawn='all' if the "
+        "rows were drawn at random from all rows, or drawn='chosen' if not: then they are kept or "
+        "rejected, but do not move the cut."
+    )

@@ -7,6 +7,7 @@ import numpy as np
 from kspr.core.intervals import wilson_interval
 from kspr.core.transition import (
     Transition,
+    best_class,
     count_anchors,
     estimate_transition,
     probability_right,
@@ -24,13 +25,11 @@ def transition(question: Question) -> Decision:
     noise = estimate_noise(question)
     right, prior = probability_right(prediction, noise.matrix, codes)
     level = transition_levels(right, codes, noise, pooled=question.pooled)
-    # What the sample looks like and the label it was given, together.
-    suggested = np.argmax(prior * noise.matrix.T[codes].astype(prior.dtype), axis=1)
+    suggested, chance = best_class(prior, noise.matrix, codes)
     own = 1.0 - right[np.arange(len(codes)), codes].astype(np.float64)
     cut_group, table = whole_cut_groups(question)
-    return Decision(
-        level, own, cut_group, table, suggested, describe_noise(noise, codes, question.classes)
-    )
+    described = describe_noise(noise, codes, question.classes)
+    return Decision(level, own, cut_group, table, suggested, described, chance)
 
 
 def estimate_noise(question: Question) -> Transition:

@@ -18,7 +18,7 @@ from kspr.sources.formats import format_of
 from kspr.sources.published._layout import damaged, missing, name_classes
 from kspr.sources.published._pickles import load_npy, load_torch
 from kspr.sources.readers._csv_table import first_line
-from kspr.sources.readers.labels import read_label_columns, read_label_file
+from kspr.sources.readers.label_files import read_label_columns, read_label_file
 
 __all__ = ["human_labels"]
 

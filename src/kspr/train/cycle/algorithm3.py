@@ -1,7 +1,7 @@
 """Alg. 3 of the paper: train for an epoch, select by the network's features, and repeat."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,12 +15,13 @@ from kspr.train.cycle.learner import Learner
 from kspr.train.cycle.metrics import (
     Epoch,
     Performance,
+    check_finite,
     network_outputs,
     performance_of,
     quality_of,
 )
 from kspr.train.cycle.model_choice import BestSoFar, ModelChoice, choose_model
-from kspr.train.cycle.select_step import choose
+from kspr.train.cycle.select_step import choose, with_seen_labels
 from kspr.train.cycle.task import Task
 from kspr.train.distributed import World
 from kspr.train.pipelines import InputPipeline
@@ -94,14 +95,17 @@ class Cycle:
         self.learner, self.reference = learner, reference
         self.settings, self.world, self.state = settings, world, State()
         self.selection: Selection | None = None
+        self.frozen: Selection | None = None
         self.best = None if reference is None else BestSoFar()
 
     def run(self, on_epoch: Callable[[Epoch], None]) -> None:
         """Train from the current state to the last epoch; call `on_epoch` after each."""
         made = _Made()
-        if self.state.epoch == 0 and self.settings.warmup_epochs == 0:
-            # The classifier is untrained, so its scores are noise.
-            made = self._select(with_scores=False)
+        if self.state.epoch == 0:
+            self.frozen = self._select_frozen()
+            if self.settings.warmup_epochs == 0:
+                # The classifier is untrained, so its scores are noise.
+                made = self._select(with_scores=False)
         while self.state.epoch < self.settings.epochs:
             on_epoch(self._epoch(made))
             made = _Made()
@@ -115,6 +119,17 @@ class Cycle:
     def model_choice(self) -> ModelChoice:
         """Return the network that the run ends with."""
         return choose_model(self.state.epoch, self._performances(), self._networks(), self.best)
+
+    def select_for(self, choice: ModelChoice) -> None:
+        """Select by the network that the run ends with, unless the last selection is its own.
+
+        Its weights must be in the learner's network. A selection by the inputs belongs to no
+        network, and with ``select_every=0`` the only one that was asked for stays.
+        """
+        own = choice.name.startswith("cycle") and choice.epoch == self.state.epoch
+        once = self.settings.select_every == 0 or self.settings.select_on == "inputs"
+        if not own and not once:
+            self.state.selected = self._judged(with_scores=True)[0][0]
 
     def _epoch(self, made: _Made) -> Epoch:
         start = time.perf_counter()
@@ -136,8 +151,19 @@ class Cycle:
 
     def _train(self, learner: Learner, number: int, pools: Pools) -> float:
         place = (number, self.state.epoch)
-        return train_epoch(
+        loss = train_epoch(
             learner, self.task, pools, self.pipeline, self.settings, self.world, place
+        )
+        # Weights are the same on all ranks: all of them stop here, and none waits for another.
+        self._check_converged(learner.network.state_dict().values())
+        return loss
+
+    def _check_converged(self, values: Iterable[Tensor]) -> None:
+        rate = self.settings.learning_rate
+        check_finite(
+            values,
+            f"Train again with a smaller learning_rate ({rate / 10:g} instead of {rate:g}), or "
+            "with precision = 'float32' if it was another.",
         )
 
     def _train_reference(self) -> float | None:
@@ -172,28 +198,55 @@ class Cycle:
         return since >= 0 and (since % every == 0 or self.state.epoch == self.settings.epochs)
 
     def _select(self, *, with_scores: bool) -> _Made:
-        """Select by the network's features on rank 0, and broadcast the result."""
-        features, scores = network_outputs(
-            self.learner.network, self.task.inputs, self.pipeline, self.world
-        )
-        if self._judges_inputs(with_scores):
-            features = self.task.inputs.take(torch.arange(len(self.task.inputs)))
-        n = len(self.task.label)
-        # Rows: what was selected, what is used, and whether it is used at all.
-        masks, made = torch.zeros((3, n), dtype=torch.uint8), _Made()
-        if self.world.rank == 0:
-            self.selection, made, health = self._judge(features, scores if with_scores else None)
-            masks[0] = torch.from_numpy(self.selection.clean_mask)
-            if health.keep is not None:
-                masks[1], masks[2] = torch.from_numpy(health.keep), 1
-        # One tensor of fixed size: all ranks must call a collective with the same shape.
-        masks = self.world.broadcast(masks).bool()
+        """Select, and use the result in the next epoch."""
+        masks, made, scores = self._judged(with_scores=with_scores)
         # Only the first: a network that has memorised labels makes later selections keep more.
         is_first = self.state.selected is None
         self._use(masks, scores)
         if is_first and self.reference is not None and keeps_nearly_all(self.state.keep):
             self.release()
         return made
+
+    def _select_frozen(self) -> Selection | None:
+        """Select by features that have not seen the labels; None without such, and on other ranks.
+
+        They are the embeddings, or those of a network that was trained before on something else.
+        """
+        settings = self.settings
+        if settings.input == "embeddings":
+            features = self.task.inputs.take(torch.arange(len(self.task.inputs)))
+        elif settings.pretrain_epochs or settings.weights is not None:
+            features = network_outputs(
+                self.learner.network, self.task.inputs, self.pipeline, self.world
+            ).features
+        else:
+            return None
+        if self.world.rank != 0:
+            return None
+        return choose(settings, features, self.task.given, None, None).selection
+
+    def _judged(self, *, with_scores: bool) -> tuple[Tensor, _Made, Tensor]:
+        """Select by the network's features on rank 0; return the masks and the scores on all."""
+        features, scores = network_outputs(
+            self.learner.network, self.task.inputs, self.pipeline, self.world
+        )
+        by_inputs = self._judges_inputs(with_scores)
+        if by_inputs:
+            features = self.task.inputs.take(torch.arange(len(self.task.inputs)))
+        self._check_converged((features, scores))
+        n = len(self.task.label)
+        # Rows: what was selected, what is used, and whether it is used at all.
+        masks, made = torch.zeros((3, n), dtype=torch.uint8), _Made()
+        if self.world.rank == 0:
+            found, made, health = self._judge(features, scores if with_scores else None)
+            # Before the first epoch, the network has not seen the labels either.
+            seen = with_scores and not by_inputs
+            self.selection = with_seen_labels(found) if seen else found
+            masks[0] = torch.from_numpy(self.selection.clean_mask)
+            if health.keep is not None:
+                masks[1], masks[2] = torch.from_numpy(health.keep), 1
+        # One tensor of fixed size: all ranks must call a collective with the same shape.
+        return self.world.broadcast(masks).bool(), made, scores
 
     def _judges_inputs(self, trained: bool) -> bool:
         """Return whether to select by the embeddings: if asked for, or before any training."""

@@ -1,6 +1,7 @@
 """Measurements: outputs of a network for all rows, its accuracy, and the metrics of an epoch."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -9,13 +10,22 @@ import torch
 from torch import Tensor, nn
 
 from kspr.core.metrics import SelectionQuality, selection_quality
+from kspr.errors import InputError
 from kspr.models.network import Outputs, evaluating
 from kspr.train.cycle.task import Task
 from kspr.train.distributed import World
 from kspr.train.inputs import Inputs
 from kspr.train.pipelines import InputPipeline
 
-__all__ = ["Epoch", "Performance", "accuracy", "network_outputs", "performance_of", "quality_of"]
+__all__ = [
+    "Epoch",
+    "Performance",
+    "accuracy",
+    "check_finite",
+    "network_outputs",
+    "performance_of",
+    "quality_of",
+]
 
 _ROWS = 1024
 """Rows per batch for vectors; a quarter of it for images."""
@@ -50,6 +60,12 @@ def _ask(
     batch = pipeline.plain_view(inputs.take(rows).to(world.device))
     found = network(batch)
     return found.features.float(), found.logits.float()
+
+
+def check_finite(values: Iterable[Tensor], way_out: str) -> None:
+    """Raise `InputError` if the weights or outputs of a network are not all finite numbers."""
+    if not all(bool(torch.isfinite(v).all()) for v in values if v.is_floating_point()):
+        raise InputError(f"The network diverged: its numbers became NaN or infinite. {way_out}")
 
 
 def accuracy(scores: Tensor, label: Tensor) -> float:

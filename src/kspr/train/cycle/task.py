@@ -15,7 +15,7 @@ from kspr.models.build import build_network
 from kspr.models.network import Network
 from kspr.models.wrap import wrap_network
 from kspr.selectors.validation import read_labels
-from kspr.train.inputs import Inputs, as_inputs
+from kspr.train.inputs import Inputs, as_inputs, content_digest
 from kspr.train.outcome import classes_to_json
 from kspr.train.randomness import generator_for, seed_for
 from kspr.train.settings import TrainSettings
@@ -160,8 +160,10 @@ def network_for(task: Task, settings: TrainSettings, given: nn.Module | None) ->
     return wrap_network(given, n_classes, in_shape=shape, feature_layer=layer)
 
 
-def signature_of(task: Task, settings: TrainSettings, network: nn.Module) -> dict[str, Any]:
-    """Return what must be equal for a run to be resumed: data, labels, settings, architecture."""
+def signature_of(
+    task: Task, settings: TrainSettings, network: nn.Module, processes: int = 1
+) -> dict[str, Any]:
+    """Return what must be equal for a run to be resumed, each part by a name for people."""
     # Names and shapes, not values: weights change during the run.
     parts = [f"{name}{tuple(value.shape)}" for name, value in network.state_dict().items()]
     # Neither of the two changes the numbers.
@@ -172,6 +174,9 @@ def signature_of(task: Task, settings: TrainSettings, network: nn.Module) -> dic
         "shape": list(task.inputs.shape),
         "classes": classes_to_json(task.classes),
         "labels": _digest(np.ascontiguousarray(task.label.numpy()).tobytes()),
+        "content of X": content_digest(task.inputs),
+        # Shards and their random numbers differ with it.
+        "number of processes": processes,
         **{name: json.dumps(value) for name, value in chosen.items()},
     }
 

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from kspr.errors import InputError
+from kspr.selectors.validation import check_types
 from kspr.train.images.augment import ViewSettings
 
 __all__ = ["Heads", "SimSiamSettings", "disagreement", "spread"]
@@ -41,6 +42,7 @@ class SimSiamSettings:
     """Epochs between two measurements of `neighbours_right`, if there are labels."""
 
     def __post_init__(self) -> None:
+        check_types(self)
         for name, least in _LEAST.items():
             if getattr(self, name) < least:
                 raise InputError(f"{name} must be at least {least}, got {getattr(self, name)}.")

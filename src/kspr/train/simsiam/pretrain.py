@@ -1,5 +1,6 @@
 """`pretrain`: SimSiam learns features from images without labels (Chen and He, 2021)."""
 
+import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -91,6 +92,11 @@ def pretrain(
     with Progress(progress, "pre-training", left * run.steps) as bar:
         for _ in range(left):
             epoch = run.learn(bar.advance)
+            if not math.isfinite(epoch.loss):
+                raise InputError(
+                    f"SimSiam diverged in epoch {epoch.epoch + 1}: its loss is {epoch.loss}. Train "
+                    f"again with a smaller rate in [pretrain], {settings.rate / 10:g} for example."
+                )
             if epoch.spread < _COLLAPSED and not warned:
                 _warn_of_collapse(epoch)
                 warned = True

@@ -24,7 +24,7 @@ from kspr.experiments.compare.peers.shared import (
 __all__ = ["PEERS", "Charged", "Judged", "Peer", "Shared", "charge", "import_needs"]
 
 PEERS: dict[str, Peer] = {
-    "kspr": Ours(),
+    "kspr": Ours({"cut": "per_class"}),
     "kspr-pooled": Ours({"cut": "pooled"}),
     "kspr-f1": Ours({"level": "f1", "cut": "pooled"}),
     "kspr-paper": Paper(),

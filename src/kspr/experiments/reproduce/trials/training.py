@@ -141,13 +141,26 @@ def _found(trained: Trained, sample: Sample) -> dict[str, Any]:
         "top1": top1,
         "top5": top5,
         "model_choice": trained.model_choice,
-        **{name: last[name] for name in ("fsr", "recall", "f1", "kept")},
+        **_quality(trained, sample),
         "course": [{name: line[name] for name in _COURSE} for line in trained.history],
     }
     if trained.selection is not None:
         found |= levels(trained.selection)
     if sample.transfer is not None:
         found["transfer_top1"], found["transfer_top5"] = _tops(trained, *sample.transfer)
+    return found
+
+
+def _quality(trained: Trained, sample: Sample) -> dict[str, Any]:
+    """Return how good the run's selection is: the one that belongs to its network."""
+    last = trained.history[-1]
+    found = {name: last[name] for name in ("fsr", "recall", "f1", "kept")}
+    if trained.clean_mask is None:
+        return found
+    found["kept"] = float(trained.clean_mask.mean())
+    if sample.truth is not None:
+        right = truly_clean(sample.label, sample.truth)
+        found |= asdict(selection_quality(trained.clean_mask, right))
     return found
 
 

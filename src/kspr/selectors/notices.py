@@ -1,21 +1,53 @@
-"""Notices: classes in which the level asked for was not met, and what would help."""
+"""Notices of a selection: what its error rate rests on, and where the level was not met.
+
+The summary, the command line and the report show the same list.
+"""
+
+from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kspr.report._facts import label_codes
-from kspr.report._words import count, level, name
-from kspr.selectors.selection import Selection
+from kspr._text import percent, shorten
+from kspr.core.labels import codes_in
+from kspr.selectors.sensitivity import FACTORS, in_words
 
-__all__ = ["Notice", "NoticeClass", "notices"]
+if TYPE_CHECKING:
+    from kspr.selectors.selection import Selection
 
-MAX_LISTED = 24
+__all__ = ["Notice", "NoticeClass", "basis", "notices"]
+
+MAX_LISTED = 10
 """Largest number of classes that a notice lists; the table of classes has all."""
-
-
+_IN_TEXT = 3
+"""How many of them the text of a notice names."""
+_LONGEST = 40
+"""Longest name of a class, in characters."""
 _USEFUL = 0.5
 """Largest q that is suggested: above it, most kept labels may be wrong."""
+
+_UNCHECKED = (
+    "This rate rests on an assumption, not on checked rows. Labels made by people break it: "
+    "asked for 5 %, 8 to 14 % of the kept labels were wrong in our measurements. With about 100 "
+    "checked rows the rate holds for any noise."
+)
+
+
+def basis(selection: Selection) -> str | None:
+    """Return what the error rate rests on, in a few sentences; None without an error rate.
+
+    The one place for these words: the summary, the command line and the report repeat them.
+    """
+    if selection.assumption is None:
+        return None
+    if selection.checked is not None and selection.checked.calibrate:
+        return selection.assumption
+    words = None
+    if selection.control == "transition" and not selection.manifest.seen_labels:
+        words = in_words([(times, selection.rate_if(times)) for times in FACTORS])
+    return " ".join([f"{_UNCHECKED} Assumed: {selection.assumption}", *([words] if words else [])])
 
 
 @dataclass(frozen=True)
@@ -37,17 +69,26 @@ class Notice:
     classes: tuple[NoticeClass, ...]
     n_more: int
 
+    def __str__(self) -> str:
+        first = [f"{entry.label} ({entry.detail})" for entry in self.classes[:_IN_TEXT]]
+        left = self.n_more + len(self.classes) - len(first)
+        more = [f"and {left:,} more"] if left else []
+        return (
+            f"{self.headline}: {'; '.join([*first, *more])}.\n{self.meaning}\n"
+            f"What would help: {self.help}"
+        )
 
-def notices(selection: Selection) -> list[Notice]:
+
+def notices(selection: Selection) -> tuple[Notice, ...]:
     """Return a notice for every status in which the level was not met, the worst first."""
     # The order of `_MEANING` is that of the notices, the worst first.
     present = set(selection.cut_groups.status.tolist())
-    return [_notice(selection, status) for status in _MEANING if status in present]
+    return tuple(_notice(selection, status) for status in _MEANING if status in present)
 
 
 _MEANING = {
-    "fallback": "No level up to 50\u202f% could be reached there. The better-fitting half was kept "
-    "instead, without an estimate of its error rate.",
+    "fallback": "No level up to 50 % could be reached there. The best half was kept instead, "
+    "without an estimate of its error rate.",
     "empty": "Nothing could be kept there at the level asked for, so all of these rows are listed "
     "as suspects. That does not mean that their labels are wrong.",
     "raised": "The level asked for could not be reached there. The smallest level that could be "
@@ -64,8 +105,9 @@ def _notice(selection: Selection, status: str) -> Notice:
     cut_groups, cut_group = selection.cut_groups, selection.cut_group
     affected = cut_groups.status == status
     rows = np.flatnonzero(affected[cut_group])
-    codes = label_codes(selection, selection.label[rows])
-    size = np.bincount(label_codes(selection, selection.label), minlength=len(selection.classes))
+    code = codes_in(selection.classes, selection.label, "labels")
+    codes = code[rows]
+    size = np.bincount(code, minlength=len(selection.classes))
     hit = np.bincount(codes, minlength=len(selection.classes))
     measure = cut_groups.q_reached if status == "raised" else cut_groups.smallest_q
     worst = np.zeros(len(selection.classes))
@@ -76,7 +118,7 @@ def _notice(selection: Selection, status: str) -> Notice:
     listed = listed[np.lexsort((-hit[listed], -worst[listed]))]
     shown = tuple(
         NoticeClass(
-            name(selection.classes[k]),
+            shorten(selection.classes[k], _LONGEST) or "(empty)",
             _detail(selection, status, int(hit[k]), int(size[k]), worst[k]),
         )
         for k in listed[:MAX_LISTED]
@@ -84,7 +126,7 @@ def _notice(selection: Selection, status: str) -> Notice:
     where = _of_classes(len(listed), len(selection.classes))
     return Notice(
         status=status,
-        headline=f"{_HEADLINE[status]} in {where} ({count(len(rows))} rows)",
+        headline=f"{_HEADLINE[status]} in {where} ({len(rows):,} rows)",
         meaning=_MEANING[status],
         help=_help(selection, affected),
         classes=shown,
@@ -94,43 +136,47 @@ def _notice(selection: Selection, status: str) -> Notice:
 
 def _of_classes(found: int, total: int) -> str:
     if found == total:
-        return "the only class" if total == 1 else f"all {count(total)} classes"
-    return f"{count(found)} of {count(total)} classes"
+        return "the only class" if total == 1 else f"all {total:,} classes"
+    return f"{found:,} of {total:,} classes"
 
 
 def _detail(selection: Selection, status: str, hit: int, size: int, worst: float) -> str:
-    rows = f"all {count(hit)} rows" if hit == size else f"{count(hit)} of {count(size)} rows"
+    rows = f"all {hit:,} rows" if hit == size else f"{hit:,} of {size:,} rows"
     if selection.checked is not None:
         return rows
     if status == "raised":
-        return f"{rows}, at up to {level(worst)}"
-    return f"{rows}, {level(worst)} needed" if worst <= _USEFUL else f"{rows}, out of reach"
+        return f"{rows}, at up to {percent(worst)}"
+    return f"{rows}, {percent(worst)} needed" if worst <= _USEFUL else f"{rows}, out of reach"
 
 
 def _help(selection: Selection, affected: np.ndarray) -> str:
-    """Return advice: a larger q, larger classes, another control, checked rows."""
-    if selection.checked is not None:
+    """Return advice: a larger q, larger classes, another control, checked rows.
+
+    Parameters are named as in Python; `kspr.selectors.options.in_flags` turns them into flags.
+    """
+    if selection.checked is not None and selection.checked.calibrate:
         return (
-            # 0.95**59 < 0.05: the fewest right answers that exclude 5 % with 95 % confidence.
-            f"Check more rows: {count(len(selection.checked.rows))} are too few to keep more. Even "
-            f"without a single error, a level of {level(0.05)} needs 59 checked rows."
+            f"Check more rows: {int(selection.checked.counted.sum()):,} are too few to keep more."
         )
     cut_groups = selection.cut_groups
     smallest, sizes = cut_groups.smallest_q[affected], cut_groups.n[affected]
     words = [_help_by_level(smallest)]
     words.append(
         f"A part of m rows cannot reach a level below 1/m, and the smallest of these has "
-        f"{count(sizes.min())} rows ({level(1 / sizes.min())}): more rows per class help"
+        f"{sizes.min():,} rows ({percent(1 / sizes.min())}): more rows per class help"
     )
+    # -1 marks a pooled cut, which this advice would not change.
+    if (cut_groups.class_code >= 0).all():
+        words.append("cut='pooled' holds q over all classes together instead")
     if selection.manifest.parameters.get("samples_per_class") is not None:
-        words.append("Larger pieces help too: samples_per_class=None does not split the data")
+        words.append("Larger pieces help too: samples_per_class=None")
     words.append(_help_by_control(selection))
     return ". ".join(words) + "."
 
 
 def _help_by_control(selection: Selection) -> str:
     """Return what else can be tried with this control, or with another one."""
-    checked = "rows that you have checked (kspr verify --from all, then kspr select --checked)"
+    checked = "rows that you have checked (kspr verify)"
     if selection.control == "transition":
         return f"Features that separate the classes better help too, and so do {checked}"
     if selection.control == "exchangeable" and not selection.manifest.parameters["remove_floor"]:
@@ -145,13 +191,13 @@ def _help_by_level(smallest: np.ndarray) -> str:
     """Return which q would be met, given the smallest reachable level of each cut group."""
     within = smallest[smallest <= _USEFUL]
     if not within.size:
-        return f"No q up to {level(_USEFUL)} would help"
+        return f"No q up to {percent(_USEFUL)} would help"
     advice = f"Asking for q = {_ceiling(within.max())} would meet the level in "
     if within.size == smallest.size:
         return advice + "all of them"
     return (
-        f"{advice}{count(within.size)} of these {count(smallest.size)} parts; in the others no q "
-        f"up to {level(_USEFUL)} would"
+        f"{advice}{within.size:,} of these {smallest.size:,} parts; in the others no q "
+        f"up to {percent(_USEFUL)} would"
     )
 
 

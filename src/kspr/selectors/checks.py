@@ -1,0 +1,128 @@
+"""A person's answers about a saved selection: which rows were drawn, and what was found.
+
+They stand in one file beside it, `checks.json`, and are applied when the selection is loaded: what
+was fitted is never changed, and a file that is replaced as a whole is never half written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+from kspr._files import read_json, write_json
+from kspr.errors import InputError
+from kspr.selectors.controls.checked import Drawn, Guarantee
+
+if TYPE_CHECKING:
+    from kspr.selectors.selection import Selection
+
+__all__ = [
+    "CANNOT_TELL",
+    "NO_CLASS",
+    "Checks",
+    "apply_checks",
+    "read_checks",
+    "write_checks",
+]
+
+NO_CLASS, CANNOT_TELL = "-", "?"
+"""Answers for a row that belongs to none of the classes, and for one that nobody can settle."""
+_FILE = "checks.json"
+
+
+@dataclass(frozen=True)
+class Checks:
+    """The rows that were drawn from a selection, in their order, and the answers so far."""
+
+    drawn: Drawn
+    guarantee: Guarantee
+    confidence: float
+    q: float
+    seed: int
+    fingerprint: str
+    """Of the data that the selection was made from."""
+    positions: tuple[int, ...] = ()
+    """Rows that were drawn, as numbers in the selection, in the order of the draw."""
+    answers: dict[str, str] | None = None
+    """True labels by position, as text; also of rows that were not drawn."""
+
+    @property
+    def known(self) -> dict[int, str]:
+        """True labels by position."""
+        return {int(position): truth for position, truth in (self.answers or {}).items()}
+
+    def with_answers(self, answers: dict[int, str]) -> Checks:
+        """Return the checks with more answers; a later one replaces an earlier one."""
+        known = {**self.known, **answers}
+        return replace(self, answers={str(position): truth for position, truth in known.items()})
+
+    @property
+    def reached(self) -> tuple[int, ...]:
+        """The drawn rows up to the last one that has an answer."""
+        known = self.known
+        last = max((k for k, p in enumerate(self.positions) if p in known), default=-1)
+        return self.positions[: last + 1]
+
+    @property
+    def n_left_empty(self) -> int:
+        """Drawn rows without an answer that stand before the last answer."""
+        known = self.known
+        return sum(position not in known for position in self.reached)
+
+
+def apply_checks(selection: Selection, checks: Checks | None) -> Selection:
+    """Return the selection with the answers."""
+    if checks is None or not checks.known:
+        return selection
+    known, names = checks.known, [str(name) for name in selection.classes.tolist()]
+
+    def truth(position: int) -> Any:
+        # A row that was passed over may have been passed over because it is hard.
+        answer = known.get(position, CANNOT_TELL)
+        return answer if answer in names or answer != CANNOT_TELL else None
+
+    how: dict[str, Any] = {"q": checks.q, "seed": checks.seed, "confidence": checks.confidence}
+    counted = checks.reached if checks.drawn == "pool" else tuple(known)
+    selection = selection.with_checks(
+        counted,
+        list(map(truth, counted)),
+        **how,
+        guarantee=checks.guarantee,
+        drawn=checks.drawn,
+    )
+    others = [position for position in known if position not in set(counted)]
+    if not others:
+        return selection
+    return selection.with_checks(others, list(map(truth, others)), **how, drawn="chosen")
+
+
+def read_checks(folder: Path, selection: Selection) -> Checks | None:
+    """Return the checks beside a selection; None without any, or if they are about other data."""
+    file = folder / _FILE
+    if not file.is_file():
+        return None
+    about = read_json(file)
+    try:
+        checks = Checks(**{**about, "positions": tuple(about["positions"])})
+        known = checks.known
+        sound = (
+            checks.drawn in get_args(Drawn)
+            and checks.guarantee in get_args(Guarantee)
+            and all(type(p) is int and 0 <= p < len(selection) for p in (*checks.positions, *known))
+            and all(isinstance(answer, str) for answer in known.values())
+            and all(
+                type(value) is float and 0 < value < 1 for value in (checks.q, checks.confidence)
+            )
+            and type(checks.seed) is int
+        )
+    except (TypeError, KeyError, ValueError, AttributeError):
+        sound = False
+    if not sound:
+        raise InputError(f"{file} cannot be read: it is cut short or damaged. Remove it.")
+    return checks if checks.fingerprint == selection.manifest.fingerprint else None
+
+
+def write_checks(folder: Path, checks: Checks) -> None:
+    """Write the checks beside a selection."""
+    write_json(folder / _FILE, {field.name: asdict(checks)[field.name] for field in fields(checks)})

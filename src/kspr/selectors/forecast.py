@@ -1,0 +1,54 @@
+"""How much a number of checks can be expected to keep, before anybody has checked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kspr.core.conformal import loose_pool
+from kspr.errors import InputError
+from kspr.selectors.controls.checked import Guarantee, levels_of
+
+if TYPE_CHECKING:
+    from kspr.selectors.selection import Selection
+
+__all__ = ["expected_share"]
+
+_PLAYED = 5
+"""Draws that are played through; their mean is the forecast."""
+
+
+def expected_share(
+    selection: Selection, n: int, q: float, guarantee: Guarantee, confidence: float
+) -> float:
+    """Return the share of all rows that `n` checks in all are expected to keep.
+
+    The draw is played through with labels that are wrong as often as the fit says. Answers that
+    are there already correct that: if fewer of them are wrong than the fit said, all chances are
+    lowered; if more, the surplus is spread over all rows.
+    """
+    if selection.control != "transition":
+        raise InputError(
+            "A forecast needs the chance that a label is wrong, which only control='transition' "
+            f"estimates, got {selection.control!r}."
+        )
+    chance, doubt, checked = selection.statistic, selection.statistic, selection.checked
+    level = selection.q_value if checked is None else checked.level
+    inside = np.flatnonzero(loose_pool(doubt, level, q))
+    if checked is not None and checked.calibrate:
+        seen = checked.rows[checked.counted]
+        found, expected = np.sum(~checked.right[checked.counted]), chance[seen].sum()
+        # One more on either side: no wrong label among a few checks is no proof of none. What the
+        # fit did not expect may be anywhere.
+        chance = chance * min(1.0, (found + 1) / (expected + 1))
+        chance = np.minimum(chance + max(0.0, found - expected) / len(seen), 1.0)
+    n = min(n, len(inside))
+    kept = []
+    for seed in range(_PLAYED):
+        rng = np.random.default_rng(seed)
+        drawn = rng.permutation(len(inside))[:n]
+        wrong = rng.random(n) < chance[inside[drawn]]
+        found_level = levels_of(doubt[inside], drawn, wrong, q, guarantee, confidence)
+        kept.append(np.sum(found_level <= q))
+    return float(np.mean(kept)) / len(selection)

@@ -1,0 +1,175 @@
+"""Files of labels: one per line or row, with the columns that may identify the rows."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+
+from kspr.errors import InputError
+from kspr.sources.formats import LABEL_FORMATS, format_of, some_suffixes
+from kspr.sources.readers._csv_table import first_line, open_csv_table
+from kspr.sources.readers._npy import open_npy
+from kspr.sources.readers.csv_faults import explain_encoding
+from kspr.sources.readers.file_checks import check_exists, check_file, listed
+from kspr.sources.readers.labels import (
+    array_with_gaps,
+    class_names,
+    identifiers,
+    labels_from_column,
+    labels_with_gaps,
+    no_label_in,
+    texts_to_labels,
+)
+from kspr.sources.readers.plain_text import plain_text
+from kspr.sources.readers.roles import (
+    ID_NAMES,
+    LABEL_NAMES,
+    PATH_NAMES,
+    TRUTH_NAMES,
+    choose_label,
+    is_text,
+    usual_field,
+)
+from kspr.sources.readers.table import Field, Table
+from kspr.sources.readers.table_files import open_table_file
+
+__all__ = ["LabelFile", "open_label_file", "read_label_columns", "read_label_file"]
+
+
+@dataclass(frozen=True, eq=False)
+class LabelFile:
+    """A file of labels, one per line or row."""
+
+    path: Path
+    label: np.ndarray
+    ids: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """Columns that may identify the rows, as text, by their names."""
+    empty: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    """Positions whose entry in `label` has no meaning: the file has no label there."""
+    no_labels: str | None = None
+    """The sentence for these."""
+
+
+def open_label_file(
+    path: Path,
+    role: Literal["label", "truth"] = "label",
+    column: str | None = None,
+    count: int | None = None,
+    id_column: str | None = None,
+) -> LabelFile:
+    """Return the labels in `path`, and what identifies their rows.
+
+    Without `column`, a table's column of labels is found by its name; for the role ``"truth"``,
+    names such as ``truth`` and ``true_label`` go before those of labels. One column needs no name.
+    `count` is the number of rows that are expected; it tells whether a first line is a header.
+    `id_column` is the name that ids have in the source; it may be any name.
+    """
+    check_exists(path)
+    found = format_of(path)
+    if found is None or not found.has_labels:
+        check_file(path, "a file of labels", b"PK\x03\x04")
+        raise InputError(f"{path} is no file of labels: use {some_suffixes(LABEL_FORMATS)}.")
+    if found.name == "npy":
+        label, empty = array_with_gaps(open_npy(path), str(path))
+        return _label_file(path, label, {}, empty, str(path))
+    if found.name == "txt":
+        return LabelFile(path, texts_to_labels(_lines(path), str(path)))
+    if found.name == "csv" and column is None and not _has_columns(path):
+        lines = _lines(path)
+        # One column may have no header; a table always has one.
+        lines = lines[1:] if _is_header(lines, count) else lines
+        return LabelFile(path, texts_to_labels(lines, str(path)))
+    table = open_table_file(path)
+    if table is None:
+        raise InputError(f"{path} is not a table of labels.")
+    return _from_table(table, column, role, path, id_column)
+
+
+def read_label_file(
+    path: Path, role: Literal["label", "truth"] = "label", column: str | None = None
+) -> np.ndarray:
+    """Return all labels in `path`, one per row, as `open_label_file` finds them."""
+    found = open_label_file(path, role, column)
+    if found.no_labels is not None:
+        raise InputError(found.no_labels)
+    return found.label
+
+
+def read_label_columns(path: Path) -> dict[str, np.ndarray]:
+    """Return every column of a CSV file as labels, by its name."""
+    columns = open_csv_table(path).columns(as_text=True)
+    table = pa.Table.from_batches(columns.walk(), columns.schema)
+    return {
+        name: labels_from_column(table[name], f"Column {name!r} of {path}", untyped=True)
+        for name in table.column_names
+    }
+
+
+def _has_columns(path: Path) -> bool:
+    header = first_line(path)
+    return any(mark in header for mark in (b",", b";", b"\t"))
+
+
+def _is_header(lines: np.ndarray, count: int | None) -> bool:
+    """Return whether the first line is a header: by the number of rows, else by its text."""
+    if count is not None and len(lines) in (count, count + 1):
+        return len(lines) == count + 1
+    return str(lines[0]).strip().casefold() in (*LABEL_NAMES, *TRUTH_NAMES)
+
+
+def _from_table(
+    table: Table, column: str | None, role: str, path: Path, id_column: str | None
+) -> LabelFile:
+    names = class_names(table.metadata)
+    found = usual_field(table.fields, TRUTH_NAMES) if role == "truth" and column is None else None
+    found = found or choose_label(table.fields, column, str(path), names)
+    if found is None and len(table.fields) == 1:
+        found = next(iter(table.fields.values()))
+    if found is None:
+        raise InputError(
+            f"{path} has no column that is named like labels, only {listed(table.fields)}. Say "
+            "which with --label."
+        )
+    fields = [found, *(f for f in _id_fields(table, id_column) if f.name != found.name)]
+    if table.untyped:
+        fields = [replace(f, type=pa.string()) for f in fields]
+    blocks = list(table.batches(fields))
+    columns = {
+        f.name: pa.chunked_array([arrays[k] for arrays in blocks], f.type)
+        for k, f in enumerate(fields)
+    }
+    labels = columns.pop(found.name)
+    what = f"Label column {found.name!r} of {path}"
+    label, empty = labels_with_gaps(labels, what, names.get(found.name), table.untyped)
+    # A column with gaps identifies nothing.
+    ids = {name: identifiers(c, name) for name, c in columns.items() if not c.null_count}
+    return _label_file(path, label, ids, empty, what)
+
+
+def _label_file(
+    path: Path, label: np.ndarray, ids: Mapping[str, np.ndarray], empty: np.ndarray, what: str
+) -> LabelFile:
+    return LabelFile(path, label, ids, empty, no_label_in(empty, what) if empty.size else None)
+
+
+def _id_fields(table: Table, id_column: str | None) -> list[Field]:
+    """Return the columns that may identify rows, the likeliest first."""
+    order = (*(() if id_column is None else (id_column.casefold(),)), *ID_NAMES, *PATH_NAMES)
+    found = [f for f in table.fields.values() if f.name.casefold() in order]
+    found = [f for f in found if is_text(f.type) or pa.types.is_integer(f.type) or table.untyped]
+    return sorted(found, key=lambda f: order.index(f.name.casefold()))
+
+
+def _lines(path: Path) -> np.ndarray:
+    # Named, because a temporary copy goes with what refers to it.
+    text = plain_text(path, "a file of labels")
+    content = text.data.read_bytes()
+    try:
+        # Not splitlines, which also cuts at form feeds and other marks within a label.
+        lines = content.decode("utf-8-sig").rstrip("\r\n").split("\n")
+    except UnicodeDecodeError as error:
+        raise explain_encoding(path, error) from error
+    return np.strings.rstrip(np.array(lines, dtype=np.str_), "\r")

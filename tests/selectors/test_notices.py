@@ -1,0 +1,120 @@
+"""What the error rate rests on, and where the level was not met, with what would help."""
+
+import numpy as np
+import pytest
+
+from kspr import SPR, KnockoffsSPR
+from kspr._text import percent
+from kspr.selectors.notices import MAX_LISTED, basis, notices
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    """Four well separated classes of which one is too small for the level."""
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1, 2, 3], [200, 200, 200, 12])
+    X = rng.standard_normal((len(y), 6)) + 6 * np.eye(4, 6)[y]
+    names = np.array(["ant", "bee", "cow", "doe"])
+    return KnockoffsSPR(q=0.05).fit(X, names[y]).selection_
+
+
+@pytest.fixture(scope="module")
+def met(digits40):
+    return KnockoffsSPR(q=0.05).fit(digits40.X, digits40.y).selection_
+
+
+@pytest.fixture(scope="module")
+def raised(digits40):
+    return KnockoffsSPR.paper().fit(digits40.X, digits40.y).selection_
+
+
+@pytest.fixture(scope="module")
+def shares(blobs):
+    return SPR(0.7).fit(blobs.X, blobs.y).selection_
+
+
+def test_met_levels_and_shares_need_no_notice(met, shares):
+    assert set(met.cut_groups.status) == {"controlled"}
+    assert notices(met) == ()
+    assert notices(shares) == ()
+
+
+def test_a_rate_without_checked_rows_is_said_to_rest_on_an_assumption(met, shares):
+    words = basis(met)
+    assert words.startswith("This rate rests on an assumption, not on checked rows")
+    assert "8 to 14 %" in words
+    assert met.assumption in words
+    assert f"about {percent(met.rate_if(2))} if 2 times as likely" in words
+    assert basis(shares) is None
+
+
+def test_a_rate_from_checked_rows_is_said_to_rest_on_them(digits40):
+    rows = np.random.default_rng(0).choice(len(digits40.y), 25, replace=False)
+    model = KnockoffsSPR(q=0.4)
+    model.fit(digits40.X, digits40.y, checked=(rows, digits40.y_true[rows]))
+    assert basis(model.selection_) == model.selection_.assumption
+    # A mask lists right rows only, which sets no cut-off.
+    model.fit(digits40.X, digits40.y, checked=np.arange(len(digits40.y)) < 25)
+    assert basis(model.selection_).startswith("This rate rests on an assumption")
+
+
+def test_the_summary_prints_every_notice_and_what_the_rate_rests_on(mixed):
+    text = str(mixed.summary())
+    for notice in notices(mixed):
+        assert notice.headline in text
+        assert notice.meaning in text
+        assert notice.help in text
+    assert basis(mixed) in text
+
+
+def test_an_empty_class_is_named_with_the_level_it_needs(mixed):
+    (notice,) = notices(mixed)
+    assert notice.status == "empty"
+    assert [entry.label for entry in notice.classes] == ["doe"]
+    needed = mixed.cut_groups.smallest_q[mixed.cut_groups.status == "empty"].max()
+    assert percent(needed) in notice.classes[0].detail
+    assert "cut='pooled'" in notice.help
+
+
+def test_the_advised_level_is_enough(mixed, raised):
+    for selection in (mixed, raised):
+        (notice,) = notices(selection)
+        advised = float(notice.help.split("q = ")[1].split(" ")[0])
+        assert "empty" not in selection.at(advised).cut_groups.status
+
+
+def test_a_notice_names_no_more_classes_than_fit():
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(60), 4)
+    selection = KnockoffsSPR(q=0.05).fit(rng.standard_normal((240, 5)), y).selection_
+    (notice,) = notices(selection)
+    assert len(notice.classes) == MAX_LISTED
+    assert notice.n_more == 60 - MAX_LISTED
+    assert str(notice).count("needed)") + str(notice).count("out of reach)") == 3
+    assert "; and 57 more." in str(notice)
+
+
+def test_a_pooled_cut_is_explained_by_class_all_the_same(mixed):
+    rng = np.random.default_rng(1)
+    selection = KnockoffsSPR(q=0.05, cut="pooled").fit(
+        rng.standard_normal((60, 4)), np.arange(60) % 3
+    )
+    (notice,) = notices(selection.selection_)
+    assert len(notice.classes) == 3
+
+
+@pytest.mark.parametrize("control", ["transition", "exchangeable", "paper", "theorem"])
+def test_a_level_out_of_reach_is_empty_and_says_what_would_help(digits40, control):
+    model = KnockoffsSPR(q=0.001, control=control).fit(digits40.X, digits40.y)
+    selection = model.selection_
+    assert not selection.clean_mask.any()
+    assert set(selection.cut_groups.status) == {"empty"}, "no fallback that was not asked for"
+    assert np.isnan(selection.cut_groups.q_reached).all()
+    assert (selection.cut_groups.smallest_q > 0.001).all()
+    (notice,) = selection.summary().notices
+    assert "would" in notice.help
+    assert "rows that you have checked" in notice.help
+    assert notice.help in str(selection.summary())
+    reachable = selection.at(float(selection.cut_groups.smallest_q.max()))
+    assert set(reachable.cut_groups.status) == {"controlled"}
+    assert reachable.summary().notices == ()

@@ -1,0 +1,139 @@
+"""Labels in a file of their own: joined by id, by order only where that is all there is."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kspr.errors import InputError
+from kspr.sources.joining import places_of
+from kspr.sources.opening import open_source
+from kspr.sources.options import ReadOptions
+
+IDS = ["p1", "p2", "p3", "p4"]
+LABELS = {"p1": "a", "p2": "b", "p3": "a", "p4": "c"}
+
+
+@pytest.fixture
+def source(tmp_path):
+    (tmp_path / "x.csv").write_text("id,f\n" + "".join(f"{k},{n}\n" for n, k in enumerate(IDS)))
+    return tmp_path / "x.csv"
+
+
+def labels_in(path, header, rows):
+    path.write_text("\n".join([header, *rows]) + "\n")
+    return path
+
+
+def read(source, labels, **options):
+    return open_source(source, ReadOptions(labels=labels, **options))
+
+
+@given(st.lists(st.text(max_size=3), unique=True, max_size=9), st.lists(st.text(max_size=3)))
+def test_places_lead_to_equal_ids(among, ids):
+    found = places_of(np.array(ids, dtype=str), np.array(among, dtype=str))
+    # Arrays of text have no characters "\0" at their end.
+    among, ids = ([text.rstrip("\0") for text in texts] for texts in (among, ids))
+    assert all(
+        (among[k] == name) if k >= 0 else (name not in among)
+        for k, name in zip(found, ids, strict=True)
+    )
+
+
+@pytest.mark.parametrize("column", ["id", "ID", "index", "path"])
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_the_order_of_a_file_with_ids_does_not_matter(source, tmp_path, column, kind):
+    order = [2, 0, 3, 1]
+    ids = [IDS[k] for k in order]
+    table = pa.table({column: ids, "label": [LABELS[k] for k in ids]})
+    path = tmp_path / f"y.{kind}"
+    if kind == "csv":
+        labels_in(path, f"{column},label", [f"{k},{LABELS[k]}" for k in ids])
+    else:
+        pq.write_table(table, path)
+    found = read(source, path)
+    assert found.label.tolist() == list("abac")
+    assert found.notes == ()
+
+
+def test_the_name_that_ids_have_in_the_source_is_known_in_the_file(tmp_path):
+    (tmp_path / "x.csv").write_text("photo,f\np1,1\np2,2\n")
+    path = labels_in(tmp_path / "y.csv", "photo,label", ["p2,b", "p1,a"])
+    assert read(tmp_path / "x.csv", path, id="photo").label.tolist() == ["a", "b"]
+
+
+def test_images_are_joined_by_their_paths(tmp_path, picture):
+    for name in ("b/1.png", "a/2.png"):
+        (tmp_path / "photos" / name).parent.mkdir(parents=True)
+        (tmp_path / "photos" / name).write_bytes(picture(3))
+    path = labels_in(tmp_path / "y.csv", "file,label", ["b/1.png,bee", "a/2.png,ant"])
+    found = read(tmp_path / "photos", path)
+    assert dict(zip(found.row_id.tolist(), found.label.tolist(), strict=True)) == {
+        "a/2.png": "ant",
+        "b/1.png": "bee",
+    }
+
+
+def test_row_numbers_are_ids_where_the_source_has_no_others(tmp_path):
+    np.save(tmp_path / "x.npy", np.eye(3))
+    path = labels_in(tmp_path / "y.csv", "row,label", ["2,c", "0,a", "1,b"])
+    found = read(tmp_path / "x.npy", path)
+    assert found.label.tolist() == list("abc")
+    assert found.notes == ()
+
+
+def test_lines_about_other_rows_are_counted(source, tmp_path):
+    rows = [f"{k},{LABELS[k]}" for k in IDS]
+    path = labels_in(tmp_path / "y.csv", "id,label", ["other,z", *reversed(rows), "more,z"])
+    found = read(source, path)
+    assert found.label.tolist() == list("abac")
+    assert found.notes == (f"2 rows of {path} are about no row of {source}.",)
+
+
+@pytest.mark.parametrize(
+    ("rows", "complaint"),
+    [
+        (["p1,a", "p2,b"], r"no label for 2 rows of .*x.csv: 'p3', 'p4'\. Add them"),
+        (["p1,a", "p1,b", "p2,b", "p3,a", "p4,c"], r"Column 'id' of .* has the id 'p1' more than"),
+        (["q1,a", "q2,b", "q3,a", "q4,c"], r"Column 'id' of .* has none of the ids of .*'p1'"),
+    ],
+)
+def test_missing_repeated_and_unknown_ids_are_named(source, tmp_path, rows, complaint):
+    with pytest.raises(InputError, match=complaint):
+        read(source, labels_in(tmp_path / "y.csv", "id,label", rows))
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_column_that_counts_the_lines_is_no_id(source, tmp_path, first):
+    rows = [f"{first + k},{LABELS[name]}" for k, name in enumerate(IDS)]
+    path = labels_in(tmp_path / "y.csv", "id,label", rows)
+    found = read(source, path)
+    assert found.label.tolist() == list("abac")
+    assert "in their order" in found.notes[0]
+
+
+def test_joining_by_order_is_said(source, tmp_path):
+    np.save(tmp_path / "x.npy", np.eye(4))
+    (tmp_path / "y.txt").write_text("a\nb\na\nc\n")
+    named = labels_in(tmp_path / "named.csv", "id,label", [f"{k},{LABELS[k]}" for k in IDS])
+    said = "The labels of {} were given to the rows of {} in their order: {}."
+    for rows, labels, why in (
+        (tmp_path / "x.npy", tmp_path / "y.txt", "neither has ids"),
+        (source, tmp_path / "y.txt", f"{tmp_path / 'y.txt'} has no ids"),
+        (tmp_path / "x.npy", named, f"{tmp_path / 'x.npy'} has no ids"),
+    ):
+        found = read(rows, labels)
+        assert found.label.tolist() == list("abac")
+        assert found.notes == (said.format(labels, rows, why),)
+    (tmp_path / "y.txt").write_text("a\nb\n")
+    with pytest.raises(InputError, match=r"has 4 rows but .*y\.txt has 2 labels"):
+        read(source, tmp_path / "y.txt")
+
+
+def test_numbers_in_another_order_are_refused_where_nothing_joins_them(tmp_path):
+    np.save(tmp_path / "x.npy", np.eye(3))
+    path = labels_in(tmp_path / "y.csv", "id,label", ["3,c", "1,a", "2,b"])
+    with pytest.raises(InputError, match=r"'id' .* is not in ascending order, and .*x\.npy has no"):
+        read(tmp_path / "x.npy", path)
