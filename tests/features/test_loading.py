@@ -136,7 +136,7 @@ def test_rows_without_a_label_are_embedded_and_left_out(texts, tmp_path):
     assert found.features.tolist() == [[1, 97], [3, 99], [4, 100]]
     assert found.row.tolist() == [0, 2, 3]
     assert found.label.tolist() == list("xyx")
-    assert found.records.notes == ("1 of 4 rows has no label and is left out.",)
+    assert found.records.notes[-1] == "1 of 4 rows has no label and is left out."
     stored = stored_features(found.folder, found.fingerprint, found.row)
     np.testing.assert_array_equal(stored, found.features)
 

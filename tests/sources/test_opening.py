@@ -95,7 +95,7 @@ def test_rows_without_a_label_are_refused_or_listed(tmp_path, refusal, name, lab
     found = open_source(path, ReadOptions(missing="drop"))
     assert found.unlabelled.tolist() == [1, 2]
     assert found.label[found.labelled()].tolist() == kept
-    assert found.notes == ("2 of 4 rows have no label and are left out.",)
+    assert found.notes[-1] == "2 of 4 rows have no label and are left out."
     assert len(found) == 4
     assert open_source(path, unlabelled=True).label is None
 

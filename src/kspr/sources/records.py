@@ -1,8 +1,8 @@
 """What opening a source returns: its rows, with the features or the items that they have."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -62,6 +62,8 @@ class Records:
     """Sentences for the user: what had to be assumed to read the source."""
     no_labels: str | None = None
     """Why labels are missing, of all rows or of those in `unlabelled`: one sentence."""
+    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Names of a table's columns by their role: features, label, ..., ignored."""
     unlabelled: np.ndarray | None = None
     """Row numbers whose entry in `label` has no meaning, as they have none; None without such."""
 

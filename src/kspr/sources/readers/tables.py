@@ -17,6 +17,7 @@ from kspr.errors import InputError
 from kspr.sources.formats import format_of
 from kspr.sources.options import ReadOptions
 from kspr.sources.readers._arrow_tables import ArrowTable
+from kspr.sources.readers._column_notes import columns_sentence, id_warning, used_columns
 from kspr.sources.readers._feature_columns import FeatureBuilder, check_numeric
 from kspr.sources.readers.file_checks import listed
 from kspr.sources.readers.items import ImageCells, TextCells
@@ -65,6 +66,11 @@ def _records(table: Table, source: Path, reader: str, options: ReadOptions) -> R
     if not count:
         raise InputError(f"{where} has no rows.")
     row_id = _row_id(walked, roles, options, where)
+    used = used_columns(table.fields, roles)
+    warning: tuple[str, ...] = ()
+    # Who names the columns knows what they are.
+    if walked.features is not None and options.features is None:
+        warning = id_warning(used["features"], walked.features)
     return Records(
         source=source,
         # A CSV file of paths is a list of images.
@@ -74,7 +80,8 @@ def _records(table: Table, source: Path, reader: str, options: ReadOptions) -> R
         items=items,
         truth=_true_labels(table, walked, roles.truth, where),
         named=row_id is not None,
-        notes=(*table.notes, *walked.notes),
+        notes=(*table.notes, columns_sentence(used), *warning, *walked.notes),
+        columns=used,
         **_given_labels(table, walked, roles.label, where),
     )
 
