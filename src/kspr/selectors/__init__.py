@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from kspr.selectors.manifest import Manifest
     from kspr.selectors.options import SelectorOptions
     from kspr.selectors.presets import from_options, from_preset
+    from kspr.selectors.probability import ProbabilitySelector
     from kspr.selectors.selection import Selection
     from kspr.selectors.spr import SPR
     from kspr.selectors.summary import ClassSummary, Summary
@@ -23,6 +24,7 @@ __all__ = [
     "CutGroups",
     "KnockoffsSPR",
     "Manifest",
+    "ProbabilitySelector",
     "Selection",
     "SelectorOptions",
     "Summary",
@@ -36,6 +38,7 @@ _HOMES = {
     "CutGroups": "kspr.selectors.cut_groups",
     "KnockoffsSPR": "kspr.selectors.knockoffs_spr",
     "Manifest": "kspr.selectors.manifest",
+    "ProbabilitySelector": "kspr.selectors.probability",
     "Selection": "kspr.selectors.selection",
     "SelectorOptions": "kspr.selectors.options",
     "Summary": "kspr.selectors.summary",
