@@ -65,17 +65,23 @@ class Loaded:
 
 
 def load(
-    source: Path, options: ReadOptions, settings: EmbedSettings, *, labelled: bool = False
+    source: Path,
+    options: ReadOptions,
+    settings: EmbedSettings,
+    *,
+    labelled: bool = False,
+    embed: bool = True,
 ) -> Loaded:
     """Open `source`, and embed its images or texts where it has no features.
 
     With `labelled`, a source without labels, or whose labels cannot be classes, is refused before
-    anything is embedded.
+    anything is embedded. Without `embed`, images and texts stay as they are, without features.
     """
     records = open_source(source, options)
     if labelled:
         check_labels(_labels(records))
-    if records.features is not None:
+    # A source of class probabilities may have neither features nor items.
+    if records.features is not None or records.items is None or not embed:
         return Loaded(records, records.features, np.arange(len(records)))
     folder = cache_folder(source, settings, options.split)
     # The folder is made for this source and these settings: what differs in it is out of date.

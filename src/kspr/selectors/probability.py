@@ -13,9 +13,9 @@ from kspr.core.penalties import group
 from kspr.core.probabilities import Calibrated, calibrate, memorised_share
 from kspr.core.transition import transition_levels
 from kspr.errors import InputError
-from kspr.selectors._class_columns import read_probabilities
 from kspr.selectors._pieces import number_cut_groups
 from kspr.selectors.base import BaseSelector
+from kspr.selectors.class_columns import read_probabilities
 from kspr.selectors.controls.transition import describe_noise
 from kspr.selectors.cut_groups import uncut
 from kspr.selectors.feature_rows import as_features

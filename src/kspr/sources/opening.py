@@ -6,10 +6,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from kspr.errors import InputError
 from kspr.sources.formats import FORMATS, Format, format_of, some_suffixes
 from kspr.sources.options import AS_FOUND, ReadOptions
 from kspr.sources.published import PUBLISHED, PublishedData, find_root, where
+from kspr.sources.readers._npy import check_features, open_npy
 from kspr.sources.readers.file_checks import check_exists, check_file
 from kspr.sources.readers.image_folder import read_image_folder
 from kspr.sources.readers.labels import class_names
@@ -52,6 +55,10 @@ def open_source(source: Path | str | Any, options: ReadOptions = AS_FOUND) -> Re
     if not isinstance(source, (str, os.PathLike)):
         return read_object(source, options)
     path = Path(source)
+    beside = options.probabilities
+    if beside is not None and Path(beside).is_file():
+        records = open_source(path, replace(options, probabilities=None))
+        return replace(records, probabilities=_probability_file(Path(beside), records))
     dataset = _published(path, options)
     if dataset is not None:
         # Layouts refuse every option that they do not take, and the split is no option of columns.
@@ -86,6 +93,14 @@ def label_column(table: Table, options: ReadOptions, where: str) -> str:
         return own.name
     # Where two columns are named like labels, `label` is one of them: neither is overwritten.
     return "label" if "label" not in table.fields else "kspr_label"
+
+
+def _probability_file(path: Path, records: Records) -> np.ndarray:
+    """Return the probabilities in an npy file beside a source."""
+    found = check_features(open_npy(path), str(path))
+    if len(found) != len(records):
+        raise InputError(f"{records.source} has {len(records)} rows but {path} has {len(found)}.")
+    return found
 
 
 def _published(path: Path, options: ReadOptions) -> PublishedData | None:

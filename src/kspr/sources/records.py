@@ -75,6 +75,10 @@ class Records:
     """``(rows, p)``: an array or memory map; None where there are items to be embedded."""
     items: Items | None = None
     truth: np.ndarray | None = None
+    probabilities: Any = None
+    """``(rows, classes)``, where the user has named them."""
+    probability_columns: tuple[str, ...] = ()
+    """Names of their columns in a table, which name the classes."""
 
     def __len__(self) -> int:
         return len(self.row_id)

@@ -62,7 +62,7 @@ def test_a_comparison_goes_on_where_it_stopped(small, tmp_path, monkeypatch):
 
     both = compare(X, y, y_true, ["neighbours", "kspr"], trials=file)
     assert both["neighbours"] == first["neighbours"]
-    monkeypatch.setattr(comparing._KnownTruth, "measure", refuse)
+    monkeypatch.setattr(comparing.KnownTruth, "measure", refuse)
     assert compare(X, y, y_true, ["kspr", "neighbours"], trials=file)["kspr"] == both["kspr"]
     for changed in ({"q": 0.2}, {"seed": 1}):
         with pytest.raises(AssertionError, match="measured again"):

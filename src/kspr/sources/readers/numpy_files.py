@@ -101,13 +101,25 @@ def read_npz(path: Path, options: ReadOptions) -> Records:
     """Return the features, labels and true labels in an npz file."""
     archive = _Archive(path)
     shapes = {name: header.shape for name, header in archive.headers.items()}
-    name = choose_features(shapes, options.features, str(path))
-    features = check_features(archive.load(name), f"Array {name!r} of {path}")
-    label = _labels(archive, name, options, len(features))
+    chosen = options.probabilities
+    probabilities = None if chosen is None else archive.matrix(_present(shapes, chosen, str(path)))
+    rest = {name: shape for name, shape in shapes.items() if name != chosen}
+    features, name = None, chosen
+    # Beside probabilities, features may be missing.
+    if name is None or options.features or any(len(shape) == 2 for shape in rest.values()):
+        name = choose_features(rest, options.features, str(path))
+        features = archive.matrix(name)
+    count = shapes[name][0]
+    if probabilities is not None and len(probabilities) != count:
+        raise InputError(
+            f"Array {chosen!r} of {path} has {len(probabilities)} rows but array {name!r} has "
+            f"{count}."
+        )
+    label = _labels(archive, name, options, count)
     truth_name = choose_truth(shapes, options.truth, name, str(path))
-    truth = archive.labels(truth_name, len(features)) if truth_name else None
-    row_id = _row_id(archive, options, len(features))
-    return Records(path, "npz", row_id, label, features, None, truth)
+    truth = archive.labels(truth_name, count) if truth_name else None
+    row_id = _row_id(archive, options, count)
+    return Records(path, "npz", row_id, label, features, None, truth, probabilities)
 
 
 def _labels(
@@ -145,6 +157,10 @@ class _Archive:
             }
         if not self.headers:
             raise InputError(f"{path} is a zip archive without NumPy arrays. Correct its suffix.")
+
+    def matrix(self, name: str) -> np.ndarray:
+        """Return an array of numbers with two axes."""
+        return check_features(self.load(name), f"Array {name!r} of {self.path}")
 
     def labels(self, name: str, count: int) -> np.ndarray:
         """Return an array of labels for `count` rows."""

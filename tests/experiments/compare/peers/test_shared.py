@@ -10,7 +10,8 @@ from tests.experiments.compare.peers.test_others import literal_nearest
 
 def test_probabilities_come_from_models_that_have_not_seen_the_row(tiny):
     found = tiny.probabilities()
-    for train, held in StratifiedKFold(5).split(tiny.X, tiny.y):
+    folds = StratifiedKFold(5, shuffle=True, random_state=0)
+    for train, held in folds.split(tiny.X, tiny.y):
         model = LogisticRegression(max_iter=200).fit(tiny.X[train], tiny.y[train])
         np.testing.assert_allclose(found[held], model.predict_proba(tiny.X[held]))
 

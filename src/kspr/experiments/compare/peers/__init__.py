@@ -20,7 +20,7 @@ from kspr.experiments.compare.peers.shared import (
     import_needs,
 )
 from kspr.experiments.compare.peers.simifeat import SimiFeat
-from kspr.experiments.compare.peers.trained import Logistic, LogitMargin, Margins
+from kspr.experiments.compare.peers.softmax import Logistic, LogitMargin, Margins
 
 __all__ = ["PEERS", "Charged", "Judged", "Peer", "Shared", "charge", "import_needs"]
 

@@ -38,6 +38,7 @@ class Cleanlab:
     """One of cleanlab's filters on cross-validated probabilities."""
 
     filter_by: str
+    by_probabilities = True
     needs = ("cleanlab.filter", "cleanlab.count", "cleanlab.rank")
 
     def judge(self, shared: Shared, *, seed: int) -> Judged:
@@ -88,6 +89,8 @@ class SmallLoss:
     The share is of all samples, not of each class, because Co-teaching ranks a mini-batch as a
     whole.
     """
+
+    by_probabilities = True
 
     def judge(self, shared: Shared, *, seed: int) -> Judged:
         """Keep the samples with the smallest losses."""

@@ -50,6 +50,7 @@ class ByProbabilities:
     """`ProbabilitySelector` on the probabilities that cleanlab's filters get."""
 
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    by_probabilities = True
 
     def judge(self, shared: Shared, *, seed: int) -> Judged:
         """Keep what the control keeps; nothing is drawn at random."""

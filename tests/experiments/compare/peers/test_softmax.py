@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 
 from kspr.experiments.compare.peers import Shared
 from kspr.experiments.compare.peers.shared import centred
-from kspr.experiments.compare.peers.trained import (
+from kspr.experiments.compare.peers.softmax import (
     Logistic,
     LogitMargin,
     Margins,
@@ -53,7 +53,7 @@ def test_margins_are_taken_as_training_goes(tiny):
 
 
 def test_every_sample_is_judged_in_a_run_in_which_its_label_is_its_own(tiny, monkeypatch):
-    from kspr.experiments.compare.peers import trained
+    from kspr.experiments.compare.peers import softmax
 
     runs = []
 
@@ -61,7 +61,7 @@ def test_every_sample_is_judged_in_a_run_in_which_its_label_is_its_own(tiny, mon
         runs.append((labels.copy(), area_under_margin(X, labels, n_classes, how, rng)))
         return runs[-1][1]
 
-    monkeypatch.setattr(trained, "area_under_margin", watched)
+    monkeypatch.setattr(softmax, "area_under_margin", watched)
     judged = Margins(percentile=90).judge(tiny, seed=0)
     (first, first_area), (second, second_area) = runs
     made_up = first == 3
