@@ -4,6 +4,8 @@ import csv
 import json
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from kspr import Selection
@@ -185,3 +187,54 @@ def test_presets_choose_the_method(table, tmp_path, preset):
     assert manifest.method == ("SPR" if preset == "spr" else "KnockoffsSPR")
     if preset == "paper":
         assert manifest.parameters["samples_per_class"] == 75
+
+
+@pytest.fixture
+def predictions(tmp_path):
+    """Three hundred rows of three classes, of which every tenth label is wrong."""
+    truth = np.arange(300) % 3
+    rng = np.random.default_rng(0)
+    P = np.eye(3)[truth] + 0.2 * rng.random((300, 3))
+    P /= P.sum(axis=1, keepdims=True)
+    y = np.where(np.arange(300) % 10 == 0, (truth + 1) % 3, truth)
+    names = np.array(["ant", "bee", "cow"])
+    columns = {f"p_{name}": P[:, k] for k, name in enumerate(names)}
+    pq.write_table(pa.table({"label": names[y], **columns}), tmp_path / "p.parquet")
+    np.save(tmp_path / "p.npy", P)
+    (tmp_path / "y.csv").write_text("label\n" + "\n".join(names[y]))
+    return tmp_path
+
+
+def test_probabilities_of_a_model_of_ones_own(predictions, capsys):
+    out = predictions / "a"
+    text = run(
+        *("select", predictions / "p.parquet", "--probabilities", "p_*", "--q", "0.01"),
+        *("--out", out),
+        capsys=capsys,
+    )
+    assert "ProbabilitySelector: 27" in text
+    found = Selection.load(out)
+    assert sorted(np.argsort(-found.suspicion)[:30].tolist()) == list(range(0, 300, 10))
+    run(
+        *("select", predictions / "p.npy", "--kind", "probabilities", "--q", "0.01"),
+        *("--labels", predictions / "y.csv", "--out", predictions / "b"),
+    )
+    assert np.array_equal(Selection.load(predictions / "b").clean_mask, found.clean_mask)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("p.parquet", "--kind", "probabilities"), "--kind probabilities is for an npy file"),
+        (("p.parquet", "--probabilities", "q_*"), "q_*"),
+        (("p.parquet", "--probabilities", "p_[ab]*"), "do not name the class 'cow'"),
+        (("p.parquet", "--probabilities", "p_*", "--dimensions", "3"), "goes with features"),
+        (("p.parquet", "--probabilities", "p_*", "--checked", "y.csv"), "--checked goes with"),
+    ],
+)
+def test_bad_probabilities_end_in_one_sentence(
+    predictions, arguments, message, capsys, monkeypatch
+):
+    monkeypatch.chdir(predictions)
+    assert message in fails("select", *arguments, "--out", "r", capsys=capsys)
+    assert not (predictions / "r").exists()

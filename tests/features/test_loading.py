@@ -115,3 +115,10 @@ def test_features_need_no_embedding(tmp_path):
             settings=AS_SHIPPED,
             overwrite=False,
         )
+
+
+def test_nothing_is_embedded_where_features_are_not_needed(texts):
+    found = load(texts, AS_FOUND, OWN, embed=False)
+    assert found.features is None
+    assert found.row.tolist() == [0, 1, 2, 3, 4]
+    assert not (texts.parent / "seen.txt").exists()

@@ -95,3 +95,14 @@ def test_every_format_gives_the_same_rows(tmp_path, values, data):
         found = open_source(tmp_path / name, ReadOptions())
         np.testing.assert_array_equal(found.features, values)
         assert found.label.tolist() == labels
+
+
+def test_probabilities_may_stand_in_a_file_of_their_own(tmp_path, features, refusal):
+    np.savez(tmp_path / "x.npz", X=features, y=np.arange(len(features)) % 2)
+    P = np.full((len(features), 2), 0.5)
+    np.save(tmp_path / "p.npy", P)
+    found = open_source(tmp_path / "x.npz", ReadOptions(probabilities=str(tmp_path / "p.npy")))
+    np.testing.assert_array_equal(found.probabilities, P)
+    np.save(tmp_path / "s.npy", P[:3])
+    said = str(tmp_path / "s.npy")
+    assert "s.npy has 3." in refusal(tmp_path / "x.npz", probabilities=said)

@@ -1,7 +1,7 @@
 """`kspr select`: the clean rows of a file, at an error rate."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -27,6 +27,7 @@ def select(
     *,
     out: Path,
     chosen: Chosen = AS_PRESET,
+    kind: Literal["features", "probabilities"] = "features",
     checked: Path | None = None,
     overwrite: Annotated[bool, Parameter(negative="")] = False,
     options: Annotated[ReadOptions, Parameter(name="*")] = AS_FOUND,
@@ -36,9 +37,12 @@ def select(
     """Find the rows whose labels can be trusted, and rank the others.
 
     SOURCE holds features (npy, npz, csv, tsv, parquet, arrow) or images or texts, which are
-    embedded first. The run goes to the directory --out; look at it with `kspr report`.
+    embedded first. Or bring the class probabilities of your own model with --probabilities. The run
+    goes to the directory --out; look at it with `kspr report`.
 
     Example: kspr select embeddings.parquet --label species --q 0.05 --out run
+
+    Example: kspr select predictions.parquet --label species --probabilities 'p_*' --out run
 
     Parameters
     ----------
@@ -46,6 +50,9 @@ def select(
         A file or folder; `kspr datasets` lists what can be read.
     out
         Directory to make for the run.
+    kind
+        What the numbers of an npy file are: features, or class `probabilities` of your own model,
+        one column per class in the sorted order of the classes.
     checked
         CSV file with a column `row` or `id` and a column `true_label`, for rows drawn at random
         from all rows (`kspr verify RUN --from all` draws them). They move the cut to where q holds
@@ -54,9 +61,22 @@ def select(
         Replace an earlier run in --out.
     """
     # In the function, as in every command: `kspr --help` imports all of them and must be quick.
-    from kspr.runs.select import select_source
-    from kspr.selectors import from_options
+    from kspr.runs.select import select_by_probabilities, select_source
+    from kspr.selectors import by_probabilities, from_options
 
+    if kind == "probabilities" or options.probabilities is not None:
+        if checked is not None:
+            raise InputError("--checked goes with features. Check rows of the run: `kspr verify`.")
+        selected = select_by_probabilities(
+            source,
+            out,
+            by_probabilities(chosen),
+            options=options,
+            command=INVOCATION.get(),
+            overwrite=overwrite,
+        )
+        _print(selected, json)
+        return
     # Before anything is read: embedding may take long.
     if checked is not None and chosen.preset == "spr":
         raise InputError(

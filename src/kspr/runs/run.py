@@ -197,4 +197,6 @@ def origin_of(records: Records, options: ReadOptions, command: Sequence[str]) ->
     given = describe(options)
     if options.labels is not None:
         given["labels"] = str(options.labels.resolve())
+    if options.probabilities is not None and Path(options.probabilities).is_file():
+        given["probabilities"] = str(Path(options.probabilities).resolve())
     return Origin(str(records.source.resolve()), records.reader, given, tuple(command))

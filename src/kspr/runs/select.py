@@ -5,14 +5,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from kspr.errors import InputError
 from kspr.features import load
-from kspr.features.options import EmbedSettings
+from kspr.features.options import AS_SHIPPED, EmbedSettings
 from kspr.runs.answers import Rows, checked_rows
 from kspr.runs.run import Run, check_folder, origin_of, save_run
-from kspr.selectors import SPR, KnockoffsSPR
+from kspr.selectors import SPR, KnockoffsSPR, ProbabilitySelector
 from kspr.sources.options import ReadOptions
 
-__all__ = ["select_source"]
+__all__ = ["select_by_probabilities", "select_source"]
 
 
 def select_source(
@@ -43,3 +44,31 @@ def select_source(
     if found.folder is not None:
         origin = replace(origin, embedding=str(found.folder), unreadable=found.unreadable)
     return save_run(out, selection, found.row, row_id, origin, overwrite=overwrite)
+
+
+def select_by_probabilities(
+    source: Path,
+    out: Path,
+    selector: ProbabilitySelector,
+    *,
+    options: ReadOptions,
+    command: Sequence[str],
+    overwrite: bool = False,
+) -> Run:
+    """Select by the class probabilities of `source`, and write the run to `out`.
+
+    They are what ``options.probabilities`` names; without it, the numbers of `source` themselves.
+    """
+    check_folder(out, overwrite=overwrite)
+    found = load(source, options, AS_SHIPPED, labelled=True, embed=False)
+    records = found.records
+    shown = records.probabilities if options.probabilities else records.features
+    if shown is None or (records.reader != "npy" and not options.probabilities):
+        raise InputError(
+            f"--kind probabilities is for an npy file, and {source} is none. Name the columns or "
+            "the array of probabilities with --probabilities."
+        )
+    names = records.probability_columns or None
+    selection = selector.fit(shown, found.label, classes=names).selection_
+    origin = origin_of(records, options, command)
+    return save_run(out, selection, found.row, found.row_id, origin, overwrite=overwrite)

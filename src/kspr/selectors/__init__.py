@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from kspr.selectors.knockoffs_spr import KnockoffsSPR
     from kspr.selectors.manifest import Manifest
     from kspr.selectors.options import SelectorOptions
-    from kspr.selectors.presets import from_options, from_preset
+    from kspr.selectors.presets import by_probabilities, from_options, from_preset
     from kspr.selectors.probability import ProbabilitySelector
     from kspr.selectors.selection import Selection
     from kspr.selectors.spr import SPR
@@ -28,6 +28,7 @@ __all__ = [
     "Selection",
     "SelectorOptions",
     "Summary",
+    "by_probabilities",
     "from_options",
     "from_preset",
 ]
@@ -42,6 +43,7 @@ _HOMES = {
     "Selection": "kspr.selectors.selection",
     "SelectorOptions": "kspr.selectors.options",
     "Summary": "kspr.selectors.summary",
+    "by_probabilities": "kspr.selectors.presets",
     "from_options": "kspr.selectors.presets",
     "from_preset": "kspr.selectors.presets",
 }

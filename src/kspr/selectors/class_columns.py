@@ -24,8 +24,8 @@ def read_probabilities(
     `classes` names the columns; None takes the names of a data frame's columns, or else the sorted
     classes of `y`. Columns of classes that `y` lacks are left out, and the others made to sum to 1.
     """
-    names = getattr(pred_probs, "columns", None) if classes is None else as_label_array(classes)
-    shown = _checked(to_numpy(pred_probs))
+    names = _names(pred_probs) if classes is None else as_label_array(classes).tolist()
+    shown = _as_matrix(to_numpy(pred_probs))
     labels = read_labels(y, len(shown), min_class_size)
     if names is None:
         if shown.shape[1] != len(labels.classes):
@@ -40,12 +40,18 @@ def read_probabilities(
                 f"classes must name every column of pred_probs: it has {len(names)} labels for "
                 f"{shown.shape[1]} columns."
             )
-        order = order_columns(list(names), labels.classes)
-    chosen = shown[:, order]
+        order = order_columns(names, labels.classes)
+    _check_values(shown)
+    chosen = shown[:, order] / shown.sum(axis=1, keepdims=True)
     total = chosen.sum(axis=1, keepdims=True)
     # A row whose whole weight is on classes that y lacks doubts all others alike.
     even = np.full_like(chosen, 1.0 / chosen.shape[1])
     return np.divide(chosen, total, out=even, where=total > 0), labels
+
+
+def _names(pred_probs: Any) -> list[Any] | None:
+    columns = getattr(pred_probs, "columns", None)
+    return None if columns is None else list(columns)
 
 
 def order_columns(names: Sequence[Any], classes: np.ndarray) -> np.ndarray:
@@ -68,7 +74,7 @@ def order_columns(names: Sequence[Any], classes: np.ndarray) -> np.ndarray:
     some = ", ".join(map(repr, list(names)[:4]))
     raise InputError(
         f"The columns of probabilities ({some}{', ...' * (len(names) > 4)}) do not name the class "
-        f"{_first_missing(names, classes)!r}. Name every column like its class, or say with "
+        f"{_first_missing(readings, classes)!r}. Name every column like its class, or say with "
         "classes= which column is which."
     )
 
@@ -94,13 +100,15 @@ def _by_name(names: list[Any], classes: np.ndarray) -> np.ndarray | None:
     return column if (once == 1).all() else None
 
 
-def _first_missing(names: Sequence[Any], classes: np.ndarray) -> Any:
-    known = {str(name) for name in names}
-    return next((c for c in classes.tolist() if str(c) not in known), classes.tolist()[0])
+def _first_missing(readings: list[list[Any]], classes: np.ndarray) -> Any:
+    """Return the first class without a column, in the reading that leaves out the fewest."""
+    places = [places_in(classes, np.array(reading)) for reading in readings]
+    found = max(places, key=lambda place: len(np.unique(place[place >= 0])))
+    return next(c for k, c in enumerate(classes.tolist()) if (found == k).sum() != 1)
 
 
-def _checked(values: np.ndarray) -> np.ndarray:
-    """Return probabilities in double precision; raise with what they are instead."""
+def _as_matrix(values: np.ndarray) -> np.ndarray:
+    """Return numbers with two axes, in double precision."""
     if values.ndim != 2:
         raise InputError(
             f"pred_probs must have two dimensions (rows, classes), got shape {values.shape}."
@@ -109,7 +117,11 @@ def _checked(values: np.ndarray) -> np.ndarray:
         raise InputError(f"pred_probs must hold numbers, got {values.dtype}.")
     if not len(values):
         raise InputError("pred_probs has no rows.")
-    shown = values.astype(np.float64)
+    return values.astype(np.float64)
+
+
+def _check_values(shown: np.ndarray) -> None:
+    """Raise with what the numbers are, if they are no probabilities."""
     bad = np.flatnonzero(~np.isfinite(shown).all(axis=1))
     if bad.size:
         raise InputError(f"pred_probs holds NaN or inf in {name_rows(bad)}. Drop these rows.")
@@ -131,4 +143,3 @@ def _checked(values: np.ndarray) -> np.ndarray:
             "Logits become probabilities by scipy.special.softmax(logits, axis=1); outputs of one "
             "sigmoid per class are no probabilities of classes that exclude each other."
         )
-    return np.asarray(shown / total[:, None])
