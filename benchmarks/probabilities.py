@@ -42,6 +42,7 @@ from kspr.experiments.compare.peers.ours import ByProbabilities
 
 TRIALS = RESULTS / "probabilities.jsonl"
 PAGE = ROOT / "docs" / "own-model.md"
+WORK = ROOT / ".benchmarks" / "probabilities"
 ROWS, LEVELS, CHECKS, DRAWS = 10_000, (0.05, 0.1), 100, 200
 FOLDS = StratifiedKFold(5, shuffle=True, random_state=0)
 
@@ -111,14 +112,27 @@ CASES = [
 ]  # fmt: skip
 
 
+def predicted(case: Case, model: str, seed: int, sample: Sample) -> tuple[np.ndarray, float]:
+    """Return cross-validated probabilities, and the seconds that they took; kept between runs."""
+    slug = "-".join("".join(c if c.isalnum() else " " for c in f"{case.name} {model}").split())
+    file = WORK / f"{slug}-{seed}.npz"
+    if not file.exists():
+        X = sample.X
+        X = X if X.shape[1] <= 128 else PCA(128, random_state=0).fit_transform(X)
+        start = time.perf_counter()
+        P = cross_val_predict(
+            MODELS[model](), X / X.std(), sample.y, cv=FOLDS, method="predict_proba"
+        )
+        WORK.mkdir(parents=True, exist_ok=True)
+        np.savez(file, P=P, seconds=time.perf_counter() - start)
+    with np.load(file) as stored:
+        return stored["P"], float(stored["seconds"])
+
+
 def measure(case: Case, model: str, seed: int) -> dict[str, Any]:
     """Return what every method makes of one model's probabilities."""
     sample = case.make(seed)
-    X = sample.X if sample.X.shape[1] <= 128 else PCA(128, random_state=0).fit_transform(sample.X)
-    X = X / X.std()
-    start = time.perf_counter()
-    P = cross_val_predict(MODELS[model](), X, sample.y, cv=FOLDS, method="predict_proba")
-    seconds = time.perf_counter() - start
+    P, seconds = predicted(case, model, seed, sample)
     found = compare(None, sample.y, sample.y_true, METHODS, probabilities=P, progress=False)
     selection = ProbabilitySelector().fit(P, sample.y).selection_
     right = sample.y == sample.y_true

@@ -11,10 +11,13 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import softmax
 
-from kspr.core.transition import ANCHOR_SHARE, Transition, estimate_transition
+from kspr.core.transition import Transition, estimate_transition
 
 __all__ = ["Calibrated", "calibrate", "count_anchors_evenly", "log_odds", "memorised_share"]
 
+_ANCHOR_SHARE = 0.15
+"""Share of a class that serves as anchors: fewer are purer, more are surer. Between 0.06 and 0.2 it
+hardly changes what is kept; below, single classes are estimated from too few rows."""
 _LEAST_ANCHORS = 30
 """Per class, unless that were more than a fifth of it."""
 _TEMPERATURES = (0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.5, 5.0, 10.0, 20.0, 40.0)
@@ -93,7 +96,7 @@ def count_anchors_evenly(odds: np.ndarray, label: np.ndarray) -> np.ndarray:
     counts = np.zeros((n_classes, n_classes))
     for k, size in enumerate(sizes):
         few = min(_LEAST_ANCHORS, int(np.ceil(size / 5)))
-        wanted = max(few, round(ANCHOR_SHARE * size))
+        wanted = max(few, round(_ANCHOR_SHARE * size))
         column = np.ascontiguousarray(odds[:, k])
         cut = np.partition(column, n - wanted)[n - wanted]
         above, level = column > cut, column == cut
