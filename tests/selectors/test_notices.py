@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kspr import SPR, KnockoffsSPR
+from kspr import SPR, KnockoffsSPR, ProbabilitySelector
 from kspr._text import percent
 from kspr.selectors.notices import MAX_LISTED, basis, notices
 
@@ -118,3 +118,12 @@ def test_a_level_out_of_reach_is_empty_and_says_what_would_help(digits40, contro
     reachable = selection.at(float(selection.cut_groups.smallest_q.max()))
     assert set(reachable.cut_groups.status) == {"controlled"}
     assert reachable.summary().notices == ()
+
+
+def test_only_choices_that_the_selector_has_are_advised():
+    y = np.arange(60) % 3
+    P = np.full((60, 3), 0.2) + 0.4 * np.eye(3)[y]
+    model = ProbabilitySelector(q=0.001, control="exchangeable").fit(P, y)
+    (notice,) = notices(model.selection_)
+    assert "control='transition' reaches lower levels" in notice.help
+    assert "remove_floor" not in notice.help

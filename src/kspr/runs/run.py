@@ -18,7 +18,7 @@ from kspr.features.loading import stored_features
 from kspr.runs.joining import Joined, JoinedItems, RunRows, join_rows
 from kspr.selectors import Selection
 from kspr.selectors.checks import Checks, apply_checks, write_checks
-from kspr.sources.opening import open_source, open_table
+from kspr.sources.opening import open_source, open_table, probability_file
 from kspr.sources.options import ReadOptions
 from kspr.sources.readers.labels import texts_of
 from kspr.sources.readers.table import Table
@@ -280,6 +280,9 @@ def origin_of(loaded: Loaded, options: ReadOptions, command: Sequence[str]) -> O
     given, records = describe(options), loaded.records
     if options.labels is not None:
         given["labels"] = str(options.labels.resolve())
+    beside = probability_file(options)
+    if beside is not None:
+        given["probabilities"] = str(beside.resolve())
     return Origin(
         source=str(records.source.resolve()),
         reader=records.reader,

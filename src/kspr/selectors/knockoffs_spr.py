@@ -43,7 +43,7 @@ from kspr.selectors.validation import (
     check_together,
 )
 
-__all__ = ["KnockoffsSPR"]
+__all__ = ["KnockoffsSPR", "at_best_f1"]
 
 _LEVEL_ENDS = (1e-6, 1 - 1e-6)
 """Range of levels that `Selection.at` takes; an estimate may lie on its border."""
@@ -425,7 +425,7 @@ class KnockoffsSPR(BaseSelector):
         if self.level == "fixed":
             return selection.at(self.q)
         if self.level == "f1":
-            return _at_best_f1(selection, self.q)
+            return at_best_f1(selection, self.q)
         # q comes first even where it is none of the paper's levels.
         levels = np.concatenate([[self.q], LEVELS[self.q < LEVELS]])
         keep, cut_groups = with_fallback(selection, levels)
@@ -449,7 +449,7 @@ def _read_checked(checked: Any, labels: Labels) -> tuple[Any, Any, Drawn] | None
     return rows, labels.values[rows], "chosen"
 
 
-def _at_best_f1(selection: Selection, q: float) -> Selection:
+def at_best_f1(selection: Selection, q: float) -> Selection:
     """Return the selection at the level of its greatest estimated F1; at `q` if there is none."""
     best = selection.curve().best_f1
     chosen = selection.at(q if best is None else float(np.clip(best, *_LEVEL_ENDS)))

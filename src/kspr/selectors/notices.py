@@ -177,9 +177,11 @@ def _help(selection: Selection, affected: np.ndarray) -> str:
 def _help_by_control(selection: Selection) -> str:
     """Return what else can be tried with this control, or with another one."""
     checked = "rows that you have checked (kspr verify)"
+    # None where the selector has no such choice.
+    floored = selection.manifest.parameters.get("remove_floor")
     if selection.control == "transition":
         return f"Features that separate the classes better help too, and so do {checked}"
-    if selection.control == "exchangeable" and not selection.manifest.parameters["remove_floor"]:
+    if selection.control == "exchangeable" and floored is False:
         return (
             "The smallest level of this control grows with the noise: remove_floor=True avoids "
             f"that, and so do control='transition' and {checked}"
