@@ -312,7 +312,7 @@ class Selection:
         guarantee: Guarantee = "mean",
         confidence: float = 0.95,
     ) -> float:
-        """Return the share of all rows that `n` checks in all can be expected to keep.
+        """Return the share of the right labels that `n` checks in all can be expected to keep.
 
         A forecast, not a promise: it takes the fit's own chances of wrong labels, corrected by the
         answers that are there.
@@ -327,7 +327,7 @@ class Selection:
         Returns
         -------
         float
-            Share of all rows.
+            Expected recall.
 
         Examples
         --------
@@ -340,10 +340,10 @@ class Selection:
         >>> selection.forecast(20) < selection.forecast(200)
         True
         """
-        from kspr.selectors.forecast import expected_share
+        from kspr.selectors.forecast import expected_recall
 
         check_count("n", n, 1)
-        return expected_share(self, n, self._asked(q), guarantee, confidence)
+        return expected_recall(self, n, self._asked(q), guarantee, confidence)
 
     def _ranking(self) -> Ranking:
         level = self.q_value if self.checked is None else self.checked.level
