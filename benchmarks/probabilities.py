@@ -188,11 +188,17 @@ frozen ImageNet features (128 principal components), banking77 is MiniLM embeddi
 over {seeds} seeds on digits, one seed elsewhere. {best} How to use it is described in
 [Coming from cleanlab](how-to/cleanlab.md).
 
-Made by `python benchmarks/probabilities.py` from `benchmarks/results/probabilities.jsonl`.
+Made by `make own-model` from `benchmarks/results/probabilities.jsonl`.
 """
 ASSUMED = """## Where noise depends on the true class only
 
 FSR / recall; bold where the FSR is above q. This is the noise that `control="transition"` assumes.
+On digits with labels that go to one other class only (circular), q is passed with most models. Why
+is not settled: more anchors did not help.
+
+These are not untouched data. The calibration (a temperature, and offsets for the classes) was
+chosen with the true labels of all of these data sets in view, on one seed each and similar models.
+The share of rows that serve as anchors is one of seven settings tried on CIFAR-10 and digits.
 """
 F1 = """## F1 of what is kept
 
@@ -211,8 +217,11 @@ def write_page() -> None:
     trials = read_trials(TRIALS)
     means = [_mean(case, model, trials) for case in CASES for model in MODELS]
     found = [mean for mean in means if mean]
-    ahead = sum(mean["f1"]["kspr, f1"] >= max(mean["f1"].values()) - 5e-4 for mean in found)
-    best = f'`level="f1"` has the best F1, or a tie with it, in {ahead} of {len(found)} rows.'
+    ahead = sum(
+        mean["f1"]["kspr, f1"] > max(v for m, v in mean["f1"].items() if m.startswith("cleanlab"))
+        for mean in found
+    )
+    best = f'`level="f1"` has a higher F1 than every filter in {ahead} of {len(found)} rows.'
     parts = [
         HEAD.format(rows=ROWS, seeds=3, best=best),
         ASSUMED,

@@ -16,8 +16,8 @@ from kspr.core.transition import Transition, estimate_transition
 __all__ = ["Calibrated", "calibrate", "count_anchors_evenly", "log_odds", "memorised_share"]
 
 _ANCHOR_SHARE = 0.15
-"""Share of a class that serves as anchors: fewer are purer, more are surer. Between 0.06 and 0.2 it
-hardly changes what is kept; below, single classes are estimated from too few rows."""
+"""Share of a class that serves as anchors: fewer are purer, more are surer. Of seven settings tried
+on CIFAR-10 and digits; with 0.06 the FSR under asymmetric noise was further above q."""
 _LEAST_ANCHORS = 30
 """Per class, unless that were more than a fifth of it."""
 _TEMPERATURES = (0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.5, 5.0, 10.0, 20.0, 40.0)

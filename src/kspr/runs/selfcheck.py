@@ -40,7 +40,11 @@ def check_source(
 
 def check_run(run: Run) -> SelfCheck:
     """Check the selector that made `run`, on the run's own labels and features."""
-    selector = _selector(run)
+    if run.selection.manifest.method == "ProbabilitySelector":
+        raise InputError(
+            f"{run.folder} was selected by the probabilities of a model of your own, which would "
+            "have to be trained again on flipped labels. Check rows with `kspr verify` instead."
+        )
     features = run.features()
     if features is None:
         why = " ".join(run.notes())
@@ -48,17 +52,12 @@ def check_run(run: Run) -> SelfCheck:
             f"The self-check needs the features of {run.origin.source}, which cannot be read now. "
             f"{why}".rstrip()
         )
-    return selfcheck(features, run.selection.label, selector)
+    return selfcheck(features, run.selection.label, _selector(run))
 
 
 def _selector(run: Run) -> KnockoffsSPR:
     """Return the selector that made the run, with the parameters in its manifest."""
     manifest = run.selection.manifest
-    if manifest.method == "ProbabilitySelector":
-        raise InputError(
-            f"{run.folder} was selected by the probabilities of a model of your own, which would "
-            "have to be trained again on flipped labels. Check rows with `kspr verify` instead."
-        )
     if manifest.method != "KnockoffsSPR":
         raise InputError(f"{run.folder} was made by {manifest.method}, which promises no rate.")
     if run.selection.checked is not None:
