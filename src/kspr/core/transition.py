@@ -258,8 +258,10 @@ def _noisier(matrix: np.ndarray, change: float) -> np.ndarray:
 
 
 def wrong_share(transition: Transition, label: np.ndarray) -> tuple[float, float, float]:
-    """Return the estimated share of wrong labels in the data, and an interval of 95 %.
+    """Return the estimated share of wrong labels in the data, and two standard errors around it.
 
+    The interval has a coverage of 95 % where all anchors are of their class; with few rows per
+    class they are not, and the estimate is too high by more than its sampling error.
     The error of each row is that of its own anchors: shrinkage is weak where class noise rates
     differ.
     """

@@ -9,7 +9,7 @@ from sklearn.utils.validation import validate_data
 
 from kspr.core.labels import Labels, encode_labels, name_rows
 from kspr.errors import InputError
-from kspr.selectors.feature_rows import Features, as_features, rows_not_finite
+from kspr.selectors.feature_rows import Features, as_features, largest_size, rows_not_finite
 from kspr.selectors.options import COMPARING
 
 if TYPE_CHECKING:
@@ -43,6 +43,12 @@ def check_features(estimator: BaseEstimator, X: Any) -> Features:
         raise InputError(
             f"X holds NaN or inf in {name_rows(bad)}. Drop these rows or fill them in (for example "
             "with sklearn.impute.SimpleImputer)."
+        )
+    largest, limit = largest_size(features)
+    if largest > limit or 0 < largest < 1 / limit:
+        raise InputError(
+            f"X must have a largest absolute value between {1 / limit:.0e} and {limit:.0e}, got "
+            f"{largest:.0e}: its squares would be infinite or zero. Multiply X by a constant."
         )
     return features
 
