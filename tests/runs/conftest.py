@@ -33,7 +33,7 @@ def names(true_names) -> np.ndarray:
 
 @pytest.fixture(scope="session")
 def selection(features, names) -> Selection:
-    found = KnockoffsSPR(q=0.1, cut="pooled").fit(features, names).selection_
+    found = KnockoffsSPR(q=0.1, first_step="spr").fit(features, names).selection_
     assert 0 < found.clean_mask.sum() < N
     return found
 

@@ -36,7 +36,7 @@ _SOFTENING = 1.4
 """The fit is too confident about doubtful samples; a softer softmax orders them better."""
 _OVERCONFIDENCE = 2.0
 """Log-odds of the best class over what they are worth: the best of many looks better than it is.
-Measured on CIFAR-10 with five kinds of noise; `tests/core/test_transition_slow.py` holds it."""
+Measured on CIFAR-10; `tests/selectors/test_relabelling.py` holds it."""
 _TEMPERATURES = tuple(0.0125 * 2 ** (step / 2) for step in range(13))
 _CALIBRATION_ROWS = 5_000
 _GRADES = 1 << 14
