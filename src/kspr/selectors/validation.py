@@ -150,7 +150,7 @@ def check_together(selector: "KnockoffsSPR") -> None:
         )
     if selector.first_step != "spr" and selector.clean_ratio != 0.5:
         raise InputError(
-            f"clean_ratio={selector.clean_ratio} goes with first_step='spr', which is in the preset "
+            f"clean_ratio={selector.clean_ratio} goes with first_step='spr', as in the preset "
             f"'paper', got {selector.first_step!r}. Choose either, or leave clean_ratio out."
         )
     if selector.remove_floor and selector.control != "exchangeable":
