@@ -147,10 +147,10 @@ class KnockoffsSPR(BaseSelector):
     --------
     >>> from sklearn.datasets import load_digits
     >>> X, y = load_digits(return_X_y=True)
-    >>> y[:5] = 9 - y[:5]
+    >>> y[::10] = 9 - y[::10]
     >>> selection = KnockoffsSPR(q=0.01).fit(X, y).selection_
-    >>> selection.clean_mask[:5].any()
-    np.False_
+    >>> bool(selection.clean_mask[::10].mean() < 0.1)
+    True
     >>> print(selection)  # doctest: +ELLIPSIS
     KnockoffsSPR: ... of 1,797 labels kept (...) at q = 0.01
     10 classes in 1 cut group: 1 controlled

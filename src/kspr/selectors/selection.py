@@ -44,12 +44,13 @@ class Selection:
     >>> from sklearn.datasets import load_digits
     >>> from kspr import KnockoffsSPR
     >>> X, y = load_digits(return_X_y=True)
-    >>> y[:5] = 9 - y[:5]
+    >>> y_true = y.copy()
+    >>> y[::10] = 9 - y[::10]
     >>> selection = KnockoffsSPR(q=0.01).fit(X, y).selection_
-    >>> selection.clean_mask[:5].any()
-    np.False_
-    >>> selection.suggested_label[:5]
-    array([0, 1, 2, 3, 4])
+    >>> bool(selection.clean_mask[::10].mean() < 0.1)
+    True
+    >>> bool((selection.suggested_label[::10] == y_true[::10]).mean() > 0.9)
+    True
     """
 
     label: np.ndarray
@@ -142,7 +143,9 @@ class Selection:
         --------
         >>> from sklearn.datasets import load_digits
         >>> from kspr import KnockoffsSPR
-        >>> selection = KnockoffsSPR(q=0.01).fit(*load_digits(return_X_y=True)).selection_
+        >>> X, y = load_digits(return_X_y=True)
+        >>> y[::10] = 9 - y[::10]
+        >>> selection = KnockoffsSPR(q=0.01).fit(X, y).selection_
         >>> len(selection.at(0.05).clean_indices) > len(selection.clean_indices)
         True
         """
@@ -427,10 +430,10 @@ class Selection:
         >>> from sklearn.datasets import load_digits
         >>> from kspr import KnockoffsSPR
         >>> X, y = load_digits(return_X_y=True)
-        >>> y[:5] = 9 - y[:5]
+        >>> y[::10] = 9 - y[::10]
         >>> found = KnockoffsSPR(q=0.01).fit(X, y).selection_.relabel()
-        >>> found.label[:5]
-        array([0, 1, 2, 3, 4])
+        >>> print(found)  # doctest: +ELLIPSIS
+        Change ... labels: of these about ... become right, and about ... were right before. ...
         """
         return relabelling(self, threshold)
 

@@ -11,7 +11,7 @@ from sklearn.utils.validation import validate_data
 
 from kspr.core.labels import Labels, encode_labels, name_rows
 from kspr.errors import InputError
-from kspr.selectors.feature_rows import Features, as_features, rows_not_finite
+from kspr.selectors.feature_rows import Features, as_features, largest_size, rows_not_finite
 from kspr.selectors.options import COMPARING
 
 if TYPE_CHECKING:
@@ -47,6 +47,12 @@ def check_features(estimator: BaseEstimator, X: Any) -> Features:
         raise InputError(
             f"X holds NaN or inf in {name_rows(bad)}. Drop these rows or fill them in (for example "
             "with sklearn.impute.SimpleImputer)."
+        )
+    largest, limit = largest_size(features)
+    if largest > limit or 0 < largest < 1 / limit:
+        raise InputError(
+            f"X must have a largest absolute value between {1 / limit:.0e} and {limit:.0e}, got "
+            f"{largest:.0e}: its squares would be infinite or zero. Multiply X by a constant."
         )
     return features
 
@@ -193,8 +199,8 @@ def check_together(selector: "KnockoffsSPR") -> None:
         )
     if selector.first_step != "spr" and selector.clean_ratio != 0.5:
         raise InputError(
-            f"clean_ratio={selector.clean_ratio} goes with first_step='spr', got "
-            f"{selector.first_step!r}. Pass first_step='spr', or leave clean_ratio out."
+            f"clean_ratio={selector.clean_ratio} goes with first_step='spr', as in the preset "
+            f"'paper', got {selector.first_step!r}. Choose either, or leave clean_ratio out."
         )
     if selector.remove_floor and selector.control != "exchangeable":
         raise InputError(
