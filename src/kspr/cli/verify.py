@@ -155,4 +155,4 @@ def _promise(found: "Verification") -> str:
 def _print_forecast(forecast: tuple[tuple[int, float], ...], words: str) -> None:
     if forecast:
         parts = ", ".join(f"{share:.0%} with {n:,} checks" for n, share in forecast)
-        print(f"{words} {parts}.")
+        print(f"{words}, these can be expected to be kept: {parts}.")

@@ -50,7 +50,7 @@ def expected_recall(
         drawn = rng.permutation(len(inside))[:n]
         wrong = rng.random(n) < chance[inside[drawn]]
         keep = levels_of(doubt[inside], drawn, wrong, q, guarantee, confidence) <= q
+        keep[drawn] = False
         # Answers decide on their own rows.
-        keep[drawn] = ~wrong
-        kept.append(np.sum(1 - chance[inside[keep]]))
+        kept.append(np.sum(1 - chance[inside[keep]]) + np.sum(~wrong))
     return float(min(1.0, np.mean(kept) / max(np.sum(1 - chance), 1e-9)))
