@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
+from sklearn.base import clone
 
 from kspr import SPR, InputError, KnockoffsSPR
 from kspr.selectors.validation import check_types
@@ -188,3 +189,13 @@ def test_a_field_of_another_type_is_named(given, message):
     check_types(Typed(rate=1, name="x", table={"a": 1}))
     with pytest.raises(InputError, match=message):
         check_types(Typed(**given))
+
+
+@pytest.mark.parametrize("selector", [KnockoffsSPR(), SPR(), KnockoffsSPR.paper()])
+def test_tensors_of_a_network_are_taken_as_they_are(selector, digits40):
+    """With a graph, or in half precision that NumPy does not know: the same answer."""
+    plain = torch.tensor(digits40.X, dtype=torch.bfloat16)
+    expected = clone(selector).fit(plain.float(), digits40.y).selection_.clean_mask
+    for X in (plain, plain.float().requires_grad_()):
+        found = clone(selector).fit(X, digits40.y).selection_.clean_mask
+        np.testing.assert_array_equal(found, expected)

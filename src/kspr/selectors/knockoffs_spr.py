@@ -451,7 +451,7 @@ def _read_checked(checked: Any, labels: Labels) -> tuple[Any, Any, Drawn] | None
 
 def at_best_f1(selection: Selection, q: float) -> Selection:
     """Return the selection at the level of its greatest estimated F1; at `q` if there is none."""
-    best = selection.curve().best_f1
+    best = selection.curve().best_f1_level
     chosen = selection.at(q if best is None else float(np.clip(best, *_LEVEL_ENDS)))
     # `at` has recorded the level as "fixed".
     parameters = {**chosen.manifest.parameters, "level": "f1"}

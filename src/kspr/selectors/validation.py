@@ -31,6 +31,7 @@ __all__ = [
 
 def check_features(estimator: BaseEstimator, X: Any) -> Features:
     """Return finite 2-D features; tensors stay on their device, memory maps on disk."""
+    X = _plain_tensor(X)
     if compat.is_torch_array(X):
         if X.ndim != 2:
             raise InputError(f"X must have two dimensions (rows, features), got {X.ndim}.")
@@ -55,6 +56,15 @@ def check_features(estimator: BaseEstimator, X: Any) -> Features:
             f"{largest:.0e}: its squares would be infinite or zero. Multiply X by a constant."
         )
     return features
+
+
+def _plain_tensor(values: Any) -> Any:
+    """Return a tensor without its graph, in a precision that NumPy has; others as they are."""
+    if not compat.is_torch_array(values):
+        return values
+    values = values.detach()
+    # NumPy has no bfloat16.
+    return values.float() if str(values.dtype) == "torch.bfloat16" else values
 
 
 def read_labels(y: Any, n_rows: int, min_class_size: int) -> Labels:
@@ -90,6 +100,7 @@ def _check_class_sizes(classes: np.ndarray, codes: np.ndarray, least: int) -> No
 
 def check_scores(scores: Any, n_rows: int, n_classes: int) -> Any:
     """Return class scores of shape ``(rows, classes)``, columns in the order of the classes."""
+    scores = _plain_tensor(scores)
     if not compat.is_torch_array(scores):
         scores = np.asarray(scores)
     if tuple(scores.shape) != (n_rows, n_classes):
