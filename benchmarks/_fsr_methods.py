@@ -8,21 +8,30 @@ from typing import Any
 import numpy as np
 
 from _common import Sample
-from kspr import KnockoffsSPR
+from kspr import KnockoffsSPR, Selection
 from kspr.experiments.compare.peers import PEERS, charge
 from kspr.experiments.compare.peers.shared import Product
 from kspr.experiments.compare.peers.shared import Shared as Question
+from kspr.selectors.controls.checked import Guarantee
 
 __all__ = ["LEVELS", "METHODS", "Answer", "Bench", "Shared"]
 
 LEVELS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
 
 
+CHECKED_AT = (0.05, 0.1, 0.2)
+DRAWS = 20
+"""Draws of the rows to check that a trial is the mean of."""
+
+
 @dataclass(frozen=True)
 class Answer:
-    """What is kept at each level; under ``own`` for methods without a level."""
+    """What is kept at each level; under ``own`` for methods without a level.
 
-    keep: dict[str, np.ndarray]
+    One mask, or one for each draw of the rows to check.
+    """
+
+    keep: dict[str, list[np.ndarray]]
     seconds: float
     noise_rate: float | None = None
 
@@ -32,6 +41,7 @@ class Shared:
 
     def __init__(self, sample: Sample, neighbours: tuple[np.ndarray, float] | None) -> None:
         self.sample = sample
+        self.default: tuple[Selection, float] | None = None
         codes = np.unique(sample.y, return_inverse=True)[1]
         self.question = Question(sample.X, codes)
         if neighbours is not None:
@@ -47,20 +57,43 @@ class Shared:
 Bench = Callable[[Shared, int], Answer]
 
 
-def ours(n_checked: int = 0, **parameters: Any) -> Bench:
+def ours(**parameters: Any) -> Bench:
     def run(shared: Shared, seed: int) -> Answer:
         sample = shared.sample
-        checked = None
-        if n_checked:
-            rows = np.random.default_rng([seed, 1]).choice(len(sample.y), n_checked, replace=False)
-            checked = rows, sample.y_true[rows]
         start = time.perf_counter()
         model = KnockoffsSPR(q=0.1, random_state=seed, progress=False, **parameters)
-        selection = model.fit(sample.X, sample.y, checked=checked).selection_
+        selection = model.fit(sample.X, sample.y).selection_
         seconds = time.perf_counter() - start
-        keep = {str(q): selection.at(q).clean_mask for q in LEVELS}
+        if not parameters:
+            # Checks need no second fit.
+            shared.default = selection, seconds
+        keep = {str(q): [selection.at(q).clean_mask] for q in LEVELS}
         rate = None if selection.noise is None else selection.noise.rate
         return Answer(keep, seconds, rate)
+
+    return run
+
+
+def checked(n: int, guarantee: Guarantee = "mean", draws: int = DRAWS) -> Bench:
+    """Return the default with `n` rows that a person has checked, drawn from the pool."""
+
+    def run(shared: Shared, seed: int) -> Answer:
+        if shared.default is None:
+            ours()(shared, seed)
+        assert shared.default is not None
+        selection, seconds = shared.default
+        truth = shared.sample.y_true
+        start = time.perf_counter()
+        keep: dict[str, list[np.ndarray]] = {}
+        for q in CHECKED_AT:
+            keep[str(q)] = []
+            for draw in range(draws):
+                how = {"q": q, "seed": 1000 * seed + draw}
+                rows = selection.draw(n, **how)
+                told = selection.with_checks(rows, truth[rows], guarantee=guarantee, **how)
+                keep[str(q)].append(told.clean_mask)
+        each = (time.perf_counter() - start) / (len(CHECKED_AT) * draws)
+        return Answer(keep, seconds + each)
 
     return run
 
@@ -69,15 +102,18 @@ def theirs(name: str) -> Bench:
     def run(shared: Shared, seed: int) -> Answer:
         peer = PEERS[name]
         found = charge(shared.question, lambda: peer.judge(shared.question, seed=seed))
-        return Answer({"own": found.answer.clean}, found.seconds)
+        return Answer({"own": [found.answer.clean]}, found.seconds)
 
     return run
 
 
 METHODS: dict[str, Bench] = {
-    "transition": ours(),
-    "transition, pooled": ours(cut="pooled"),
-    "transition, 500 checked": ours(n_checked=500),
+    "default": ours(),
+    "50 checks": checked(50),
+    "100 checks": checked(100),
+    "200 checks": checked(200),
+    "500 checks, 95 %": checked(500, "confidence", draws=5),
+    "per class": ours(cut="per_class"),
     "exchangeable": ours(control="exchangeable"),
     "exchangeable, no floor": ours(control="exchangeable", remove_floor=True),
     "paper": ours(control="paper"),

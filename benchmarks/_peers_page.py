@@ -10,7 +10,7 @@ from kspr.experiments.compare.comparison import REFERENCES
 
 __all__ = ["render_peers", "stored_peers"]
 
-OURS = ("kspr", "kspr-pooled", "kspr-f1", "kspr-paper", "spr-half")
+OURS = ("kspr", "kspr-pooled", "kspr-f1", "kspr-paper", "spr-half", "kspr-probabilities")
 CLOSE = 0.95
 """Share of the best F1 that a method must reach to count as fast."""
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kspr.core.metrics import SelectionQuality, selection_quality
     from kspr.errors import InputError, KsprError, MissingExtraError
-    from kspr.selectors import SPR, KnockoffsSPR, Selection
+    from kspr.selectors import SPR, KnockoffsSPR, ProbabilitySelector, Selection
     from kspr.selectors.selfcheck import selfcheck
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "KnockoffsSPR",
     "KsprError",
     "MissingExtraError",
+    "ProbabilitySelector",
     "Selection",
     "SelectionQuality",
     "__version__",
@@ -43,6 +44,7 @@ _HOMES = {
     "KnockoffsSPR": "kspr.selectors",
     "KsprError": "kspr.errors",
     "MissingExtraError": "kspr.errors",
+    "ProbabilitySelector": "kspr.selectors",
     "Selection": "kspr.selectors",
     "SelectionQuality": "kspr.core.metrics",
     "selection_quality": "kspr.core.metrics",

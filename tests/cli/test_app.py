@@ -252,8 +252,8 @@ def test_one_rate_is_the_default_of_every_command():
         for command in COMMANDS
         if "q" in inspect.signature(command).parameters
     }
-    # A training run takes the level of its preset.
-    assert found.pop("train") is None
+    # A training run takes the level of its preset, and a check that of the run.
+    assert [found.pop(name) for name in ("train", "verify")] == [None, None]
     assert set(found.values()) == {DEFAULT_Q}
     assert f"[default: {DEFAULT_Q}]" in Path(options.__file__).read_text(encoding="utf-8")
 

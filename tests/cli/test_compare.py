@@ -82,3 +82,19 @@ def test_the_help_lists_every_method(capsys):
 
     for name in PEERS:
         assert f"`{name}`" in command.compare.__doc__
+
+
+def test_probabilities_come_from_columns_or_a_file(files, small, capsys):
+    _, y, y_true, _ = small
+    P = np.eye(10)[y_true] * 0.9 + 0.01
+    np.save(files / "p.npy", P)
+    command = ["compare", files / "train.npz", "--methods", "cleanlab-both", "--json"]
+    beside = json.loads(run(*command, "--probabilities", files / "p.npy", capsys=capsys))
+    np.savez(files / "only.npz", P=P, y=y, truth=y_true)
+    alone = json.loads(
+        run("compare", files / "only.npz", "--probabilities", "P", "--json", capsys=capsys)
+    )
+    by_name = {trial["method"]: trial["f1"] for trial in alone["trials"]}
+    assert beside["trials"][0]["f1"] == by_name["cleanlab-both"]
+    assert "kspr-probabilities" in by_name
+    assert "neighbours" not in by_name

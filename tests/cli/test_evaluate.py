@@ -21,3 +21,15 @@ def test_evaluate_finds_the_truth_in_the_source(made, digits, capsys):
     text = run("evaluate", made, capsys=capsys)
     assert "digit-7" in text
     assert "recall" in text
+
+
+def test_labels_cannot_act_on_the_terminal(digits, tmp_path, capsys):
+    X, truth, noisy = digits
+    hostile = {f"digit-{k}": f"\x1b[3{k}m{k}\nFSR     0.0000" for k in range(10)}
+    named = [np.array([hostile[label] for label in labels]) for labels in (noisy, truth)]
+    np.savez(tmp_path / "d.npz", X=X, y=named[0], y_true=named[1])
+    run("select", tmp_path / "d.npz", "--label", "y", "--out", tmp_path / "r", capsys=capsys)
+    text = run("evaluate", tmp_path / "r", "--truth", "y_true", capsys=capsys)
+    assert "true → suggested" in text
+    assert "\x1b" not in text
+    assert len([line for line in text.splitlines() if line.startswith("FSR  ")]) == 1

@@ -23,13 +23,18 @@ def test_export_keeps_the_tables_own_columns(made, table, tmp_path):
     assert table.read_bytes() == before
 
 
-def test_export_relabels_suspects(made, tmp_path):
+def test_export_relabels_suspects(made, tmp_path, capsys):
     out = tmp_path / "all.csv"
-    run("export", made, "--suspects", "relabel", "--out", out)
+    text = run(
+        "export", made, "--suspects", "relabel", "--threshold", 0.6, "--out", out, capsys=capsys
+    )
     selection, rows = Selection.load(made), list(csv.DictReader(out.open()))
-    expected = np.where(selection.clean_mask, selection.label, selection.suggested_label)
-    assert [row["species"] for row in rows] == expected.tolist()
-    assert [row["kspr_given_label"] for row in rows] == selection.label.tolist()
+    found = selection.relabel(0.6)
+    written = selection.clean_mask | (found.pile == "change")
+    assert (found.pile == "change").sum() > 20
+    assert [row["species"] for row in rows] == found.label[written].tolist()
+    assert [row["kspr_given_label"] for row in rows] == selection.label[written].tolist()
+    assert text.startswith(str(found))
 
 
 def test_export_to_json_lines(made, tmp_path):
@@ -101,10 +106,11 @@ def test_what_was_changed_and_what_is_gone_is_said(digits, tmp_path, capsys):
     said = capsys.readouterr()
     assert said.err.startswith("kspr: 1 row of the run is gone from, or changed in, ")
     assert said.err.endswith(": '5'.\n")
-    assert said.out.startswith("899 rows: ")
-    moved = ~selection.clean_mask & (selection.suggested_label != selection.label)
-    moved[5] = False
-    assert f"{moved.sum()} relabelled, 0 suspects left out; the list: " in said.out
+    moved, there = selection.relabel().pile == "change", np.arange(900) != 5
+    left = ~selection.clean_mask & ~moved & there
+    assert f"{900 - 1 - left.sum()} rows: " in said.out
+    words = f"{(moved & there).sum()} relabelled, {left.sum()} suspects left out; the list: "
+    assert words in said.out
 
 
 def test_a_source_that_has_moved_is_named(digits, tmp_path, capsys):
@@ -137,5 +143,6 @@ def test_a_table_of_hugging_face_is_read_again_with_its_class_names(tmp_path, di
     )
     assert found.features["label"].names == names
     selection = Selection.load(tmp_path / "r")
-    expected = np.where(selection.clean_mask, selection.label, selection.suggested_label)
+    changed = selection.relabel()
+    expected = changed.label[selection.clean_mask | (changed.pile == "change")]
     assert [names[code] for code in found["label"]] == expected.tolist()

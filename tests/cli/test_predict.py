@@ -48,6 +48,15 @@ def test_without_a_file_the_first_rows_are_printed(trained, source, capsys):
     assert said[-1] == "... 280 more; --out FILE writes all of them"
 
 
+def test_ids_cannot_act_on_the_terminal(trained, source, tmp_path, capsys):
+    data = np.load(source)
+    ids = np.array([f"row {k}\x1b[2J\nall is well" for k in range(len(data["y"]))])
+    np.savez(tmp_path / "d.npz", X=data["X"], y=data["y"], id=ids)
+    said = run("predict", trained, tmp_path / "d.npz", "--id", "id", capsys=capsys)
+    assert "row 0\\u001b[2J\\nall is well" in said
+    assert len(said.splitlines()) == 1 + 20 + 1
+
+
 def test_json_has_every_prediction(trained, source, capsys):
     found = json.loads(run("predict", trained, source, "--json", capsys=capsys))
     assert len(found["label"]) == len(found["confidence"]) == 300

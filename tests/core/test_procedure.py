@@ -20,10 +20,11 @@ procedures = st.builds(
     Procedure,
     penalty=st.sampled_from(list(PENALTIES.values())),
     intercept=st.booleans(),
-    first_step=st.sampled_from(["spr", "least_squares"]),
+    first_step=st.sampled_from(["refit", "spr", "least_squares"]),
     clean_ratio=st.sampled_from([0.4, 0.5, 0.7]),
     statistic=st.sampled_from(list(STATISTICS.values())),
 )
+paper_procedures = procedures.filter(lambda procedure: procedure.first_step != "refit")
 seeds = st.integers(0, 2**32 - 1)
 laws = settings(max_examples=30, deadline=None)
 
@@ -116,7 +117,7 @@ def alg_1(
 
 
 @laws
-@given(seed=seeds, procedure=procedures)
+@given(seed=seeds, procedure=paper_procedures)
 def test_judgement_is_alg_1_word_for_word(seed: int, procedure: Procedure) -> None:
     X, label, _ = pieces_of(seed)
     judgement = judge(X, label, all_valid(label), 3, procedure)
@@ -137,7 +138,10 @@ def test_judgement_is_alg_1_word_for_word(seed: int, procedure: Procedure) -> No
 def test_a_verdict_depends_on_the_other_half_and_the_sample_itself_only(
     seed: int, procedure: Procedure
 ) -> None:
-    """All labels of half A change, and the features of its other rows: row 0 is judged alike."""
+    """All labels of half A change, and the features of its other rows: row 0 is judged alike.
+
+    A ridge depends on the basis, and so on the features of all rows, but not on their labels.
+    """
     X, label, _ = pieces_of(seed)
     rng = np.random.default_rng(seed)
     judgement = judge(X, label, all_valid(label), 3, procedure)
@@ -150,6 +154,8 @@ def test_a_verdict_depends_on_the_other_half_and_the_sample_itself_only(
         np.testing.assert_array_equal(
             getattr(after, name)[:, 0][same], getattr(judgement, name)[:, 0][same]
         )
+    if procedure.first_step == "refit":
+        return
     moved = X.copy()
     moved[:, 0, 1:] += rng.standard_normal(moved[:, 0, 1:].shape)
     after = judge(moved, label, all_valid(label), 3, procedure)

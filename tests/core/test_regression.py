@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from kspr.core.penalties import PENALTIES, Penalty, shrink
 from kspr.core.regression import (
     Targets,
-    _equations,
     _reweighted,
     fit_basis,
     gamma_path,
     least_squares,
+    normal_equations,
 )
 
 from .regression_problems import (
@@ -145,7 +145,7 @@ def test_taking_off_what_rows_lose_is_fitting_the_rest(
     valid = (rng.random((1, n, 1)) >= padding).astype(dtype)
     pull = np.where(rng.random((1, n, 1)) < active, rng.uniform(0.01, 0.99, (1, n, 1)), 1.0)
     weight, targets = pull.astype(dtype) * valid, Targets.from_labels(label, c, dtype)
-    whole = _equations(Q, targets, valid)
+    whole = normal_equations(Q, targets, valid)
     beta = _reweighted(Q, targets, weight, valid, whole).solve()
     assert beta.dtype == dtype
     np.testing.assert_allclose(beta, least_squares(Q, targets, weight), atol=atol)
@@ -160,7 +160,7 @@ def test_a_difference_of_rounding_errors_is_not_solved(dtype: type) -> None:
     valid, targets = np.ones((1, 500, 1), dtype=dtype), Targets.from_labels(label, 3, dtype)
     weight = valid.copy()
     weight[0, 7] = 1e-12
-    found = _reweighted(Q, targets, weight, valid, _equations(Q, targets, valid)).solve()
+    found = _reweighted(Q, targets, weight, valid, normal_equations(Q, targets, valid)).solve()
     np.testing.assert_array_equal(found, least_squares(Q, targets, weight))
 
 

@@ -356,3 +356,15 @@ def test_images_that_were_too_large_are_read_when_they_may_be(own, tmp_path, mon
     assert embed(items, sides, tmp_path / "out").from_cache
     monkeypatch.delenv("KSPR_MAX_MEGAPIXELS")
     assert embed(items, sides, tmp_path / "out").features.tolist() == [[20], [40]]
+
+
+def test_texts_of_like_length_share_a_batch(tmp_path, own):
+    """A batch is padded to its longest text; the features stay in the order of the items."""
+    texts = [f"{'t' * (1 + 7 * (i % 2))}{i}" for i in range(12)]
+    embedder = own("np.array([[float(t.strip('t'))] for t in batch])", before=LOGGED)
+    result = embed(Texts(texts), embedder.name, tmp_path / "out", batch_size=6)
+    assert result.features[:, 0].tolist() == list(range(12))
+    assert (tmp_path / "longest.txt").read_text().splitlines() == ["3", "10"]
+
+
+LOGGED = "open('longest.txt', 'a').write(f'{max(map(len, batch))}\\n')"

@@ -6,7 +6,13 @@ import pytest
 
 from kspr.errors import InputError
 from kspr.features import Loaded, load
-from kspr.features.loading import cache_folder, check_labels, embed_source, stored_features
+from kspr.features.loading import (
+    cache_folder,
+    check_labels,
+    embed_source,
+    options_for_test,
+    stored_features,
+)
 from kspr.features.options import AS_SHIPPED, EmbedSettings
 from kspr.sources.options import AS_FOUND, ReadOptions
 from kspr.sources.records import row_digests
@@ -136,7 +142,7 @@ def test_rows_without_a_label_are_embedded_and_left_out(texts, tmp_path):
     assert found.features.tolist() == [[1, 97], [3, 99], [4, 100]]
     assert found.row.tolist() == [0, 2, 3]
     assert found.label.tolist() == list("xyx")
-    assert found.records.notes == ("1 of 4 rows has no label and is left out.",)
+    assert found.records.notes[-1] == "1 of 4 rows has no label and is left out."
     stored = stored_features(found.folder, found.fingerprint, found.row)
     np.testing.assert_array_equal(stored, found.features)
 
@@ -155,3 +161,39 @@ def test_embedding_keeps_rows_without_a_label(texts, tmp_path):
     embed_source(tmp_path / "g.csv", out, options=AS_FOUND, settings=OWN, overwrite=False)
     assert pq.read_table(out / "rows.parquet")["label"].to_pylist() == [1, None, 2]
     assert np.load(out / "features.npy").shape == (3, 2)
+
+
+def test_nothing_is_embedded_where_features_are_not_needed(texts):
+    found = load(texts, AS_FOUND, OWN, embed=False)
+    assert found.features is None
+    assert found.row.tolist() == [0, 1, 2, 3, 4]
+    assert not (texts.parent / "seen.txt").exists()
+
+
+def test_rows_without_a_label_are_left_out_of_the_probabilities(tmp_path):
+    (tmp_path / "g.csv").write_text("p_x,p_y,label\n1,0,x\n0.5,0.5,\n0,1,y\n0.75,0.25,x\n")
+    options = ReadOptions(probabilities="p_*", missing="drop")
+    found = load(tmp_path / "g.csv", options, AS_SHIPPED, labelled=True, embed=False)
+    assert found.features is None
+    assert found.label.tolist() == list("xyx")
+    assert found.probabilities.tolist() == [[1, 0], [0, 1], [0.75, 0.25]]
+    assert len(found.digest) == 3
+
+
+@pytest.mark.parametrize("has", [(), ("truth",), ("p_x",), ("truth", "p_x")])
+def test_a_test_set_is_asked_only_for_what_it_has(tmp_path, has):
+    options = ReadOptions(truth="truth", probabilities="p_*", labels=tmp_path / "y.csv")
+    header = ",".join(["f", "label", *has])
+    (tmp_path / "t.csv").write_text(f"{header}\n{','.join('1' * (2 + len(has)))}\n")
+    found = options_for_test(tmp_path / "t.csv", options)
+    assert found.labels is None
+    assert found.truth == ("truth" if "truth" in has else None)
+    # Columns of probabilities would become features if they were not named.
+    assert found.probabilities == ("p_*" if "p_x" in has else None)
+
+
+def test_a_file_of_probabilities_is_not_about_the_test_set(tmp_path):
+    np.save(tmp_path / "p.npy", np.full((1, 2), 0.5))
+    (tmp_path / "t.csv").write_text("f,label\n1,1\n")
+    options = ReadOptions(probabilities=str(tmp_path / "p.npy"))
+    assert options_for_test(tmp_path / "t.csv", options) == AS_FOUND

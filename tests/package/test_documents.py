@@ -174,8 +174,8 @@ def test_the_readmes_count_of_best_f1s_is_the_measured_one(method, words, monkey
     assert claimed.groups() == (str(ahead), str(len(cases)))
 
 
-@pytest.mark.parametrize("script", ["train_head", "train_images"])
-def test_a_page_on_training_is_the_measured_one(script, monkeypatch, tmp_path):
+@pytest.mark.parametrize("script", ["probabilities", "train_head", "train_images"])
+def test_a_page_of_measurements_is_the_measured_one(script, monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     benchmark = importlib.import_module(script)
     page = benchmark.PAGE.read_text()

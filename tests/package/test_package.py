@@ -14,6 +14,7 @@ def test_the_public_surface_is_deliberate():
         "KnockoffsSPR",
         "KsprError",
         "MissingExtraError",
+        "ProbabilitySelector",
         "SPR",
         "Selection",
         "SelectionQuality",

@@ -1,5 +1,7 @@
 """The numbers of the page."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -64,3 +66,9 @@ def test_a_column_that_says_the_same_everywhere_is_left_out(chosen, raised):
     assert not same.has_levels
     assert same.statuses == ()
     assert _facts.class_table(raised.summary()).has_levels
+
+
+def test_only_rows_that_count_for_the_promise_are_counted(checked):
+    some = np.arange(25) < 10
+    mixed = replace(checked, checked=replace(checked.checked, counted=some))
+    assert _facts.verdict(mixed, mixed.summary()).n_checked == 10

@@ -42,11 +42,10 @@ def test_another_level_is_the_same_command_with_another_q_and_folder(chosen):
     assert float(q) != 0.05
 
 
-@pytest.mark.parametrize("title", ["Export the cleaned data", "Try another error rate"])
 @pytest.mark.parametrize("kind", [None, "image"])
-def test_the_command_line_accepts_them(chosen, title, kind):
-    words = shlex.split(commands(chosen, kind=kind)[title])
-    app.parse_args(words[1:], exit_on_error=False, print_error=False)
+def test_the_command_line_accepts_them(chosen, kind):
+    for command in commands(chosen, kind=kind).values():
+        app.parse_args(shlex.split(command)[1:], exit_on_error=False, print_error=False)
 
 
 def test_the_gain_of_another_level_is_what_it_would_keep(chosen):
@@ -84,7 +83,15 @@ def test_where_nothing_is_kept_nothing_is_exported():
     assert titles == ["Try another error rate", "Check 100 rows"]
 
 
+def test_a_cut_by_checked_rows_is_not_selected_again_without_them(checked):
+    found = commands(checked)
+    assert list(found) == ["Check more rows", "Export the cleaned data"]
+    assert found["Check more rows"].endswith("--checks 100 --out 'a run-more-checks.csv'")
+    assert "Try another error rate" in commands(checked, run=None)
+
+
 def test_checked_rows_ask_for_more_of_them(checked):
     assert next(iter(commands(checked))) == "Check more rows"
-    mask = replace(checked, checked=replace(checked.checked, calibrate=False))
+    none = np.zeros_like(checked.checked.counted)
+    mask = replace(checked, checked=replace(checked.checked, counted=none))
     assert next(iter(commands(mask))) == "Check 100 rows"

@@ -82,14 +82,16 @@ def test_each_control_is_explained_with_its_own_assumption(which, words, axis, r
     assert words in page.text
     assert axis in histogram(selection)
     assert scale_of(selection).heading in page.text
-    assert "guarantee" not in page.text.lower()
+    # A parameter has that name; no sentence uses the word.
+    said = page.source.replace(page.section("made"), "")
+    assert "guarantee" not in Page(said).text.lower()
     assert ("knockoff" in Page.plain(page.section("figures"))) == (which == "unsplit_paper")
 
 
 def test_checked_rows_are_said_to_carry_the_error_rate(checked, write):
     page = write(checked)
     assert page.tiles()["error rate asked for"][1] == "by 25 checked rows"
-    assert "with 95% confidence" in page.text
+    assert "at most q on average over such draws, whatever the noise is" in page.text
     assert "This rate rests on an assumption" not in page.text
     assert not np.isin(borderline_rows(checked, 24), checked.checked.rows).any()
 
@@ -264,3 +266,8 @@ def test_only_the_pages_own_script_may_run(chosen, write):
 def test_without_a_seed_the_page_says_that_it_cannot_be_repeated(blobs, write):
     selection = KnockoffsSPR(random_state=None).fit(blobs.X, blobs.y).selection_
     assert "No seed was given" in Page.plain(write(selection).section("made"))
+
+
+def test_sentences_about_the_checks_stand_apart(chosen, write):
+    text = section(write(chosen, verification=VERIFIED), "verification")
+    assert not re.search(r"[a-z]\.[A-Z]", text)

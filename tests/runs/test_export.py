@@ -1,6 +1,7 @@
 """Export: which rows and labels are written, and what is refused."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pytest
 
 from kspr.errors import InputError
 from kspr.runs.export import export_run
+from kspr.runs.verify import verify_run
 from kspr.sources.options import ReadOptions
 from tests.runs.tables import HEADER, N, cells_of, parquet, text_rows, write_csv
 
@@ -18,13 +20,34 @@ def test_relabelled_suspects_are_spelled_as_the_source_spells_the_class(tmp_path
     rows = text_rows(names)
     path = write_csv(tmp_path / "x.csv", ",", rows)
     run = run_of(path, ReadOptions(features="f*"))
-    export_run(run.folder, tmp_path / "o.csv", None, "relabel")
-    _, *found = cells_of(tmp_path / "o.csv")
-    moved = ~run.selection.clean_mask & (run.selection.suggested_label != run.selection.label)
-    assert moved.any()
-    for k, row in enumerate(found):
-        assert row[5] == f" {run.selection.suggested_label[k] if moved[k] else names[k]}"
+    export_run(run.folder, tmp_path / "o.csv", None, "relabel", threshold=0.2)
+    header, *found = cells_of(tmp_path / "o.csv")
+    written, label = after_relabelling(run.selection, 0.2)
+    assert (label != names).any()
+    assert [int(row[header.index("kspr_row")]) for row in found] == written.tolist()
+    for k, row in zip(written, found, strict=True):
+        assert row[5] == f" {label[k]}"
         assert [*row[:5], row[6]] == [*rows[k][:5], rows[k][6]]
+
+
+def after_relabelling(selection, threshold):
+    """Return the rows that are written, and the labels of all rows."""
+    found = selection.relabel(threshold)
+    return np.flatnonzero(selection.clean_mask | (found.pile == "change")), found.label
+
+
+def test_what_is_expected_of_relabelling_is_said_before_anything_is_written(
+    tmp_path, run_of, names
+):
+    run = run_of(write_csv(tmp_path / "x.csv", ",", text_rows(names)), ReadOptions(features="f*"))
+    said = []
+
+    def say(words):
+        said.append(words)
+        assert not (tmp_path / "o.csv").exists()
+
+    export_run(run.folder, tmp_path / "o.csv", None, "relabel", threshold=0.2, say=say)
+    assert said == [str(run.selection.relabel(0.2))]
 
 
 def test_rows_that_the_run_left_out_are_not_exported(tmp_path, run_of, names, features, typed):
@@ -37,9 +60,9 @@ def test_rows_that_the_run_left_out_are_not_exported(tmp_path, run_of, names, fe
     export_run(run.folder, tmp_path / "o.parquet", None, "keep")
     found = pq.read_table(tmp_path / "o.parquet")
     assert found["größe"].to_pylist() == some.tolist() == found["kspr_row"].to_pylist()
-    export_run(run.folder, tmp_path / "p.parquet", None, "relabel")
-    label = np.where(made.clean_mask, made.label, made.suggested_label)
-    codes = np.searchsorted(["cat", "dog", "otter"], label)
+    export_run(run.folder, tmp_path / "p.parquet", None, "relabel", threshold=0.2)
+    written, label = after_relabelling(made, 0.2)
+    codes = np.searchsorted(["cat", "dog", "otter"], label[written])
     assert pq.read_table(tmp_path / "p.parquet")["label"].to_pylist() == codes.tolist()
 
 
@@ -63,10 +86,10 @@ def test_an_export_can_be_exported_again(tmp_path, run_of, names):
     assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "o.csv").read_bytes()
 
 
-def test_nothing_kept_is_an_empty_table(tmp_path, run_of, selection, names, monkeypatch):
+def test_nothing_kept_is_an_empty_table(tmp_path, run_of, selection, names):
     path = write_csv(tmp_path / "x.csv", ",", text_rows(names))
-    run = run_of(path, ReadOptions(features="f*"))
-    monkeypatch.setattr("kspr.selectors.Selection.clean_indices", np.array([], dtype=np.int64))
+    nothing = replace(selection, clean_mask=np.zeros(N, dtype=bool))
+    run = run_of(path, ReadOptions(features="f*"), nothing)
     for out in ("o.csv", "o.parquet", "o.arrow", "o.jsonl"):
         assert export_run(run.folder, tmp_path / out, None, "drop").rows == 0
     assert cells_of(tmp_path / "o.csv")[0][:7] == HEADER
@@ -104,10 +127,10 @@ def test_rows_are_found_in_any_order(tmp_path, run_of, names, how):
     order = np.random.default_rng(0).permutation(N)
     new = ["new", "123", "cat"]
     write_csv(path, ",", [new, *(rows[k] for k in order)], [LINES[how], "f0", "label"])
-    made = export_run(run.folder, tmp_path / "o.csv", None, "relabel")
+    made = export_run(run.folder, tmp_path / "o.csv", None, "relabel", threshold=0.2)
     _, *found = cells_of(tmp_path / "o.csv")
-    moved = ~run.selection.clean_mask & (run.selection.suggested_label != run.selection.label)
-    label = np.where(moved, run.selection.suggested_label, names)
+    written, label = after_relabelling(run.selection, 0.2)
+    order = order[np.isin(order, written)]
     assert [row[0] for row in found] == [f"n{k}" for k in order]
     assert [row[2] for row in found] == label[order].tolist()
     assert made.notes == (f"{path} has 1 row that the run does not know.",)
@@ -161,28 +184,28 @@ def test_the_list_of_changes_says_from_what_to_what(tmp_path, run_of, names, sus
     path = write_csv(tmp_path / "x.csv", ",", rows, ["id", "f0", "label"])
     run = run_of(path, ReadOptions(features="f*"))
     selection = run.selection
-    made = export_run(run.folder, tmp_path / "o.csv", None, suspects)
-    moved = ~selection.clean_mask & (selection.suggested_label != selection.label)
-    expected = {"drop": ~selection.clean_mask, "relabel": moved, "keep": moved & False}[suspects]
+    made = export_run(run.folder, tmp_path / "o.csv", None, suspects, threshold=0.2)
     if suspects == "keep":
         assert made.changes is None
         assert not (tmp_path / "o.csv.changes.csv").exists()
         return
+    moved = selection.relabel(0.2).pile == "change" if suspects == "relabel" else np.zeros(N, bool)
     assert made.changes == tmp_path / "o.csv.changes.csv"
     header, *found = cells_of(made.changes)
     assert header == ["row", "id", "action", "from", "to", "why", "q_value"]
-    assert [int(row[0]) for row in found] == np.flatnonzero(expected).tolist()
+    assert [int(row[0]) for row in found] == np.flatnonzero(~selection.clean_mask).tolist()
     for row in found:
         k = int(row[0])
         # A cell that a spreadsheet would compute is marked; the data itself stays exact.
         assert row[1] == f"'={k}"
         assert row[3] == selection.label[k]
-        assert row[4] == ("" if suspects == "drop" else selection.suggested_label[k])
-        assert row[2] == ("left out" if suspects == "drop" else "relabelled")
+        assert row[4] == (selection.suggested_label[k] if moved[k] else "")
+        assert row[2] == ("relabelled" if moved[k] else "left out")
+        assert ("this label is right with" in row[5]) == moved[k]
         assert row[6] == f"{selection.q_value[k]:.4g}"
     assert cells_of(tmp_path / "o.csv")[1][0].startswith("=")
-    n = int(expected.sum())
-    assert (made.relabelled, made.dropped) == ((0, n) if suspects == "drop" else (n, 0))
+    n = int((~selection.clean_mask).sum())
+    assert (made.relabelled, made.dropped) == (moved.sum(), n - moved.sum())
 
 
 def test_a_failed_export_leaves_no_list_of_changes(tmp_path, run_of, names):
@@ -230,3 +253,38 @@ def test_nan_is_not_missing(tmp_path, run_of, names):
     run = run_of(parquet(table, tmp_path / "x.parquet"), ReadOptions(features="f0"))
     export_run(run.folder, tmp_path / "o.csv", None, "keep")
     assert [row[0] for row in cells_of(tmp_path / "o.csv")[1:3]] == ["nan", ""]
+
+
+@pytest.mark.parametrize("suspects", ["drop", "relabel", "keep"])
+def test_what_a_person_has_checked_is_written_as_it_was_found(
+    tmp_path, run_of, names, true_names, suspects
+):
+    """Right and wrong labels, one row of no class, and one that nobody can tell."""
+    run = run_of(write_csv(tmp_path / "x.csv", ",", text_rows(names)), ReadOptions(features="f*"))
+    rows = run.selection.draw(40)
+    wrong = [int(row) for row in rows if names[row] != true_names[row]]
+    assert wrong
+    truth = {int(row): true_names[row] for row in rows}
+    no_class, unknown = [int(row) for row in rows if int(row) not in wrong][:2]
+    truth |= {no_class: "-", unknown: "?"}
+    lines = [f"{row},{answer}" for row, answer in truth.items()]
+    (tmp_path / "a.csv").write_text("\n".join(["row,true_label", *lines]))
+    verify_run(run.folder, tmp_path / "a.csv", "chosen")
+    made = export_run(run.folder, tmp_path / "o.csv", None, suspects)
+    header, *found = cells_of(tmp_path / "o.csv")
+    place = header.index("kspr_row")
+    written = {int(row[place]): row[5].strip() for row in found}
+    for row, answer in truth.items():
+        if row not in (no_class, unknown):
+            assert written[row] == answer
+        elif suspects == "keep":
+            assert written[row] == names[row]
+        else:
+            assert row not in written
+    assert made.relabelled >= len(wrong)
+    listed = {int(row[0]): row for row in cells_of(made.changes)[1:]}
+    for row in wrong:
+        expected = ["relabelled", names[row], true_names[row], "checked by a person"]
+        assert listed[row][2:6] == expected
+    if suspects != "keep":
+        assert "nobody can tell" in listed[unknown][5]

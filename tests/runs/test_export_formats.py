@@ -109,13 +109,15 @@ def test_typed_tables_come_back_unchanged(tmp_path, run_of, typed, source, out, 
 @pytest.mark.parametrize("out", ["o.parquet", "o.arrow"])
 def test_a_suggested_class_is_written_as_its_number(tmp_path, run_of, typed, source, out):
     run = run_of(TYPED[source](typed, tmp_path), ReadOptions(features="f*"))
-    export_run(run.folder, tmp_path / out, None, "relabel")
+    export_run(run.folder, tmp_path / out, None, "relabel", threshold=0.2)
     found, selection = reread(tmp_path / out), run.selection
-    names = np.where(selection.clean_mask, selection.label, selection.suggested_label)
-    codes = np.searchsorted(["cat", "dog", "otter"], names)
+    changed = selection.relabel(0.2)
+    written = selection.clean_mask | (changed.pile == "change")
+    assert (changed.pile == "change").any()
+    codes = np.searchsorted(["cat", "dog", "otter"], changed.label[written])
     assert found["label"].to_pylist() == codes.tolist()
     assert found["label"].type == pa.int32()
-    assert found["kspr_given_label"].to_pylist() == selection.label.tolist()
+    assert found["kspr_given_label"].to_pylist() == selection.label[written].tolist()
 
 
 @pytest.mark.parametrize("out", ["o.jsonl", "o.parquet"])

@@ -208,16 +208,18 @@ def spoiled(about):
     """Yield documents in which one key is missing or has a value of another type, at any depth."""
     for key, value in about.items():
         yield {k: v for k, v in about.items() if k != key}
-        for wrong in (None, 7, -1.5, "x", [], {}, [None], {"a": 1}, True):
-            if type(wrong) is not type(value) and not (isinstance(value, bool) and wrong is True):
+        for wrong in (None, 7, "x", [None], {"a": 1}):
+            if type(wrong) is not type(value):
                 yield {**about, key: wrong}
         if isinstance(value, dict):
             yield from ({**about, key: inner} for inner in spoiled(value))
 
 
 @pytest.mark.parametrize("file", ["run.json", "manifest.json"])
-def test_a_document_of_another_shape_is_one_sentence_or_harmless(run_of, table, file):
+def test_a_document_of_another_shape_is_one_sentence_or_harmless(run_of, table, file, monkeypatch):
     """Checksums hold here: either the run is refused, or everything that uses it still works."""
+    # Hundreds of small files: nothing of this has to survive a loss of power.
+    monkeypatch.setattr("os.fsync", lambda _: None)
     folder = run_of(table).folder
     about = without_sums(read_json(folder / file))
     beside = ("samples.parquet", "cut_groups.parquet", "noise.parquet")
@@ -244,7 +246,7 @@ def test_a_table_of_another_shape_is_one_sentence(run_of, table, file):
     about = {name: without_sums(read_json(folder / name)) for name in ("manifest.json", "run.json")}
     changed = {"shorter": whole.slice(1), "empty": whole.slice(0, 0)}
     for k, name in enumerate(whole.column_names):
-        if name not in ("q_value", "knockoff_label"):
+        if name not in ("q_value", "knockoff_label", "suggestion_probability"):
             changed[f"without {name}"] = whole.drop_columns([name])
         gap = pa.array([None] * len(whole), whole[name].type)
         changed[f"gaps in {name}"] = whole.set_column(k, name, gap)

@@ -1,14 +1,17 @@
 """From a source to a run."""
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from kspr import KnockoffsSPR
+from kspr import KnockoffsSPR, ProbabilitySelector
 from kspr.errors import InputError
 from kspr.features.options import AS_SHIPPED
 from kspr.runs.run import load_run
-from kspr.runs.select import select_source
-from kspr.sources.options import AS_FOUND
+from kspr.runs.select import select_by_probabilities, select_source
+from kspr.runs.selfcheck import check_run
+from kspr.sources.options import AS_FOUND, ReadOptions
 
 
 @pytest.fixture
@@ -21,7 +24,7 @@ def select(source, out, **changes):
     return select_source(
         source,
         out,
-        KnockoffsSPR(q=0.1, cut="pooled"),
+        KnockoffsSPR(q=0.1, first_step="spr", reduction=None),
         options=AS_FOUND,
         settings=AS_SHIPPED,
         command=("kspr", "select"),
@@ -49,3 +52,86 @@ def test_checked_rows_are_used(source, tmp_path, true_names):
     (tmp_path / "c.csv").write_text("\n".join(["row,true_label,drawn_from", *lines]))
     made = select(source, tmp_path / "run", checked=tmp_path / "c.csv")
     assert sorted(made.selection.checked.rows.tolist()) == list(rows)
+
+
+@pytest.fixture
+def predictions(tmp_path, names):
+    """A table of probabilities, columns in reverse order of the classes."""
+    classes = np.unique(names)[::-1]
+    P = 0.8 * (np.asarray(names)[:, None] == classes) + 0.2 / len(classes)
+    columns = {f"p_{name}": P[:, k] for k, name in enumerate(classes)}
+    pq.write_table(pa.table({**columns, "y": names}), tmp_path / "p.parquet")
+    return tmp_path / "p.parquet"
+
+
+def by_columns(source, out, *, missing="refuse", **changes):
+    return select_by_probabilities(
+        source,
+        out,
+        ProbabilitySelector(q=0.2),
+        options=ReadOptions(probabilities="p_*", missing=missing),
+        command=("kspr", "select"),
+        **changes,
+    )
+
+
+def test_columns_of_probabilities_are_joined_to_classes_by_name(predictions, tmp_path):
+    made = by_columns(predictions, tmp_path / "run")
+    assert np.array_equal(made.selection.suggested_label, made.selection.label)
+    again = load_run(tmp_path / "run")
+    assert again.origin.read_options().probabilities == "p_*"
+    assert again.features() is None
+    with pytest.raises(InputError, match="would have to be trained again on flipped labels"):
+        check_run(again)
+
+
+def test_a_file_of_probabilities_is_remembered_by_its_whole_path(
+    source, predictions, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    names = pq.read_table(predictions)["y"].to_numpy(zero_copy_only=False)
+    classes = np.unique(names)
+    P = 0.8 * (names[:, None] == classes) + 0.2 / len(classes)
+    np.save("p.npy", P)
+    made = select_by_probabilities(
+        source,
+        tmp_path / "run",
+        ProbabilitySelector(q=0.2),
+        options=ReadOptions(probabilities="p.npy"),
+        command=("kspr", "select"),
+    )
+    assert made.origin.options["probabilities"] == str(tmp_path / "p.npy")
+
+
+def test_rows_of_probabilities_without_a_label_are_left_out(predictions, tmp_path):
+    whole = by_columns(predictions, tmp_path / "whole")
+    table = pq.read_table(predictions)
+    names = table["y"].to_pylist()
+    gaps = pa.array([None if k in (3, 50) else name for k, name in enumerate(names)])
+    table = table.set_column(table.column_names.index("y"), "y", gaps)
+    ids = [f"r{k}" for k in range(len(names))]
+    pq.write_table(table.append_column("id", [ids]), predictions)
+    with pytest.raises(InputError, match="no label in rows 3, 50"):
+        by_columns(predictions, tmp_path / "run")
+    made = by_columns(predictions, tmp_path / "run", missing="drop")
+    left = np.delete(np.arange(len(names)), (3, 50))
+    assert made.row.tolist() == left.tolist()
+    np.testing.assert_array_equal(made.selection.label, whole.selection.label[left])
+    np.testing.assert_array_equal(made.selection.suggested_label, made.selection.label)
+    # Rows are found again by their ids after the file was sorted anew.
+    pq.write_table(pq.read_table(predictions).take(np.arange(len(names))[::-1]), predictions)
+    again = load_run(tmp_path / "run")
+    assert again.joined.whole
+    assert again.joined.place.tolist() == (len(names) - 1 - left).tolist()
+
+
+def test_checked_rows_are_used_with_probabilities(predictions, tmp_path, true_names):
+    rows = range(0, 60, 2)
+    lines = [f"{row},{true_names[row]},all" for row in rows]
+    (tmp_path / "c.csv").write_text("\n".join(["row,true_label,drawn_from", *lines]))
+    by_columns(predictions, tmp_path / "run", checked=tmp_path / "c.csv")
+    found = load_run(tmp_path / "run").selection
+    assert sorted(found.checked.rows.tolist()) == list(rows)
+    assert found.checked.calibrate
+    right = found.label == true_names
+    assert np.array_equal(found.clean_mask[::2], right[::2])

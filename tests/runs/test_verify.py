@@ -2,11 +2,17 @@
 
 import csv
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
+from kspr import ProbabilitySelector
 from kspr.runs.run import load_run
+from kspr.runs.select import select_by_probabilities
 from kspr.runs.verify import draw_checks, verification_of, verify_run
+from kspr.sources.options import ReadOptions
 
 N = 60
 
@@ -68,3 +74,31 @@ def test_answers_are_kept_with_the_run(texts, tmp_path):
     again = load_run(texts.folder)
     assert verification_of(again) == found
     assert not again.selection.clean_mask[int(wrong)]
+
+
+def test_a_run_by_probabilities_is_verified_like_any_other(tmp_path, names, true_names):
+    classes = np.unique(names)
+    # Surer of some rows than of others, so that there is an order.
+    sure = np.linspace(0.5, 0.9, len(names))[:, None]
+    P = np.where(true_names[:, None] == classes, sure, (1 - sure) / 2)
+    columns = {f"p_{name}": P[:, k] for k, name in enumerate(classes)}
+    path = tmp_path / "p.parquet"
+    pq.write_table(pa.table({"id": [f"r{k}" for k in range(N)], **columns, "y": names}), path)
+    made = select_by_probabilities(
+        path,
+        tmp_path / "run",
+        ProbabilitySelector(q=0.2),
+        options=ReadOptions(probabilities="p_*"),
+        command=("kspr", "select"),
+    )
+    drawn = draw_checks(made.folder, tmp_path / "out.csv", n=30)
+    truth = {str(k): str(name) for k, name in enumerate(true_names)}
+    answer(drawn.path, **truth)
+    found = verify_run(made.folder, drawn.path)
+    checked = [int(row["row"]) for row in rows_of(drawn.path)]
+    right = names == true_names
+    assert (found.n_counted, found.n_wrong) == (30, int((~right[checked]).sum()))
+    assert found.n_wrong > 0
+    again = load_run(made.folder)
+    assert np.array_equal(again.selection.clean_mask[checked], right[checked])
+    assert verification_of(again) == found

@@ -23,14 +23,17 @@ def selection(digits40) -> Selection:
 @pytest.mark.parametrize(
     ("control", "rate", "fsr", "recall", "f1"),
     [
-        ("transition", 0.2, 0.05, 0.955, 0.95),
-        ("transition", 0.4, 0.05, 0.90, 0.93),
+        ("transition", 0.2, 0.06, 0.955, 0.95),
+        ("transition", 0.4, 0.065, 0.94, 0.94),
         ("paper", 0.2, 0.02, 0.80, 0.88),
         ("paper", 0.4, 0.03, 0.78, 0.86),
     ],
 )
 def test_digits_stay_within_the_margins(control, rate, fsr, recall, f1):
-    """One seeded draw of noise; recall and f1 have more than three standard deviations of room."""
+    """One seeded draw of noise; recall and f1 have more than three standard deviations of room.
+
+    The FSR of one draw is q give or take 0.007; its mean is tested with the controls.
+    """
     X, y_true = load_digits(return_X_y=True)
     y = symmetric(y_true, rate, seed=1)
     selection = KnockoffsSPR(q=0.05, control=control).fit(X, y).selection_

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kspr import SPR, KnockoffsSPR
+from kspr import SPR, KnockoffsSPR, ProbabilitySelector
 from kspr._text import percent
 from kspr.selectors.notices import MAX_LISTED, basis, notices
 
@@ -43,7 +43,8 @@ def test_a_rate_without_checked_rows_is_said_to_rest_on_an_assumption(met, share
     words = basis(met)
     assert words.startswith("This rate rests on an assumption, not on checked rows")
     assert "8 to 14 %" in words
-    assert words.endswith(met.assumption)
+    assert met.assumption in words
+    assert f"about {percent(met.rate_if(2))} if 2 times as likely" in words
     assert basis(shares) is None
 
 
@@ -117,3 +118,12 @@ def test_a_level_out_of_reach_is_empty_and_says_what_would_help(digits40, contro
     reachable = selection.at(float(selection.cut_groups.smallest_q.max()))
     assert set(reachable.cut_groups.status) == {"controlled"}
     assert reachable.summary().notices == ()
+
+
+def test_only_choices_that_the_selector_has_are_advised():
+    y = np.arange(60) % 3
+    P = np.full((60, 3), 0.2) + 0.4 * np.eye(3)[y]
+    model = ProbabilitySelector(q=0.001, control="exchangeable").fit(P, y)
+    (notice,) = notices(model.selection_)
+    assert "control='transition' reaches lower levels" in notice.help
+    assert "remove_floor" not in notice.help

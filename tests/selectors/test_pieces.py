@@ -21,7 +21,7 @@ def test_difficult_features_are_ordinary_input(blobs, shape, control):
     }[shape]
     for dtype in (np.float32, np.float64):
         for reduction in (64, None):
-            selector = KnockoffsSPR(q=0.2, reduction=reduction, control=control)
+            selector = KnockoffsSPR(q=0.2, reduction=reduction, control=control, cut="per_class")
             selection = selector.fit(altered.astype(dtype), blobs.y).selection_
             assert np.isfinite(selection.statistic).all()
             if shape not in ("rank 1", "one"):
@@ -52,7 +52,9 @@ def test_classes_of_very_unequal_size_are_all_judged():
         {"control": "paper"},
         {"control": "paper", "classes_per_group": 2, "samples_per_class": 20},
     ):
-        selection = KnockoffsSPR(q=0.1, reduction=None, **choice).fit(X, y).selection_
+        selection = (
+            KnockoffsSPR(q=0.1, reduction=None, cut="per_class", **choice).fit(X, y).selection_
+        )
         assert (selection.cut_groups.piece[selection.cut_group] >= 0).all()
         assert (
             np.bincount(selection.cut_groups.class_code, selection.cut_groups.n).tolist() == sizes

@@ -3,7 +3,7 @@
 import pytest
 
 from kspr import SPR, InputError, KnockoffsSPR
-from kspr.selectors import SelectorOptions, from_options, from_preset
+from kspr.selectors import SelectorOptions, by_probabilities, from_options, from_preset
 
 
 def test_a_name_stands_for_a_selector_with_its_own_defaults():
@@ -42,3 +42,11 @@ def test_options_choose_the_same_selector_as_a_preset():
     expected = KnockoffsSPR.paper(q=0.1, reduction=5, random_state=3)
     assert from_options(chosen).get_params() == expected.get_params()
     assert from_options(SelectorOptions()).get_params() == KnockoffsSPR().get_params()
+
+
+def test_options_that_probabilities_do_not_have_are_refused():
+    assert by_probabilities(SelectorOptions(cut="per_class", seed=3)).cut == "per_class"
+    with pytest.raises(InputError, match="reduction goes with features"):
+        by_probabilities(SelectorOptions(dimensions=8))
+    with pytest.raises(InputError, match="preset goes with features"):
+        by_probabilities(SelectorOptions(preset="paper"))

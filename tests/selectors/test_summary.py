@@ -14,7 +14,7 @@ def selection(digits40) -> Selection:
 
 def test_repr_and_html_name_the_verdict(selection):
     assert "labels kept" in repr(selection)
-    assert "10 controlled" in repr(selection)
+    assert "1 controlled" in repr(selection)
     html = selection._repr_html_()
     assert html.count("<tr>") == 11
     assert "digit 7" in html
@@ -76,3 +76,8 @@ def test_a_label_is_one_short_line(blobs):
     assert lines[4].startswith("(empty)")
     assert lines[5].startswith("a b\\u001b[1m")
     assert max(map(len, lines[3:7])) < 110
+
+
+def test_a_session_shows_the_table(digits40):
+    summary = KnockoffsSPR().fit(digits40.X, digits40.y).selection_.summary()
+    assert repr(summary) == str(summary)

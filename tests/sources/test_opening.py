@@ -95,7 +95,7 @@ def test_rows_without_a_label_are_refused_or_listed(tmp_path, refusal, name, lab
     found = open_source(path, ReadOptions(missing="drop"))
     assert found.unlabelled.tolist() == [1, 2]
     assert found.label[found.labelled()].tolist() == kept
-    assert found.notes == ("2 of 4 rows have no label and are left out.",)
+    assert found.notes[-1] == "2 of 4 rows have no label and are left out."
     assert len(found) == 4
     assert open_source(path, unlabelled=True).label is None
 
@@ -170,3 +170,42 @@ def write_every_format(folder, table):
 
 def digest(records):
     return fingerprint(as_features(records.features), records.label)
+
+
+def test_probabilities_may_stand_in_a_file_of_their_own(tmp_path, features, refusal):
+    np.savez(tmp_path / "x.npz", X=features, y=np.arange(len(features)) % 2)
+    P = np.full((len(features), 2), 0.5)
+    np.save(tmp_path / "p.npy", P)
+    found = open_source(tmp_path / "x.npz", ReadOptions(probabilities=str(tmp_path / "p.npy")))
+    np.testing.assert_array_equal(found.probabilities, P)
+    # In single precision, as in every format.
+    assert found.probabilities.dtype == np.float32
+    (note,) = found.notes
+    assert note.endswith("x.npz in their order: neither has ids.")
+    np.save(tmp_path / "s.npy", P[:3])
+    said = str(tmp_path / "s.npy")
+    assert "s.npy has 3." in refusal(tmp_path / "x.npz", probabilities=said)
+
+
+def test_a_file_of_probabilities_says_that_it_has_no_ids(tmp_path, text_file):
+    np.save(tmp_path / "p.npy", np.full((2, 2), 0.5))
+    source = text_file("id,f,label\na,1,x\nb,2,y\n")
+    found = open_source(source, ReadOptions(probabilities=str(tmp_path / "p.npy")))
+    assert found.notes[-1].endswith("in their order: " + str(tmp_path / "p.npy") + " has no ids.")
+
+
+def test_rows_without_a_label_may_have_probabilities_in_a_file(tmp_path, text_file):
+    np.save(tmp_path / "p.npy", np.full((2, 2), 0.5))
+    source, said = text_file("f,label\n1,x\n2,\n"), str(tmp_path / "p.npy")
+    assert len(open_source(source, ReadOptions(probabilities=said), unlabelled=True)) == 2
+    found = open_source(source, ReadOptions(probabilities=said, missing="drop"))
+    assert found.unlabelled.tolist() == [1]
+    assert len(found.probabilities) == 2
+
+
+def test_probabilities_that_nothing_holds_are_never_ignored(tmp_path, features, refusal):
+    np.save(tmp_path / "x.npy", features)
+    labels = tmp_path / "y.txt"
+    labels.write_text("a\nb\n" * (len(features) // 2))
+    message = refusal(tmp_path / "x.npy", labels=labels, probabilities="p_*")
+    assert message.endswith("npy file with one line per row; there is no file p_*.")

@@ -78,3 +78,12 @@ def test_a_column_that_is_only_named_like_ids_must_identify_rows(tmp_path, ids):
     found = open_source(tmp_path / "x.parquet")
     assert not found.named
     assert found.row_id.tolist() == ["0", "1"]
+
+
+def test_rows_of_probabilities_alone_are_told_by_these(tmp_path):
+    found = row_digests(Records(tmp_path, "csv", np.arange(7), probabilities=X))
+    np.testing.assert_array_equal(found, content_digests(row.tobytes() for row in X))
+    both = Records(tmp_path, "csv", np.arange(7), features=2 * X, probabilities=X)
+    np.testing.assert_array_equal(
+        row_digests(both), content_digests((2 * row).tobytes() for row in X)
+    )

@@ -34,7 +34,9 @@ def compare(
 
     All use the same features; seconds and memory include all that a method needs, such as
     cross-validation.
-    --truth is a file with one true label per row, or a column of the source.
+    --truth is a file with one true label per row, or a column of the source. --probabilities is one
+    set of class probabilities for all methods that take them; else each gets those of a
+    cross-validated logistic regression.
 
     Example: kspr compare digits.npz --labels noisy.csv --truth noisy.csv --out comparison
 
@@ -46,9 +48,11 @@ def compare(
         A second source with right labels: a classifier trained on what each method keeps is
         tested on it.
     methods
-        Some of `kspr`, `kspr-pooled`, `kspr-f1`, `kspr-paper`, `spr-half`, `cleanlab-noise-rate`,
-        `cleanlab-class`, `cleanlab-both`, `cleanlab-confident`, `datalab`, `small-loss`,
-        `neighbours`, `topofilter`, `margins`. [default: all]
+        Some of `kspr`, `kspr-pooled`, `kspr-f1`, `kspr-paper`, `spr-half`, `kspr-probabilities`,
+        `cleanlab-noise-rate`,
+        `cleanlab-class`, `cleanlab-both`, `cleanlab-confident`, `cleanlab-self-confidence`,
+        `datalab`, `small-loss`, `neighbours`, `topofilter`, `margins`, `logit-margin`, `logistic`,
+        `simifeat-vote`, `simifeat-rank`. [default: all]
     q
         Error rate asked of the methods that take one.
     dimensions

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from kspr._text import visible
 from kspr.cli._output import Json, print_json
 from kspr.features.options import AS_SHIPPED, EmbedSettings
 from kspr.sources.options import AS_FOUND, ReadOptions
@@ -58,5 +59,5 @@ def embed(
     if embedded.unreadable:
         print(f"{len(embedded.unreadable):,} items could not be read and were left out:")
         for row, reason in list(embedded.unreadable.items())[:5]:
-            print(f"  row {row}: {reason}")
+            print(visible(f"  row {row}: {reason}"))
     print(f"Next: kspr select {out / 'features.npy'} --labels {out / 'rows.parquet'} --out RUN")

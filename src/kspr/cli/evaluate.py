@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kspr._text import text_table
+from kspr._text import text_table, visible
 from kspr.cli._output import Json, print_json, print_notes
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def _print(found: "Evaluation") -> None:
             "\nWrong labels whose suggestion is wrong too, most frequent first (true → suggested):"
         )
         for true, suggested, count in confused:
-            print(f"  {true} → {suggested}: {count}")
+            print(visible(f"  {true} → {suggested}: {count}"))
 
 
 def _class_rows(found: "Evaluation") -> list[list[str]]:

@@ -17,6 +17,7 @@ def export(
     to: WrittenFormat | None = None,
     # Spelled out: `Suspects` of runs.export would bring pyarrow with it, for the help alone.
     suspects: Literal["drop", "relabel", "keep"] = "drop",
+    threshold: float = 0.8,
     source: Path | None = None,
     json: Json = False,
 ) -> None:
@@ -38,13 +39,18 @@ def export(
     to
         The format, where the suffix does not say it.
     suspects
-        `drop` them; `relabel` them with the suggested label; or `keep` them as they are, marked.
+        `drop` them; `relabel` those whose suggested label is probably right, and drop the others;
+        or `keep` them as they are, marked. What a person has checked is written as it was found.
+    threshold
+        For `relabel`: least probability of a suggested label. What can be expected of it is printed
+        before anything is written.
     source
         Where the data of the run is now, if it has moved.
     """
     from kspr.runs.export import export_run
 
-    made = export_run(run, out, to, suspects, source)
+    say = None if json else print
+    made = export_run(run, out, to, suspects, source, threshold=threshold, say=say)
     print_notes(made.notes)
     if json:
         print_json(made)

@@ -6,6 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from kspr._packages import require
+from kspr._text import visible
 from kspr.cli._output import Json, print_json
 from kspr.sources.options import AS_FOUND, ReadOptions
 
@@ -58,6 +59,6 @@ def predict(
         return
     # Only the first of the three is cut to 20 rows; zip ends with it.
     for name, label, sure in zip(found.row_id[:20], found.label, found.confidence, strict=False):
-        print(f"{name}  {label}  {sure:.3f}")
+        print(visible(f"{name}  {label}  {sure:.3f}"))
     if len(found.label) > 20:
         print(f"... {len(found.label) - 20:,} more; --out FILE writes all of them")

@@ -2,7 +2,7 @@
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -29,6 +29,7 @@ def select(
     *,
     out: Path,
     chosen: Chosen = AS_PRESET,
+    kind: Literal["features", "probabilities"] = "features",
     checked: Path | None = None,
     overwrite: Annotated[bool, Parameter(negative="")] = False,
     options: Annotated[ReadOptions, Parameter(name="*")] = AS_FOUND,
@@ -38,9 +39,12 @@ def select(
     """Find the rows whose labels can be trusted, and rank the others.
 
     SOURCE holds features (npy, npz, csv, tsv, parquet, arrow) or images or texts, which are
-    embedded first. The run goes to the directory --out; look at it with `kspr report`.
+    embedded first. Or bring the class probabilities of your own model with --probabilities. The run
+    goes to the directory --out; look at it with `kspr report`.
 
     Example: kspr select embeddings.parquet --label species --q 0.05 --out run
+
+    Example: kspr select predictions.parquet --label species --probabilities 'p_*' --out run
 
     Parameters
     ----------
@@ -48,6 +52,9 @@ def select(
         A file or folder; `kspr datasets` lists what can be read.
     out
         Directory to make for the run.
+    kind
+        What the numbers of an npy file are: features, or class `probabilities` of your own model,
+        one column per class in the sorted order of the classes.
     checked
         CSV file with a column `row` or `id` and a column `true_label`, for rows that a person has
         checked. They are kept or not as the answers say. With a column `drawn_from` that says
@@ -57,9 +64,21 @@ def select(
         Replace an earlier run in --out.
     """
     # In the function, as in every command: `kspr --help` imports all of them and must be quick.
-    from kspr.runs.select import select_source
-    from kspr.selectors import from_options
+    from kspr.runs.select import select_by_probabilities, select_source
+    from kspr.selectors import by_probabilities, from_options
 
+    if kind == "probabilities" or options.probabilities is not None:
+        selected = select_by_probabilities(
+            source,
+            out,
+            by_probabilities(chosen),
+            options=options,
+            command=INVOCATION.get(),
+            overwrite=overwrite,
+            checked=checked,
+        )
+        _print(selected, json)
+        return
     # Before anything is read: embedding may take long.
     if checked is not None:
         refuse_spr(chosen, "--checked")

@@ -12,6 +12,7 @@ import numpy as np
 from kspr.core.arrays import FEW_PIECES, Array, double, like, namespace, rank_within, row_blocks
 from kspr.core.knockoffs import Statistic, asymmetric, closed_form_times, most_confident
 from kspr.core.penalties import Penalty, group
+from kspr.core.refitting import refit
 from kspr.core.regression import STEPS, Targets, fit_basis, least_squares, selection_times
 
 __all__ = [
@@ -25,7 +26,7 @@ __all__ = [
     "spr_times",
 ]
 
-FirstStep = Literal["spr", "least_squares"]
+FirstStep = Literal["refit", "spr", "least_squares"]
 Each = Callable[[Callable[[slice], Array], list[slice]], Iterable[Array]]
 """Like `map`; it may work at several items at once."""
 
@@ -208,6 +209,9 @@ def _half_fit(
     on_step: Callable[[], None] | None,
 ) -> Array:
     """Return beta of halves that are fitted together."""
+    if procedure.first_step == "refit":
+        intercept = procedure.intercept
+        return refit(Q, label, valid, n_classes, intercept=intercept, on_step=on_step)
     targets = Targets.from_labels(label, n_classes, Q.dtype)
     if procedure.first_step == "least_squares":
         return least_squares(Q, targets, namespace(Q).astype(valid, Q.dtype)[..., None])

@@ -41,6 +41,18 @@ class PCA:
         """Return the scores of the rows of `X`: ``(pieces, rows, d)``."""
         return (X - self.mean) @ self.components
 
+    def leading(self, n_components: int) -> "PCA":
+        """Return the first `n_components` directions."""
+        d = n_components
+        return PCA(self.mean, self.components[..., :d], self.deviation[..., :d])
+
+    def scaled(self) -> "PCA":
+        """Return the projection with scores whose mean square is 1 over all directions."""
+        xp = namespace(self.deviation)
+        size = xp.sqrt(xp.mean(self.deviation**2, axis=-1, keepdims=True))
+        size = xp.where(size > 0, size, 1.0)
+        return PCA(self.mean, self.components / size[:, None, :], self.deviation / size)
+
     def whitened(self) -> "PCA":
         """Return the projection with scores of unit size; directions without any become zero."""
         xp = namespace(self.deviation)

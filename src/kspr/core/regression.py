@@ -13,7 +13,16 @@ from dataclasses import dataclass
 from kspr.core.arrays import Array, double, gram_of, namespace, one_hot, row_blocks
 from kspr.core.penalties import Penalty, group, shrink
 
-__all__ = ["Basis", "Targets", "fit_basis", "gamma_path", "least_squares", "selection_times"]
+__all__ = [
+    "Basis",
+    "Equations",
+    "Targets",
+    "fit_basis",
+    "gamma_path",
+    "least_squares",
+    "normal_equations",
+    "selection_times",
+]
 
 _SMALL_TARGETS = 1 << 22
 """Numbers in a matrix of targets that may be held as a whole."""
@@ -108,29 +117,39 @@ class Targets:
 
 
 @dataclass(frozen=True)
-class _Equations:
+class Equations:
     """The normal equations of a weighted fit."""
 
     gram: Array  # (pieces, units, k, k)
     moment: Array  # (pieces, k, c)
 
-    def __sub__(self, other: "_Equations") -> "_Equations":
-        return _Equations(self.gram - other.gram, self.moment - other.moment)
+    def __add__(self, other: "Equations") -> "Equations":
+        return Equations(self.gram + other.gram, self.moment + other.moment)
+
+    def __sub__(self, other: "Equations") -> "Equations":
+        return Equations(self.gram - other.gram, self.moment - other.moment)
 
     def size(self) -> Array:
         """Return the sum of the weighted squares that went in, per piece."""
         xp = namespace(self.gram)
         return xp.sum(xp.linalg.diagonal(self.gram), axis=(1, 2))
 
-    def solve(self) -> Array:
-        """Return the coefficients ``(pieces, k, c)``."""
+    def solve(self, ridge: Array | float = 0.0) -> Array:
+        """Return the coefficients ``(pieces, k, c)``; `ridge` is added to the squares."""
         xp = namespace(self.gram)
-        gram = self.gram + _jitter(self.gram)
+        gram = self.gram + _jitter(self.gram) + ridge
         # One matrix for all classes under `group`; `lasso` has weights per class.
         if gram.shape[1] == 1:
             return xp.linalg.solve(gram[:, 0], self.moment)
         columns = xp.matrix_transpose(self.moment)[..., None]
         return xp.matrix_transpose(xp.linalg.solve(gram, columns)[..., 0])
+
+    def freedom(self, ridge: Array | float = 0.0) -> Array:
+        """Return the degrees of freedom of the fit, per piece: the sum of its rows' leverages."""
+        xp = namespace(self.gram)
+        gram = self.gram[:, 0]
+        hat = xp.linalg.solve(gram + _jitter(gram) + ridge, gram)
+        return xp.sum(xp.linalg.diagonal(hat), axis=-1)
 
 
 def least_squares(Q: Array, targets: Targets, weight: Array) -> Array:
@@ -138,10 +157,11 @@ def least_squares(Q: Array, targets: Targets, weight: Array) -> Array:
 
     `weight` has one column for weights that all targets share, or one per target.
     """
-    return _equations(Q, targets, weight).solve()
+    return normal_equations(Q, targets, weight).solve()
 
 
-def _equations(Q: Array, targets: Targets, weight: Array) -> _Equations:
+def normal_equations(Q: Array, targets: Targets, weight: Array) -> Equations:
+    """Return the equations of the fit in which each row has a `weight`."""
     xp = namespace(Q)
     pieces, _, k = Q.shape
     units, c = weight.shape[-1], targets.n_columns
@@ -159,7 +179,7 @@ def _equations(Q: Array, targets: Targets, weight: Array) -> _Equations:
             weighted = q[:, None] * xp.matrix_transpose(w)[..., None]
             gram = gram + xp.matrix_transpose(weighted) @ q[:, None]
             moment = moment + xp.matrix_transpose(q) @ (w * targets.rows(rows))
-    return _Equations(gram, moment)
+    return Equations(gram, moment)
 
 
 def _weighted_rows(weight: Array, floats_per_row: int) -> Iterator[slice | Array]:
@@ -211,8 +231,8 @@ def _huber_weight(size: Array, lam: Array, valid: Array) -> Array:
 
 
 def _reweighted(
-    Q: Array, targets: Targets, weight: Array, valid: Array, whole: _Equations
-) -> _Equations:
+    Q: Array, targets: Targets, weight: Array, valid: Array, whole: Equations
+) -> Equations:
     """Return the equations of the fit by `weight`, given those of all `valid` rows.
 
     Where that is quicker, the lost weight of a few rows is subtracted: in a single piece only,
@@ -222,10 +242,10 @@ def _reweighted(
     if weight.shape[0] == weight.shape[2] == 1:
         lost = valid - weight
         if int(xp.count_nonzero(lost)) <= _DOWNDATED * Q.shape[1]:
-            rest = whole - _equations(Q, targets, lost)
+            rest = whole - normal_equations(Q, targets, lost)
             if bool(xp.all(rest.size() >= _REMAINS * whole.size())):
                 return rest
-    return _equations(Q, targets, weight)
+    return normal_equations(Q, targets, weight)
 
 
 def selection_times(
@@ -250,7 +270,7 @@ def selection_times(
     xp = namespace(Q)
     valid_float = xp.astype(valid, Q.dtype)
     count = xp.sum(valid_float, axis=1)
-    whole = _equations(Q, targets, valid_float[..., None])
+    whole = normal_equations(Q, targets, valid_float[..., None])
     beta = whole.solve()
     size = _magnitudes(Q, beta, targets, penalty)
     row_size = xp.max(size, axis=-1) * valid_float

@@ -226,6 +226,9 @@ def _shard(
     part: Iterator[Decoded], embedder: Embedder, dtype: np.dtype, batch_size: int, bar: Progress
 ) -> Shard:
     """Return the features of one shard's items."""
+    if embedder.kind == "text":
+        # Texts of a batch are padded to the longest of them: those of one length go together.
+        part = iter(sorted(part, key=lambda item: len(item.value or "")))
     rows: list[int] = []
     blocks: list[np.ndarray] = []
     unreadable: dict[int, str] = {}
@@ -239,7 +242,9 @@ def _shard(
         bar.advance()
     # Concatenation needs an array, and a shard may have no readable item.
     nothing = np.empty((0, embedder.dimensions or 0), dtype)
-    return Shard(np.array(rows, dtype=np.int64), np.concatenate([nothing, *blocks]), unreadable)
+    features = np.concatenate([nothing, *blocks])
+    order = np.argsort(rows)
+    return Shard(np.array(rows, dtype=np.int64)[order], features[order], unreadable)
 
 
 def _stored(features: np.ndarray, dtype: np.dtype, name: str) -> np.ndarray:

@@ -14,7 +14,7 @@ from kspr._files import read_json, write_parquet
 from kspr.errors import InputError
 from kspr.features._store import open_features
 from kspr.features.options import EmbedSettings
-from kspr.sources.opening import open_source
+from kspr.sources.opening import open_source, probability_file
 from kspr.sources.options import ReadOptions
 from kspr.sources.records import Records, row_digests
 
@@ -28,8 +28,8 @@ __all__ = [
     "embed_records",
     "embed_source",
     "load",
+    "options_for_test",
     "stored_features",
-    "test_options",
 ]
 
 _FEATURES, _ABOUT = "features.npy", "embedding.json"
@@ -76,24 +76,36 @@ class Loaded:
         return np.asarray(label[self.row])
 
     @property
+    def probabilities(self) -> Any:
+        """The class probabilities of each of these rows, where the user has named them."""
+        return _at(self.records.probabilities, self.row)
+
+    @property
     def truth(self) -> np.ndarray | None:
         """The true label of each of these rows, where the source has them."""
         return None if self.records.truth is None else np.asarray(self.records.truth[self.row])
 
 
 def load(
-    source: Path, options: ReadOptions, settings: EmbedSettings, *, labelled: bool = False
+    source: Path,
+    options: ReadOptions,
+    settings: EmbedSettings,
+    *,
+    labelled: bool = False,
+    embed: bool = True,
 ) -> Loaded:
     """Open `source`, and embed its images or texts where it has no features.
 
     With `labelled`, a source without labels, or whose labels cannot be classes, is refused before
-    anything is embedded. Without it, rows need no labels (see `open_source`).
+    anything is embedded. Without it, rows need no labels (see `open_source`). Without `embed`,
+    images and texts stay as they are, without features.
     """
     records = open_source(source, options, unlabelled=not labelled)
     wanted = records.labelled()
     if labelled:
         check_labels(_labels(records)[wanted])
-    if records.features is not None:
+    # A source of class probabilities may have neither features nor items.
+    if records.features is not None or records.items is None or not embed:
         return Loaded(records, _at(records.features, wanted), wanted)
     folder = cache_folder(source, settings, options.split)
     # The folder is made for this source and these settings: what differs in it is out of date.
@@ -132,24 +144,35 @@ def stored_features(folder: Path, fingerprint: str, row: np.ndarray) -> np.ndarr
 
 def _at(features: Any, place: np.ndarray) -> Any:
     """Return the rows at `place`; all of them as they are, for example as a memory map."""
-    return features if len(place) == len(features) else features[place]
+    if features is None or len(place) == len(features):
+        return features
+    return features[place]
 
 
-def test_options(source: Path, options: ReadOptions) -> ReadOptions:
+def options_for_test(source: Path, options: ReadOptions) -> ReadOptions:
     """Return how to read the test set `source`, given the options of the training rows.
 
-    A second file of labels belongs to the training rows. The true labels are read if `source` has
-    them, and not asked for otherwise: its own labels are right.
+    A second file, of labels or of probabilities, belongs to the training rows. True labels and
+    columns of probabilities are read if `source` has them, and not asked for otherwise: its own
+    labels are right, and columns that are named as probabilities are no features.
     """
     own = replace(options, labels=None)
-    if own.truth is None:
+    if probability_file(own) is not None:
+        own = replace(own, probabilities=None)
+    asked = [name for name in ("truth", "probabilities") if getattr(own, name) is not None]
+    if not asked:
         return own
-    try:
-        open_source(source, own, unlabelled=True)
-    except InputError:
-        # Any other fault is found again, and named, when the test set is read.
-        return replace(own, truth=None)
-    return own
+    # As it is; then, where both are asked for, without either of them.
+    for left_out in ((), *((name,) for name in asked if len(asked) == 2)):
+        changes: dict[str, Any] = dict.fromkeys(left_out)
+        tried = replace(own, **changes)
+        try:
+            open_source(source, tried, unlabelled=True)
+        except InputError:
+            continue
+        return tried
+    # Any other fault is found again, and named, when the test set is read.
+    return replace(own, truth=None, probabilities=None)
 
 
 def embed_source(

@@ -100,7 +100,7 @@ def verdict(selection: Selection, summary: Summary) -> Verdict:
         n_unestimated=int(selection.cut_groups.n_kept[fell_back].sum()),
         n_empty=int((selection.cut_groups.n - selection.cut_groups.n_kept)[empty].sum()),
         has_error_rate=selection.q_value is not None,
-        n_checked=len(checked.rows) if checked is not None and checked.calibrate else 0,
+        n_checked=0 if checked is None else int(checked.counted.sum()),
         basis=summary.basis,
         seen_labels=selection.manifest.seen_labels and not (checked and checked.calibrate),
     )

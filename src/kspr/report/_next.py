@@ -56,7 +56,9 @@ def _check(selection: Selection, run: Path | None) -> Step | None:
     )
     if run is None:
         return Step(title, gain, "selector.fit(X, y, checked=(rows, true_labels))")
-    return Step(title, gain, f"kspr verify {_quoted(run)} --checks {N_CHECKS}")
+    # The first draw has written a file under the default name, which holds answers.
+    out = f" --out {_quoted(Path(f'{run}-more-checks.csv'))}" if checked else ""
+    return Step(title, gain, f"kspr verify {_quoted(run)} --checks {N_CHECKS}{out}")
 
 
 def _export(run: Path | None, kind: str | None) -> Step:
@@ -70,6 +72,9 @@ def _export(run: Path | None, kind: str | None) -> Step:
 
 def _another_level(selection: Selection, run: Path | None, command: str | None) -> Step | None:
     words = shlex.split(command or "")
+    if run is not None and selection.checked is not None and selection.checked.calibrate:
+        # Selecting again would leave the answers out, and keep other rows than counted here.
+        return None
     if selection.q_value is None:
         if run is None or words[:2] != ["kspr", "select"]:
             return None

@@ -1,7 +1,7 @@
 """Writing the cleaned data set of a run, in a format of choice; the source is not changed."""
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -14,6 +14,8 @@ from kspr._text import spreadsheet_cell
 from kspr.errors import InputError
 from kspr.runs._image_files import write_images
 from kspr.runs.run import Run, load_run
+from kspr.selectors import Selection
+from kspr.selectors.relabelling import THRESHOLD
 from kspr.sources.formats import Format, WrittenFormat, delimiter_of, written_format
 from kspr.sources.opening import label_column
 from kspr.sources.readers.file_checks import listed
@@ -70,12 +72,19 @@ def export_run(
     to: WrittenFormat | None,
     suspects: Suspects,
     source: Path | None = None,
+    *,
+    threshold: float = THRESHOLD,
+    say: Callable[[str], None] | None = None,
 ) -> Exported:
     """Write the cleaned rows of a run to `out`.
 
     Without `to`, the suffix of `out` decides the format. `source` is where the data of the run is
     now. Rows that are not in it any more, or not as they were, are left out and named. Beside the
     file, or in the folder of images, `changes.csv` lists what differs from the source and why.
+
+    With ``"relabel"``, suspects whose suggested label has a probability of at least `threshold` get
+    it, and the others are left out. `say` is called with what is expected of that, before anything
+    is written.
     """
     known = written_format(out, to)
     images = known.name == "imagefolder"
@@ -84,7 +93,9 @@ def export_run(
         if path.exists():
             raise InputError(f"{path} already exists. Choose another --out.")
     run = load_run(folder, source)
-    plan = _plan(run, suspects)
+    plan = _plan(run, suspects, threshold)
+    if suspects == "relabel" and say is not None:
+        say(str(run.selection.relabel(threshold)))
     if images:
         with staged(out) as staging:
             files, notes = write_images(run, plan.chosen, plan.labels(run), staging)
@@ -104,16 +115,22 @@ def export_run(
     return _exported(run, plan, out, changes)
 
 
-def _plan(run: Run, suspects: Suspects) -> _Plan:
-    there = run.joined.position
-    clean = run.selection.clean_mask
-    moved = np.zeros(len(run.rows), dtype=bool)
+def _plan(run: Run, suspects: Suspects, threshold: float) -> _Plan:
+    selection, n = run.selection, len(run.rows)
+    there = np.zeros(n, dtype=bool)
+    there[run.joined.position] = True
+    moved = np.zeros(n, dtype=bool)
+    chosen = np.ones(n, dtype=bool) if suspects == "keep" else selection.clean_mask.copy()
     if suspects == "relabel":
-        # A suspect whose own label is the most likely one keeps its cell as it is.
-        moved[there] = ~clean[there]
-        moved &= run.selection.suggested_label != run.selection.label
-    chosen = there if suspects != "drop" else np.intersect1d(there, run.selection.clean_indices)
-    return _Plan(chosen, moved, np.setdiff1d(np.arange(len(run.rows)), there))
+        moved = selection.relabel(threshold).pile == "change"
+        chosen |= moved
+    if selection.checked is not None:
+        rows, code = selection.checked.rows, selection.checked.true_code
+        # What a person has found is written whatever becomes of other suspects.
+        moved[rows] = (code >= 0) & ~selection.checked.right
+        chosen[rows] = (code >= 0) | (suspects == "keep")
+    moved &= there & chosen
+    return _Plan(np.flatnonzero(chosen & there), moved, np.flatnonzero(~there))
 
 
 def _exported(
@@ -143,6 +160,7 @@ def _write_changes(path: Path, run: Run, plan: _Plan, files: dict[int, str] | No
     shown = differing if files is None else np.arange(len(run.rows))
     changed = set(differing.tolist())
     level = selection.q_value
+    checked = set() if selection.checked is None else set(selection.checked.rows.tolist())
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         names = ["row", "id", "action", "from", "to", "why", "q_value"]
@@ -154,13 +172,20 @@ def _write_changes(path: Path, run: Run, plan: _Plan, files: dict[int, str] | No
             elif k not in changed:
                 action, to, why = "kept", given, ""
             elif plan.moved[k]:
-                action, to, why = "relabelled", new, "suspect; this label fits best"
+                why = "checked by a person" if k in checked else _chance(selection, k)
+                action, to = "relabelled", new
             else:
-                action, to, why = "left out", "", "suspect"
+                why = "checked: no class, or nobody can tell" if k in checked else "suspect"
+                action, to = "left out", ""
             cells = [run.row[k], run.row_id[k], action, given, to, why]
             cells.append("" if level is None else f"{level[k]:.4g}")
             cells += [] if files is None else [files.get(k, "")]
             writer.writerow([spreadsheet_cell(cell) for cell in cells])
+
+
+def _chance(selection: Selection, k: int) -> str:
+    chance = selection.suggestion_probability
+    return "suspect" if chance is None else f"suspect; this label is right with {chance[k]:.0%}"
 
 
 def _write_table(run: Run, plan: _Plan, out: Path, to: Format) -> None:

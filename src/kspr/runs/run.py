@@ -18,8 +18,9 @@ from kspr.features.loading import stored_features
 from kspr.runs.joining import Joined, JoinedItems, RunRows, join_rows
 from kspr.selectors import Selection
 from kspr.selectors.checks import Checks, apply_checks, write_checks
-from kspr.sources.opening import open_source, open_table
+from kspr.sources.opening import open_source, open_table, probability_file
 from kspr.sources.options import ReadOptions
+from kspr.sources.readers.labels import texts_of
 from kspr.sources.readers.table import Table
 from kspr.sources.records import Items, Records
 
@@ -191,7 +192,8 @@ def save_run(
     check_folder(folder, overwrite=overwrite)
     with staged(folder) as staging:
         selection.save(staging)
-        columns = {"row": rows.row, "row_id": rows.row_id.astype(str), "digest": rows.digest}
+        ids = pa.array(rows.row_id).cast(pa.large_string())
+        columns = {"row": rows.row, "row_id": ids, "digest": rows.digest}
         write_parquet(staging / _ROWS, pa.table(columns))
         about = {"format": _FORMAT, "named": rows.named, **asdict(origin)}
         write_sealed(staging / _ORIGIN, about, _ROWS, "manifest.json")
@@ -239,7 +241,7 @@ def load_run(folder: Path, source: Path | None = None) -> Run:
 
 def _read_rows(path: Path, named: Any, n: int) -> RunRows:
     table = pq.read_table(path, columns=["row", "row_id", "digest"])
-    row, row_id, digest = (np.asarray(column.to_numpy()) for column in table.columns)
+    row, digest = (np.asarray(table[name].to_numpy()) for name in ("row", "digest"))
     # Rows ascend: where they were in the source decides nothing any more, but people read it.
     ascending = row.dtype.kind == "i" and bool((np.diff(row, prepend=-1) > 0).all())
     texts = table["row_id"].type in (pa.string(), pa.large_string())
@@ -247,7 +249,7 @@ def _read_rows(path: Path, named: Any, n: int) -> RunRows:
     sound = ascending and texts and complete and digest.dtype == np.uint64
     if len(row) != n or not sound or not isinstance(named, bool):
         raise ValueError(f"{path.name} does not fit the selection of {n} rows")
-    return RunRows(row, row_id.astype(str), digest, named)
+    return RunRows(row, texts_of(table["row_id"]), digest, named)
 
 
 def _read_origin(about: dict[str, Any]) -> Origin:
@@ -278,6 +280,9 @@ def origin_of(loaded: Loaded, options: ReadOptions, command: Sequence[str]) -> O
     given, records = describe(options), loaded.records
     if options.labels is not None:
         given["labels"] = str(options.labels.resolve())
+    beside = probability_file(options)
+    if beside is not None:
+        given["probabilities"] = str(beside.resolve())
     return Origin(
         source=str(records.source.resolve()),
         reader=records.reader,

@@ -1,17 +1,18 @@
 """From a source to a run: read, embed what needs it, select, write."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from kspr.features import load
-from kspr.features.options import EmbedSettings
+from kspr.errors import InputError
+from kspr.features import Loaded, load
+from kspr.features.options import AS_SHIPPED, EmbedSettings
 from kspr.runs.answers import Rows, checked_rows
 from kspr.runs.run import Run, check_folder, origin_of, rows_of, save_run
-from kspr.selectors import SPR, KnockoffsSPR
+from kspr.selectors import SPR, KnockoffsSPR, ProbabilitySelector, Selection
 from kspr.selectors.checks import Checks
 from kspr.sources.options import ReadOptions
 
-__all__ = ["select_source"]
+__all__ = ["select_by_probabilities", "select_source"]
 
 
 def select_source(
@@ -33,20 +34,64 @@ def select_source(
     # Before anything else: what follows may take minutes.
     check_folder(out, overwrite=overwrite)
     found = load(source, options, settings, labelled=True)
-    label, row_id = found.label, found.row_id
-    # Before the fit, which may take minutes: the file may be about other data.
-    answers = None if checked is None else checked_rows(checked, Rows(found.row, row_id, label))
-    selection = selector.fit(found.features, label).selection_
-    checks = None
-    if answers is not None:
-        parameters = selection.manifest.parameters
-        checks = Checks(
-            drawn=answers[1],
-            guarantee=parameters.get("guarantee", "mean"),
-            confidence=parameters.get("confidence", 0.95),
-            q=float(parameters.get("q", 0.05)),
-            seed=0,
-            fingerprint=selection.manifest.fingerprint,
-        ).with_answers(answers[0])
+
+    def fit() -> Selection:
+        return selector.fit(found.features, found.label).selection_
+
+    selection, checks = _with_answers(found, fit, checked)
     origin = origin_of(found, options, command)
     return save_run(out, selection, rows_of(found), origin, overwrite=overwrite, checks=checks)
+
+
+def select_by_probabilities(
+    source: Path,
+    out: Path,
+    selector: ProbabilitySelector,
+    *,
+    options: ReadOptions,
+    command: Sequence[str],
+    overwrite: bool = False,
+    checked: Path | None = None,
+) -> Run:
+    """Select by the class probabilities of `source`, and write the run to `out`.
+
+    They are what ``options.probabilities`` names; without it, the numbers of `source` themselves.
+    `checked` is as for `select_source`.
+    """
+    check_folder(out, overwrite=overwrite)
+    found = load(source, options, AS_SHIPPED, labelled=True, embed=False)
+    if options.probabilities is None and found.records.reader != "npy":
+        raise InputError(
+            f"--kind probabilities is for an npy file, and {source} is none. Name the columns or "
+            "the array of probabilities with --probabilities."
+        )
+    shown = found.features if options.probabilities is None else found.probabilities
+    names = found.records.probability_columns or None
+
+    def fit() -> Selection:
+        return selector.fit(shown, found.label, classes=names).selection_
+
+    selection, checks = _with_answers(found, fit, checked)
+    origin = origin_of(found, options, command)
+    return save_run(out, selection, rows_of(found), origin, overwrite=overwrite, checks=checks)
+
+
+def _with_answers(
+    found: Loaded, fit: Callable[[], Selection], checked: Path | None
+) -> tuple[Selection, Checks | None]:
+    """Return what `fit` gives, and the answers in the file `checked` about its rows."""
+    if checked is None:
+        return fit(), None
+    # Before the fit, which may take minutes: the file may be about other data.
+    answers, drawn = checked_rows(checked, Rows(found.row, found.row_id, found.label))
+    selection = fit()
+    parameters = selection.manifest.parameters
+    checks = Checks(
+        drawn=drawn,
+        guarantee=parameters.get("guarantee", "mean"),
+        confidence=parameters.get("confidence", 0.95),
+        q=float(parameters.get("q", 0.05)),
+        seed=0,
+        fingerprint=selection.manifest.fingerprint,
+    )
+    return selection, checks.with_answers(answers)

@@ -40,6 +40,11 @@ def check_source(
 
 def check_run(run: Run) -> SelfCheck:
     """Check the selector that made `run`, on the run's own labels and features."""
+    if run.selection.manifest.method == "ProbabilitySelector":
+        raise InputError(
+            f"{run.folder} was selected by the probabilities of a model of your own, which would "
+            "have to be trained again on flipped labels. Check rows with `kspr verify` instead."
+        )
     features = run.features()
     if features is None:
         why = " ".join(run.notes())

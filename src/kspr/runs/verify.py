@@ -19,7 +19,6 @@ from kspr.selectors.checks import (
     CANNOT_TELL,
     Checks,
     apply_checks,
-    load_fitted,
     read_checks,
     write_checks,
 )
@@ -49,7 +48,7 @@ class Draw:
     seed: int
     guarantee: Guarantee
     forecast: tuple[tuple[int, float], ...]
-    """Numbers of checks, and the share of all rows that they can be expected to keep."""
+    """Numbers of checks, and the share of the right labels that they can be expected to keep."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +115,7 @@ def draw_checks(
     if out.exists():
         raise InputError(f"{out} already exists, and may hold answers. Choose another --out.")
     run = load_run(folder, source)
-    fitted = load_fitted(folder)
+    fitted = Selection.load(folder, answers=False)
     asked = fitted.manifest.parameters.get("q") if q is None else q
     if asked is None:
         raise InputError(f"{folder} was made without an error rate. Give one with --q.")
@@ -155,7 +154,7 @@ def verify_run(folder: Path, path: Path, declared: Drawn | None = None, **how: A
     `declared` says how the rows were found where `path` was not made by `draw_checks`; `how` has
     then `q`, `guarantee` and `confidence`.
     """
-    fitted = load_fitted(folder)
+    fitted = Selection.load(folder, answers=False)
     run = load_run(folder)
     answers = read_answers(path, Rows(run.row, run.row_id, fitted.label))
     if not len(answers.position):
@@ -170,7 +169,7 @@ def verify_run(folder: Path, path: Path, declared: Drawn | None = None, **how: A
 
 def verification_of(run: Run) -> Verification | None:
     """Return what the answers in a run say; None without answers."""
-    fitted = load_fitted(run.folder)
+    fitted = Selection.load(run.folder, answers=False)
     checks = read_checks(run.folder, fitted)
     if checks is None or not checks.known:
         return None

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from kspr.selectors.knockoffs_spr import KnockoffsSPR
     from kspr.selectors.manifest import Manifest
     from kspr.selectors.options import SelectorOptions
-    from kspr.selectors.presets import from_options, from_preset
+    from kspr.selectors.presets import by_probabilities, from_options, from_preset
+    from kspr.selectors.probability import ProbabilitySelector
     from kspr.selectors.selection import Selection
     from kspr.selectors.spr import SPR
     from kspr.selectors.summary import ClassSummary, Summary
@@ -23,9 +24,11 @@ __all__ = [
     "CutGroups",
     "KnockoffsSPR",
     "Manifest",
+    "ProbabilitySelector",
     "Selection",
     "SelectorOptions",
     "Summary",
+    "by_probabilities",
     "from_options",
     "from_preset",
 ]
@@ -36,9 +39,11 @@ _HOMES = {
     "CutGroups": "kspr.selectors.cut_groups",
     "KnockoffsSPR": "kspr.selectors.knockoffs_spr",
     "Manifest": "kspr.selectors.manifest",
+    "ProbabilitySelector": "kspr.selectors.probability",
     "Selection": "kspr.selectors.selection",
     "SelectorOptions": "kspr.selectors.options",
     "Summary": "kspr.selectors.summary",
+    "by_probabilities": "kspr.selectors.presets",
     "from_options": "kspr.selectors.presets",
     "from_preset": "kspr.selectors.presets",
 }

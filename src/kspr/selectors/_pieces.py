@@ -31,11 +31,20 @@ __all__ = [
 _BATCH_BYTES = 16 << 20
 _SMALL_WIDTH = 1000
 """Columns of a sparse matrix up to which its covariance matrix is formed."""
+_USUAL = 128
+"""Components that ``"auto"`` keeps without a ridge; with one, wider features are reduced."""
+_MANY, _WIDE = 512, 2560
+"""Components that ``"auto"`` keeps with a ridge, and columns from which that many cost too much."""
+_SCORE_BYTES = 512 << 20
+"""Memory that the components of all rows may take before ``"auto"`` keeps fewer of them."""
 
 
 @dataclass(frozen=True)
 class Reduction:
-    """How many principal components a piece keeps: a number, one per class, or all features."""
+    """How many principal components a piece keeps.
+
+    A number, ``"classes"`` for one per class, None for all features, or ``"auto"``.
+    """
 
     components: int | str | None
     solver: Solver
@@ -44,6 +53,8 @@ class Reduction:
         """Return the dimension for a piece of `n_classes`, or None to leave features alone."""
         if self.components == "classes":
             return n_classes
+        if self.components == "auto":
+            return _USUAL
         return None if self.components is None else int(self.components)
 
 
@@ -96,12 +107,16 @@ def plan_pieces(
     if transformer is not None:
         features, reduction = _transformed(features, transformer), Reduction(None, reduction.solver)
     elif isinstance(features, SparseFeatures) and _needs_one_matrix(pieces, reduction):
-        d = reduction.dimensions(n_classes)
+        d, p = reduction.dimensions(n_classes), features.shape[1]
         features, reduction = _dense(features, d, sketch_seed), Reduction(None, reduction.solver)
+        if procedure.first_step == "refit" and features.shape[1] < p:
+            # As for dense features, the components keep their sizes.
+            width = min(features.shape[1], max_directions(pieces[0].index.shape[2], procedure))
+            projection = _components(features, width, reduction.solver, sketch_seed).scaled()
     elif sum(part.n_pieces for part in pieces) == 1:
         # A single piece holds all rows: they are reduced in passes over blocks.
         limit = max_directions(pieces[0].index.shape[2], procedure)
-        projection = _projection(features, reduction, n_classes, limit, sketch_seed)
+        projection = _projection(features, reduction, n_classes, procedure, limit, sketch_seed)
     batches = list(_batches(pieces, features.shape[1]))
     intercept = procedure.intercept
     return Plan(features, reduction, projection, batches, sketch_seed, intercept)
@@ -175,19 +190,31 @@ def _dense(features: SparseFeatures, d: int | None, seed: int) -> Features:
 
 
 def _projection(
-    features: Features, reduction: Reduction, n_classes: int, limit: int, seed: int
+    features: Features,
+    reduction: Reduction,
+    n_classes: int,
+    procedure: Procedure,
+    limit: int,
+    seed: int,
 ) -> PCA | None:
     """Return the principal components of all rows, or None if that would be all there are."""
+    p = features.shape[1]
     d = reduction.dimensions(n_classes)
-    if d is None or d >= features.shape[1]:
+    if d is None or d >= p:
         return None
-    rng = np.random.default_rng(seed)
-    blocks = features.blocks
+    refits = procedure.first_step == "refit"
+    if reduction.components == "auto" and refits and p <= _WIDE:
+        # The ridge decides how much each component counts, so that there is no harm in many.
+        d = max(d, min(_MANY, _SCORE_BYTES // (4 * features.shape[0])))
     # With more directions the fit would leave no residuals: see `max_directions`.
-    d = min(d, limit)
-    return fit_pca(
-        lambda: (b[None] for b in blocks()), d, solver=reduction.solver, rng=rng
-    ).whitened()
+    pca = _components(features, min(d, limit), reduction.solver, seed)
+    # A ridge needs the sizes of the components: the small ones are mostly noise.
+    return pca.scaled() if refits else pca.whitened()
+
+
+def _components(features: Features, d: int, solver: Solver, seed: int) -> PCA:
+    rng = np.random.default_rng(seed)
+    return fit_pca(lambda: (b[None] for b in features.blocks()), d, solver=solver, rng=rng)
 
 
 def _projected(features: Features, pca: PCA, index: np.ndarray, intercept: bool) -> Array:

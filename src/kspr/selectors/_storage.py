@@ -38,7 +38,12 @@ _SAMPLES = {
     "cut_group": "iu",
 }
 """Columns of samples.parquet, and the kinds of their values as NumPy abbreviates them."""
-_OPTIONAL = {"q_value": "f", "knockoff_label": _ANY_LABEL, _BEFORE: "f"}
+_OPTIONAL = {
+    "q_value": "f",
+    "knockoff_label": _ANY_LABEL,
+    "suggestion_probability": "f",
+    _BEFORE: "f",
+}
 # Arrow also says OSError of damaged pages.
 _WRONG = (
     *(AttributeError, IndexError, KeyError, MemoryError, OSError, OverflowError),
@@ -119,6 +124,7 @@ def _fields(path: Path, about: dict[str, Any]) -> dict[str, Any]:
         "selection_time": columns["selection_time"],
         "knockoff_label": labels.get("knockoff_label"),
         "suggested_label": labels["suggested_label"],
+        "suggestion_probability": columns.get("suggestion_probability"),
         "cut_group": cut_group,
         "cut_groups": cut_groups,
         "classes": classes,

@@ -156,11 +156,11 @@ class BaseSelector(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is
         chosen = self.reduction
         if hasattr(chosen, "transform"):
             return Reduction(None, self.pca_solver), chosen
-        if chosen is None or chosen == "classes":
+        if chosen is None or chosen in ("auto", "classes"):
             return Reduction(chosen, self.pca_solver), None
         if isinstance(chosen, str):
             raise InputError(
-                "reduction must be a number of components, 'classes', None or a fitted "
+                "reduction must be 'auto', a number of components, 'classes', None or a fitted "
                 f"transformer, got {chosen!r}."
             )
         return Reduction(check_count("reduction", chosen, 1), self.pca_solver), None

@@ -4,23 +4,24 @@ They stand in one file beside it, `checks.json`, and are applied when the select
 was fitted is never changed, and a file that is replaced as a whole is never half written.
 """
 
+from __future__ import annotations
+
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from kspr._files import read_json, write_json
 from kspr.errors import InputError
-from kspr.selectors._storage import load_fields
 from kspr.selectors.controls.checked import Drawn, Guarantee
-from kspr.selectors.selection import Selection
+
+if TYPE_CHECKING:
+    from kspr.selectors.selection import Selection
 
 __all__ = [
     "CANNOT_TELL",
     "NO_CLASS",
     "Checks",
     "apply_checks",
-    "load_checked",
-    "load_fitted",
     "read_checks",
     "write_checks",
 ]
@@ -51,7 +52,7 @@ class Checks:
         """True labels by position."""
         return {int(position): truth for position, truth in (self.answers or {}).items()}
 
-    def with_answers(self, answers: dict[int, str]) -> "Checks":
+    def with_answers(self, answers: dict[int, str]) -> Checks:
         """Return the checks with more answers; a later one replaces an earlier one."""
         known = {**self.known, **answers}
         return replace(self, answers={str(position): truth for position, truth in known.items()})
@@ -68,17 +69,6 @@ class Checks:
         """Drawn rows without an answer that stand before the last answer."""
         known = self.known
         return sum(position not in known for position in self.reached)
-
-
-def load_fitted(folder: Path) -> Selection:
-    """Return a saved selection as it was fitted, without answers that came later."""
-    return Selection(**load_fields(folder))
-
-
-def load_checked(folder: Path) -> Selection:
-    """Return a saved selection with the answers that stand beside it."""
-    fitted = load_fitted(folder)
-    return apply_checks(fitted, read_checks(folder, fitted))
 
 
 def apply_checks(selection: Selection, checks: Checks | None) -> Selection:

@@ -12,6 +12,7 @@ import numpy as np
 
 from kspr._text import percent, shorten
 from kspr.core.labels import codes_in
+from kspr.selectors.sensitivity import FACTORS, in_words
 
 if TYPE_CHECKING:
     from kspr.selectors.selection import Selection
@@ -43,7 +44,10 @@ def basis(selection: Selection) -> str | None:
         return None
     if selection.checked is not None and selection.checked.calibrate:
         return selection.assumption
-    return f"{_UNCHECKED} Assumed: {selection.assumption}"
+    words = None
+    if selection.control == "transition" and not selection.manifest.seen_labels:
+        words = in_words([(times, selection.rate_if(times)) for times in FACTORS])
+    return " ".join([f"{_UNCHECKED} Assumed: {selection.assumption}", *([words] if words else [])])
 
 
 @dataclass(frozen=True)
@@ -173,9 +177,11 @@ def _help(selection: Selection, affected: np.ndarray) -> str:
 def _help_by_control(selection: Selection) -> str:
     """Return what else can be tried with this control, or with another one."""
     checked = "rows that you have checked (kspr verify)"
+    # None where the selector has no such choice.
+    floored = selection.manifest.parameters.get("remove_floor")
     if selection.control == "transition":
         return f"Features that separate the classes better help too, and so do {checked}"
-    if selection.control == "exchangeable" and not selection.manifest.parameters["remove_floor"]:
+    if selection.control == "exchangeable" and floored is False:
         return (
             "The smallest level of this control grows with the noise: remove_floor=True avoids "
             f"that, and so do control='transition' and {checked}"

@@ -74,13 +74,13 @@ class SelectorOptions:
     knockoff, which is not so on real features under heavy noise. `theorem`: the same, at the
     smaller level of the paper's Theorem 2. [default: transition]"""
     cut: CutName | None = None
-    """Hold q in every class (`per_class`), or over all of them (`pooled`), which keeps more.
-    [default: per_class]"""
+    """Hold q over all classes together (`pooled`), or in every class (`per_class`), which keeps
+    less. [default: pooled]"""
     confidence: float | None = None
     """With `kspr select --checked`: probability that the error rate is kept. [default: 0.95]"""
     n_splits: int | None = None
-    """Fit this many random splits and combine them, so that the answer hardly depends on the
-    seed. [default: 1]"""
+    """Fit this many random splits and combine them: the answer depends less on the seed, but still
+    depends on it. [default: 1]"""
     remove_floor: bool | None = None
     """With `exchangeable`: subtract what wrong labels add to the estimate when they are compared
     with their true class. Assumes that the clearest rows of a class are of that class."""
@@ -89,11 +89,11 @@ class SelectorOptions:
     level: LevelName | None = None
     """`fixed` keeps nothing where q cannot be reached. `smallest` takes the smallest level from q
     on that can be reached (with `paper` and `theorem`). `f1` takes the level of the greatest
-    estimated F1, whatever q is (with `transition`, and best with --cut pooled)."""
+    estimated F1, whatever q is (with `transition`)."""
     dimensions: int | None = None
-    """Principal components to keep. [default: 128]"""
+    """Principal components to keep. [default: up to 512; 128 for split or sparse data]"""
     clean_ratio: float | None = None
-    """Share that SPR keeps. [default: 0.5]"""
+    """With the presets `paper` and `spr`: share that SPR keeps. [default: 0.5]"""
     classes_per_group: int | None = None
     """Solve this many similar classes together."""
     samples_per_class: int | None = None

@@ -7,10 +7,11 @@ from typing import Any, get_args
 from kspr.errors import InputError
 from kspr.selectors.knockoffs_spr import KnockoffsSPR
 from kspr.selectors.options import PresetName, SelectorOptions
+from kspr.selectors.probability import ProbabilitySelector
 from kspr.selectors.spr import SPR
 from kspr.selectors.validation import check_choice
 
-__all__ = ["from_options", "from_preset"]
+__all__ = ["by_probabilities", "from_options", "from_preset"]
 
 _MAKERS: dict[str, Callable[..., SPR | KnockoffsSPR]] = {
     "default": KnockoffsSPR,
@@ -57,6 +58,25 @@ def from_options(options: SelectorOptions) -> SPR | KnockoffsSPR:
     64
     """
     return from_preset(options.preset, **options.changes())
+
+
+def by_probabilities(options: SelectorOptions) -> ProbabilitySelector:
+    """Return the selector by probabilities that the options of a command choose.
+
+    >>> by_probabilities(SelectorOptions(q=0.1)).q
+    0.1
+    """
+    changes = options.changes()
+    # Nothing is drawn at random there, and every command has a seed.
+    del changes["random_state"]
+    known = list(inspect.signature(ProbabilitySelector).parameters)
+    unknown = [name for name in changes if name not in known]
+    if unknown or options.preset != "default":
+        raise InputError(
+            f"{unknown[0] if unknown else 'preset'} goes with features. With probabilities, these "
+            f"can be chosen: {', '.join(known)}."
+        )
+    return ProbabilitySelector(**changes)
 
 
 def _kind(name: str) -> type[SPR] | type[KnockoffsSPR]:

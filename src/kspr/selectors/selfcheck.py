@@ -19,6 +19,7 @@ from kspr.selectors.controls.transition import NoiseEstimate
 from kspr.selectors.feature_rows import Features
 from kspr.selectors.knockoffs_spr import KnockoffsSPR
 from kspr.selectors.selection import Selection
+from kspr.selectors.sensitivity import FACTORS, in_words
 from kspr.selectors.validation import (
     check_choice,
     check_count,
@@ -86,6 +87,9 @@ class SelfCheck:
     """Share of wrong labels before any were flipped, as estimated."""
     kinds: tuple[KindCheck, ...]
     """One entry per kind of flips; the estimated noise first."""
+    sensitivity: tuple[tuple[float, float], ...] = ()
+    """How many times as likely wrong labels may be where the fit is least sure, and the share of
+    wrong labels among the kept ones then; empty for controls that estimate no chances."""
 
     @property
     def verdict(self) -> Answer:
@@ -138,7 +142,9 @@ class SelfCheck:
             for row in self.kinds
         ]
         notes = [f"{row.kind}: {KINDS[row.kind]}." for row in self.kinds]
-        return "\n".join([head, "", text_table(columns, rows), "", *notes, "", self.advice])
+        words = in_words(self.sensitivity)
+        advice = [self.advice, *([] if words is None else [words])]
+        return "\n".join([head, "", text_table(columns, rows), "", *notes, "", *advice])
 
 
 def _times(n: int) -> str:
@@ -201,7 +207,9 @@ def selfcheck(
     features = check_features(clone(selector), X)
     labels = read_labels(y, features.shape[0], selector.min_class_size)
     with Progress(selector.progress, "Self-check", 1 + len(chosen) * repeats) as progress:
-        noise = _noise(selector, X, labels)
+        plain = _plain(selector, X, labels)
+        noise = plain.noise
+        assert noise is not None  # noqa: S101 - these controls estimate it
         progress.advance()
         scene = _Scene(X, labels, selector, noise, features)
         tallies = []
@@ -227,6 +235,9 @@ def selfcheck(
         repeats=repeats,
         noise_rate=noise.rate,
         kinds=tuple(results),
+        sensitivity=tuple((times, plain.rate_if(times)) for times in FACTORS)
+        if selector.control == "transition"
+        else (),
     )
 
 
@@ -252,8 +263,8 @@ def _check(
     return tuple(dict.fromkeys((ESTIMATED, *kinds)))
 
 
-def _noise(selector: KnockoffsSPR, X: Any, labels: Labels) -> NoiseEstimate:
-    """Return the noise in the labels as they are, whatever the control."""
+def _plain(selector: KnockoffsSPR, X: Any, labels: Labels) -> Selection:
+    """Return a selection from the labels as they are that estimates how they go wrong."""
     if selector.control in ("paper", "theorem"):
         # The paper's controls do not estimate how labels go wrong.
         selector = KnockoffsSPR(
@@ -261,9 +272,7 @@ def _noise(selector: KnockoffsSPR, X: Any, labels: Labels) -> NoiseEstimate:
             random_state=selector.random_state,
             min_class_size=selector.min_class_size,
         )
-    found = _fitted(selector, X, labels.values).noise
-    assert found is not None  # noqa: S101 - the other controls estimate it
-    return found
+    return _fitted(selector, X, labels.values)
 
 
 def _fitted(selector: KnockoffsSPR, X: Any, y: np.ndarray) -> Selection:

@@ -49,7 +49,7 @@ class ClassSummary:
     """How many of its samples stand in cut groups of each status."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Summary:
     """A selection in a few numbers. Printing it gives a table."""
 
@@ -89,6 +89,10 @@ class Summary:
         groups = "1 cut group" if total == 1 else f"{total} cut groups"
         return f"{first}\n{len(self.per_class)} classes in {groups}: {parts}"
 
+    def __repr__(self) -> str:
+        # What a session shows is the table.
+        return str(self)
+
     def __str__(self) -> str:
         shown = self.most_suspect
         statuses = [_statuses(row.status) for row in shown]
@@ -103,7 +107,7 @@ class Summary:
             text_table((*_COLUMNS[:-1], _COLUMNS[-1].ljust(width)), table),
             *self._left_out(),
         ]
-        met = [s for s in self.cut_groups if s in ("checked", "share")]
+        met = [s for s in self.cut_groups if s in ("checked", "estimated", "share")]
         notes = [f"{s}: {STATUS_MEANING[s]}." for s in met]
         if self.noise is not None:
             notes.append(self.noise)

@@ -61,7 +61,7 @@ def join_label_file(
     Rows whose ids are mere numbers (not `named`) are joined by them if the file has such a column.
     Where one of the two has no ids, the order of the rows counts, and a note says so.
     """
-    known = {name: np.isin(ids, row_id) for name, ids in file.ids.items()}
+    known = {name: places_of(ids, row_id) >= 0 for name, ids in file.ids.items()}
     # Numbers of rows are ids only if all of them are: others count from 1, or mean something else.
     known = {name: mask for name, mask in known.items() if (mask.any() and (named or mask.all()))}
     if not known:
@@ -110,7 +110,11 @@ def _check_in_order(file: LabelFile, row_id: np.ndarray, named: bool, source: Pa
                 f"Column {column!r} of {file.path} has none of the ids of {source}, such as "
                 f"{str(row_id[0])!r}. Correct the ids, or leave the column out to join by order."
             )
-        if np.char.isdecimal(ids).all() and (np.diff(ids.astype(np.float64)) < 0).any():
+        if (
+            ids.dtype.kind == "U"
+            and np.char.isdecimal(ids).all()
+            and (np.diff(ids.astype(np.float64)) < 0).any()
+        ):
             raise InputError(
                 f"Column {column!r} of {file.path} is not in ascending order, and {source} has no "
                 "ids to join it by. Sort the file in the order of the source, or name the ids of "

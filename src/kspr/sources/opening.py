@@ -11,11 +11,13 @@ from kspr.sources.formats import FORMATS, Format, format_of, some_suffixes
 from kspr.sources.joining import with_label_file
 from kspr.sources.options import AS_FOUND, ReadOptions
 from kspr.sources.published import PUBLISHED, PublishedData, find_root, where
+from kspr.sources.readers._npy import check_features, open_npy
 from kspr.sources.readers.file_checks import check_exists, check_file
 from kspr.sources.readers.image_folder import read_image_folder
 from kspr.sources.readers.labels import class_names
 from kspr.sources.readers.numpy_files import read_npy, read_npz
 from kspr.sources.readers.roles import choose_label
+from kspr.sources.readers.single_precision import as_single
 from kspr.sources.readers.table import Table
 from kspr.sources.readers.table_files import open_table_file
 from kspr.sources.readers.tables import read_object, read_table
@@ -29,6 +31,7 @@ __all__ = [
     "list_sources",
     "open_source",
     "open_table",
+    "probability_file",
 ]
 
 READERS: Mapping[str, Callable[[Path, ReadOptions], Records]] = {
@@ -76,6 +79,19 @@ def _without_gaps(records: Records) -> Records:
 
 
 def _read(source: Path | str | Any, options: ReadOptions) -> Records:
+    beside = probability_file(options)
+    if beside is not None:
+        return _with_probabilities(_read(source, replace(options, probabilities=None)), beside)
+    records = _read_one(source, options)
+    if options.probabilities is not None and records.probabilities is None:
+        raise InputError(
+            f"{source} has no columns or arrays with names, so --probabilities must be an npy file "
+            f"with one line per row; there is no file {options.probabilities}."
+        )
+    return records
+
+
+def _read_one(source: Path | str | Any, options: ReadOptions) -> Records:
     if not isinstance(source, (str, os.PathLike)):
         return _labelled(read_object(source, options), options)
     path = Path(source)
@@ -117,6 +133,25 @@ def label_column(table: Table, options: ReadOptions, where: str) -> str:
         return own.name
     # Where two columns are named like labels, `label` is one of them: neither is overwritten.
     return "label" if "label" not in table.fields else "kspr_label"
+
+
+def probability_file(options: ReadOptions) -> Path | None:
+    """Return the file that ``options.probabilities`` names; None if it names columns or nothing."""
+    named = None if options.probabilities is None else Path(options.probabilities)
+    return named if named is not None and named.is_file() else None
+
+
+def _with_probabilities(records: Records, path: Path) -> Records:
+    """Return `records` with the probabilities in an npy file, in the order of the rows."""
+    found, _ = as_single(check_features(open_npy(path), str(path)), str(path))
+    if len(found) != len(records):
+        raise InputError(f"{records.source} has {len(records)} rows but {path} has {len(found)}.")
+    who = f"{path} has no ids" if records.named else "neither has ids"
+    note = (
+        f"The probabilities of {path} were given to the rows of {records.source} in their order: "
+        f"{who}."
+    )
+    return replace(records, probabilities=found, notes=(*records.notes, note))
 
 
 def _published(path: Path, options: ReadOptions) -> PublishedData | None:

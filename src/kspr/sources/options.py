@@ -18,6 +18,9 @@ class ReadOptions:
     """Column (or array) of labels."""
     features: str | None = None
     """Columns of features, by a pattern such as ``emb_*``, or one column of lists."""
+    probabilities: str | None = None
+    """Class probabilities of a model of your own, which has not seen the labels: columns by a
+    pattern such as ``p_*``, named like the classes; one array of an npz file; or an npy file."""
     image: str | None = None
     """Column of image files (paths or bytes)."""
     text: str | None = None

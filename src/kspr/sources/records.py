@@ -1,8 +1,8 @@
 """What opening a source returns: its rows, with the features or the items that they have."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -62,8 +62,14 @@ class Records:
     """Sentences for the user: what had to be assumed to read the source."""
     no_labels: str | None = None
     """Why labels are missing, of all rows or of those in `unlabelled`: one sentence."""
+    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Names of a table's columns by their role: features, label, ..., ignored."""
     unlabelled: np.ndarray | None = None
     """Row numbers whose entry in `label` has no meaning, as they have none; None without such."""
+    probabilities: Any = None
+    """``(rows, classes)``, where the user has named them."""
+    probability_columns: tuple[str, ...] = ()
+    """Names of their columns in a table, which name the classes."""
 
     def __len__(self) -> int:
         return len(self.row_id)
@@ -77,11 +83,13 @@ class Records:
 def row_digests(records: Records) -> np.ndarray:
     """Return a 64-bit digest of each row's content: its features, else its stored bytes.
 
-    Equal features have equal digests in any format: they count in single precision.
+    Rows that have neither are told by their probabilities. Equal numbers have equal digests in any
+    format: they count in single precision.
     """
-    if records.features is not None:
-        return content_digests(_feature_rows(records.features))
-    return content_digests(() if records.items is None else records.items.content())
+    if records.features is None and records.items is not None:
+        return content_digests(records.items.content())
+    numbers = records.probabilities if records.features is None else records.features
+    return content_digests(() if numbers is None else _number_rows(numbers))
 
 
 def content_digests(contents: Iterable[Any]) -> np.ndarray:
@@ -91,10 +99,10 @@ def content_digests(contents: Iterable[Any]) -> np.ndarray:
     return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
 
 
-def _feature_rows(features: Any) -> Iterator[np.ndarray]:
-    step = max(1, _BLOCK_BYTES // max(1, 4 * features.shape[1]))
-    for start in range(0, len(features), step):
+def _number_rows(numbers: Any) -> Iterator[np.ndarray]:
+    step = max(1, _BLOCK_BYTES // max(1, 4 * numbers.shape[1]))
+    for start in range(0, len(numbers), step):
         # Values beyond single precision become infinite, here and at every later reading.
         with np.errstate(over="ignore", invalid="ignore"):
-            block = np.ascontiguousarray(features[start : start + step], dtype="<f4")
+            block = np.ascontiguousarray(numbers[start : start + step], dtype="<f4")
         yield from block.view(np.uint8)

@@ -10,7 +10,7 @@ import numpy as np
 
 from kspr.errors import InputError
 from kspr.features import Loaded, load
-from kspr.features.loading import check_labels, test_options
+from kspr.features.loading import check_labels, options_for_test
 from kspr.features.options import EmbedSettings
 from kspr.runs.run import Origin, origin_of, rows_of, save_run
 from kspr.selectors import Selection
@@ -137,7 +137,7 @@ def _test(
     if test is None and split is None:
         return None
     path = test or source
-    said = test_options(path, replace(options, split=split))
+    said = options_for_test(path, replace(options, split=split))
     loaded = load_source(path, settings, said, embed)
     return loaded.features, loaded.label if loaded.truth is None else loaded.truth
 

@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from kspr.errors import InputError
 from kspr.experiments.compare import comparing
 from kspr.experiments.compare.comparing import compare
-from kspr.experiments.compare.peers import Judged
+from kspr.experiments.compare.peers import PEERS, Judged
 from tests.experiments.compare.samples import FEW
 
 
@@ -62,7 +62,7 @@ def test_a_comparison_goes_on_where_it_stopped(small, tmp_path, monkeypatch):
 
     both = compare(X, y, y_true, ["neighbours", "kspr"], trials=file)
     assert both["neighbours"] == first["neighbours"]
-    monkeypatch.setattr(comparing._KnownTruth, "measure", refuse)
+    monkeypatch.setattr(comparing.KnownTruth, "measure", refuse)
     assert compare(X, y, y_true, ["kspr", "neighbours"], trials=file)["kspr"] == both["kspr"]
     for changed in ({"q": 0.2}, {"seed": 1}):
         with pytest.raises(AssertionError, match="measured again"):
@@ -105,3 +105,39 @@ def test_bad_input_is_one_sentence(small, changes, message):
     X, y, y_true, _ = small
     with pytest.raises(InputError, match=re.escape(message)):
         compare(**{"X": X, "y": y, "y_true": y_true, "methods": ["kspr"], **changes})
+
+
+def test_one_set_of_probabilities_serves_all_methods_that_take_them(small):
+    X, y, y_true, _ = small
+    P = np.eye(10)[y_true] * 0.9 + 0.01
+    found = compare(None, y, y_true, probabilities=P, classes=np.arange(10))
+    names = [trial.method for trial in found.trials]
+    assert names == [n for n in PEERS if n.startswith(("cleanlab", "kspr-prob", "small-loss"))]
+    assert min(trial.auroc for trial in found.trials) > 0.999
+    beside = compare(X, y, y_true, ["cleanlab-both", "neighbours"], probabilities=P)
+    assert beside["cleanlab-both"].f1 == found["cleanlab-both"].f1
+    assert beside["neighbours"].f1 == compare(X, y, y_true, ["neighbours"])["neighbours"].f1
+
+
+def test_other_probabilities_are_another_trial(small, tmp_path):
+    X, y, y_true, _ = small
+    P, file = np.eye(10)[y_true] * 0.9 + 0.01, tmp_path / "t.jsonl"
+    given = compare(X, y, y_true, ["kspr-probabilities"], probabilities=P, trials=file)
+    own = compare(X, y, y_true, ["kspr-probabilities"], trials=file)
+    assert own["kspr-probabilities"].f1 != given["kspr-probabilities"].f1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "needs features, or the probabilities"),
+        ({"probabilities": True, "test": True}, "A test set goes with features"),
+        ({"probabilities": True, "methods": ["neighbours"]}, "'neighbours' needs features"),
+    ],
+)
+def test_what_cannot_be_compared_without_features_is_refused(small, arguments, message):
+    _, y, y_true, test = small
+    said = {"probabilities": np.eye(10)[y], "test": test}
+    chosen = {name: said.get(name, value) for name, value in arguments.items()}
+    with pytest.raises(InputError, match=message):
+        compare(None, y, y_true, **chosen)

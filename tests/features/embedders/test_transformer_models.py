@@ -78,6 +78,36 @@ def test_hf_texts_are_averaged_without_the_padding(transformers, tmp_path):
     np.testing.assert_allclose(together[:1], embedder(["a"]), atol=1e-5)
 
 
+@pytest.mark.parametrize("budget", [1, 9, 30, 10_000])
+def test_texts_of_a_batch_are_embedded_as_if_each_were_alone(
+    transformers, tmp_path, monkeypatch, budget
+):
+    """The order of the texts stays, however they are cut into pieces of like length."""
+    monkeypatch.setattr("kspr.features.embedders.transformer_models._CPU_TOKENS", budget)
+    bert(transformers, tmp_path)
+    embedder = load_embedder(f"hf:{tmp_path}", "text", device="cpu")
+    texts = ["cat", "a cat sat a cat sat", "", "sat a", "a", "cat sat cat sat cat"]
+    alone = np.concatenate([embedder([text]) for text in texts])
+    np.testing.assert_allclose(embedder(texts), alone, atol=1e-5)
+
+
+def test_texts_are_padded_to_texts_of_like_length_only(transformers, tmp_path, monkeypatch):
+    monkeypatch.setattr("kspr.features.embedders.transformer_models._CPU_TOKENS", 24)
+    bert(transformers, tmp_path)
+    embedder = load_embedder(f"hf:{tmp_path}", "text", device="cpu")
+    shapes = []
+    forward = transformers.BertModel.forward
+    monkeypatch.setattr(
+        transformers.BertModel,
+        "forward",
+        lambda self, input_ids, **rest: (
+            shapes.append(tuple(input_ids.shape)) or forward(self, input_ids, **rest)
+        ),
+    )
+    embedder(["cat", "a cat sat a cat sat", "a", "sat"])
+    assert shapes == [(3, 3), (1, 8)]
+
+
 def test_hf_texts_longer_than_the_model_are_cut(transformers, tmp_path):
     bert(transformers, tmp_path)
     assert load_embedder(f"hf:{tmp_path}", "text")(["cat " * 100]).shape == (1, 16)

@@ -28,7 +28,7 @@ def test_the_papers_rule_raises_the_level_and_marks_its_fallback():
 
 def test_the_theorems_bound_is_stricter(digits40):
     plain, strict, milder = (
-        KnockoffsSPR(q=0.2, **choice).fit(digits40.X, digits40.y).selection_
+        KnockoffsSPR(q=0.2, cut="per_class", **choice).fit(digits40.X, digits40.y).selection_
         for choice in (
             {"control": "paper"},
             {"control": "theorem"},

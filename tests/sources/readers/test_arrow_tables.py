@@ -52,7 +52,7 @@ def test_damage_is_refused(tmp_path, table, saved, refusal):
     shard.unlink()
     assert refusal(saved).endswith("data-00001-of-00002.arrow does not exist.")
     (saved / "state.json").write_text("{")
-    assert "state.json cannot be read as Hugging Face writes it" in refusal(saved)
+    assert "state.json cannot be read as JSON" in refusal(saved)
 
 
 def test_class_numbers_without_names_are_refused(tmp_path, refusal):

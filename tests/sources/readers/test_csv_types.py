@@ -10,7 +10,7 @@ from kspr.sources.options import ReadOptions
 def test_decimal_commas_are_said(text_file):
     found = open_source(text_file("a;b;y\n0,5;1;x\n-1,25;2;y\n"), ReadOptions())
     assert found.features.tolist() == [[0.5, 1], [-1.25, 2]]
-    assert found.notes == ("Commas in the numbers of x.csv are read as decimal commas.",)
+    assert found.notes[0] == "Commas in the numbers of x.csv are read as decimal commas."
 
 
 def test_the_user_settles_what_a_comma_means(text_file):

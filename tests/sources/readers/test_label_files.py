@@ -98,7 +98,7 @@ def test_a_missing_label_is_named_by_its_row(source, tmp_path, refusal):
         (b"", "is empty."),
         (b"caf\xe9\nb\n", "is not UTF-8: line 1 (byte 3) has the byte 0xe9."),
         (b"\x80\x04ab", "is a pickle, not a file of labels"),
-        (b"a\0b", "is not a text file with one label per line."),
+        (b"a\0b", "is not a file of labels: it holds binary data."),
     ],
 )
 def test_odd_label_files_are_refused(source, tmp_path, content, complaint, refusal):
@@ -143,3 +143,16 @@ def test_a_headed_column_is_told_by_its_name(tmp_path):
     assert read_label_file(tmp_path / "t.csv", "truth").tolist() == [0, 1]
     (tmp_path / "u.csv").write_text("0\n1\n")
     assert read_label_file(tmp_path / "u.csv").tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_lines_of_labels_may_be_compressed_and_marked(text_file, encoding):
+    path = text_file(gzip.compress("café\nb\n".encode(encoding)), "y.txt.gz")
+    assert read_label_file(path).tolist() == ["café", "b"]
+
+
+def test_a_file_of_labels_may_unpack_to_so_much_only(text_file, monkeypatch):
+    monkeypatch.setenv("KSPR_MAX_UNPACKED_GB", "0.00001")
+    path = text_file(gzip.compress(b"a\n" * 20_000), "y.txt.gz")
+    with pytest.raises(InputError, match=r"y.txt.gz unpacks to more than 1e-05 GB"):
+        read_label_file(path)

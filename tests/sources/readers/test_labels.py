@@ -6,6 +6,7 @@ import pytest
 
 from kspr.errors import InputError
 from kspr.sources.opening import open_source
+from kspr.sources.options import ReadOptions
 from kspr.sources.readers.labels import (
     class_names,
     labels_from_array,
@@ -61,3 +62,15 @@ def test_numbers_beyond_whole_ones_stay_what_they_are(tmp_path, features, huge):
 def test_a_label_of_thirty_digits_is_a_text(text_file):
     path = text_file(f"a,y\n1,{10**30}\n2,5\n")
     assert open_source(path).label.tolist() == [str(10**30), "5"]
+
+
+def test_one_long_id_takes_no_room_in_every_row(parquet_file, monkeypatch):
+    monkeypatch.setattr("kspr.sources.readers.labels._WIDE", 1 << 20)
+    ids = [f"r{i}" for i in range(2000)]
+    ids[77] = "x" * 4000
+    path = parquet_file({"id": ids, "a": np.arange(2000) / 7, "y": np.arange(2000) % 2})
+    found = open_source(path, ReadOptions(id="id"))
+    assert found.row_id.tolist() == ids
+    assert found.row_id.nbytes < 100_000
+    with pytest.raises(InputError, match="holds a text of 4,000 characters, not labels"):
+        open_source(path, ReadOptions(label="id"))

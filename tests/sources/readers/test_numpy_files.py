@@ -114,3 +114,17 @@ def test_a_header_that_claims_more_than_its_member_holds_is_refused(tmp_path):
             archive.writestr(f"{name}.npy", file.getvalue().replace(b"(20, 4), }", b"(32, 4), }"))
     with pytest.raises(InputError, match=r"Array 'X' of .* is cut short: it has \d+ of \d+ bytes"):
         open_source(path, ReadOptions())
+
+
+def test_probabilities_are_one_array_beside_the_features(tmp_path, features, refusal):
+    P = np.full((len(features), 2), 0.5)
+    np.savez(tmp_path / "x.npz", X=features, P=P, y=np.arange(len(features)) % 2)
+    found = open_source(tmp_path / "x.npz", ReadOptions(probabilities="P"))
+    np.testing.assert_array_equal(found.probabilities, P)
+    np.testing.assert_array_equal(found.features, features)
+    np.savez(tmp_path / "p.npz", P=P, y=np.arange(len(features)) % 2)
+    alone = open_source(tmp_path / "p.npz", ReadOptions(probabilities="P"))
+    assert alone.features is None
+    assert len(alone) == len(features)
+    np.savez(tmp_path / "s.npz", X=features, P=P[:3])
+    assert "has 3 rows but array 'X' has" in refusal(tmp_path / "s.npz", probabilities="P")

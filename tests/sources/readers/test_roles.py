@@ -85,3 +85,26 @@ def test_what_is_not_clear_is_a_question(columns, said, complaint):
     with pytest.raises(InputError) as caught:
         roles(columns, **said)
     assert complaint in str(caught.value)
+
+
+def probabilities(columns, **said):
+    found = choose_roles(fields(**columns), ReadOptions(**said), "x")
+    return [f.name for f in found.probabilities], [f.name for f in found.features], found.text
+
+
+def test_probabilities_are_named_by_a_pattern_and_are_no_features():
+    columns = {"p_a": "number", "p_b": "number", "emb": "number", "y": "text"}
+    assert probabilities(columns, probabilities="p_*") == (["p_a", "p_b"], ["emb"], None)
+
+
+def test_a_table_of_probabilities_needs_no_other_content():
+    columns = {"p_a": "number", "p_b": "number", "y": "text"}
+    assert probabilities(columns, probabilities="p_*") == (["p_a", "p_b"], [], None)
+    # Texts and numbers beside them are a question only where they are needed.
+    both = {**columns, "width": "number", "text": "text"}
+    assert probabilities(both, probabilities="p_*") == (["p_a", "p_b"], [], None)
+
+
+def test_a_pattern_of_probabilities_that_matches_nothing_is_refused():
+    with pytest.raises(InputError, match="prob_"):
+        probabilities({"p_a": "number", "y": "text"}, probabilities="prob_*")

@@ -33,3 +33,22 @@ def test_data_frames_of_lists_are_features(features):
     np.testing.assert_array_equal(open_source(frame, ReadOptions()).features, features)
     frame = pl.DataFrame({"emb": features, "y": np.arange(30) % 2})
     np.testing.assert_array_equal(open_source(frame, ReadOptions()).features, features)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_probabilities_are_read_beside_features_with_their_names(tmp_path, suffix):
+    frame = pd.DataFrame({"emb": [1.0, 2, 3], "p_b": [0.25, 0.5, 1], "p_a": [0.75, 0.5, 0]})
+    path = tmp_path / f"t.{suffix}"
+    getattr(frame.assign(y=["a", "b", "a"]), f"to_{suffix}")(path, index=False)
+    found = open_source(path, ReadOptions(probabilities="p_*"))
+    np.testing.assert_array_equal(found.probabilities, frame[["p_b", "p_a"]])
+    assert found.probability_columns == ("p_b", "p_a")
+    np.testing.assert_array_equal(found.features[:, 0], frame["emb"])
+
+
+def test_a_list_of_probabilities_has_no_names():
+    frame = pl.DataFrame({"p": [[0.25, 0.75], [1.0, 0.0]], "y": ["a", "b"]})
+    found = open_source(frame, ReadOptions(probabilities="p"))
+    np.testing.assert_array_equal(found.probabilities, [[0.25, 0.75], [1.0, 0.0]])
+    assert found.probability_columns == ()
+    assert found.features is None

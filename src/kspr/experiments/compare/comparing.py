@@ -1,39 +1,25 @@
 """Compare methods on the same features and labels, where the true labels are known."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict, replace
-from hashlib import sha256
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_auc_score
 
 from kspr._packages import version
 from kspr._progress import Progress, ProgressMode
-from kspr.core.arrays import to_numpy
-from kspr.core.labels import Labels, same_label, truly_clean
-from kspr.core.metrics import selection_quality
 from kspr.core.noise import check_seed
-from kspr.core.reduction import fit_pca
-from kspr.errors import InputError, KsprError
-from kspr.experiments.compare.comparison import ORACLE, REFERENCES, Comparison, Trial, TrialLog
-from kspr.experiments.compare.peers import PEERS, Judged, Peer, Shared, charge, import_needs
+from kspr.errors import InputError
+from kspr.experiments.compare.comparison import REFERENCES, Comparison, TrialLog
+from kspr.experiments.compare.known_truth import KnownTruth
+from kspr.experiments.compare.peers import PEERS, Peer, Shared, import_needs
 from kspr.features import load
-from kspr.features.loading import test_options
+from kspr.features.loading import options_for_test
 from kspr.features.options import EmbedSettings
-from kspr.selectors import KnockoffsSPR
-from kspr.selectors.manifest import fingerprint, versions
+from kspr.selectors.manifest import versions
 from kspr.selectors.options import DEFAULT_Q
-from kspr.selectors.validation import (
-    check_choice,
-    check_count,
-    check_features,
-    check_rate,
-    read_labels,
-)
+from kspr.selectors.validation import check_choice, check_count, check_rate
 from kspr.sources.joining import join_label_file
 from kspr.sources.options import ReadOptions
 from kspr.sources.readers.file_checks import listed
@@ -42,9 +28,6 @@ from kspr.sources.records import Records
 
 __all__ = ["compare", "compare_source"]
 
-_FEWEST = 5
-"""Smallest class that five-fold cross-validation can split."""
-
 
 def compare(
     X: Any,
@@ -52,6 +35,8 @@ def compare(
     y_true: Any,
     methods: Sequence[str] | Mapping[str, Peer] | None = None,
     *,
+    probabilities: Any = None,
+    classes: Any = None,
     q: float = DEFAULT_Q,
     test: tuple[Any, Any] | None = None,
     seed: int = 0,
@@ -71,9 +56,13 @@ def compare(
     Parameters
     ----------
     X, y, y_true
-        Features, given labels, true labels.
+        Features, given labels, true labels. Without features (None), `probabilities` are needed,
+        and only the methods are compared that take them.
     methods
         Names from `PEERS`, all of them if None; or a mapping from names to your own methods.
+    probabilities, classes
+        Class probabilities of your own model, as for `ProbabilitySelector.fit`: one set for all
+        methods that take them. If None, those of a cross-validated logistic regression.
     q
         Error rate for the methods that take one.
     test
@@ -92,11 +81,22 @@ def compare(
     check_rate("q", q)
     check_seed(seed)
     check_count("dimensions", dimensions, 1)
-    chosen = _chosen(methods)
+    if X is None and probabilities is None:
+        raise InputError("compare needs features, or the probabilities of a model, and got none.")
+    if X is None and test is not None:
+        raise InputError("A test set goes with features, and X is None. Leave out either.")
+    chosen = _chosen(methods, features=X is not None)
     # A missing package must be reported now, not after an hour of measuring other methods.
     import_needs(list(chosen.items()))
-    data = _KnownTruth(X, y, y_true, test, dimensions)
-    shared = Shared(data.X, data.labels.codes, len(data.labels.classes), q=q, known_rate=data.wrong)
+    data = KnownTruth(X, y, y_true, test, dimensions, probabilities, classes)
+    shared = Shared(
+        data.X,
+        data.labels.codes,
+        len(data.labels.classes),
+        q=q,
+        known_rate=data.wrong,
+        probabilities=data.probabilities,
+    )
     log = TrialLog(trials, f"{data.fingerprint} {q} {seed} {dimensions} {versions()}")
     # Without a test set, the references only repeat the share of wrong labels.
     entries: dict[str, Peer | None] = {} if test is None else dict.fromkeys(REFERENCES)
@@ -123,154 +123,30 @@ def compare(
     )
 
 
-def _chosen(methods: Sequence[str] | Mapping[str, Peer] | None) -> dict[str, Peer]:
+def _chosen(
+    methods: Sequence[str] | Mapping[str, Peer] | None, *, features: bool
+) -> dict[str, Peer]:
     if isinstance(methods, Mapping):
         return dict(methods)
     # A string is a sequence too, of letters.
     if isinstance(methods, str):
         methods = (methods,)
-    names = list(PEERS) if methods is None else methods
+    able = [name for name, peer in PEERS.items() if features or _by_probabilities(peer)]
+    names = able if methods is None else methods
     if not names:
         raise InputError(f"methods is empty; name some of {', '.join(PEERS)}.")
-    return {name: PEERS[check_choice("methods", name, PEERS)] for name in names}
-
-
-class _KnownTruth:
-    """Features, given and true labels, test rows: measures any method on them."""
-
-    def __init__(self, X: Any, y: Any, y_true: Any, test: Any, dimensions: int) -> None:
-        features = check_features(KnockoffsSPR(), X)
-        self.labels = read_labels(y, features.shape[0], 1)
-        _check_sizes(self.labels)
-        self.right = truly_clean(self.labels.values, _truth(y_true, features.shape[0]))
-        if not self.right.any():
+    found = {name: PEERS[check_choice("methods", name, PEERS)] for name in names}
+    for name in found:
+        if name not in able:
             raise InputError(
-                "y and y_true differ in every row; check that both list the same rows in one order."
+                f"The method {name!r} needs features, and there are only probabilities. These take "
+                f"them: {', '.join(able)}."
             )
-        self.wrong = float(1 - self.right.mean())
-        prepare = _Preparation(features, dimensions)
-        self.X = prepare(features)
-        self._test = None
-        self.fingerprint = fingerprint(features, self.labels.values)
-        if test is not None:
-            other = check_features(KnockoffsSPR(), test[0])
-            if other.shape[1] != features.shape[1]:
-                raise InputError(
-                    f"The test set has {other.shape[1]} features but X has {features.shape[1]}."
-                )
-            known = _truth(test[1], other.shape[0], "The test set", "labels")
-            self._test = prepare(other), known
-            self.fingerprint += fingerprint(other, known)
-        # Only where labels are right enters the measures, so the true labels themselves need not.
-        self.fingerprint += sha256(np.packbits(self.right).tobytes()).hexdigest()
-
-    def measure(self, name: str, method: Peer | None, shared: Shared, seed: int) -> Trial:
-        """Run a method and compare its answer with the true labels; None means a reference."""
-        if method is None:
-            return self._reference(name)
-        _warm_up(method)
-        try:
-            charged = charge(shared, lambda: method.judge(shared, seed=seed))
-        # Errors of this package name the way out already.
-        except KsprError:
-            raise
-        except ValueError as error:
-            raise InputError(f"{name} cannot judge these data: {error}") from error
-        return self._trial(name, charged.answer, charged.seconds, charged.growth, told=charged.told)
-
-    def _reference(self, name: str) -> Trial:
-        """Return the trial of keeping all labels, or exactly the right ones."""
-        kept = self.right if name == ORACLE else np.ones_like(self.right)
-        return self._trial(name, Judged(kept, np.zeros(len(kept))), 0.0, None)
-
-    def _trial(
-        self, name: str, judged: Judged, seconds: float, memory: int | None, *, told: bool = False
-    ) -> Trial:
-        kept, rate = np.asarray(judged.clean, dtype=bool), judged.noise_rate
-        # AUROC needs wrong labels to find and more than one value to rank by.
-        ranked = self.wrong > 0 and np.ptp(judged.suspicion) > 0
-        return Trial(
-            method=name,
-            n_kept=int(kept.sum()),
-            **asdict(selection_quality(kept, self.right)),
-            auroc=float(roc_auc_score(~self.right, judged.suspicion)) if ranked else None,
-            noise_rate=rate,
-            noise_rate_error=None if rate is None else rate - self.wrong,
-            seconds=round(seconds, 4),
-            memory=memory,
-            accuracy=self._accuracy(kept),
-            told=told,
-        )
-
-    def _accuracy(self, kept: np.ndarray) -> float | None:
-        """Return the test accuracy of a logistic regression that is trained on the kept rows."""
-        if self._test is None or not kept.any():
-            return None
-        X, known = self._test
-        codes = self.labels.codes[kept]
-        # A logistic regression needs two classes; with one, every prediction is that class.
-        if np.ptp(codes) == 0:
-            predicted = np.full(len(known), codes[0])
-        else:
-            predicted = LogisticRegression(max_iter=200).fit(self.X[kept], codes).predict(X)
-        return float(np.mean(same_label(self.labels.classes[predicted], known)))
-
-
-class _Preparation:
-    """PCA and scaling, fitted on the training rows and applied to the test rows too."""
-
-    def __init__(self, features: Any, dimensions: int) -> None:
-        self._pca = None
-        if features.shape[1] > dimensions:
-            self._pca = fit_pca(
-                lambda: (block[None] for block in features.blocks()),
-                dimensions,
-                # Not the seed of the methods: all seeds are compared on the same features.
-                rng=np.random.default_rng(0),
-            )
-        X = self._reduced(features)
-        self._mean = X.mean(axis=0)
-        # One scale for all columns keeps distances in proportion, which neighbours depend on.
-        self._scale = max(float(np.sqrt(np.mean((X - self._mean) ** 2))), 1e-12)
-
-    def __call__(self, features: Any) -> np.ndarray:
-        return np.asarray((self._reduced(features) - self._mean) / self._scale)
-
-    def _reduced(self, features: Any) -> np.ndarray:
-        return np.concatenate(
-            [
-                to_numpy(block if self._pca is None else self._pca.transform(block[None])[0])
-                for block in features.blocks()
-            ]
-        )
-
-
-def _check_sizes(labels: Labels) -> None:
-    sizes = np.bincount(labels.codes)
-    rarest = int(sizes.argmin())
-    if sizes[rarest] < _FEWEST:
-        raise InputError(
-            f"Class {labels.classes.tolist()[rarest]!r} is too small for a comparison: it has "
-            f"{sizes[rarest]} of the {_FEWEST} samples that five-fold cross-validation needs. "
-            "Merge the class with another, or leave it out."
-        )
-
-
-def _truth(values: Any, n: int, where: str = "X", what: str = "true labels") -> np.ndarray:
-    found = np.asarray(values)
-    if found.ndim != 1 or len(found) != n:
-        raise InputError(f"{where} has {n} rows but the {what} have the shape {found.shape}.")
     return found
 
 
-def _warm_up(method: Peer) -> None:
-    """Run a method on tiny data, so that imports on first use do not count as its seconds."""
-    y = np.arange(60) % 3
-    # Three separate classes of 20 rows: five folds and all methods can work with them.
-    X = np.random.default_rng(0).standard_normal((60, 4)) + 3 * np.eye(3, 4)[y]
-    # An error here will come again on the real data, with a message.
-    with suppress(Exception):
-        method.judge(Shared(X.astype(np.float32), y, known_rate=0.1), seed=0)
+def _by_probabilities(method: Peer) -> bool:
+    return bool(getattr(method, "by_probabilities", False))
 
 
 def _versions() -> dict[str, str]:
@@ -309,6 +185,8 @@ def compare_source(
         # Items that cannot be read are left out of the features, but not of the truth.
         truth[found.row],
         methods,
+        probabilities=found.probabilities,
+        classes=found.records.probability_columns or None,
         q=q,
         test=None if test is None else _tested(test, options, settings),
         seed=seed,
@@ -329,6 +207,6 @@ def _truth_in(path: Path, records: Records, options: ReadOptions) -> np.ndarray:
 def _tested(
     source: Path, options: ReadOptions, settings: EmbedSettings
 ) -> tuple[np.ndarray, np.ndarray]:
-    found = load(source, test_options(source, options), settings, labelled=True)
+    found = load(source, options_for_test(source, options), settings, labelled=True)
     truth = found.records.truth
     return found.features, found.label if truth is None else truth[found.row]

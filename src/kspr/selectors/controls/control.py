@@ -1,7 +1,7 @@
 """The input and the output of a control, and how the outputs of several splits are combined."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,6 +42,7 @@ class Decision:
     table: np.ndarray  # (piece, half, class) of every cut group
     suggested: np.ndarray
     noise: "NoiseEstimate | None" = None
+    suggestion_probability: np.ndarray | None = None
 
 
 Control = Callable[[Question], Decision]
@@ -64,4 +65,4 @@ def combined(decisions: list[Decision], q: float) -> Decision:
     # Cut groups agree between splits: `check_together` refuses the controls where they do not.
     level = combine_levels(levels, first.cut_group, _SPLIT_LEVEL * q)
     statistic = np.mean([d.statistic for d in decisions], axis=0)
-    return Decision(level, statistic, first.cut_group, first.table, first.suggested, first.noise)
+    return replace(first, q_value=level, statistic=statistic)

@@ -13,7 +13,7 @@ from kspr.sources.formats import LABEL_FORMATS, format_of, some_suffixes
 from kspr.sources.readers._csv_table import first_line, open_csv_table
 from kspr.sources.readers._npy import open_npy
 from kspr.sources.readers.csv_faults import explain_encoding
-from kspr.sources.readers.file_checks import GZIP, check_exists, check_file, listed, readable
+from kspr.sources.readers.file_checks import check_exists, check_file, listed
 from kspr.sources.readers.labels import (
     array_with_gaps,
     class_names,
@@ -23,6 +23,7 @@ from kspr.sources.readers.labels import (
     no_label_in,
     texts_to_labels,
 )
+from kspr.sources.readers.plain_text import plain_text
 from kspr.sources.readers.roles import (
     ID_NAMES,
     LABEL_NAMES,
@@ -163,11 +164,9 @@ def _id_fields(table: Table, id_column: str | None) -> list[Field]:
 
 
 def _lines(path: Path) -> np.ndarray:
-    head = check_file(path, "a file of labels", *GZIP)
-    if b"\0" in head and not head.startswith(GZIP):
-        raise InputError(f"{path} is not a text file with one label per line.")
-    with readable(path, "a text file"), pa.input_stream(str(path)) as file:
-        content = file.read()
+    # Named, because a temporary copy goes with what refers to it.
+    text = plain_text(path, "a file of labels")
+    content = text.data.read_bytes()
     try:
         # Not splitlines, which also cuts at form feeds and other marks within a label.
         lines = content.decode("utf-8-sig").rstrip("\r\n").split("\n")

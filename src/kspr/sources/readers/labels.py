@@ -21,11 +21,14 @@ __all__ = [
     "labels_with_gaps",
     "no_label_in",
     "numbered",
+    "texts_of",
     "texts_to_labels",
 ]
 
 # "007" is a name, not the number 7; so is what double precision cannot hold.
 _WHOLE_NUMBER = r"^-?(0|[1-9][0-9]{0,14})(\.0+)?$"
+_WIDE = 256 << 20
+"""Bytes of an array of texts above which they are kept as objects, each as long as it is."""
 _TRUTH_VALUES = ("true", "True", "TRUE", "false", "False", "FALSE")
 # "NA" and "None" are left out: both are names of classes in use.
 _MISSING = ("", "nan", "NaN", "null", "NULL", "#N/A")
@@ -38,10 +41,12 @@ def class_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
         return {
             name: [str(class_name) for class_name in feature["names"]]
             for name, feature in features.items()
-            if isinstance(feature, dict) and feature.get("_type") == "ClassLabel"
+            if isinstance(feature, dict)
+            and feature.get("_type") == "ClassLabel"
+            and isinstance(feature.get("names"), list)
         }
     # Names are an extra: without them, the numbers are the labels.
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
         return {}
 
 
@@ -63,7 +68,12 @@ def labels_from_column(
         return _named(column.to_numpy(), names, what)
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
         return labels_from_array(column.to_numpy(), what)
-    texts = _texts(column)
+    texts = texts_of(column)
+    if texts.dtype == object:
+        longest = max(map(len, texts))
+        raise InputError(
+            f"{what} holds a text of {longest:,} characters, not labels. Name another."
+        )
     return texts_to_labels(texts, what) if untyped else labels_from_array(texts, what)
 
 
@@ -173,7 +183,7 @@ def identifiers(column: pa.ChunkedArray, what: str) -> np.ndarray:
     if column.null_count:
         missing = np.flatnonzero(pc.is_null(column).to_numpy())
         raise InputError(f"{what} is empty in {rows(missing)}. Fill it in.")
-    return _texts(column)
+    return texts_of(column)
 
 
 def numbered(count: int) -> np.ndarray:
@@ -207,13 +217,19 @@ def _is_binary(kind: pa.DataType) -> bool:
     )
 
 
-def _texts(column: Any) -> np.ndarray:
+def texts_of(column: Any) -> np.ndarray:
+    """Return a column of any simple type as text: of fixed width, or objects if one is long."""
     # Labels have few distinct values, and a Python object for each row would be slow.
     coded = column.cast(pa.large_string()).combine_chunks().dictionary_encode()
     if isinstance(coded, pa.ChunkedArray):
         coded = coded.unify_dictionaries().combine_chunks()
-    values = np.asarray(coded.dictionary.to_pylist(), dtype=np.str_)
-    return values[coded.indices.to_numpy()] if len(values) else np.empty(0, "<U1")
+    if not len(coded):
+        return np.empty(0, "<U1")
+    # In an array of fixed width, one long text takes its room in every row.
+    width = pc.max(pc.utf8_length(coded.dictionary)).as_py()
+    fixed = 4 * width * len(coded) <= _WIDE
+    values = np.array(coded.dictionary.to_pylist(), dtype=np.str_ if fixed else object)
+    return np.asarray(values[coded.indices.to_numpy()])
 
 
 def check_rows(labels: np.ndarray, count: int, labels_from: object, source: object) -> None:

@@ -112,21 +112,35 @@ def read_npz(path: Path, options: ReadOptions) -> Records:
     """Return the features, labels and true labels in an npz file."""
     archive = _Archive(path)
     shapes = {name: header.shape for name, header in archive.headers.items()}
-    name = choose_features(shapes, options.features, str(path))
-    what = f"Array {name!r} of {path}"
-    features, notes = as_single(check_features(archive.load(name), what), what)
-    labels = _labels(archive, name, options, len(features))
+    chosen = options.probabilities
+    probabilities = None
+    if chosen is not None:
+        probabilities, _ = archive.matrix(_present(shapes, chosen, str(path)))
+    rest = {name: shape for name, shape in shapes.items() if name != chosen}
+    features, name = None, chosen
+    notes: tuple[str, ...] = ()
+    # Beside probabilities, features may be missing.
+    if name is None or options.features or any(len(shape) == 2 for shape in rest.values()):
+        name = choose_features(rest, options.features, str(path))
+        features, notes = archive.matrix(name)
+    count = shapes[name][0]
+    if probabilities is not None and len(probabilities) != count:
+        raise InputError(
+            f"Array {chosen!r} of {path} has {len(probabilities)} rows but array {name!r} has "
+            f"{count}."
+        )
+    labels = _labels(archive, name, options, count)
     truth_name = choose_truth(shapes, options.truth, name, str(path))
-    truth = archive.labels(truth_name, len(features)) if truth_name else None
-    row_id = _row_id(archive, options, len(features))
+    truth = archive.labels(truth_name, count) if truth_name else None
     return Records(
         path,
         "npz",
-        row_id,
+        _row_id(archive, options, count),
         features=features,
         truth=truth,
         named=options.id is not None,
         notes=notes,
+        probabilities=probabilities,
         **labels,
     )
 
@@ -172,6 +186,11 @@ class _Archive:
             }
         if not self.headers:
             raise InputError(f"{path} is a zip archive without NumPy arrays. Correct its suffix.")
+
+    def matrix(self, name: str) -> tuple[np.ndarray, tuple[str, ...]]:
+        """Return numbers with two axes in single precision, and notes on what that loses."""
+        what = f"Array {name!r} of {self.path}"
+        return as_single(check_features(self.load(name), what), what)
 
     def labels(self, name: str, count: int) -> np.ndarray:
         """Return an array of labels for `count` rows."""

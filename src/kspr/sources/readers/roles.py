@@ -59,6 +59,7 @@ class Roles:
     text: Field | None = None
     features: tuple[Field, ...] = ()
     """Numeric columns, or one column of lists."""
+    probabilities: tuple[Field, ...] = ()
 
     @property
     def item(self) -> Field | None:
@@ -81,16 +82,20 @@ def choose_roles(
     identity = _named(fields, options.id, where)
     taken = {field.name for field in (label, truth, identity) if field}
     free = {name: field for name, field in fields.items() if name not in taken}
+    chosen = options.probabilities
+    probabilities = _matching(fields, free, chosen, where) if chosen else ()
+    free = {name: field for name, field in free.items() if field not in probabilities}
     if options.features or options.image or options.text:
         roles = _named_by_user(fields, free, options, where)
     else:
-        roles = _found(free, where, class_columns)
+        roles = _found(free, where, class_columns, needed=not probabilities)
+    content = roles.image, roles.text, roles.features
     used = {field.name for field in (roles.image, roles.text, *roles.features) if field}
     rest = {name: field for name, field in free.items() if name not in used}
     # The path of an image identifies its row better than a column that is named like ids.
     if identity is None and not (roles.image and is_text(roles.image.type)):
         identity = usual_field(rest, ID_NAMES)
-    return Roles(label, truth, identity, roles.image, roles.text, roles.features)
+    return Roles(label, truth, identity, *content, probabilities)
 
 
 def choose_label(
@@ -138,7 +143,9 @@ def _matching(fields: Fields, free: Fields, pattern: str, where: str) -> tuple[F
     return tuple(matches)
 
 
-def _found(free: Fields, where: str, class_columns: Collection[str]) -> Roles:
+def _found(
+    free: Fields, where: str, class_columns: Collection[str], *, needed: bool = True
+) -> Roles:
     images = _images(free)
     lists = [field for field in free.values() if is_list(field.type)]
     for several, option in ((images, "--image"), (lists, "--features")):
@@ -150,11 +157,14 @@ def _found(free: Fields, where: str, class_columns: Collection[str]) -> Roles:
     image = images[0] if images else None
     if image or lists:
         return Roles(image=image, features=tuple(lists))
-    return _plain(free, where, class_columns)
+    return _plain(free, where, class_columns, needed=needed)
 
 
-def _plain(free: Fields, where: str, class_columns: Collection[str]) -> Roles:
-    """Choose among numeric columns, paths and texts; raise unless exactly one kind is there."""
+def _plain(free: Fields, where: str, class_columns: Collection[str], *, needed: bool) -> Roles:
+    """Choose among numeric columns, paths and texts; raise unless exactly one kind is there.
+
+    Where the content is not `needed`, nothing is chosen instead.
+    """
     # Members of structs are used only if they are named.
     columns = {name: field for name, field in free.items() if len(field.path) == 1}
     features = tuple(f for f in columns.values() if _may_be_feature(f, class_columns))
@@ -167,6 +177,8 @@ def _plain(free: Fields, where: str, class_columns: Collection[str]) -> Roles:
         choices.append(f"images ({path.name!r}; --image)")
     if text:
         choices.append(f"texts ({text.name!r}; --text)")
+    if len(choices) != 1 and not needed:
+        return Roles()
     if len(choices) > 1:
         raise InputError(f"{where} has {' and '.join(choices)}. Say which to use.")
     if not choices:

@@ -17,6 +17,7 @@ from kspr.errors import InputError
 from kspr.sources.formats import format_of
 from kspr.sources.options import ReadOptions
 from kspr.sources.readers._arrow_tables import ArrowTable
+from kspr.sources.readers._column_notes import columns_sentence, id_warning, used_columns
 from kspr.sources.readers._feature_columns import FeatureBuilder, check_numeric
 from kspr.sources.readers.file_checks import listed
 from kspr.sources.readers.items import ImageCells, TextCells
@@ -28,7 +29,7 @@ from kspr.sources.readers.labels import (
     no_label_in,
     numbered,
 )
-from kspr.sources.readers.roles import Fields, Roles, choose_roles, is_text
+from kspr.sources.readers.roles import Fields, Roles, choose_roles, is_list, is_text
 from kspr.sources.readers.table import Field, Table
 from kspr.sources.readers.table_files import open_table_file
 from kspr.sources.records import Items, Records
@@ -58,6 +59,7 @@ def _records(table: Table, source: Path, reader: str, options: ReadOptions) -> R
         raise InputError(f"{where} has no rows.")
     roles = _roles(table, options, where)
     check_numeric(table, roles.features, where)
+    check_numeric(table, roles.probabilities, where)
     walked = _walk(table, roles, where)
     items = _items(table, roles, source)
     # Texts, or images stored as bytes, with labels in another file leave nothing to walk.
@@ -65,6 +67,11 @@ def _records(table: Table, source: Path, reader: str, options: ReadOptions) -> R
     if not count:
         raise InputError(f"{where} has no rows.")
     row_id = _row_id(walked, roles, options, where)
+    used = used_columns(table.fields, roles)
+    warning: tuple[str, ...] = ()
+    # Who names the columns knows what they are.
+    if walked.features is not None and options.features is None:
+        warning = id_warning(used["features"], walked.features)
     return Records(
         source=source,
         # A CSV file of paths is a list of images.
@@ -74,7 +81,11 @@ def _records(table: Table, source: Path, reader: str, options: ReadOptions) -> R
         items=items,
         truth=_true_labels(table, walked, roles.truth, where),
         named=row_id is not None,
-        notes=(*table.notes, *walked.notes),
+        notes=(*table.notes, columns_sentence(used), *warning, *walked.notes),
+        columns=used,
+        probabilities=walked.probabilities,
+        # The members of one column of lists have no names.
+        probability_columns=tuple(f.name for f in roles.probabilities if not is_list(f.type)),
         **_given_labels(table, walked, roles.label, where),
     )
 
@@ -83,6 +94,7 @@ def _records(table: Table, source: Path, reader: str, options: ReadOptions) -> R
 class _Walked:
     columns: dict[str, pa.ChunkedArray]
     features: np.ndarray | None
+    probabilities: np.ndarray | None
     count: int
     notes: tuple[str, ...]
 
@@ -91,29 +103,36 @@ def _walk(table: Table, roles: Roles, where: str) -> _Walked:
     """Read labels, truth, ids and features in one pass."""
     # One column may have two roles; it is read once.
     small = list(dict.fromkeys(f for f in _small(roles) if f))
-    builder = FeatureBuilder(roles.features, table.rows, where) if roles.features else None
+    builders = [
+        FeatureBuilder(chosen, table.rows, where) if chosen else None
+        for chosen in (roles.features, roles.probabilities)
+    ]
     chunks: list[list[pa.Array]] = [[] for _ in small]
-    fields = [*small, *roles.features]
+    fields = [*small, *roles.features, *roles.probabilities]
+    places = (len(small), len(small) + len(roles.features), len(fields))
     try:
         for arrays in table.batches(fields) if fields else ():
             # The features come after the small columns: the shorter list ends the loop.
             for kept, array in zip(chunks, arrays, strict=False):
                 kept.append(array)
-            if builder:
-                builder.append(arrays[len(small) :])
+            for builder, start, end in zip(builders, places[:-1], places[1:], strict=True):
+                if builder:
+                    builder.append(arrays[start:end])
     # Ctrl-C too: the temporary file may be many gigabytes.
     except BaseException:
-        if builder:
+        for builder in filter(None, builders):
             builder.discard()
         raise
     columns = {
         field.name: pa.chunked_array(kept, field.type)
         for field, kept in zip(small, chunks, strict=True)
     }
-    features = builder.result() if builder else None
-    lengths = [len(part) for part in (*columns.values(), features) if part is not None]
-    notes = builder.notes if builder else ()
-    return _Walked(columns, features, lengths[0] if lengths else 0, notes)
+    features, probabilities = (builder.result() if builder else None for builder in builders)
+    parts = (*columns.values(), features, probabilities)
+    lengths = [len(part) for part in parts if part is not None]
+    # Only of features: probabilities need no more than single precision.
+    notes = builders[0].notes if builders[0] else ()
+    return _Walked(columns, features, probabilities, lengths[0] if lengths else 0, notes)
 
 
 def _small(roles: Roles) -> Sequence[Field | None]:
@@ -192,15 +211,17 @@ def _literal(roles: Roles) -> Roles:
     def text(field: Field | None) -> Field | None:
         return field and replace(field, type=pa.string())
 
+    def number(field: Field) -> Field:
+        return replace(field, type=pa.float64()) if field.type == pa.string() else field
+
     return Roles(
         label=text(roles.label),
         truth=text(roles.truth),
         id=text(roles.id),
         image=text(roles.image),
         text=text(roles.text),
-        features=tuple(
-            replace(f, type=pa.float64()) if f.type == pa.string() else f for f in roles.features
-        ),
+        features=tuple(map(number, roles.features)),
+        probabilities=tuple(map(number, roles.probabilities)),
     )
 
 

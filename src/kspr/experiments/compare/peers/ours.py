@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kspr.experiments.compare.peers.shared import Judged, Shared
-from kspr.selectors import Selection, from_preset
+from kspr.selectors import ProbabilitySelector, Selection, from_preset
 
-__all__ = ["HalfSPR", "Ours", "Paper"]
+__all__ = ["ByProbabilities", "HalfSPR", "Ours", "Paper"]
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,20 @@ class HalfSPR:
         """Keep the share that needs its mean shift last."""
         model = from_preset("spr", clean_ratio=self.share, random_state=seed, progress=False)
         return _judged(model.fit(shared.X, shared.y).selection_)
+
+
+@dataclass(frozen=True)
+class ByProbabilities:
+    """`ProbabilitySelector` on the probabilities that cleanlab's filters get."""
+
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    by_probabilities = True
+
+    def judge(self, shared: Shared, *, seed: int) -> Judged:
+        """Keep what the control keeps; nothing is drawn at random."""
+        del seed
+        model = ProbabilitySelector(**{"q": shared.q, **self.parameters})
+        return _judged(model.fit(shared.probabilities(), shared.y).selection_)
 
 
 def _judged(selection: Selection) -> Judged:

@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import cross_val_predict
+from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.neighbors import NearestNeighbors
 
 from kspr._packages import require
@@ -33,7 +33,9 @@ PACKAGE = "'knockoffs-spr[peers]'"
 """The extra that installs the packages of other methods."""
 NEIGHBOURS = 20
 """Default number of nearest rows."""
-FOLDS = 5
+_FOLDS = StratifiedKFold(5, shuffle=True, random_state=0)
+"""Shuffled: where rows are sorted by class, scikit-learn's own folds would put the wrong labels
+of a class into one fold, and a model would be asked just about those that it has not seen."""
 KNOWN_RATE = "known rate"
 _STATUS = Path("/proc/self/status")
 _CLEAR = Path("/proc/self/clear_refs")
@@ -66,6 +68,7 @@ class Shared:
         *,
         q: float = 0.1,
         known_rate: float | None = None,
+        probabilities: np.ndarray | None = None,
     ) -> None:
         self.X, self.y = X, y
         """Features, reduced; labels as codes from 0."""
@@ -75,6 +78,9 @@ class Shared:
         self._known_rate = known_rate
         self.used: set[str] = set()
         self.products: dict[str, Product] = {}
+        if probabilities is not None:
+            # Whoever brings them has paid for them.
+            self.products["probabilities"] = Product(probabilities, 0.0, None)
 
     @property
     def known_rate(self) -> float | None:
@@ -86,14 +92,14 @@ class Shared:
     def probabilities(self) -> np.ndarray:
         """Return class probabilities of every row, from a model that was not trained on it.
 
-        Five-fold cross-validated multinomial logistic regression with scikit-learn's own
-        settings (L2, C = 1, lbfgs), at most 200 iterations.
+        Those that the comparison was given; else five-fold cross-validated multinomial logistic
+        regression with scikit-learn's own settings (L2, C = 1, lbfgs), at most 200 iterations.
         """
 
         def make() -> np.ndarray:
             model = LogisticRegression(max_iter=200)
             return np.asarray(
-                cross_val_predict(model, self.X, self.y, cv=FOLDS, method="predict_proba")
+                cross_val_predict(model, self.X, self.y, cv=_FOLDS, method="predict_proba")
             )
 
         return self._product("probabilities", make)
@@ -175,7 +181,8 @@ class Peer(Protocol):
     """A method that judges labels.
 
     A method that imports optional packages lists the modules in an attribute `needs`: a comparison
-    imports them first, so that a missing one is reported at the start and no import is timed.
+    imports them first, so that a missing one is reported at the start and no import is timed. One
+    that looks at probabilities and at no features has the attribute `by_probabilities`, True.
     """
 
     def judge(self, shared: Shared, *, seed: int) -> Judged:

@@ -1,0 +1,124 @@
+"""The default first step: fit a half, find its likely wrong labels, and fit without them.
+
+A ridge regression on all rows of a half gives every label a chance to be right, through the
+transition matrix of its anchors. Of each class as many rows are kept as these chances add up to,
+and the half is fitted again. A fixed share would lose right labels where noise is low and keep
+wrong ones where it is high. The linear algebra runs where the features are; chances and ranks,
+which are small, are computed on the host.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from kspr.core.arrays import Array, like, namespace, one_hot, rank_within, row_blocks, to_numpy
+from kspr.core.regression import Equations, Targets, normal_equations
+from kspr.core.transition import count_anchors, estimate_transition, probability_right
+
+__all__ = ["ROUNDS", "refit"]
+
+ROUNDS = 4
+"""Times that a half is fitted again; more change nothing that was measured."""
+_RIDGE = 100.0
+"""Penalty per class, in rows, for features with a mean square of 1. On digits, banking77 and
+CIFAR-10 with 300 to 50,000 rows, the best penalty grows with the classes, not with the rows."""
+_LEAVE_OUT = 0.5
+"""Part of the leverage that is taken off. Without any, 5,000 CIFAR-10 rows with Sym. 60 % keep too
+many wrong labels; with all of it, the small classes of banking77 lose right ones."""
+
+
+def refit(
+    Q: Array,
+    label: Array,
+    valid: Array,
+    n_classes: int,
+    *,
+    intercept: bool,
+    on_step: Callable[[], None] | None = None,
+) -> Array:
+    """Return beta of each half, ``(halves, k, c)``, fitted on the rows that are likely right.
+
+    `Q` is ``(halves, slots, k)`` with a mean square of about 1; with `intercept` its first column
+    is 1. Nothing but the half's own labels is used. `on_step` is called after each round of all
+    halves.
+    """
+    halves = [
+        _Half(Q[i : i + 1], label[i : i + 1], valid[i], n_classes, intercept)
+        for i in range(Q.shape[0])
+    ]
+    for _ in range(ROUNDS):
+        for half in halves:
+            half.keep_likely_right()
+        if on_step is not None:
+            on_step()
+    return namespace(Q).concat([half.beta() for half in halves], axis=0)
+
+
+class _Half:
+    """One half: its normal equations, and which of its rows they hold."""
+
+    def __init__(
+        self, Q: Array, label: Array, valid: Array, n_classes: int, intercept: bool
+    ) -> None:
+        self.Q, self.n_classes = Q, n_classes
+        self.targets = Targets.from_labels(label, n_classes, Q.dtype)
+        self.label, self.valid = to_numpy(label[0, :]), to_numpy(valid)
+        # Half of the rows at most: a larger penalty would leave nothing of a small data set.
+        size = min(_RIDGE * n_classes, self.valid.sum() / 2)
+        self.ridge = _ridge(Q, size, intercept)
+        self.kept = self.valid
+        self.equations = self._of(self.kept)
+
+    def beta(self) -> Array:
+        return self.equations.solve(self.ridge)
+
+    def keep_likely_right(self) -> None:
+        """Keep of each class as many rows as are right by the present fit, the likeliest first."""
+        rows, given = np.flatnonzero(self.valid), self.label[self.valid]
+        right = _chance_right(self._predicted()[rows], given, self.n_classes)
+        wanted = np.ceil(np.bincount(given, weights=right, minlength=self.n_classes))
+        rank, _ = rank_within(-right, given, self.n_classes)
+        keep = np.zeros_like(self.valid)
+        keep[rows] = rank < wanted[given]
+        joined, left = keep & ~self.kept, self.kept & ~keep
+        # Rows that stay are the most of them: their share of the equations is there already.
+        if joined.sum() + left.sum() < keep.sum():
+            self.equations = self.equations + self._of(joined) - self._of(left)
+        else:
+            self.equations = self._of(keep)
+        self.kept = keep
+
+    def _of(self, rows: np.ndarray) -> Equations:
+        weight = like(rows[None, :, None], self.Q, dtype=self.Q.dtype)
+        return normal_equations(self.Q, self.targets, weight)
+
+    def _predicted(self) -> np.ndarray:
+        """Return the fitted values ``(slots, c)``, as if no row had seen its own label.
+
+        Leaving a row out moves its fitted value away from its label by its leverage; the mean
+        leverage of the kept rows serves for each of them.
+        """
+        beta = self.beta()
+        blocks = row_blocks(self.Q.shape[1], self.n_classes)
+        fitted = np.concatenate([to_numpy(self.Q[0, rows, :] @ beta[0]) for rows in blocks])
+        freedom = float(self.equations.freedom(self.ridge)[0])
+        leverage = _LEAVE_OUT * min(1.0, freedom / max(1, int(self.kept.sum())))
+        own = one_hot(self.label[self.kept], self.n_classes, fitted.dtype)
+        fitted[self.kept] = (fitted[self.kept] - leverage * own) / (1.0 - leverage)
+        return fitted
+
+
+def _ridge(Q: Array, size: float, intercept: bool) -> Array:
+    """Return the penalty as a diagonal matrix; the intercept has none."""
+    xp = namespace(Q)
+    weight = xp.full((Q.shape[-1],), float(size), dtype=Q.dtype, device=Q.device)
+    weight[: int(intercept)] = 0.0
+    return weight * xp.eye(Q.shape[-1], dtype=Q.dtype, device=Q.device)
+
+
+def _chance_right(prediction: np.ndarray, label: np.ndarray, n_classes: int) -> np.ndarray:
+    """Return each label's chance to be right."""
+    together = np.zeros_like(label)
+    counts = count_anchors(prediction, label, together, n_classes)
+    right, _ = probability_right(prediction, estimate_transition(counts).matrix, label)
+    return np.asarray(right[np.arange(len(label)), label], dtype=np.float64)

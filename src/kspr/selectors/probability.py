@@ -1,0 +1,232 @@
+"""Bring your own model: select by class probabilities that have not seen the labels."""
+
+import warnings
+from typing import Any, Literal, Self, get_args
+
+import numpy as np
+from sklearn.utils import Tags
+
+from kspr.core.exchangeable import exchangeable_levels, lead
+from kspr.core.knockoffs import all_times
+from kspr.core.labels import Labels
+from kspr.core.penalties import group
+from kspr.core.probabilities import Calibrated, calibrate, memorised_share
+from kspr.core.transition import transition_levels
+from kspr.errors import InputError
+from kspr.selectors._pieces import number_cut_groups
+from kspr.selectors.base import BaseSelector
+from kspr.selectors.class_columns import read_probabilities
+from kspr.selectors.controls.transition import describe_noise
+from kspr.selectors.cut_groups import uncut
+from kspr.selectors.feature_rows import as_features
+from kspr.selectors.knockoffs_spr import at_best_f1
+from kspr.selectors.manifest import Manifest, fingerprint, plain, versions
+from kspr.selectors.options import CutName
+from kspr.selectors.selection import Selection
+from kspr.selectors.validation import check_choice, check_count, check_rate
+
+__all__ = ["ProbabilitySelector"]
+
+_MEMORISED = 0.98
+"""Agreement with the labels, where the model is least sure, from which on there is a warning."""
+_FEWEST_TO_WARN = 100
+"""With fewer rows, agreement everywhere says little."""
+
+
+class ProbabilitySelector(BaseSelector):
+    """Keep the samples whose labels can be trusted, by the class probabilities of your own model.
+
+    The probabilities of a row must come from a model that was not trained on its label:
+    `sklearn.model_selection.cross_val_predict` gives such ones. They may be too sure, not sure
+    enough, or rounded to 0 and 1: a temperature and an offset for every class are fitted to the
+    given labels, and the noise is estimated from the rows that the model is surest of.
+
+    Parameters
+    ----------
+    q
+        The error rate: the largest share of wrong labels among the kept ones. It holds under the
+        assumption of `control`.
+    control
+        How the error rate is estimated. ``"transition"`` assumes that how a label goes wrong
+        depends on the true class only. ``"exchangeable"`` assumes that a wrong label is any wrong
+        class with equal chance; it keeps less.
+    cut
+        ``"pooled"`` holds `q` over all classes together, ``"per_class"`` in every class.
+    level
+        ``"fixed"`` keeps nothing where `q` cannot be reached. ``"f1"``, for
+        ``control="transition"``, ignores `q` and takes the level with the greatest estimated F1.
+    min_class_size
+        Smallest class that is accepted.
+
+    Attributes
+    ----------
+    selection_ : Selection
+        Which samples are kept, the suspects in order, and a suggested label for each.
+    classes_ : numpy.ndarray
+        The classes, sorted.
+    sample_indices_ : numpy.ndarray
+        After `fit_resample`: row numbers of the kept samples.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.model_selection import StratifiedKFold, cross_val_predict
+    >>> X, y = load_digits(return_X_y=True)
+    >>> y[::5] = 9 - y[::5]
+    >>> folds = StratifiedKFold(5, shuffle=True, random_state=0)
+    >>> model = LogisticRegression(max_iter=200)
+    >>> pred_probs = cross_val_predict(model, X / 16, y, cv=folds, method="predict_proba")
+    >>> selection = ProbabilitySelector(q=0.05).fit(pred_probs, y).selection_
+    >>> y[:5], selection.suggested_label[:5]
+    (array([9, 1, 2, 3, 4]), array([0, 1, 2, 3, 4]))
+    >>> selection.clean_mask[:5]
+    array([False,  True,  True,  True,  True])
+    """
+
+    def __init__(
+        self,
+        q: float = 0.05,
+        *,
+        control: Literal["transition", "exchangeable"] = "transition",
+        cut: CutName = "pooled",
+        level: Literal["fixed", "f1"] = "fixed",
+        min_class_size: int = 2,
+    ) -> None:
+        self.q = q
+        self.control = control
+        self.cut = cut
+        self.level = level
+        self.min_class_size = min_class_size
+
+    def fit(self, X: Any, y: Any, *, classes: Any = None) -> Self:
+        """Judge every sample; the result is in ``selection_``.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_classes)
+            Class probabilities, called ``pred_probs`` in messages. Rows sum to 1.
+        y : array-like of shape (n_samples,)
+            Labels of any type, some of them wrong.
+        classes : array-like of shape (n_classes,), optional
+            The label of each column. Without it, the columns of a data frame are known by their
+            names, and those of an array are in the sorted order of the classes of `y`. Columns of
+            classes that `y` lacks are left out.
+
+        Returns
+        -------
+        self : ProbabilitySelector
+            The fitted selector.
+
+        Warns
+        -----
+        UserWarning
+            If the labels have the highest probability nearly everywhere, even where the model is
+            least sure: then the model was probably trained on them.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> y = np.repeat(["cat", "dog"], 50)
+        >>> dog = np.where(y == "dog", 0.9, 0.2)
+        >>> y[0] = "dog"
+        >>> pred_probs = np.column_stack([dog, 1 - dog])
+        >>> model = ProbabilitySelector(q=0.1).fit(pred_probs, y, classes=["dog", "cat"])
+        >>> model.selection_.suspicion.argmax(), model.selection_.suggested_label[0]
+        (np.int64(0), np.str_('cat'))
+        """
+        self._check_parameters()
+        shown, labels = read_probabilities(X, y, classes, self.min_class_size)
+        _warn_if_memorised(shown, labels)
+        self.n_features_in_ = shown.shape[1]
+        self.classes_ = labels.classes
+        selection = self._selection(shown, labels)
+        if self.level == "f1":
+            self.selection_ = at_best_f1(selection, self.q)
+        else:
+            self.selection_ = selection.at(self.q)
+        return self
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = False
+        tags.input_tags.positive_only = True
+        return tags
+
+    def _check_parameters(self) -> None:
+        check_rate("q", self.q)
+        check_choice("control", self.control, ("transition", "exchangeable"))
+        check_choice("cut", self.cut, get_args(CutName))
+        check_choice("level", self.level, ("fixed", "f1"))
+        check_count("min_class_size", self.min_class_size, 1)
+        if self.level == "f1" and self.control != "transition":
+            raise InputError(
+                "level='f1' goes with control='transition', which estimates how many labels are "
+                f"right, not with {self.control!r}. Change either."
+            )
+
+    def _selection(self, shown: np.ndarray, labels: Labels) -> Selection:
+        """Return the selection before it is cut: every row with its level."""
+        codes, classes = labels.codes, labels.classes
+        found = calibrate(shown, codes)
+        times = all_times(found.prior, group)
+        level, statistic = self._levels(found, times, codes)
+        nowhere = np.zeros_like(codes)
+        cut_group, table = number_cut_groups(nowhere, nowhere, codes, pooled=self.cut == "pooled")
+        return Selection(
+            label=labels.values,
+            clean_mask=np.zeros(len(codes), dtype=bool),
+            q_value=level,
+            statistic=statistic,
+            selection_time=times[np.arange(len(codes)), codes],
+            knockoff_label=None,
+            suggested_label=classes[found.best],
+            cut_group=cut_group,
+            cut_groups=uncut(table, cut_group),
+            classes=classes,
+            manifest=self._manifest_of(shown, labels),
+            noise=describe_noise(found.transition, codes, classes),
+        )
+
+    def _levels(
+        self, found: Calibrated, times: np.ndarray, codes: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the smallest level that keeps each row, and what rows are ordered by."""
+        pooled = self.cut == "pooled"
+        if self.control == "transition":
+            doubt = 1.0 - found.right[np.arange(len(codes)), codes]
+            return transition_levels(found.right, codes, found.transition, pooled=pooled), doubt
+        if times.shape[1] < 3:
+            raise InputError(
+                "control='exchangeable' needs at least three classes, got 2. Use "
+                "control='transition'."
+            )
+        own, share = lead(times, codes)
+        # The sign has the meaning that it has in W: negative is ahead.
+        return exchangeable_levels(times, codes, None, pooled=pooled), np.where(
+            share >= 0.5, -own, own
+        )
+
+    def _manifest_of(self, shown: np.ndarray, labels: Labels) -> Manifest:
+        return Manifest(
+            method=type(self).__name__,
+            parameters={name: plain(value) for name, value in self.get_params().items()},
+            # Nothing here is drawn at random.
+            seed=0,
+            n_samples=len(shown),
+            n_features=shown.shape[1],
+            fingerprint=fingerprint(as_features(shown), labels.values),
+            versions=versions(),
+        )
+
+
+def _warn_if_memorised(shown: np.ndarray, labels: Labels) -> None:
+    share = memorised_share(shown, labels.codes)
+    if len(labels.codes) >= _FEWEST_TO_WARN and share >= _MEMORISED:
+        warnings.warn(
+            f"Where the model is least sure, it still agrees with {share:.0%} of the labels. "
+            "Either hardly any label is wrong, or the model was trained on these labels: then it "
+            "cannot find wrong ones. Use cross-validated probabilities "
+            "(sklearn.model_selection.cross_val_predict).",
+            stacklevel=3,
+        )

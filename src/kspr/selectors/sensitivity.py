@@ -1,0 +1,66 @@
+"""How far the error rate would be off if wrong labels were more likely where rows are hard."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kspr._text import percent
+from kspr.errors import InputError
+
+if TYPE_CHECKING:
+    from kspr.selectors.selection import Selection
+
+__all__ = ["FACTORS", "in_words", "rate_if"]
+
+FACTORS = (2, 4)
+"""How many times as likely a wrong label may be; 4 is about what people's labels show."""
+
+
+def rate_if(selection: Selection, times: float) -> float:
+    """Return the share of wrong labels among the kept ones if hard rows are mislabelled more often.
+
+    The odds of a wrong label are taken to rise evenly in the order of doubt, from the estimated
+    ones at the surest row to `times` these at the least sure one. The estimate itself comes from
+    the surest rows, which is why it is too low where that is so.
+    """
+    if selection.control != "transition":
+        raise InputError(
+            "This needs the chance that a label is wrong, which only control='transition' "
+            f"estimates, got {selection.control!r}."
+        )
+    if not times >= 1:
+        raise InputError(f"times must be at least 1, got {times}.")
+    kept, doubt = selection.clean_mask, selection.statistic
+    groups = selection.cut_groups
+    known = np.isfinite(groups.estimated_fsr) & (groups.n_kept > 0)
+    if not known.any():
+        return float("nan")
+    rate = float(np.average(groups.estimated_fsr[known], weights=groups.n_kept[known]))
+    rank = np.empty(len(doubt))
+    rank[np.argsort(doubt, kind="stable")] = np.linspace(0, 1, len(doubt))
+    odds = times ** rank[kept]
+    before = np.maximum(doubt[kept], 1e-9)
+    after = before * odds / (1 - before + before * odds)
+    # The level has a margin for chance on top of the mean doubt; both grow alike.
+    return min(1.0, rate * float(after.mean() / before.mean()))
+
+
+def in_words(rates: Sequence[tuple[float, float]]) -> str | None:
+    """Return pairs of `times` and `rate_if` as a sentence; None without any.
+
+    >>> in_words([(2, 0.076), (4, 0.112)]).partition(": ")[2]
+    'about 7.6 % if 2 times as likely where it is least sure as where it is surest, 11.2 % if 4.'
+    """
+    known = [(times, rate) for times, rate in rates if np.isfinite(rate)]
+    if not known:
+        return None
+    (times, rate), *rest = known
+    more = "".join(f", {percent(rate)} if {times:g}" for times, rate in rest)
+    return (
+        "If wrong labels are more likely where the fit is unsure, more of the kept ones are wrong: "
+        f"about {percent(rate)} if {times:g} times as likely where it is least sure as where it is "
+        f"surest{more}."
+    )

@@ -1,0 +1,105 @@
+"""Three piles: what is changed, what is looked at, and what is expected of it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kspr import KnockoffsSPR, Selection
+from kspr.core.noise import asymmetric_cifar10, symmetric
+from kspr.errors import InputError
+from kspr.selectors.relabelling import PILES
+
+
+@pytest.fixture(scope="module")
+def selection(digits40):
+    return KnockoffsSPR(q=0.05).fit(digits40.X, digits40.y).selection_
+
+
+def test_every_row_is_in_one_pile_and_kept_rows_are_left(selection):
+    found = selection.relabel()
+    assert sum(found.count(pile) for pile in PILES) == len(selection)
+    np.testing.assert_array_equal(found.pile == "leave", selection.clean_mask)
+
+
+def test_only_the_pile_of_changes_has_new_labels(selection):
+    found = selection.relabel()
+    change = found.pile == "change"
+    np.testing.assert_array_equal(found.label != selection.label, change)
+    np.testing.assert_array_equal(found.label[change], selection.suggested_label[change])
+    assert (selection.suggestion_probability[change] >= found.threshold).all()
+
+
+def test_relabelling_improves_the_labels_and_says_by_how_much(selection, digits40):
+    """The gain that was expected is within a quarter of the one that came."""
+    found = selection.relabel()
+    before, after = (np.sum(label == digits40.y_true) for label in (digits40.y, found.label))
+    assert after > before + 100
+    assert found.gain == pytest.approx(after - before, rel=0.25)
+
+
+def test_a_higher_threshold_changes_fewer_labels(selection):
+    counts = [selection.relabel(threshold).count("change") for threshold in (0.5, 0.8, 0.95)]
+    assert counts[0] > counts[1] > counts[2]
+
+
+def test_expectations_are_sums_of_probabilities(selection):
+    known = replace(
+        selection,
+        clean_mask=np.zeros(len(selection), dtype=bool),
+        suggested_label=(selection.label + 1) % 10,
+        suggestion_probability=np.full(len(selection), 0.9),
+        statistic=np.full(len(selection), 0.95),
+    )
+    found = known.relabel()
+    assert found.made_right == pytest.approx(0.9 * len(selection))
+    assert found.made_wrong == pytest.approx(0.05 * len(selection))
+    assert f"Change {len(selection):,} labels" in str(found)
+
+
+def test_probabilities_survive_the_disk(selection, tmp_path):
+    again = Selection.load(selection.save(tmp_path / "run"))
+    np.testing.assert_array_equal(again.relabel().pile, selection.relabel().pile)
+
+
+def test_without_probabilities_the_way_out_is_named(digits40):
+    selection = KnockoffsSPR(control="exchangeable").fit(digits40.X, digits40.y).selection_
+    with pytest.raises(InputError, match="goes with control='transition'"):
+        selection.relabel()
+
+
+def test_a_threshold_is_a_rate(selection):
+    with pytest.raises(InputError, match="threshold must lie in"):
+        selection.relabel(80)
+
+
+CIFAR = Path(__file__).parents[3] / "shared" / "data" / "cifar10" / "features.npz"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not CIFAR.exists(), reason="needs the shared CIFAR-10 features")
+@pytest.mark.parametrize("kind", ["sym 20", "sym 60", "asy 40"])
+def test_suggestions_are_right_as_often_as_they_say(kind):
+    """15,000 rows. In steps of 0.1 from 0.5 on, the mean chance is within 0.1 of the share right.
+
+    A step holds at least 100 suggestions: three standard errors of its share are below 0.15, and
+    most hold five times as many.
+    """
+    with np.load(CIFAR) as stored:
+        rows = np.random.default_rng(3).permutation(50_000)[:15_000]
+        X, true = stored["X_train"][rows].astype(np.float32), stored["y_train"][rows].astype(int)
+    name, percent = kind.split()
+    make = symmetric if name == "sym" else asymmetric_cifar10
+    label = make(true, int(percent) / 100, 0)
+    selection = KnockoffsSPR(q=0.05).fit(X, label).selection_
+    chance, right = selection.suggestion_probability, selection.suggested_label == true
+    other = ~selection.clean_mask & (selection.suggested_label != label)
+    for low in (0.5, 0.6, 0.7, 0.8, 0.9):
+        step = other & (chance >= low) & (chance < low + 0.1)
+        assert step.sum() >= 100
+        assert right[step].mean() == pytest.approx(chance[step].mean(), abs=0.1)
+    found = selection.relabel()
+    gained = np.sum(found.label == true) - np.sum(label == true)
+    assert gained > 0
+    assert found.gain == pytest.approx(gained, rel=0.2)
