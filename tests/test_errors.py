@@ -39,3 +39,10 @@ def test_an_extra_of_an_installed_package_is_named_by_what_it_holds(tmp_path, mo
     monkeypatch.setattr(importlib.metadata, "requires", lambda name: listed)
     said = str(MissingExtraError("Training", "'knockoffs-spr[train]'"))
     assert said.endswith("run `pip install 'torch>=2.6'`.")
+
+
+def test_a_name_of_any_length_leaves_a_sentence_with_its_beginning_and_end():
+    message = str(InputError(f"x.csv has no column {'n' * 100_000!r}. Write it again."))
+    assert len(message) <= 900
+    assert message.startswith("x.csv has no column 'nnn")
+    assert message.endswith("nnn'. Write it again.")

@@ -181,3 +181,26 @@ def test_a_settings_file_that_cannot_be_read_is_one_sentence(tmp_path, content):
     path.mkdir() if content is None else path.write_bytes(content)
     with pytest.raises(InputError, match=r"s\.toml cannot be read as a TOML file"):
         read_toml(path)
+
+
+@pytest.mark.parametrize("how", ["pipe", "folder", "deep"])
+def test_json_that_is_no_document_is_none(tmp_path, how):
+    """A pipe would be waited for, and Python gives up on very deep documents."""
+    path = tmp_path / "a.json"
+    if how == "deep":
+        path.write_text("[" * 100_000)
+    else:
+        os.mkfifo(path) if how == "pipe" else path.mkdir()
+    assert read_json(path) is None
+
+
+def test_a_pipe_is_no_settings_file(tmp_path):
+    os.mkfifo(tmp_path / "s.toml")
+    with pytest.raises(InputError, match=r"s\.toml cannot be read as a TOML file: it is a pipe"):
+        read_toml(tmp_path / "s.toml")
+
+
+def test_deep_settings_are_one_sentence(tmp_path):
+    (tmp_path / "s.toml").write_text("x = " + "[" * 100_000)
+    with pytest.raises(InputError, match=r"s\.toml cannot be read as a TOML file"):
+        read_toml(tmp_path / "s.toml")

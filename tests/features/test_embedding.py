@@ -368,3 +368,16 @@ def test_texts_of_like_length_share_a_batch(tmp_path, own):
 
 
 LOGGED = "open('longest.txt', 'a').write(f'{max(map(len, batch))}\\n')"
+
+
+def test_an_embedding_finished_from_shards_alone_is_the_same(own, tmp_path, monkeypatch):
+    """Killed between the last shard and the end: the embedder has nothing to do any more."""
+    embedder = own()
+    embed(texts(3), embedder.name, tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        patch.setattr("kspr.features.embedding.join", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            embed(texts(3), embedder.name, tmp_path / "out")
+    embed(texts(3), embedder.name, tmp_path / "out")
+    for name in ("embedding.json", "features.npy"):
+        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()

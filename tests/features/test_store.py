@@ -1,5 +1,7 @@
 """Manifests and shards of a folder of features."""
 
+import os
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from kspr.features._store import (
     clear,
     content_fingerprint,
     join,
+    open_features,
     read_unreadable,
     shard_is_whole,
     write_manifest,
@@ -75,3 +78,29 @@ def test_clearing_removes_the_embedding_and_nothing_else(tmp_path):
     (tmp_path / "rows.parquet").write_text("mine")
     clear(tmp_path)
     assert [p.name for p in tmp_path.iterdir()] == ["rows.parquet"]
+
+
+@pytest.mark.parametrize("how", ["header", "pipe", "columns", "texts", "one row"])
+def test_damaged_features_are_a_value_error(tmp_path, how):
+    path = tmp_path / "features.npy"
+    arrays = {"columns": np.zeros((3, 0), "f4"), "texts": np.array([["x"]]), "one row": np.zeros(3)}
+    if how == "pipe":
+        os.mkfifo(path)
+    else:
+        np.save(path, arrays.get(how, np.zeros((3, 2), np.float32)))
+    if how == "header":
+        # NumPy reads the header as Python, and an open bracket never ends.
+        path.write_bytes(path.read_bytes().replace(b"(3, 2)", b"(3, 2("))
+    with pytest.raises(ValueError, match="features"):
+        open_features(path)
+
+
+def test_a_shard_with_damaged_features_is_not_whole(tmp_path):
+    path = tmp_path / "0.npz"
+    write_shard(path, Shard(np.arange(2), np.full((2, 50), 7, np.float32), {}))
+    assert shard_is_whole(path, range(2))
+    content = path.read_bytes()
+    number = np.float32(7).tobytes()
+    place = content.index(number * 20)
+    path.write_bytes(content[:place] + bytes(4) + content[place + 4 :])
+    assert not shard_is_whole(path, range(2))

@@ -288,3 +288,18 @@ def test_what_a_person_has_checked_is_written_as_it_was_found(
         assert listed[row][2:6] == expected
     if suspects != "keep":
         assert "nobody can tell" in listed[unknown][5]
+
+
+def test_a_list_that_a_killed_export_left_is_replaced_and_no_other_file_is(tmp_path, run_of, names):
+    table = pa.table({"f0": np.arange(N) / 2, "label": names})
+    run = run_of(parquet(table, tmp_path / "x.parquet"), ReadOptions(features="f0"))
+    made = export_run(run.folder, tmp_path / "o.csv", None, "drop")
+    whole = made.changes.read_bytes()
+    made.out.unlink()
+    made.changes.write_bytes(whole[:60])
+    assert export_run(run.folder, tmp_path / "o.csv", None, "drop").changes.read_bytes() == whole
+    made.out.unlink()
+    made.changes.write_text("my own notes\n")
+    with pytest.raises(InputError, match=r"o\.csv\.changes\.csv already exists"):
+        export_run(run.folder, tmp_path / "o.csv", None, "drop")
+    assert made.changes.read_text() == "my own notes\n"

@@ -282,3 +282,13 @@ def test_run_json_is_readable_by_people(run_of, table):
     assert json.loads(text)["source"] == str(table)
     assert text.endswith("}\n")
     assert text.count("\n") > 5
+
+
+def test_damaged_pages_of_sealed_rows_are_one_sentence(run_of, table):
+    folder = run_of(table).folder
+    about = without_sums(read_json(folder / "run.json"))
+    whole = (folder / "rows.parquet").read_bytes()
+    (folder / "rows.parquet").write_bytes(whole[:40] + b"\xff" * 40 + whole[80:])
+    write_sealed(folder / "run.json", about, "rows.parquet", "manifest.json")
+    with pytest.raises(InputError, match="cannot be read as a run"):
+        load_run(folder)

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from kspr import SPR, InputError, KnockoffsSPR, Selection
+from kspr._files import write_sealed
 
 
 @pytest.fixture(scope="module")
@@ -86,3 +87,16 @@ def test_what_is_no_selection_is_refused_in_a_sentence(selection, tmp_path, dama
         Selection.load(folder)
     assert str(folder) in str(caught.value)
     assert not isinstance(caught.value, pa.ArrowInvalid)
+
+
+def test_damaged_pages_of_a_sealed_table_are_one_sentence(selection, tmp_path):
+    """Another program may have written checksums that hold."""
+    folder = selection.save(tmp_path / "run")
+    about = json.loads((folder / "manifest.json").read_text())
+    sums = about.pop("checksums")
+    del about["checksum"]
+    whole = (folder / "samples.parquet").read_bytes()
+    (folder / "samples.parquet").write_bytes(whole[:40] + b"\xff" * 40 + whole[80:])
+    write_sealed(folder / "manifest.json", about, *sums)
+    with pytest.raises(InputError, match="cannot be read as a selection"):
+        Selection.load(folder)

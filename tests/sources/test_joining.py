@@ -137,3 +137,11 @@ def test_numbers_in_another_order_are_refused_where_nothing_joins_them(tmp_path)
     path = labels_in(tmp_path / "y.csv", "id,label", ["3,c", "1,a", "2,b"])
     with pytest.raises(InputError, match=r"'id' .* is not in ascending order, and .*x\.npy has no"):
         read(tmp_path / "x.npy", path)
+
+
+def test_a_label_file_without_rows_is_refused(tmp_path):
+    np.save(tmp_path / "x.npy", np.eye(3))
+    empty = pa.table({"id": pa.array([], pa.string()), "label": pa.array([], pa.string())})
+    pq.write_table(empty, tmp_path / "y.parquet")
+    with pytest.raises(InputError):
+        read(tmp_path / "x.npy", tmp_path / "y.parquet")

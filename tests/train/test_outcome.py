@@ -76,3 +76,17 @@ def test_curves_of_a_single_epoch_are_drawn(run):
     path = write_curves(run)
     assert path == run / "curves.svg"
     assert "<svg" in path.read_text()
+
+
+@pytest.mark.parametrize("line", ["7", '"x"', "{}", '{"epoch": "x"}', "[" * 100_000])
+def test_lines_that_are_no_metrics_are_one_sentence(run, line):
+    (run / "metrics.jsonl").write_text(json.dumps(LINE) + "\n" + line + "\n")
+    with pytest.raises(InputError, match=r"metrics\.jsonl is damaged"):
+        read_metrics(run)
+
+
+def test_the_same_metrics_give_the_same_curves_and_gaps_stay_empty(run):
+    pytest.importorskip("matplotlib", reason="the extra 'report' is not installed")
+    lines = [LINE, {"epoch": 2, "loss": "x", "kept": float("inf")}, {**LINE, "epoch": 3}]
+    (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert write_curves(run).read_bytes() == write_curves(run, run / "b.svg").read_bytes()

@@ -211,3 +211,18 @@ def test_a_full_disk_is_one_sentence_and_leaves_what_was_there(tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert [path.name for path in tmp_path.iterdir()] == ["a.pt"]
     assert read_tensors(tmp_path / "a.pt")["value"] == 1
+
+
+def test_a_pipe_is_no_file_of_tensors(tmp_path):
+    os.mkfifo(tmp_path / "a.pt")
+    with pytest.raises(InputError, match=r"a\.pt cannot be read as a file of kspr"):
+        read_tensors(tmp_path / "a.pt")
+
+
+@pytest.mark.parametrize("change", [{"state": {"strange": 1}}, {"learner": {}}, {"history": "x"}])
+def test_a_checkpoint_of_another_program_is_one_sentence(small, quick, tmp_path, change):
+    fit(small.X, small.y, settings=quick.changed(epochs=1), out=tmp_path / "run")
+    path = tmp_path / "run" / "checkpoints" / "000001.pt"
+    torch.save({**read_tensors(path), **change}, path)
+    with pytest.raises(InputError, match="does not fit this training"):
+        fit(small.X, small.y, settings=quick.changed(epochs=1), out=tmp_path / "run", resume=True)

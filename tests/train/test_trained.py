@@ -51,6 +51,7 @@ def test_a_module_of_the_users_own_is_loaded_into_the_same_module(small, quick, 
         ("train.json", {"settings": {"magic": 1}}),
         ("train.json", {"classes": None}),
         ("train.json", {"shape": 3}),
+        ("train.json", {"shape": ["x"]}),
         ("result.json", {"epoch": None, "model_choice": None}),
     ],
 )
@@ -61,4 +62,20 @@ def test_a_damaged_run_is_one_sentence(small, quick, tmp_path, file, content):
         about = {name: about[name] for name in content}
     (tmp_path / "run" / file).write_text(json.dumps(about))
     with pytest.raises(InputError, match="cannot be read as a training run"):
+        load_trained(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"pipeline": {"centre": "x", "scale": "y"}}, "cannot be read as a training run"),
+        ({"pipeline": {}}, "cannot be read as a training run"),
+        ({"network": "x"}, "do not fit the network"),
+    ],
+)
+def test_tensors_of_another_kind_are_one_sentence(small, quick, tmp_path, change, message):
+    fit(small.X, small.y, settings=quick.changed(epochs=1), out=tmp_path / "run")
+    stored = torch.load(tmp_path / "run" / "network.pt", weights_only=True)
+    torch.save({**stored, **change}, tmp_path / "run" / "network.pt")
+    with pytest.raises(InputError, match=message):
         load_trained(tmp_path / "run")

@@ -7,13 +7,22 @@ import numpy as np
 import pytest
 
 from kspr.errors import InputError
-from kspr.sources.readers.file_checks import check_file, listed, no_such, readable, rows, shown
+from kspr.sources.readers.file_checks import (
+    check_exists,
+    check_file,
+    listed,
+    no_such,
+    readable,
+    rows,
+    shown,
+)
 
 
 def test_long_lists_and_values_are_cut():
     assert rows([7]) == "row 7"
     assert rows(range(3, 10)) == "rows 3, 4, 5, 6, 7 and 2 more"
     assert listed("abc", most=2) == "'a', 'b' and 1 more"
+    assert len(listed(["x" * 100])) <= 60
     assert len(shown("x" * 100)) <= 40
     assert shown("x" * 100).endswith("...'")
 
@@ -92,3 +101,8 @@ def test_pipes_and_devices_are_refused_at_once(tmp_path, refusal, features, name
     np.save(tmp_path / "features.npy", features)
     message = refusal(tmp_path / "features.npy", labels=tmp_path / "d.csv")
     assert "d.csv is a pipe or a device" in message
+
+
+def test_a_name_that_is_too_long_is_one_sentence(tmp_path):
+    with pytest.raises(InputError, match=r"cannot be opened \(file name too long\)"):
+        check_exists(tmp_path / ("n" * 5_000))

@@ -74,3 +74,8 @@ def test_one_long_id_takes_no_room_in_every_row(parquet_file, monkeypatch):
     assert found.row_id.nbytes < 100_000
     with pytest.raises(InputError, match="holds a text of 4,000 characters, not labels"):
         open_source(path, ReadOptions(label="id"))
+
+
+def test_labels_without_a_row_are_refused(tmp_path, refusal, features):
+    np.savez(tmp_path / "x.npz", X=features[:2], y=np.array(3))
+    assert "Array 'y'" in refusal(tmp_path / "x.npz")

@@ -81,3 +81,8 @@ def test_repeated_column_names_are_found_in_one_pass():
     with pytest.raises(InputError, match="more than one column named 'c7'"):
         fields_of(schema, "t.csv")
     assert compared < 10 * len(names)
+
+
+def test_column_names_that_are_not_utf8_are_refused(refusal, text_file):
+    path = text_file(b'{"caf\xe9": 1, "label": "a"}\n{"caf\xe9": 2, "label": "b"}\n', "x.jsonl")
+    assert "has a column whose name is not UTF-8" in refusal(path)

@@ -93,8 +93,9 @@ def labels_with_gaps(
 
 def array_with_gaps(values: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray]:
     """Return an array's labels, and the numbers of the rows that have none."""
-    # Of the right length also where there are no rows: `labels_from_array` says what is wrong.
-    empty = np.zeros(values.shape[:1], dtype=bool)
+    # A single number has no length; it is refused with the sentence for every other shape.
+    values = labels_from_array(values, what) if values.ndim == 0 else values
+    empty = np.zeros(len(values), dtype=bool)
     if values.ndim == 1 and values.dtype.kind == "f":
         empty = np.isnan(values)
     elif values.ndim == 1 and values.dtype.kind == "U":
