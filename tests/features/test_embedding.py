@@ -381,3 +381,12 @@ def test_an_embedding_finished_from_shards_alone_is_the_same(own, tmp_path, monk
     embed(texts(3), embedder.name, tmp_path / "out")
     for name in ("embedding.json", "features.npy"):
         assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_shards_that_a_killed_process_left_beside_its_features_are_removed(own, tmp_path):
+    embedder, out = own(), tmp_path / "out"
+    embed(texts(3), embedder.name, out)
+    (out / "shards").mkdir()
+    (out / "shards" / "000000.npz").write_bytes(b"left")
+    assert embed(texts(3), embedder.name, out).from_cache
+    assert not (out / "shards").exists()

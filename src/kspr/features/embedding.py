@@ -128,6 +128,8 @@ def embed(
         if finished is not None:
             # The folder may be from a run that was not strict.
             _check_strict(finished.unreadable, manifest.rows, strict=strict)
+            # A process that was killed at its very end left them.
+            shutil.rmtree(shard_folder(folder), ignore_errors=True)
             return finished
         if strict:
             _check_readable(items, batch_size, progress)
