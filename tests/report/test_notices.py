@@ -15,7 +15,7 @@ def mixed():
     y = np.repeat([0, 1, 2, 3], [200, 200, 200, 12])
     X = rng.standard_normal((len(y), 6)) + 6 * np.eye(4, 6)[y]
     names = np.array(["ant", "bee", "cow", "doe"])
-    return KnockoffsSPR(q=0.05).fit(X, names[y]).selection_
+    return KnockoffsSPR(q=0.05, cut="per_class").fit(X, names[y]).selection_
 
 
 def test_met_levels_and_shares_need_no_notice(chosen, shares):
@@ -67,7 +67,9 @@ def test_a_fallback_is_said_to_have_no_error_rate(write):
 def test_a_notice_names_no_more_classes_than_fit():
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(60), 4)
-    selection = KnockoffsSPR(q=0.05).fit(rng.standard_normal((240, 5)), y).selection_
+    selection = (
+        KnockoffsSPR(q=0.05, cut="per_class").fit(rng.standard_normal((240, 5)), y).selection_
+    )
     (notice,) = notices(selection)
     assert len(notice.classes) == MAX_LISTED
     assert notice.n_more == 60 - MAX_LISTED
