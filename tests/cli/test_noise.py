@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pyarrow.parquet as pq
 
-from tests.cli.commands import run
+from tests.cli.commands import fails, run
 
 
 def test_noise_select_evaluate_is_a_round_trip(digits, tmp_path, capsys):
@@ -56,3 +56,13 @@ def test_noise_between_pairs_of_labels(digits, tmp_path):
         ("digit-1", "digit-7"),
         ("digit-4", "digit-9"),
     }
+
+
+def test_rows_without_a_label_get_no_noise(tmp_path, capsys):
+    lines = [f"{k},{'' if k == 7 else 'xy'[k % 2]}" for k in range(20)]
+    (tmp_path / "x.csv").write_text("\n".join(["a,label", *lines]))
+    arguments = ["noise", tmp_path / "x.csv", "--rate", "0.5", "--out", tmp_path / "n.csv"]
+    assert "has no label in row 7" in fails(*arguments, capsys=capsys)
+    run(*arguments, "--missing", "drop")
+    rows = list(csv.DictReader((tmp_path / "n.csv").open()))
+    assert [int(row["row"]) for row in rows] == [k for k in range(20) if k != 7]

@@ -41,10 +41,12 @@ def class_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
         return {
             name: [str(class_name) for class_name in feature["names"]]
             for name, feature in features.items()
-            if isinstance(feature, dict) and feature.get("_type") == "ClassLabel"
+            if isinstance(feature, dict)
+            and feature.get("_type") == "ClassLabel"
+            and isinstance(feature.get("names"), list)
         }
     # Names are an extra: without them, the numbers are the labels.
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
         return {}
 
 
