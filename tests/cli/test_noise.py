@@ -30,7 +30,7 @@ def test_noise_select_evaluate_is_a_round_trip(digits, tmp_path, capsys):
     capsys.readouterr()
     answer = json.loads(run("evaluate", tmp_path / "r", "--truth", noisy, "--json", capsys=capsys))
     assert answer["n_wrong"] == 225
-    assert answer["quality"]["fsr"] < 0.05
+    assert answer["quality"]["fsr"] < 0.08  # q, and three standard errors of one draw
 
 
 def test_noise_between_pairs_of_labels(digits, tmp_path):
