@@ -279,7 +279,8 @@ def _conclude(
     about = {
         **asdict(manifest),
         "image_size": embedder.image_size,
-        "dimensions": embedder.dimensions,
+        # Not from the embedder, which has not run if all shards were there.
+        "dimensions": open_features(folder / "features.npy").shape[1],
         "kept": manifest.rows - len(unreadable),
         "unreadable": unreadable,
         "max_pixels": pixel_limit(),
