@@ -22,6 +22,7 @@ from kspr.features._store import (
     clear,
     content_fingerprint,
     join,
+    open_features,
     read_unreadable,
     shard_folder,
     shard_is_whole,
@@ -296,7 +297,7 @@ def _finished(folder: Path, manifest: EmbeddingManifest, digest: np.ndarray) -> 
         about = read_json(folder / "embedding.json")
         return None if about is None else _open(folder, manifest, about, digest, from_cache=True)
     # Missing, damaged or of another version: it is computed again.
-    except (OSError, ValueError, KeyError, TypeError, EOFError):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return None
 
 
@@ -308,7 +309,7 @@ def _open(
     *,
     from_cache: bool = False,
 ) -> Embedded:
-    features = np.load(folder / "features.npy", mmap_mode="r", allow_pickle=False)
+    features = open_features(folder / "features.npy")
     unreadable = {int(row): str(reason) for row, reason in about["unreadable"].items()}
     kept = np.delete(np.arange(manifest.rows), list(unreadable))
     if unreadable and about["max_pixels"] != pixel_limit():

@@ -93,7 +93,8 @@ def labels_with_gaps(
 
 def array_with_gaps(values: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray]:
     """Return an array's labels, and the numbers of the rows that have none."""
-    empty = np.zeros(len(values), dtype=bool)
+    # Of the right length also where there are no rows: `labels_from_array` says what is wrong.
+    empty = np.zeros(values.shape[:1], dtype=bool)
     if values.ndim == 1 and values.dtype.kind == "f":
         empty = np.isnan(values)
     elif values.ndim == 1 and values.dtype.kind == "U":
