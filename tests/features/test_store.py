@@ -1,5 +1,6 @@
 """Manifests and shards of a folder of features."""
 
+import json
 import os
 
 import numpy as np
@@ -42,7 +43,16 @@ def test_a_folder_keeps_the_manifest_it_began_with(tmp_path):
     assert claim(tmp_path, later, overwrite=False) == MANIFEST
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"format": "other"}'])
+WRONG = (
+    {**vars(MANIFEST), "shard_rows": "x"},
+    {**vars(MANIFEST), "shard_rows": 0},
+    {**vars(MANIFEST), "versions": {"numpy": "\ud800"}},
+)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "{}", '{"format": "other"}', *map(json.dumps, WRONG)]
+)
 def test_a_damaged_manifest_is_no_embedding(tmp_path, text):
     (tmp_path / "manifest.json").write_text(text)
     with pytest.raises(InputError, match="no embedding; they are left alone"):

@@ -8,6 +8,7 @@ import os
 import resource
 import shutil
 import signal
+import time
 import warnings
 import zlib
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ import numpy as np
 import pytest
 
 from kspr.errors import KsprError
+from kspr.sources.formats import FORMATS
 from tests.hostile.made_by_kspr import RUNS, TRAINED
 from tests.hostile.mutations import damage
 from tests.hostile.published import PUBLISHED
@@ -103,6 +105,19 @@ def check_sentence(message: str) -> None:
     assert "\n" not in message
     assert message.strip()
     assert len(message) <= SENTENCE + len("kspr: ")
+
+
+def test_a_case_that_hangs_or_takes_all_memory_fails(monkeypatch):
+    with limited(), pytest.raises(MemoryError):
+        bytearray(4 * MEMORY)
+    monkeypatch.setattr("tests.hostile.test_fuzz.SECONDS", 1)
+    with pytest.raises(Hangs), limited():
+        time.sleep(30)
+
+
+def test_every_format_that_is_read_is_damaged():
+    names = " ".join(TARGETS).replace(" folder", "folder").replace("hugging face", "huggingface")
+    assert [known.name for known in FORMATS if known.name not in names] == []
 
 
 @pytest.mark.parametrize("name", TARGETS)

@@ -213,6 +213,19 @@ def test_a_full_disk_is_one_sentence_and_leaves_what_was_there(tmp_path):
     assert read_tensors(tmp_path / "a.pt")["value"] == 1
 
 
+def test_a_version_of_another_kind_is_another_version(tmp_path):
+    torch.save({"format": torch.ones(2)}, tmp_path / "a.pt")
+    with pytest.raises(InputError, match=r"a\.pt is no file of this version of kspr"):
+        read_tensors(tmp_path / "a.pt")
+
+
+@pytest.mark.parametrize("signature", [7, "x", None, []])
+def test_a_signature_of_another_kind_is_that_of_another_run(tmp_path, signature):
+    write_tensors(tmp_path / "000001.pt", {"signature": signature})
+    with pytest.raises(InputError, match="is of another run: its rows is None, not 3"):
+        newest_checkpoint(tmp_path, {"rows": 3})
+
+
 def test_a_pipe_is_no_file_of_tensors(tmp_path):
     os.mkfifo(tmp_path / "a.pt")
     with pytest.raises(InputError, match=r"a\.pt cannot be read as a file of kspr"):

@@ -1,6 +1,7 @@
 """Folders of features: what they were made from, and the shards written before they are whole."""
 
 import hashlib
+import json
 import shutil
 import tokenize
 import zipfile
@@ -141,9 +142,12 @@ def _read(folder: Path) -> EmbeddingManifest | None:
     try:
         # TypeError stands for fields of another version, or JSON that is no object.
         found = EmbeddingManifest(**read_json(folder / _MANIFEST))
-    except (OSError, TypeError):
+        # It is written into the finished embedding: half a character cannot be.
+        json.dumps(asdict(found), ensure_ascii=False).encode()
+    except (OSError, TypeError, UnicodeEncodeError):
         return None
-    return found if found.format == _FORMAT else None
+    right = type(found.shard_rows) is int and found.shard_rows > 0
+    return found if right and found.format == _FORMAT else None
 
 
 def _has_results(folder: Path) -> bool:

@@ -98,7 +98,8 @@ def read_tensors(path: Path) -> dict[str, Any]:
             f"{path} cannot be read as a file of kspr: it is damaged, or holds more than tensors, "
             "numbers and text."
         ) from error
-    if not isinstance(content, dict) or content.get("format") != _FORMAT:
+    # As text: a tensor would be compared number by number.
+    if not isinstance(content, dict) or repr(content.get("format")) != repr(_FORMAT):
         raise InputError(f"{path} is no file of this version of kspr.")
     return content
 
@@ -116,7 +117,10 @@ def check_same(
     way_out: str = "or choose another folder",
 ) -> None:
     """Raise `InputError` if an entry of `wanted` differs in `found`, which comes from `source`."""
-    different = [name for name in wanted if found.get(name) != wanted[name]]
+    # A damaged file may hold anything in its place.
+    found = found if isinstance(found, dict) else {}
+    # Not `!=`: a tensor would be compared number by number.
+    different = [name for name in wanted if repr(found.get(name)) != repr(wanted[name])]
     if different:
         name = different[0]
         raise InputError(

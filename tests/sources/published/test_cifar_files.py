@@ -182,3 +182,11 @@ def test_options_of_tables_do_not_apply(cifar10):
 def test_an_unknown_split_is_answered_with_the_known_ones(cifar10):
     with pytest.raises(InputError, match=r"no split 'valid'; it has train, test\."):
         CIFAR_10.read(cifar10.python(), split="valid")
+
+
+def test_class_names_that_are_no_text_are_named(cifar10):
+    folder = cifar10.python()
+    names = [b"\xff", *(name.encode() for name in CIFAR10[1:])]
+    (folder / "batches.meta").write_bytes(pickle.dumps({b"label_names": names}, protocol=2))
+    with pytest.raises(InputError, match="has class names that are not text"):
+        CIFAR_10.read(folder)

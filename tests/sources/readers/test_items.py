@@ -98,8 +98,10 @@ def test_pipes_and_devices_are_no_images(tmp_path):
     assert list(items.content()) == [b"", b""]
 
 
-def test_a_path_that_is_too_long_is_no_image_and_a_short_message(tmp_path):
-    items = ImageFiles(tmp_path, ["n" * 5_000])
+def test_a_path_that_no_file_can_have_is_no_image_and_a_short_message(tmp_path):
+    items = ImageFiles(tmp_path, ["n" * 5_000, "a\0b"])
     with pytest.raises(UnreadableItemError, match=r"\.\.\. cannot be read \(file name too long"):
         items[0]
-    assert list(items.content()) == [b""]
+    with pytest.raises(UnreadableItemError, match=r"cannot be read \(embedded null byte"):
+        items[1]
+    assert list(items.content()) == [b"", b""]

@@ -225,7 +225,12 @@ class Cifar:
         if not isinstance(meta, dict) or not isinstance(meta.get(labelling.names_key), list):
             raise damaged(path, version.archive, f"has no {labelling.names_key}")
         # Bytes where Python 2 wrote the pickle, text where someone has saved it again.
-        return [n.decode() if isinstance(n, bytes) else str(n) for n in meta[labelling.names_key]]
+        try:
+            return [
+                n.decode() if isinstance(n, bytes) else str(n) for n in meta[labelling.names_key]
+            ]
+        except UnicodeDecodeError as error:
+            raise damaged(path, version.archive, "has class names that are not text") from error
 
 
 def read_pickled(path: Path, keys: Sequence[str], archive: str) -> Batch:

@@ -134,8 +134,11 @@ def _file_bytes(path: Path) -> bytes:
         if path.exists() and not path.is_file():
             raise UnreadableItemError(f"{path} is no regular file.")
         return path.read_bytes()
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+    # A ValueError says that there is a NUL byte in the name.
+    except (OSError, ValueError) as error:
+        if isinstance(error, UnreadableItemError):
+            raise
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
         name = str(path) if len(str(path)) < 300 else f"{str(path)[:300]}..."
         raise UnreadableItemError(f"{name} cannot be read ({reason}).") from error
 
