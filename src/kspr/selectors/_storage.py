@@ -42,6 +42,7 @@ _OPTIONAL = {
     "q_value": "f",
     "knockoff_label": _ANY_LABEL,
     "suggestion_probability": "f",
+    "copies": "i",
     _BEFORE: "f",
 }
 _WRONG = (AttributeError, IndexError, KeyError, MemoryError, OverflowError, TypeError, ValueError)
@@ -121,6 +122,7 @@ def _fields(path: Path, about: dict[str, Any]) -> dict[str, Any]:
         "knockoff_label": labels.get("knockoff_label"),
         "suggested_label": labels["suggested_label"],
         "suggestion_probability": columns.get("suggestion_probability"),
+        "copies": columns.get("copies"),
         "cut_group": cut_group,
         "cut_groups": cut_groups,
         "classes": classes,
