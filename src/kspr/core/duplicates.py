@@ -15,7 +15,7 @@ from scipy.sparse.csgraph import connected_components
 
 from kspr.core.arrays import row_blocks
 
-__all__ = ["directions", "find_copies", "join_sets"]
+__all__ = ["conflicting", "contradicted", "directions", "find_copies", "join_sets", "repeated"]
 
 _DIRECTIONS = 16
 """Projections of a row: enough to tell its copies from its neighbours."""
@@ -43,7 +43,7 @@ def directions(n_features: int, rng: np.random.Generator) -> np.ndarray | None:
     """
     if n_features <= _DIRECTIONS:
         return None
-    return rng.standard_normal((n_features, _DIRECTIONS)) / np.sqrt(_DIRECTIONS)
+    return np.asarray(rng.standard_normal((n_features, _DIRECTIONS)) / np.sqrt(_DIRECTIONS))
 
 
 def find_copies(
@@ -65,14 +65,16 @@ def find_copies(
     if n <= _NEIGHBOURS or not all(np.isfinite(view).all() for view in views):
         return None
     sample = rng.choice(n, min(n, _SAMPLE), replace=False)
-    sizes = [_size(view[sample]) for view in views]
-    equal = [0.0 if exact else _ROUNDING[view.dtype] * s for view, s in zip(views, sizes)]
-    near = [_nearness(view[sample], n, size) for view, size in zip(views, sizes)]
-    if None in near:
-        return None
-    limits = [max(limit, least) for limit, least in zip(near, equal)]
-    pairs = _candidates(views[-1], limits[-1], sizes[-1], rng)
-    pairs = pairs[:, _within(views, pairs, limits)]
+    limits, equal = [], []
+    for view in views:
+        size = _size(view[sample])
+        limit = _nearness(view[sample], n, size)
+        if limit is None:
+            return None
+        equal.append(0.0 if exact else _ROUNDING[view.dtype] * size)
+        limits.append(max(limit, equal[-1]))
+    pairs = _candidates(views[-1], limits[-1], size, rng)
+    pairs = np.compress(_within(views, pairs, limits), pairs, axis=1)
     if not pairs.size:
         return None
     found = _components(n, pairs)
@@ -80,9 +82,8 @@ def find_copies(
     if wide.any():
         # A dense region of the data, each row near the next: only equal rows are copies there.
         found[wide] = -1
-        inside = pairs[:, wide[pairs[0]]]
-        same = _components(n, inside[:, _within(views, inside, equal)])
-        found = join_sets(found, same)
+        same = wide[pairs[0]] & _within(views, pairs, equal)
+        found = join_sets(found, _components(n, np.compress(same, pairs, axis=1)))
     return found if (found >= 0).any() else None
 
 
@@ -98,6 +99,61 @@ def join_sets(first: np.ndarray, second: np.ndarray) -> np.ndarray:
         same = (sets[order[1:]] == sets[order[:-1]]) & (sets[order[1:]] >= 0)
         pairs.append(np.stack([order[:-1][same], order[1:][same]]))
     return _components(len(first), np.concatenate(pairs, axis=1))
+
+
+def repeated(sets: np.ndarray, label: np.ndarray) -> np.ndarray:
+    """Return which rows are copies of an earlier row with the same label.
+
+    >>> repeated(np.array([0, -1, 0, 0]), np.array([1, 1, 1, 2]))
+    array([False, False,  True, False])
+    """
+    rows, _, first, _ = _labels_of_sets(sets, label)
+    found = sets >= 0
+    found[rows[first]] = False
+    return found
+
+
+def conflicting(sets: np.ndarray, label: np.ndarray) -> np.ndarray:
+    """Return which rows belong to a set whose rows have different labels.
+
+    >>> conflicting(np.array([0, 0, 1, 1]), np.array([1, 2, 1, 1]))
+    array([ True,  True, False, False])
+    """
+    rows, owner, _, _ = _labels_of_sets(sets, label)
+    found = np.zeros(len(sets), dtype=bool)
+    found[rows] = (np.bincount(owner) > 1)[sets[rows]]
+    return found
+
+
+def contradicted(sets: np.ndarray, label: np.ndarray, Z: np.ndarray) -> np.ndarray:
+    """Return which rows have a copy whose other label fits better: selection times `Z` are smaller.
+
+    At most one label of a set of copies is right, so the others would not be worth keeping.
+
+    >>> contradicted(np.array([0, 0, -1]), np.array([1, 2, 1]), np.array([0.9, 0.3, 2.0]))
+    array([ True, False, False])
+    """
+    rows, owner, _, number = _labels_of_sets(sets, label)
+    # A label of a set by its mean: copies that are only nearly equal have times of their own.
+    mean = np.bincount(number, weights=Z[rows]) / np.bincount(number)
+    best = np.full(len(sets), np.inf)
+    np.minimum.at(best, owner, mean)
+    found = np.zeros(len(sets), dtype=bool)
+    found[rows] = (mean > best[owner])[number]
+    return found
+
+
+def _labels_of_sets(sets: np.ndarray, label: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return which rows are in sets, and the different labels of each set.
+
+    These have three arrays: the set of each label, the first of the rows that has it, and for
+    every row which of them it has.
+    """
+    rows = np.flatnonzero(sets >= 0)
+    width = int(label.max()) + 1
+    key = sets[rows] * width + label[rows]
+    found, first, number = np.unique(key, return_index=True, return_inverse=True)
+    return rows, found // width, first, number
 
 
 def _size(rows: np.ndarray) -> float:
@@ -124,7 +180,7 @@ def _nearness(rows: np.ndarray, n: int, size: float) -> float | None:
     inverse = float(np.median(np.log(distance[:, -1:] / distance[:, :-1]).mean(axis=1)))
     # The sample is thinner than the data: its neighbours are further apart.
     usual = float(np.median(distance[:, 0])) * (len(S) / n) ** inverse
-    return min(_NEAR, (_BY_CHANCE / n) ** inverse) * usual
+    return float(min(_NEAR, (_BY_CHANCE / n) ** inverse) * usual)
 
 
 def _candidates(
@@ -153,9 +209,7 @@ def _candidates(
     return np.concatenate(found, axis=1)
 
 
-def _within(
-    views: Sequence[np.ndarray], pairs: np.ndarray, limits: Sequence[float]
-) -> np.ndarray:
+def _within(views: Sequence[np.ndarray], pairs: np.ndarray, limits: Sequence[float]) -> np.ndarray:
     """Return which pairs are at most the limit apart, in every view."""
     near = np.ones(pairs.shape[1], dtype=bool)
     for view, limit in zip(views, limits, strict=True):

@@ -107,6 +107,8 @@ def _fields(path: Path, about: dict[str, Any]) -> dict[str, Any]:
     cut_groups = _read_cut_groups(path, len(classes))
     cut_group = columns["cut_group"]
     _require(_within(cut_group, len(cut_groups)), "cut_group must number the cut groups")
+    if "copies" in columns:
+        _require(_within(columns["copies"] + 1, n + 1), "copies must number sets of rows")
     manifest = _read_manifest(
         about["manifest"],
         n,

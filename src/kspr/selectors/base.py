@@ -149,7 +149,7 @@ class BaseSelector(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is
                 f"clean_mask must hold one entry per row: X has {features.shape[0]} rows, "
                 f"clean_mask has shape {clean.shape}."
             )
-        together = None if groups is None else read_groups(groups, features.shape[0])
+        together = None if groups is None else read_groups(groups, labels)
         copies = copies_in(features) if find_copies else None
         if copies is not None:
             together = copies if together is None else join_sets(together, copies)

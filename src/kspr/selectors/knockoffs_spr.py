@@ -8,6 +8,7 @@ import numpy as np
 
 from kspr._progress import Progress, ProgressMode
 from kspr.core.cutoffs import LEVELS
+from kspr.core.duplicates import conflicting, contradicted, repeated
 from kspr.core.knockoffs import STATISTICS
 from kspr.core.labels import Labels, codes_in
 from kspr.core.penalties import PENALTIES
@@ -414,25 +415,34 @@ class KnockoffsSPR(BaseSelector):
 
     def _decide(self, prepared: Prepared, verdicts: Verdicts) -> Decision:
         """Return the level of every sample, by the chosen control."""
+        copies, codes = prepared.copies, prepared.labels.codes
         return CONTROLS[self.control](
             Question(
-                codes=prepared.labels.codes,
+                codes=codes,
                 classes=prepared.labels.classes,
                 verdicts=verdicts,
                 penalty=PENALTIES[self.penalty],
                 pooled=self.cut == "pooled",
                 factor=level_factors(prepared.plan, self.control, self.kappa),
                 remove_floor=self.remove_floor,
+                repeated=None if copies is None else repeated(copies, codes),
             )
         )
 
     def _select(self, prepared: Prepared, verdicts: Verdicts, decision: Decision) -> Selection:
         """Cut every cut group at its level."""
-        labels = prepared.labels
+        labels, copies, level = prepared.labels, prepared.copies, decision.q_value
+        if copies is not None:
+            if self.control == "transition":
+                # Some of these labels are wrong: an average over all rows is not enough for them.
+                clash = conflicting(copies, labels.codes)
+                level = np.where(clash, np.maximum(level, decision.statistic), level)
+            out = contradicted(copies, labels.codes, verdicts.values["Z"])
+            level = np.where(out, np.inf, level)
         selection = Selection(
             label=labels.values,
             clean_mask=np.zeros(len(labels.codes), dtype=bool),
-            q_value=decision.q_value,
+            q_value=level,
             statistic=decision.statistic,
             selection_time=verdicts.values["Z"],
             knockoff_label=labels.classes[verdicts.values["knockoff"]],
@@ -443,7 +453,7 @@ class KnockoffsSPR(BaseSelector):
             classes=labels.classes,
             manifest=self._manifest(prepared),
             noise=decision.noise,
-            copies=prepared.copies,
+            copies=copies,
         )
         if self.level == "fixed":
             return selection.at(self.q)

@@ -6,7 +6,7 @@ import numpy as np
 
 from kspr.core.arrays import like, to_numpy
 from kspr.core.duplicates import directions, find_copies
-from kspr.core.labels import as_label_array, missing_labels, name_rows
+from kspr.core.labels import Labels, as_label_array, missing_labels, name_rows
 from kspr.errors import InputError
 from kspr.selectors.feature_rows import Features, SparseFeatures
 
@@ -19,9 +19,9 @@ _CONSTANT = 1e-6
 """Share of a column's mean below which its spread is rounding error."""
 
 
-def read_groups(groups: Any, n_rows: int) -> np.ndarray:
+def read_groups(groups: Any, labels: Labels) -> np.ndarray:
     """Return the user's groups as sets of rows: numbers from 0 on, -1 for a row alone."""
-    values = as_label_array(groups, "groups")
+    values, n_rows = as_label_array(groups, "groups"), len(labels.codes)
     if len(values) != n_rows:
         raise InputError(
             f"groups must hold one entry per row: X has {n_rows} rows, groups has {len(values)}."
@@ -39,27 +39,39 @@ def read_groups(groups: Any, n_rows: int) -> np.ndarray:
         raise InputError(
             f"groups must hold numbers, texts or other values that can be compared, got {error}."
         ) from error
-    if len(number) < 2:
-        raise InputError(
-            f"groups must name at least two groups, got {len(number)} for {n_rows} rows: rows of "
-            "one group stay in one half, and the other half would be empty."
-        )
+    _check_classes(codes, labels)
     sizes = np.bincount(codes)
     kept = np.cumsum(sizes > 1) - 1
     return np.where(sizes[codes] > 1, kept[codes], -1)
+
+
+def _check_classes(codes: np.ndarray, labels: Labels) -> None:
+    """Refuse groups that hold a whole class: no fit without them would know the class."""
+    low = np.full(len(labels.classes), len(codes))
+    high = np.full(len(labels.classes), -1)
+    np.minimum.at(low, labels.codes, codes)
+    np.maximum.at(high, labels.codes, codes)
+    inside = np.flatnonzero((low == high) & (np.bincount(labels.codes) > 1))
+    if inside.size:
+        others = f" ({inside.size - 1} more classes do too)" if inside.size > 1 else ""
+        raise InputError(
+            f"All rows of class {labels.classes.tolist()[inside[0]]!r} lie in one of the groups"
+            f"{others}, so that no fit on other groups has seen this class. Pass smaller groups, "
+            "or leave the class out."
+        )
 
 
 def copies_in(features: Features) -> np.ndarray | None:
     """Return the set of copies that each row belongs to, -1 for none; None without any copies."""
     rng = np.random.default_rng(_SEED)
     R = directions(features.shape[1], rng)
+    project = _sparse if isinstance(features, SparseFeatures) else _dense
     # What overflows is not finite, and then no copies are looked for.
     with np.errstate(all="ignore"):
-        views = _sparse(features, R) if isinstance(features, SparseFeatures) else _dense(features, R)
-        return find_copies(views, rng, exact=R is None)
+        return find_copies(project(features, R), rng, exact=R is None)
 
 
-def _sparse(features: SparseFeatures, R: np.ndarray | None) -> list[np.ndarray]:
+def _sparse(features: Any, R: np.ndarray | None) -> list[np.ndarray]:
     if R is None:
         return [features.matrix.toarray()]
     return [np.asarray(features.matrix @ R.astype(features.matrix.dtype))]
@@ -71,20 +83,19 @@ def _dense(features: Features, R: np.ndarray | None) -> list[np.ndarray]:
     In the former a column of large numbers hides how rows differ in the others, in the latter a
     column that hardly varies counts as much as any other. Copies are near each other in both.
     """
-    n, p = features.shape
+    n = features.shape[0]
     few = to_numpy(features.take(np.linspace(0, n - 1, min(n, _SAMPLE)).astype(np.int64)))
     mean, spread = few.mean(axis=0, dtype=np.float64), few.std(axis=0, dtype=np.float64)
     varies = spread > _CONSTANT * np.abs(mean)
     scale = np.where(varies, 1 / np.where(varies, spread, 1.0), 0.0)
-    both = np.eye(p) if R is None else R
-    both = np.concatenate([both, scale[:, None] * both], axis=1)
+    both = None if R is None else np.concatenate([R, scale[:, None] * R], axis=1)
     found = []
     for block in features.blocks():
         centred = block - like(mean, block, dtype=block.dtype)
-        if R is None:
+        if both is None:
             centred = to_numpy(centred)
             found.append(np.concatenate([centred, centred * scale.astype(centred.dtype)], axis=1))
         else:
+            # One product for both views: a row of features is read once.
             found.append(to_numpy(centred @ like(both, block, dtype=block.dtype)))
-    joined = np.concatenate(found)
-    return np.split(joined, 2, axis=1)
+    return np.split(np.concatenate(found), 2, axis=1)
