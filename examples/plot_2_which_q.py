@@ -23,7 +23,7 @@ print(curve)
 # No level in mind? The level with the greatest estimated F1 weighs a wrong label that is kept and a
 # right label that is lost alike. ``KnockoffsSPR(level="f1", cut="pooled")`` uses it directly.
 
-print(f"greatest estimated F1 at q = {curve.best_f1:.3f}")
+print(f"greatest estimated F1 at q = {curve.best_f1_level:.3f}")
 
 # %%
 # A larger q keeps more labels, and more of them are wrong. The truth is known here, so the picture
@@ -35,7 +35,7 @@ real = [selection_quality(selection.at(q).clean_mask, y == y_true) for q in leve
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
 left.plot(curve.q, curve.share_kept, color="C0")
 left.axhline(0.6, color="0.6", linestyle=":", label="share of right labels")
-left.axvline(curve.best_f1, color="C1", linestyle="--", label="greatest estimated F1")
+left.axvline(curve.best_f1_level, color="C1", linestyle="--", label="greatest estimated F1")
 left.set(
     xlabel="q: error rate asked for", ylabel="share of labels kept", xlim=(0, 0.4), ylim=(0, 1)
 )

@@ -146,10 +146,13 @@ def write_json(path: Path, content: Any, *, indent: int = 2) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """Return a JSON document; None where there is none, or one that was cut off."""
+    """Return a JSON document; None where there is none, or one that is damaged."""
+    # Opening a pipe would wait for somebody who writes to it.
+    if not path.is_file():
+        return None
     try:
         return json.loads(path.read_text("utf-8"))
-    except (FileNotFoundError, ValueError):
+    except (FileNotFoundError, ValueError, RecursionError):
         return None
 
 
@@ -200,9 +203,12 @@ def _damaged(path: Path, how: str) -> InputError:
 
 def read_toml(path: Path) -> dict[str, Any]:
     """Return a TOML file of the user's; raise `InputError` with one sentence if it is none."""
+    # Opening a pipe would wait for somebody who writes to it, and a device may have no end.
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise InputError(f"{path} cannot be read as a TOML file: it is a pipe or a device.")
     try:
         return tomllib.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise InputError(f"{path} cannot be read as a TOML file: {why}.") from error
 

@@ -10,11 +10,22 @@
 
 from pathlib import Path
 
+from kspr._text import shorten
+
 __all__ = ["InputError", "KsprError", "MissingExtraError", "UnreadableItemError"]
+
+
+LONGEST = 900
+"""Characters of a message: a name in a damaged file may have millions."""
 
 
 class KsprError(Exception):
     """Base class of every error that this package raises on purpose."""
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        # The file is named at the beginning, and the way out at the end: both stay.
+        return text if len(text) <= LONGEST else shorten(text, LONGEST)
 
 
 class InputError(KsprError, ValueError):

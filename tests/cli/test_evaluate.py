@@ -16,7 +16,8 @@ def test_evaluate_finds_the_truth_in_the_source(made, digits, capsys):
     wrong_kept = (selection.clean_mask & (noisy != truth)).sum()
     assert answer["quality"]["fsr"] == pytest.approx(wrong_kept / selection.clean_mask.sum())
     assert answer["n_wrong"] == 270
-    assert answer["kept_promise"] is True
+    # One draw: the mean of many stays within q, a single one need not.
+    assert answer["kept_promise"] is (answer["quality"]["fsr"] <= 0.05)
     assert np.array(answer["confusion"]).sum() == 270
     text = run("evaluate", made, capsys=capsys)
     assert "digit-7" in text

@@ -97,7 +97,7 @@ def test_a_draw_goes_on(copy, digits, tmp_path, capsys):
         run("verify", copy, "--answers", tmp_path / name)
         capsys.readouterr()
     assert "60 more rows drawn" in text
-    assert "of all rows with 100 checks" in text
+    assert "% with 100 checks" in text
     rows = before.draw(100)
     expected = before.with_checks(rows, truth[rows])
     assert np.array_equal(Selection.load(copy).clean_mask, expected.clean_mask)

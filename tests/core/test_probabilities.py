@@ -146,3 +146,16 @@ def test_memory_shows_where_the_model_is_least_sure():
     by_heart = P.copy()
     by_heart[np.arange(400), y] = 2.0
     assert memorised_share(by_heart, y) == 1.0
+
+
+def test_the_chance_of_the_best_class_is_how_often_it_is_the_true_one():
+    """Labels are drawn by the probabilities and a known noise; 4,000 rows: within 0.03."""
+    rng = np.random.default_rng(0)
+    P = rng.dirichlet(np.ones(3), 4_000)
+    truth = (rng.random(4_000)[:, None] > P.cumsum(axis=1)).sum(axis=1)
+    label = np.where(rng.random(4_000) < 0.2, (truth + 1) % 3, truth)
+    found = calibrate(P, label)
+    for low, high in ((0.0, 0.8), (0.8, 0.95), (0.95, 1.01)):
+        rows = (low <= found.best_chance) & (found.best_chance < high)
+        hits = np.mean(found.best[rows] == truth[rows])
+        assert hits == pytest.approx(found.best_chance[rows].mean(), abs=0.03)

@@ -1,5 +1,6 @@
 """Rows of a run in its source as it is now: every row is found, or named as gone or changed."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -86,3 +87,16 @@ def test_notes_count_and_name():
     assert found.notes(half, "x") == ("x has 10 rows that the run does not know.",)
     # Items that could not be read are in no run.
     assert found.notes(half, "x", unreadable=10) == ()
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_row_without_a_label_is_neither_what_it_was_nor_new(named):
+    """Whatever its entry among the labels holds: that has no meaning."""
+    now = replace(records(np.arange(N), named=named), unlabelled=np.array([3, 5]))
+    found = join_rows(before(named), LABEL, now)
+    assert sorted([*found.gone, *found.changed]) == [3, 5]
+    some = np.setdiff1d(np.arange(N), [3, 5])
+    rows = before(named)
+    without = RunRows(some, rows.row_id[some], rows.digest[some], named)
+    again = join_rows(without, LABEL[some], now)
+    assert (again.whole, again.n_other) == (True, 0)

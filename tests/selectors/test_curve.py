@@ -67,7 +67,7 @@ def test_the_curve_of_a_fit_agrees_with_every_cut(digits40, control, cut):
 def test_a_curve_without_a_noise_rate_has_no_f1(blobs):
     curve = KnockoffsSPR(control="paper").fit(blobs.X, blobs.y).selection_.curve()
     assert curve.estimated_f1 is None
-    assert curve.best_f1 is None
+    assert curve.best_f1_level is None
 
 
 def test_a_curve_of_nothing_prints(blobs):
@@ -80,3 +80,8 @@ def test_a_curve_of_nothing_prints(blobs):
 def test_spr_has_no_curve(blobs):
     with pytest.raises(InputError, match="SPR does not have"):
         SPR().fit(blobs.X, blobs.y).selection_.curve()
+
+
+def test_a_session_shows_the_table():
+    curve = trace_curve(np.array([0.1, 0.2]), np.zeros(2, dtype=int))
+    assert repr(curve) == str(curve)

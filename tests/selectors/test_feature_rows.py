@@ -9,7 +9,7 @@ import torch
 from sklearn.decomposition import PCA, TruncatedSVD
 
 from kspr import KnockoffsSPR
-from kspr.selectors.feature_rows import _mapped_file, as_features
+from kspr.selectors.feature_rows import _mapped_file, as_features, largest_size
 
 CONTROLS = ("transition", "exchangeable", "paper", "theorem")
 
@@ -121,3 +121,10 @@ def test_pages_of_a_map_that_was_opened_for_reading_are_dropped(tmp_path):
     X = np.load(tmp_path / "X.npy", mmap_mode="r")
     assert _mapped_file(np.asarray(X)[2:]) is X._mmap
     assert _mapped_file(np.zeros((2, 2))) is None
+
+
+def test_the_largest_size_is_that_of_either_sign_in_any_container():
+    X = np.array([[1.0, -7.0], [3.0, 0.0]])
+    for held in (X, sp.csr_array(X), torch.tensor(X), X.astype(np.float32)):
+        assert largest_size(as_features(held))[0] == 7.0
+    assert largest_size(as_features(X.astype(np.float32)))[1] < 1e16

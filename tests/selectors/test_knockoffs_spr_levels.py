@@ -22,7 +22,7 @@ def test_level_f1_cuts_where_the_estimated_f1_is_greatest(digits40, cut):
         for n, wrong in zip(curve.n_kept, curve.estimated_fsr, strict=True)
     ]
     best = curve.q[int(np.argmax(by_hand))]
-    assert curve.best_f1 == best
+    assert curve.best_f1_level == best
     np.testing.assert_array_equal(chosen.clean_mask, fixed.at(best).clean_mask)
     assert chosen.manifest.parameters["level"] == "f1"
     assert chosen.manifest.parameters["q"] == best

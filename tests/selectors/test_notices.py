@@ -15,7 +15,7 @@ def mixed():
     y = np.repeat([0, 1, 2, 3], [200, 200, 200, 12])
     X = rng.standard_normal((len(y), 6)) + 6 * np.eye(4, 6)[y]
     names = np.array(["ant", "bee", "cow", "doe"])
-    return KnockoffsSPR(q=0.05).fit(X, names[y]).selection_
+    return KnockoffsSPR(q=0.05, cut="per_class").fit(X, names[y]).selection_
 
 
 @pytest.fixture(scope="module")

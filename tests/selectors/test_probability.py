@@ -128,3 +128,14 @@ def test_checked_rows_move_the_cut_of_a_selection_by_probabilities(digits, contr
     assert 0.5 * np.sum(y == truth) < kept.sum() < len(y)
     assert np.mean((y != truth)[kept]) < 0.15
     assert "checked rows were drawn at random" in checked.assumption
+
+
+def test_suggestions_have_a_chance_under_the_control_that_estimates_it(digits):
+    P, y, truth = digits
+    selection = ProbabilitySelector(q=0.1).fit(P, y).selection_
+    found = selection.relabel()
+    assert np.mean(found.label == truth) > np.mean(y == truth) + 0.2
+    other = ProbabilitySelector(q=0.1, control="exchangeable").fit(P, y).selection_
+    assert other.suggestion_probability is None
+    with pytest.raises(InputError, match=r"goes with control='transition'. Fit with it"):
+        other.relabel()

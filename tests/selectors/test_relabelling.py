@@ -1,11 +1,13 @@
 """Three piles: what is changed, what is looked at, and what is expected of it."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from kspr import KnockoffsSPR, Selection
+from kspr.core.noise import asymmetric_cifar10, symmetric
 from kspr.errors import InputError
 from kspr.selectors.relabelling import PILES
 
@@ -70,3 +72,34 @@ def test_without_probabilities_the_way_out_is_named(digits40):
 def test_a_threshold_is_a_rate(selection):
     with pytest.raises(InputError, match="threshold must lie in"):
         selection.relabel(80)
+
+
+CIFAR = Path(__file__).parents[3] / "shared" / "data" / "cifar10" / "features.npz"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not CIFAR.exists(), reason="needs the shared CIFAR-10 features")
+@pytest.mark.parametrize("kind", ["sym 20", "sym 60", "asy 40"])
+def test_suggestions_are_right_as_often_as_they_say(kind):
+    """15,000 rows. In steps of 0.1 from 0.5 on, the mean chance is within 0.1 of the share right.
+
+    A step holds at least 100 suggestions: three standard errors of its share are below 0.15, and
+    most hold five times as many.
+    """
+    with np.load(CIFAR) as stored:
+        rows = np.random.default_rng(3).permutation(50_000)[:15_000]
+        X, true = stored["X_train"][rows].astype(np.float32), stored["y_train"][rows].astype(int)
+    name, percent = kind.split()
+    make = symmetric if name == "sym" else asymmetric_cifar10
+    label = make(true, int(percent) / 100, 0)
+    selection = KnockoffsSPR(q=0.05).fit(X, label).selection_
+    chance, right = selection.suggestion_probability, selection.suggested_label == true
+    other = ~selection.clean_mask & (selection.suggested_label != label)
+    for low in (0.5, 0.6, 0.7, 0.8, 0.9):
+        step = other & (chance >= low) & (chance < low + 0.1)
+        assert step.sum() >= 100
+        assert right[step].mean() == pytest.approx(chance[step].mean(), abs=0.1)
+    found = selection.relabel()
+    gained = np.sum(found.label == true) - np.sum(label == true)
+    assert gained > 0
+    assert found.gain == pytest.approx(gained, rel=0.2)

@@ -76,3 +76,8 @@ def test_a_label_is_one_short_line(blobs):
     assert lines[4].startswith("(empty)")
     assert lines[5].startswith("a b\\u001b[1m")
     assert max(map(len, lines[3:7])) < 110
+
+
+def test_a_session_shows_the_table(digits40):
+    summary = KnockoffsSPR().fit(digits40.X, digits40.y).selection_.summary()
+    assert repr(summary) == str(summary)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
+from sklearn.base import clone
 
 from kspr import SPR, InputError, KnockoffsSPR
 from kspr.selectors.validation import check_types
@@ -37,6 +38,11 @@ CASES = {
     "sparse": (sp.csr_matrix(with_value(np.nan, 8)), Y, {}, "X holds NaN or inf in row 8."),
     "tensor": (torch.tensor(with_value(np.nan, 8)), Y, {}, "X holds NaN or inf in row 8."),
     "flat tensor": (torch.tensor(X[:, 0]), Y, {}, "X must have two dimensions"),
+    "huge": (1e200 * X, Y, {}, "X must have a largest absolute value between"),
+    "huge single": ((1e36 * X).astype(np.float32), Y, {}, "X must have a largest absolute value"),
+    "huge tensor": (torch.tensor(1e200 * X), Y, {}, "Multiply X by a constant."),
+    "huge sparse": (sp.csr_matrix(1e200 * X), Y, {}, "Multiply X by a constant."),
+    "tiny": (1e-200 * X, Y, {}, "its squares would be infinite or zero."),
     "one class": (X, np.zeros(60), {}, "y has only one class (0.0)"),
     "small class": (
         X,
@@ -60,6 +66,7 @@ CASES = {
         {"penalty": "ridge"},
         "penalty must be one of 'group', 'lasso', got 'ridge'.",
     ),
+    "clean_ratio": (X, Y, {"clean_ratio": 0.3}, "clean_ratio=0.3 goes with first_step='spr'"),
     "statistic": (X, Y, {"statistic": 3}, "statistic must be one of 'asymmetric'"),
     "reduction": (X, Y, {"reduction": "pca"}, "reduction must be 'auto', a number of components"),
     "reduction 0": (X, Y, {"reduction": 0}, "reduction must be a whole number of at least 1"),
@@ -182,3 +189,13 @@ def test_a_field_of_another_type_is_named(given, message):
     check_types(Typed(rate=1, name="x", table={"a": 1}))
     with pytest.raises(InputError, match=message):
         check_types(Typed(**given))
+
+
+@pytest.mark.parametrize("selector", [KnockoffsSPR(), SPR(), KnockoffsSPR.paper()])
+def test_tensors_of_a_network_are_taken_as_they_are(selector, digits40):
+    """With a graph, or in half precision that NumPy does not know: the same answer."""
+    plain = torch.tensor(digits40.X, dtype=torch.bfloat16)
+    expected = clone(selector).fit(plain.float(), digits40.y).selection_.clean_mask
+    for X in (plain, plain.float().requires_grad_()):
+        found = clone(selector).fit(X, digits40.y).selection_.clean_mask
+        np.testing.assert_array_equal(found, expected)

@@ -15,7 +15,7 @@ from cyclopts.config import Toml
 
 import kspr
 from kspr._files import read_toml
-from kspr._text import visible
+from kspr._text import shorten
 from kspr.cli._output import INVOCATION
 from kspr.cli.compare import compare
 from kspr.cli.datasets import datasets
@@ -31,7 +31,7 @@ from kspr.cli.select import select
 from kspr.cli.selfcheck import selfcheck
 from kspr.cli.train import train
 from kspr.cli.verify import verify
-from kspr.errors import KsprError
+from kspr.errors import LONGEST, KsprError
 from kspr.selectors.options import in_flags
 
 __all__ = ["app", "main"]
@@ -161,5 +161,5 @@ def _run(given: list[str]) -> None:
 
 
 def _stop(sentence: str, code: int) -> None:
-    print(f"kspr: {visible(sentence)}", file=sys.stderr)
+    print(f"kspr: {shorten(sentence, LONGEST)}", file=sys.stderr)
     sys.exit(code)

@@ -105,7 +105,10 @@ def _print_draw(draw: "Draw", run: Path, json: bool) -> None:
         "Fill in the column true_label, from the top: - where no class fits, ? where you cannot "
         "tell."
     )
-    _print_forecast(draw.forecast, "Expected, if the fit is right about the noise:")
+    _print_forecast(
+        draw.forecast,
+        "Right labels that can be expected to be kept, if the fit is right about the noise:",
+    )
     print(f"Then: kspr verify {run} --answers {draw.path}")
 
 
@@ -130,7 +133,10 @@ def _print_found(found: "Verification", run: Path, json: bool) -> None:
     )
     if found.n_counted:
         print(f"Now {found.n_kept:,} are kept. {_promise(found)}")
-        _print_forecast(found.forecast[1:], "More checks of this draw can be expected to keep:")
+        _print_forecast(
+            found.forecast[1:],
+            "Of the right labels, more checks of this draw can be expected to keep",
+        )
     print(f"\nNext: kspr report {run}, or kspr export {run} --out FILE")
 
 
@@ -148,5 +154,5 @@ def _promise(found: "Verification") -> str:
 
 def _print_forecast(forecast: tuple[tuple[int, float], ...], words: str) -> None:
     if forecast:
-        parts = ", ".join(f"{share:.0%} of all rows with {n:,} checks" for n, share in forecast)
-        print(f"{words} {parts}.")
+        parts = ", ".join(f"{share:.0%} with {n:,} checks" for n, share in forecast)
+        print(f"{words}, these can be expected to be kept: {parts}.")

@@ -39,6 +39,8 @@ class Calibrated:
     """Chance that each class, were it the label, would be right."""
     best: np.ndarray
     """The most likely true class of each row, its label considered."""
+    best_chance: np.ndarray
+    """Chance that `best` is the true class."""
 
 
 def calibrate(probabilities: np.ndarray, label: np.ndarray) -> Calibrated:
@@ -57,8 +59,9 @@ def calibrate(probabilities: np.ndarray, label: np.ndarray) -> Calibrated:
     # Bayes: P(class k | label k) = P(class k) T[k, k] / P(label k).
     right = prior * np.diag(matrix) / np.maximum(prior @ matrix, 1e-12)
     # What the model says of the row and the label it was given, together.
-    best = np.argmax(prior * matrix.T[label], axis=1)
-    return Calibrated(transition, prior, right, best)
+    joint = prior * matrix.T[label]
+    chance = joint.max(axis=1) / np.maximum(joint.sum(axis=1), 1e-300)
+    return Calibrated(transition, prior, right, joint.argmax(axis=1), chance)
 
 
 def _logs(probabilities: np.ndarray) -> np.ndarray:

@@ -36,7 +36,7 @@ _SOFTENING = 1.4
 """The fit is too confident about doubtful samples; a softer softmax orders them better."""
 _OVERCONFIDENCE = 2.0
 """Log-odds of the best class over what they are worth: the best of many looks better than it is.
-Measured on CIFAR-10 with five kinds of noise; `tests/core/test_transition_slow.py` holds it."""
+Measured on CIFAR-10; `tests/selectors/test_relabelling.py` holds it."""
 _TEMPERATURES = tuple(0.0125 * 2 ** (step / 2) for step in range(13))
 _CALIBRATION_ROWS = 5_000
 _GRADES = 1 << 14
@@ -258,8 +258,10 @@ def _noisier(matrix: np.ndarray, change: float) -> np.ndarray:
 
 
 def wrong_share(transition: Transition, label: np.ndarray) -> tuple[float, float, float]:
-    """Return the estimated share of wrong labels in the data, and an interval of 95 %.
+    """Return the estimated share of wrong labels in the data, and two standard errors around it.
 
+    The interval has a coverage of 95 % where all anchors are of their class; with few rows per
+    class they are not, and the estimate is too high by more than its sampling error.
     The error of each row is that of its own anchors: shrinkage is weak where class noise rates
     differ.
     """

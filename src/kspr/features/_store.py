@@ -2,7 +2,9 @@
 
 import hashlib
 import shutil
+import tokenize
 import zipfile
+import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -21,6 +23,7 @@ __all__ = [
     "clear",
     "content_fingerprint",
     "join",
+    "open_features",
     "read_unreadable",
     "shard_folder",
     "shard_is_whole",
@@ -32,6 +35,12 @@ _FORMAT = "kspr-embedding-1"
 _MANIFEST = "manifest.json"
 _MINE = ("embedding.json", "features.npy", "shards", _MANIFEST)
 """Files of an embedding. The manifest, which identifies them, is removed last."""
+_SHARD = ("rows", "features", "unreadable", "reasons")
+# What NumPy and zipfile raise at damaged files.
+_DAMAGE = (
+    *(AttributeError, EOFError, LookupError, OSError, RuntimeError, SyntaxError, TypeError),
+    *(ValueError, tokenize.TokenError, zipfile.BadZipFile, zlib.error),
+)
 _RECORDED_ONLY = ("shard_rows", "versions")
 """Entries of the manifest that do not change the features."""
 _PACKAGES = ("knockoffs-spr", "numpy", "pillow", "sentence-transformers", "torch", "transformers")
@@ -173,14 +182,19 @@ def write_shard(path: Path, shard: Shard) -> None:
 
 
 def shard_is_whole(path: Path, expected: range) -> bool:
-    """Return whether `path` holds a shard of the rows `expected`; features are not read."""
+    """Return whether `path` holds a shard of the rows `expected`, and can be read."""
+    if not path.is_file():
+        return False
     try:
         with np.load(path, allow_pickle=False) as stored:
-            # np.load reads an entry of an archive only when it is asked for.
-            found = np.concatenate([stored["rows"], stored["unreadable"]])
-            return "features" in stored and np.array_equal(np.sort(found), np.array(expected))
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+            # Features too: the archive compares its checksums when an entry is read.
+            rows, features, unreadable, reasons = (stored[name] for name in _SHARD)
+        found = np.sort(np.concatenate([rows, unreadable]))
+    except _DAMAGE:
         return False
+    right = features.ndim == 2 and features.dtype.kind == "f" and reasons.dtype.kind == "U"
+    lengths = len(features) == len(rows) and reasons.shape == unreadable.shape
+    return right and lengths and np.array_equal(found, np.array(expected))
 
 
 def read_unreadable(paths: Sequence[Path]) -> dict[int, str]:
@@ -203,6 +217,21 @@ def join(paths: Sequence[Path], target: Path, dtype: np.dtype) -> None:
         for path in paths:
             with np.load(path, allow_pickle=False) as stored:
                 out.write(np.ascontiguousarray(stored["features"], dtype=dtype).data)
+
+
+def open_features(path: Path) -> np.ndarray:
+    """Return the features that `join` wrote, memory-mapped; raise `ValueError` if damaged."""
+    # Opening a pipe would wait for somebody who writes to it.
+    if not path.is_file():
+        raise ValueError(f"{path} is missing.")
+    try:
+        features: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
+    except _DAMAGE as error:
+        raise ValueError(f"{path} is damaged.") from error
+    right = features.ndim == 2 and features.shape[1] > 0
+    if not right or features.dtype not in (np.float16, np.float32):
+        raise ValueError(f"{path} holds no features.")
+    return features
 
 
 def _shape(paths: Sequence[Path]) -> tuple[int, int]:

@@ -22,6 +22,7 @@ from kspr.features._store import (
     clear,
     content_fingerprint,
     join,
+    open_features,
     read_unreadable,
     shard_folder,
     shard_is_whole,
@@ -278,7 +279,8 @@ def _conclude(
     about = {
         **asdict(manifest),
         "image_size": embedder.image_size,
-        "dimensions": embedder.dimensions,
+        # Not from the embedder, which has not run if all shards were there.
+        "dimensions": open_features(folder / "features.npy").shape[1],
         "kept": manifest.rows - len(unreadable),
         "unreadable": unreadable,
         "max_pixels": pixel_limit(),
@@ -296,7 +298,7 @@ def _finished(folder: Path, manifest: EmbeddingManifest, digest: np.ndarray) -> 
         about = read_json(folder / "embedding.json")
         return None if about is None else _open(folder, manifest, about, digest, from_cache=True)
     # Missing, damaged or of another version: it is computed again.
-    except (OSError, ValueError, KeyError, TypeError, EOFError):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return None
 
 
@@ -308,7 +310,7 @@ def _open(
     *,
     from_cache: bool = False,
 ) -> Embedded:
-    features = np.load(folder / "features.npy", mmap_mode="r", allow_pickle=False)
+    features = open_features(folder / "features.npy")
     unreadable = {int(row): str(reason) for row, reason in about["unreadable"].items()}
     kept = np.delete(np.arange(manifest.rows), list(unreadable))
     if unreadable and about["max_pixels"] != pixel_limit():

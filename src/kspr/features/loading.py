@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from kspr._files import read_json, write_parquet
 from kspr.errors import InputError
+from kspr.features._store import open_features
 from kspr.features.options import EmbedSettings
 from kspr.sources.opening import open_source, probability_file
 from kspr.sources.options import ReadOptions
@@ -133,9 +134,9 @@ def stored_features(folder: Path, fingerprint: str, row: np.ndarray) -> np.ndarr
             return None
         kept = np.delete(np.arange(about["rows"]), [int(r) for r in about["unreadable"]])
         place = np.flatnonzero(np.isin(kept, row))
-        features: np.ndarray = np.load(folder / _FEATURES, mmap_mode="r", allow_pickle=False)
+        features = open_features(folder / _FEATURES)
     # Gone, cut short or damaged; they can be computed again.
-    except (OSError, ValueError, EOFError, KeyError, TypeError, IndexError):
+    except (OSError, ValueError, LookupError, TypeError):
         return None
     there = len(features) == len(kept) and np.array_equal(kept[place], row)
     return np.asanyarray(_at(features, place)) if there else None

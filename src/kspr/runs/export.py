@@ -26,6 +26,8 @@ __all__ = ["Exported", "Suspects", "export_run"]
 
 Suspects = Literal["drop", "relabel", "keep"]
 _CHANGES = "changes.csv"
+_LISTED = ("row", "id", "action", "from", "to", "why", "q_value")
+"""Columns of the list of changes."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ def export_run(
     images = known.name == "imagefolder"
     changes = out / _CHANGES if images else out.with_name(f"{out.name}.{_CHANGES}")
     for path in (out, changes):
-        if path.exists():
+        if path.exists() and not (path == changes and _is_left(changes)):
             raise InputError(f"{path} already exists. Choose another --out.")
     run = load_run(folder, source)
     plan = _plan(run, suspects, threshold)
@@ -106,13 +108,27 @@ def export_run(
             notes += (f"Changed in {run.origin.source} since the run was made: {few}.",)
         return _exported(run, plan, out, changes, notes)
     if not len(_differing(plan, len(run.rows))):
+        changes.unlink(missing_ok=True)
         _write_table(run, plan, out, known)
         return _exported(run, plan, out, None)
-    # The list takes its place after the data: a list without data would be about nothing.
+    # The list first: data without its list would look like a whole export after a kill. A list
+    # without data is about nothing, and the next export replaces it.
     with staged(changes) as staging:
         _write_changes(staging, run, plan)
+    try:
         _write_table(run, plan, out, known)
+    except BaseException:
+        changes.unlink(missing_ok=True)
+        raise
     return _exported(run, plan, out, changes)
+
+
+def _is_left(changes: Path) -> bool:
+    """Return whether `changes` is a list that a killed export left; its data is not there."""
+    if not changes.is_file():
+        return False
+    with changes.open("rb") as file:
+        return file.readline(200).rstrip() == ",".join(_LISTED).encode()
 
 
 def _plan(run: Run, suspects: Suspects, threshold: float) -> _Plan:
@@ -163,8 +179,7 @@ def _write_changes(path: Path, run: Run, plan: _Plan, files: dict[int, str] | No
     checked = set() if selection.checked is None else set(selection.checked.rows.tolist())
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        names = ["row", "id", "action", "from", "to", "why", "q_value"]
-        writer.writerow(names if files is None else [*names, "file"])
+        writer.writerow(_LISTED if files is None else [*_LISTED, "file"])
         for k in shown.tolist():
             given, new = selection.label[k], selection.suggested_label[k]
             if k in gone:

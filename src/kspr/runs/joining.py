@@ -91,6 +91,8 @@ def _by_id(before: RunRows, label: np.ndarray, now: Records) -> Joined:
     same = np.zeros(len(there), dtype=bool)
     if now.label is not None:
         same = same_label(label[there], now.label[place[there]])
+        # What the labels hold of a row without one has no meaning.
+        same &= np.isin(place[there], now.labelled())
     # Image files are not all read for this: `JoinedItems` checks each one that is shown.
     if now.features is not None or now.items is None or now.items.kind == "text":
         same &= before.digest[there] == row_digests(now)[place[there]]
@@ -100,7 +102,7 @@ def _by_id(before: RunRows, label: np.ndarray, now: Records) -> Joined:
         place=place[position],
         gone=np.flatnonzero(place < 0),
         changed=there[~same],
-        n_other=len(now) - len(there),
+        n_other=len(np.setdiff1d(now.labelled(), place[there])),
     )
 
 
@@ -108,7 +110,9 @@ def _by_content(before: RunRows, label: np.ndarray, now: Records) -> Joined:
     classes = encode_labels(label, "label").classes
     then = _keys(before.digest, places_in(classes, label))
     # Without labels, no row is what it was.
-    codes = np.full(len(now), -1) if now.label is None else places_in(classes, now.label)
+    codes = np.full(len(now), -1)
+    if now.label is not None:
+        codes[now.labelled()] = places_in(classes, now.label[now.labelled()])
     here = _keys(row_digests(now), codes)
     number = np.unique(np.concatenate([then, here]), return_inverse=True)[1]
     first, second = number[: len(then)], number[len(then) :]
@@ -124,7 +128,7 @@ def _by_content(before: RunRows, label: np.ndarray, now: Records) -> Joined:
         place=place[position],
         gone=np.flatnonzero(place < 0),
         changed=np.empty(0, dtype=np.int64),
-        n_other=len(now) - len(position),
+        n_other=len(np.setdiff1d(now.labelled(), place[position])),
     )
 
 

@@ -231,7 +231,7 @@ def load_run(folder: Path, source: Path | None = None) -> Run:
         rows = _read_rows(folder / _ROWS, about.pop("named"), len(selection))
         origin = _read_origin(about)
     # The checksums hold, so that another program wrote these files: anything may be in them.
-    except (KeyError, TypeError, ValueError, OverflowError, pa.ArrowException) as error:
+    except (KeyError, OSError, OverflowError, TypeError, ValueError, pa.ArrowException) as error:
         reason = " ".join(str(error).split())[:120]
         raise InputError(f"{folder} cannot be read as a run ({reason}). Select again.") from error
     if source is not None:

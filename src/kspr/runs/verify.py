@@ -48,7 +48,7 @@ class Draw:
     seed: int
     guarantee: Guarantee
     forecast: tuple[tuple[int, float], ...]
-    """Numbers of checks, and the share of all rows that they can be expected to keep."""
+    """Numbers of checks, and the share of the right labels that they can be expected to keep."""
 
 
 @dataclass(frozen=True)

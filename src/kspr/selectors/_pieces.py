@@ -108,8 +108,12 @@ def plan_pieces(
     if transformer is not None:
         features, reduction = _transformed(features, transformer), Reduction(None, reduction.solver)
     elif isinstance(features, SparseFeatures) and _needs_one_matrix(pieces, reduction):
-        d = reduction.dimensions(n_classes)
+        d, p = reduction.dimensions(n_classes), features.shape[1]
         features, reduction = _dense(features, d, sketch_seed), Reduction(None, reduction.solver)
+        if procedure.first_step == "refit" and features.shape[1] < p:
+            # As for dense features, the components keep their sizes.
+            width = min(features.shape[1], max_directions(pieces[0].index.shape[2], procedure))
+            projection = _components(features, width, reduction.solver, sketch_seed).scaled()
     elif sum(part.n_pieces for part in pieces) == 1:
         # A single piece holds all rows: they are reduced in passes over blocks.
         limit = max_directions(pieces[0].index.shape[2], procedure)
@@ -203,13 +207,15 @@ def _projection(
     if reduction.components == "auto" and refits and p <= _WIDE:
         # The ridge decides how much each component counts, so that there is no harm in many.
         d = max(d, min(_MANY, _SCORE_BYTES // (4 * features.shape[0])))
-    rng = np.random.default_rng(seed)
-    blocks = features.blocks
     # With more directions the fit would leave no residuals: see `max_directions`.
-    d = min(d, limit)
-    pca = fit_pca(lambda: (b[None] for b in blocks()), d, solver=reduction.solver, rng=rng)
+    pca = _components(features, min(d, limit), reduction.solver, seed)
     # A ridge needs the sizes of the components: the small ones are mostly noise.
     return pca.scaled() if refits else pca.whitened()
+
+
+def _components(features: Features, d: int, solver: Solver, seed: int) -> PCA:
+    rng = np.random.default_rng(seed)
+    return fit_pca(lambda: (b[None] for b in features.blocks()), d, solver=solver, rng=rng)
 
 
 def _projected(features: Features, pca: PCA, index: np.ndarray, intercept: bool) -> Array:

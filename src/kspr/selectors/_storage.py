@@ -45,7 +45,11 @@ _OPTIONAL = {
     "copies": "i",
     _BEFORE: "f",
 }
-_WRONG = (AttributeError, IndexError, KeyError, MemoryError, OverflowError, TypeError, ValueError)
+# Arrow also says OSError of damaged pages.
+_WRONG = (
+    *(AttributeError, IndexError, KeyError, MemoryError, OSError, OverflowError),
+    *(TypeError, ValueError, pa.ArrowException),
+)
 
 
 def save_selection(selection: "Selection", path: Path, *, overwrite: bool) -> Path:
@@ -79,7 +83,7 @@ def load_fields(path: Path) -> dict[str, Any]:
     try:
         return _fields(path, about)
     # The checksums hold, so that another program wrote these files: anything may be in them.
-    except (*_WRONG, pa.ArrowException) as error:
+    except _WRONG as error:
         reason = " ".join(str(error).split())[:120] or type(error).__name__
         raise InputError(
             f"{path} cannot be read as a selection ({reason}). Select again."

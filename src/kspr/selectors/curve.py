@@ -9,7 +9,7 @@ from kspr._text import text_table
 __all__ = ["Curve", "trace_curve"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Curve:
     """What each level keeps: one entry per level at which something changes, ascending."""
 
@@ -25,7 +25,7 @@ class Curve:
     """Estimated F1; None where the number of right labels is not estimated."""
 
     @property
-    def best_f1(self) -> float | None:
+    def best_f1_level(self) -> float | None:
         """The level with the greatest estimated F1; None where that is not known."""
         if self.estimated_f1 is None or not len(self):
             return None
@@ -33,6 +33,10 @@ class Curve:
 
     def __len__(self) -> int:
         return len(self.q)
+
+    def __repr__(self) -> str:
+        # A session that ends a line with the curve shows the table, not ten thousand numbers.
+        return str(self)
 
     def __str__(self) -> str:
         rows = []

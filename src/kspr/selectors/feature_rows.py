@@ -14,7 +14,14 @@ import scipy.sparse as sp
 
 from kspr.core.arrays import Array, to_numpy
 
-__all__ = ["DenseFeatures", "Features", "SparseFeatures", "as_features"]
+__all__ = [
+    "DenseFeatures",
+    "Features",
+    "SparseFeatures",
+    "as_features",
+    "largest_size",
+    "rows_not_finite",
+]
 
 _BLOCK_BYTES = 16 << 20
 
@@ -131,6 +138,20 @@ class SparseFeatures:
         """Return the rows at `index`, dense."""
         rows = self.matrix[index.reshape(-1)].toarray()
         return np.asarray(rows.reshape(*index.shape, -1))
+
+
+def largest_size(features: Features) -> tuple[float, float]:
+    """Return the largest absolute value, and the largest that sums of squares can hold."""
+    blocks = [features.matrix.data] if isinstance(features, SparseFeatures) else features.blocks()
+    largest, limit = 0.0, np.inf
+    for block in blocks:
+        xp = compat.array_namespace(block)
+        # Well below the root of what overflows: squares of many rows are added up.
+        limit = float(xp.finfo(block.dtype).max) ** 0.4
+        if 0 not in block.shape:
+            # Two passes in cache instead of a copy with absolute values.
+            largest = max(largest, float(xp.max(block)), -float(xp.min(block)))
+    return largest, limit
 
 
 def rows_not_finite(features: Features) -> np.ndarray:

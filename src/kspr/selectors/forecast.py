@@ -1,4 +1,4 @@
-"""How much a number of checks can be expected to keep, before anybody has checked."""
+"""How many of the right labels a number of checks can be expected to keep."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from kspr.selectors.controls.checked import Guarantee, levels_of
 if TYPE_CHECKING:
     from kspr.selectors.selection import Selection
 
-__all__ = ["expected_share"]
+__all__ = ["expected_recall"]
 
 _PLAYED = 5
 """Draws that are played through; their mean is the forecast."""
 
 
-def expected_share(
+def expected_recall(
     selection: Selection, n: int, q: float, guarantee: Guarantee, confidence: float
 ) -> float:
-    """Return the share of all rows that `n` checks in all are expected to keep.
+    """Return the share of the right labels that `n` checks in all are expected to keep.
 
     The draw is played through with labels that are wrong as often as the fit says. Answers that
     are there already correct that: if fewer of them are wrong than the fit said, all chances are
@@ -50,7 +50,7 @@ def expected_share(
         drawn = rng.permutation(len(inside))[:n]
         wrong = rng.random(n) < chance[inside[drawn]]
         keep = levels_of(doubt[inside], drawn, wrong, q, guarantee, confidence) <= q
+        keep[drawn] = False
         # Answers decide on their own rows.
-        keep[drawn] = ~wrong
-        kept.append(np.sum(keep))
-    return float(np.mean(kept)) / len(selection)
+        kept.append(np.sum(1 - chance[inside[keep]]) + np.sum(~wrong))
+    return float(min(1.0, np.mean(kept) / max(np.sum(1 - chance), 1e-9)))

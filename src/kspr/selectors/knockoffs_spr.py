@@ -154,10 +154,10 @@ class KnockoffsSPR(BaseSelector):
     --------
     >>> from sklearn.datasets import load_digits
     >>> X, y = load_digits(return_X_y=True)
-    >>> y[:5] = 9 - y[:5]
+    >>> y[::10] = 9 - y[::10]
     >>> selection = KnockoffsSPR(q=0.01).fit(X, y).selection_
-    >>> selection.clean_mask[:5].any()
-    np.False_
+    >>> bool(selection.clean_mask[::10].mean() < 0.1)
+    True
     >>> print(selection)  # doctest: +ELLIPSIS
     KnockoffsSPR: ... of 1,797 labels kept (...) at q = 0.01
     10 classes in 1 cut group: 1 controlled
@@ -288,7 +288,7 @@ class KnockoffsSPR(BaseSelector):
         >>> y = np.where(np.arange(len(y_true)) % 5 == 0, 9 - y_true, y_true)
         >>> rows = np.random.default_rng(0).choice(len(y), 200, replace=False)
         >>> model = KnockoffsSPR(q=0.1).fit(X, y, checked=(rows, y_true[rows]))
-        >>> bool((y != y_true)[model.selection_.clean_mask].mean() <= 0.1)
+        >>> bool(model.selection_.clean_mask[rows].sum() == (y == y_true)[rows].sum())
         True
         """
         self._check_parameters()
@@ -484,7 +484,7 @@ def _read_checked(checked: Any, labels: Labels) -> tuple[Any, Any, Drawn] | None
 
 def at_best_f1(selection: Selection, q: float) -> Selection:
     """Return the selection at the level of its greatest estimated F1; at `q` if there is none."""
-    best = selection.curve().best_f1
+    best = selection.curve().best_f1_level
     chosen = selection.at(q if best is None else float(np.clip(best, *_LEVEL_ENDS)))
     # `at` has recorded the level as "fixed".
     parameters = {**chosen.manifest.parameters, "level": "f1"}

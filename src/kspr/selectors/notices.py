@@ -37,7 +37,7 @@ _UNCHECKED = (
 
 
 def basis(selection: Selection) -> str | None:
-    """Return what the error rate rests on, in a few sentences; None without an error rate.
+    """Return what the error rate rests on, in a few lines; None without an error rate.
 
     The one place for these words: the summary, the command line and the report repeat them.
     """
@@ -48,7 +48,8 @@ def basis(selection: Selection) -> str | None:
     words = None
     if selection.control == "transition" and not selection.manifest.seen_labels:
         words = in_words([(times, selection.rate_if(times)) for times in FACTORS])
-    return " ".join([f"{_UNCHECKED} Assumed: {selection.assumption}", *([words] if words else [])])
+    lines = [_UNCHECKED, f"Assumed: {selection.assumption}", *([words] if words else [])]
+    return "\n".join(lines)
 
 
 @dataclass(frozen=True)

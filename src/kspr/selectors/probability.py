@@ -186,6 +186,7 @@ class ProbabilitySelector(BaseSelector):
             classes=classes,
             manifest=self._manifest_of(shown, labels),
             noise=describe_noise(found.transition, codes, classes),
+            suggestion_probability=found.best_chance if self.control == "transition" else None,
         )
 
     def _levels(

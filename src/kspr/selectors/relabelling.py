@@ -57,7 +57,7 @@ def relabelling(selection: "Selection", threshold: float) -> Relabelling:
     if chance is None:
         raise InputError(
             "relabel() needs the probability of each suggestion, which goes with "
-            "control='transition'. Fit KnockoffsSPR with it."
+            "control='transition'. Fit with it."
         )
     suspect = ~selection.clean_mask
     other = selection.suggested_label != selection.label

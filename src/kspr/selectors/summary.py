@@ -49,7 +49,7 @@ class ClassSummary:
     """How many of its samples stand in cut groups of each status."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Summary:
     """A selection in a few numbers. Printing it gives a table."""
 
@@ -88,6 +88,10 @@ class Summary:
         parts = ", ".join(f"{count} {status}" for status, count in self.cut_groups.items())
         groups = "1 cut group" if total == 1 else f"{total} cut groups"
         return f"{first}\n{len(self.per_class)} classes in {groups}: {parts}"
+
+    def __repr__(self) -> str:
+        # What a session shows is the table.
+        return str(self)
 
     def __str__(self) -> str:
         shown = self.most_suspect

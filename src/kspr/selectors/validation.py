@@ -11,7 +11,7 @@ from sklearn.utils.validation import validate_data
 
 from kspr.core.labels import Labels, encode_labels, name_rows
 from kspr.errors import InputError
-from kspr.selectors.feature_rows import Features, as_features, rows_not_finite
+from kspr.selectors.feature_rows import Features, as_features, largest_size, rows_not_finite
 from kspr.selectors.options import COMPARING
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ __all__ = [
 
 def check_features(estimator: BaseEstimator, X: Any) -> Features:
     """Return finite 2-D features; tensors stay on their device, memory maps on disk."""
+    X = _plain_tensor(X)
     if compat.is_torch_array(X):
         if X.ndim != 2:
             raise InputError(f"X must have two dimensions (rows, features), got {X.ndim}.")
@@ -48,7 +49,22 @@ def check_features(estimator: BaseEstimator, X: Any) -> Features:
             f"X holds NaN or inf in {name_rows(bad)}. Drop these rows or fill them in (for example "
             "with sklearn.impute.SimpleImputer)."
         )
+    largest, limit = largest_size(features)
+    if largest > limit or 0 < largest < 1 / limit:
+        raise InputError(
+            f"X must have a largest absolute value between {1 / limit:.0e} and {limit:.0e}, got "
+            f"{largest:.0e}: its squares would be infinite or zero. Multiply X by a constant."
+        )
     return features
+
+
+def _plain_tensor(values: Any) -> Any:
+    """Return a tensor without its graph, in a precision that NumPy has; others as they are."""
+    if not compat.is_torch_array(values):
+        return values
+    values = values.detach()
+    # NumPy has no bfloat16.
+    return values.float() if str(values.dtype) == "torch.bfloat16" else values
 
 
 def read_labels(y: Any, n_rows: int, min_class_size: int) -> Labels:
@@ -84,6 +100,7 @@ def _check_class_sizes(classes: np.ndarray, codes: np.ndarray, least: int) -> No
 
 def check_scores(scores: Any, n_rows: int, n_classes: int) -> Any:
     """Return class scores of shape ``(rows, classes)``, columns in the order of the classes."""
+    scores = _plain_tensor(scores)
     if not compat.is_torch_array(scores):
         scores = np.asarray(scores)
     if tuple(scores.shape) != (n_rows, n_classes):
@@ -193,8 +210,8 @@ def check_together(selector: "KnockoffsSPR") -> None:
         )
     if selector.first_step != "spr" and selector.clean_ratio != 0.5:
         raise InputError(
-            f"clean_ratio={selector.clean_ratio} goes with first_step='spr', got "
-            f"{selector.first_step!r}. Pass first_step='spr', or leave clean_ratio out."
+            f"clean_ratio={selector.clean_ratio} goes with first_step='spr', as in the preset "
+            f"'paper', got {selector.first_step!r}. Choose either, or leave clean_ratio out."
         )
     if selector.remove_floor and selector.control != "exchangeable":
         raise InputError(

@@ -63,7 +63,7 @@ def join_label_file(
     """
     known = {name: places_of(ids, row_id) >= 0 for name, ids in file.ids.items()}
     # Numbers of rows are ids only if all of them are: others count from 1, or mean something else.
-    known = {name: mask for name, mask in known.items() if (mask.any() if named else mask.all())}
+    known = {name: mask for name, mask in known.items() if (mask.any() and (named or mask.all()))}
     if not known:
         return _by_order(file, row_id, named, source)
     # Of several columns that could be ids, the one that knows most of the rows.

@@ -202,7 +202,17 @@ class _Fit:
         learner = Learner(self._network, self._settings, total, self._world)
         cycle = Cycle(self._task, self._pipeline, learner, reference, self._settings, self._world)
         if stored is not None:
-            self._restore(cycle, stored)
+            try:
+                self._restore(cycle, stored)
+            except InputError:
+                raise
+            # The file is whole and of this version: another program wrote it.
+            except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+                where = "the run" if self._folder is None else self._folder.checkpoints
+                raise InputError(
+                    f"The newest checkpoint in {where} does not fit this training. Train again "
+                    "into another folder."
+                ) from error
         return cycle
 
     def _restore(self, cycle: Cycle, stored: dict[str, Any]) -> None:

@@ -17,6 +17,7 @@ __all__ = [
     "read_about",
     "read_metrics",
     "read_result",
+    "shape_from_json",
     "write_curves",
 ]
 
@@ -63,9 +64,13 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     if not file.is_file():
         raise InputError(f"{path} has no {METRICS}: it is no training run, or in its first epoch.")
     try:
-        return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-    except ValueError as error:
-        raise InputError(f"{file} is damaged; train again into another folder.") from error
+        lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        sound = all(isinstance(line, dict) and type(line["epoch"]) is int for line in lines)
+    except (KeyError, RecursionError, ValueError):
+        sound = False
+    if not sound:
+        raise InputError(f"{file} is damaged; train again into another folder.")
+    return lines
 
 
 def _read_json(path: Path, name: str) -> dict[str, Any]:
@@ -85,6 +90,14 @@ def classes_to_json(classes: np.ndarray) -> dict[str, Any]:
 def classes_from_json(stored: dict[str, Any]) -> np.ndarray:
     """Return the class labels that `classes_to_json` stored."""
     return np.array(stored["values"], dtype=np.dtype(stored["dtype"]))
+
+
+def shape_from_json(stored: Any) -> tuple[int, ...]:
+    """Return the shape of one row; raise `ValueError` if it is none."""
+    shape = tuple(stored)
+    if not shape or not all(type(side) is int and side > 0 for side in shape):
+        raise ValueError(f"shape is {stored}")
+    return shape
 
 
 _PANELS: dict[str, dict[str, str]] = {
@@ -108,6 +121,7 @@ def write_curves(run: Path, out: Path | None = None) -> Path:
     path = out or run / "curves.svg"
     history = read_metrics(run)
     try:
+        from matplotlib import rc_context
         from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingExtraError("Curves", "'knockoffs-spr[report]'") from error
@@ -116,15 +130,21 @@ def write_curves(run: Path, out: Path | None = None) -> Path:
     panels = figure.subplots(1, len(_PANELS))
     for axes, (title, names) in zip(panels, _PANELS.items(), strict=True):
         _draw(axes, title, names, history)
-    with staged(path) as staging:
-        # No date: the same metrics give the same file.
+    # Neither a date nor random ids: the same metrics give the same file.
+    with rc_context({"svg.hashsalt": "kspr"}), staged(path) as staging:
         figure.savefig(staging, format="svg", metadata={"Date": None})
     return path
 
 
+def _is_number(value: Any) -> bool:
+    # None where an epoch did not measure it; a diverged loss has no place in a figure.
+    return isinstance(value, (int, float)) and abs(value) < 1e30
+
+
 def _draw(axes: Any, title: str, names: dict[str, str], history: list[dict[str, Any]]) -> None:
     for name, label in names.items():
-        points = [(line["epoch"], line[name]) for line in history if line[name] is not None]
+        values = [(line["epoch"], line.get(name)) for line in history]
+        points = [(epoch, value) for epoch, value in values if _is_number(value)]
         if points:
             # A single epoch gives no line, so its point needs a marker.
             axes.plot(

@@ -191,7 +191,12 @@ def stored_pipeline(
     """Return the pipeline whose `state` was stored; `shape` is that of one row."""
     if settings.input == "images":
         return ImagePipeline(settings, shape[0])
-    return VectorPipeline(state["centre"], state["scale"], settings.mix_alpha)
+    centre, scale = state["centre"], state["scale"]
+    if not all(isinstance(value, Tensor) for value in (centre, scale)):
+        raise ValueError("the scale of the features is no tensor")
+    if centre.shape != shape or scale.numel() != 1:
+        raise ValueError("the scale of the features has another shape")
+    return VectorPipeline(centre, scale, settings.mix_alpha)
 
 
 def _measure(inputs: Inputs, most: int = 20_000) -> dict[str, Tensor]:

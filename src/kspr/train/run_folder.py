@@ -88,6 +88,9 @@ def write_tensors(path: Path, content: dict[str, Any]) -> None:
 def read_tensors(path: Path) -> dict[str, Any]:
     """Return the content of a file of `write_tensors`; refuse anything else in it."""
     try:
+        # Opening a pipe would wait for somebody who writes to it.
+        if not path.is_file():
+            raise FileNotFoundError(path)
         # On the CPU: the device of the first run may be missing here.
         content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # damaged bytes make torch raise errors of any kind

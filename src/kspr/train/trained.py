@@ -15,7 +15,13 @@ from kspr.selectors import Selection
 from kspr.train.cycle.metrics import network_outputs
 from kspr.train.distributed import Alone, training_device
 from kspr.train.inputs import as_inputs
-from kspr.train.outcome import classes_from_json, read_about, read_metrics, read_result
+from kspr.train.outcome import (
+    classes_from_json,
+    read_about,
+    read_metrics,
+    read_result,
+    shape_from_json,
+)
 from kspr.train.pipelines import InputPipeline, stored_pipeline
 from kspr.train.run_folder import read_network
 from kspr.train.settings import TrainSettings
@@ -132,20 +138,23 @@ def load_trained(folder: str | Path, network: nn.Module | None = None) -> Traine
     about, result, stored = read_about(folder), read_result(folder), read_network(folder)
     try:
         settings = TrainSettings(**about["settings"])
-        classes, shape = classes_from_json(about["classes"]), tuple(about["shape"])
+        classes, shape = classes_from_json(about["classes"]), shape_from_json(about["shape"])
         ended = {
             name: result[name] for name in ("model_choice", "epoch", "test_accuracy", "held_out")
         }
-    except (KeyError, TypeError, ValueError) as error:
+        pipeline, weights = stored_pipeline(stored["pipeline"], shape, settings), stored["network"]
+    except (LookupError, TypeError, ValueError, OverflowError) as error:
+        reason = " ".join(str(error).split())
         raise InputError(
-            f"{folder} cannot be read as a training run ({error}); train again into another folder."
+            f"{folder} cannot be read as a training run ({reason}); train again into another "
+            "folder."
         ) from error
     selection, frozen = (
         Selection.load(folder / name) if (folder / name).is_dir() else None
         for name in ("selection", "frozen")
     )
     return Trained(
-        network=_filled(folder, network, settings, len(classes), shape, stored["network"]).eval(),
+        network=_filled(folder, network, settings, len(classes), shape, weights).eval(),
         classes=classes,
         selection=selection,
         frozen=frozen,
@@ -154,7 +163,7 @@ def load_trained(folder: str | Path, network: nn.Module | None = None) -> Traine
         history=read_metrics(folder),
         settings=settings,
         shape=shape,
-        pipeline=stored_pipeline(stored["pipeline"], shape, settings),
+        pipeline=pipeline,
         folder=folder,
     )
 
@@ -177,7 +186,7 @@ def _filled(
         made = wrap_network(network, n_classes, in_shape=shape, feature_layer=layer)
     try:
         made.load_state_dict(weights)
-    except RuntimeError as error:
+    except (AttributeError, RuntimeError, TypeError) as error:
         raise InputError(
             f"The weights in {folder} do not fit the network {settings.network!r}. If the run "
             "trained a network of your own, pass it: load_trained(folder, network)."

@@ -52,3 +52,9 @@ def test_names_of_ids_are_known_in_any_spelling(parquet_file, name):
 @pytest.mark.parametrize("name", ["width", "valid", "grid", "humid"])
 def test_other_names_are_not(parquet_file, name):
     assert len(open_source(parquet_file({name: [0.5, 1.5], "y": [0, 1]})).notes) == 1
+
+
+def test_columns_of_probabilities_are_used(parquet_file):
+    columns = {"p_x": [0.5, 1.0], "p_y": [0.5, 0.0], "label": ["x", "y"]}
+    found = open_source(parquet_file(columns), ReadOptions(probabilities="p_*"))
+    assert found.columns == {"probabilities": ("p_x", "p_y"), "label": ("label",)}

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import pyarrow as pa
 import pytest
 
 from kspr.sources.opening import open_source
@@ -69,3 +70,37 @@ def test_shards_that_differ_are_refused(parquet_file, table, refusal):
     parquet_file(table, "a.parquet")
     path = parquet_file(table.drop_columns("emb_0"), "b.parquet")
     assert "b.parquet has other columns or types than " in refusal(path.parent)
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        "[]",
+        "{}",
+        '{"_data_files": 5}',
+        '{"_data_files": {"a": 1}}',
+        '{"_data_files": ["x.arrow"]}',
+        '{"_data_files": [{"filename": 7}]}',
+        '{"_data_files": [{"filename": ""}]}',
+        '{"_data_files": [{"name": "x.arrow"}]}',
+    ],
+)
+def test_wrong_types_in_the_list_of_files_are_one_sentence(saved, refusal, state):
+    (saved / "state.json").write_text(state)
+    assert "state.json " in refusal(saved)
+
+
+@pytest.mark.parametrize("splits", ["5", '{"train": 1}', "[1, 2]", "null"])
+def test_wrong_types_in_the_list_of_splits_are_one_sentence(saved, refusal, splits):
+    (saved / "dataset_dict.json").write_text(f'{{"splits": {splits}}}')
+    assert "holds the splits" in refusal(saved)
+
+
+@pytest.mark.parametrize(
+    "names", ["5", "null", '{"a": 1}', '"cat"', "[[1]]", "[" * 3000 + "]" * 3000]
+)
+def test_wrong_types_in_the_class_names_do_no_harm(parquet_file, names):
+    about = f'{{"info": {{"features": {{"y": {{"names": {names}, "_type": "ClassLabel"}}}}}}}}'
+    table = pa.table({"a": [0.5, 1.5], "y": [0, 0]})
+    path = parquet_file(table.replace_schema_metadata({b"huggingface": about.encode()}))
+    assert open_source(path).label.tolist() in ([0, 0], ["[1]"] * 2)

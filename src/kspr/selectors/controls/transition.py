@@ -48,9 +48,10 @@ def estimate_noise(question: Question) -> Transition:
 class NoiseEstimate:
     """The noise in the labels, under the assumption that it depends on the true class only.
 
-    Rows are true classes, columns are labels, both in the order of `classes`. Intervals have
-    95 % coverage and contain sampling error only: anchors that are not of their class make the
-    noise look larger than it is.
+    Rows are true classes, columns are labels, both in the order of `classes`. Intervals contain the
+    sampling error of the anchors only. They are no confidence intervals for the true noise: anchors
+    that are not of their class make it look larger than it is, most of all with few rows per class,
+    and noise that depends on the features makes it look smaller.
     """
 
     rate: float
@@ -70,7 +71,10 @@ class NoiseEstimate:
 
     def __str__(self) -> str:
         low, high = self.rate_interval
-        return f"About {self.rate:.1%} of the labels are wrong (95 %: {low:.1%} to {high:.1%})."
+        return (
+            f"About {self.rate:.1%} of the labels are wrong "
+            f"(sampling error: {low:.1%} to {high:.1%})."
+        )
 
 
 def describe_noise(transition: Transition, codes: np.ndarray, classes: np.ndarray) -> NoiseEstimate:

@@ -10,6 +10,7 @@ import numpy as np
 from kspr.errors import InputError
 from kspr.sources.joining import with_label_file
 from kspr.sources.options import ReadOptions
+from kspr.sources.readers.file_checks import shown
 from kspr.sources.records import Records
 
 __all__ = [
@@ -103,7 +104,7 @@ def split_line(path: Path, line: str, origin: str, classes: int) -> tuple[str, i
     image, _, label = line.rpartition(" ")
     # Not isdigit, which is true of superscripts that int() refuses.
     if not image or not label.isdecimal() or int(label) >= classes:
-        how = f"has the line {line!r} where an image and a class in 0..{classes - 1} belong"
+        how = f"has the line {shown(line)} where an image and a class in 0..{classes - 1} belong"
         raise damaged(path, origin, how)
     return image.strip(), int(label)
 

@@ -21,6 +21,7 @@ from kspr.sources.published._layout import (
     split_line,
     with_labels,
 )
+from kspr.sources.readers.file_checks import shown
 from kspr.sources.readers.items import ImageFiles
 from kspr.sources.records import Records
 
@@ -163,7 +164,9 @@ def read_synsets(root: Path) -> dict[str, str]:
     parts = [line.partition(" ") for line in read_lines(path, _INFO)]
     wrong = [number for number, _, _ in parts if not re.fullmatch(r"n\d{8}", number)]
     if wrong:
-        raise damaged(path, _INFO, f"has {wrong[0]!r} where a number such as n01440764 belongs")
+        raise damaged(
+            path, _INFO, f"has {shown(wrong[0])} where a number such as n01440764 belongs"
+        )
     first = {number: words.split(",")[0].strip() or number for number, _, words in parts}
     # ILSVRC12 has two classes called crane and two called maillot.
     shared = Counter(first.values())

@@ -26,6 +26,7 @@ def used_columns(fields: Fields, roles: Roles) -> dict[str, tuple[str, ...]]:
     """Return the names of the columns by their role; those without one are ``ignored``."""
     named = {
         "features": roles.features,
+        "probabilities": roles.probabilities,
         **{name: _one(getattr(roles, name)) for name in ("label", "truth", "id", "image", "text")},
     }
     used = {role: tuple(f.name for f in found) for role, found in named.items() if found}

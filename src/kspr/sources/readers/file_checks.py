@@ -43,7 +43,7 @@ def listed(names: Iterable[str], most: int = 12) -> str:
     """Name a few things: ``'a', 'b' and 7 more``."""
     all_names = list(names)
     more = f" and {len(all_names) - most} more" if len(all_names) > most else ""
-    return ", ".join(map(repr, all_names[:most])) + more
+    return ", ".join(shown(name, 60) for name in all_names[:most]) + more
 
 
 def shown(value: object, most: int = 40) -> str:
@@ -59,10 +59,10 @@ def no_such(name: str, known: Iterable[str], where: str, what: str = "column") -
     folded = {other.casefold(): other for other in names}
     near = [folded[key] for key in get_close_matches(name.casefold(), folded, n=3, cutoff=0.6)]
     if near:
-        hint = f"Did you mean {' or '.join(map(repr, near))}?"
+        hint = f"Did you mean {' or '.join(shown(other, 60) for other in near)}?"
     else:
         hint = f"It has {listed(names)}." if names else f"It has no {what}s."
-    return InputError(f"{where} has no {what} {name!r}. {hint}")
+    return InputError(f"{where} has no {what} {shown(name, 60)}. {hint}")
 
 
 _NATURES = {
@@ -87,7 +87,12 @@ _PICKLES = tuple(bytes((0x80, protocol)) for protocol in range(2, 6))
 
 def check_exists(path: Path) -> None:
     """Raise unless there is something at `path`."""
-    if not path.exists():
+    try:
+        found = path.exists()
+    except OSError as error:  # the name is too long, or leads in a circle
+        reason = (error.strerror or str(error)).lower()
+        raise InputError(f"{shown(str(path), 200)} cannot be opened ({reason}).") from error
+    if not found:
         raise InputError(f"{path} does not exist.")
 
 

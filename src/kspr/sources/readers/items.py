@@ -129,14 +129,15 @@ def _stored(cell: Any) -> bytes | str | None:
 
 
 def _file_bytes(path: Path) -> bytes:
-    # Opening a pipe waits for a writer, and a device may have no end.
-    if path.exists() and not path.is_file():
-        raise UnreadableItemError(f"{path} is no regular file.")
     try:
+        # Opening a pipe waits for a writer, and a device may have no end.
+        if path.exists() and not path.is_file():
+            raise UnreadableItemError(f"{path} is no regular file.")
         return path.read_bytes()
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise UnreadableItemError(f"{path} cannot be read ({reason}).") from error
+        name = str(path) if len(str(path)) < 300 else f"{str(path)[:300]}..."
+        raise UnreadableItemError(f"{name} cannot be read ({reason}).") from error
 
 
 def _bytes_or_nothing(path: Path) -> bytes:

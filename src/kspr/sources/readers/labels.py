@@ -41,10 +41,12 @@ def class_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
         return {
             name: [str(class_name) for class_name in feature["names"]]
             for name, feature in features.items()
-            if isinstance(feature, dict) and feature.get("_type") == "ClassLabel"
+            if isinstance(feature, dict)
+            and feature.get("_type") == "ClassLabel"
+            and isinstance(feature.get("names"), list)
         }
     # Names are an extra: without them, the numbers are the labels.
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
         return {}
 
 
@@ -91,7 +93,8 @@ def labels_with_gaps(
 
 def array_with_gaps(values: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray]:
     """Return an array's labels, and the numbers of the rows that have none."""
-    empty = np.zeros(len(values), dtype=bool)
+    # Of the right length also where there are no rows: `labels_from_array` says what is wrong.
+    empty = np.zeros(values.shape[:1], dtype=bool)
     if values.ndim == 1 and values.dtype.kind == "f":
         empty = np.isnan(values)
     elif values.ndim == 1 and values.dtype.kind == "U":

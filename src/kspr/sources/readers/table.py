@@ -179,7 +179,13 @@ class Table(Protocol):
 
 def fields_of(schema: pa.Schema, where: str) -> dict[str, Field]:
     """Return the columns and the members of struct columns, by name."""
-    twice = sorted(name for name, count in Counter(schema.names).items() if count > 1)
+    try:
+        names = schema.names
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{where} has a column whose name is not UTF-8. Write it again in UTF-8."
+        ) from error
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise InputError(f"{where} has more than one column named {listed(twice)}. Rename them.")
     found = {}

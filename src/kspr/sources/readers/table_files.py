@@ -12,7 +12,7 @@ from kspr.sources.options import AS_FOUND, ReadOptions
 from kspr.sources.readers._arrow_tables import open_ipc_table, open_parquet_table
 from kspr.sources.readers._csv_table import open_csv_table
 from kspr.sources.readers._json_table import open_json_table
-from kspr.sources.readers.file_checks import listed, readable
+from kspr.sources.readers.file_checks import listed
 from kspr.sources.readers.roles import SPLITS
 from kspr.sources.readers.table import Table
 
@@ -56,16 +56,27 @@ def _open_parquet(path: Path, _: ReadOptions) -> Table:
 
 def _open_hugging_face(path: Path, _: ReadOptions) -> Table:
     if (path / _SPLIT_LIST).is_file():
-        splits = _read_dictionary(path / _SPLIT_LIST).get("splits", [])
-        first = path / str(next(iter(splits), "train"))
+        found = _read_dictionary(path / _SPLIT_LIST).get("splits")
+        splits = [str(name) for name in found] if isinstance(found, list) else []
+        first = path / next(iter(splits), "train")
         raise InputError(f"{path} holds the splits {listed(splits)}. Name one, such as {first}.")
     state = _read_dictionary(path / _STATE)
-    with readable(path / _STATE, "a Hugging Face data set"):
-        names = [entry["filename"] for entry in state["_data_files"]]
+    names = _file_names(state)
+    if names is None:
+        raise InputError(f"{path / _STATE} does not list the files of a data set. Copy it again.")
     if not names:
         raise InputError(f"{path} has no rows.")
     # A name is a file in this folder: a path that leads out of it is not followed.
     return open_ipc_table(*(path / Path(name).name for name in names))
+
+
+def _file_names(state: Mapping[str, Any]) -> list[str] | None:
+    """Return the names of the data files; None if the entries are of other types."""
+    entries = state.get("_data_files")
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        return None
+    names = [entry.get("filename") for entry in entries]
+    return names if all(isinstance(name, str) and Path(name).name for name in names) else None
 
 
 def _read_dictionary(path: Path) -> dict[str, Any]:
