@@ -10,7 +10,7 @@ DOCS := $(VENV)/.docs
 # Two test workers on two cores: linear algebra must not start threads of its own.
 QUIET := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: help demo test test-slow test-browser docs check format bench bench-train bench-train-images defaults fsr own-model peers results clean
+.PHONY: help demo test test-slow test-hostile test-kill test-browser docs check format bench bench-train bench-train-images defaults fsr own-model peers results clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -37,6 +37,12 @@ test: $(DEV)  ## set up, check style and types, run all tests but the slow ones
 
 test-slow: $(DEV)  ## the statistical checks that need more time
 	$(QUIET) $(BIN)/python -m pytest -n 2 -m slow
+
+test-hostile: $(DEV)  ## 5,000 damaged inputs of every kind; KSPR_HOSTILE_SEED chooses others
+	KSPR_HOSTILE_CASES=5000 $(QUIET) $(BIN)/python -m pytest -n 2 tests/hostile/test_fuzz.py
+
+test-kill: $(DEV)  ## 100 kills at any moment: the next start finishes with the same result
+	$(QUIET) $(BIN)/python -m pytest -vv -m kill tests/hostile
 
 test-browser: $(DEV)  ## the report in a real browser; installs Debian's chromium where it is missing
 	@test -x /usr/bin/chromium || (apt-get update -q && apt-get install -qy chromium)

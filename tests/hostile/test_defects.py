@@ -1,0 +1,115 @@
+"""Defects that hostile input once showed, and the tests that keep each from coming back.
+
+A test stands beside the module that it is about; this is the list of them.
+"""
+
+import ast
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kspr import SPR, InputError, KnockoffsSPR
+
+TESTS = Path(__file__).resolve().parents[1]
+DEFECTS = {
+    "a received training run had code imported": [
+        "cli/test_predict.py::test_a_run_never_makes_code_be_imported",
+        "package/test_security.py::test_only_the_users_own_word_imports_a_module_by_name",
+    ],
+    "a fit discarded private changes of a memory map": [
+        "selectors/test_feature_rows.py::test_a_pass_leaves_private_changes_of_a_map_alone",
+        "selectors/test_feature_rows.py::test_a_pass_leaves_anonymous_memory_alone",
+    ],
+    "tables of 20,000 columns took minutes": [
+        "sources/readers/test_table.py::test_repeated_column_names_are_found_in_one_pass",
+    ],
+    "of two processes on one cache of features, one died": [
+        "features/test_embedding.py::test_processes_that_embed_the_same_items_share_the_work",
+        "features/test_lock.py::test_the_second_waits_for_the_first_and_says_so_once",
+    ],
+    "bfloat16 ended the process where the processor lacks it": [
+        "models/test_device.py::"
+        "test_a_test_that_dies_fails_or_hangs_means_float32_and_one_sentence",
+        "train/test_fitting_images.py::test_where_bfloat16_dies_training_is_that_of_float32",
+    ],
+    "damaged run folders: tracebacks, and rows lost without a word": [
+        "runs/test_run.py::test_a_damaged_run_is_one_sentence",
+        "runs/test_run.py::test_a_document_of_another_shape_is_one_sentence_or_harmless",
+        "runs/test_run.py::test_a_table_of_another_shape_is_one_sentence",
+        "hostile/test_fuzz.py::test_damage_ends_in_one_sentence_or_in_a_consistent_result",
+    ],
+    "--resume took other features": [
+        "train/test_run_folder.py::test_other_features_are_refused",
+        "train/test_source.py::test_a_run_is_not_resumed_with_another_embedder",
+        "train/cycle/test_task.py::test_a_signature_names_the_content_and_the_number_of_processes",
+    ],
+    "a full disk, and files that were not on disk before their rename": [
+        "train/test_run_folder.py::test_a_full_disk_is_one_sentence_and_leaves_what_was_there",
+        "train/test_run_folder.py::test_a_damaged_checkpoint_gives_way_to_the_one_before",
+        "features/test_embedding.py::test_features_that_were_cut_are_computed_again",
+        "test_files.py::test_what_takes_its_place_is_on_disk_before",
+    ],
+    "memory without a bound, and pipes that are waited for": [
+        "sources/readers/test_items.py::test_an_image_may_have_so_many_pixels_only",
+        "sources/readers/test_csv_table.py::test_a_file_may_unpack_to_so_much_only",
+        "sources/readers/test_labels.py::test_one_long_id_takes_no_room_in_every_row",
+        "sources/readers/test_file_checks.py::test_pipes_and_devices_are_refused_at_once",
+        "sources/readers/test_items.py::test_pipes_and_devices_are_no_images",
+    ],
+    "what ended or killed processes left, and runs that were away for a moment": [
+        "cli/test_app.py::test_sigterm_ends_a_command_like_ctrl_c",
+        "experiments/reproduce/test_running.py::"
+        "test_a_worker_ends_with_its_parent_even_if_that_is_killed",
+        "test_files.py::test_what_a_killed_process_left_is_swept_at_the_next_start",
+        "test_files.py::test_a_folder_is_replaced_in_one_step",
+        "test_files.py::test_a_file_is_replaced_in_one_step",
+        "hostile/test_kill.py::test_a_command_killed_at_any_moment_can_be_run_again",
+    ],
+    "an array that claims more than it holds was read from the next one": [
+        "sources/readers/test_numpy_files.py::"
+        "test_a_header_that_claims_more_than_its_member_holds_is_refused",
+    ],
+    "tracebacks from ordinary slips": [
+        "cli/test_app.py::test_a_seed_that_cannot_be_used_is_one_sentence",
+        "cli/test_app.py::test_a_config_that_is_no_file_is_one_sentence",
+        "train/test_settings.py::test_a_wrong_setting_is_one_sentence",
+        "sources/readers/test_labels.py::test_labels_that_are_not_utf8_are_refused",
+        "sources/readers/test_labels.py::test_class_names_that_cannot_be_read_are_none",
+        "sources/readers/test_labels.py::test_a_label_of_thirty_digits_is_a_text",
+        "sources/readers/test_single_precision.py::"
+        "test_numbers_too_large_are_refused_by_name_and_row",
+        "hostile/test_defects.py::test_features_of_any_size_give_a_selection_or_one_sentence",
+    ],
+    "ids and labels that act on a spreadsheet, a terminal or a report": [
+        "test_text.py::test_no_cell_begins_like_a_formula_and_every_text_comes_back",
+        "test_text.py::test_nothing_visible_acts_on_a_terminal_and_ordinary_text_stays",
+        "runs/test_run.py::test_a_forged_source_shows_nothing",
+    ],
+    "classes that share a folder, and a diverged network called missing data": [
+        "runs/test_image_files.py::test_classes_that_would_share_a_folder_are_refused",
+        "train/cycle/test_algorithm3.py::test_a_network_that_diverges_is_named_with_what_to_try",
+    ],
+}
+"""What went wrong, and the tests of it."""
+
+
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_every_test_that_is_named_here_exists(defect):
+    for named in DEFECTS[defect]:
+        file, _, test = named.partition("::")
+        tree = ast.parse((TESTS / file).read_text("utf-8"))
+        assert test in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+
+@pytest.mark.parametrize("size", [3e38, 1e200, 1e-200])
+@pytest.mark.parametrize("selector", [KnockoffsSPR(q=0.1, cut="pooled"), SPR()])
+def test_features_of_any_size_give_a_selection_or_one_sentence(blobs, size, selector):
+    with np.errstate(over="ignore"):
+        X = blobs.X / np.abs(blobs.X).max() * size
+    try:
+        selection = selector.fit(X, blobs.y).selection_
+    except InputError as error:
+        assert "\n" not in str(error)
+    else:
+        assert len(selection) == len(blobs.y)
