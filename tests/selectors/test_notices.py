@@ -42,7 +42,7 @@ def test_met_levels_and_shares_need_no_notice(met, shares):
 def test_a_rate_without_checked_rows_is_said_to_rest_on_an_assumption(met, shares):
     words = basis(met)
     assert words.startswith("This rate rests on an assumption, not on checked rows")
-    assert "8 to 14 %" in words
+    assert "9 to 15 %" in words
     assert met.assumption in words
     assert f"about {percent(met.rate_if(2))} if 2 times as likely" in words
     assert basis(shares) is None

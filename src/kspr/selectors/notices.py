@@ -31,7 +31,7 @@ _USEFUL = 0.5
 
 _UNCHECKED = (
     "This rate rests on an assumption, not on checked rows. Labels made by people break it: "
-    "asked for 5 %, 8 to 14 % of the kept labels were wrong in our measurements. With about 100 "
+    "asked for 5 %, 9 to 15 % of the kept labels were wrong in our measurements. With about 100 "
     "checked rows the rate holds for any noise."
 )
 
