@@ -1,6 +1,7 @@
 """A saved selection loads as it was, and nothing is overwritten or left behind."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -86,3 +87,9 @@ def test_what_is_no_selection_is_refused_in_a_sentence(selection, tmp_path, dama
         Selection.load(folder)
     assert str(folder) in str(caught.value)
     assert not isinstance(caught.value, pa.ArrowInvalid)
+
+
+def test_copies_that_number_no_rows_are_refused_in_a_sentence(selection, tmp_path):
+    wrong = replace(selection, copies=np.full(len(selection), len(selection)))
+    with pytest.raises(InputError, match="copies must number sets of rows"):
+        Selection.load(wrong.save(tmp_path / "run"))
