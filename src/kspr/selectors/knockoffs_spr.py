@@ -22,6 +22,7 @@ from kspr.selectors.base import BaseSelector, Prepared
 from kspr.selectors.controls import CONTROLS, Decision, Question, combined
 from kspr.selectors.controls.checked import Drawn, Guarantee
 from kspr.selectors.controls.paper import level_factors
+from kspr.selectors.controls.transition import NoiseEstimate
 from kspr.selectors.cut_groups import uncut, with_fallback
 from kspr.selectors.engines import run
 from kspr.selectors.options import (
@@ -432,6 +433,7 @@ class KnockoffsSPR(BaseSelector):
     def _select(self, prepared: Prepared, verdicts: Verdicts, decision: Decision) -> Selection:
         """Cut every cut group at its level."""
         labels, copies, level = prepared.labels, prepared.copies, decision.q_value
+        noise = decision.noise
         if copies is not None:
             if self.control == "transition":
                 # Some of these labels are wrong: an average over all rows is not enough for them.
@@ -439,6 +441,8 @@ class KnockoffsSPR(BaseSelector):
                 level = np.where(clash, np.maximum(level, decision.statistic), level)
             out = contradicted(copies, labels.codes, verdicts.values["Z"])
             level = np.where(out, np.inf, level)
+            if noise is not None:
+                noise = _with_share(noise, float((out & repeated(copies, labels.codes)).mean()))
         selection = Selection(
             label=labels.values,
             clean_mask=np.zeros(len(labels.codes), dtype=bool),
@@ -452,7 +456,7 @@ class KnockoffsSPR(BaseSelector):
             cut_groups=uncut(decision.table, decision.cut_group),
             classes=labels.classes,
             manifest=self._manifest(prepared),
-            noise=decision.noise,
+            noise=noise,
             copies=copies,
         )
         if self.level == "fixed":
@@ -463,6 +467,13 @@ class KnockoffsSPR(BaseSelector):
         levels = np.concatenate([[self.q], LEVELS[self.q < LEVELS]])
         keep, cut_groups = with_fallback(selection, levels)
         return replace(selection, clean_mask=keep, cut_groups=cut_groups)
+
+
+def _with_share(noise: NoiseEstimate, wrong: float) -> NoiseEstimate:
+    """Return the noise with a share of rows that are wrong besides those that it counts."""
+    # It counts copies once, and so leaves out those that repeat a wrong label.
+    rate, low, high = (wrong + (1 - wrong) * x for x in (noise.rate, *noise.rate_interval))
+    return replace(noise, rate=rate, rate_interval=(low, high))
 
 
 def _read_checked(checked: Any, labels: Labels) -> tuple[Any, Any, Drawn] | None:
