@@ -75,7 +75,16 @@ def variants() -> Iterator[tuple[str, kspr.KnockoffsSPR]]:
 
 def signature(model: kspr.KnockoffsSPR) -> dict[str, Any]:
     """Return the parameters that can change an answer."""
-    ignored = {"confidence", "guarantee", "engine", "n_jobs", "progress", "random_state", "q"}
+    ignored = {
+        "confidence",
+        "duplicates",
+        "guarantee",
+        "engine",
+        "n_jobs",
+        "progress",
+        "random_state",
+        "q",
+    }
     return {k: v for k, v in model.get_params().items() if k not in ignored}
 
 

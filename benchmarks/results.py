@@ -30,7 +30,9 @@ HEAD = """# The paper reproduced, and other methods compared
 
 Every table and figure of the paper is a recipe (`src/kspr/experiments/reproduce/recipes/`), run by
 one command and shown with the paper's values beside ours. Made by `make results` from the
-JSON files in `benchmarks/results/reproduced/`; a test checks that this page matches them.
+JSON files in `benchmarks/results/reproduced/`; a test checks that this page matches them. All of it
+was measured before the default of the selection changed (one cut per class, SPR first, 128
+components); [Is the error rate kept?](error-rate.md) has the default of today.
 
 - `--scale mini` is what a machine with two cores can do in half an hour: heads on frozen ImageNet
   features, or small networks on a part of the images. Methods can be compared with each other

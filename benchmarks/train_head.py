@@ -230,7 +230,8 @@ Test accuracy of the final network (FSR / recall of the last selection) on the C
 time, "cycle" again and again during training, both without the guard; "default cycle" is
 `kspr train` with its defaults, guard included. The selection took {share} of the default cycle's
 time where there is noise, and {clean_share} where there is none and no reference is trained. A dash
-means that it was not run.
+means that it was not run. Measured before the default of the selection changed (SPR first, 128
+components).
 
 Made by `make bench-train` from `benchmarks/results/train_head.jsonl`: {n} trials that took
 {minutes:.0f} minutes on one core ({cpu}, beside other work).

@@ -51,6 +51,8 @@ def test_choices_reach_the_selector(table, tmp_path):
         *("--out", out),
     )
     assert Selection.load(out).manifest.parameters["remove_floor"] is True
+    run("select", table, *SAID, "--duplicates", "ignore", "--overwrite", "--out", out)
+    assert Selection.load(out).manifest.parameters["duplicates"] == "ignore"
 
 
 def test_help_teaches_each_controls_assumption(capsys):

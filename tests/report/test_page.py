@@ -191,7 +191,7 @@ def test_a_class_that_keeps_nothing_is_named_before_the_suspects(write):
     rng = np.random.default_rng(0)
     y = np.repeat([0, 1, 2, 3], [200, 200, 200, 12])
     X = rng.standard_normal((len(y), 6)) + 6 * np.eye(4, 6)[y]
-    page = write(KnockoffsSPR(q=0.05).fit(X, y).selection_)
+    page = write(KnockoffsSPR(q=0.05, cut="per_class").fit(X, y).selection_)
     assert page.text.index("Nothing kept in 1 of 4 classes") < page.text.index("worst first")
     assert "12 of them only because nothing could be kept" in page.text
     assert "the level could not be reached; nothing was kept" in page.text

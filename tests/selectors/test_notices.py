@@ -42,7 +42,7 @@ def test_met_levels_and_shares_need_no_notice(met, shares):
 def test_a_rate_without_checked_rows_is_said_to_rest_on_an_assumption(met, shares):
     words = basis(met)
     assert words.startswith("This rate rests on an assumption, not on checked rows")
-    assert "8 to 14 %" in words
+    assert "9 to 15 %" in words
     assert met.assumption in words
     assert f"about {percent(met.rate_if(2))} if 2 times as likely" in words
     assert basis(shares) is None
@@ -127,3 +127,17 @@ def test_only_choices_that_the_selector_has_are_advised():
     (notice,) = notices(model.selection_)
     assert "control='transition' reaches lower levels" in notice.help
     assert "remove_floor" not in notice.help
+
+
+def test_copies_with_different_labels_are_named_and_counted(blobs):
+    X = np.concatenate([blobs.X, blobs.X[:3]])
+    y = np.concatenate([blobs.y, [blobs.y[0], *((blobs.y[1:3] + 1) % 3)]])
+    selection = KnockoffsSPR(q=0.2).fit(X, y).selection_
+    (notice,) = [notice for notice in notices(selection) if notice.status == "copies"]
+    assert notice.headline == "Copies with different labels (4 rows in 2 sets)"
+    assert sum(int(entry.detail.split()[0]) for entry in notice.classes) == 4
+    assert "Copies with different labels" in str(selection.summary())
+    # The copy of row 0 has its label: nothing contradicts it.
+    same = KnockoffsSPR(q=0.2).fit(X[:-2], y[:-2]).selection_
+    assert (same.copies >= 0).sum() == 2
+    assert not [notice for notice in notices(same) if notice.status == "copies"]

@@ -1,6 +1,7 @@
 """A saved selection loads as it was, and nothing is overwritten or left behind."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -100,3 +101,9 @@ def test_damaged_pages_of_a_sealed_table_are_one_sentence(selection, tmp_path):
     write_sealed(folder / "manifest.json", about, *sums)
     with pytest.raises(InputError, match="cannot be read as a selection"):
         Selection.load(folder)
+
+
+def test_copies_that_number_no_rows_are_refused_in_a_sentence(selection, tmp_path):
+    wrong = replace(selection, copies=np.full(len(selection), len(selection)))
+    with pytest.raises(InputError, match="copies must number sets of rows"):
+        Selection.load(wrong.save(tmp_path / "run"))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kspr.core.arrays import Array, double, like, namespace, one_hot, row_blocks, to_numpy
+from kspr.errors import InputError
 
 __all__ = ["Pieces", "group_classes", "make_pieces", "prototypes", "similarity"]
 
@@ -100,12 +101,16 @@ def make_pieces(
     groups: list[np.ndarray],
     samples_per_class: int | None,
     rng: np.random.Generator,
+    together: np.ndarray | None = None,
 ) -> list[Pieces]:
     """Return the pieces of all groups, those of one shape together.
 
     With `samples_per_class` every class of a piece has that many slots, refilled from its own
     samples where a class runs out, and every sample is judged in exactly one of them. With
     None a group is one piece that holds all of its samples once.
+
+    `together` numbers sets of samples, -1 for none: no piece has samples of one set in both of
+    its halves. Raise `InputError` where one half would be empty then.
     """
     order = rng.permutation(len(codes))
     # A stable sort of a shuffle: classes in order, samples random within each.
@@ -115,10 +120,13 @@ def make_pieces(
     made = []
     for group in groups:
         members = _Members(order, first[group], counts[group], group)
+        half = None if together is None else _halves(members, together)
         if samples_per_class is None:
-            made.append(_whole(members))
-        else:
+            made.append(_whole(members, half))
+        elif half is None:
             made.append(_balanced(members, samples_per_class))
+        else:
+            made.append(_divided(members, half, samples_per_class))
     return _merge_equal_shapes(made)
 
 
@@ -131,6 +139,66 @@ class _Members:
     count: np.ndarray
     classes: np.ndarray
 
+    def listed(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return all samples, class by class, and the positions of their classes."""
+        parts = [self.order[f : f + n] for f, n in zip(self.first, self.count, strict=True)]
+        return np.concatenate(parts), np.repeat(np.arange(len(self.count)), self.count)
+
+
+def _halves(members: _Members, together: np.ndarray) -> np.ndarray | None:
+    """Return the half of each listed sample, 0 or 1; None where no two of them belong together.
+
+    The largest sets are placed first, each where its classes are fewer; samples alone then even
+    out what they can.
+    """
+    sample, label = members.listed()
+    together = together[sample]
+    sizes = np.bincount(together[together >= 0], minlength=1)
+    several = (together >= 0) & (sizes[together] > 1)
+    if not several.any():
+        return None
+    n_classes = int(label[-1]) + 1
+    # (set, class) and how many: most sets have one class, and a full table would be too large.
+    key, count = np.unique(together[several] * n_classes + label[several], return_counts=True)
+    entries: dict[int, list[tuple[int, int]]] = {}
+    for code, m in zip(key.tolist(), count.tolist(), strict=True):
+        entries.setdefault(code // n_classes, []).append((code % n_classes, m))
+    # Where sets begin in the shuffled order: those of one class and size are placed at random.
+    _, begin = np.unique(together[several], return_index=True)
+    turn = dict(zip(entries, begin.tolist(), strict=True))
+    ahead, side = [0] * n_classes, np.zeros(len(sizes), dtype=np.int64)
+    for number in sorted(entries, key=lambda number: (-sizes[number], turn[number])):
+        lean = sum(m * ahead[k] for k, m in entries[number])
+        # Half 0 is ahead by `lean`, weighted by class; without a difference in these classes, the
+        # smaller half takes the set.
+        chosen = int((lean or sum(ahead)) > 0)
+        side[number] = chosen
+        for k, m in entries[number]:
+            ahead[k] += m - 2 * m * chosen
+    half = np.where(several, side[together], -1)
+    _deal(half, label, np.array(ahead))
+    if half.min() == half.max():
+        raise InputError(
+            f"All {len(label):,} rows of a piece belong together, so that one of its halves would "
+            "be empty. Pass smaller groups, classes_per_group=None, or duplicates='ignore'."
+        )
+    return half
+
+
+def _deal(half: np.ndarray, label: np.ndarray, ahead: np.ndarray) -> None:
+    """Fill in the halves that are -1, so that the classes' halves differ as little as possible."""
+    free = np.flatnonzero(half < 0)
+    count = np.bincount(label[free], minlength=len(ahead))
+    position = np.arange(len(free)) - np.repeat(np.cumsum(count) - count, count)
+    # The smaller half of a class catches up; what is left goes to both halves in turn.
+    behind, short = (ahead > 0)[label[free]], np.minimum(np.abs(ahead), count)[label[free]]
+    catching_up = position < short
+    half[free[catching_up]] = behind[catching_up]
+    rest = free[~catching_up]
+    # In turn across the class borders; a half that is still smaller begins.
+    begins = int(2 * (half == 0).sum() > (half >= 0).sum())
+    half[rest] = (np.arange(len(rest)) + begins) % 2
+
 
 def _balanced(members: _Members, m: int) -> Pieces:
     """Cut each class into windows of `m` of its samples, one window a piece.
@@ -140,8 +208,7 @@ def _balanced(members: _Members, m: int) -> Pieces:
     """
     n = members.count
     used = -(-n // m)
-    n_pieces = int(used.max())
-    piece = np.arange(n_pieces)[:, None]
+    piece = np.arange(int(used.max()))[:, None]
     # (pieces, classes). A class that has shown all of its windows starts over: over-sampling.
     turn = piece % used
     start = turn * n // used
@@ -157,30 +224,64 @@ def _balanced(members: _Members, m: int) -> Pieces:
         # A window of one sample has no odd position; `valid` masks half B then.
         position = np.minimum(position, window[:, None] - 1)
         sample = (start[..., None] + position) % n[:, None]
-        index = members.order[members.first[:, None] + sample]
         # Slots from `distinct` on repeat samples that earlier slots judge.
         judged = (position < n_judged[..., None]) & (slot < distinct[:, None])
-        valid = np.broadcast_to((window[:, None] > half) & (slot >= 0), index.shape)
+        halves.append((members.order[members.first[:, None] + sample], window > half, judged))
+    return _joined(members, m, halves)
+
+
+def _divided(members: _Members, half: np.ndarray, m: int) -> Pieces:
+    """Cut each class into pieces as `_balanced` does, the samples of each `half` by themselves.
+
+    A sample is then in the same half of all pieces that it is used in, and so is its set.
+    """
+    sample, label = members.listed()
+    slots = ((m + 1) // 2, m // 2)
+    counts = [np.bincount(label[half == side], minlength=len(members.count)) for side in (0, 1)]
+    piece = np.arange(max(int((-(-n // s)).max()) for n, s in zip(counts, slots, strict=True)))
+    halves = []
+    for side, (n, s) in enumerate(zip(counts, slots, strict=True)):
+        mine, first, some = sample[half == side], np.cumsum(n) - n, np.maximum(n, 1)
+        used = -(-some // s)
+        turn = piece[:, None] % used
+        start = turn * n // used
+        n_judged = np.where(piece[:, None] < used, (turn + 1) * n // used - start, 0)
+        slot = np.arange(s)
+        position = slot % np.minimum(some, s)[:, None]
+        index = first[:, None] + (start[..., None] + position) % some[:, None]
+        # A class without samples in this half points past the end; `valid` masks it.
+        index = mine[np.minimum(index, len(mine) - 1)]
+        judged = (slot < n_judged[..., None]) & (slot < np.minimum(some, s)[:, None])
+        halves.append((index, n > 0, judged))
+    return _joined(members, m, halves)
+
+
+def _joined(
+    members: _Members, m: int, halves: list[tuple[np.ndarray, np.ndarray, np.ndarray]]
+) -> Pieces:
+    """Return pieces from the slots of both halves: samples, classes that are there, judged."""
+    slots, filled = (m + 1) // 2, []
+    for index, there, judged in halves:
+        valid = np.broadcast_to(there[:, None], index.shape)
         # An odd m gives half A a slot more than half B.
-        pad = ((0, 0), (0, 0), (0, (m + 1) // 2 - slots))
+        pad = ((0, 0), (0, 0), (0, slots - index.shape[2]))
         masks = [np.pad(mask, pad) for mask in (valid, judged & valid)]
-        halves.append([np.pad(index, pad, mode="edge"), *masks])
-    stacked = [np.stack(pair, axis=1) for pair in zip(*halves, strict=True)]
+        filled.append([np.pad(index, pad, mode="edge"), *masks])
+    stacked = [np.stack(pair, axis=1) for pair in zip(*filled, strict=True)]
+    n_pieces = len(halves[0][0])
     index, valid, judged = (a.reshape(n_pieces, 2, -1) for a in stacked)
-    label = np.broadcast_to(np.repeat(np.arange(len(n)), (m + 1) // 2), index.shape)
-    classes = np.broadcast_to(members.classes, (n_pieces, len(n)))
+    label = np.broadcast_to(np.repeat(np.arange(len(members.count)), slots), index.shape)
+    classes = np.broadcast_to(members.classes, (n_pieces, len(members.count)))
     return Pieces(index, label, valid, judged, classes)
 
 
-def _whole(members: _Members) -> Pieces:
+def _whole(members: _Members, half: np.ndarray | None) -> Pieces:
     """Put all samples of the group into one piece, its classes dealt out between the halves."""
-    sample = np.concatenate(
-        [members.order[f : f + n] for f, n in zip(members.first, members.count, strict=True)]
-    )
-    label = np.repeat(np.arange(len(members.count)), members.count)
-    # Dealing across the class borders keeps the halves within one sample of each other.
-    half = np.arange(len(sample)) % 2
-    slots = -(-len(sample) // 2)
+    sample, label = members.listed()
+    if half is None:
+        # Dealing across the class borders keeps the halves within one sample of each other.
+        half = np.arange(len(sample)) % 2
+    slots = int(np.bincount(half).max())
     index = np.full((1, 2, slots), sample[-1], dtype=np.int64)
     labels = np.full((1, 2, slots), label[-1], dtype=np.int64)
     valid = np.zeros((1, 2, slots), dtype=bool)

@@ -90,6 +90,7 @@ def plan_pieces(
     clean: np.ndarray | None,
     procedure: Procedure,
     rng: np.random.Generator,
+    together: np.ndarray | None = None,
 ) -> Plan:
     """Split the data, and reduce it as a whole where that is the same for every piece."""
     n_classes = len(labels.classes)
@@ -100,7 +101,7 @@ def plan_pieces(
         prototype = prototypes(features.blocks(), labels.codes, n_classes, clean)
         groups = group_classes(similarity(prototype), classes_per_group)
     # Alg. 2, line 2.
-    pieces = make_pieces(labels.codes, groups, samples_per_class, rng)
+    pieces = make_pieces(labels.codes, groups, samples_per_class, rng, together)
     # Drawn once for all: a batch's sketch must not depend on the order in which batches are solved.
     sketch_seed = int(rng.integers(2**32))
     projection = None

@@ -42,6 +42,7 @@ _OPTIONAL = {
     "q_value": "f",
     "knockoff_label": _ANY_LABEL,
     "suggestion_probability": "f",
+    "copies": "i",
     _BEFORE: "f",
 }
 # Arrow also says OSError of damaged pages.
@@ -110,6 +111,8 @@ def _fields(path: Path, about: dict[str, Any]) -> dict[str, Any]:
     cut_groups = _read_cut_groups(path, len(classes))
     cut_group = columns["cut_group"]
     _require(_within(cut_group, len(cut_groups)), "cut_group must number the cut groups")
+    if "copies" in columns:
+        _require(_within(columns["copies"] + 1, n + 1), "copies must number sets of rows")
     manifest = _read_manifest(
         about["manifest"],
         n,
@@ -125,6 +128,7 @@ def _fields(path: Path, about: dict[str, Any]) -> dict[str, Any]:
         "knockoff_label": labels.get("knockoff_label"),
         "suggested_label": labels["suggested_label"],
         "suggestion_probability": columns.get("suggestion_probability"),
+        "copies": columns.get("copies"),
         "cut_group": cut_group,
         "cut_groups": cut_groups,
         "classes": classes,

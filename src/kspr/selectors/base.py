@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, _safe_indexing, check_random_state
 
+from kspr.core.duplicates import join_sets
 from kspr.core.labels import Labels
 from kspr.core.noise import check_seed
 from kspr.core.penalties import PENALTIES
@@ -21,6 +22,7 @@ from kspr.selectors.feature_rows import Features
 from kspr.selectors.manifest import Manifest, fingerprint, plain, versions
 from kspr.selectors.options import CutName
 from kspr.selectors.selection import Selection
+from kspr.selectors.together import copies_in, read_groups
 from kspr.selectors.validation import (
     check_choice,
     check_count,
@@ -44,6 +46,7 @@ class Prepared:
     plan: Plan
     seed: int
     rng: np.random.Generator
+    copies: np.ndarray | None = None
 
 
 class BaseSelector(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is not typed
@@ -121,9 +124,20 @@ class BaseSelector(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is
             raise InputError(f"progress must be True, False or 'auto', got {self.progress!r}.")
 
     def _prepared(
-        self, X: Any, y: Any, procedure: Procedure, clean_mask: Any = None, n_splits: int = 1
+        self,
+        X: Any,
+        y: Any,
+        procedure: Procedure,
+        clean_mask: Any = None,
+        n_splits: int = 1,
+        *,
+        groups: Any = None,
+        find_copies: bool = False,
     ) -> Iterator[Prepared]:
-        """Check the data, and yield `n_splits` random splits of it."""
+        """Check the data, and yield `n_splits` random splits of it.
+
+        Rows of one of the `groups` stay in one half, and so do copies if they are to be found.
+        """
         features = check_features(self, X)
         labels = read_labels(y, features.shape[0], self.min_class_size)
         reduction, transformer = self._reduction()
@@ -135,6 +149,10 @@ class BaseSelector(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is
                 f"clean_mask must hold one entry per row: X has {features.shape[0]} rows, "
                 f"clean_mask has shape {clean.shape}."
             )
+        together = None if groups is None else read_groups(groups, labels)
+        copies = copies_in(features) if find_copies else None
+        if copies is not None:
+            together = copies if together is None else join_sets(together, copies)
         for split in range(n_splits):
             # The first split has no number: n_splits=1 answers as before the option came.
             rng = np.random.default_rng([_STREAM, seed, *([split] if split else [])])
@@ -148,8 +166,9 @@ class BaseSelector(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is
                 clean=clean,
                 procedure=procedure,
                 rng=rng,
+                together=together,
             )
-            yield Prepared(features, labels, plan, seed, rng)
+            yield Prepared(features, labels, plan, seed, rng, copies)
 
     def _reduction(self) -> tuple[Reduction, Any]:
         """Return the principal components to keep, or the user's own transformer."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from kspr._progress import Progress, ProgressMode
 from kspr.core.cutoffs import LEVELS
+from kspr.core.duplicates import conflicting, contradicted, repeated
 from kspr.core.knockoffs import STATISTICS
 from kspr.core.labels import Labels, codes_in
 from kspr.core.penalties import PENALTIES
@@ -21,6 +22,7 @@ from kspr.selectors.base import BaseSelector, Prepared
 from kspr.selectors.controls import CONTROLS, Decision, Question, combined
 from kspr.selectors.controls.checked import Drawn, Guarantee
 from kspr.selectors.controls.paper import level_factors
+from kspr.selectors.controls.transition import NoiseEstimate
 from kspr.selectors.cut_groups import uncut, with_fallback
 from kspr.selectors.engines import run
 from kspr.selectors.options import (
@@ -28,6 +30,7 @@ from kspr.selectors.options import (
     PAPER,
     ControlName,
     CutName,
+    DuplicatesName,
     EngineName,
     KnockoffName,
     LevelName,
@@ -113,6 +116,11 @@ class KnockoffsSPR(BaseSelector):
         For ``control="exchangeable"``: subtract from the estimate what wrong labels add to it when
         they are compared with their true class. Assumes that the clearest samples of a class are
         of that class.
+    duplicates
+        ``"together"`` finds rows that are copies of each other, exactly or nearly, and puts them
+        into the same half: a fit that has seen a copy repeats its label, right or wrong. Where
+        there are none, nothing changes. ``"ignore"`` does not look for them. `fit` takes rows that
+        belong together for other reasons as `groups`.
     n_splits
         Number of random splits that are fitted and combined through e-values. With several, the
         answer depends less on the seed, at that many times the cost, but still depends on it. They
@@ -175,6 +183,7 @@ class KnockoffsSPR(BaseSelector):
         cut: CutName = "pooled",
         kappa: float | None = None,
         remove_floor: bool = False,
+        duplicates: DuplicatesName = "together",
         n_splits: int = 1,
         guarantee: Guarantee = "mean",
         confidence: float = 0.95,
@@ -200,6 +209,7 @@ class KnockoffsSPR(BaseSelector):
         self.cut = cut
         self.kappa = kappa
         self.remove_floor = remove_floor
+        self.duplicates = duplicates
         self.n_splits = n_splits
         self.guarantee = guarantee
         self.confidence = confidence
@@ -239,6 +249,7 @@ class KnockoffsSPR(BaseSelector):
         knockoff_labels: Any = None,
         clean_mask: Any = None,
         checked: Any = None,
+        groups: Any = None,
     ) -> Self:
         """Judge every sample; the result is in ``selection_``.
 
@@ -260,6 +271,10 @@ class KnockoffsSPR(BaseSelector):
             and the true labels of these rows moves the cut-off to where `q` holds for any noise,
             as `Selection.with_checks` does. A mask of rows whose labels are known to be right keeps
             these rows and changes nothing else: it does not show how many of the others are wrong.
+        groups : array-like of shape (n_samples,), optional
+            Which rows belong together: frames of one film, photos of one patient, sentences of one
+            page. Equal entries, of any type, are in the same half, so that a label is never judged
+            by a fit that has seen others of its group.
 
         Returns
         -------
@@ -282,7 +297,15 @@ class KnockoffsSPR(BaseSelector):
             first_step=self.first_step, statistic=STATISTICS[self.statistic]
         )
         # A generator: a split is prepared when its turn comes, not all of them at once.
-        splits = self._prepared(X, y, procedure, clean_mask, self.n_splits)
+        splits = self._prepared(
+            X,
+            y,
+            procedure,
+            clean_mask,
+            self.n_splits,
+            groups=groups,
+            find_copies=self.duplicates == "together",
+        )
         # Also checks X and y, which everything below relies on.
         first = next(splits)
         labels = first.labels
@@ -320,6 +343,7 @@ class KnockoffsSPR(BaseSelector):
         check_choice("first_step", self.first_step, get_args(FirstStep))
         check_choice("knockoff", self.knockoff, get_args(KnockoffName))
         check_choice("statistic", self.statistic, STATISTICS)
+        check_choice("duplicates", self.duplicates, get_args(DuplicatesName))
         check_count("n_splits", self.n_splits, 1)
         if self.kappa is not None:
             check_rate("kappa", self.kappa)
@@ -392,25 +416,37 @@ class KnockoffsSPR(BaseSelector):
 
     def _decide(self, prepared: Prepared, verdicts: Verdicts) -> Decision:
         """Return the level of every sample, by the chosen control."""
+        copies, codes = prepared.copies, prepared.labels.codes
         return CONTROLS[self.control](
             Question(
-                codes=prepared.labels.codes,
+                codes=codes,
                 classes=prepared.labels.classes,
                 verdicts=verdicts,
                 penalty=PENALTIES[self.penalty],
                 pooled=self.cut == "pooled",
                 factor=level_factors(prepared.plan, self.control, self.kappa),
                 remove_floor=self.remove_floor,
+                repeated=None if copies is None else repeated(copies, codes),
             )
         )
 
     def _select(self, prepared: Prepared, verdicts: Verdicts, decision: Decision) -> Selection:
         """Cut every cut group at its level."""
-        labels = prepared.labels
+        labels, copies, level = prepared.labels, prepared.copies, decision.q_value
+        noise = decision.noise
+        if copies is not None:
+            if self.control == "transition":
+                # Some of these labels are wrong: an average over all rows is not enough for them.
+                clash = conflicting(copies, labels.codes)
+                level = np.where(clash, np.maximum(level, decision.statistic), level)
+            out = contradicted(copies, labels.codes, verdicts.values["Z"])
+            level = np.where(out, np.inf, level)
+            if noise is not None:
+                noise = _with_share(noise, float((out & repeated(copies, labels.codes)).mean()))
         selection = Selection(
             label=labels.values,
             clean_mask=np.zeros(len(labels.codes), dtype=bool),
-            q_value=decision.q_value,
+            q_value=level,
             statistic=decision.statistic,
             selection_time=verdicts.values["Z"],
             knockoff_label=labels.classes[verdicts.values["knockoff"]],
@@ -420,7 +456,8 @@ class KnockoffsSPR(BaseSelector):
             cut_groups=uncut(decision.table, decision.cut_group),
             classes=labels.classes,
             manifest=self._manifest(prepared),
-            noise=decision.noise,
+            noise=noise,
+            copies=copies,
         )
         if self.level == "fixed":
             return selection.at(self.q)
@@ -430,6 +467,13 @@ class KnockoffsSPR(BaseSelector):
         levels = np.concatenate([[self.q], LEVELS[self.q < LEVELS]])
         keep, cut_groups = with_fallback(selection, levels)
         return replace(selection, clean_mask=keep, cut_groups=cut_groups)
+
+
+def _with_share(noise: NoiseEstimate, wrong: float) -> NoiseEstimate:
+    """Return the noise with a share of rows that are wrong besides those that it counts."""
+    # It counts copies once, and so leaves out those that repeat a wrong label.
+    rate, low, high = (wrong + (1 - wrong) * x for x in (noise.rate, *noise.rate_interval))
+    return replace(noise, rate=rate, rate_interval=(low, high))
 
 
 def _read_checked(checked: Any, labels: Labels) -> tuple[Any, Any, Drawn] | None:

@@ -1,4 +1,4 @@
-"""Notices of a selection: what its error rate rests on, and where the level was not met.
+"""Notices of a selection: what its error rate rests on, where it was not met, and copies.
 
 The summary, the command line and the report show the same list.
 """
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kspr._text import percent, shorten
+from kspr.core.duplicates import conflicting
 from kspr.core.labels import codes_in
 from kspr.selectors.sensitivity import FACTORS, in_words
 
@@ -30,7 +31,7 @@ _USEFUL = 0.5
 
 _UNCHECKED = (
     "This rate rests on an assumption, not on checked rows. Labels made by people break it: "
-    "asked for 5 %, 8 to 14 % of the kept labels were wrong in our measurements. With about 100 "
+    "asked for 5 %, 9 to 15 % of the kept labels were wrong in our measurements. With about 100 "
     "checked rows the rate holds for any noise."
 )
 
@@ -61,7 +62,7 @@ class NoticeClass:
 
 @dataclass(frozen=True)
 class Notice:
-    """One way in which the level was not met, where, and what would help."""
+    """What a user must know about some of the rows, where they are, and what would help."""
 
     status: str
     headline: str
@@ -81,10 +82,44 @@ class Notice:
 
 
 def notices(selection: Selection) -> tuple[Notice, ...]:
-    """Return a notice for every status in which the level was not met, the worst first."""
+    """Return what a user must know, the worst first: levels that were not met, and copies."""
     # The order of `_MEANING` is that of the notices, the worst first.
     present = set(selection.cut_groups.status.tolist())
-    return tuple(_notice(selection, status) for status in _MEANING if status in present)
+    unmet = (_notice(selection, status) for status in _MEANING if status in present)
+    return (*unmet, *_copies(selection))
+
+
+def _copies(selection: Selection) -> tuple[Notice, ...]:
+    """Return the notice about copies with different labels, or none."""
+    if selection.copies is None:
+        return ()
+    code = codes_in(selection.classes, selection.label, "labels")
+    rows = np.flatnonzero(conflicting(selection.copies, code))
+    if not rows.size:
+        return ()
+    hit = np.bincount(code[rows], minlength=len(selection.classes))
+    listed = np.argsort(-hit, kind="stable")[: np.count_nonzero(hit)]
+    n_sets = len(np.unique(selection.copies[rows]))
+    return (
+        Notice(
+            status="copies",
+            headline=f"Copies with different labels ({rows.size:,} rows in {n_sets:,} "
+            f"{'set' if n_sets == 1 else 'sets'})",
+            meaning="These rows have the same features as others, or nearly the same, and another "
+            "label. If the features show what tells the classes apart, at most one label of a set "
+            "is right. The labels that fit worse than that of a copy are not kept.",
+            help="Look at these rows first. The column `copies` of samples.parquet, and of "
+            "Selection.to_frame(), numbers the sets.",
+            classes=tuple(
+                NoticeClass(
+                    shorten(selection.classes[k], _LONGEST) or "(empty)",
+                    f"{hit[k]:,} {'row' if hit[k] == 1 else 'rows'}",
+                )
+                for k in listed[:MAX_LISTED]
+            ),
+            n_more=max(0, len(listed) - MAX_LISTED),
+        ),
+    )
 
 
 _MEANING = {

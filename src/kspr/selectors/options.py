@@ -12,6 +12,7 @@ __all__ = [
     "PAPER",
     "ControlName",
     "CutName",
+    "DuplicatesName",
     "EngineName",
     "KnockoffName",
     "LevelName",
@@ -26,6 +27,7 @@ PresetName = Literal["default", "paper", "spr"]
 ControlName = Literal["transition", "exchangeable", "paper", "theorem"]
 LevelName = Literal["fixed", "smallest", "f1"]
 CutName = Literal["per_class", "pooled"]
+DuplicatesName = Literal["together", "ignore"]
 PenaltyName = Literal["group", "lasso"]
 KnockoffName = Literal["most_confident", "random", "given"]
 StatisticName = Literal["asymmetric", "symmetric_max", "symmetric_min"]
@@ -52,6 +54,7 @@ PAPER: Mapping[str, Any] = {
     "knockoff": "most_confident",
     "statistic": "asymmetric",
     "cut": "per_class",
+    "duplicates": "ignore",
 }
 """The paper's own choices."""
 
@@ -98,6 +101,9 @@ class SelectorOptions:
     """Solve this many similar classes together."""
     samples_per_class: int | None = None
     """Split the data into pieces with this many samples of each class."""
+    duplicates: DuplicatesName | None = None
+    """Find rows that are copies of each other, exactly or nearly, and judge them by a fit that has
+    seen none of them (`together`); or `ignore` them. [default: together]"""
     min_class_size: int | None = None
     """Smallest class that is accepted. [default: 2]"""
     seed: int = 0

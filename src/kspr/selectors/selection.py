@@ -83,6 +83,9 @@ class Selection:
     """The rows that a person has checked, and the answers; None without any."""
     suggestion_probability: np.ndarray | None = None
     """Chance that `suggested_label` is the true label; None where noise is not estimated."""
+    copies: np.ndarray | None = None
+    """Number of the set of copies that each sample belongs to, -1 for none; None where no copies
+    were found. Equal or nearly equal features make copies."""
 
     def __len__(self) -> int:
         return len(self.clean_mask)
@@ -453,9 +456,10 @@ class Selection:
         -------
         data frame
             Columns ``label``, ``clean``, ``q_value``, ``statistic``, ``selection_time``,
-            ``knockoff_label``, ``suggested_label``, ``suggestion_probability``, ``piece``,
-            ``half`` and ``status``; SPR has no ``q_value`` and no ``knockoff_label``, and only
-            ``control="transition"`` has ``suggestion_probability``.
+            ``knockoff_label``, ``suggested_label``, ``suggestion_probability``, ``copies``,
+            ``piece``, ``half`` and ``status``; SPR has no ``q_value`` and no ``knockoff_label``,
+            only ``control="transition"`` has ``suggestion_probability``, and only data with copies
+            has ``copies``.
 
         Examples
         --------
@@ -563,6 +567,7 @@ class Selection:
                 if self.suggestion_probability is None
                 else {"suggestion_probability": self.suggestion_probability}
             ),
+            **({} if self.copies is None else {"copies": self.copies}),
             "piece": self.cut_groups.piece[self.cut_group],
             "half": self.cut_groups.half[self.cut_group],
             "status": self.cut_groups.status[self.cut_group],

@@ -68,7 +68,7 @@ class Summary:
     noise: str | None
     """How much noise there is, in a sentence; None where it is not estimated."""
     notices: tuple[Notice, ...]
-    """Where the level was not met, and what would help."""
+    """Where the level was not met, which copies differ in their labels, and what would help."""
 
     @property
     def most_suspect(self) -> tuple[ClassSummary, ...]:

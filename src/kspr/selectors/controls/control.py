@@ -30,6 +30,7 @@ class Question:
     pooled: bool
     factor: np.ndarray  # of Theorem 2, piece by piece; ones elsewhere
     remove_floor: bool
+    repeated: np.ndarray | None = None  # copies of earlier rows with the same label
 
 
 @dataclass(frozen=True)

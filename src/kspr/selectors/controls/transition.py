@@ -34,10 +34,13 @@ def transition(question: Question) -> Decision:
 
 def estimate_noise(question: Question) -> Transition:
     """Return how labels go wrong, from the labels of the samples that look most like each class."""
-    verdicts = question.verdicts
-    counts = count_anchors(
-        verdicts.values["prediction"], question.codes, verdicts.half, len(question.classes)
-    )
+    prediction, half = question.verdicts.values["prediction"], question.verdicts.half
+    codes = question.codes
+    if question.repeated is not None:
+        # A hundred copies of one label are one observation of how labels go wrong.
+        once = ~question.repeated
+        prediction, codes, half = prediction[once], codes[once], half[once]
+    counts = count_anchors(prediction, codes, half, len(question.classes))
     return estimate_transition(counts)
 
 

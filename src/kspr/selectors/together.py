@@ -1,0 +1,101 @@
+"""Rows that must stay in one half: the user's groups, and copies that are found."""
+
+from typing import Any
+
+import numpy as np
+
+from kspr.core.arrays import like, to_numpy
+from kspr.core.duplicates import directions, find_copies
+from kspr.core.labels import Labels, as_label_array, missing_labels, name_rows
+from kspr.errors import InputError
+from kspr.selectors.feature_rows import Features, SparseFeatures
+
+__all__ = ["copies_in", "read_groups"]
+
+_SEED = 0x636F7079
+"""The same data has the same copies, whatever the user's seed is."""
+_SAMPLE = 2048
+_CONSTANT = 1e-6
+"""Share of a column's mean below which its spread is rounding error."""
+
+
+def read_groups(groups: Any, labels: Labels) -> np.ndarray:
+    """Return the user's groups as sets of rows: numbers from 0 on, -1 for a row alone."""
+    values, n_rows = as_label_array(groups, "groups"), len(labels.codes)
+    if len(values) != n_rows:
+        raise InputError(
+            f"groups must hold one entry per row: X has {n_rows} rows, groups has {len(values)}."
+        )
+    missing = missing_labels(values)
+    if missing.size:
+        raise InputError(
+            f"groups has no entry (NaN or inf, or None) in {name_rows(missing)}. Give a row that "
+            "belongs to no other a group of its own."
+        )
+    number: dict[Any, int] = {}
+    try:
+        codes = np.array([number.setdefault(v, len(number)) for v in values.tolist()], dtype=int)
+    except TypeError as error:
+        raise InputError(
+            f"groups must hold numbers, texts or other values that can be compared, got {error}."
+        ) from error
+    _check_classes(codes, labels)
+    sizes = np.bincount(codes)
+    kept = np.cumsum(sizes > 1) - 1
+    return np.where(sizes[codes] > 1, kept[codes], -1)
+
+
+def _check_classes(codes: np.ndarray, labels: Labels) -> None:
+    """Refuse groups that hold a whole class: no fit without them would know the class."""
+    low = np.full(len(labels.classes), len(codes))
+    high = np.full(len(labels.classes), -1)
+    np.minimum.at(low, labels.codes, codes)
+    np.maximum.at(high, labels.codes, codes)
+    inside = np.flatnonzero((low == high) & (np.bincount(labels.codes) > 1))
+    if inside.size:
+        others = f" ({inside.size - 1} more classes do too)" if inside.size > 1 else ""
+        raise InputError(
+            f"All rows of class {labels.classes.tolist()[inside[0]]!r} lie in one of the groups"
+            f"{others}, so that no fit on other groups has seen this class. Pass smaller groups, "
+            "or leave the class out."
+        )
+
+
+def copies_in(features: Features) -> np.ndarray | None:
+    """Return the set of copies that each row belongs to, -1 for none; None without any copies."""
+    rng = np.random.default_rng(_SEED)
+    R = directions(features.shape[1], rng)
+    project = _sparse if isinstance(features, SparseFeatures) else _dense
+    # What overflows is not finite, and then no copies are looked for.
+    with np.errstate(all="ignore"):
+        return find_copies(project(features, R), rng, exact=R is None)
+
+
+def _sparse(features: Any, R: np.ndarray | None) -> list[np.ndarray]:
+    if R is None:
+        return [features.matrix.toarray()]
+    return [np.asarray(features.matrix @ R.astype(features.matrix.dtype))]
+
+
+def _dense(features: Features, R: np.ndarray | None) -> list[np.ndarray]:
+    """Return the rows as they are, and with columns of equal spread.
+
+    In the former a column of large numbers hides how rows differ in the others, in the latter a
+    column that hardly varies counts as much as any other. Copies are near each other in both.
+    """
+    n = features.shape[0]
+    few = to_numpy(features.take(np.linspace(0, n - 1, min(n, _SAMPLE)).astype(np.int64)))
+    mean, spread = few.mean(axis=0, dtype=np.float64), few.std(axis=0, dtype=np.float64)
+    varies = spread > _CONSTANT * np.abs(mean)
+    scale = np.where(varies, 1 / np.where(varies, spread, 1.0), 0.0)
+    both = None if R is None else np.concatenate([R, scale[:, None] * R], axis=1)
+    found = []
+    for block in features.blocks():
+        centred = block - like(mean, block, dtype=block.dtype)
+        if both is None:
+            centred = to_numpy(centred)
+            found.append(np.concatenate([centred, centred * scale.astype(centred.dtype)], axis=1))
+        else:
+            # One product for both views: a row of features is read once.
+            found.append(to_numpy(centred @ like(both, block, dtype=block.dtype)))
+    return np.split(np.concatenate(found), 2, axis=1)
