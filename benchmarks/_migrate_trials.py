@@ -76,13 +76,15 @@ def error_rates() -> Iterator[tuple[str, str, Any]]:
     for setting in chosen or cases[:2]:
         sample = setting.make(0)
         for name in methods.METHODS:
-            if name in ("transition", "exchangeable", "paper", "transition, 500 checked"):
+            if name in ("default", "exchangeable", "paper", "100 checks"):
                 if not fsr._applies(name, setting):
                     continue
                 answer = methods.METHODS[name](methods.Shared(sample, None), 0)
-                kept = {q: int(mask.sum()) for q, mask in answer.keep.items()}
+                kept = {q: [int(m.sum()) for m in masks] for q, masks in answer.keep.items()}
                 right = sample.y == sample.y_true
-                wrong = {q: int((mask & ~right).sum()) for q, mask in answer.keep.items()}
+                wrong = {
+                    q: [int((m & ~right).sum()) for m in masks] for q, masks in answer.keep.items()
+                }
                 yield (
                     "error rate",
                     f"{setting.name}, {name}",

@@ -56,8 +56,7 @@ def _draw_rates(ax: Axes) -> None:
         levels = [
             trial["at"]
             for trial in trials
-            if (trial["data"], trial["noise"], trial["method"])
-            == ("CIFAR-10", noise, "transition, pooled")
+            if (trial["data"], trial["noise"], trial["method"]) == ("CIFAR-10", noise, "default")
         ]
         got = np.mean([[at[q]["fsr"] for q in LEVELS] for at in levels], axis=0)
         ax.plot(asked, got, "o-", color=colour, label=name, markersize=4)

@@ -254,6 +254,7 @@ def test_a_row_that_was_not_drawn_is_refused(copy, tmp_path, capsys):
         (["--checks", "5", "--out", "a.csv", "--drawn", "chosen"], "goes with --answers"),
         (["--checks", "5", "--out", "a.csv", "--q", "2"], "q must"),
         (["--checks", "5", "--out", "a.csv", "--confidence", "2"], "confidence must"),
+        (["--checks", "5", "--out", "a.csv", "--confidence", "0"], "confidence must"),
         (["--answers", "no.csv"], "no.csv does not exist"),
     ],
 )
@@ -299,3 +300,37 @@ def test_a_run_without_an_error_rate_gets_one_by_checks(table, digits, tmp_path,
     selection = Selection.load(folder)
     assert (noisy != truth)[selection.clean_mask].mean() < 0.15
     assert selection.clean_mask.mean() > 0.4
+
+
+def test_rows_of_all_that_are_passed_over_count_as_wrong_too(copy, digits, tmp_path, capsys):
+    _X, truth, noisy = digits
+    out = tmp_path / "all.csv"
+    run("verify", copy, "--checks", 200, "--drawn", "all", "--out", out)
+    rows = fill(out, truth)
+    passed = [k for k, entry in enumerate(rows[:-1]) if entry["label"] == entry["true_label"]][:20]
+    for k in passed:
+        rows[k]["true_label"] = ""
+    rewrite(out, rows)
+    capsys.readouterr()
+    found = json.loads(run("verify", copy, "--answers", out, "--json", capsys=capsys))
+    numbers = [int(entry["row"]) for entry in rows]
+    wrong = (noisy != truth)[numbers].sum() + 20
+    assert found["n_passed_over"] == 20
+    assert found["noise_rate"] == pytest.approx(wrong / 200)
+    assert not Selection.load(copy).clean_mask[[numbers[k] for k in passed]].any()
+
+
+def test_chosen_answers_are_no_part_of_a_draw_from_all(copy, digits, tmp_path, capsys):
+    _X, truth, noisy = digits
+    out, file = tmp_path / "all.csv", tmp_path / "mine.csv"
+    run("verify", copy, "--checks", 200, "--drawn", "all", "--out", out)
+    drawn = {int(entry["row"]) for entry in fill(out, truth)}
+    run("verify", copy, "--answers", out)
+    before = Selection.load(copy)
+    other = [r for r in np.flatnonzero(noisy != truth).tolist() if r not in drawn]
+    file.write_text("\n".join(["row,true_label", *(f"{r},{truth[r]}" for r in other)]))
+    run("verify", copy, "--answers", file, "--drawn", "chosen")
+    after = Selection.load(copy)
+    assert after.noise.rate == before.noise.rate
+    rest = np.setdiff1d(np.arange(900), other)
+    assert np.array_equal(after.q_value[rest], before.q_value[rest])

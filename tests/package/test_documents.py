@@ -87,6 +87,20 @@ def test_the_speed_table_is_the_measured_one(monkeypatch):
     assert speed_page.with_table(text, results) == text
 
 
+def test_the_rate_on_peoples_labels_in_every_summary_is_the_measured_one(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    import fsr
+    from kspr.selectors import notices
+
+    found: dict[tuple[str, str], list[float]] = {}
+    for record in fsr.measured():
+        if (record["group"], record["method"]) == ("people", "default"):
+            case = record["data"], record["noise"]
+            found.setdefault(case, []).append(record["at"]["0.05"]["fsr"])
+    means = [100 * statistics.fmean(values) for values in found.values()]
+    assert f"{min(means):.0f} to {max(means):.0f} % of the kept labels" in notices._UNCHECKED
+
+
 def test_the_readmes_three_numbers_are_the_measured_ones(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     import fsr

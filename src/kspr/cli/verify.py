@@ -54,7 +54,7 @@ def verify(
         The error rate to reach; without it, the one that the run was made for.
     guarantee
         `mean`: at most q of the kept labels are wrong on average over draws. `confidence`: at most
-        q with the probability `--confidence`, which takes about five times the checks. `anytime`:
+        q with the probability `--confidence`, which takes several times the checks. `anytime`:
         the same, and you may stop when you like the result. Set it when rows are drawn.
     confidence
         Probability for `confidence` and `anytime`; 0.95 without it.
@@ -89,7 +89,7 @@ def verify(
         seed=seed,
         drawn=drawn or "pool",
         guarantee=guarantee or "mean",
-        confidence=confidence or 0.95,
+        confidence=0.95 if confidence is None else confidence,
         source=source,
     )
     _print_draw(draw, run, json)

@@ -10,6 +10,7 @@ from kspr.runs.answers import Rows, checked_rows
 from kspr.runs.run import Run, check_folder, origin_of, rows_of, save_run
 from kspr.selectors import SPR, KnockoffsSPR, ProbabilitySelector, Selection
 from kspr.selectors.checks import Checks
+from kspr.selectors.options import DEFAULT_Q
 from kspr.sources.options import ReadOptions
 
 __all__ = ["select_by_probabilities", "select_source"]
@@ -90,8 +91,9 @@ def _with_answers(
         drawn=drawn,
         guarantee=parameters.get("guarantee", "mean"),
         confidence=parameters.get("confidence", 0.95),
-        q=float(parameters.get("q", 0.05)),
+        q=float(parameters.get("q", DEFAULT_Q)),
         seed=0,
         fingerprint=selection.manifest.fingerprint,
+        positions=tuple(answers) if drawn == "all" else (),
     )
     return selection, checks.with_answers(answers)

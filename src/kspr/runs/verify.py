@@ -23,6 +23,7 @@ from kspr.selectors.checks import (
     write_checks,
 )
 from kspr.selectors.controls.checked import Drawn, Guarantee
+from kspr.selectors.options import DEFAULT_Q
 from kspr.selectors.validation import check_rate
 from kspr.sources.records import Items
 
@@ -69,7 +70,7 @@ class Verification:
     n_passed_over: int
     """Drawn rows without an answer that stand before the last answer: they count as wrong."""
     n_other: int
-    """Answers that do not count: their rows are kept or not, and the cut does not move."""
+    """Answers that do not count: chosen rows, and rows outside of the pool."""
     n_rows: int
     n_kept_before: int
     """Rows that were kept at `q` without any answer."""
@@ -197,31 +198,29 @@ def _checks(
 ) -> Checks:
     """Return the draw that the answers belong to."""
     before = read_checks(run.folder, fitted)
-    if (
-        declared is None
-        and answers.drawn_from == "all"
-        and (before is None or not before.positions)
-    ):
+    nothing_drawn = before is None or not before.positions
+    if declared is None and nothing_drawn and answers.drawn_from == "all":
         # The file itself declares it.
         declared = "all"
     given = {name: value for name, value in how.items() if value is not None}
+    if declared == "chosen" and before is not None:
+        return before
     if declared is not None:
         q = given.get("q", fitted.manifest.parameters.get("q"))
         if q is None and declared != "chosen":
             raise InputError(f"{run.folder} was made without an error rate. Give it with --q.")
-        if declared == "chosen" and before is not None:
-            return before
         return Checks(
-            declared,
-            given.get("guarantee", "mean"),
-            float(given.get("confidence", 0.95)),
-            float(q or 0.05),
-            0,
-            fitted.manifest.fingerprint,
-            (),
-            None if before is None else before.answers,
+            drawn=declared,
+            guarantee=given.get("guarantee", "mean"),
+            confidence=float(given.get("confidence", 0.95)),
+            q=float(DEFAULT_Q if q is None else q),
+            seed=0,
+            fingerprint=fitted.manifest.fingerprint,
+            # Only the rows of this file are declared to be a random draw.
+            positions=() if declared == "chosen" else tuple(answers.position.tolist()),
+            answers=None if before is None else before.answers,
         )
-    if before is None or not before.positions:
+    if before is None or nothing_drawn:
         raise InputError(
             f"No rows were drawn from {run.folder}, so it is not known how those in {path} were "
             "found. Say so: --drawn all if they were drawn at random from all rows, --drawn chosen "
@@ -250,7 +249,9 @@ def _describe(fitted: Selection, selection: Selection, checks: Checks) -> Verifi
     kept = before[counted]
     n_checked, n_wrong = int(kept.sum()), int((kept & wrong).sum())
     passed = checks.n_left_empty
-    from_all = checks.drawn == "all"
+    sampled = checked.sampled
+    n_sampled, n_bad = int(sampled.sum()), int((sampled & ~checked.right).sum())
+    from_all = checks.drawn == "all" and n_sampled > 0
     unknown = sum(checks.known.get(p) == CANNOT_TELL for p in counted.tolist())
     return Verification(
         drawn=checks.drawn,
@@ -270,10 +271,8 @@ def _describe(fitted: Selection, selection: Selection, checks: Checks) -> Verifi
         fsr_before=n_wrong / n_checked if n_checked else float("nan"),
         interval_before=clopper_pearson_interval(n_wrong, n_checked),
         n_kept=int(selection.clean_mask.sum()),
-        noise_rate=float(np.mean(~checked.right)) if from_all else None,
-        noise_interval=clopper_pearson_interval(int((~checked.right).sum()), len(checked.rows))
-        if from_all
-        else None,
+        noise_rate=n_bad / n_sampled if from_all else None,
+        noise_interval=clopper_pearson_interval(n_bad, n_sampled) if from_all else None,
         forecast=_forecast(selection, checks, max(len(counted), 1)),
     )
 

@@ -26,7 +26,13 @@ _FORMAT = 3
 _FILES = ("samples.parquet", "cut_groups.parquet", "manifest.json")
 _NOISE = "noise.parquet"
 _BEFORE = "q_value_before_checks"
-_CHECKED = {"rows": np.int64, "true_code": np.int64, "right": bool, "counted": bool}
+_CHECKED = {
+    "rows": np.int64,
+    "true_code": np.int64,
+    "right": bool,
+    "sampled": bool,
+    "counted": bool,
+}
 _LABELS = ("label", "knockoff_label", "suggested_label")
 _ANY_LABEL = "biufOUSM"
 _SAMPLES = {

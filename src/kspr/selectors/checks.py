@@ -6,7 +6,7 @@ was fitted is never changed, and a file that is replaced as a whole is never hal
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -43,9 +43,9 @@ class Checks:
     fingerprint: str
     """Of the data that the selection was made from."""
     positions: tuple[int, ...] = ()
-    """Rows that were drawn, as numbers in the selection, in the order of the draw."""
+    """Rows that were drawn at random, as numbers in the selection, in the order of the draw."""
     answers: dict[str, str] | None = None
-    """True labels by position, as text; also of rows that were not drawn."""
+    """True labels by position, as text; also of rows that were not drawn: these were chosen."""
 
     @property
     def known(self) -> dict[int, str]:
@@ -83,18 +83,15 @@ def apply_checks(selection: Selection, checks: Checks | None) -> Selection:
         return answer if answer in names or answer != CANNOT_TELL else None
 
     how: dict[str, Any] = {"q": checks.q, "seed": checks.seed, "confidence": checks.confidence}
-    counted = checks.reached if checks.drawn == "pool" else tuple(known)
-    selection = selection.with_checks(
-        counted,
-        list(map(truth, counted)),
-        **how,
-        guarantee=checks.guarantee,
-        drawn=checks.drawn,
-    )
-    others = [position for position in known if position not in set(counted)]
-    if not others:
-        return selection
-    return selection.with_checks(others, list(map(truth, others)), **how, drawn="chosen")
+    drawn = checks.reached
+    if drawn:
+        answers = list(map(truth, drawn))
+        how["guarantee"] = checks.guarantee
+        selection = selection.with_checks(drawn, answers, **how, drawn=checks.drawn)
+    chosen = [position for position in known if position not in set(drawn)]
+    if chosen:
+        selection = selection.with_checks(chosen, list(map(truth, chosen)), **how, drawn="chosen")
+    return selection
 
 
 def read_checks(folder: Path, selection: Selection) -> Checks | None:
@@ -125,4 +122,4 @@ def read_checks(folder: Path, selection: Selection) -> Checks | None:
 
 def write_checks(folder: Path, checks: Checks) -> None:
     """Write the checks beside a selection."""
-    write_json(folder / _FILE, {field.name: asdict(checks)[field.name] for field in fields(checks)})
+    write_json(folder / _FILE, asdict(checks))

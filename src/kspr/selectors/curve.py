@@ -1,12 +1,19 @@
 """Every level at once: how much it keeps, and its estimated error rate."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kspr._text import text_table
 
-__all__ = ["Curve", "trace_curve"]
+if TYPE_CHECKING:
+    from kspr.selectors.selection import Selection
+
+__all__ = ["Curve", "at_best_f1", "trace_curve"]
+
+_LEVEL_ENDS = (1e-6, 1 - 1e-6)
+"""Range of levels that `Selection.at` takes; an estimate may lie on its border."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -78,3 +85,12 @@ def trace_curve(q_value: np.ndarray, cut_group: np.ndarray, n_right: float | Non
         estimated_fsr=fsr,
         estimated_f1=None if n_right is None else 2 * n_kept * (1 - fsr) / (n_kept + n_right),
     )
+
+
+def at_best_f1(selection: "Selection", q: float) -> "Selection":
+    """Return the selection at the level of its greatest estimated F1; at `q` if there is none."""
+    best = selection.curve().best_f1_level
+    chosen = selection.at(q if best is None else float(np.clip(best, *_LEVEL_ENDS)))
+    # `at` has recorded the level as "fixed".
+    parameters = {**chosen.manifest.parameters, "level": "f1"}
+    return replace(chosen, manifest=replace(chosen.manifest, parameters=parameters))

@@ -8,7 +8,7 @@ import numpy as np
 
 from kspr._progress import Progress, ProgressMode
 from kspr.core.cutoffs import LEVELS
-from kspr.core.duplicates import conflicting, contradicted, repeated
+from kspr.core.duplicates import repeated
 from kspr.core.knockoffs import STATISTICS
 from kspr.core.labels import Labels, codes_in
 from kspr.core.penalties import PENALTIES
@@ -20,9 +20,9 @@ from kspr.errors import InputError
 from kspr.selectors._pieces import Verdicts, collect, solve
 from kspr.selectors.base import BaseSelector, Prepared
 from kspr.selectors.controls import CONTROLS, Decision, Question, combined
-from kspr.selectors.controls.checked import Drawn, Guarantee
+from kspr.selectors.controls.checked import Guarantee, read_checked
 from kspr.selectors.controls.paper import level_factors
-from kspr.selectors.controls.transition import NoiseEstimate
+from kspr.selectors.curve import at_best_f1
 from kspr.selectors.cut_groups import uncut, with_fallback
 from kspr.selectors.engines import run
 from kspr.selectors.options import (
@@ -38,6 +38,7 @@ from kspr.selectors.options import (
     StatisticName,
 )
 from kspr.selectors.selection import Selection
+from kspr.selectors.together import with_copies
 from kspr.selectors.validation import (
     check_choice,
     check_count,
@@ -46,10 +47,7 @@ from kspr.selectors.validation import (
     check_together,
 )
 
-__all__ = ["KnockoffsSPR", "at_best_f1"]
-
-_LEVEL_ENDS = (1e-6, 1 - 1e-6)
-"""Range of levels that `Selection.at` takes; an estimate may lie on its border."""
+__all__ = ["KnockoffsSPR"]
 
 
 class KnockoffsSPR(BaseSelector):
@@ -313,7 +311,7 @@ class KnockoffsSPR(BaseSelector):
         if scores is not None:
             scores = check_scores(scores, len(labels.codes), len(labels.classes))
         given = self._knockoff_codes(labels, knockoff_labels)
-        answers = _read_checked(checked, labels)
+        answers = None if checked is None else read_checked(checked, labels.values)
         verdicts = self._judge(first, procedure, scores, given)
         decisions = [self._decide(first, verdicts)]
         for other in splits:
@@ -432,21 +430,15 @@ class KnockoffsSPR(BaseSelector):
 
     def _select(self, prepared: Prepared, verdicts: Verdicts, decision: Decision) -> Selection:
         """Cut every cut group at its level."""
-        labels, copies, level = prepared.labels, prepared.copies, decision.q_value
-        noise = decision.noise
+        labels, copies = prepared.labels, prepared.copies
         if copies is not None:
-            if self.control == "transition":
-                # Some of these labels are wrong: an average over all rows is not enough for them.
-                clash = conflicting(copies, labels.codes)
-                level = np.where(clash, np.maximum(level, decision.statistic), level)
-            out = contradicted(copies, labels.codes, verdicts.values["Z"])
-            level = np.where(out, np.inf, level)
-            if noise is not None:
-                noise = _with_share(noise, float((out & repeated(copies, labels.codes)).mean()))
+            decision = with_copies(
+                decision, copies, labels.codes, verdicts.values["Z"], control=self.control
+            )
         selection = Selection(
             label=labels.values,
             clean_mask=np.zeros(len(labels.codes), dtype=bool),
-            q_value=level,
+            q_value=decision.q_value,
             statistic=decision.statistic,
             selection_time=verdicts.values["Z"],
             knockoff_label=labels.classes[verdicts.values["knockoff"]],
@@ -456,7 +448,7 @@ class KnockoffsSPR(BaseSelector):
             cut_groups=uncut(decision.table, decision.cut_group),
             classes=labels.classes,
             manifest=self._manifest(prepared),
-            noise=noise,
+            noise=decision.noise,
             copies=copies,
         )
         if self.level == "fixed":
@@ -467,36 +459,3 @@ class KnockoffsSPR(BaseSelector):
         levels = np.concatenate([[self.q], LEVELS[self.q < LEVELS]])
         keep, cut_groups = with_fallback(selection, levels)
         return replace(selection, clean_mask=keep, cut_groups=cut_groups)
-
-
-def _with_share(noise: NoiseEstimate, wrong: float) -> NoiseEstimate:
-    """Return the noise with a share of rows that are wrong besides those that it counts."""
-    # It counts copies once, and so leaves out those that repeat a wrong label.
-    rate, low, high = (wrong + (1 - wrong) * x for x in (noise.rate, *noise.rate_interval))
-    return replace(noise, rate=rate, rate_interval=(low, high))
-
-
-def _read_checked(checked: Any, labels: Labels) -> tuple[Any, Any, Drawn] | None:
-    """Return checked rows, their true labels, and how they were found; None without any."""
-    if checked is None:
-        return None
-    if isinstance(checked, tuple) and len(checked) == 2:
-        return checked[0], checked[1], "all"
-    mask, n = np.asarray(checked), len(labels.codes)
-    if mask.dtype != bool or mask.shape != (n,):
-        raise InputError(
-            "`checked` must be a mask with one bool per row, or a pair (rows, true labels), got "
-            f"{mask.dtype} of shape {mask.shape} for {n} rows."
-        )
-    rows = np.flatnonzero(mask)
-    # A mask lists right rows only, chosen by the user: no error rate can be read from it.
-    return rows, labels.values[rows], "chosen"
-
-
-def at_best_f1(selection: Selection, q: float) -> Selection:
-    """Return the selection at the level of its greatest estimated F1; at `q` if there is none."""
-    best = selection.curve().best_f1_level
-    chosen = selection.at(q if best is None else float(np.clip(best, *_LEVEL_ENDS)))
-    # `at` has recorded the level as "fixed".
-    parameters = {**chosen.manifest.parameters, "level": "f1"}
-    return replace(chosen, manifest=replace(chosen.manifest, parameters=parameters))

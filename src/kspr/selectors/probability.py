@@ -17,9 +17,9 @@ from kspr.selectors._pieces import number_cut_groups
 from kspr.selectors.base import BaseSelector
 from kspr.selectors.class_columns import read_probabilities
 from kspr.selectors.controls.transition import describe_noise
+from kspr.selectors.curve import at_best_f1
 from kspr.selectors.cut_groups import uncut
 from kspr.selectors.feature_rows import as_features
-from kspr.selectors.knockoffs_spr import at_best_f1
 from kspr.selectors.manifest import Manifest, fingerprint, plain, versions
 from kspr.selectors.options import CutName
 from kspr.selectors.selection import Selection

@@ -6,7 +6,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from kspr.core.duplicates import contradicted
 from kspr.core.intervals import clopper_pearson_interval
+from kspr.core.labels import codes_in
 from kspr.errors import InputError, MissingExtraError
 from kspr.selectors.controls import ASSUMPTIONS, SEEN_LABELS
 from kspr.selectors.controls.checked import (
@@ -22,13 +24,12 @@ from kspr.selectors.controls.transition import NoiseEstimate
 from kspr.selectors.curve import Curve, trace_curve
 from kspr.selectors.cut_groups import CutGroups, describe_cuts
 from kspr.selectors.manifest import Manifest
+from kspr.selectors.options import DEFAULT_Q
 from kspr.selectors.relabelling import THRESHOLD, Relabelling, relabelling
 from kspr.selectors.summary import Summary, summarise
 from kspr.selectors.validation import check_count, check_rate
 
 __all__ = ["Selection"]
-
-_UNUSED = 0.05
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -244,8 +245,8 @@ class Selection:
             ``"mean"``: the share of wrong labels among the kept ones is at most `q` on average over
             draws, with a number of checks that was set beforehand. ``"confidence"``: it is at most
             `q` with the probability `confidence`, for a number of checks that was set beforehand;
-            that takes about five times the checks. ``"anytime"``: the same, and you may stop
-            whenever you like what you see.
+            that takes several times the checks. ``"anytime"``: the same, and you may stop whenever
+            you like what you see.
         confidence
             For ``"confidence"`` and ``"anytime"``.
         drawn
@@ -276,7 +277,7 @@ class Selection:
         """
         if drawn == "chosen" and q is None:
             # No level is needed: such rows do not move the cut.
-            q = self.manifest.parameters.get("q", _UNUSED)
+            q = self.manifest.parameters.get("q", DEFAULT_Q)
         q = self._asked(q)
         checked, q_value = add_checks(
             self._ranking(),
@@ -352,8 +353,15 @@ class Selection:
         return expected_recall(self, n, self._asked(q), guarantee, confidence)
 
     def _ranking(self) -> Ranking:
-        level = self.q_value if self.checked is None else self.checked.level
-        return Ranking(self.label, self.classes, self._doubt, level, self.checked)
+        level, doubt = self.q_value, self._doubt
+        if self.checked is not None:
+            level = self.checked.level
+        if self.copies is not None:
+            codes = codes_in(self.classes, self.label, "label")
+            # Checks move the cut; they do not bring back a label that fits worse than a copy's.
+            lost = contradicted(self.copies, codes, self.selection_time)
+            doubt = np.where(lost, np.inf, doubt)
+        return Ranking(self.label, self.classes, doubt, level, self.checked)
 
     def _asked(self, q: float | None) -> float:
         """Return `q`, or else the level that was asked for."""
@@ -395,7 +403,7 @@ class Selection:
         Parameters
         ----------
         times
-            1 for the assumption itself. On labels made by people, 4 comes near to what we measured.
+            1 for the assumption itself; the summary shows 2 and 4.
 
         Returns
         -------
@@ -576,8 +584,7 @@ class Selection:
 
 def _noise(noise: NoiseEstimate | None, checked: Checked) -> NoiseEstimate | None:
     """Return the noise with the rate that checked rows show, if they were drawn from all rows."""
-    if noise is None or checked.drawn != "all":
+    if noise is None or checked.drawn != "all" or not checked.sampled.any():
         return noise
-    n_wrong = int((~checked.right).sum())
-    interval = clopper_pearson_interval(n_wrong, len(checked.rows))
-    return replace(noise, rate=n_wrong / len(checked.rows), rate_interval=interval)
+    n, n_wrong = int(checked.sampled.sum()), int((checked.sampled & ~checked.right).sum())
+    return replace(noise, rate=n_wrong / n, rate_interval=clopper_pearson_interval(n_wrong, n))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["FACTORS", "in_words", "rate_if"]
 
 FACTORS = (2, 4)
-"""How many times as likely a wrong label may be; 4 is about what people's labels show."""
+"""How many times as likely a wrong label may be, in the summary and on the page."""
 
 
 def rate_if(selection: Selection, times: float) -> float:

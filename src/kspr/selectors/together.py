@@ -1,16 +1,18 @@
-"""Rows that must stay in one half: the user's groups, and copies that are found."""
+"""Rows that belong together: the user's groups, copies that are found, and what follows of them."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from kspr.core.arrays import like, to_numpy
-from kspr.core.duplicates import directions, find_copies
+from kspr.core.duplicates import conflicting, contradicted, directions, find_copies, repeated
 from kspr.core.labels import Labels, as_label_array, missing_labels, name_rows
 from kspr.errors import InputError
+from kspr.selectors.controls.control import Decision
 from kspr.selectors.feature_rows import Features, SparseFeatures
 
-__all__ = ["copies_in", "read_groups"]
+__all__ = ["copies_in", "read_groups", "with_copies"]
 
 _SEED = 0x636F7079
 """The same data has the same copies, whatever the user's seed is."""
@@ -99,3 +101,24 @@ def _dense(features: Features, R: np.ndarray | None) -> list[np.ndarray]:
             # One product for both views: a row of features is read once.
             found.append(to_numpy(centred @ like(both, block, dtype=block.dtype)))
     return np.split(np.concatenate(found), 2, axis=1)
+
+
+def with_copies(
+    decision: Decision, copies: np.ndarray, codes: np.ndarray, Z: np.ndarray, *, control: str
+) -> Decision:
+    """Return the decision where sets of copies count: labels that disagree, and rows that repeat.
+
+    `Z` are the selection times of the given labels `codes`.
+    """
+    level = decision.q_value
+    if control == "transition":
+        # Some of these labels are wrong: an average over all rows is not enough for them.
+        level = np.where(conflicting(copies, codes), np.maximum(level, decision.statistic), level)
+    out = contradicted(copies, codes, Z)
+    noise = decision.noise
+    if noise is not None:
+        # The estimate counts copies once, and so leaves out those that repeat a wrong label.
+        wrong = float((out & repeated(copies, codes)).mean())
+        rate, low, high = (wrong + (1 - wrong) * x for x in (noise.rate, *noise.rate_interval))
+        noise = replace(noise, rate=rate, rate_interval=(low, high))
+    return replace(decision, q_value=np.where(out, np.inf, level), noise=noise)

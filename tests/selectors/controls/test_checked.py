@@ -305,3 +305,43 @@ def test_nothing_is_left_to_draw_when_all_is_checked(digits40):
     assert np.array_equal(done.clean_mask[rows], digits40.right[rows])
     with pytest.raises(InputError, match="there is none to draw"):
         done.draw(1)
+
+
+def test_only_rows_of_the_draw_count_when_others_are_added(digits40):
+    """Rows from all, then chosen ones: these are no part of the draw."""
+    selection = alone(digits40)
+    rows, truth = checked_rows(digits40, 200)
+    answered = selection.with_checks(rows, truth, drawn="all")
+    chosen = np.setdiff1d(np.flatnonzero(~digits40.right), rows)[:150]
+    more = answered.with_checks(chosen, digits40.y_true[chosen], drawn="chosen")
+    assert more.noise.rate == answered.noise.rate == np.mean(~digits40.right[rows])
+    assert more.checked.sampled.sum() == 200
+    others = np.setdiff1d(np.arange(len(digits40.y)), chosen)
+    assert np.array_equal(more.q_value[others], answered.q_value[others])
+
+
+def test_checks_do_not_bring_back_a_label_that_a_copy_contradicts(digits40):
+    """Fifty rows stand there again with another label; all rows but these are checked."""
+    n = len(digits40.y)
+    twice = np.flatnonzero(digits40.right)[:50]
+    X = np.concatenate([digits40.X, digits40.X[twice]])
+    y = np.concatenate([digits40.y, (digits40.y[twice] + 1) % 10])
+    selection = KnockoffsSPR(q=0.1).fit(X, y).selection_
+    assert selection.copies is not None
+    never = np.isinf(selection.q_value)
+    assert never[n:].mean() > 0.9
+    true = np.concatenate([digits40.y_true, digits40.y_true[twice]])
+    rows = selection.draw(300)
+    assert not never[rows].any()
+    assert not selection.with_checks(rows, true[rows]).at(0.9).clean_mask[never].any()
+
+
+@pytest.mark.parametrize("seed", [-1, 10**40])
+def test_a_seed_that_cannot_be_used_is_one_sentence(digits40, seed):
+    selection = alone(digits40)
+    for call in (
+        lambda: selection.draw(5, seed=seed),
+        lambda: selection.with_checks([0], [0], seed=seed),
+    ):
+        with pytest.raises(InputError, match="must be a whole number from 0 to"):
+            call()

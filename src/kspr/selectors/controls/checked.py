@@ -8,6 +8,7 @@ import numpy as np
 from kspr.core.calibration import anytime_levels, confidence_levels
 from kspr.core.conformal import conformal_levels, draw_order, loose_pool
 from kspr.core.labels import codes_in, places_in
+from kspr.core.noise import check_seed
 from kspr.errors import InputError
 from kspr.selectors.validation import check_choice, check_count, check_rate
 
@@ -22,6 +23,7 @@ __all__ = [
     "levels_of",
     "next_rows",
     "promise",
+    "read_checked",
 ]
 
 Guarantee = Literal["mean", "confidence", "anytime"]
@@ -42,8 +44,10 @@ class Checked:
     """Position of the true label in the classes; -1 for none of them, -2 where nobody can tell."""
     right: np.ndarray
     """Whether the given label is the true one; False where nobody can tell."""
+    sampled: np.ndarray
+    """Whether a row was drawn at random; the others were chosen in some other way."""
     counted: np.ndarray
-    """Whether a row counts for the guarantee: it was drawn at random from the pool."""
+    """Whether a row counts for the guarantee: it was drawn at random, and is in the pool."""
     drawn: Drawn
     guarantee: Guarantee
     confidence: float
@@ -75,23 +79,23 @@ class Ranking:
     level: np.ndarray | None
     checked: Checked | None
 
-    def order(self, q: float, drawn: Drawn, seed: int) -> tuple[np.ndarray, np.ndarray, int]:
-        """Return the pool, its rows in the order of the draw, and how many were checked already.
+    def pool(self, q: float) -> np.ndarray:
+        """Return a mask of the rows that checks are drawn from.
 
-        Rows whose answer is known from elsewhere stay in the pool: whether a row is drawn must not
-        depend on what is known of it.
+        Rows whose answer is known from elsewhere stay in it: whether a row is drawn must not depend
+        on what is known of it.
         """
-        pool = loose_pool(self.doubt, self.level, q)
-        earlier = self.checked
-        continued = earlier is not None and earlier.same_draw(drawn, q, seed)
-        done = int(earlier.counted.sum()) if earlier is not None and continued else 0
-        return pool, draw_order(pool, seed), done
+        return loose_pool(self.doubt, self.level, q)
 
 
 def next_rows(ranking: Ranking, n: int, q: float, seed: int) -> np.ndarray:
     """Return the next `n` rows to check."""
     check_count("n", n, 1)
-    _, order, done = ranking.order(q, "pool", seed)
+    check_seed(seed)
+    earlier = ranking.checked
+    continued = earlier is not None and earlier.same_draw("pool", q, seed)
+    done = int(earlier.sampled.sum()) if earlier is not None and continued else 0
+    order = draw_order(ranking.pool(q), seed)
     if done >= len(order):
         raise InputError("Every row that could be kept has been checked: there is none to draw.")
     return order[done : done + n]
@@ -112,38 +116,37 @@ def add_checks(
     check_choice("drawn", drawn, get_args(Drawn))
     check_choice("guarantee", guarantee, get_args(Guarantee))
     check_rate("confidence", confidence)
+    check_seed(seed)
     rows = _read_rows(rows, len(ranking.label))
     code = _read_truth(true_labels, rows, ranking.classes)
-    earlier = ranking.checked
-    if drawn == "chosen" and earlier is not None:
-        # More answers, by which the draw and its promise stay what they are.
-        drawn, q, seed = earlier.drawn, earlier.q, earlier.seed
-        guarantee, confidence = earlier.guarantee, earlier.confidence
-        new: set[int] = set()
-    else:
-        new = set() if drawn == "chosen" else set(rows.tolist())
-    pool, order, _ = ranking.order(q, drawn, seed)
     known = dict(zip(rows.tolist(), code.tolist(), strict=True))
-    counted = {r for r in new if pool[r]}
+    sampled = [] if drawn == "chosen" else rows.tolist()
+    earlier = ranking.checked
     if earlier is not None:
-        before = dict(zip(earlier.rows.tolist(), earlier.true_code.tolist(), strict=True))
-        # A later answer replaces an earlier one about the same row.
-        known = {**before, **known}
+        if drawn == "chosen":
+            # More answers, by which the draw and its promise stay what they are.
+            drawn, q, seed = earlier.drawn, earlier.q, earlier.seed
+            guarantee, confidence = earlier.guarantee, earlier.confidence
         if earlier.same_draw(drawn, q, seed):
-            counted |= set(earlier.rows[earlier.counted].tolist())
+            sampled = [*earlier.rows[earlier.sampled].tolist(), *sampled]
+        # A later answer replaces an earlier one about the same row.
+        known = {
+            **dict(zip(earlier.rows.tolist(), earlier.true_code.tolist(), strict=True)),
+            **known,
+        }
+    pool = ranking.pool(q)
     if drawn == "pool":
-        if new:
-            _check_draw(counted, rows, pool, order, q)
-        # In the order of the draw, which `anytime` needs.
-        known = {r: known[r] for r in [*order[: len(counted)].tolist(), *known]}
-    every = np.fromiter(known, np.int64, len(known))
-    codes = np.fromiter(known.values(), np.int64, len(known))
-    own = codes_in(ranking.classes, ranking.label[every], "label")
+        sampled = _in_order(set(sampled), draw_order(pool, seed), q)
+    # Those of the draw first, in its order, which `anytime` needs.
+    every = np.array(list(dict.fromkeys([*sampled, *known])), dtype=np.int64)
+    codes = np.array([known[row] for row in every.tolist()], dtype=np.int64)
+    from_draw = np.arange(len(every)) < len(set(sampled))
     checked = Checked(
         rows=every,
         true_code=codes,
-        right=codes == own,
-        counted=np.array([r in counted for r in known], dtype=bool),
+        right=codes == codes_in(ranking.classes, ranking.label[every], "label"),
+        sampled=from_draw,
+        counted=from_draw & pool[every],
         drawn=drawn,
         guarantee=guarantee,
         confidence=confidence,
@@ -152,6 +155,21 @@ def add_checks(
         level=ranking.level,
     )
     return checked, _applied(ranking, checked, pool)
+
+
+def read_checked(checked: Any, label: np.ndarray) -> tuple[Any, Any, Drawn]:
+    """Return checked rows, their true labels and how they were found, as `fit` is given them."""
+    if isinstance(checked, tuple) and len(checked) == 2:
+        return checked[0], checked[1], "all"
+    mask, n = np.asarray(checked), len(label)
+    if mask.dtype != bool or mask.shape != (n,):
+        raise InputError(
+            "`checked` must be a mask with one bool per row, or a pair (rows, true labels), got "
+            f"{mask.dtype} of shape {mask.shape} for {n} rows."
+        )
+    rows = np.flatnonzero(mask)
+    # A mask lists right rows only, chosen by the user: no error rate can be read from it.
+    return rows, label[rows], "chosen"
 
 
 def promise(checked: Checked) -> str:
@@ -238,21 +256,16 @@ def _read_truth(true_labels: Any, rows: np.ndarray, classes: np.ndarray) -> np.n
     return code
 
 
-def _check_draw(
-    counted: set[int], rows: np.ndarray, pool: np.ndarray, order: np.ndarray, q: float
-) -> None:
-    """Raise if the rows are not the first ones of the draw."""
-    if not len(rows):
-        return
-    other = rows[~pool[rows]]
-    first = set(order[: len(counted)].tolist())
-    strange = other[0] if other.size else next((r for r in rows.tolist() if r not in first), None)
-    missing = next((r for r in order[: len(counted)].tolist() if r not in counted), None)
-    if strange is None and missing is None:
-        return
-    named = strange if strange is not None else missing
+def _in_order(rows: set[int], order: np.ndarray, q: float) -> list[int]:
+    """Return the rows in the order of the draw; raise if they are not the first ones of it."""
+    first: list[int] = order[: len(rows)].tolist()
+    # The first row that should have been checked, or else one that is not in the pool at all.
+    missing = next((row for row in first if row not in rows), None)
+    if missing is None and len(first) == len(rows):
+        return first
+    strange = next(iter(sorted(rows.difference(first))))
     raise InputError(
-        f"Row {named} is not among the first {len(rows)} rows that draw(q={q:g}) gives. Check "
+        f"Row {strange} is not among the first {len(rows)} rows that draw(q={q:g}) gives. Check "
         "these, from the first on, with None where you cannot tell; or pass drawn='all' if the "
         "rows were drawn at random from all rows, or drawn='chosen' if not: then they are kept or "
         "rejected, but do not move the cut."
