@@ -27,7 +27,7 @@ from kspr.selectors.options import DEFAULT_Q
 from kspr.selectors.validation import check_rate
 from kspr.sources.records import Items
 
-__all__ = ["Draw", "Verification", "draw_checks", "verification_of", "verify_run"]
+__all__ = ["Draw", "Verification", "draw_checks", "drawable", "verification_of", "verify_run"]
 
 _TEXT = 500
 """Characters of a text that are shown."""
@@ -129,7 +129,7 @@ def draw_checks(
     if before is not None:
         same = replace(before, positions=(), answers=None) == about
         about = replace(before if same else about, answers=before.answers)
-    order = _order(fitted, about)
+    order = drawable(fitted, about)
     done = len(about.positions)
     rows = order[done : done + n]
     if not len(rows):
@@ -177,7 +177,7 @@ def verification_of(run: Run) -> Verification | None:
     return _describe(fitted, run.selection, checks)
 
 
-def _order(fitted: Selection, checks: Checks) -> np.ndarray:
+def drawable(fitted: Selection, checks: Checks) -> np.ndarray:
     """Return the rows that can be drawn, in the order of the draw."""
     if checks.drawn == "pool":
         return fitted.draw(len(fitted), q=checks.q, seed=checks.seed)
