@@ -23,7 +23,7 @@ from kspr.selectors.checks import (
     write_checks,
 )
 from kspr.selectors.controls.checked import Drawn, Guarantee
-from kspr.selectors.options import DEFAULT_Q
+from kspr.selectors.options import DEFAULT_Q, DOUBTING
 from kspr.selectors.validation import check_rate
 from kspr.sources.records import Items
 
@@ -278,7 +278,7 @@ def _describe(fitted: Selection, selection: Selection, checks: Checks) -> Verifi
 
 
 def _forecast(selection: Selection, checks: Checks, n: int) -> tuple[tuple[int, float], ...]:
-    if selection.control != "transition":
+    if selection.control not in DOUBTING:
         return ()
     how: dict[str, Any] = {"q": checks.q, "guarantee": checks.guarantee}
     how["confidence"] = checks.confidence

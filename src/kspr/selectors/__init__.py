@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kspr.selectors.annotators import Annotators, AnnotatorSelector
     from kspr.selectors.cut_groups import CutGroups
     from kspr.selectors.knockoffs_spr import KnockoffsSPR
     from kspr.selectors.manifest import Manifest
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SPR",
+    "AnnotatorSelector",
+    "Annotators",
     "ClassSummary",
     "CutGroups",
     "KnockoffsSPR",
@@ -35,6 +38,8 @@ __all__ = [
 
 _HOMES = {
     "SPR": "kspr.selectors.spr",
+    "AnnotatorSelector": "kspr.selectors.annotators",
+    "Annotators": "kspr.selectors.annotators",
     "ClassSummary": "kspr.selectors.summary",
     "CutGroups": "kspr.selectors.cut_groups",
     "KnockoffsSPR": "kspr.selectors.knockoffs_spr",

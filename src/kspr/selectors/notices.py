@@ -215,6 +215,8 @@ def _help_by_control(selection: Selection) -> str:
     checked = "rows that you have checked (kspr verify)"
     # None where the selector has no such choice.
     floored = selection.manifest.parameters.get("remove_floor")
+    if selection.control == "annotators":
+        return f"More labels a row help too, and so do {checked}"
     if selection.control == "transition":
         return f"Features that separate the classes better help too, and so do {checked}"
     if selection.control == "exchangeable" and floored is False:
