@@ -91,7 +91,7 @@ def open_label_file(
     if table is None:
         raise InputError(f"{path} is not a table of labels.")
     found_labels = _from_table(table, column, role, path, id_column)
-    if groups not in table.fields:
+    if groups is None or groups not in table.fields:
         return found_labels
     return replace(found_labels, groups=_groups(table, table.fields[groups], path))
 
