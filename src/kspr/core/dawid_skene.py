@@ -10,6 +10,7 @@ evidence, at which each label is predicted best from the other labels of its row
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 from scipy.sparse import csr_array
 from scipy.special import log_softmax, logsumexp, softmax
 
@@ -18,13 +19,16 @@ from kspr.core.transition import TEMPERATURES
 __all__ = ["Consensus", "DawidSkene", "Votes", "dawid_skene", "find_consensus"]
 
 _SHRINK = 10.0
-"""Labels per class that the common matrix counts for in that of each annotator."""
+"""Labels per class that the common matrix counts for in that of each annotator, and that one rate
+of errors for all classes counts for in the common matrix."""
 _ROUNDS = 200
 _SETTLED = 1e-5
 """Mean change of a chance from which on EM has ended."""
-_WORTHS = np.linspace(0.3, 1.0, 29)
-"""At 1 annotators err independently; with more, they would have to avoid each other's errors."""
-_CALIBRATION_VOTES = 20_000
+_WORTHS = (0.2, 1.0)
+"""Range of the worth: at 1 annotators err independently. Above it, they would have to avoid the
+errors of each other."""
+_CALIBRATION = 10_000
+"""Rows, or labels, that one number is fitted to."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +72,8 @@ class Consensus:
 def find_consensus(votes: Votes, prediction: np.ndarray) -> Consensus:
     """Return the chance of each class of each row, from its labels and its features.
 
-    `prediction` ``(rows, classes)`` are fitted values that have seen no label of their row.
+    `prediction` ``(rows, classes)`` are fitted values that have seen no label of their row; minus
+    infinity for a class that no row can have.
     """
     fit = dawid_skene(votes, log_softmax(prediction / _temperature(votes, prediction), axis=1))
     worth = _worth(votes, fit)
@@ -80,7 +85,8 @@ def dawid_skene(votes: Votes, log_prior: np.ndarray | None = None) -> DawidSkene
 
     `log_prior` ``(rows, classes)`` is what is known of each row without its labels; without it, the
     classes have shares that are estimated too. The matrix of an annotator is shrunken towards the
-    common one, all the more the fewer labels there are.
+    common one, all the more the fewer labels there are; and so is the common one of a rare class
+    towards errors at one rate, without which a single odd label would be a class of its own.
 
     >>> row, label = np.repeat(np.arange(4), 3), np.array([0, 0, 1, 0, 0, 0, 1, 1, 1, 1, 1, 0])
     >>> fit = dawid_skene(Votes(row, np.tile([0, 1, 2], 4), label, n_rows=4, n_classes=2))
@@ -99,8 +105,7 @@ def dawid_skene(votes: Votes, log_prior: np.ndarray | None = None) -> DawidSkene
     chance = (given @ np.eye(votes.n_classes)[label]) / given.sum(axis=1)[:, None]
     for _ in range(_ROUNDS):
         counts = given.T @ chance
-        common = of_label @ counts + 1.0 / votes.n_classes
-        common = common / common.sum(axis=0)
+        common = _common_matrix(of_label @ counts)
         # Pairs that nobody gave have a chance too, but no row asks for it.
         shrunken = counts + _SHRINK * common[label]
         log_chance = np.log(shrunken / (of_annotator @ counts + _SHRINK)[annotator])
@@ -112,16 +117,27 @@ def dawid_skene(votes: Votes, log_prior: np.ndarray | None = None) -> DawidSkene
     return DawidSkene(evidence, log_chance, pair)
 
 
+def _common_matrix(counts: np.ndarray) -> np.ndarray:
+    """Return the chance of each label (row) given the true class (column), over all annotators."""
+    c = len(counts)
+    # One of each more: with no error at all, a chance of 0 would rule out every class.
+    right = (np.trace(counts) + 1.0) / (counts.sum() + 2.0)
+    even = np.full((c, c), (1.0 - right) / max(c - 1, 1))
+    np.fill_diagonal(even, right)
+    return np.asarray((counts + _SHRINK * even) / (counts.sum(axis=0) + _SHRINK))
+
+
 def _temperature(votes: Votes, prediction: np.ndarray) -> float:
     """Return the temperature of the fitted values under which all labels are most likely."""
     fit = dawid_skene(votes)
     # Without the shares of the classes, which the fitted values contain.
     labels = fit.evidence - logsumexp(fit.evidence, axis=1, keepdims=True)
     labels = labels - np.log(fit.chance.mean(axis=0) + 1e-12)
+    some = _spread(votes.n_rows)
 
     def log_likelihood(temperature: float) -> float:
-        prior = log_softmax(prediction / temperature, axis=1)
-        return float(logsumexp(prior + labels, axis=1).mean())
+        prior = log_softmax(prediction[some] / temperature, axis=1)
+        return float(logsumexp(prior + labels[some], axis=1).mean())
 
     return max(TEMPERATURES, key=log_likelihood)
 
@@ -129,11 +145,16 @@ def _temperature(votes: Votes, prediction: np.ndarray) -> float:
 def _worth(votes: Votes, fit: DawidSkene) -> float:
     """Return the factor on the evidence at which the other labels of a row predict each label."""
     several = np.flatnonzero(np.bincount(votes.row, minlength=votes.n_rows)[votes.row] > 1)
-    some = several[:: max(1, len(several) // _CALIBRATION_VOTES)]
+    some = several[_spread(len(several))]
     own = fit.log_chance[fit.pair[some]]
     others = fit.evidence[votes.row[some]] - own
 
-    def log_likelihood(worth: float) -> float:
-        return float(logsumexp(log_softmax(worth * others, axis=1) + own, axis=1).mean())
+    def loss(worth: float) -> float:
+        return -float(logsumexp(log_softmax(worth * others, axis=1) + own, axis=1).mean())
 
-    return float(max(_WORTHS, key=log_likelihood))
+    return round(float(minimize_scalar(loss, bounds=_WORTHS, options={"xatol": 1e-3}).x), 2)
+
+
+def _spread(count: int) -> np.ndarray:
+    """Return positions, evenly spread, that are enough to fit one number."""
+    return np.unique(np.linspace(0, count - 1, min(count, _CALIBRATION)).astype(np.int64))

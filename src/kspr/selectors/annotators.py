@@ -270,8 +270,8 @@ class AnnotatorSelector(BaseSelector):
 def _of_all_classes(values: np.ndarray, prepared: Prepared, crowd: Crowd) -> np.ndarray:
     """Return fitted values with a column for every class, also for those that win no row."""
     place = np.searchsorted(crowd.classes, prepared.labels.classes)
-    # A fitted value is about the chance of a class, and theirs is close to 0.
-    full = np.zeros((len(values), len(crowd.classes)), dtype=values.dtype)
+    # Nothing shows how rows of these look: they cannot be the consensus.
+    full = np.full((len(values), len(crowd.classes)), -np.inf, dtype=values.dtype)
     full[:, place] = values
     return full
 
