@@ -17,6 +17,7 @@ from kspr.core.labels import same_label
 from kspr.errors import InputError, UnreadableItemError
 from kspr.runs.evidence import Claim, Evidence, claim_of, lack_of
 from kspr.runs.run import Run, load_run
+from kspr.runs.select import votes_have_changed
 from kspr.selectors import Selection
 from kspr.selectors.checks import read_checks
 from kspr.selectors.validation import check_rate
@@ -129,6 +130,8 @@ def _same_data(run: Run) -> Requirement:
     # Without the data nothing can be said; this names the way out.
     run.records()
     notes = [*run.notes(), *_changed_images(run)]
+    if votes_have_changed(run):
+        notes.append("The annotators' labels are not what the run was made from.")
     return Requirement(
         "same data", not notes, " ".join(notes) or f"All {len(run.rows):,} rows are as they were."
     )

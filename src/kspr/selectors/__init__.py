@@ -13,7 +13,12 @@ if TYPE_CHECKING:
     from kspr.selectors.knockoffs_spr import KnockoffsSPR
     from kspr.selectors.manifest import Manifest
     from kspr.selectors.options import SelectorOptions
-    from kspr.selectors.presets import by_probabilities, from_options, from_preset
+    from kspr.selectors.presets import (
+        by_annotators,
+        by_probabilities,
+        from_options,
+        from_preset,
+    )
     from kspr.selectors.probability import ProbabilitySelector
     from kspr.selectors.selection import Selection
     from kspr.selectors.spr import SPR
@@ -31,6 +36,7 @@ __all__ = [
     "Selection",
     "SelectorOptions",
     "Summary",
+    "by_annotators",
     "by_probabilities",
     "from_options",
     "from_preset",
@@ -48,6 +54,7 @@ _HOMES = {
     "Selection": "kspr.selectors.selection",
     "SelectorOptions": "kspr.selectors.options",
     "Summary": "kspr.selectors.summary",
+    "by_annotators": "kspr.selectors.presets",
     "by_probabilities": "kspr.selectors.presets",
     "from_options": "kspr.selectors.presets",
     "from_preset": "kspr.selectors.presets",
