@@ -19,10 +19,11 @@ import numpy as np
 import pandas as pd
 from cleanlab.multiannotator import get_label_quality_multiannotator
 from scipy.special import log_softmax
+from sklearn.metrics import roc_auc_score
 
-from _common import FEATURES, RESULTS, ROOT, Case, Sample, cifar10, markdown_table
+from _common import FEATURES, RESULTS, ROOT, Case, Sample, cifar10
+from _crowd_page import BINS, CHECKED_LEVELS, CHECKS, DRAWS, LEVELS, render_page
 from _people import confused_texts, human_labels
-from _prose import wrap_prose
 from _trials import add_trial, read_trials
 from kspr import AnnotatorSelector, KnockoffsSPR, Selection
 from kspr.core.dawid_skene import Votes, dawid_skene
@@ -31,7 +32,6 @@ from kspr.selectors.knockoffs_spr import held_out_values
 
 TRIALS = RESULTS / "crowd.jsonl"
 PAGE = ROOT / "docs" / "several-labels.md"
-LEVELS, CHECKS, DRAWS, BINS = (0.01, 0.02, 0.05, 0.1), 100, 20, 4
 
 
 def _people(labels: int) -> Callable[[int], Sample]:
@@ -159,7 +159,8 @@ def _rates(doubt: np.ndarray, wrong: np.ndarray) -> dict[str, Any]:
     for q in LEVELS:
         kept = order[: int(np.searchsorted(mean, q, side="right"))]
         at[f"{q:g}"] = [float(wrong[kept].mean()) if len(kept) else 0.0, len(kept) / len(doubt)]
-    return {"wrong": float(wrong.mean()), "estimate": float(doubt.mean()), "at": at}
+    ranked = float(roc_auc_score(wrong, doubt))
+    return {"wrong": float(wrong.mean()), "estimate": float(doubt.mean()), "auc": ranked, "at": at}
 
 
 def _by_selection(selection: Selection, truth: np.ndarray) -> dict[str, Any]:
@@ -169,14 +170,14 @@ def _by_selection(selection: Selection, truth: np.ndarray) -> dict[str, Any]:
         q: [float(wrong[mask].mean()) if mask.any() else 0.0, float(mask.mean())]
         for q, mask in kept.items()
     }
-    estimate = float(selection.noise.rate) if selection.noise else float("nan")
-    return {"wrong": float(wrong.mean()), "estimate": estimate, "at": at}
+    estimate, ranked = float(selection.noise.rate), float(roc_auc_score(wrong, selection.statistic))
+    return {"wrong": float(wrong.mean()), "estimate": estimate, "auc": ranked, "at": at}
 
 
 def _checked(selection: Selection, truth: np.ndarray) -> dict[str, list[float]]:
     """Return mean FSR and share kept over draws of a hundred rows to check."""
     wrong, found = selection.label != truth, {}
-    for q in (0.02, 0.05):
+    for q in CHECKED_LEVELS:
         pairs = []
         for seed in range(DRAWS):
             rows = selection.draw(CHECKS, q=q, seed=seed)
@@ -196,114 +197,8 @@ def missing() -> list[tuple[Case, int]]:
     ]
 
 
-HEAD = """# Several labels a row, measured
-
-Three or two labels a row, and what [`AnnotatorSelector`](how-to/annotators.md) makes of them
-without any checked row, beside other ways. Means over {seeds} seeds of the split. Made by
-`make crowd` from `benchmarks/results/crowd.jsonl`.
-
-- *CIFAR-10N*: what people answered for the 50,000 images (`random1` to `random3`), and the same
-  with one of the three taken away. People err together on images that are hard.
-- *as often wrong, independently*: the same share of each wrong label in each class, drawn for each
-  annotator anew.
-- *confused alike*: three annotators who call 20 % of the texts by the most similar class, hard
-  texts more often than easy ones. Where two of them err on one text, they agree.
-
-## How many labels are wrong?
-
-One label a row cannot tell; several can, nearly.
-
-"""
-RATES = """
-## The error rate of what is kept
-
-Wrong among the kept ones / share kept, for the q that is asked for; bold where more than q are
-wrong. *One label* keeps the first label of each row (`KnockoffsSPR`), the others keep a consensus.
-*Majority* is `KnockoffsSPR` on the majority vote. *Dawid and Skene* is the model alone, with the
-features as its prior, and with matrices of their own for {bins} groups of rows that look equally
-hard. They and cleanlab's CROWDLAB, which has no q, are cut where the mean of their doubt is q; all
-that use features have the same held-out fit.
-
-"""
-CHECKED = """
-With {checks} checked rows (means over {draws} draws each), the rate holds whatever the annotators
-do:
-
-"""
-TOLD = """
-## What holds, and what does not
-
-- Where annotators err independently, the estimate is true.
-- Where they err together, Dawid and Skene's model is much too sure, with features or without, and
-  matrices for hard rows do not mend it. The labels of a row predict each other worse than the model
-  says; scaling its log-odds down until they fit (the *worth* above) removes most of the excess. It
-  does not remove all of it: an error that all annotators share looks like the truth.
-- The correction was found with the true labels of CIFAR-10N in view. The texts were measured
-  afterwards, and nothing was changed.
-- So read the rate as an estimate that is better than that from one label, and check a hundred rows
-  where it matters.
-"""
-NAMES = {
-    "one label": "one label",
-    "majority": "majority",
-    "labels alone": "Dawid and Skene",
-    "with features": "Dawid and Skene, features",
-    "with features, by difficulty": "the same, by difficulty",
-    "CROWDLAB": "CROWDLAB",
-    "AnnotatorSelector": "AnnotatorSelector",
-}
-
-
 def write_page() -> None:
-    trials = read_trials(TRIALS)
-    found = {
-        case.name: own
-        for case in CASES
-        if (own := [t for t in trials if (t["data"], t["noise"]) == (case.data, case.noise)])
-    }
-    noise = [
-        [
-            name,
-            *(f"{_mean(own, read):.3f}" for read in (
-                lambda t: t["wrong"],
-                lambda t: t["estimates"]["one label"],
-                lambda t: t["estimates"]["all"],
-            )),
-            f"{_mean(own, lambda t: t['worth']):.2f}",
-        ]
-        for name, own in found.items()
-    ]  # fmt: skip
-    rates = [
-        [name, shown, f"{_mean(own, lambda t, m=m: t['methods'][m]['wrong']):.3f}",
-         *(_pair(own, lambda t, m=m, q=q: t["methods"][m]["at"][f"{q:g}"], q) for q in LEVELS)]
-        for name, own in found.items()
-        for m, shown in NAMES.items()
-    ]  # fmt: skip
-    checked = [
-        [name, *(_pair(own, lambda t, q=q: t["checked"][f"{q:g}"], q) for q in (0.02, 0.05))]
-        for name, own in found.items()
-    ]
-    levels = [f"q = {q:g}" for q in LEVELS]
-    parts = [
-        HEAD.format(seeds=CASES[0].seeds),
-        markdown_table(["labels", "wrong", "estimated from one label", "from all", "worth"], noise),
-        RATES.format(bins=BINS),
-        markdown_table(["labels", "method", "wrong in all", *levels], rates),
-        CHECKED.format(checks=CHECKS, draws=DRAWS),
-        markdown_table(["labels", "q = 0.02", "q = 0.05"], checked),
-        TOLD,
-    ]
-    PAGE.write_text(wrap_prose("\n".join(part.strip("\n") + "\n" for part in parts)))
-
-
-def _mean(trials: list[dict[str, Any]], read: Callable[[dict[str, Any]], Any]) -> float:
-    return float(np.mean([read(trial) for trial in trials]))
-
-
-def _pair(trials: list[dict[str, Any]], read: Callable[[dict[str, Any]], Any], q: float) -> str:
-    fsr, kept = np.mean([read(trial) for trial in trials], axis=0)
-    mark = "**" if round(fsr, 3) > q else ""
-    return f"{mark}{fsr:.3f}{mark} / {kept:.3f}"
+    PAGE.write_text(render_page(read_trials(TRIALS), CASES))
 
 
 def main() -> None:

@@ -33,7 +33,7 @@ class VoteColumns:
     notes: tuple[str, ...] = ()
 
     def digest(self, row_id: np.ndarray) -> str:
-        """Return a digest of all labels, by the ids of their rows; their order has no part in it."""
+        """Return a digest of all labels with the ids of their rows, whatever their order."""
         lines = zip(
             row_id[self.row].tolist(), self.annotator.tolist(), self.label.tolist(), strict=True
         )
