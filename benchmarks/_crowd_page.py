@@ -28,7 +28,7 @@ without any checked row, beside other ways. Means over {seeds} seeds of the spli
 
 ## How many labels are wrong?
 
-One label a row cannot tell; several can, nearly.
+One label a row can tell only where labels go wrong by class alone; several can elsewhere, nearly.
 
 """
 RATES = """
@@ -40,7 +40,7 @@ wrong. *One label* keeps the first label of each row (`KnockoffsSPR`), the other
 features as its prior, and with matrices of their own for {bins} groups of rows that look equally
 hard. They and cleanlab's CROWDLAB, which has no q, are cut where the mean of their doubt is q; all
 that use features have the same held-out fit. *AUC* is how well the doubt ranks wrong labels before
-right ones, whatever the cut.
+right ones, whatever the cut; the row *one label* ranks other labels than the rest.
 
 """
 CHECKED = """
@@ -58,8 +58,8 @@ TOLD = """
   excess with three labels a row, and little with two. An error that all annotators share looks like
   the truth, whatever is done.
 - CROWDLAB's scores rank rows; they are no chances, and nearly nothing is kept at a small q. Its
-  consensus is better than ours on the texts, and worse on CIFAR-10N with three people and on
-  independent errors.
+  consensus and its order are better than ours on the texts, and worse on CIFAR-10N with three
+  people and on independent errors.
 - The correction was found with the true labels of CIFAR-10N in view. The texts were measured
   afterwards, and nothing was changed.
 - So read the rate as an estimate that is better than that from one label, and check a hundred rows

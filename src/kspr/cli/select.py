@@ -47,7 +47,7 @@ def select(
 
     Example: kspr select scans.parquet --label finding --groups patient --out run
 
-    Example: kspr select answers.csv --features 'emb_*' --annotators 'rater_*' --out run
+    Example: kspr select answers.parquet --annotators 'rater_*' --q 0.05 --out run
 
     Example: kspr select predictions.parquet --label species --probabilities 'p_*' --out run
 
