@@ -27,8 +27,19 @@ from kspr.selectors.options import DEFAULT_Q
 from kspr.selectors.validation import check_rate
 from kspr.sources.records import Items
 
-__all__ = ["Draw", "Verification", "draw_checks", "verification_of", "verify_run"]
+__all__ = [
+    "COLUMNS",
+    "Draw",
+    "Verification",
+    "answer_cells",
+    "draw_checks",
+    "draw_to_check",
+    "verification_of",
+    "verify_run",
+]
 
+COLUMNS = ("row", "id", "label", "suggested_label", "true_label", "drawn_from")
+"""Columns of a file of answers; a person fills in `true_label`."""
 _TEXT = 500
 """Characters of a text that are shown."""
 _FORECASTS = (1, 2, 5)
@@ -117,26 +128,19 @@ def draw_checks(
         raise InputError(f"{out} already exists, and may hold answers. Choose another --out.")
     run = load_run(folder, source)
     fitted = Selection.load(folder, answers=False)
-    asked = fitted.manifest.parameters.get("q") if q is None else q
-    if asked is None:
-        raise InputError(f"{folder} was made without an error rate. Give one with --q.")
+    asked = _level_of(folder, fitted) if q is None else q
     check_rate("q", asked)
     check_rate("confidence", confidence)
     about = Checks(
         drawn, guarantee, float(confidence), float(asked), seed, fitted.manifest.fingerprint
     )
-    before = read_checks(folder, fitted)
-    if before is not None:
-        same = replace(before, positions=(), answers=None) == about
-        about = replace(before if same else about, answers=before.answers)
-    order = _order(fitted, about)
-    done = len(about.positions)
-    rows = order[done : done + n]
+    checks, rows = _next_rows(fitted, read_checks(folder, fitted), about, n)
     if not len(rows):
-        raise InputError(f"All {len(order):,} rows that could be drawn have been drawn.")
+        raise InputError(f"All {len(checks.positions):,} rows that could be drawn have been drawn.")
+    done = len(checks.positions) - len(rows)
     with staged(out) as staging, staging.open("w", newline="", encoding="utf-8") as file:
-        _write(run, rows, about, csv.writer(file))
-    write_checks(folder, replace(about, positions=tuple(order[: done + len(rows)].tolist())))
+        _write(run, rows, checks, csv.writer(file))
+    write_checks(folder, checks)
     return Draw(
         out,
         len(rows),
@@ -145,8 +149,41 @@ def draw_checks(
         float(asked),
         seed,
         guarantee,
-        _forecast(run.selection, about, done + n),
+        _forecast(run.selection, checks, done + n),
     )
+
+
+def draw_to_check(folder: Path, n: int) -> Checks | None:
+    """Return the draw of a run, with more rows if fewer than `n` of it have no answer.
+
+    It goes on with the draw that is saved, or else begins one from the pool, with the run's own
+    error rate. `n` = 0 draws nothing; None if nothing has been drawn. Nothing is saved here: rows
+    count as drawn once a person can see them, and then `write_checks` saves the draw.
+    """
+    fitted = Selection.load(folder, answers=False)
+    before = read_checks(folder, fitted)
+    missing = n - (0 if before is None else len(before.unanswered))
+    if missing <= 0:
+        return before
+    if before is not None and before.positions:
+        about = replace(before, positions=(), answers=None)
+    else:
+        q = _level_of(folder, fitted)
+        about = Checks("pool", "mean", 0.95, q, 0, fitted.manifest.fingerprint)
+    return _next_rows(fitted, before, about, missing)[0]
+
+
+def answer_cells(run: Run, position: int, drawn: Drawn, truth: str = "") -> list[str]:
+    """Return the line of a row in a file of answers, for `COLUMNS`."""
+    cells = [
+        run.row[position],
+        run.row_id[position],
+        run.selection.label[position],
+        run.selection.suggested_label[position],
+        truth,
+        drawn,
+    ]
+    return [spreadsheet_cell(cell) for cell in cells]
 
 
 def verify_run(folder: Path, path: Path, declared: Drawn | None = None, **how: Any) -> Verification:
@@ -175,6 +212,37 @@ def verification_of(run: Run) -> Verification | None:
     if checks is None or not checks.known:
         return None
     return _describe(fitted, run.selection, checks)
+
+
+def _level_of(folder: Path, fitted: Selection) -> float:
+    """Return the error rate that a run was made for."""
+    asked = fitted.manifest.parameters.get("q")
+    if asked is None:
+        raise InputError(
+            f"{folder} was made without an error rate. Give one with --q: kspr verify {folder} "
+            "--checks 100 --q 0.05."
+        )
+    return float(asked)
+
+
+def _next_rows(
+    fitted: Selection, before: Checks | None, about: Checks, n: int
+) -> tuple[Checks, np.ndarray]:
+    """Return the draw that `about` describes with `n` more rows, and these rows.
+
+    It goes on with `before` if that is the same draw.
+    """
+    order = _order(fitted, about)
+    done = 0
+    if before is not None:
+        begun = before.positions
+        # A random sample that a user declared may have the settings of a draw, but not its rows.
+        same = replace(before, positions=(), answers=None) == about
+        same = same and begun == tuple(order[: len(begun)].tolist())
+        done = len(begun) if same else 0
+        about = replace(about, answers=before.answers)
+    rows = order[done : done + n]
+    return replace(about, positions=tuple(order[: done + len(rows)].tolist())), rows
 
 
 def _order(fitted: Selection, checks: Checks) -> np.ndarray:
@@ -291,21 +359,11 @@ def _forecast(selection: Selection, checks: Checks, n: int) -> tuple[tuple[int, 
 
 def _write(run: Run, drawn: np.ndarray, checks: Checks, writer: Any) -> None:
     shown, known = _shown(run, drawn), checks.known
-    columns = ["row", "id", "label", "suggested_label", "true_label", "drawn_from"]
-    writer.writerow([*columns, *shown])
+    writer.writerow([*COLUMNS, *shown])
     for k, *extra in zip(drawn.tolist(), *shown.values(), strict=True):
-        label, suggested = run.selection.label[k], run.selection.suggested_label[k]
         # An answer that is known already need not be given again.
-        cells = [
-            run.row[k],
-            run.row_id[k],
-            label,
-            suggested,
-            known.get(k, ""),
-            checks.drawn,
-            *extra,
-        ]
-        writer.writerow(map(spreadsheet_cell, cells))
+        cells = answer_cells(run, k, checks.drawn, known.get(k, ""))
+        writer.writerow([*cells, *map(spreadsheet_cell, extra)])
 
 
 def _shown(run: Run, drawn: np.ndarray) -> dict[str, list[str]]:
