@@ -3,6 +3,7 @@
 import base64
 import hashlib
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ def render(
     return environment.get_template("report.html").render(
         title=title,
         command=command,
-        style=_file(environment, "style.css"),
+        style=_look() + _file(environment, "style.css"),
         script=script,
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         verdict=verdict(selection, summary),
@@ -111,6 +112,11 @@ def _file(environment: Environment, name: str) -> Markup:
     """Return a file beside the templates as it is: the page allows exactly this script."""
     assert environment.loader is not None  # noqa: S101 - set by `_environment`
     return Markup(environment.loader.get_source(environment, name)[0])  # noqa: S704 - our own file
+
+
+def _look() -> Markup:
+    """Return what all pages of this package look like."""
+    return Markup((files("kspr") / "_look.css").read_text("utf-8"))  # noqa: S704 - our own file
 
 
 def _draw(source: Source) -> dict[str, Any]:
