@@ -10,7 +10,8 @@ from kspr.report import write_report
 from kspr.runs.evaluate import true_labels
 from kspr.runs.run import Run, load_run
 from kspr.runs.selfcheck import check_run
-from kspr.runs.verify import verification_of
+from kspr.runs.verify import N_CHECKS, draw_to_check, rows_to_check, verification_of
+from kspr.selectors.checks import write_checks
 
 __all__ = ["Reported", "report_run"]
 
@@ -33,6 +34,7 @@ def report_run(
     selfcheck: bool = False,
     source: Path | None = None,
     megabytes: float = 12.0,
+    checks: int | None = None,
 ) -> Reported:
     """Write the report of the run in `folder`.
 
@@ -41,8 +43,15 @@ def report_run(
 
     With `selfcheck`, the error rate of the run's selector is tested on the source (a dozen fits).
     A report needs no source: what is gone of it is left out.
+
+    The page offers up to 100 rows to check, if rows of the run have been drawn and have no answer
+    yet. With `checks`, it offers so many, and more are drawn if there are not enough.
     """
+    if checks is not None and checks < 0:
+        raise InputError(f"checks must be a number from 0 up, got {checks}.")
     run = load_run(folder, source)
+    draw = draw_to_check(folder, checks or 0)
+    n = N_CHECKS if checks is None else checks
     path = write_report(
         run.selection,
         # Beside the run, which is written as a whole: --overwrite removes an old report with it.
@@ -54,10 +63,13 @@ def report_run(
         truth=None if truth is None else _truth(run, truth),
         selfcheck=check_run(run) if selfcheck else None,
         verification=verification_of(run),
+        to_check=None if draw is None else rows_to_check(run, draw, n),
         command=run.origin.command_line(),
         run=folder,
         megabytes=megabytes,
     )
+    if checks and draw is not None:
+        write_checks(folder, draw)
     return Reported(path, run.notes())
 
 

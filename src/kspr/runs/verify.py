@@ -29,15 +29,19 @@ from kspr.sources.records import Items
 
 __all__ = [
     "COLUMNS",
+    "N_CHECKS",
     "Draw",
+    "ToCheck",
     "Verification",
-    "answer_cells",
     "draw_checks",
     "draw_to_check",
+    "rows_to_check",
     "verification_of",
     "verify_run",
 ]
 
+N_CHECKS = 100
+"""Rows to check that are enough for most data sets (docs/error-rate.md)."""
 COLUMNS = ("row", "id", "label", "suggested_label", "true_label", "drawn_from")
 """Columns of a file of answers; a person fills in `true_label`."""
 _TEXT = 500
@@ -61,6 +65,17 @@ class Draw:
     guarantee: Guarantee
     forecast: tuple[tuple[int, float], ...]
     """Numbers of checks, and the share of the right labels that they can be expected to keep."""
+
+
+@dataclass(frozen=True)
+class ToCheck:
+    """Drawn rows that have no answer yet, in the order of the draw."""
+
+    checks: Checks
+    """The draw that they belong to."""
+    positions: tuple[int, ...]
+    lines: tuple[list[str], ...]
+    """Their lines in a file of answers, for `COLUMNS`; the answer is empty."""
 
 
 @dataclass(frozen=True)
@@ -173,17 +188,11 @@ def draw_to_check(folder: Path, n: int) -> Checks | None:
     return _next_rows(fitted, before, about, missing)[0]
 
 
-def answer_cells(run: Run, position: int, drawn: Drawn, truth: str = "") -> list[str]:
-    """Return the line of a row in a file of answers, for `COLUMNS`."""
-    cells = [
-        run.row[position],
-        run.row_id[position],
-        run.selection.label[position],
-        run.selection.suggested_label[position],
-        truth,
-        drawn,
-    ]
-    return [spreadsheet_cell(cell) for cell in cells]
+def rows_to_check(run: Run, checks: Checks, n: int) -> ToCheck:
+    """Return the first `n` rows of a draw that have no answer."""
+    positions = checks.unanswered[:n]
+    lines = tuple(_line(run, position, checks.drawn) for position in positions)
+    return ToCheck(checks, positions, lines)
 
 
 def verify_run(folder: Path, path: Path, declared: Drawn | None = None, **how: Any) -> Verification:
@@ -362,8 +371,21 @@ def _write(run: Run, drawn: np.ndarray, checks: Checks, writer: Any) -> None:
     writer.writerow([*COLUMNS, *shown])
     for k, *extra in zip(drawn.tolist(), *shown.values(), strict=True):
         # An answer that is known already need not be given again.
-        cells = answer_cells(run, k, checks.drawn, known.get(k, ""))
+        cells = _line(run, k, checks.drawn, known.get(k, ""))
         writer.writerow([*cells, *map(spreadsheet_cell, extra)])
+
+
+def _line(run: Run, position: int, drawn: Drawn, truth: str = "") -> list[str]:
+    """Return the line of a row in a file of answers, for `COLUMNS`."""
+    cells = [
+        run.row[position],
+        run.row_id[position],
+        run.selection.label[position],
+        run.selection.suggested_label[position],
+        truth,
+        drawn,
+    ]
+    return [spreadsheet_cell(cell) for cell in cells]
 
 
 def _shown(run: Run, drawn: np.ndarray) -> dict[str, list[str]]:
