@@ -75,9 +75,7 @@ def render(
         scripts=scripts,
         script_hashes=[_hash(script) for script in scripts],
         verdict=verdict(selection, summary),
-        next_steps=next_steps(
-            selection, run, command, contents.kind, 0 if rows is None else rows.n
-        ),
+        next_steps=next_steps(selection, run, command, contents.kind, rows.n if rows else 0),
         checking=rows,
         check=None if source.truth is None else check(selection, source.truth),
         selfcheck=source.selfcheck,

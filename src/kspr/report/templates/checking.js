@@ -89,10 +89,11 @@
     find("checking-end").hidden = !done;
     find("checking-undo").disabled = n === 0;
     find("checking-place").textContent = done ? "Done" : `Row ${n + 1} of ${total}`;
-    find("checking-start").textContent = done ? "look again" : n ? "go on" : "start";
+    find("checking-start").textContent = done ? "look again" : n ? "go on checking" : "start checking";
     find("checking-progress").textContent = n ? `${n} of ${total} checked` : "";
     document.querySelector("#checking .checking-save").hidden = n === 0;
     find("checking-memory").hidden = inStorage;
+    find("checking-id").textContent = done ? "" : data.id[n];
     field.value = "";
     if (!done) {
       content.replaceChildren(contentOf(n));
