@@ -112,9 +112,7 @@ def test_answers_in_a_browser_belong_to_exactly_these_rows(chosen, drawn, write)
         return write(chosen, to_check=to_check, run=Path("r")).to_check["key"]
 
     fewer = ToCheck(DRAW, drawn.positions[:39], drawn.lines[:39])
-    other = ToCheck(
-        Checks("pool", "mean", 0.95, 0.1, 0, "of the data"), drawn.positions, drawn.lines
-    )
+    other = replace(drawn, checks=replace(DRAW, q=0.1))
     assert len({key(drawn), key(fewer), key(other)}) == 3
     assert key(drawn) == key(ToCheck(DRAW, drawn.positions, drawn.lines))
 

@@ -1,4 +1,4 @@
-"""Checking rows on the page in a real browser, from the first key to the cut that the file moves."""
+"""Rows checked in a real browser, from the first key to the cut that the saved file moves."""
 
 import csv
 

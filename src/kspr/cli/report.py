@@ -78,6 +78,12 @@ def report(
         print_json({"report": made.path})
     else:
         print(f"The report: {visible(made.path)}")
+        if made.to_check:
+            size = made.path.stat().st_size / 1e6
+            print(
+                f"It has {size:.1f} MB, and rows to check. Give it to a person, and read the "
+                f"answers: kspr verify {visible(run)} --answers FILE"
+            )
     # A machine without a browser returns False; the path is printed in any case.
     if show and not webbrowser.open(made.path.resolve().as_uri()):
         raise InputError(f"No browser could be opened. Open {made.path} yourself.")

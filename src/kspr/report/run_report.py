@@ -23,6 +23,8 @@ class Reported:
     path: Path
     notes: tuple[str, ...]
     """Sentences for the user: rows of the run that the source does not hold any more."""
+    to_check: bool
+    """Whether the page has rows for a person to check."""
 
 
 def report_run(
@@ -52,6 +54,7 @@ def report_run(
     run = load_run(folder, source)
     draw = draw_to_check(folder, checks or 0)
     n = N_CHECKS if checks is None else checks
+    to_check = None if draw is None else rows_to_check(run, draw, n)
     path = write_report(
         run.selection,
         # Beside the run, which is written as a whole: --overwrite removes an old report with it.
@@ -63,14 +66,14 @@ def report_run(
         truth=None if truth is None else _truth(run, truth),
         selfcheck=check_run(run) if selfcheck else None,
         verification=verification_of(run),
-        to_check=None if draw is None else rows_to_check(run, draw, n),
+        to_check=to_check,
         command=run.origin.command_line(),
         run=folder,
         megabytes=megabytes,
     )
     if checks and draw is not None:
         write_checks(folder, draw)
-    return Reported(path, run.notes())
+    return Reported(path, run.notes(), to_check is not None and bool(to_check.positions))
 
 
 def _truth(run: Run, truth: str) -> np.ndarray:
