@@ -27,7 +27,10 @@ from kspr.selectors.options import DEFAULT_Q
 from kspr.selectors.validation import check_rate
 from kspr.sources.records import Items
 
-__all__ = ["Draw", "Verification", "draw_checks", "verification_of", "verify_run"]
+__all__ = ["Draw", "Verification", "draw_checks", "set_draw", "verification_of", "verify_run"]
+
+DEFAULT_CHECKS = 100
+"""Rows that are drawn where nobody says how many."""
 
 _TEXT = 500
 """Characters of a text that are shown."""
@@ -112,23 +115,15 @@ def draw_checks(
     The draw is saved in the run. A later call with the same settings goes on with it. Other
     settings begin another draw; answers that are there already count where a row is drawn again.
     """
-    check_seed(seed, "--seed")
     if out.exists():
         raise InputError(f"{out} already exists, and may hold answers. Choose another --out.")
     run = load_run(folder, source)
     fitted = Selection.load(folder, answers=False)
-    asked = fitted.manifest.parameters.get("q") if q is None else q
-    if asked is None:
-        raise InputError(f"{folder} was made without an error rate. Give one with --q.")
-    check_rate("q", asked)
-    check_rate("confidence", confidence)
-    about = Checks(
-        drawn, guarantee, float(confidence), float(asked), seed, fitted.manifest.fingerprint
-    )
+    about = _new_draw(folder, fitted, drawn, guarantee, confidence, q, seed)
     before = read_checks(folder, fitted)
     if before is not None:
-        same = replace(before, positions=(), answers=None) == about
-        about = replace(before if same else about, answers=before.answers)
+        same = replace(before, positions=(), answers=None, log=()) == about
+        about = replace(before if same else about, answers=before.answers, log=before.log)
     order = _order(fitted, about)
     done = len(about.positions)
     rows = order[done : done + n]
@@ -142,11 +137,74 @@ def draw_checks(
         len(rows),
         done,
         drawn,
-        float(asked),
+        about.q,
         seed,
         guarantee,
         _forecast(run.selection, about, done + n),
     )
+
+
+def set_draw(
+    folder: Path,
+    *,
+    n: int | None = None,
+    q: float | None = None,
+    guarantee: Guarantee | None = None,
+    confidence: float | None = None,
+    seed: int | None = None,
+) -> Checks:
+    """Return the draw of the run in `folder`, with `n` rows in all, and save it there.
+
+    What is None is as in the draw that is there; without one, 100 rows for the mean at the run's
+    own q. A draw without answers is replaced where something else is asked for; one with answers
+    can only be made longer.
+    """
+    fitted = Selection.load(folder, answers=False)
+    before = read_checks(folder, fitted)
+    given = {"q": q, "guarantee": guarantee, "confidence": confidence, "seed": seed}
+    given = {name: value for name, value in given.items() if value is not None}
+    if before is not None and before.reached:
+        _check_same(folder, before, given)
+        draw = before
+    else:
+        level = 0.95 if confidence is None else confidence
+        draw = _new_draw(folder, fitted, "pool", guarantee or "mean", level, q, seed or 0)
+        if before is not None:
+            same = bool(before.positions) and all(
+                getattr(before, name) == value for name, value in given.items()
+            )
+            draw = before if same else replace(draw, answers=before.answers, log=before.log)
+    count = n or len(draw.positions) or DEFAULT_CHECKS
+    if count < len(draw.positions):
+        raise InputError(
+            f"{len(draw.positions):,} rows were drawn from {folder} before any was checked, so "
+            f"that --checks cannot be less, got {count:,}."
+        )
+    # Rows that a user declared to be a random draw are in no order of ours.
+    order = dict.fromkeys([*draw.positions, *_order(fitted, draw).tolist()])
+    draw = replace(draw, positions=tuple(order)[:count])
+    write_checks(folder, draw)
+    return draw
+
+
+def _new_draw(
+    folder: Path,
+    fitted: Selection,
+    drawn: Drawn,
+    guarantee: Guarantee,
+    confidence: float,
+    q: float | None,
+    seed: int,
+) -> Checks:
+    """Return a draw of which no row is drawn yet."""
+    check_seed(seed, "--seed")
+    asked = fitted.manifest.parameters.get("q") if q is None else q
+    if asked is None:
+        raise InputError(f"{folder} was made without an error rate. Give one with --q.")
+    check_rate("q", asked)
+    check_rate("confidence", confidence)
+    fingerprint = fitted.manifest.fingerprint
+    return Checks(drawn, guarantee, float(confidence), float(asked), seed, fingerprint)
 
 
 def verify_run(folder: Path, path: Path, declared: Drawn | None = None, **how: Any) -> Verification:
@@ -219,6 +277,7 @@ def _checks(
             # Only the rows of this file are declared to be a random draw.
             positions=() if declared == "chosen" else tuple(answers.position.tolist()),
             answers=None if before is None else before.answers,
+            log=() if before is None else before.log,
         )
     if before is None or nothing_drawn:
         raise InputError(
@@ -226,12 +285,7 @@ def _checks(
             "found. Say so: --drawn all if they were drawn at random from all rows, --drawn chosen "
             "if not."
         )
-    for name, value in given.items():
-        if getattr(before, name) != value:
-            raise InputError(
-                f"--{name} {value} differs from the draw in {run.folder}, which was made for "
-                f"{getattr(before, name)}. What a draw is for must be set before rows are checked."
-            )
+    _check_same(run.folder, before, given)
     strange = np.setdiff1d(answers.position, before.positions)
     if strange.size:
         raise InputError(
@@ -239,6 +293,15 @@ def _checks(
             f"{run.folder}. For answers to other rows, add --drawn chosen."
         )
     return before
+
+
+def _check_same(folder: Path, draw: Checks, given: dict[str, Any]) -> None:
+    for name, value in given.items():
+        if getattr(draw, name) != value:
+            raise InputError(
+                f"--{name} {value} differs from the draw in {folder}, which was made for "
+                f"{getattr(draw, name)}. What a draw is for must be set before rows are checked."
+            )
 
 
 def _describe(fitted: Selection, selection: Selection, checks: Checks) -> Verification:
