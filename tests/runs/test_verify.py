@@ -11,8 +11,8 @@ from PIL import Image
 from kspr import ProbabilitySelector
 from kspr.runs.run import load_run
 from kspr.runs.select import select_by_probabilities
-from kspr.runs.verify import draw_checks, draw_to_check, verification_of, verify_run
-from kspr.selectors.checks import read_checks, write_checks
+from kspr.runs.verify import COLUMNS, draw_checks, rows_to_check, verification_of, verify_run
+from kspr.selectors.checks import read_checks
 from kspr.sources.options import ReadOptions
 
 N = 60
@@ -105,43 +105,28 @@ def test_a_run_by_probabilities_is_verified_like_any_other(tmp_path, names, true
     assert verification_of(again) == found
 
 
-def test_a_draw_for_a_page_goes_on_with_the_saved_one(texts, tmp_path):
-    assert draw_to_check(texts.folder, 0) is None
-    assert not (texts.folder / "checks.json").exists()
-    by_page = draw_to_check(texts.folder, 10)
-    draw_checks(texts.folder, tmp_path / "a.csv", n=4)
-    by_file = read_checks(texts.folder, texts.selection)
-    assert by_page.positions[:4] == by_file.positions
-    assert draw_to_check(texts.folder, 4) == draw_to_check(texts.folder, 0) == by_file
-    assert draw_to_check(texts.folder, 10) == by_page
-    answer(tmp_path / "a.csv")
-    verify_run(texts.folder, tmp_path / "a.csv")
-    more = draw_to_check(texts.folder, 6)
-    assert more.positions == by_page.positions
-    assert more.unanswered == by_page.positions[4:]
-
-
-def test_a_draw_keeps_the_settings_that_it_was_begun_with(texts, tmp_path):
-    draw_checks(texts.folder, tmp_path / "a.csv", n=4, q=0.3, drawn="all", guarantee="anytime")
-    more = draw_to_check(texts.folder, 10)
-    assert (more.q, more.drawn, more.guarantee) == (0.3, "all", "anytime")
-    assert len(more.positions) == 10
-
-
-def test_a_page_has_what_is_left_of_a_small_pool(texts):
-    everything = draw_to_check(texts.folder, 1000)
-    write_checks(texts.folder, everything)
-    assert 0 < len(everything.positions) <= N
-    assert draw_to_check(texts.folder, 1000) == everything
-
-
-def test_a_draw_does_not_go_on_with_a_sample_that_was_declared(texts, tmp_path, true_names):
-    """Its rows are not the first ones of our order, and nobody was shown these."""
-    lines = [f"{row},{true_names[row]},all" for row in range(0, N, 7)]
-    (tmp_path / "own.csv").write_text("\n".join(["row,true_label,drawn_from", *lines]))
-    verify_run(texts.folder, tmp_path / "own.csv")
-    draw = draw_checks(texts.folder, tmp_path / "out.csv", n=5, drawn="all")
-    assert (draw.n_before, draw.n_drawn) == (0, 5)
+def test_rows_to_check_are_those_without_an_answer(texts, tmp_path):
+    drawn = draw_checks(texts.folder, tmp_path / "a.csv", n=4)
+    answer(drawn.path)
+    verify_run(texts.folder, drawn.path)
+    draw_checks(texts.folder, tmp_path / "b.csv", n=6)
     checks = read_checks(texts.folder, texts.selection)
-    assert list(checks.positions) == [int(entry["row"]) for entry in rows_of(draw.path)]
-    assert len(checks.known) == len(lines)
+    found = rows_to_check(texts, checks, 5)
+    assert found.positions == checks.positions[4:9]
+    lines = [[row[name] for name in COLUMNS] for row in rows_of(tmp_path / "b.csv")]
+    assert list(found.lines) == lines[:5]
+
+
+def test_a_draw_goes_on_after_a_sample_that_was_declared(texts, tmp_path, true_names):
+    """Its rows are not the first ones of our order: they stay in the draw, others follow."""
+    own = list(range(0, N, 7))
+    lines = [f"{row},{true_names[row]},all" for row in own]
+    (tmp_path / "own.csv").write_text("\n".join(["row,true_label,drawn_from", *lines]))
+    before = verify_run(texts.folder, tmp_path / "own.csv")
+    draw = draw_checks(texts.folder, tmp_path / "out.csv", n=5, drawn="all")
+    assert (draw.n_before, draw.n_drawn) == (len(own), 5)
+    checks = read_checks(texts.folder, texts.selection)
+    new = [int(entry["row"]) for entry in rows_of(draw.path)]
+    assert list(checks.positions) == own + new
+    assert set(own).isdisjoint(new)
+    assert verification_of(load_run(texts.folder)).n_kept == before.n_kept

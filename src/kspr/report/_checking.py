@@ -101,7 +101,7 @@ def checking(
 
 def _key(to_check: ToCheck, lines: tuple[list[str], ...]) -> str:
     """Return the name under which a browser keeps the answers to exactly these rows."""
-    draw = asdict(replace(to_check.checks, positions=(), answers=None))
+    draw = asdict(replace(to_check.checks, positions=(), answers=None, log=()))
     described = json.dumps([draw, lines], sort_keys=True)
     return f"kspr-checks-{hashlib.sha256(described.encode()).hexdigest()[:32]}"
 

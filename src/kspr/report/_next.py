@@ -7,7 +7,7 @@ from pathlib import Path
 from kspr._text import visible
 from kspr.report._dial import LEVELS
 from kspr.report._words import count, level
-from kspr.runs.verify import N_CHECKS
+from kspr.runs.verify import DEFAULT_CHECKS
 from kspr.selectors.options import DEFAULT_Q
 from kspr.selectors.selection import Selection
 
@@ -53,7 +53,7 @@ def _check(selection: Selection, run: Path | None, n_to_check: int) -> Step | No
     if selection.q_value is None and not n_to_check:
         return None
     checked = selection.checked is not None and selection.checked.calibrate
-    title = "Check more rows" if checked else f"Check {n_to_check or N_CHECKS} rows"
+    title = "Check more rows" if checked else f"Check {n_to_check or DEFAULT_CHECKS} rows"
     gain = (
         "With more checked rows, more labels can be kept at the same error rate."
         if checked
@@ -65,7 +65,7 @@ def _check(selection: Selection, run: Path | None, n_to_check: int) -> Step | No
         return Step(title, gain, "selector.fit(X, y, checked=(rows, true_labels))")
     # The first draw has written a file under the default name, which holds answers.
     out = f" --out {_quoted(Path(f'{run}-more-checks.csv'))}" if checked else ""
-    return Step(title, gain, f"kspr verify {_quoted(run)} --checks {N_CHECKS}{out}")
+    return Step(title, gain, f"kspr verify {_quoted(run)} --checks {DEFAULT_CHECKS}{out}")
 
 
 def _export(run: Path | None, kind: str | None) -> Step:

@@ -10,8 +10,8 @@ from kspr.report import write_report
 from kspr.runs.evaluate import true_labels
 from kspr.runs.run import Run, load_run
 from kspr.runs.selfcheck import check_run
-from kspr.runs.verify import N_CHECKS, draw_to_check, rows_to_check, verification_of
-from kspr.selectors.checks import write_checks
+from kspr.runs.verify import DEFAULT_CHECKS, ToCheck, rows_to_check, set_draw, verification_of
+from kspr.selectors.checks import read_checks
 
 __all__ = ["Reported", "report_run"]
 
@@ -52,9 +52,7 @@ def report_run(
     if checks is not None and checks < 0:
         raise InputError(f"checks must be a number from 0 up, got {checks}.")
     run = load_run(folder, source)
-    draw = draw_to_check(folder, checks or 0)
-    n = N_CHECKS if checks is None else checks
-    to_check = None if draw is None else rows_to_check(run, draw, n)
+    to_check = _to_check(run, checks)
     path = write_report(
         run.selection,
         # Beside the run, which is written as a whole: --overwrite removes an old report with it.
@@ -71,9 +69,17 @@ def report_run(
         run=folder,
         megabytes=megabytes,
     )
-    if checks and draw is not None:
-        write_checks(folder, draw)
     return Reported(path, run.notes(), to_check is not None and bool(to_check.positions))
+
+
+def _to_check(run: Run, n: int | None) -> ToCheck | None:
+    draw = read_checks(run.folder, run.selection)
+    n_drawn, n_open = (0, 0) if draw is None else (len(draw.positions), len(draw.unanswered))
+    if n is not None and n > n_open:
+        draw = set_draw(run.folder, n=n_drawn + n - n_open)
+    if draw is None:
+        return None
+    return rows_to_check(run, draw, DEFAULT_CHECKS if n is None else n)
 
 
 def _truth(run: Run, truth: str) -> np.ndarray:

@@ -29,21 +29,22 @@ from kspr.sources.records import Items
 
 __all__ = [
     "COLUMNS",
-    "N_CHECKS",
+    "DEFAULT_CHECKS",
     "Draw",
     "ToCheck",
     "Verification",
     "draw_checks",
-    "draw_to_check",
     "rows_to_check",
+    "set_draw",
     "verification_of",
     "verify_run",
 ]
 
-N_CHECKS = 100
-"""Rows to check that are enough for most data sets (docs/error-rate.md)."""
 COLUMNS = ("row", "id", "label", "suggested_label", "true_label", "drawn_from")
 """Columns of a file of answers; a person fills in `true_label`."""
+DEFAULT_CHECKS = 100
+"""Rows that are drawn where nobody says how many: enough for most data (docs/error-rate.md)."""
+
 _TEXT = 500
 """Characters of a text that are shown."""
 _FORECASTS = (1, 2, 5)
@@ -138,54 +139,74 @@ def draw_checks(
     The draw is saved in the run. A later call with the same settings goes on with it. Other
     settings begin another draw; answers that are there already count where a row is drawn again.
     """
-    check_seed(seed, "--seed")
     if out.exists():
         raise InputError(f"{out} already exists, and may hold answers. Choose another --out.")
     run = load_run(folder, source)
     fitted = Selection.load(folder, answers=False)
-    asked = _level_of(folder, fitted) if q is None else q
-    check_rate("q", asked)
-    check_rate("confidence", confidence)
-    about = Checks(
-        drawn, guarantee, float(confidence), float(asked), seed, fitted.manifest.fingerprint
-    )
-    checks, rows = _next_rows(fitted, read_checks(folder, fitted), about, n)
+    about = _new_draw(folder, fitted, drawn, guarantee, confidence, q, seed)
+    before = read_checks(folder, fitted)
+    if before is not None:
+        same = replace(before, positions=(), answers=None, log=()) == about
+        about = replace(before if same else about, answers=before.answers, log=before.log)
+    order = _order(fitted, about)
+    done = len(about.positions)
+    rows = np.array(order[done : done + n], dtype=np.int64)
     if not len(rows):
-        raise InputError(f"All {len(checks.positions):,} rows that could be drawn have been drawn.")
-    done = len(checks.positions) - len(rows)
+        raise InputError(f"All {len(order):,} rows that could be drawn have been drawn.")
     with staged(out) as staging, staging.open("w", newline="", encoding="utf-8") as file:
-        _write(run, rows, checks, csv.writer(file))
-    write_checks(folder, checks)
+        _write(run, rows, about, csv.writer(file))
+    write_checks(folder, replace(about, positions=tuple(order[: done + n])))
     return Draw(
         out,
         len(rows),
         done,
         drawn,
-        float(asked),
+        about.q,
         seed,
         guarantee,
-        _forecast(run.selection, checks, done + n),
+        _forecast(run.selection, about, done + n),
     )
 
 
-def draw_to_check(folder: Path, n: int) -> Checks | None:
-    """Return the draw of a run, with more rows if fewer than `n` of it have no answer.
+def set_draw(
+    folder: Path,
+    *,
+    n: int | None = None,
+    q: float | None = None,
+    guarantee: Guarantee | None = None,
+    confidence: float | None = None,
+    seed: int | None = None,
+) -> Checks:
+    """Return the draw of the run in `folder`, with `n` rows in all, and save it there.
 
-    It goes on with the draw that is saved, or else begins one from the pool, with the run's own
-    error rate. `n` = 0 draws nothing; None if nothing has been drawn. Nothing is saved here: rows
-    count as drawn once a person can see them, and then `write_checks` saves the draw.
+    What is None is as in the draw that is there; without one, 100 rows for the mean at the run's
+    own q. A draw without answers is replaced where something else is asked for; one with answers
+    can only be made longer.
     """
     fitted = Selection.load(folder, answers=False)
     before = read_checks(folder, fitted)
-    missing = n - (0 if before is None else len(before.unanswered))
-    if missing <= 0:
-        return before
-    if before is not None and before.positions:
-        about = replace(before, positions=(), answers=None)
+    given = {"q": q, "guarantee": guarantee, "confidence": confidence, "seed": seed}
+    given = {name: value for name, value in given.items() if value is not None}
+    if before is not None and before.reached:
+        _check_same(folder, before, given)
+        draw = before
     else:
-        q = _level_of(folder, fitted)
-        about = Checks("pool", "mean", 0.95, q, 0, fitted.manifest.fingerprint)
-    return _next_rows(fitted, before, about, missing)[0]
+        level = 0.95 if confidence is None else confidence
+        draw = _new_draw(folder, fitted, "pool", guarantee or "mean", level, q, seed or 0)
+        if before is not None:
+            same = bool(before.positions) and all(
+                getattr(before, name) == value for name, value in given.items()
+            )
+            draw = before if same else replace(draw, answers=before.answers, log=before.log)
+    count = n or len(draw.positions) or DEFAULT_CHECKS
+    if count < len(draw.positions):
+        raise InputError(
+            f"{len(draw.positions):,} rows were drawn from {folder} before any was checked, so "
+            f"that --checks cannot be less, got {count:,}."
+        )
+    draw = replace(draw, positions=tuple(_order(fitted, draw)[:count]))
+    write_checks(folder, draw)
+    return draw
 
 
 def rows_to_check(run: Run, checks: Checks, n: int) -> ToCheck:
@@ -193,6 +214,29 @@ def rows_to_check(run: Run, checks: Checks, n: int) -> ToCheck:
     positions = checks.unanswered[:n]
     lines = tuple(_line(run, position, checks.drawn) for position in positions)
     return ToCheck(checks, positions, lines)
+
+
+def _new_draw(
+    folder: Path,
+    fitted: Selection,
+    drawn: Drawn,
+    guarantee: Guarantee,
+    confidence: float,
+    q: float | None,
+    seed: int,
+) -> Checks:
+    """Return a draw of which no row is drawn yet."""
+    check_seed(seed, "--seed")
+    asked = fitted.manifest.parameters.get("q") if q is None else q
+    if asked is None:
+        raise InputError(
+            f"{folder} was made without an error rate. Give one with --q: kspr verify {folder} "
+            "--checks 100 --q 0.05."
+        )
+    check_rate("q", asked)
+    check_rate("confidence", confidence)
+    fingerprint = fitted.manifest.fingerprint
+    return Checks(drawn, guarantee, float(confidence), float(asked), seed, fingerprint)
 
 
 def verify_run(folder: Path, path: Path, declared: Drawn | None = None, **how: Any) -> Verification:
@@ -223,42 +267,14 @@ def verification_of(run: Run) -> Verification | None:
     return _describe(fitted, run.selection, checks)
 
 
-def _level_of(folder: Path, fitted: Selection) -> float:
-    """Return the error rate that a run was made for."""
-    asked = fitted.manifest.parameters.get("q")
-    if asked is None:
-        raise InputError(
-            f"{folder} was made without an error rate. Give one with --q: kspr verify {folder} "
-            "--checks 100 --q 0.05."
-        )
-    return float(asked)
-
-
-def _next_rows(
-    fitted: Selection, before: Checks | None, about: Checks, n: int
-) -> tuple[Checks, np.ndarray]:
-    """Return the draw that `about` describes with `n` more rows, and these rows.
-
-    It goes on with `before` if that is the same draw.
-    """
-    order = _order(fitted, about)
-    done = 0
-    if before is not None:
-        begun = before.positions
-        # A random sample that a user declared may have the settings of a draw, but not its rows.
-        same = replace(before, positions=(), answers=None) == about
-        same = same and begun == tuple(order[: len(begun)].tolist())
-        done = len(begun) if same else 0
-        about = replace(about, answers=before.answers)
-    rows = order[done : done + n]
-    return replace(about, positions=tuple(order[: done + len(rows)].tolist())), rows
-
-
-def _order(fitted: Selection, checks: Checks) -> np.ndarray:
+def _order(fitted: Selection, checks: Checks) -> list[int]:
     """Return the rows that can be drawn, in the order of the draw."""
     if checks.drawn == "pool":
-        return fitted.draw(len(fitted), q=checks.q, seed=checks.seed)
-    return np.random.default_rng([checks.seed, _STREAM]).permutation(len(fitted))
+        order = fitted.draw(len(fitted), q=checks.q, seed=checks.seed)
+    else:
+        order = np.random.default_rng([checks.seed, _STREAM]).permutation(len(fitted))
+    # Rows that a user declared to be a random draw are in no order of ours.
+    return list(dict.fromkeys([*checks.positions, *order.tolist()]))
 
 
 _STREAM = 0x616C6C
@@ -296,6 +312,7 @@ def _checks(
             # Only the rows of this file are declared to be a random draw.
             positions=() if declared == "chosen" else tuple(answers.position.tolist()),
             answers=None if before is None else before.answers,
+            log=() if before is None else before.log,
         )
     if before is None or nothing_drawn:
         raise InputError(
@@ -303,12 +320,7 @@ def _checks(
             "found. Say so: --drawn all if they were drawn at random from all rows, --drawn chosen "
             "if not."
         )
-    for name, value in given.items():
-        if getattr(before, name) != value:
-            raise InputError(
-                f"--{name} {value} differs from the draw in {run.folder}, which was made for "
-                f"{getattr(before, name)}. What a draw is for must be set before rows are checked."
-            )
+    _check_same(run.folder, before, given)
     strange = np.setdiff1d(answers.position, before.positions)
     if strange.size:
         raise InputError(
@@ -316,6 +328,15 @@ def _checks(
             f"{run.folder}. For answers to other rows, add --drawn chosen."
         )
     return before
+
+
+def _check_same(folder: Path, draw: Checks, given: dict[str, Any]) -> None:
+    for name, value in given.items():
+        if getattr(draw, name) != value:
+            raise InputError(
+                f"--{name} {value} differs from the draw in {folder}, which was made for "
+                f"{getattr(draw, name)}. What a draw is for must be set before rows are checked."
+            )
 
 
 def _describe(fitted: Selection, selection: Selection, checks: Checks) -> Verification:
