@@ -12,7 +12,7 @@ from kspr.report._words import level
 from kspr.report.run_report import report_run
 from kspr.runs.run import load_run
 from kspr.runs.select import select_source
-from kspr.runs.verify import draw_checks, verification_of, verify_run
+from kspr.runs.verify import draw_checks, set_draw, verification_of, verify_run
 from kspr.selectors import SPR
 from kspr.selectors.checks import read_checks
 from kspr.sources.options import AS_FOUND
@@ -233,3 +233,29 @@ def test_a_run_without_an_error_rate_is_told_how_to_get_one(run, tmp_path):
         report_run(run.folder, None, checks=10)
     draw_checks(run.folder, tmp_path / "c.csv", n=10, q=0.1)
     assert len(page_of(run).to_check["id"]) == 10
+
+
+def test_a_review_is_shown_with_who_answered_and_how_far_they_agree(run):
+    from kspr.selectors.review_log import ReviewLog
+
+    draw = set_draw(run.folder, n=20)
+    given = [str(label) for label in run.selection.label]
+    rows = draw.positions
+    log = ReviewLog(run.folder, run.selection.manifest.fingerprint)
+    log.append("Ada", "check", {row: given[row] for row in rows[:12]})
+    log.append("<b>Bo</b>", "check", {row: "-" if row == rows[0] else given[row] for row in rows})
+    log.append("Ada", "check", {rows[12]: "?"})
+    log.close()
+    page = page_of(run)
+    words = section(page, "verification")
+    assert page.tiles()["agreement"] == ("84.6 %", "11 of 13 rows that several people answered")
+    assert "by <b>Bo</b> (20), Ada (13)." in words
+    assert "2 rows on which people differ, or that they cannot tell, count as wrong" in words
+    assert "<b>Bo" not in page.source
+    # All drawn rows have an answer: none is left to be checked on the page.
+    assert 'id="checking"' not in page.source
+
+
+def test_answers_of_files_have_no_reviewer(run, digits40, tmp_path):
+    answer(run, tmp_path / "checks.csv", digits40, "pool")
+    assert "review page" not in section(page_of(run), "verification")

@@ -1,6 +1,7 @@
 """Rows drawn at random for a person to check, and the cut that the answers give."""
 
 import csv
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -24,6 +25,7 @@ from kspr.selectors.checks import (
 )
 from kspr.selectors.controls.checked import Drawn, Guarantee
 from kspr.selectors.options import DEFAULT_Q
+from kspr.selectors.review_log import FILED
 from kspr.selectors.validation import check_rate
 from kspr.sources.records import Items
 
@@ -31,6 +33,7 @@ __all__ = [
     "COLUMNS",
     "DEFAULT_CHECKS",
     "Draw",
+    "Reviewed",
     "ToCheck",
     "Verification",
     "draw_checks",
@@ -80,6 +83,21 @@ class ToCheck:
 
 
 @dataclass(frozen=True)
+class Reviewed:
+    """Who answered on the review page, and how far they agree."""
+
+    reviewers: tuple[tuple[str, int], ...]
+    """Names, and how many rows each has answered."""
+    n_shared: int
+    """Rows that several people have answered, the file of answers being one of them."""
+    n_agreed: int
+    """Rows among these to which all gave the same answer."""
+    n_settled: int
+    n_open: int
+    """Rows on which people differ, or that they cannot tell, and that are not settled."""
+
+
+@dataclass(frozen=True)
 class Verification:
     """What a person found, and what the cut keeps before and after."""
 
@@ -114,6 +132,8 @@ class Verification:
     """Share of wrong labels among all rows, if the checked ones were drawn from all."""
     noise_interval: tuple[float, float] | None
     forecast: tuple[tuple[int, float], ...]
+    reviewed: Reviewed | None = None
+    """None without answers from the review page."""
 
     @property
     def verdict(self) -> Literal["held", "not held", "cannot tell"]:
@@ -372,6 +392,22 @@ def _describe(fitted: Selection, selection: Selection, checks: Checks) -> Verifi
         noise_rate=n_bad / n_sampled if from_all else None,
         noise_interval=clopper_pearson_interval(n_bad, n_sampled) if from_all else None,
         forecast=_forecast(selection, checks, max(len(counted), 1)),
+        reviewed=_reviewed(checks),
+    )
+
+
+def _reviewed(checks: Checks) -> Reviewed | None:
+    found = checks.opinions.values()
+    if not found:
+        return None
+    answered = Counter(name for opinion in found for name in opinion.answers if name != FILED)
+    shared = [set(opinion.answers.values()) for opinion in found if len(opinion.answers) > 1]
+    return Reviewed(
+        reviewers=tuple(sorted(answered.items())),
+        n_shared=len(shared),
+        n_agreed=sum(len(said) == 1 for said in shared),
+        n_settled=sum(opinion.settled is not None for opinion in found),
+        n_open=sum(opinion.is_open for opinion in found),
     )
 
 
