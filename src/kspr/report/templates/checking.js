@@ -106,7 +106,14 @@
     // Away from the button that was pressed: the next space or Enter is about the next row.
     if (box.open) (done ? document.querySelector("#checking-end .checking-save") : content).focus();
   };
+  // A letter that waits: "s" and "u" may be the beginning of a class.
+  let waiting = null;
+  const forget = () => {
+    clearTimeout(waiting?.timer);
+    waiting = null;
+  };
   const answer = (code) => {
+    forget();
     if (answers.length === total) return;
     answers.push(code);
     unsaved = true;
@@ -114,6 +121,7 @@
     render(`Row ${answers.length}: ${named(code)}.`);
   };
   const undo = () => {
+    forget();
     if (!answers.length) return;
     answers.pop();
     unsaved = true;
@@ -144,28 +152,37 @@
     } else return;
     event.preventDefault();
   };
+  const type = (letters) => {
+    forget();
+    field.value = letters;
+    field.focus();
+    choose();
+  };
+  const ACTS = { s: () => answer(UNSURE), u: undo };
+  const wait = (letter) => {
+    const begins = answers.length < total && matches(letter).length > 0;
+    waiting = begins ? { letter, timer: setTimeout(ACTS[letter], PAUSE) } : null;
+    if (!begins) ACTS[letter]();
+  };
   const toggleHelp = () => {
     const keys = find("checking-keys");
     keys.hidden = !keys.hidden;
     find("checking-help").setAttribute("aria-expanded", String(!keys.hidden));
   };
+  const isLetter = (key) => /^\p{L}$/u.test(key);
   const onKey = (key) => {
     const n = answers.length;
     const byDigit = key >= "1" && key <= "9" ? data.keys.indexOf(key) : -1;
-    if (key === "u") undo();
+    if (key in ACTS) wait(key);
     else if (key === "?") toggleHelp();
     else if (n === total) return false;
     else if (key === " ") answer(data.given[n]);
     else if (key === "Enter" && data.suggested[n] >= 0) answer(data.suggested[n]);
     else if (key === "0") answer(NONE);
-    else if (key === "s") answer(UNSURE);
     else if (byDigit >= 0) answer(byDigit);
     else if (key === "/") field.focus();
-    else if (/^\p{L}$/u.test(key)) {
-      field.value = key;
-      field.focus();
-      choose();
-    } else return false;
+    else if (isLetter(key)) type(key);
+    else return false;
     return true;
   };
   box.addEventListener("keydown", (event) => {
@@ -175,9 +192,15 @@
     const key = event.key.length === 1 ? plain(event.key) : event.key;
     const presses = (key === " " || key === "Enter") && event.target.closest("button, a");
     if (presses) return;
-    const typing = /^\p{L}$/u.test(key) && event.timeStamp - typedAt < PAUSE;
+    const typing = isLetter(key) && event.timeStamp - typedAt < PAUSE;
     if (typing) typedAt = event.timeStamp;
-    if (typing || onKey(key)) event.preventDefault();
+    else if (waiting && isLetter(key)) type(waiting.letter + key);
+    else {
+      // Any other key: what waits was meant as it stands.
+      if (waiting) ACTS[waiting.letter]();
+      if (!onKey(key)) return;
+    }
+    event.preventDefault();
   });
 
   const on = (id, act) => find(id).addEventListener("click", act);
