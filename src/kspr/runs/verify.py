@@ -159,7 +159,7 @@ def verify_run(folder: Path, path: Path, declared: Drawn | None = None, **how: A
     run = load_run(folder)
     answers = read_answers(path, Rows(run.row, run.row_id, fitted.label))
     if not len(answers.position):
-        raise InputError(f"{path} has no answers yet: its column 'true_label' is empty.")
+        raise InputError(f"{path} has no answers yet: all of its rows are still to be checked.")
     checks = _checks(run, fitted, path, answers, declared, how)
     found = dict(zip(answers.position.tolist(), answers.truth.tolist(), strict=True))
     checks = checks.with_answers(found)
