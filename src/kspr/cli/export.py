@@ -69,6 +69,8 @@ def export(
         print_json(made)
         return
     print(f"{made.rows:,} rows: {out}")
+    if made.config is not None:
+        print(f"The labelling config: {made.config}")
     if made.changes is not None:
         print(
             f"{made.relabelled:,} relabelled, {made.dropped:,} suspects left out; the list: "

@@ -47,6 +47,8 @@ class Exported:
     """CSV file with every row that was changed or left out; None if there is none."""
     notes: tuple[str, ...]
     """Sentences for the user: rows that are gone, classes whose folders have other names."""
+    config: Path | None = None
+    """Labelling config of Label Studio, which goes with tasks; None for every other format."""
 
 
 def export_run(
@@ -79,7 +81,7 @@ def export_run(
                 f"--suspects goes with a cleaned data set. --to {known.name} writes rows for "
                 "people to look at: choose them with --rows."
             )
-        _check_new(out, config_beside(out))
+        _check_new(out, *([config_beside(out)] if known.name == "label-studio" else []))
         return _export_rows(load_run(folder, source), out, known.name, rows)
     if rows is not None:
         raise InputError(
@@ -146,7 +148,8 @@ def _export_rows(run: Run, out: Path, tool: str, rows: RowsShown | None) -> Expo
     ]
     written = ANNOTATION_WRITERS[tool](run, chosen, said, out)
     notes = _changed(run, np.setdiff1d(chosen, written))
-    return Exported(out, len(written), 0, 0, None, (*run.notes(), *notes))
+    config = config_beside(out) if tool == "label-studio" else None
+    return Exported(out, len(written), 0, 0, None, (*run.notes(), *notes), config)
 
 
 def _rows_shown(run: Run, rows: RowsShown) -> tuple[np.ndarray, dict[str, str]]:
