@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from kspr.runs._cleaned_table import marks
 from kspr.runs._data_card import data_card
-from kspr.runs._table_files import marks
 from kspr.sources.options import ReadOptions
 from tests.runs.tables import parquet
 

@@ -2,9 +2,8 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
-from urllib.parse import quote
 from xml.sax.saxutils import quoteattr
 
 import numpy as np
@@ -99,8 +98,9 @@ def _text(items: Items) -> Callable[[int], str]:
 
 def _image_address(run: Run, items: Items) -> Callable[[int], str]:
     # Label Studio serves what is in a folder below its document root, never the root itself.
-    name = _folder(run).name
-    return lambda k: _SERVED + quote(f"{name}/{_within(run, items, k).as_posix()}")
+    root = PurePosixPath("/", _folder(run).name)
+    # Spaces and the like are escaped, as in every address.
+    return lambda k: _SERVED + (root / _within(run, items, k)).as_uri().removeprefix("file:///")
 
 
 def _folder(run: Run) -> Path:

@@ -13,9 +13,9 @@ from kspr._files import staged
 from kspr._text import spreadsheet_cell
 from kspr.errors import InputError
 from kspr.runs._annotation_files import ANNOTATION_WRITERS, config_beside
+from kspr.runs._cleaned_table import Plan, marks, write_rows
 from kspr.runs._data_card import CARD, data_card
 from kspr.runs._image_files import write_images
-from kspr.runs._table_files import Plan, marks, write_rows
 from kspr.runs.run import Run, load_run
 from kspr.selectors import Selection
 from kspr.selectors.checks import read_checks

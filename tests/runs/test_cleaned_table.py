@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kspr.errors import InputError
-from kspr.runs._table_files import marks
+from kspr.runs._cleaned_table import marks
 from kspr.runs.export import export_run
 from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
