@@ -14,8 +14,10 @@ from kspr.runs._annotation_files import _config
 from kspr.runs.export import export_run
 from kspr.runs.run import load_run
 from kspr.runs.verify import draw_checks, verify_run
+from kspr.selectors.checks import CANNOT_TELL, NO_CLASS
 from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
+from kspr.sources.readers.label_files import open_label_file
 from kspr.sources.readers.label_studio import CONTROL
 from tests.runs.tables import N
 from tests.runs.test_image_files import image, write_photos
@@ -195,6 +197,16 @@ def test_class_names_cannot_break_the_config():
     assert many.find("Choices").get("layout") == "select"
     with pytest.raises(InputError, match=r"XML, which cannot hold the class 'a\\x00'"):
         _config("image", ["a\0"])
+
+
+def test_answers_that_are_no_class_are_no_labels(texts, tmp_path):
+    _, tasks = exported(texts, tmp_path / "t.json", "label-studio", rows="all")
+    view = ElementTree.fromstring((tmp_path / "t.xml").read_text())  # noqa: S314 - our own
+    answers = [choice.get("alias") for choice in view.find("Choices") if choice.get("alias")]
+    assert answers == [NO_CLASS, CANNOT_TELL]
+    done = [annotated(task, answer) for task, answer in zip(tasks, [*answers, "cat"], strict=False)]
+    (tmp_path / "done.json").write_text(json.dumps(done))
+    assert open_label_file(tmp_path / "done.json").empty.tolist() == [0, 1]
 
 
 def test_a_class_that_is_called_like_an_answer_is_that_class():

@@ -35,11 +35,6 @@ def test_label_studio_takes_config_and_predictions_and_its_export_is_read(kind, 
     out.convert_to_json(str(tmp_path / "done.json"), str(tmp_path / "json"), is_dir=False)
     found = verify_run(run.folder, tmp_path / "json" / "result.json", "chosen")
     assert found.n_other == 3
-    # JSON-MIN is a plain table, which can be used for labels.
-    out.convert_to_json_min(str(tmp_path / "done.json"), str(tmp_path / "min"), is_dir=False)
-    flat = open_label_file(tmp_path / "min" / "result.json")
-    assert flat.label.tolist() == ["cat", "-", "?"]
-    assert flat.ids["row_id"].tolist() == [task["data"]["row_id"] for task in done]
 
 
 def test_fiftyone_reads_the_labels_and_what_it_exports_is_read(photos, tmp_path, names):  # noqa: F811

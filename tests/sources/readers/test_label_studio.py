@@ -116,11 +116,14 @@ def test_other_shapes_are_refused_in_one_sentence(tmp_path, content, complaint):
 
 
 def test_tasks_are_labels_of_rows_with_the_same_ids(write, tmp_path):
-    path = write([chosen("cat")], [chosen("dog")], [chosen("cat"), chosen("dog")])
+    path = write(
+        *([chosen("cat")], [chosen("dog")], [chosen("cat"), chosen("dog")], [chosen("?")]),
+        *([chosen("-")], [SKIPPED], []),
+    )
     file = open_label_file(path)
     assert file.label[:2].tolist() == ["cat", "dog"]
-    assert file.ids["row_id"].tolist() == ["r0", "r1", "r2"]
-    assert file.empty.tolist() == [2]
+    assert file.ids["row_id"].tolist() == [f"r{k}" for k in range(7)]
+    assert file.empty.tolist() == [2, 3, 4, 5, 6]
     (tmp_path / "x.csv").write_text("id,f\nr1,1\nr0,2\n")
     found = open_source(tmp_path / "x.csv", ReadOptions(labels=path))
     assert found.label.tolist() == ["dog", "cat"]

@@ -14,6 +14,8 @@ __all__ = ["CONTROL", "Task", "is_tasks", "open_tasks", "task_columns", "tasks_i
 
 CONTROL = "label"
 """Name of the question that asks for the label, in the labelling configs that kspr writes."""
+_NO_LABEL = ("-", "?")
+"""Choices that are no classes, in these configs: none of the classes fits, and cannot tell."""
 _KIND = "a JSON file of Label Studio"
 
 
@@ -71,11 +73,15 @@ def tasks_in(document: list[dict[str, Any]], path: Path) -> list[Task]:
 
 
 def task_columns(tasks: list[Task]) -> dict[str, list[Any]]:
-    """Return tasks as columns: the simple fields of their data, and the chosen `label`."""
+    """Return tasks as columns: the simple fields of their data, and the chosen `label`.
+
+    None stands for no label: no answer, no agreement, or an answer that is no class.
+    """
     names = dict.fromkeys(name for task in tasks for name in task.data)
     columns = {name: [_simple(task.data.get(name)) for task in tasks] for name in names}
     used = {name: cells for name, cells in columns.items() if any(c is not None for c in cells)}
-    return {**used, CONTROL: [task.choice for task in tasks]}
+    chosen = [None if task.choice in _NO_LABEL else task.choice for task in tasks]
+    return {**used, CONTROL: chosen}
 
 
 def _simple(value: Any) -> Any:
