@@ -51,6 +51,12 @@ def test_images_may_be_named_without_their_suffixes(tmp_path):
     assert dict(zip(found.row_id.tolist(), found.label.tolist(), strict=True)) == {
         **{"a/1.png": "dog", "a/2.JPG": "cat", "b.c/3.png": "cat"},
     }
+    # Lines that are counted from 0 are not the images 1.png and 2.png.
+    (tmp_path / "p" / "a").rename(tmp_path / "q")
+    counted = labels_in(tmp_path / "z.csv", "id,label", ["0,cat", "1,dog"])
+    assert "in their order" in read(tmp_path / "q", counted).notes[-1]
+    assert read(tmp_path / "q", labels_in(counted, "id,label", ["2,cat", "1,dog"])).notes == ()
+    (tmp_path / "q").rename(tmp_path / "p" / "a")
     # One name with its suffix is enough to tell that names have suffixes.
     rows[1] = "a/1.png,dog"
     found = read(tmp_path / "p", labels_in(tmp_path / "y.csv", "id,label", rows), missing="drop")

@@ -72,6 +72,8 @@ def join_label_file(
         # FiftyOne, among others, names images without the suffixes of their files.
         bare = _without_suffixes(row_id)
         known = _known(file, bare, named)
+        # A count of the lines is by chance like 1.png, 2.png, ..., unless it knows all of them.
+        known = {k: mask for k, mask in known.items() if mask.all() or not _is_counter(file.ids[k])}
         row_id = bare if known else row_id
     if not known:
         return _by_order(file, row_id, named, source)

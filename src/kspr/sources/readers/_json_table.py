@@ -32,7 +32,8 @@ def open_json_table(path: Path, encoding: str | None = None) -> Table:
         first = file.read(4096).removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
     if first not in (b"{", b"["):
         raise InputError(f"{path} is not {_KIND}: it begins with {shown(first.decode('latin-1'))}.")
-    table = _array(text) if first == b"[" else _labels(text) or _lines(text)
+    labels = _labels(text) if first == b"{" and path.suffix.lower() == ".json" else None
+    table = labels or (_array(text) if first == b"[" else _lines(text))
     return ArrowTable(table.replace_schema_metadata(None), str(path))
 
 
