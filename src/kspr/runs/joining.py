@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -193,6 +194,11 @@ class JoinedItems:
         if place < 0 or changed:
             raise UnreadableItemError(f"The item of row {row} has changed since the run was made.")
         return content
+
+    def file(self, row: int) -> Path | None:
+        """Return the file of an image, whose content is not compared; None where it has none."""
+        place = int(self.place[row])
+        return self.items.file(place) if place >= 0 else None
 
     def content(self) -> Iterator[bytes]:
         """Yield the stored bytes of each item."""

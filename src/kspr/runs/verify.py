@@ -269,7 +269,7 @@ def verify_run(folder: Path, path: Path, declared: Drawn | None = None, **how: A
     run = load_run(folder)
     answers = read_answers(path, Rows(run.row, run.row_id, fitted.label))
     if not len(answers.position):
-        raise InputError(f"{path} has no answers yet: its column 'true_label' is empty.")
+        raise InputError(f"{path} has no answers yet: all of its rows are still to be checked.")
     checks = _checks(run, fitted, path, answers, declared, how)
     found = dict(zip(answers.position.tolist(), answers.truth.tolist(), strict=True))
     checks = checks.with_answers(found)
@@ -447,16 +447,13 @@ def _line(run: Run, position: int, drawn: Drawn, truth: str = "") -> list[str]:
 
 def _shown(run: Run, drawn: np.ndarray) -> dict[str, list[str]]:
     """Return the column that shows rows to a person: texts, or the paths of images."""
-    source = Path(run.origin.source)
-    # Ids of images are paths, relative to a folder of images or to the folder of a list of them.
-    for folder in (source, source.parent):
-        paths = [folder / str(row_id) for row_id in run.row_id[drawn]]
-        if paths[0].is_file():
-            return {"image": [str(path) for path in paths]}
     items = run.items()
-    if items is None or items.kind != "text":
+    if items is None:
         return {}  # nothing to show, or the source is gone: row and id must do
-    return {"text": [_text(items, position) for position in drawn.tolist()]}
+    if items.kind == "text":
+        return {"text": [_text(items, position) for position in drawn.tolist()]}
+    files = [items.file(position) for position in drawn.tolist()]
+    return {"image": [str(file or "") for file in files]} if any(files) else {}
 
 
 def _text(items: Items, position: int) -> str:

@@ -37,6 +37,10 @@ class Items(Protocol):
         """Return a row's stored bytes; empty where there are none, or where they are gone."""
         ...
 
+    def file(self, row: int) -> Path | None:
+        """Return the file that holds an image, which may be gone; None where none does."""
+        ...
+
     def content(self) -> Iterator[bytes]:
         """Yield each row's stored bytes, in order; the fingerprint is computed from them."""
         ...
