@@ -36,12 +36,16 @@ class ImageFiles:
         return len(self._names)
 
     def __getitem__(self, row: int) -> Image.Image:
-        path = self._folder / str(self._names[row])
+        path = self.file(row)
         return _decode(_file_bytes(path), str(path))
+
+    def file(self, row: int) -> Path:
+        """Return the file of a row."""
+        return self._folder / str(self._names[row])
 
     def stored(self, row: int) -> bytes:
         """Return the bytes of a file."""
-        return _bytes_or_nothing(self._folder / str(self._names[row]))
+        return _bytes_or_nothing(self.file(row))
 
     def content(self) -> Iterator[bytes]:
         """Yield the bytes of each item, for a fingerprint."""
@@ -70,6 +74,11 @@ class ImageCells:
             return _decode(stored, what)
         path = self._folder / stored
         return _decode(_file_bytes(path), str(path))
+
+    def file(self, row: int) -> Path | None:
+        """Return the file that a cell names; None where it holds the image itself."""
+        stored = _stored(self._cells[row])
+        return self._folder / stored if isinstance(stored, str) else None
 
     def stored(self, row: int) -> bytes:
         """Return the bytes of an image, from its cell or from the file that it names."""
@@ -107,6 +116,9 @@ class TextCells:
         except UnicodeDecodeError as error:
             what = f"The text in row {row} of {self._where}"
             raise UnreadableItemError(f"{what} is not UTF-8.") from error
+
+    def file(self, row: int) -> None:
+        """Return None: texts are in a column."""
 
     def stored(self, row: int) -> bytes:
         """Return the bytes of a text."""
