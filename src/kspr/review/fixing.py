@@ -53,11 +53,6 @@ class Suspects:
         ]
         return {"total": len(rows), "start": start, "rows": part}
 
-    def positions(self, filters: Filters, reviewer: str) -> list[int]:
-        """Return all rows that the filters leave, the most doubtful first."""
-        keep, _ = self._mask(filters, reviewer)
-        return [int(p) for p in self._order[keep[self._order]]]
-
     def _mask(self, filters: Filters, reviewer: str) -> tuple[np.ndarray, dict[int, str]]:
         session = self._session
         fitted = session.fitted

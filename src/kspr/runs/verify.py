@@ -183,7 +183,8 @@ def set_draw(
     # Rows that a user declared to be a random draw are in no order of ours.
     order = dict.fromkeys([*draw.positions, *_order(fitted, draw).tolist()])
     draw = replace(draw, positions=tuple(order)[:count])
-    write_checks(folder, draw)
+    if draw != before:
+        write_checks(folder, draw)
     return draw
 
 

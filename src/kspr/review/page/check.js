@@ -90,7 +90,7 @@ function choices(row) {
     parts.push(el("div", { class: "two" },
       choice(state.classes[row.given], row.answer === undefined ? "Space" : "", row.given, { note: "Given label is right" }),
       row.suggested === null
-        ? el("button", { type: "button", disabled: true }, el("span", {}, el("small", {}, "Suggested label"), el("b", {}, "no other fits better")))
+        ? el("p", { class: "none" }, "No other label fits better.")
         : choice(state.classes[row.suggested], row.answer === undefined ? "Enter" : "", row.suggested, { kind: "suggested", note: suggestion(row) })));
   }
   parts.push(el("div", { class: "others", role: "group", "aria-label": "Other answers" },

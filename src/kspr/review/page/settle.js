@@ -8,7 +8,7 @@ import { refresh } from "./standing.js";
 export async function load() {
   const { rows } = await api.get("/api/disputed");
   byId("disputed").replaceChildren(...(rows.length ? rows.map(entry)
-    : [el("li", {}, el("p", { class: "quiet" }, "Nothing is open among the rows that you have answered."))]));
+    : [el("li", { class: "none" }, el("p", { class: "quiet" }, "Nothing is open among the rows that you have answered."))]));
 }
 
 function entry(row) {
