@@ -16,7 +16,7 @@ def export(
     out: Path,
     to: WrittenFormat | None = None,
     # Spelled out: `Suspects` of runs.export would bring pyarrow with it, for the help alone.
-    suspects: Literal["drop", "relabel", "keep"] = "drop",
+    suspects: Literal["drop", "relabel", "keep", "reviewed"] = "drop",
     threshold: float = 0.8,
     source: Path | None = None,
     json: Json = False,
@@ -40,7 +40,9 @@ def export(
         The format, where the suffix does not say it.
     suspects
         `drop` them; `relabel` those whose suggested label is probably right, and drop the others;
-        or `keep` them as they are, marked. What a person has checked is written as it was found.
+        `keep` them as they are, marked; or `reviewed`: change nothing but what people answered on
+        the review page or in a CSV file. In every case, what a person has checked is written as it
+        was found.
     threshold
         For `relabel`: least probability of a suggested label. What can be expected of it is printed
         before anything is written.

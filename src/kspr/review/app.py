@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from kspr._text import spreadsheet_cell
+from kspr._text import spreadsheet_cell, visible
 from kspr.errors import InputError
 from kspr.review.access import Access, Guarded
 from kspr.review.fixing import Filters, Suspects
@@ -94,7 +94,7 @@ class _Api:
         environment = Environment(
             loader=PackageLoader("kspr.review", "page"), autoescape=True, undefined=StrictUndefined
         )
-        title = session.run.folder.resolve().name
+        title = visible(session.run.folder.resolve().name)
         self._page = environment.get_template("page.html").render(title=title)
 
     def page(self, _: Request) -> Response:
@@ -121,7 +121,6 @@ class _Api:
         session = self._session
         return JSONResponse(
             {
-                "title": session.folder.resolve().name,
                 "classes": session.shown_names,
                 "reviewer": session.settings.reviewer,
                 "blind": session.settings.blind,
@@ -200,7 +199,7 @@ class _Api:
     def answer(self, body: dict[str, Any]) -> Response:
         given = body.get("answers")
         pairs = given if isinstance(given, list) else []
-        if not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
+        if not all(isinstance(p, list) and len(p) == 2 and isinstance(p[0], int) for p in pairs):
             raise InputError("Answers are pairs of a row and an answer.")
         self._session.answer(_name(body), _queue(body), dict(pairs))
         return JSONResponse({"saved": len(pairs)})

@@ -24,7 +24,7 @@ from kspr.sources.writing import write_batches
 
 __all__ = ["Exported", "Suspects", "export_run"]
 
-Suspects = Literal["drop", "relabel", "keep"]
+Suspects = Literal["drop", "relabel", "keep", "reviewed"]
 _CHANGES = "changes.csv"
 _LISTED = ("row", "id", "action", "from", "to", "why", "q_value")
 """Columns of the list of changes."""
@@ -86,7 +86,7 @@ def export_run(
 
     With ``"relabel"``, suspects whose suggested label has a probability of at least `threshold` get
     it, and the others are left out. `say` is called with what is expected of that, before anything
-    is written.
+    is written. With ``"reviewed"``, only rows that people have answered differ from the source.
     """
     known = written_format(out, to)
     images = known.name == "imagefolder"
@@ -95,6 +95,10 @@ def export_run(
         if path.exists() and not (path == changes and _is_left(changes)):
             raise InputError(f"{path} already exists. Choose another --out.")
     run = load_run(folder, source)
+    if suspects == "reviewed" and run.selection.checked is None:
+        raise InputError(
+            f"{folder} has no answers that could be written. Give some with `kspr review {folder}`."
+        )
     plan = _plan(run, suspects, threshold)
     if suspects == "relabel" and say is not None:
         say(str(run.selection.relabel(threshold)))
@@ -136,7 +140,8 @@ def _plan(run: Run, suspects: Suspects, threshold: float) -> _Plan:
     there = np.zeros(n, dtype=bool)
     there[run.joined.position] = True
     moved = np.zeros(n, dtype=bool)
-    chosen = np.ones(n, dtype=bool) if suspects == "keep" else selection.clean_mask.copy()
+    everything = suspects in ("keep", "reviewed")
+    chosen = np.ones(n, dtype=bool) if everything else selection.clean_mask.copy()
     if suspects == "relabel":
         moved = selection.relabel(threshold).pile == "change"
         chosen |= moved

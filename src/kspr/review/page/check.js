@@ -70,6 +70,11 @@ function finished() {
 
 // ---- answers
 
+// Where all classes are digits, a digit is the class of that name, and only a dash is none of them.
+const byDigit = () => state.classes.every((name) => /^[0-9]$/.test(name));
+const keyOf = (code, place) => (byDigit() ? state.classes[code] : String(place + 1));
+const keyOfNone = () => (byDigit() ? "-" : "0");
+
 function numbered(row) {
   if (row.blind) return state.classes.map((_, code) => code).slice(0, 9);
   return row.others.slice(0, 9);
@@ -94,8 +99,8 @@ function choices(row) {
         : choice(state.classes[row.suggested], row.answer === undefined ? "Enter" : "", row.suggested, { kind: "suggested", note: suggestion(row) })));
   }
   parts.push(el("div", { class: "others", role: "group", "aria-label": "Other answers" },
-    ...numbered(row).map((code, k) => choice(state.classes[code], String(k + 1), code)),
-    choice("None of the classes", "0", api.NO_CLASS, { kind: "apart" }),
+    ...numbered(row).map((code, k) => choice(state.classes[code], keyOf(code, k), code)),
+    choice("None of the classes", keyOfNone(), api.NO_CLASS, { kind: "apart" }),
     choice("Cannot tell", "s", api.CANNOT_TELL, { kind: "apart" })));
   parts.push(typing());
   return parts;
@@ -236,8 +241,11 @@ export function key(event) {
   if (/^[0-9]$/.test(event.key)) {
     if (!row) return;
     event.preventDefault();
-    const code = event.key === "0" ? api.NO_CLASS : numbered(row)[Number(event.key) - 1];
-    if (code !== undefined) give(code);
+    const code = byDigit() ? state.classes.indexOf(event.key)
+      : event.key === "0" ? api.NO_CLASS : numbered(row)[Number(event.key) - 1] ?? -1;
+    if (code !== -1) give(code);
+  } else if (event.key === "-") {
+    give(api.NO_CLASS);
   } else if (event.key === "Escape") {
     clearLetters();
   } else if (/^\p{L}$/u.test(event.key)) {
