@@ -10,10 +10,9 @@ import ipaddress
 import platform
 import secrets
 from dataclasses import dataclass, field
-from http.cookies import CookieError, SimpleCookie
-from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -103,24 +102,22 @@ class Guarded:
         await (refused or self._app)(scope, _limited(receive), _with_headers(send))
 
     def _refused(self, scope: Scope) -> Response | None:
-        headers, access = Headers(scope=scope), self._access
-        host = headers.get("host", "")
+        request, access = Request(scope), self._access
+        host = request.headers.get("host", "")
         if not access.allows_host(host):
             return PlainTextResponse("This server does not have that name.", 421)
-        if scope["method"] not in ("GET", "HEAD", "POST"):
+        if request.method not in ("GET", "HEAD", "POST"):
             return PlainTextResponse("This is not offered here.", 405)
-        given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[-1]
-        if scope["path"] == "/" and scope["method"] == "GET" and access.allows_token(given):
+        given = request.query_params.get("token", "")
+        if (request.method, scope["path"]) == ("GET", "/") and access.allows_token(given):
             return self._welcome()
-        if not access.allows_token(_cookie(headers, access.cookie)):
+        if not access.allows_token(request.cookies.get(access.cookie, "")):
             return PlainTextResponse(
                 "Open the address that `kspr review` printed: it holds a token, which is another "
                 "one after each start.",
                 403,
             )
-        if scope["method"] == "POST":
-            return _foreign(headers, host)
-        return None
+        return _foreign(request.headers, host) if request.method == "POST" else None
 
     def _welcome(self) -> Response:
         # The token leaves the address, so that it is in no history and no screenshot.
@@ -141,14 +138,6 @@ def _foreign(headers: Headers, host: str) -> Response | None:
     if not length.isdigit() or int(length) > _LONGEST_BODY:
         return PlainTextResponse("This is too long.", 413)
     return None
-
-
-def _cookie(headers: Headers, name: str) -> str:
-    try:
-        found = SimpleCookie(headers.get("cookie", "")).get(name)
-    except CookieError:
-        return ""
-    return "" if found is None else found.value
 
 
 def _is_address(host: str) -> bool:

@@ -36,8 +36,17 @@ def serve(folder: Path, settings: Settings, place: Place, say: Callable[[str], N
     other machines can reach it.
     """
     # Before the run is opened: a port that is taken is found at once.
-    listening = _listen(place.host, place.port)
-    session = Session(folder, settings)
+    with _listen(place.host, place.port) as listening:
+        session = Session(folder, settings)
+        try:
+            _run(session, place, listening, say)
+        finally:
+            session.close()
+
+
+def _run(
+    session: Session, place: Place, listening: socket.socket, say: Callable[[str], None]
+) -> None:
     access = Access(place.host, listening.getsockname()[1])
     if not is_loopback(place.host):
         say(
@@ -55,10 +64,7 @@ def serve(folder: Path, settings: Settings, place: Place, say: Callable[[str], N
     )
     if place.browser:
         webbrowser.open(access.address)
-    try:
-        uvicorn.Server(config).run(sockets=[listening])
-    finally:
-        session.close()
+    uvicorn.Server(config).run(sockets=[listening])
 
 
 def _listen(host: str, port: int | None) -> socket.socket:

@@ -159,6 +159,8 @@ def set_draw(
     own q. A draw without answers is replaced where something else is asked for; one with answers
     can only be made longer.
     """
+    if n is not None and n < 1:
+        raise InputError(f"--checks must be at least 1, got {n}.")
     fitted = Selection.load(folder, answers=False)
     before = read_checks(folder, fitted)
     given = {"q": q, "guarantee": guarantee, "confidence": confidence, "seed": seed}
