@@ -10,6 +10,7 @@ let waiting = [];
 let left = 0;
 let total = 0;
 let busy = false;
+const done = new Set(); // answered here; a reply on its way may still list them
 let revealed = null; // in blind mode: the row with its labels, after a first answer
 let letters = "";
 let letterTimer = null;
@@ -19,20 +20,23 @@ const PAUSE = 450; // ms in which a second letter makes `s` or `u` the beginning
 
 export async function load() {
   rows.clear();
+  done.clear();
   revealed = null;
   await fill();
   show();
 }
 
 async function fill() {
+  const before = done.size;
   const found = await api.get("/api/rows", { have: [...rows.keys()].join(",") });
-  waiting = found.waiting;
-  ({ left, total } = found);
+  waiting = found.waiting.filter((position) => !done.has(position));
+  total = found.total;
+  left = found.left - (done.size - before);
   for (const row of found.rows) {
+    if (done.has(row.position)) continue;
     rows.set(row.position, row);
     fetchAhead(row);
   }
-  for (const position of [...rows.keys()]) if (!waiting.includes(position)) rows.delete(position);
 }
 
 function fetchAhead(row) {
@@ -44,8 +48,7 @@ function fetchAhead(row) {
 function show() {
   clearLetters();
   const row = current();
-  const done = total - left;
-  byId("check-title").textContent = row ? `Check ${count(Math.min(done + (revealed ? 0 : 1), total))} of ${count(total)}` : "Check";
+  byId("check-title").textContent = row ? `Check ${count(total - left + 1)} of ${count(total)}` : "Check";
   byId("stage").replaceChildren(row ? shown(row, { look: zoom, others: beside(row) }) : finished());
   byId("answers").replaceChildren(...(row ? choices(row) : []));
   byId("near").replaceChildren(...(row ? neighbours(row) : []));
@@ -132,14 +135,14 @@ function next() {
 
 function advance(position) {
   revealed = null;
-  if (waiting[0] === position) {
-    waiting = waiting.slice(1);
-    rows.delete(position);
-    left -= 1;
-  }
-  if (waiting.length && !rows.has(waiting[0])) { load().catch(() => {}); return; }
-  show();
-  fill().then(() => { if (!current() && waiting.length) show(); }).catch(() => {});
+  done.add(position);
+  waiting = waiting.filter((other) => other !== position);
+  rows.delete(position);
+  left -= 1;
+  const filled = fill().catch(() => {});
+  // Whoever is faster than the rows that come ahead waits for the next one.
+  if (left && !current()) filled.then(show);
+  else show();
 }
 
 export async function takeBack() {
