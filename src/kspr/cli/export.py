@@ -16,7 +16,7 @@ def export(
     out: Path,
     to: WrittenFormat | None = None,
     # Spelled out: the types of runs.export would bring pyarrow with them, for the help alone.
-    suspects: Literal["drop", "relabel", "keep"] | None = None,
+    suspects: Literal["drop", "relabel", "keep", "reviewed"] | None = None,
     rows: Literal["suspects", "drawn", "all"] | None = None,
     threshold: float = 0.8,
     source: Path | None = None,
@@ -48,8 +48,9 @@ def export(
         The format, where the suffix does not say it.
     suspects
         `drop` them, as without this option; `relabel` those whose suggested label is probably
-        right, and drop the others; or `keep` them as they are, marked. What a person has checked
-        is written as it was found.
+        right, and drop the others; `keep` them as they are, marked; or `reviewed`: change nothing
+        but what people answered on the review page or in a file. In every case, what a person has
+        checked is written as it was found.
     rows
         For `label-studio` and `fiftyone`: `suspects`, the worst first, as without this option for
         `label-studio`; `drawn`, those of `kspr verify --checks`, whose answers move the cut; or

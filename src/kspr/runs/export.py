@@ -25,7 +25,7 @@ from kspr.sources.readers.file_checks import listed
 
 __all__ = ["Exported", "RowsShown", "Suspects", "export_run"]
 
-Suspects = Literal["drop", "relabel", "keep"]
+Suspects = Literal["drop", "relabel", "keep", "reviewed"]
 RowsShown = Literal["suspects", "drawn", "all"]
 _SHOWN: dict[str, RowsShown] = {"label-studio": "suspects", "fiftyone": "all"}
 """What users of each tool expect: a list of work, or a data set to filter."""
@@ -70,7 +70,8 @@ def export_run(
 
     Suspects are dropped unless said otherwise. With ``"relabel"``, those whose suggested label has
     a probability of at least `threshold` get it, and the others are left out. `say` is called with
-    what is expected of that, before anything is written.
+    what is expected of that, before anything is written. With ``"reviewed"``, only rows that people
+    have answered differ from the source.
 
     For Label Studio and FiftyOne, `rows` says instead which rows people are to see.
     """
@@ -92,6 +93,10 @@ def export_run(
     changes = out / _CHANGES if in_folder else out.with_name(f"{out.name}.{_CHANGES}")
     _check_new(out, *(() if _is_left(changes) else (changes,)))
     run = load_run(folder, source)
+    if suspects == "reviewed" and run.selection.checked is None:
+        raise InputError(
+            f"{folder} has no answers that could be written. Give some with `kspr review {folder}`."
+        )
     plan = _plan(run, suspects or "drop", threshold)
     if suspects == "relabel" and say is not None:
         say(str(run.selection.relabel(threshold)))
@@ -187,7 +192,8 @@ def _plan(run: Run, suspects: Suspects, threshold: float) -> Plan:
     there = np.zeros(n, dtype=bool)
     there[run.joined.position] = True
     moved = np.zeros(n, dtype=bool)
-    chosen = np.ones(n, dtype=bool) if suspects == "keep" else selection.clean_mask.copy()
+    everything = suspects in ("keep", "reviewed")
+    chosen = np.ones(n, dtype=bool) if everything else selection.clean_mask.copy()
     if suspects == "relabel":
         moved = selection.relabel(threshold).pile == "change"
         chosen |= moved

@@ -196,9 +196,9 @@ class JoinedItems:
         return content
 
     def file(self, row: int) -> Path | None:
-        """Return the file of an image, whose content is not compared; None where it has none."""
+        """Return the file that a row has to itself; None where it has none, or is gone."""
         place = int(self.place[row])
-        return self.items.file(place) if place >= 0 else None
+        return None if place < 0 else self.items.file(place)
 
     def content(self) -> Iterator[bytes]:
         """Yield the stored bytes of each item."""

@@ -203,6 +203,8 @@ def set_draw(
     own q. A draw without answers is replaced where something else is asked for; one with answers
     can only be made longer.
     """
+    if n is not None and n < 1:
+        raise InputError(f"--checks must be at least 1, got {n}.")
     fitted = Selection.load(folder, answers=False)
     before = read_checks(folder, fitted)
     given = {"q": q, "guarantee": guarantee, "confidence": confidence, "seed": seed}
@@ -225,7 +227,8 @@ def set_draw(
             f"that --checks cannot be less, got {count:,}."
         )
     draw = replace(draw, positions=tuple(_order(fitted, draw)[:count]))
-    write_checks(folder, draw)
+    if draw != before:
+        write_checks(folder, draw)
     return draw
 
 

@@ -38,7 +38,7 @@ class Items(Protocol):
         ...
 
     def file(self, row: int) -> Path | None:
-        """Return the file that holds an image, which may be gone; None where none does."""
+        """Return the file that a row has to itself; None where it is in a table or an archive."""
         ...
 
     def content(self) -> Iterator[bytes]:

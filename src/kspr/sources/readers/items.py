@@ -39,13 +39,13 @@ class ImageFiles:
         path = self.file(row)
         return _decode(_file_bytes(path), str(path))
 
+    def file(self, row: int) -> Path:
+        """Return the file of a row."""
+        return self._folder / str(self._names[row])
+
     def stored(self, row: int) -> bytes:
         """Return the bytes of a file."""
         return _bytes_or_nothing(self.file(row))
-
-    def file(self, row: int) -> Path:
-        """Return the path of an image."""
-        return self._folder / str(self._names[row])
 
     def content(self) -> Iterator[bytes]:
         """Yield the bytes of each item, for a fingerprint."""
