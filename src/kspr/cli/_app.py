@@ -28,6 +28,7 @@ from kspr.cli.noise import noise
 from kspr.cli.predict import predict
 from kspr.cli.report import report
 from kspr.cli.reproduce import reproduce
+from kspr.cli.review import review
 from kspr.cli.select import select
 from kspr.cli.selfcheck import selfcheck
 from kspr.cli.train import train
@@ -53,6 +54,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     select,
     report,
     selfcheck,
+    review,
     verify,
     gate,
     export,

@@ -49,7 +49,7 @@ def verify(
     out
         CSV file to make for the person. Without it: the name of the run and `-checks.csv`.
     answers
-        The CSV file, filled in or partly so.
+        The CSV file, filled in or partly so; or tasks that Label Studio exported as .json.
     q
         The error rate to reach; without it, the one that the run was made for.
     guarantee
@@ -133,6 +133,7 @@ def _print_found(found: "Verification", run: Path, json: bool) -> None:
     )
     if found.n_counted:
         print(f"Now {found.n_kept:,} are kept. {_promise(found)}")
+        print(found.estimates)
         _print_forecast(
             found.forecast[1:],
             "Of the right labels, more checks of this draw can be expected to keep",

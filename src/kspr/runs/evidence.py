@@ -61,8 +61,7 @@ def lack_of(run: Run, confidence: float = 0.0) -> str | None:
     # Answers inside the selection, not beside it, have no draw that could be computed again.
     if fitted.checked is not None or checks is None or checked is None or not checked.calibrate:
         return "No rows that `kspr verify` drew at random are checked."
-    known = checks.known
-    empty = sum(position not in known for position in checks.positions)
+    empty = len(checks.unanswered)
     # Whoever stops where the answers look good has chosen them; only `anytime` allows for it.
     if empty and checks.guarantee != "anytime":
         return (

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn import decomposition
 
 from kspr.core.arrays import Array, like, namespace, to_numpy
 from kspr.core.knockoffs import random_labels
@@ -21,7 +20,9 @@ __all__ = [
     "Plan",
     "Reduction",
     "Verdicts",
+    "averaged",
     "collect",
+    "comparable_rows",
     "number_cut_groups",
     "plan_pieces",
     "reduced_batch",
@@ -162,6 +163,29 @@ def collect(n_samples: int, results: list[tuple[int, Pieces, dict[str, Array]]])
     return Verdicts(values, piece, half)
 
 
+def averaged(splits: Iterator[Verdicts]) -> Verdicts:
+    """Return the first verdicts with the mean of the fitted values over all splits.
+
+    No fit that judges a sample has seen its label, so their mean has not either.
+    """
+    first = next(splits)
+    for number, other in enumerate(splits, start=2):
+        # A running mean: no more than two splits are held at a time.
+        mean = first.values["prediction"]
+        mean += (other.values["prediction"] - mean) / number
+    return first
+
+
+def comparable_rows(plan: Plan, width: int) -> np.ndarray:
+    """Return all rows in at most `width` principal components, or as they are without any."""
+    parts = []
+    for block in plan.features.blocks():
+        if plan.projection is not None:
+            block = plan.projection.transform(block[None])[0][:, :width]
+        parts.append(to_numpy(block))
+    return np.concatenate(parts)
+
+
 def _batches(parts: list[Pieces], n_features: int) -> Iterator[tuple[int, Pieces]]:
     """Cut pieces into batches that fit in little memory, however many workers there are."""
     first = 0
@@ -264,6 +288,9 @@ def _sparse_scores(rows: Any, d: int, seed: int) -> np.ndarray:
     solver = "covariance_eigh" if p <= _SMALL_WIDTH else "arpack"
     # arpack finds fewer components than there are rows.
     d = min(d, n, p) if p <= _SMALL_WIDTH else min(d, n - 1)
+    # Imported here: a saved selection is read without scikit-learn, which takes long to load.
+    from sklearn import decomposition
+
     pca = decomposition.PCA(n_components=d, svd_solver=solver, random_state=seed)
     return np.asarray(pca.fit_transform(rows))
 
