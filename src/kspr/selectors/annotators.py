@@ -22,7 +22,7 @@ from kspr.selectors.manifest import Manifest, fingerprint, plain, versions
 from kspr.selectors.options import CutName, EngineName
 from kspr.selectors.selection import Selection
 from kspr.selectors.validation import check_choice, check_rate
-from kspr.selectors.votes import Crowd, read_votes
+from kspr.selectors.vote_tables import Crowd, read_votes
 
 __all__ = ["AnnotatorSelector", "Annotators"]
 
