@@ -10,7 +10,7 @@ DOCS := $(VENV)/.docs
 # Two test workers on two cores: linear algebra must not start threads of its own.
 QUIET := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: help demo test test-slow test-hostile test-kill test-browser docs check format bench bench-train bench-train-images defaults fsr own-model peers results clean
+.PHONY: help demo test test-slow test-hostile test-kill test-browser test-tools docs check format bench bench-train bench-train-images defaults fsr own-model peers results clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -47,6 +47,13 @@ test-kill: $(DEV)  ## 100 kills at any moment: the next start finishes with the 
 test-browser: $(DEV)  ## the report in a real browser; installs Debian's chromium where it is missing
 	@test -x /usr/bin/chromium || (apt-get update -q && apt-get install -qy chromium)
 	$(QUIET) $(BIN)/python -m pytest -m browser
+
+# A place of their own: label-studio-sdk wants an older numpy, FiftyOne a hundred more packages.
+TOOLS := .venv-tools
+test-tools:  ## what Label Studio and FiftyOne are given, read by these tools themselves
+	@test -x $(TOOLS)/bin/python || $(PYTHON) -m venv $(TOOLS)
+	$(TOOLS)/bin/python -m pip install --quiet --editable . fiftyone hypothesis label-studio-sdk pytest
+	$(QUIET) $(TOOLS)/bin/python -m pytest -rs tests/runs/test_annotation_files_tools.py
 
 docs: $(DOCS)  ## the documentation as a site in docs/_build/html; runs every example, needs no network
 	$(QUIET) $(BIN)/sphinx-build --fail-on-warning --keep-going --nitpicky --quiet -d docs/_build/doctrees docs docs/_build/html

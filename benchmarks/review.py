@@ -67,7 +67,7 @@ def make_run(folder: Path) -> Path:
 
 
 def processor_seconds(pid: int) -> float:
-    """Return what a process has used of the processors so far, which other processes do not sway."""
+    """Return what a process has used of the processors, whatever others do meanwhile."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -84,7 +84,7 @@ def measure(run: Path, page: Page) -> dict:
         worked = processor_seconds(server.pid)
         page.goto(address)
         page.wait_for_selector("#check-title")
-        page.wait_for_function("() => document.getElementById('total').textContent !== '–'")
+        page.wait_for_function("() => document.getElementById('total').textContent.trim() > '0'")
         there = time.perf_counter() - start
         page.wait_for_selector("#stage img")
         page.evaluate("() => document.querySelector('#stage img').decode()")

@@ -1,6 +1,7 @@
 """Rows drawn at random for a person to check, and the cut that the answers give."""
 
 import csv
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -24,13 +25,28 @@ from kspr.selectors.checks import (
 )
 from kspr.selectors.controls.checked import Drawn, Guarantee
 from kspr.selectors.options import DEFAULT_Q
+from kspr.selectors.review_log import FILED
 from kspr.selectors.validation import check_rate
 from kspr.sources.records import Items
 
-__all__ = ["Draw", "Verification", "draw_checks", "set_draw", "verification_of", "verify_run"]
+__all__ = [
+    "COLUMNS",
+    "DEFAULT_CHECKS",
+    "Draw",
+    "Reviewed",
+    "ToCheck",
+    "Verification",
+    "draw_checks",
+    "rows_to_check",
+    "set_draw",
+    "verification_of",
+    "verify_run",
+]
 
+COLUMNS = ("row", "id", "label", "suggested_label", "true_label", "drawn_from")
+"""Columns of a file of answers; a person fills in `true_label`."""
 DEFAULT_CHECKS = 100
-"""Rows that are drawn where nobody says how many."""
+"""Rows that are drawn where nobody says how many: enough for most data (docs/error-rate.md)."""
 
 _TEXT = 500
 """Characters of a text that are shown."""
@@ -53,6 +69,32 @@ class Draw:
     guarantee: Guarantee
     forecast: tuple[tuple[int, float], ...]
     """Numbers of checks, and the share of the right labels that they can be expected to keep."""
+
+
+@dataclass(frozen=True)
+class ToCheck:
+    """Drawn rows that have no answer yet, in the order of the draw."""
+
+    checks: Checks
+    """The draw that they belong to."""
+    positions: tuple[int, ...]
+    lines: tuple[list[str], ...]
+    """Their lines in a file of answers, for `COLUMNS`; the answer is empty."""
+
+
+@dataclass(frozen=True)
+class Reviewed:
+    """Who answered on the review page, and how far they agree."""
+
+    reviewers: tuple[tuple[str, int], ...]
+    """Names, and how many rows each has answered."""
+    n_shared: int
+    """Rows that several people have answered, the file of answers being one of them."""
+    n_agreed: int
+    """Rows among these to which all gave the same answer."""
+    n_settled: int
+    n_open: int
+    """Rows on which people differ, or that they cannot tell, and that are not settled."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +132,8 @@ class Verification:
     """Share of wrong labels among all rows, if the checked ones were drawn from all."""
     noise_interval: tuple[float, float] | None
     forecast: tuple[tuple[int, float], ...]
+    reviewed: Reviewed | None = None
+    """None without answers from the review page."""
 
     @property
     def verdict(self) -> Literal["held", "not held", "cannot tell"]:
@@ -126,12 +170,12 @@ def draw_checks(
         about = replace(before if same else about, answers=before.answers, log=before.log)
     order = _order(fitted, about)
     done = len(about.positions)
-    rows = order[done : done + n]
+    rows = np.array(order[done : done + n], dtype=np.int64)
     if not len(rows):
         raise InputError(f"All {len(order):,} rows that could be drawn have been drawn.")
     with staged(out) as staging, staging.open("w", newline="", encoding="utf-8") as file:
         _write(run, rows, about, csv.writer(file))
-    write_checks(folder, replace(about, positions=tuple(order[: done + len(rows)].tolist())))
+    write_checks(folder, replace(about, positions=tuple(order[: done + n])))
     return Draw(
         out,
         len(rows),
@@ -182,12 +226,17 @@ def set_draw(
             f"{len(draw.positions):,} rows were drawn from {folder} before any was checked, so "
             f"that --checks cannot be less, got {count:,}."
         )
-    # Rows that a user declared to be a random draw are in no order of ours.
-    order = dict.fromkeys([*draw.positions, *_order(fitted, draw).tolist()])
-    draw = replace(draw, positions=tuple(order)[:count])
+    draw = replace(draw, positions=tuple(_order(fitted, draw)[:count]))
     if draw != before:
         write_checks(folder, draw)
     return draw
+
+
+def rows_to_check(run: Run, checks: Checks, n: int) -> ToCheck:
+    """Return the first `n` rows of a draw that have no answer."""
+    positions = checks.unanswered[:n]
+    lines = tuple(_line(run, position, checks.drawn) for position in positions)
+    return ToCheck(checks, positions, lines)
 
 
 def _new_draw(
@@ -203,7 +252,10 @@ def _new_draw(
     check_seed(seed, "--seed")
     asked = fitted.manifest.parameters.get("q") if q is None else q
     if asked is None:
-        raise InputError(f"{folder} was made without an error rate. Give one with --q.")
+        raise InputError(
+            f"{folder} was made without an error rate. Give one with --q: kspr verify {folder} "
+            "--checks 100 --q 0.05."
+        )
     check_rate("q", asked)
     check_rate("confidence", confidence)
     fingerprint = fitted.manifest.fingerprint
@@ -220,7 +272,7 @@ def verify_run(folder: Path, path: Path, declared: Drawn | None = None, **how: A
     run = load_run(folder)
     answers = read_answers(path, Rows(run.row, run.row_id, fitted.label))
     if not len(answers.position):
-        raise InputError(f"{path} has no answers yet: its column 'true_label' is empty.")
+        raise InputError(f"{path} has no answers yet: all of its rows are still to be checked.")
     checks = _checks(run, fitted, path, answers, declared, how)
     found = dict(zip(answers.position.tolist(), answers.truth.tolist(), strict=True))
     checks = checks.with_answers(found)
@@ -238,11 +290,14 @@ def verification_of(run: Run) -> Verification | None:
     return _describe(fitted, run.selection, checks)
 
 
-def _order(fitted: Selection, checks: Checks) -> np.ndarray:
+def _order(fitted: Selection, checks: Checks) -> list[int]:
     """Return the rows that can be drawn, in the order of the draw."""
     if checks.drawn == "pool":
-        return fitted.draw(len(fitted), q=checks.q, seed=checks.seed)
-    return np.random.default_rng([checks.seed, _STREAM]).permutation(len(fitted))
+        order = fitted.draw(len(fitted), q=checks.q, seed=checks.seed)
+    else:
+        order = np.random.default_rng([checks.seed, _STREAM]).permutation(len(fitted))
+    # Rows that a user declared to be a random draw are in no order of ours.
+    return list(dict.fromkeys([*checks.positions, *order.tolist()]))
 
 
 _STREAM = 0x616C6C
@@ -340,6 +395,22 @@ def _describe(fitted: Selection, selection: Selection, checks: Checks) -> Verifi
         noise_rate=n_bad / n_sampled if from_all else None,
         noise_interval=clopper_pearson_interval(n_bad, n_sampled) if from_all else None,
         forecast=_forecast(selection, checks, max(len(counted), 1)),
+        reviewed=_reviewed(checks),
+    )
+
+
+def _reviewed(checks: Checks) -> Reviewed | None:
+    found = checks.opinions.values()
+    if not found:
+        return None
+    answered = Counter(name for opinion in found for name in opinion.answers if name != FILED)
+    shared = [set(opinion.answers.values()) for opinion in found if len(opinion.answers) > 1]
+    return Reviewed(
+        reviewers=tuple(sorted(answered.items())),
+        n_shared=len(shared),
+        n_agreed=sum(len(said) == 1 for said in shared),
+        n_settled=sum(opinion.settled is not None for opinion in found),
+        n_open=sum(opinion.is_open for opinion in found),
     )
 
 
@@ -357,35 +428,35 @@ def _forecast(selection: Selection, checks: Checks, n: int) -> tuple[tuple[int, 
 
 def _write(run: Run, drawn: np.ndarray, checks: Checks, writer: Any) -> None:
     shown, known = _shown(run, drawn), checks.known
-    columns = ["row", "id", "label", "suggested_label", "true_label", "drawn_from"]
-    writer.writerow([*columns, *shown])
+    writer.writerow([*COLUMNS, *shown])
     for k, *extra in zip(drawn.tolist(), *shown.values(), strict=True):
-        label, suggested = run.selection.label[k], run.selection.suggested_label[k]
         # An answer that is known already need not be given again.
-        cells = [
-            run.row[k],
-            run.row_id[k],
-            label,
-            suggested,
-            known.get(k, ""),
-            checks.drawn,
-            *extra,
-        ]
-        writer.writerow(map(spreadsheet_cell, cells))
+        cells = _line(run, k, checks.drawn, known.get(k, ""))
+        writer.writerow([*cells, *map(spreadsheet_cell, extra)])
+
+
+def _line(run: Run, position: int, drawn: Drawn, truth: str = "") -> list[str]:
+    """Return the line of a row in a file of answers, for `COLUMNS`."""
+    cells = [
+        run.row[position],
+        run.row_id[position],
+        run.selection.label[position],
+        run.selection.suggested_label[position],
+        truth,
+        drawn,
+    ]
+    return [spreadsheet_cell(cell) for cell in cells]
 
 
 def _shown(run: Run, drawn: np.ndarray) -> dict[str, list[str]]:
     """Return the column that shows rows to a person: texts, or the paths of images."""
-    source = Path(run.origin.source)
-    # Ids of images are paths, relative to a folder of images or to the folder of a list of them.
-    for folder in (source, source.parent):
-        paths = [folder / str(row_id) for row_id in run.row_id[drawn]]
-        if paths[0].is_file():
-            return {"image": [str(path) for path in paths]}
     items = run.items()
-    if items is None or items.kind != "text":
+    if items is None:
         return {}  # nothing to show, or the source is gone: row and id must do
-    return {"text": [_text(items, position) for position in drawn.tolist()]}
+    if items.kind == "text":
+        return {"text": [_text(items, position) for position in drawn.tolist()]}
+    files = [items.file(position) for position in drawn.tolist()]
+    return {"image": [str(file or "") for file in files]} if any(files) else {}
 
 
 def _text(items: Items, position: int) -> str:

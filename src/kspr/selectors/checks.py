@@ -87,10 +87,15 @@ class Checks:
         return self.positions[: last + 1]
 
     @property
+    def unanswered(self) -> tuple[int, ...]:
+        """The drawn rows without an answer, in the order of the draw."""
+        known = self.known
+        return tuple(position for position in self.positions if position not in known)
+
+    @property
     def n_left_empty(self) -> int:
         """Drawn rows without an answer that stand before the last answer."""
-        known = self.known
-        return sum(position not in known for position in self.reached)
+        return len(set(self.unanswered).intersection(self.reached))
 
 
 def apply_checks(selection: Selection, checks: Checks | None) -> Selection:

@@ -84,12 +84,12 @@ class Pixels:
         # (channel, y, x) to (y, x, channel).
         return Image.fromarray(np.ascontiguousarray(planes.transpose(1, 2, 0)))
 
-    def file(self, row: int) -> None:
-        """Return None: one file holds thousands of images."""
-
     def stored(self, row: int) -> bytes:
         """Return an image's 3072 bytes."""
         return self._row(row).tobytes()
+
+    def file(self, row: int) -> None:
+        """Return None: many images share a file."""
 
     def content(self) -> Iterator[bytes]:
         """Yield each image's 3072 bytes."""

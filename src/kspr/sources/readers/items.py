@@ -75,14 +75,14 @@ class ImageCells:
         path = self._folder / stored
         return _decode(_file_bytes(path), str(path))
 
-    def file(self, row: int) -> Path | None:
-        """Return the file that a cell names; None where it holds the image itself."""
-        stored = _stored(self._cells[row])
-        return self._folder / stored if isinstance(stored, str) else None
-
     def stored(self, row: int) -> bytes:
         """Return the bytes of an image, from its cell or from the file that it names."""
         return self._bytes(self._cells[row])
+
+    def file(self, row: int) -> Path | None:
+        """Return the file that a cell names; None where the image is in the cell itself."""
+        stored = _stored(self._cells[row])
+        return self._folder / stored if isinstance(stored, str) else None
 
     def content(self) -> Iterator[bytes]:
         """Yield the bytes of each item, for a fingerprint."""
@@ -117,12 +117,12 @@ class TextCells:
             what = f"The text in row {row} of {self._where}"
             raise UnreadableItemError(f"{what} is not UTF-8.") from error
 
-    def file(self, row: int) -> None:
-        """Return None: texts are in a column."""
-
     def stored(self, row: int) -> bytes:
         """Return the bytes of a text."""
         return _text_bytes(self._cells[row])
+
+    def file(self, row: int) -> None:
+        """Return None: a text is in no file of its own."""
 
     def content(self) -> Iterator[bytes]:
         """Yield the bytes of each item, for a fingerprint."""
