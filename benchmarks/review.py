@@ -1,7 +1,7 @@
 """The review page on 50,000 images: seconds until it is there, and from a key to the next row.
 
-Run by `make bench-review`. Needs the shared CIFAR-10 data and Debian's chromium. Writes
-benchmarks/results/review.json, which docs/review.md quotes.
+Run by `make bench-review`. Needs the shared CIFAR-10 data and Debian's chromium. Adds a line to
+benchmarks/results/review.jsonl; docs/review.md shows all of them.
 """
 
 import json
@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 from playwright.sync_api import Page, sync_playwright
 
 from _common import RESULTS, SHARED, cifar10
+from _trials import add_trial
 from kspr import KnockoffsSPR
-from kspr._files import write_json
 from kspr._packages import machine
 from kspr.core.noise import symmetric
 from kspr.features.options import AS_SHIPPED
@@ -124,7 +124,7 @@ def main() -> None:
         browser.close()
     found["machine"] = machine("knockoffs-spr", "starlette", "uvicorn", "numpy", "pillow")
     print(json.dumps(found, indent=2))
-    write_json(RESULTS / "review.json", found)
+    add_trial(RESULTS / "review.jsonl", found)
 
 
 if __name__ == "__main__":

@@ -49,7 +49,8 @@ def export(
     suspects
         `drop` them, as without this option; `relabel` those whose suggested label is probably
         right, and drop the others; `keep` them as they are, marked; or `reviewed`: change nothing
-        but what people have answered. What a person has checked is written as it was found.
+        but what people answered on the review page or in a file. In every case, what a person has
+        checked is written as it was found.
     rows
         For `label-studio` and `fiftyone`: `suspects`, the worst first, as without this option for
         `label-studio`; `drawn`, those of `kspr verify --checks`, whose answers move the cut; or

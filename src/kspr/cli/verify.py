@@ -133,6 +133,7 @@ def _print_found(found: "Verification", run: Path, json: bool) -> None:
     )
     if found.n_counted:
         print(f"Now {found.n_kept:,} are kept. {_promise(found)}")
+        print(found.estimates)
         _print_forecast(
             found.forecast[1:],
             "Of the right labels, more checks of this draw can be expected to keep",

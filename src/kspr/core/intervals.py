@@ -27,7 +27,7 @@ def wilson_interval(counts: np.ndarray, total: np.ndarray, z: float = Z95) -> np
     return np.stack([np.maximum(0.0, middle - reach), np.minimum(1.0, middle + reach)])
 
 
-def clopper_pearson_bounds(n_hit: int, n: int, confidence: float) -> tuple[float, float]:
+def clopper_pearson_bounds(n_hit: float, n: float, confidence: float) -> tuple[float, float]:
     """Return Clopper and Pearson's exact bounds for a share of `n_hit` in `n`, each one-sided.
 
     The true share is above the first with probability `confidence`, and below the second with
@@ -45,7 +45,9 @@ def clopper_pearson_bounds(n_hit: int, n: int, confidence: float) -> tuple[float
     return low, high
 
 
-def clopper_pearson_interval(n_hit: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
+def clopper_pearson_interval(
+    n_hit: float, n: float, confidence: float = 0.95
+) -> tuple[float, float]:
     """Return Clopper and Pearson's exact two-sided interval for a share of `n_hit` in `n`.
 
     >>> low, high = clopper_pearson_interval(0, 59)

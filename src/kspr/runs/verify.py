@@ -24,6 +24,7 @@ from kspr.selectors.checks import (
     write_checks,
 )
 from kspr.selectors.controls.checked import Drawn, Guarantee
+from kspr.selectors.estimates import Estimates
 from kspr.selectors.options import DEFAULT_Q
 from kspr.selectors.review_log import FILED
 from kspr.selectors.validation import check_rate
@@ -128,9 +129,8 @@ class Verification:
     """Clopper and Pearson's, exact, two-sided, of 95 %."""
     n_kept: int
     """Rows that are kept now."""
-    noise_rate: float | None
-    """Share of wrong labels among all rows, if the checked ones were drawn from all."""
-    noise_interval: tuple[float, float] | None
+    estimates: Estimates | None
+    """What the checked rows and the fit say together; None where no answer counts."""
     forecast: tuple[tuple[int, float], ...]
     reviewed: Reviewed | None = None
     """None without answers from the review page."""
@@ -370,9 +370,6 @@ def _describe(fitted: Selection, selection: Selection, checks: Checks) -> Verifi
     kept = before[counted]
     n_checked, n_wrong = int(kept.sum()), int((kept & wrong).sum())
     passed = checks.n_left_empty
-    sampled = checked.sampled
-    n_sampled, n_bad = int(sampled.sum()), int((sampled & ~checked.right).sum())
-    from_all = checks.drawn == "all" and n_sampled > 0
     unknown = sum(checks.known.get(p) == CANNOT_TELL for p in counted.tolist())
     return Verification(
         drawn=checks.drawn,
@@ -392,8 +389,7 @@ def _describe(fitted: Selection, selection: Selection, checks: Checks) -> Verifi
         fsr_before=n_wrong / n_checked if n_checked else float("nan"),
         interval_before=clopper_pearson_interval(n_wrong, n_checked),
         n_kept=int(selection.clean_mask.sum()),
-        noise_rate=n_bad / n_sampled if from_all else None,
-        noise_interval=clopper_pearson_interval(n_bad, n_sampled) if from_all else None,
+        estimates=selection.estimates() if checked.calibrate else None,
         forecast=_forecast(selection, checks, max(len(counted), 1)),
         reviewed=_reviewed(checks),
     )

@@ -7,7 +7,6 @@ from typing import Any, Literal
 import numpy as np
 
 from kspr.core.duplicates import contradicted
-from kspr.core.intervals import clopper_pearson_interval
 from kspr.core.labels import codes_in
 from kspr.errors import InputError, MissingExtraError
 from kspr.selectors.controls import ASSUMPTIONS, SEEN_LABELS
@@ -23,6 +22,7 @@ from kspr.selectors.controls.checked import (
 from kspr.selectors.controls.transition import NoiseEstimate
 from kspr.selectors.curve import Curve, trace_curve
 from kspr.selectors.cut_groups import CutGroups, describe_cuts
+from kspr.selectors.estimates import Estimates, estimate, noise_rate
 from kspr.selectors.manifest import Manifest
 from kspr.selectors.options import DEFAULT_Q
 from kspr.selectors.relabelling import THRESHOLD, Relabelling, relabelling
@@ -301,7 +301,7 @@ class Selection:
             q_value=q_value,
             suggested_label=suggested,
             suggestion_probability=chance,
-            noise=_noise(self.noise, checked),
+            noise=_noise(self, checked),
             checked=checked,
         )
         if q_value is not None:
@@ -351,6 +351,33 @@ class Selection:
 
         check_count("n", n, 1)
         return expected_recall(self, n, self._asked(q), guarantee, confidence)
+
+    def estimates(self) -> Estimates:
+        """Return noise rate, recall and error rates per class, by checked rows and the fit.
+
+        These need no guarantee, and so more than the checked rows alone can serve: how wrong the
+        fit thought the labels of all rows. Intervals are of 95 %; their coverage is measured.
+
+        Returns
+        -------
+        Estimates
+            About the rows that the checked ones were drawn from; print it to read it.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.datasets import load_digits
+        >>> from kspr import KnockoffsSPR
+        >>> X, y_true = load_digits(return_X_y=True)
+        >>> y = np.where(np.arange(len(y_true)) % 5 == 0, 9 - y_true, y_true)
+        >>> selection = KnockoffsSPR(q=0.05).fit(X, y).selection_
+        >>> rows = selection.draw(100)
+        >>> found = selection.with_checks(rows, y_true[rows]).estimates()
+        >>> print(found)  # doctest: +ELLIPSIS
+        By 100 checked rows and the fit, with intervals of 95 %:
+          wrong labels among the ... rows of the pool: ...
+        """
+        return estimate(self)
 
     def _ranking(self) -> Ranking:
         level, doubt = self.q_value, self._doubt
@@ -582,9 +609,10 @@ class Selection:
         }
 
 
-def _noise(noise: NoiseEstimate | None, checked: Checked) -> NoiseEstimate | None:
+def _noise(selection: Selection, checked: Checked) -> NoiseEstimate | None:
     """Return the noise with the rate that checked rows show, if they were drawn from all rows."""
+    noise = selection.noise
     if noise is None or checked.drawn != "all" or not checked.sampled.any():
         return noise
-    n, n_wrong = int(checked.sampled.sum()), int((checked.sampled & ~checked.right).sum())
-    return replace(noise, rate=n_wrong / n, rate_interval=clopper_pearson_interval(n_wrong, n))
+    found = noise_rate(checked, selection.statistic if selection.control == "transition" else None)
+    return replace(noise, rate=found.value, rate_interval=(found.low, found.high))
