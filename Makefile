@@ -10,7 +10,7 @@ DOCS := $(VENV)/.docs
 # Two test workers on two cores: linear algebra must not start threads of its own.
 QUIET := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: help demo test test-slow test-hostile test-kill test-browser test-tools docs check format bench bench-train bench-train-images crowd defaults fsr own-model peers results clean
+.PHONY: help demo test test-slow test-hostile test-kill test-browser test-tools docs check format bench bench-train bench-train-images bench-review crowd defaults fsr own-model peers results clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -44,8 +44,9 @@ test-hostile: $(DEV)  ## 5,000 damaged inputs of every kind; KSPR_HOSTILE_SEED c
 test-kill: $(DEV)  ## 100 kills at any moment: the next start finishes with the same result
 	$(QUIET) $(BIN)/python -m pytest -vv -m kill tests/hostile
 
-test-browser: $(DEV)  ## the report in a real browser; installs Debian's chromium where it is missing
+test-browser: $(DEV)  ## report and review page in a real browser; installs Debian's chromium and axe-core where missing
 	@test -x /usr/bin/chromium || (apt-get update -q && apt-get install -qy chromium)
+	@test -d .browser/node_modules/axe-core || npm install --silent --no-save --prefix .browser axe-core@4
 	$(QUIET) $(BIN)/python -m pytest -m browser
 
 # A place of their own: label-studio-sdk wants an older numpy, FiftyOne a hundred more packages.
@@ -77,6 +78,9 @@ bench-train: $(DEV)  ## heads on the shared features, every noise and method; re
 
 bench-train-images: $(DEV)  ## whole networks on a subset of CIFAR-10; resumable, under 90 minutes
 	$(BIN)/python benchmarks/train_images.py
+
+bench-review: $(DEV)  ## the review page on 50,000 images: start, and from a key to the next row
+	$(BIN)/python benchmarks/review.py
 
 defaults: $(DEV)  ## the comparison that chose the defaults; writes docs/defaults.md
 	$(BIN)/python benchmarks/defaults.py

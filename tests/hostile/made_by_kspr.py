@@ -21,6 +21,7 @@ from kspr.runs.run import Run, load_run
 from kspr.runs.select import select_source
 from kspr.runs.verify import draw_checks, verification_of, verify_run
 from kspr.selectors import Selection
+from kspr.selectors.review_log import ReviewLog
 from kspr.sources.opening import open_source
 from kspr.sources.options import AS_FOUND
 from tests.hostile.targets import TEXTS, Target, chosen, digest
@@ -92,6 +93,12 @@ def _use_tasks(folder: Path) -> str:
 def _answered(folder: Path) -> None:
     _run(folder)
     verify_run(folder / "run", folder / "checks.csv")
+    fitted = Selection.load(folder / "run", answers=False)
+    log = ReviewLog(folder / "run", fitted.manifest.fingerprint)
+    log.append("anna", "check", {k: str(fitted.label[k]) for k in range(6)})
+    log.append("ben", "fix", dict.fromkeys(range(3, 9), "-"))
+    log.undo("ben", "fix")
+    log.close()
 
 
 def _use_run(folder: Path) -> str:
@@ -295,6 +302,7 @@ RUNS = (
     Target("run", _answered, _use_run, "run/*", weight=3),
     Target("run resealed", _answered, _use_run, "run/*", _resealed, weight=6),
     Target("run after checks", _answered, _use_run, "run/checks.json", weight=3),
+    Target("run after a review", _answered, _use_run, "run/review.sqlite", weight=3),
     Target("answers", _run, _use_answers, "checks.csv", weight=4),
     Target("answers in tasks", _tasks, _use_tasks, "tasks.json", weight=4),
     Target("answers to select", _run, _use_checked, "checks.csv"),

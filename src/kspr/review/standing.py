@@ -1,5 +1,6 @@
 """What the answers so far come to: the level that holds, what it keeps, what more checks give."""
 
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -18,6 +19,8 @@ _LEVELS = np.round(np.geomspace(0.005, 0.5, 80), 4)
 """Levels of the slider."""
 _POINTS = 120
 """Points of the picture's curve."""
+_FORECAST_EVERY = 5
+"""Checks after which a forecast is made anew: it is rough, and takes longer than all the rest."""
 _WORTH = 0.5
 """Share of the right labels that must be kept for a level to count as reached in a forecast."""
 
@@ -31,6 +34,7 @@ class Standing:
         self._rank = np.empty(len(order))
         self._rank[order] = np.arange(len(order)) / max(len(order), 1)
         self._curve = _curve(fitted.suspicion[order])
+        self._forecast: tuple[Any, float | None] | None = None
 
     def now(self, checks: Checks) -> dict[str, Any]:
         """Return what the page shows of `checks`, in words and numbers."""
@@ -51,7 +55,7 @@ class Standing:
             "complete": done >= total,
             "promise": _promise(selection, checks),
             "level": _level(selection, checks),
-            "expected": _expected(selection, checks),
+            "expected": self._expected(selection, checks),
             "unsettled": sum(known[p] == CANNOT_TELL for p in checks.reached if p in known),
             "to_settle": sum(opinion.is_open for opinion in checks.opinions.values()),
             "picked": sum(p not in set(checks.positions) for p in checks.opinions),
@@ -63,6 +67,26 @@ class Standing:
                 "checks": self._marks(selection),
             },
         }
+
+    def _expected(self, selection: Selection, checks: Checks) -> str:
+        """Return a forecast in a sentence; empty where none can be made."""
+        if selection.control not in DOUBTING:
+            return ""
+        done, total = len(checks.reached), len(checks.positions)
+        reached = done > 0 and bool((_unchecked_levels(selection) <= checks.q).any())
+        asked = (checks.q, checks.guarantee, checks.confidence, checks.seed, total)
+        key = (*asked, reached, done // _FORECAST_EVERY)
+        if self._forecast is None or self._forecast[0] != key:
+            self._forecast = (key, _forecast(selection, checks, reached))
+        found = self._forecast[1]
+        if reached and found is not None:
+            when = "These checks" if done >= total else f"All {total:,} checks"
+            share = percent(round(found, 2))
+            return f"{when} can be expected to keep about {share} of the right labels."
+        if found is None:
+            return f"More than {_most(total):,} checks may be needed to reach this q."
+        more = max(int(found) - done, 1)
+        return f"About {more:,} more checks reach q = {percent(checks.q)}."
 
     def _marks(self, selection: Selection) -> list[list[float]]:
         """Return where the checked rows of the draw are in the order of doubt, and if right."""
@@ -126,30 +150,29 @@ def _level(selection: Selection, checks: Checks) -> str:
     )
 
 
-def _expected(selection: Selection, checks: Checks) -> str:
-    """Return a forecast in a sentence; empty where none can be made."""
-    if selection.control not in DOUBTING:
-        return ""
+def _forecast(selection: Selection, checks: Checks, reached: bool) -> float | None:
+    """Return the share of right labels that the draw is expected to keep, where q is reached.
+
+    Where it is not, the number of checks that is expected to reach it; None where none is.
+    """
     done, total = len(checks.reached), len(checks.positions)
-    how: dict[str, Any] = {"q": checks.q, "guarantee": checks.guarantee}
-    how["confidence"] = checks.confidence
 
     def recall(n: int) -> float:
-        return selection.forecast(n, **how)
+        return selection.forecast(
+            n, q=checks.q, guarantee=checks.guarantee, confidence=checks.confidence
+        )
 
-    counts = selection.checked is not None and selection.checked.calibrate
-    if counts and (_unchecked_levels(selection) <= checks.q).any():
-        n = max(done, total)
-        share = percent(round(recall(n), 2))
-        when = "These checks" if done >= total else f"All {n:,} checks"
-        return f"{when} can be expected to keep about {share} of the right labels."
-    more = _first(recall, done + 1, min(len(selection), max(10 * total, 1000)))
-    if more is None:
-        return f"More than {max(10 * total, 1000):,} checks may be needed to reach this q."
-    return f"About {more - done:,} more checks reach q = {percent(checks.q)}."
+    if reached:
+        return recall(max(done, total))
+    return _first(recall, done + 1, min(len(selection), _most(total)))
 
 
-def _first(recall: Any, low: int, high: int) -> int | None:
+def _most(total: int) -> int:
+    """Return the largest number of checks that is looked into for a draw of `total`."""
+    return max(10 * total, 1000)
+
+
+def _first(recall: Callable[[int], float], low: int, high: int) -> int | None:
     """Return the smallest number of checks that is expected to keep enough; None if none is."""
     step = low
     while recall(step) < _WORTH:

@@ -8,10 +8,13 @@ let again = false;
 let levels = [];
 let promised = null;
 
+const LATER = 80; // ms: the next row is drawn first
+
 // One request at a time; answers that come meanwhile ask once more.
 export async function refresh() {
   if (asking) { again = true; return; }
   asking = true;
+  await new Promise((resolve) => { setTimeout(resolve, LATER); });
   try {
     do {
       again = false;
