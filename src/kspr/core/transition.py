@@ -1,4 +1,4 @@
-"""Noise that depends on the true class only: its transition matrix, and the cut-offs it gives.
+"""Noise that depends on the true class only: its transition matrix, and what follows from it.
 
 Let ``T[a, k]`` be the chance that a sample of class a carries the label k. Of the samples that
 pass any test on their features, let N_j carry the label j and let M_a be of class a. Then
@@ -10,36 +10,10 @@ only.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import softmax
 
-from kspr.core.cutoffs import reachable
 from kspr.core.intervals import Z95
 
-__all__ = [
-    "Transition",
-    "best_class",
-    "count_anchors",
-    "estimate_transition",
-    "probability_right",
-    "transition_levels",
-    "wrong_among",
-    "wrong_share",
-]
-
-ANCHOR_SHARE = 0.06
-"""Share of a class that serves as anchors: fewer are purer, more are surer."""
-_LEAST_ANCHORS = 15
-"""Per class and half, unless that were more than a fifth of them."""
-CAUTION = 0.84
-"""Standard errors on top of every estimate: about four in five are then not too low."""
-_SOFTENING = 1.4
-"""The fit is too confident about doubtful samples; a softer softmax orders them better."""
-_OVERCONFIDENCE = 2.0
-"""Log-odds of the best class over what they are worth: the best of many looks better than it is.
-Measured on CIFAR-10; `tests/selectors/test_relabelling.py` holds it."""
-_TEMPERATURES = tuple(0.0125 * 2 ** (step / 2) for step in range(13))
-_CALIBRATION_ROWS = 5_000
-_GRADES = 1 << 14
+__all__ = ["Transition", "estimate_transition", "wrong_among", "wrong_share", "wrong_weights"]
 
 
 @dataclass(frozen=True)
@@ -52,28 +26,6 @@ class Transition:
     """Standard error of the share of wrong labels that all classes have in common."""
     counts: np.ndarray
     """Labels (column) of the anchors of each class (row)."""
-
-
-def count_anchors(
-    prediction: np.ndarray, label: np.ndarray, half: np.ndarray, n_classes: int
-) -> np.ndarray:
-    """Count the labels of the samples that look most like each class: ``(class, label)``.
-
-    `prediction` comes from the other half, so a sample's own label has no part in choosing it.
-    """
-    counts = np.zeros((n_classes, n_classes))
-    for side in (0, 1):
-        rows = np.flatnonzero(half == side)
-        # Class by class in memory: each is partitioned on its own.
-        given, shown = label[rows], np.ascontiguousarray(prediction[rows].T)
-        sizes = np.bincount(given, minlength=n_classes)
-        for k in range(n_classes):
-            few = min(_LEAST_ANCHORS, int(np.ceil(sizes[k] / 5)))
-            wanted = min(len(rows), max(few, round(ANCHOR_SHARE * sizes[k])))
-            if wanted:
-                best = np.argpartition(-shown[k], wanted - 1)[:wanted]
-                counts[k] += np.bincount(given[best], minlength=n_classes)
-    return counts
 
 
 def estimate_transition(counts: np.ndarray) -> Transition:
@@ -123,112 +75,7 @@ def _shrunken_directions(counts: np.ndarray) -> np.ndarray:
     return np.asarray(chance * even + (1.0 - chance) * off / np.maximum(wrong, 1.0))
 
 
-def probability_right(
-    prediction: np.ndarray, matrix: np.ndarray, label: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the chance that each class, were it the label, would be right: ``(rows, classes)``.
-
-    The second array is the chance that each class is the true one, before the label is seen: the
-    softmax of the fit under which the given labels are most likely. The first is made from a
-    softer one, which orders doubtful samples better.
-    """
-    temperature = _temperature(prediction, matrix, label)
-    soft = _softmax(prediction, _SOFTENING * temperature)
-    seen = soft @ matrix.astype(soft.dtype)
-    # Bayes: P(class k | label k) = P(class k) T[k, k] / P(label k).
-    right = soft * np.diag(matrix).astype(soft.dtype) / np.maximum(seen, 1e-30)
-    return right, _softmax(prediction, temperature)
-
-
-def best_class(
-    prior: np.ndarray, matrix: np.ndarray, label: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the likeliest true class of each sample, and its chance to be the true one.
-
-    `prior` is what the sample looks like (`probability_right`); the label that it was given counts
-    as well.
-    """
-    chance = prior * matrix.T[label].astype(prior.dtype)
-    best = np.argmax(chance, axis=1)
-    top = chance[np.arange(len(label)), best].astype(np.float64)
-    total = np.sum(chance, axis=1, dtype=np.float64)
-    # A label that the matrix rules out leaves nothing to go by.
-    share = np.divide(top, total, out=np.full(len(label), 1 / len(matrix)), where=total > 0)
-    odds = (1.0 - share) / np.maximum(share, 1e-300)
-    return best, np.minimum(share, 1.0 / (1.0 + odds ** (1 / _OVERCONFIDENCE)))
-
-
-def _softmax(prediction: np.ndarray, temperature: float) -> np.ndarray:
-    return np.asarray(softmax(prediction / temperature, axis=1))
-
-
-def _temperature(prediction: np.ndarray, matrix: np.ndarray, label: np.ndarray) -> float:
-    step = max(1, len(label) // _CALIBRATION_ROWS)
-    shown, given = prediction[::step], label[::step]
-    # (rows, classes): the chance of the given label under each true class.
-    columns = matrix.T[given]
-
-    def log_likelihood(temperature: float) -> float:
-        chance = np.sum(_softmax(shown, temperature) * columns, axis=1)
-        return float(np.mean(np.log(np.maximum(chance, 1e-12))))
-
-    return max(_TEMPERATURES, key=log_likelihood)
-
-
-def transition_levels(
-    right: np.ndarray, label: np.ndarray, transition: Transition, *, pooled: bool
-) -> np.ndarray:
-    """Return the smallest level at which each sample is kept, those most likely right first.
-
-    `right` ``(rows, classes)`` is the chance that each class would be right as the label; it may
-    use no sample's own label. One cut per class, or one for all.
-    """
-    grades = _grades(right)
-    own = grades[label, np.arange(len(label))]
-    columns = _weights(transition)
-    if pooled:
-        return np.asarray(_levels(grades, own, label, columns)[own])
-    levels = np.empty(len(label))
-    for k in range(len(grades)):
-        member = label == k
-        one = slice(k, k + 1)
-        levels[member] = _levels(grades[one], own[member], label, columns[:, one])[own[member]]
-    return levels
-
-
-def _grades(right: np.ndarray) -> np.ndarray:
-    """Return small whole numbers that grow with doubt, ``(classes, rows)``: nothing is sorted.
-
-    Equal steps in log-odds keep the clearest samples apart; what falls into one step, a fifth of
-    a percent of the odds, enters together.
-    """
-    odds = np.log(np.maximum(1.0 - right, 1e-7) / np.maximum(right, 1e-7))
-    step = (_GRADES - 1) / (2 * np.log(1e7))
-    # int16 holds every grade below _GRADES, in a quarter of the memory of doubles.
-    return np.ascontiguousarray(np.rint((odds + np.log(1e7)) * step).astype(np.int16).T)
-
-
-def _levels(
-    grades: np.ndarray, own: np.ndarray, label: np.ndarray, columns: np.ndarray
-) -> np.ndarray:
-    """Return the smallest level at which each grade is kept, given those of the labels.
-
-    `grades` and `columns` (`_weights`) are of the classes that are cut together.
-    """
-    kept = np.cumsum(np.bincount(own, minlength=_GRADES))
-    found = np.zeros((3, _GRADES))
-    for grade, *weights in zip(grades, *columns, strict=True):
-        for total, weight in zip(found, weights, strict=True):
-            total += np.bincount(grade, weights=weight[label], minlength=_GRADES)
-    wrong, variance, change = np.cumsum(found, axis=1)
-    # Two sources of error: the counts of these samples, and the matrix itself.
-    wrong = wrong + CAUTION * np.sqrt(variance + change**2)
-    # A looser cut cannot hold fewer wrong labels, nor more than it keeps.
-    wrong = np.minimum(np.maximum.accumulate(np.maximum(wrong, 0.0)), kept)
-    return reachable((1.0 + wrong) / np.maximum(kept, 1))
-
-
-def _weights(transition: Transition) -> np.ndarray:
+def wrong_weights(transition: Transition) -> np.ndarray:
     """Return what a sample with each label (last axis) adds to the wrong ones of a class.
 
     First the estimate, then its variance, then its change when all classes are noisier by a

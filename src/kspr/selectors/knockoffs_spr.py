@@ -7,9 +7,11 @@ from typing import Any, Self, get_args
 import numpy as np
 
 from kspr._progress import Progress, ProgressMode
+from kspr.core.anchors import count_anchors
+from kspr.core.arrays import like, to_numpy
 from kspr.core.cutoffs import LEVELS
 from kspr.core.duplicates import repeated
-from kspr.core.knockoffs import STATISTICS
+from kspr.core.knockoffs import STATISTICS, most_confident, random_labels
 from kspr.core.labels import Labels, codes_in
 from kspr.core.penalties import PENALTIES
 from kspr.core.procedure import FirstStep, Procedure
@@ -17,7 +19,8 @@ from kspr.core.reduction import Solver
 from kspr.core.refitting import ROUNDS
 from kspr.core.regression import STEPS
 from kspr.errors import InputError
-from kspr.selectors._pieces import Verdicts, collect, solve
+from kspr.selectors._passes import AllClasses, Predictions, Verdicts, judge_rows
+from kspr.selectors._pieces import collect, fit_whole, solve
 from kspr.selectors.base import BaseSelector, Prepared
 from kspr.selectors.controls import CONTROLS, Decision, Question, combined
 from kspr.selectors.controls.checked import Guarantee, read_checked
@@ -119,6 +122,11 @@ class KnockoffsSPR(BaseSelector):
         into the same half: a fit that has seen a copy repeats its label, right or wrong. Where
         there are none, nothing changes. ``"ignore"`` does not look for them. `fit` takes rows that
         belong together for other reasons as `groups`.
+    fit_rows
+        Number of rows that the regression is fitted on, drawn at random from both halves and all
+        classes, where the data is not split into pieces; all rows are judged. None fits as many as
+        512 MB of components hold, such as 262,144 rows with 512 components: smaller data is fitted
+        whole.
     n_splits
         Number of random splits that are fitted and combined through e-values. With several, the
         answer depends less on the seed, at that many times the cost, but still depends on it. They
@@ -182,6 +190,7 @@ class KnockoffsSPR(BaseSelector):
         kappa: float | None = None,
         remove_floor: bool = False,
         duplicates: DuplicatesName = "together",
+        fit_rows: int | None = None,
         n_splits: int = 1,
         guarantee: Guarantee = "mean",
         confidence: float = 0.95,
@@ -208,6 +217,7 @@ class KnockoffsSPR(BaseSelector):
         self.kappa = kappa
         self.remove_floor = remove_floor
         self.duplicates = duplicates
+        self.fit_rows = fit_rows
         self.n_splits = n_splits
         self.guarantee = guarantee
         self.confidence = confidence
@@ -303,6 +313,7 @@ class KnockoffsSPR(BaseSelector):
             self.n_splits,
             groups=groups,
             find_copies=self.duplicates == "together",
+            fit_rows="auto" if self.fit_rows is None else self.fit_rows,
         )
         # Also checks X and y, which everything below relies on.
         first = next(splits)
@@ -343,6 +354,9 @@ class KnockoffsSPR(BaseSelector):
         check_choice("statistic", self.statistic, STATISTICS)
         check_choice("duplicates", self.duplicates, get_args(DuplicatesName))
         check_count("n_splits", self.n_splits, 1)
+        if self.fit_rows is not None:
+            # One row in either half.
+            check_count("fit_rows", self.fit_rows, 2)
         if self.kappa is not None:
             check_rate("kappa", self.kappa)
         check_together(self)
@@ -389,13 +403,51 @@ class KnockoffsSPR(BaseSelector):
         self, prepared: Prepared, procedure: Procedure, scores: Any, given: np.ndarray | None
     ) -> Verdicts:
         """Run Alg. 1 on every piece."""
-        labels, plan = prepared.labels, prepared.plan
-        draws = prepared.rng.random(len(labels.codes)) if self.knockoff == "random" else None
-        single = len(plan.batches) == 1
-        # A single batch would jump from 0 to 100 %; its bar counts steps inside it.
+        n = len(prepared.labels.codes)
+        draws = prepared.rng.random(n) if self.knockoff == "random" else None
+        half = prepared.plan.half
+        if half is not None:
+            return self._judge_whole(prepared, half, procedure, scores, given, draws)
+        return self._judge_pieces(prepared, procedure, scores, given, draws)
+
+    def _judge_whole(
+        self,
+        prepared: Prepared,
+        half: np.ndarray,
+        procedure: Procedure,
+        scores: Any,
+        given: np.ndarray | None,
+        draws: np.ndarray | None,
+    ) -> Verdicts:
+        """Fit the only piece, and judge all rows by it in passes over blocks."""
+        plan, codes = prepared.plan, prepared.labels.codes
+        n_classes = len(prepared.labels.classes)
         steps = ROUNDS if self.first_step == "refit" else STEPS
-        total = steps if single else len(plan.batches)
-        with Progress(self.progress, "Knockoffs-SPR", total) as progress:
+        with Progress(self.progress, "Knockoffs-SPR", steps) as progress:
+            fit = fit_whole(plan, procedure, progress.advance)
+
+        def choose(rows: slice, prediction: np.ndarray) -> np.ndarray:
+            if given is not None:
+                return given[rows]
+            if draws is not None:
+                return random_labels(codes[rows], n_classes, draws[rows])
+            shown = prediction if scores is None else scores[rows]
+            return to_numpy(most_confident(shown, like(codes[rows], shown)))
+
+        predictions = Predictions.by(fit, plan.features, half)
+        return judge_rows(predictions, codes, half, procedure, choose, self._counted(prepared))
+
+    def _judge_pieces(
+        self,
+        prepared: Prepared,
+        procedure: Procedure,
+        scores: Any,
+        given: np.ndarray | None,
+        draws: np.ndarray | None,
+    ) -> Verdicts:
+        """Fit and judge pieces in batches."""
+        labels, plan = prepared.labels, prepared.plan
+        with Progress(self.progress, "Knockoffs-SPR", len(plan.batches)) as progress:
             work = partial(
                 solve,
                 plan=plan,
@@ -403,28 +455,41 @@ class KnockoffsSPR(BaseSelector):
                 scores=scores,
                 given=given,
                 draws=draws,
-                tick=progress.advance if single else None,
                 # The other controls need the fitted values of every class.
                 predictions=not self._compares,
             )
             results = run(
                 work, plan.batches, engine=self.engine, n_jobs=self.n_jobs, progress=progress
             )
-        return collect(len(labels.codes), results)
+        verdicts = collect(len(labels.codes), results)
+        counted = self._counted(prepared)
+        if counted is None:
+            return verdicts
+        fitted = verdicts.values.pop("prediction")
+        anchors = count_anchors(
+            fitted[counted], labels.codes[counted], verdicts.half[counted], len(labels.classes)
+        )
+        return replace(verdicts, all_classes=AllClasses(Predictions.held(fitted), anchors))
+
+    def _counted(self, prepared: Prepared) -> np.ndarray | None:
+        """Return which rows can be anchors; None for controls that need none."""
+        if self._compares:
+            return None
+        codes, copies = prepared.labels.codes, prepared.copies
+        # A hundred copies of one label are one observation of how labels go wrong.
+        return np.ones(len(codes), bool) if copies is None else ~repeated(copies, codes)
 
     def _decide(self, prepared: Prepared, verdicts: Verdicts) -> Decision:
         """Return the level of every sample, by the chosen control."""
-        copies, codes = prepared.copies, prepared.labels.codes
         return CONTROLS[self.control](
             Question(
-                codes=codes,
+                codes=prepared.labels.codes,
                 classes=prepared.labels.classes,
                 verdicts=verdicts,
                 penalty=PENALTIES[self.penalty],
                 pooled=self.cut == "pooled",
                 factor=level_factors(prepared.plan, self.control, self.kappa),
                 remove_floor=self.remove_floor,
-                repeated=None if copies is None else repeated(copies, codes),
             )
         )
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from kspr.core.cutoffs import combine_levels
 from kspr.core.penalties import Penalty
-from kspr.selectors._pieces import Verdicts, number_cut_groups
+from kspr.selectors._passes import AllClasses, Verdicts
+from kspr.selectors._pieces import number_cut_groups
 
 if TYPE_CHECKING:
     from kspr.selectors.controls.transition import NoiseEstimate
@@ -30,7 +31,13 @@ class Question:
     pooled: bool
     factor: np.ndarray  # of Theorem 2, piece by piece; ones elsewhere
     remove_floor: bool
-    repeated: np.ndarray | None = None  # copies of earlier rows with the same label
+
+    @property
+    def all_classes(self) -> AllClasses:
+        """What the fit says of every class."""
+        found = self.verdicts.all_classes
+        assert found is not None  # noqa: S101 - only controls that asked for it look here
+        return found
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import joblib
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["processes", "serial", "side_by_side", "threads"]
+__all__ = ["blockwise", "processes", "serial", "side_by_side", "threads"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -60,3 +60,18 @@ def side_by_side(function: Callable[[Item], Result], items: Sequence[Item]) -> I
         return
     with blas.limit(limits=max(1, available // len(items))):
         yield from threads(function, items, len(items))
+
+
+def blockwise(function: Callable[[Item], Result], blocks: Sequence[Item]) -> Iterator[Result]:
+    """Work through blocks of rows, as many at once as linear algebra could use threads.
+
+    Each of them has one thread: sums round differently with their number, so that the answer would
+    depend on the machine.
+    """
+    blas = ThreadpoolController().select(user_api="blas")
+    available = min((library["num_threads"] for library in blas.info()), default=1)
+    with blas.limit(limits=1):
+        if available < 2 or len(blocks) < 2:
+            yield from serial(function, blocks, None)
+        else:
+            yield from threads(function, blocks, available)
