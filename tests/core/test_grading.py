@@ -143,7 +143,7 @@ def test_blocks_of_any_size_and_merged_states_give_the_same_levels(
         part = Grading(transition, pooled=pooled)
         for start in range(0, len(rows), step):
             block = rows[start : start + step]
-            own.append(part.add(part.grades(right[block]), label[block]))
+            own.append(part.add(right[block], label[block]))
         merged.merge(part)
     found = merged.levels(np.concatenate(own), label)
     expected = transition_levels(right, label, transition, pooled=pooled)
@@ -157,3 +157,20 @@ def test_very_many_classes_have_fewer_grades_and_nearly_the_same_levels(monkeypa
     coarse = transition_levels(right, label, transition, pooled=False)
     assert len(np.unique(coarse)) < len(np.unique(fine))
     np.testing.assert_allclose(coarse, fine, atol=0.02)
+
+
+@pytest.mark.parametrize("pooled", [False, True])
+def test_with_very_many_classes_only_hopeless_labels_are_left_out(monkeypatch, pooled) -> None:
+    """All others have the levels that they would have; what is left out has the level 1."""
+    right, label, transition = case_of(1, 4, ties=False, n=2000)
+    every = transition_levels(right, label, transition, pooled=pooled)
+    monkeypatch.setattr("kspr.core.grading._FEW_CLASSES", 3)
+    monkeypatch.setattr("kspr.core.grading._HOPELESS", 0.2)
+    some = transition_levels(right, label, transition, pooled=pooled)
+    hopeless = right[np.arange(2000), label] < 0.2
+    assert 0 < hopeless.sum() < 1000
+    assert (some[hopeless] == 1).all()
+    # A looser cut with a smaller estimate keeps a row as well: such cuts are left out too.
+    close = np.isclose(some, every, rtol=1e-9) | (some > every)
+    assert close[~hopeless].all()
+    assert np.isclose(some, every, rtol=1e-9)[~hopeless].mean() > 0.9

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import softmax
 
+from kspr.core.transition import AnyTransition
+
 __all__ = ["Chances", "calibration_rows"]
 
 _SOFTENING = 1.4
@@ -32,24 +34,23 @@ def calibration_rows(n_rows: int, n_classes: int) -> np.ndarray:
 class Chances:
     """What fitted values say about labels, given how labels go wrong."""
 
-    matrix: np.ndarray
-    """Chance of each label (column) given the true class (row)."""
+    noise: AnyTransition
     temperature: float
 
     @classmethod
-    def fit(cls, prediction: np.ndarray, label: np.ndarray, matrix: np.ndarray) -> "Chances":
+    def fit(cls, prediction: np.ndarray, label: np.ndarray, noise: AnyTransition) -> "Chances":
         """Choose the temperature under which the given labels are most likely.
 
         `prediction` and `label` are of the `calibration_rows`.
         """
         # (rows, classes): the chance of the given label under each true class.
-        columns = matrix.T[label]
+        columns = noise.columns(label, prediction.dtype)
 
         def log_likelihood(temperature: float) -> float:
             chance = np.sum(_softmax(prediction, temperature) * columns, axis=1)
             return float(np.mean(np.log(np.maximum(chance, 1e-12))))
 
-        return cls(matrix, max(_TEMPERATURES, key=log_likelihood))
+        return cls(noise, max(_TEMPERATURES, key=log_likelihood))
 
     def right(self, prediction: np.ndarray) -> np.ndarray:
         """Return the chance that each class, were it the label, would be right.
@@ -57,15 +58,15 @@ class Chances:
         It comes from a softer softmax than `true_class`: that orders doubtful samples better.
         """
         soft = _softmax(prediction, _SOFTENING * self.temperature)
-        seen = soft @ self.matrix.astype(soft.dtype)
+        seen = self.noise.mix(soft)
         # Bayes: P(class k | label k) = P(class k) T[k, k] / P(label k).
-        return np.asarray(soft * np.diag(self.matrix).astype(soft.dtype) / np.maximum(seen, 1e-30))
+        return np.asarray(soft * self.noise.right.astype(soft.dtype) / np.maximum(seen, 1e-30))
 
     def right_of(self, prediction: np.ndarray, label: np.ndarray) -> np.ndarray:
         """Return the chance that each given label is right: one of the columns of `right`."""
         soft = _softmax(prediction, _SOFTENING * self.temperature)
-        seen = np.sum(soft * self._columns(label, soft.dtype), axis=1)
-        own = soft[np.arange(len(label)), label] * np.diag(self.matrix).astype(soft.dtype)[label]
+        seen = np.sum(soft * self.noise.columns(label, soft.dtype), axis=1)
+        own = soft[np.arange(len(label)), label] * self.noise.right[label].astype(soft.dtype)
         return np.asarray(own / np.maximum(seen, 1e-30), dtype=np.float64)
 
     def true_class(
@@ -76,19 +77,15 @@ class Chances:
         What a sample looks like counts, and so does the label that it was given.
         """
         prior = _softmax(prediction, self.temperature)
-        chance = prior * self._columns(label, prior.dtype)
+        chance = prior * self.noise.columns(label, prior.dtype)
         best = np.argmax(chance, axis=1)
         top = chance[np.arange(len(label)), best].astype(np.float64)
         total = np.sum(chance, axis=1, dtype=np.float64)
         # A label that the matrix rules out leaves nothing to go by.
-        even = np.full(len(label), 1 / len(self.matrix))
+        even = np.full(len(label), 1 / prediction.shape[1])
         share = np.divide(top, total, out=even, where=total > 0)
         odds = (1.0 - share) / np.maximum(share, 1e-300)
         return best, np.minimum(share, 1.0 / (1.0 + odds ** (1 / _OVERCONFIDENCE)))
-
-    def _columns(self, label: np.ndarray, dtype: np.dtype) -> np.ndarray:
-        """Return the chance of the given labels under each true class: ``(rows, classes)``."""
-        return np.asarray(self.matrix.T[label], dtype=dtype)
 
 
 def _softmax(prediction: np.ndarray, temperature: float) -> np.ndarray:

@@ -2,14 +2,14 @@
 
 Every sample is graded by its doubt of every class as its label. The levels need no more than
 counts per grade, weighted by what a sample with its label tells of the wrong ones of a class
-(`wrong_weights`): sums, which blocks of samples add to and which merge.
+(`Transition.weights`): sums, which blocks of samples add to and which merge.
 """
 
 import numpy as np
 
 from kspr.core.arrays import row_blocks
 from kspr.core.cutoffs import reachable
-from kspr.core.transition import Transition, wrong_weights
+from kspr.core.transition import AnyTransition
 
 __all__ = ["CAUTION", "Grading", "transition_levels"]
 
@@ -19,10 +19,15 @@ _GRADES = 1 << 14
 _TABLE = 1 << 24
 """Entries of a table of all cut groups and grades, at most: very many cut groups have fewer grades,
 each of a larger step of the odds."""
+_LEAST = 1e-7
+"""Smallest chance that is told from smaller ones."""
+_HOPELESS, _FEW_CLASSES = 1e-4, 256
+"""Chance to be right below which a label is never kept where there are more classes than this: most
+pairs of a sample and a class are of that kind, and counting them would take most of the time."""
 
 
 def transition_levels(
-    right: np.ndarray, label: np.ndarray, transition: Transition, *, pooled: bool
+    right: np.ndarray, label: np.ndarray, transition: AnyTransition, *, pooled: bool
 ) -> np.ndarray:
     """Return the smallest level at which each sample is kept, those most likely right first.
 
@@ -30,22 +35,21 @@ def transition_levels(
     use no sample's own label. One cut per class, or one for all.
     """
     grading = Grading(transition, pooled=pooled)
-    own = np.empty(len(label), dtype=np.int16)
-    for rows in row_blocks(*right.shape):
-        grades = grading.grades(right[rows])
-        own[rows] = grading.add(grades, label[rows])
+    own = np.concatenate(
+        [grading.add(right[rows], label[rows]) for rows in row_blocks(*right.shape)]
+    )
     return grading.levels(own, label)
 
 
 class Grading:
     """Weighted counts per grade of the samples that were added so far."""
 
-    def __init__(self, transition: Transition, *, pooled: bool) -> None:
-        # By label first: a block of samples then gathers whole lines.
-        self._weights = np.ascontiguousarray(wrong_weights(transition).transpose(0, 2, 1))
-        n_classes = len(transition.matrix)
+    def __init__(self, transition: AnyTransition, *, pooled: bool) -> None:
+        self._transition = transition
+        n_classes = len(transition.right)
         groups = 1 if pooled else n_classes
         self._steps = min(_GRADES, _TABLE // groups)
+        self._least = _HOPELESS if n_classes > _FEW_CLASSES else 0.0
         # Where the grades of each class begin in a line of all cut groups.
         self._first = np.zeros(n_classes, dtype=np.int64)
         if not pooled:
@@ -53,25 +57,18 @@ class Grading:
         self._totals = np.zeros((3, groups * self._steps))
         self._kept = np.zeros(groups * self._steps, dtype=np.int64)
 
-    def grades(self, right: np.ndarray) -> np.ndarray:
-        """Return small whole numbers that grow with doubt, as `right`: nothing is sorted.
-
-        Equal steps in log-odds keep the clearest samples apart; what falls into one step, usually a
-        fifth of a percent of the odds, enters together.
-        """
-        odds = np.log(np.maximum(1.0 - right, 1e-7) / np.maximum(right, 1e-7))
-        step = (self._steps - 1) / (2 * np.log(1e7))
-        # int16 holds every grade below _GRADES, in a quarter of the memory of doubles.
-        return np.asarray(np.rint((odds + np.log(1e7)) * step).astype(np.int16))
-
-    def add(self, grades: np.ndarray, label: np.ndarray) -> np.ndarray:
-        """Add a block ``(rows, classes)``, and return the grades of its labels."""
-        own = grades[np.arange(len(label)), label]
-        place = (grades + self._first).reshape(-1)
-        for total, weight in zip(self._totals, self._weights, strict=True):
-            np.add.at(total, place, weight[label].reshape(-1))
-        np.add.at(self._kept, self._first[label] + own, 1)
-        return np.asarray(own)
+    def add(self, right: np.ndarray, label: np.ndarray) -> np.ndarray:
+        """Add a block ``(rows, classes)``, and return the grades of its labels; -1: hopeless."""
+        row, column = np.nonzero(right >= self._least)
+        place = self._grades(right[row, column]) + self._first[column]
+        weights = self._transition.weights(label[row], column)
+        for total, weight in zip(self._totals, weights, strict=True):
+            np.add.at(total, place, weight)
+        chance = right[np.arange(len(label)), label]
+        own = self._grades(chance)
+        hope = chance >= self._least
+        np.add.at(self._kept, (self._first[label] + own)[hope], 1)
+        return np.where(hope, own, -1).astype(np.int16)
 
     def merge(self, other: "Grading") -> None:
         """Add the counts of `other`, which grades other samples by the same transition matrix."""
@@ -79,12 +76,25 @@ class Grading:
         self._kept += other._kept
 
     def levels(self, own: np.ndarray, label: np.ndarray) -> np.ndarray:
-        """Return the smallest level at which samples are kept, given the grades of their labels."""
+        """Return the smallest level at which samples are kept, given the grades of their labels.
+
+        A label without hope has the level 1.
+        """
         found = np.empty(len(self._kept))
         for start in range(0, len(found), self._steps):
             group = slice(start, start + self._steps)
             found[group] = _levels(self._kept[group], self._totals[:, group])
-        return np.asarray(found[self._first[label] + own])
+        return np.where(own < 0, 1.0, found[self._first[label] + own])
+
+    def _grades(self, right: np.ndarray) -> np.ndarray:
+        """Return small whole numbers that grow with doubt: nothing is sorted.
+
+        Equal steps in log-odds keep the clearest samples apart; what falls into one step, usually a
+        fifth of a percent of the odds, enters together.
+        """
+        odds = np.log(np.maximum(1.0 - right, _LEAST) / np.maximum(right, _LEAST))
+        step = (self._steps - 1) / (-2 * np.log(_LEAST))
+        return np.asarray(np.rint((odds - np.log(_LEAST)) * step).astype(np.int64))
 
 
 def _levels(kept: np.ndarray, totals: np.ndarray) -> np.ndarray:

@@ -144,8 +144,8 @@ def _chance_right(
         here = valid[rows]
         anchors.add(fitted(rows)[here], label[rows][here], nowhere[rows][here])
     chosen = members[calibration_rows(len(members), n_classes)]
-    matrix = estimate_transition(anchors.counts()).matrix
-    chances = Chances.fit(fitted(chosen), label[chosen], matrix)
+    noise = estimate_transition(anchors.counts())
+    chances = Chances.fit(fitted(chosen), label[chosen], noise)
     parts = [
         chances.right_of(fitted(rows), label[rows]) for rows in row_blocks(len(label), n_classes)
     ]

@@ -7,13 +7,17 @@ those with label k are wrong. Results are on the host by now, so these functions
 only.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import overload
 
 import numpy as np
+from scipy.sparse import csr_array, diags_array, issparse
 
 from kspr.core.intervals import Z95
+from kspr.core.wide_transition import WideTransition
 
-__all__ = ["Transition", "estimate_transition", "wrong_among", "wrong_share", "wrong_weights"]
+__all__ = ["AnyTransition", "Transition", "estimate_transition", "wrong_among", "wrong_share"]
 
 
 @dataclass(frozen=True)
@@ -27,21 +31,90 @@ class Transition:
     counts: np.ndarray
     """Labels (column) of the anchors of each class (row)."""
 
+    @property
+    def right(self) -> np.ndarray:
+        """Chance of a right label, for each true class."""
+        return np.diag(self.matrix)
 
-def estimate_transition(counts: np.ndarray) -> Transition:
-    """Return the transition matrix behind the anchors' labels.
+    def mix(self, chance: np.ndarray) -> np.ndarray:
+        """Return the chance of each label, given those of each class to be true: rows of both."""
+        return np.asarray(chance @ self.matrix.astype(chance.dtype))
+
+    def columns(self, label: np.ndarray, dtype: np.dtype) -> np.ndarray:
+        """Return the chance of the given labels under each true class: ``(rows, classes)``."""
+        return np.asarray(self.matrix.T[label], dtype=dtype)
+
+    def dot(self, values: np.ndarray) -> np.ndarray:
+        """Return the matrix times a vector."""
+        return np.asarray(self.matrix @ values)
+
+    def noisier(self, change: float | np.ndarray) -> "Transition":
+        """Return the matrix with each row's share of wrong labels changed."""
+        return replace(self, matrix=_noisier(self.matrix, change))
+
+    def solve(self, values: np.ndarray) -> np.ndarray:
+        """Return the inverse times a vector."""
+        return np.asarray(self._inverse @ values)
+
+    def solve_transposed(self, values: np.ndarray) -> np.ndarray:
+        """Return the transposed inverse times a vector."""
+        return np.asarray(self._inverse.T @ values)
+
+    def weights(self, label: np.ndarray, column: np.ndarray) -> np.ndarray:
+        """Return what a sample with a label adds to the wrong ones of a class: ``(3, pairs)``.
+
+        First the estimate, then its variance, then its change when all classes are noisier by a
+        standard error.
+        """
+        return np.asarray(self._weights[:, label * len(self.matrix) + column])
+
+    @cached_property
+    def _inverse(self) -> np.ndarray:
+        return np.linalg.pinv(self.matrix)
+
+    @cached_property
+    def _weights(self) -> np.ndarray:
+        """All of `weights`, label by label."""
+        # N_k - T[k, k] M_k with M = inv(T') N, as weights on N.
+        middle, above, below = (
+            np.eye(len(self.matrix)) - noise._inverse * noise.right
+            for noise in (self, self.noisier(self.error), self.noisier(-self.error))
+        )
+        # Counts vary like Poisson numbers: each sample adds the square of its weight.
+        return np.stack([middle, middle**2, (above - below) / 2]).reshape(3, -1)
+
+
+AnyTransition = Transition | WideTransition
+
+
+@overload
+def estimate_transition(counts: np.ndarray) -> Transition: ...
+
+
+@overload
+def estimate_transition(counts: csr_array) -> WideTransition: ...
+
+
+def estimate_transition(counts: np.ndarray | csr_array) -> AnyTransition:
+    """Return the transition matrix behind the anchors' labels; a wide one for sparse counts.
 
     Rows are shrunken: each row's share of wrong labels moves towards the common one, and the
     classes that its wrong labels go to move towards all classes alike, as far as the differences
     between rows could be chance.
     """
     total = np.maximum(counts.sum(axis=1), 1.0)
-    right = np.diag(counts)
-    wrong, error = _shrunken_shares((total - right) / total, total)
-    limit = 1.0 - 1.0 / len(counts)
+    wrong, error = _shrunken_shares((total - counts.diagonal()) / total, total)
+    limit = 1.0 - 1.0 / counts.shape[0]
     # At the limit labels do not depend on the class, and the matrix has no inverse.
     wrong = np.clip(wrong, 0.0, 0.98 * limit)
-    matrix = wrong[:, None] * _shrunken_directions(counts)
+    if issparse(counts):
+        off = csr_array(counts - diags_array(counts.diagonal()))
+        return WideTransition.spread(wrong, _by_chance(off), off, error, counts)
+    off = counts * (1.0 - np.eye(len(counts)))
+    even = (1.0 - np.eye(len(counts))) / (len(counts) - 1)
+    evenly = _by_chance(off)[:, None]
+    seen = np.maximum(off.sum(axis=1, keepdims=True), 1.0)
+    matrix = wrong[:, None] * (evenly * even + (1.0 - evenly) * off / seen)
     np.fill_diagonal(matrix, 1.0 - wrong)
     return Transition(matrix, error, counts)
 
@@ -61,37 +134,20 @@ def _shrunken_shares(share: np.ndarray, total: np.ndarray) -> tuple[np.ndarray, 
     return own * share + (1.0 - own) * mean, float(np.sqrt(pooled))
 
 
-def _shrunken_directions(counts: np.ndarray) -> np.ndarray:
-    """Return where the wrong labels of each class go, rows of shares without a diagonal."""
-    n_classes = len(counts)
-    even = (1.0 - np.eye(n_classes)) / (n_classes - 1)
-    off = counts * (1.0 - np.eye(n_classes))
-    wrong = off.sum(axis=1, keepdims=True)
-    expected = np.maximum(wrong * even, 1e-12)
-    distance = np.sum(np.where(even > 0, (off - wrong * even) ** 2 / expected, 0.0), axis=1)
-    # James and Stein: the distance that chance alone would make, over the one that is there.
-    chance = np.minimum(1.0, (n_classes - 2) / np.maximum(distance, 1e-9))[:, None]
-    chance = np.where(wrong > 0, chance, 1.0)
-    return np.asarray(chance * even + (1.0 - chance) * off / np.maximum(wrong, 1.0))
+def _by_chance(off: np.ndarray | csr_array) -> np.ndarray:
+    """Return, for each class, how much of the way its wrong labels went could be chance.
 
-
-def wrong_weights(transition: Transition) -> np.ndarray:
-    """Return what a sample with each label (last axis) adds to the wrong ones of a class.
-
-    First the estimate, then its variance, then its change when all classes are noisier by a
-    standard error.
+    James and Stein: the distance from an even spread that chance alone would make, over the one
+    that is there.
     """
-    matrix, error = transition.matrix, transition.error
-    # N_k - T[k, k] M_k with M = inv(T') N, as weights on N.
-    middle, above, below = (
-        np.eye(len(m)) - np.diag(m)[:, None] * np.linalg.pinv(m).T
-        for m in (matrix, _noisier(matrix, error), _noisier(matrix, -error))
-    )
-    # Counts vary like Poisson numbers: each sample adds the square of its weight.
-    return np.stack([middle, middle**2, (above - below) / 2])
+    c, wrong = off.shape[0], off.sum(axis=1)
+    # The sum of (observed - expected)^2 / expected, over the other classes.
+    distance = (c - 1) * (off * off).sum(axis=1) / np.maximum(wrong, 1e-300) - wrong
+    chance = np.minimum(1.0, (c - 2) / np.maximum(distance, 1e-9))
+    return np.asarray(np.where(wrong > 0, chance, 1.0))
 
 
-def _noisier(matrix: np.ndarray, change: float) -> np.ndarray:
+def _noisier(matrix: np.ndarray, change: float | np.ndarray) -> np.ndarray:
     """Return the matrix with each row's share of wrong labels changed."""
     wrong = 1.0 - np.diag(matrix)
     changed = np.clip(wrong + change, 0.0, 0.99 * (1.0 - 1.0 / len(matrix)))
@@ -104,7 +160,7 @@ def _noisier(matrix: np.ndarray, change: float) -> np.ndarray:
     return np.asarray(result)
 
 
-def wrong_share(transition: Transition, label: np.ndarray) -> tuple[float, float, float]:
+def wrong_share(transition: AnyTransition, label: np.ndarray) -> tuple[float, float, float]:
     """Return the estimated share of wrong labels in the data, and two standard errors around it.
 
     The interval has a coverage of 95 % where all anchors are of their class; with few rows per
@@ -112,30 +168,30 @@ def wrong_share(transition: Transition, label: np.ndarray) -> tuple[float, float
     The error of each row is that of its own anchors: shrinkage is weak where class noise rates
     differ.
     """
-    matrix, counts = transition.matrix, transition.counts
-    sizes = np.bincount(label, minlength=len(matrix)).astype(float)
-    inverse, right = np.linalg.pinv(matrix), np.diag(matrix)
+    counts, right = transition.counts, transition.right
+    sizes = np.bincount(label, minlength=len(right)).astype(float)
     # M = inv(T') N, which sampling error can push below 0.
-    true = np.clip(inverse.T @ sizes, 0.0, None)
+    true = np.clip(transition.solve_transposed(sizes), 0.0, None)
     true /= max(true.sum(), 1e-12)
     total = np.maximum(counts.sum(axis=1), 1.0)
     # Agresti and Coull's two extra observations, as for the matrix itself.
-    wrong = (total - np.diag(counts) + 1.0) / (total + 2.0)
+    wrong = (total - counts.diagonal() + 1.0) / (total + 2.0)
     error = np.sqrt(wrong * (1.0 - wrong) / total)
-    change = (_noisier(matrix, error) - _noisier(matrix, -error)) / 2
+    above, below = transition.noisier(error), transition.noisier(-error)
     # A row that changes also changes how many samples its class is thought to have.
-    moved = true * (change @ (inverse @ right) - np.diag(change))
-    middle, reach = float(1.0 - true @ right), Z95 * float(np.linalg.norm(moved))
+    solved = transition.solve(right)
+    change = above.dot(solved) - below.dot(solved) - (above.right - below.right)
+    middle, reach = float(1.0 - true @ right), Z95 * float(np.linalg.norm(true * change / 2))
     return middle, max(0.0, middle - reach), min(1.0, middle + reach)
 
 
-def wrong_among(transition: Transition, label: np.ndarray, errors: float) -> np.ndarray:
+def wrong_among(transition: AnyTransition, label: np.ndarray, errors: float) -> np.ndarray:
     """Return the share of wrong ones among each label, every class noisier by `errors`.
 
     These are standard errors. It is not what each class loses: a rare class's label is often
     wrong where a common one's is not.
     """
-    matrix = _noisier(transition.matrix, errors * transition.error)
-    sizes = np.bincount(label, minlength=len(matrix)).astype(float)
-    right = np.diag(matrix) * (np.linalg.pinv(matrix).T @ sizes)
+    noise = transition.noisier(errors * transition.error)
+    sizes = np.bincount(label, minlength=len(noise.right)).astype(float)
+    right = noise.right * noise.solve_transposed(sizes)
     return np.asarray(np.clip(1.0 - right / np.maximum(sizes, 1.0), 0.0, 1.0))

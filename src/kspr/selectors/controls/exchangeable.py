@@ -4,7 +4,7 @@ import numpy as np
 
 from kspr.core.exchangeable import Losses, lead
 from kspr.core.knockoffs import all_times
-from kspr.core.transition import Transition, estimate_transition, wrong_among
+from kspr.core.transition import AnyTransition, estimate_transition, wrong_among
 from kspr.errors import InputError
 from kspr.selectors._passes import put
 from kspr.selectors.controls.control import Decision, Question, whole_cut_groups
@@ -54,12 +54,12 @@ def exchangeable(question: Question) -> Decision:
     )
 
 
-def _floor(noise: Transition, codes: np.ndarray) -> np.ndarray:
+def _floor(noise: AnyTransition, codes: np.ndarray) -> np.ndarray:
     """Return a lower bound of the share of wrong labels, class by class.
 
     The floor comes from the share among those with the label. Where this is above the share among
     those of the class, labels do not fall evenly, or classes differ much in size. The lower of the
     two keeps less, and is less wrong under pair flips.
     """
-    own = 1.0 - np.diag(noise.matrix) - _ONE_SIDED * noise.error
+    own = 1.0 - noise.right - _ONE_SIDED * noise.error
     return np.asarray(np.clip(np.minimum(own, wrong_among(noise, codes, -_ONE_SIDED)), 0.0, 1.0))

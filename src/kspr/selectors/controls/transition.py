@@ -7,7 +7,7 @@ import numpy as np
 from kspr.core.chances import Chances, calibration_rows
 from kspr.core.grading import Grading
 from kspr.core.intervals import wilson_interval
-from kspr.core.transition import Transition, estimate_transition, wrong_share
+from kspr.core.transition import AnyTransition, Transition, estimate_transition, wrong_share
 from kspr.selectors._passes import put
 from kspr.selectors.controls.control import Decision, Question, whole_cut_groups
 
@@ -19,7 +19,7 @@ def transition(question: Question) -> Decision:
     codes, predictions = question.codes, question.all_classes.predictions
     noise = estimate_transition(question.all_classes.anchors)
     chosen = calibration_rows(len(codes), len(question.classes))
-    chances = Chances.fit(predictions.values(chosen), codes[chosen], noise.matrix)
+    chances = Chances.fit(predictions.values(chosen), codes[chosen], noise)
     grading = Grading(noise, pooled=question.pooled)
 
     def judged(rows: slice, prediction: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
@@ -27,11 +27,11 @@ def transition(question: Question) -> Decision:
         right = chances.right(prediction)
         doubt = 1.0 - right[np.arange(len(own)), own].astype(np.float64)
         best, chance = chances.true_class(prediction, own)
-        return grading.grades(right), {"doubt": doubt, "best": best, "chance": chance}
+        return right, {"doubt": doubt, "best": best, "chance": chance}
 
     columns: dict[str, np.ndarray] = {}
-    for rows, (grades, found) in predictions.map(judged):
-        grade = grading.add(grades, codes[rows])
+    for rows, (right, found) in predictions.map(judged):
+        grade = grading.add(right, codes[rows])
         put(columns, rows, {"grade": grade, **found}, len(codes))
     level = grading.levels(columns["grade"], codes)
     cut_group, table = whole_cut_groups(question)
@@ -56,7 +56,8 @@ class NoiseEstimate:
     rate_interval: tuple[float, float]
     """Lower and upper end for `rate`."""
     transition: np.ndarray
-    """Chance of each label given the true class; rows are shrunken towards each other."""
+    """Chance of each label given the true class; rows are shrunken towards each other. Empty for
+    more than 1,024 classes, and so are its ends: 20,000 classes have 400 million pairs."""
     low: np.ndarray
     """Lower ends for `transition`, from each row's own anchors."""
     high: np.ndarray
@@ -74,18 +75,24 @@ class NoiseEstimate:
         )
 
 
-def describe_noise(transition: Transition, codes: np.ndarray, classes: np.ndarray) -> NoiseEstimate:
+def describe_noise(
+    transition: AnyTransition, codes: np.ndarray, classes: np.ndarray
+) -> NoiseEstimate:
     """Return a transition matrix with its intervals and the overall rate."""
     anchors = transition.counts.sum(axis=1)
-    low, high = wilson_interval(transition.counts, anchors[:, None])
+    matrix = low = high = np.empty((0, 0))
+    if isinstance(transition, Transition):
+        matrix = transition.matrix
+        ends = wilson_interval(transition.counts, anchors[:, None])
+        # Shrinkage can move an entry out of the interval of its own anchors.
+        low, high = np.minimum(ends[0], matrix), np.maximum(ends[1], matrix)
     rate, *interval = wrong_share(transition, codes)
     return NoiseEstimate(
         rate=rate,
         rate_interval=(interval[0], interval[1]),
-        transition=transition.matrix,
-        # Shrinkage can move an entry out of the interval of its own anchors.
-        low=np.minimum(low, transition.matrix),
-        high=np.maximum(high, transition.matrix),
+        transition=matrix,
+        low=low,
+        high=high,
         anchors=anchors.astype(np.int64),
         classes=classes,
     )
