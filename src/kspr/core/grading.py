@@ -84,7 +84,11 @@ class Grading:
         for start in range(0, len(found), self._steps):
             group = slice(start, start + self._steps)
             found[group] = _levels(self._kept[group], self._totals[:, group])
-        return np.where(own < 0, 1.0, found[self._first[label] + own])
+        levels = np.empty(len(own))
+        for rows in row_blocks(len(own), 8):
+            place = self._first[label[rows]] + own[rows]
+            levels[rows] = np.where(own[rows] < 0, 1.0, found[place])
+        return levels
 
     def _grades(self, right: np.ndarray) -> np.ndarray:
         """Return small whole numbers that grow with doubt: nothing is sorted.

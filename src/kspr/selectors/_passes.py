@@ -102,7 +102,9 @@ def judge_rows(
 
     def judged(rows: slice, prediction: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
         own, other = codes[rows], choose(rows, prediction)
-        columns = {"knockoff": other, "suggested": np.argmax(prediction, axis=1)}
+        # Codes in four bytes: columns of all rows are what is left to fill the memory.
+        best = np.argmax(prediction, axis=1).astype(np.int32)
+        columns = {"knockoff": other.astype(np.int32), "suggested": best}
         if counted is None:
             Z, _, W = compare(prediction, own, other, procedure)
             return {"Z": Z, "W": W, **columns}, prediction

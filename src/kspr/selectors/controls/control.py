@@ -9,7 +9,6 @@ import numpy as np
 from kspr.core.cutoffs import combine_levels
 from kspr.core.penalties import Penalty
 from kspr.selectors._passes import AllClasses, Verdicts
-from kspr.selectors._pieces import number_cut_groups
 
 if TYPE_CHECKING:
     from kspr.selectors.controls.transition import NoiseEstimate
@@ -60,8 +59,11 @@ Control = Callable[[Question], Decision]
 def whole_cut_groups(question: Question) -> tuple[np.ndarray, np.ndarray]:
     """Return cut groups across pieces and halves: one per class, or one for all."""
     # Estimates from all halves and pieces together give cut-offs for all of them together.
-    nowhere = np.zeros_like(question.codes)
-    return number_cut_groups(nowhere, nowhere, question.codes, pooled=question.pooled)
+    groups = np.array([-1]) if question.pooled else np.arange(len(question.classes))
+    cut_group = np.zeros(len(question.codes), dtype=np.int32)
+    if not question.pooled:
+        cut_group[:] = question.codes
+    return cut_group, np.stack([np.zeros_like(groups), np.zeros_like(groups), groups], axis=1)
 
 
 def combined(decisions: list[Decision], q: float) -> Decision:

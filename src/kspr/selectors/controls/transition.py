@@ -27,7 +27,7 @@ def transition(question: Question) -> Decision:
         right = chances.right(prediction)
         doubt = 1.0 - right[np.arange(len(own)), own].astype(np.float64)
         best, chance = chances.true_class(prediction, own)
-        return right, {"doubt": doubt, "best": best, "chance": chance}
+        return right, {"doubt": doubt, "best": best.astype(np.int32), "chance": chance}
 
     columns: dict[str, np.ndarray] = {}
     for rows, (right, found) in predictions.map(judged):
