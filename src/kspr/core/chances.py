@@ -7,7 +7,6 @@ of the softmax is common to all rows; a fixed sample of them sets it.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import softmax
 
 from kspr.core.transition import AnyTransition
 
@@ -19,14 +18,14 @@ _OVERCONFIDENCE = 2.0
 """Log-odds of the best class over what they are worth: the best of many looks better than it is.
 Measured on CIFAR-10; `tests/selectors/test_relabelling.py` holds it."""
 _TEMPERATURES = tuple(0.0125 * 2 ** (step / 2) for step in range(13))
-_CALIBRATION_ROWS = 5_000
-_CALIBRATION_VALUES = 10_000_000
-"""Fitted values that the temperature is chosen by, at most: with very many classes, fewer rows."""
+_CALIBRATION_ROWS, _FEWER_ROWS = 5_000, 500
+_CALIBRATION_VALUES = 1_000_000
+"""Fitted values from which on fewer rows set the temperature: those of very many classes."""
 
 
 def calibration_rows(n_rows: int, n_classes: int) -> np.ndarray:
     """Return the numbers of the rows that the temperature is chosen by."""
-    wanted = max(1, min(_CALIBRATION_ROWS, _CALIBRATION_VALUES // n_classes))
+    wanted = min(_CALIBRATION_ROWS, max(_FEWER_ROWS, _CALIBRATION_VALUES // n_classes))
     return np.arange(0, n_rows, max(1, n_rows // wanted))
 
 
@@ -89,4 +88,9 @@ class Chances:
 
 
 def _softmax(prediction: np.ndarray, temperature: float) -> np.ndarray:
-    return np.asarray(softmax(prediction / temperature, axis=1))
+    shown = prediction / temperature
+    # In place: for many classes, new arrays would take longer than the arithmetic.
+    shown -= shown.max(axis=1, keepdims=True)
+    np.exp(shown, out=shown)
+    shown /= shown.sum(axis=1, keepdims=True)
+    return np.asarray(shown)

@@ -20,7 +20,7 @@ from kspr.selectors.feature_rows import Features
 
 __all__ = ["AllClasses", "Predictions", "Verdicts", "judge_rows", "put"]
 
-_BLOCK_FLOATS = 1 << 21
+_BLOCK_FLOATS = 1 << 20
 """Features and fitted values of a block, together."""
 _HELD = 1 << 24
 """Fitted values that are held because they are few; more are computed again in every pass."""
