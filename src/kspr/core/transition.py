@@ -57,7 +57,7 @@ class Transition:
         return np.asarray(self._inverse @ values)
 
     def solve_transposed(self, values: np.ndarray) -> np.ndarray:
-        """Return the transposed inverse times a vector."""
+        """Return the transposed inverse times a vector, or times each column of a matrix."""
         return np.asarray(self._inverse.T @ values)
 
     def weights(self, label: np.ndarray, column: np.ndarray) -> np.ndarray:

@@ -91,8 +91,9 @@ class WideTransition:
         return np.asarray(self._lu.solve(values) - self._column * (self._row @ values))
 
     def solve_transposed(self, values: np.ndarray) -> np.ndarray:
-        """Return the transposed inverse times a vector."""
-        return np.asarray(self._lu.solve(values, "T") - self._row * (self._column @ values))
+        """Return the transposed inverse times a vector, or times each column of a matrix."""
+        spread = np.multiply.outer(self._row, self._column @ values)
+        return np.asarray(self._lu.solve(np.asarray(values, dtype=np.float64), "T") - spread)
 
     def weights(self, label: np.ndarray, column: np.ndarray) -> np.ndarray:
         """Return what a sample with a label adds to the wrong ones of a class, as `Transition`."""

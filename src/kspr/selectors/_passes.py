@@ -5,7 +5,7 @@ of workers, linear algebra inside a block runs on one thread, and results are ta
 the rows: so neither does the answer.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -52,10 +52,29 @@ class Predictions:
             return fit.predict(X, half[rows])
 
         n, p = features.shape
-        found = cls(values, n, fit.n_classes, width=p + fit.n_classes)
-        if n * fit.n_classes > _HELD:
-            return found
-        return cls.held(np.concatenate([block for _, block in found.map(lambda _, block: block)]))
+        return cls(values, n, fit.n_classes, width=p + fit.n_classes)
+
+    @classmethod
+    def mean(cls, parts: Sequence["Predictions"]) -> "Predictions":
+        """Return the mean of the fitted values of several splits.
+
+        No fit that judges a sample has seen its label, so their mean has not either.
+        """
+        if len(parts) == 1:
+            return parts[0]
+
+        def values(rows: slice | np.ndarray) -> np.ndarray:
+            return np.asarray(sum(part.values(rows) for part in parts) / len(parts))
+
+        first = parts[0]
+        return cls(values, first.n_rows, first.n_classes, max(part.width for part in parts))
+
+    def held_if_few(self) -> "Predictions":
+        """Return the same values, computed once and held where that takes little memory."""
+        if self.n_rows * self.n_classes > _HELD:
+            return self
+        blocks = [block for _, block in self.map(lambda _, block: block)]
+        return Predictions.held(np.concatenate(blocks))
 
     def map(
         self, function: Callable[[slice, np.ndarray], Result]

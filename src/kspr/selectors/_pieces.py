@@ -75,10 +75,10 @@ def solve(
     *,
     plan: Plan,
     procedure: Procedure,
-    scores: Any,
-    given: np.ndarray | None,
-    draws: np.ndarray | None,
-    predictions: bool,
+    scores: Any = None,
+    given: np.ndarray | None = None,
+    draws: np.ndarray | None = None,
+    predictions: bool = False,
 ) -> tuple[int, Pieces, dict[str, Any]]:
     """Judge one batch; labels are returned as codes."""
     first, pieces = batch

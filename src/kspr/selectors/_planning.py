@@ -22,7 +22,7 @@ from kspr.core.splitting import (
 from kspr.errors import InputError
 from kspr.selectors.feature_rows import DenseFeatures, Features, SparseFeatures
 
-__all__ = ["Plan", "Reduction", "plan_pieces", "reduced_batch"]
+__all__ = ["Plan", "Reduction", "comparable_rows", "plan_pieces", "reduced_batch"]
 
 _BATCH_BYTES = 16 << 20
 _SMALL_WIDTH = 1000
@@ -141,6 +141,16 @@ def reduced_batch(plan: Plan, pieces: Pieces) -> Array:
     rng = np.random.default_rng(plan.seed)
     scores = fit_pca(lambda: [X], d, solver=plan.reduction.solver, rng=rng).transform(X)
     return scores.reshape(n_pieces, 2, slots, d)
+
+
+def comparable_rows(plan: Plan, width: int) -> np.ndarray:
+    """Return all rows in at most `width` principal components, or as they are without any."""
+    parts = []
+    for block in plan.features.blocks():
+        if plan.projection is not None:
+            block = plan.projection.transform(block[None])[0][:, :width]
+        parts.append(to_numpy(block))
+    return np.concatenate(parts)
 
 
 def _batches(parts: list[Pieces], n_features: int) -> Iterator[tuple[int, Pieces]]:

@@ -8,6 +8,7 @@ from kspr.core.chances import Chances, calibration_rows
 from kspr.core.grading import Grading
 from kspr.core.intervals import wilson_interval
 from kspr.core.transition import AnyTransition, Transition, estimate_transition, wrong_share
+from kspr.core.votes import with_votes
 from kspr.selectors._passes import put
 from kspr.selectors.controls.control import Decision, Question, whole_cut_groups
 
@@ -25,6 +26,8 @@ def transition(question: Question) -> Decision:
     def judged(rows: slice, prediction: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         own = codes[rows]
         right = chances.right(prediction)
+        if question.votes is not None:
+            right = with_votes(right, question.votes[rows], noise, question.neighbours)
         doubt = 1.0 - right[np.arange(len(own)), own].astype(np.float64)
         best, chance = chances.true_class(prediction, own)
         return right, {"doubt": doubt, "best": best.astype(np.int32), "chance": chance}
