@@ -64,3 +64,9 @@ def test_every_block_is_worked_at_once_in_row_order(monkeypatch):
         found = list(Predictions.held(values).map(lambda rows, block: (rows, block)))
     assert [rows for rows, _ in found] == [inside for _, (inside, _) in found]
     np.testing.assert_array_equal(np.concatenate([block for _, (_, block) in found]), values)
+
+
+def test_several_splits_average_their_fitted_values():
+    parts = [Predictions.held(np.full((2, 3), value)) for value in (1.0, 2.0, 6.0)]
+    np.testing.assert_allclose(Predictions.mean(parts).values(slice(None)), 3.0)
+    assert Predictions.mean(parts[:1]) is parts[0]

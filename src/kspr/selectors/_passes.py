@@ -15,7 +15,7 @@ from kspr.core.anchors import Anchors
 from kspr.core.knockoffs import closed_form_times
 from kspr.core.linear_fit import LinearFit
 from kspr.core.procedure import Procedure, compare
-from kspr.selectors.engines.local import blockwise
+from kspr.selectors.engines.local import side_by_side
 from kspr.selectors.feature_rows import Features
 
 __all__ = ["AllClasses", "Predictions", "Verdicts", "judge_rows", "put"]
@@ -82,7 +82,7 @@ class Predictions:
         """Apply `function` to the fitted values of each block; yield results in row order."""
         step = max(64, _BLOCK_FLOATS // self.width)
         blocks = [slice(first, first + step) for first in range(0, self.n_rows, step)]
-        results = blockwise(lambda rows: function(rows, self.values(rows)), blocks)
+        results = side_by_side(lambda rows: function(rows, self.values(rows)), blocks)
         return zip(blocks, results, strict=True)
 
 

@@ -13,7 +13,7 @@ from kspr.core.regression import Basis
 from kspr.core.splitting import Pieces
 from kspr.errors import InputError
 from kspr.selectors._passes import Verdicts
-from kspr.selectors._planning import Plan, reduced_batch
+from kspr.selectors._plan import Plan, reduced_batch
 from kspr.selectors.engines.local import side_by_side
 
 __all__ = ["collect", "fit_whole", "number_cut_groups", "solve"]

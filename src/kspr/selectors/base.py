@@ -16,7 +16,7 @@ from kspr.core.penalties import PENALTIES
 from kspr.core.procedure import Procedure
 from kspr.core.reduction import Solver
 from kspr.errors import InputError
-from kspr.selectors._planning import Plan, Reduction, plan_pieces
+from kspr.selectors._plan import Plan, Reduction, plan_pieces
 from kspr.selectors.engines import ENGINES
 from kspr.selectors.feature_rows import Features
 from kspr.selectors.manifest import Manifest, fingerprint, plain, versions

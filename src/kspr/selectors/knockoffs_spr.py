@@ -22,7 +22,7 @@ from kspr.core.votes import WIDTH, count_votes
 from kspr.errors import InputError
 from kspr.selectors._passes import Predictions, Verdicts, judge_rows
 from kspr.selectors._pieces import collect, fit_whole, solve
-from kspr.selectors._planning import comparable_rows
+from kspr.selectors._plan import comparable_rows
 from kspr.selectors.base import BaseSelector, Prepared
 from kspr.selectors.controls import CONTROLS, Decision, Question
 from kspr.selectors.controls.checked import Guarantee, read_checked
@@ -30,6 +30,7 @@ from kspr.selectors.controls.paper import level_factors
 from kspr.selectors.curve import at_best_f1
 from kspr.selectors.cut_groups import uncut, with_fallback
 from kspr.selectors.engines import run
+from kspr.selectors.engines.local import one_level_of_threads
 from kspr.selectors.options import (
     COMPARING,
     PAPER,
@@ -311,6 +312,23 @@ class KnockoffsSPR(BaseSelector):
         True
         """
         self._check_parameters()
+        with one_level_of_threads():
+            self.selection_ = self._selected(
+                X, y, scores, knockoff_labels, clean_mask, checked, groups
+            )
+        return self
+
+    def _selected(
+        self,
+        X: Any,
+        y: Any,
+        scores: Any,
+        knockoff_labels: Any,
+        clean_mask: Any,
+        checked: Any,
+        groups: Any,
+    ) -> Selection:
+        """Check the data, fit, and cut."""
         procedure = self._procedure(
             first_step=self.first_step, statistic=STATISTICS[self.statistic]
         )
@@ -346,8 +364,7 @@ class KnockoffsSPR(BaseSelector):
                 confidence=self.confidence,
                 drawn=drawn,
             )
-        self.selection_ = selection
-        return self
+        return selection
 
     def _check_parameters(self) -> None:
         self._check_common()

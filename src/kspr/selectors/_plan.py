@@ -20,6 +20,7 @@ from kspr.core.splitting import (
     thinned,
 )
 from kspr.errors import InputError
+from kspr.selectors.engines.local import side_by_side
 from kspr.selectors.feature_rows import DenseFeatures, Features, SparseFeatures
 
 __all__ = ["Plan", "Reduction", "comparable_rows", "plan_pieces", "reduced_batch"]
@@ -246,7 +247,7 @@ def _components(
             return (block[None] for block in features.blocks())
         return (block[None] for _, block in _gathered(features, rows))
 
-    return fit_pca(blocks, d, solver=solver, rng=rng)
+    return fit_pca(blocks, d, solver=solver, rng=rng, each=side_by_side)
 
 
 def _gathered(features: Features, rows: np.ndarray) -> Iterator[tuple[slice, Array]]:
@@ -268,8 +269,11 @@ def _projected(features: Features, pca: PCA, index: np.ndarray, intercept: bool)
     slot = np.argsort(index, axis=None, kind="stable")
     out: Array = None
     first = int(intercept)
-    for here, rows in _gathered(features, index.reshape(-1)[slot]):
-        scores = pca.transform(rows[None])[0]
+
+    def scored(part: tuple[slice, Array]) -> tuple[slice, Array]:
+        return part[0], pca.transform(part[1][None])[0]
+
+    for here, scores in side_by_side(scored, _gathered(features, index.reshape(-1)[slot])):
         if out is None:
             xp = namespace(scores)
             shape = (index.size, first + scores.shape[1])

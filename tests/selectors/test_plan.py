@@ -6,7 +6,7 @@ from sklearn.datasets import load_digits
 
 from kspr import KnockoffsSPR
 from kspr.core.noise import symmetric
-from kspr.selectors import _planning
+from kspr.selectors import _plan
 
 
 @pytest.fixture(scope="module")
@@ -35,10 +35,10 @@ def test_a_part_is_fitted_and_all_rows_are_judged(noisy, reduction):
 
 
 def test_more_rows_than_memory_holds_are_fitted_in_part(noisy, monkeypatch):
-    monkeypatch.setattr(_planning, "_SCORE_BYTES", 4 * 64 * 600)
-    monkeypatch.setattr(_planning, "_ROWS_PER_DIMENSION", 1)
+    monkeypatch.setattr(_plan, "_SCORE_BYTES", 4 * 64 * 600)
+    monkeypatch.setattr(_plan, "_ROWS_PER_DIMENSION", 1)
     np.testing.assert_array_equal(levels(noisy), levels(noisy, fit_rows=600))
-    monkeypatch.setattr(_planning, "_ROWS_PER_DIMENSION", 1000)
+    monkeypatch.setattr(_plan, "_ROWS_PER_DIMENSION", 1000)
     np.testing.assert_array_equal(levels(noisy), levels(noisy, fit_rows=len(noisy[1])))
 
 
