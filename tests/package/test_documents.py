@@ -219,3 +219,14 @@ def test_a_page_of_measurements_is_the_measured_one(script, monkeypatch, tmp_pat
     monkeypatch.setattr(benchmark, "PAGE", tmp_path / "page.md")
     benchmark.write_page()
     assert (tmp_path / "page.md").read_text() == page
+
+
+def test_the_scale_table_is_the_measured_one(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    import scale
+
+    page = scale.PAGE.read_text()
+    monkeypatch.setattr(scale, "PAGE", tmp_path / "page.md")
+    scale.PAGE.write_text(page)
+    scale.write_page(json.loads(scale.RESULTS.read_text()))
+    assert scale.PAGE.read_text() == page
