@@ -1,7 +1,7 @@
 """From features and labels to judged samples: split, reduce, run Alg. 1 on every piece."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -167,14 +167,18 @@ def collect(n_samples: int, results: list[tuple[int, Pieces, dict[str, Array]]])
 def averaged(splits: Iterator[Verdicts]) -> Verdicts:
     """Return the first verdicts with the mean of the fitted values over all splits.
 
-    No fit that judges a sample has seen its label, so their mean has not either.
+    No fit that judges a sample has seen its label, so their mean has not either. Where there are
+    several splits, ``"first"`` has the fitted values of the first.
     """
     first = next(splits)
+    values = dict(first.values)
     for number, other in enumerate(splits, start=2):
-        # A running mean: no more than two splits are held at a time.
-        mean = first.values["prediction"]
-        mean += (other.values["prediction"] - mean) / number
-    return first
+        # A running mean: the fitted values of all splits are never held at once.
+        values["first"] = first.values["prediction"]
+        values["prediction"] = (
+            values["prediction"] + (other.values["prediction"] - values["prediction"]) / number
+        )
+    return replace(first, values=values)
 
 
 def comparable_rows(plan: Plan, width: int) -> np.ndarray:

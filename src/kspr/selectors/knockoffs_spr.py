@@ -126,7 +126,8 @@ class KnockoffsSPR(BaseSelector):
         belong together for other reasons as `groups`.
     n_splits
         Number of random splits whose fitted values are averaged. With several, more right labels
-        are kept, and the answer depends less on the seed, at that many times the cost.
+        are kept in most cases, and the answer depends less on the seed, at that many times the
+        cost.
     neighbours
         For ``control="transition"``: also ask this many nearest rows of the other half, such as 50,
         which label they have. More right labels are kept where noise is moderate, fewer under

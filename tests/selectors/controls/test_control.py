@@ -62,4 +62,6 @@ def test_several_splits_average_their_fitted_values():
     ]
     found = averaged(iter(splits))
     np.testing.assert_allclose(found.values["prediction"], 3.0)
-    np.testing.assert_array_equal(found.values["Z"], 1.0)
+    for name in ("Z", "first"):
+        np.testing.assert_array_equal(found.values[name], 1.0)
+    assert "first" not in averaged(iter(splits[:1])).values
