@@ -135,7 +135,8 @@ class KnockoffsSPR(BaseSelector):
         whole.
     n_splits
         Number of random splits whose fitted values are averaged. With several, more right labels
-        are kept, and the answer depends less on the seed, at that many times the cost.
+        are kept in most cases, and the answer depends less on the seed, at that many times the
+        cost.
     neighbours
         For ``control="transition"``: also ask this many nearest rows of the other half, such as 50,
         which label they have. More right labels are kept where noise is moderate, fewer under
@@ -451,7 +452,8 @@ class KnockoffsSPR(BaseSelector):
             return to_numpy(most_confident(shown, like(codes[rows], shown)))
 
         predictions = Predictions.mean(parts).held_if_few()
-        return judge_rows(predictions, codes, half, procedure, choose, self._counted(first))
+        alone = fitted if len(parts) > 1 else None
+        return judge_rows(predictions, codes, half, procedure, choose, self._counted(first), alone)
 
     def _fitted(self, prepared: Prepared, procedure: Procedure) -> tuple[Predictions, np.ndarray]:
         """Return the fitted values of all classes, and the half that each sample is in."""
