@@ -140,6 +140,7 @@ def embed(
             half=half,
             image_size=image_size,
             strict=strict,
+            rows=len(items),
         )
         write_manifest(folder, manifest)
         shards = _shards(folder, manifest)

@@ -18,7 +18,9 @@ __all__ = [
 _DEFAULTS: dict[Kind, str] = {"image": "efficientnet-lite0", "text": "minilm"}
 
 _FAMILIES: dict[str, tuple[str, str, tuple[Kind, ...]]] = {
-    "efficientnet-lite0": ("lite0", "LITE0", ("image",)),
+    "efficientnet-lite0": ("lite", "LITE0", ("image",)),
+    "efficientnet-lite1": ("lite", "LITE1", ("image",)),
+    "efficientnet-lite2": ("lite", "LITE2", ("image",)),
     "minilm": ("transformer_models", "MINILM", ("text",)),
     "hf": ("transformer_models", "HUGGINGFACE", ("image", "text")),
     "st": ("transformer_models", "SENTENCE", ("text",)),
@@ -27,8 +29,13 @@ _FAMILIES: dict[str, tuple[str, str, tuple[Kind, ...]]] = {
 }
 """Name or prefix: the module and its `Family`, and which kinds of items it embeds."""
 
+_PREFIXES = ("hf", "st", "timm", "torchvision")
+"""Families of many models, whose names follow a colon; the others are whole names."""
+
 NAMES = (
     "efficientnet-lite0 (images, the default)",
+    "efficientnet-lite1",
+    "efficientnet-lite2",
     "minilm (text, the default)",
     "hf:NAME",
     "timm:NAME",
@@ -46,6 +53,7 @@ def load_embedder(
     half: bool = False,
     image_size: int | None = None,
     strict: bool = False,
+    rows: int = 0,
 ) -> Embedder:
     """Return the embedder called `name`.
 
@@ -64,11 +72,14 @@ def load_embedder(
     strict
         Raise `InputError` if `half` cannot be followed because bfloat16 fails on this processor;
         otherwise warn and compute in float32.
+    rows
+        Number of items that will be embedded. For thousands of them, a network that runs on a CPU
+        is exported for ONNX Runtime, where that is installed.
     """
     if image_size is not None and image_size < 1:
         raise InputError(f"image_size must be a number of pixels of at least 1, got {image_size}.")
     name, family, rest = _resolve(name, kind)
-    return family.load(EmbedderRequest(name, rest, kind, device, half, image_size, strict))
+    return family.load(EmbedderRequest(name, rest, kind, device, half, image_size, strict, rows))
 
 
 def embedder_identity(
@@ -93,8 +104,7 @@ def _resolve(name: str | None, kind: Kind) -> tuple[str, Family, str]:
     """Return the full name, its family, and the part of the name after the prefix."""
     name = _DEFAULTS[kind] if name is None else name
     prefix, colon, rest = name.partition(":")
-    # The defaults are whole names and take no colon; all others are prefixes and need one.
-    known = prefix in _FAMILIES and bool(colon) == (prefix not in _DEFAULTS.values())
+    known = prefix in _FAMILIES and bool(colon) == (prefix in _PREFIXES)
     if known and (rest or not colon):
         module, attribute, kinds = _FAMILIES[prefix]
         if kind not in kinds:
