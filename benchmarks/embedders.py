@@ -14,14 +14,14 @@ from itertools import product
 import numpy as np
 import pyarrow.parquet as pq
 import torch
-from _common import RESULTS, SHARED, markdown_table
-from _trials import add_trial, read_trials
 from PIL import Image, ImageOps
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from _common import RESULTS, SHARED, markdown_table
+from _trials import add_trial, read_trials
 from kspr import KnockoffsSPR
 from kspr.core.noise import symmetric
 from kspr.features.embedders import load_embedder

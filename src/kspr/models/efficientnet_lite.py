@@ -36,6 +36,7 @@ class EfficientNetLite(nn.Module):
         self.head = _folded(weights, "_conv_head", "_bn1", 1)
 
     def forward(self, x: Tensor) -> Tensor:
+        """Return one row of features per image."""
         x = self.stem(x)
         for block in self.blocks:
             y = block(x)

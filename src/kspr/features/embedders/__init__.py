@@ -4,7 +4,7 @@ import importlib
 from typing import Any
 
 from kspr.errors import InputError
-from kspr.features.embedders.embedder import Embedder, EmbedderRequest, Family, Kind
+from kspr.features.embedders.embedder import Embedder, EmbedderRequest, Family, Kind, both_ways
 
 __all__ = [
     "NAMES",
@@ -52,6 +52,7 @@ def load_embedder(
     device: str = "auto",
     half: bool = False,
     image_size: int | None = None,
+    flips: bool = False,
     strict: bool = False,
     rows: int = 0,
 ) -> Embedder:
@@ -69,6 +70,8 @@ def load_embedder(
         Compute in half precision where the device is faster in it.
     image_size
         Side in pixels to which images are scaled; None for the embedder's own.
+    flips
+        Average the features of each image and of its mirror image.
     strict
         Raise `InputError` if `half` cannot be followed because bfloat16 fails on this processor;
         otherwise warn and compute in float32.
@@ -78,20 +81,23 @@ def load_embedder(
     """
     if image_size is not None and image_size < 1:
         raise InputError(f"image_size must be a number of pixels of at least 1, got {image_size}.")
+    _check_flips(kind, flips)
     name, family, rest = _resolve(name, kind)
-    return family.load(EmbedderRequest(name, rest, kind, device, half, image_size, strict, rows))
+    request = EmbedderRequest(name, rest, kind, device, half, image_size, strict, rows)
+    return both_ways(family.load(request)) if flips else family.load(request)
 
 
 def embedder_identity(
-    name: str | None, kind: Kind, *, image_size: int | None = None
+    name: str | None, kind: Kind, *, image_size: int | None = None, flips: bool = False
 ) -> dict[str, Any]:
-    """Return what determines an embedder's output, without loading it: name, size, origin.
+    """Return what determines an embedder's output, without loading it: name, size, flips, origin.
 
     Equal identities mean equal features. Local weights and code are identified by content or date,
     those on a hub by name.
     """
+    _check_flips(kind, flips)
     name, family, rest = _resolve(name, kind)
-    return {"embedder": name, **family.identity(rest, image_size)}
+    return {"embedder": name, "flips": flips, **family.identity(rest, image_size)}
 
 
 def is_function(name: str) -> bool:
@@ -120,6 +126,11 @@ def _resolve(name: str | None, kind: Kind) -> tuple[str, Family, str]:
     home = importlib.import_module(f"kspr.features.embedders.{module}")
     family: Family = getattr(home, attribute)
     return name, family, rest
+
+
+def _check_flips(kind: Kind, flips: bool) -> None:
+    if flips and kind == "text":
+        raise InputError("flips is for images, but the items are texts. Leave it out.")
 
 
 def _plural(kind: Kind) -> str:

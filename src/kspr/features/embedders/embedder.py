@@ -1,14 +1,14 @@
 """What all embedders share: the value they return, the request, and how images are scaled."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from kspr.errors import InputError
 
-__all__ = ["Embedder", "EmbedderRequest", "Family", "Kind", "Pixels", "as_is"]
+__all__ = ["Embedder", "EmbedderRequest", "Family", "Kind", "Pixels", "as_is", "both_ways"]
 
 Kind = Literal["image", "text"]
 
@@ -60,8 +60,8 @@ class Embedder:
     """Side in pixels of the model's input; None for text, and where the model decides."""
     dimensions: int | None = None
     """Number of features; known after the first batch at the latest."""
-    engine: Callable[[], str | None] = lambda: None
-    """Function that returns what computed the features, with its version; None if unknown."""
+    engine: Callable[[], str] = lambda: ""
+    """Function that returns what computed the features, with its version; empty if unknown."""
 
     def __call__(self, batch: Sequence[Any]) -> np.ndarray:
         """Return the features of a batch of items."""
@@ -91,6 +91,22 @@ class Embedder:
             raise InputError(
                 f"{self.name} must return {self.dimensions} features per item, got {shape[1]}."
             )
+
+
+def both_ways(embedder: Embedder) -> Embedder:
+    """Return an embedder of images that averages each image and its mirror image."""
+
+    def prepare(image: Any) -> tuple[Any, Any]:
+        from PIL import ImageOps
+
+        return embedder.prepare(image), embedder.prepare(ImageOps.mirror(image))
+
+    def compute(pairs: list[tuple[Any, Any]]) -> np.ndarray:
+        as_given, mirrored = (list(side) for side in zip(*pairs, strict=True))
+        mean: np.ndarray = (embedder.embed(as_given) + embedder.embed(mirrored)) / 2
+        return mean
+
+    return replace(embedder, prepare=prepare, compute=compute)
 
 
 def _as_numbers(name: str, result: Any) -> np.ndarray:

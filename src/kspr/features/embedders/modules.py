@@ -25,6 +25,7 @@ class FromPixels(nn.Module):
         self.register_buffer("std", torch.tensor(std).view(1, 3, 1, 1))
 
     def forward(self, inputs: Inputs) -> Tensor:
+        """Return the features of ``inputs["pixels"]``."""
         pixels = inputs["pixels"].permute(0, 3, 1, 2).float() / 255
         normal = (pixels - self.get_buffer("mean")) / self.get_buffer("std")
         features: Tensor = self.network(normal)
@@ -41,6 +42,7 @@ class FromProcessed(nn.Module):
         self._has_class_token = any(n.endswith(("cls_token", "class_embedding")) for n in names)
 
     def forward(self, inputs: Inputs) -> Tensor:
+        """Return the class token, or the mean over positions where there is none."""
         if hasattr(self.model, "get_image_features"):  # CLIP and similar models
             return _pooled(self.model.get_image_features(**inputs, **self._arguments))
         hidden: Tensor = self.model(**inputs, **self._arguments).last_hidden_state
@@ -58,6 +60,7 @@ class FromTokens(nn.Module):
         self.model, self._unit = model, unit
 
     def forward(self, inputs: Inputs) -> Tensor:
+        """Return the mean over the tokens of each text."""
         if hasattr(self.model, "get_text_features"):  # CLIP and similar models
             return _pooled(self.model.get_text_features(**inputs))
         hidden = self.model(**inputs).last_hidden_state
