@@ -56,7 +56,11 @@ def onnx_run(name: str, module: Any, piece: Arrays, reference: Run) -> Run | Non
     probe = _padded(piece)
     try:
         folder = user_cache() / "onnx" / _key(module, probe)
+        stored = _stored(folder, probe, reference)
+        if stored is not None:
+            return stored
         waiting = f"Another process exports {name}; waiting until it has finished."
+        # Whoever comes second finds the export of the first.
         with alone_in(folder, lambda: say("auto", waiting)):
             return _stored(folder, probe, reference) or _new(folder, module, probe, reference)
     except Exception as error:  # exporters raise almost anything
