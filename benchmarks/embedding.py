@@ -28,7 +28,7 @@ from _common import RESULTS, SHARED
 from _speed import Check
 from kspr._files import write_json
 from kspr._packages import machine
-from kspr.features.embedders import load_embedder
+from kspr.features.embedders import Embedder, load_embedder
 from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
 
@@ -115,18 +115,13 @@ def batches(items: list[Any]) -> Iterator[list[Any]]:
     return (items[start : start + BATCH] for start in range(0, len(items), BATCH))
 
 
-def network_alone(part: Part, source: Path) -> Callable[[], np.ndarray]:
-    """Return the work of the network on items that are decoded and in the best order."""
-    embedder = load_embedder(None, part.kind, device="cpu", rows=part.items)
+def prepared(source: Path, embedder: Embedder) -> list[Any]:
+    """Return items as the network takes them."""
     items = open_source(source, ReadOptions(), unlabelled=True).items
-    ready = [embedder.prepare(items[row]) for row in range(min(NETWORK, len(items)))]
-    if part.kind == "text":
-        ready.sort(key=len)
-    embedder.embed(ready[:BATCH])
-    return lambda: np.concatenate([embedder.embed(batch) for batch in batches(ready)])
+    return [embedder.prepare(items[row]) for row in range(min(NETWORK, len(items)))]
 
 
-def measure(part: Part, folder: Path, quick: bool, repeats: int) -> dict[str, Any]:
+def measure(part: Part, folder: Path, clock: Clock, quick: bool, repeats: int) -> dict[str, Any]:
     """Return seconds per item of every way, and how far the features differ."""
     table = pq.read_table(part.source).slice(0, 2 * NETWORK if quick else part.items)
     source, column = folder / f"{part.kind}.parquet", "img" if part.kind == "image" else "text"
@@ -141,12 +136,21 @@ def measure(part: Part, folder: Path, quick: bool, repeats: int) -> dict[str, An
         call = [sys.executable, "-m", "kspr", "embed", str(source), "--out", str(out), "--json"]
         subprocess.run([*call, "--device", "cpu"], check=True, stdout=subprocess.DEVNULL)
 
-    network = network_alone(part, source)
-    difference = np.abs(part.plain(given[:BATCH]) - load_and_embed(part, source)).max()
-    timings = Clock(patience=120).alternate(
+    embedder = load_embedder(None, part.kind, device="cpu", rows=part.items)
+    ready = prepared(source, embedder)
+    difference = np.abs(part.plain(given[:BATCH]) - embedder.embed(ready[:BATCH])).max()
+    if part.kind == "text":
+        # As `kspr embed` orders them; the network is measured with its tokenizer.
+        ready.sort(key=len)
+
+    def network() -> None:
+        for batch in batches(ready):
+            embedder.embed(batch)
+
+    timings = clock.alternate(
         repeats, plain=lambda: part.plain(given), network=network, command=command
     )
-    sizes = {"plain": len(given), "network": min(NETWORK, len(table))}
+    sizes = {"plain": len(given), "network": len(ready)}
     counts = {name: sizes.get(name, len(table)) for name in timings}
     used = {name: best(found) for name, found in timings.items()}
     seconds = {name: timing.seconds / counts[name] for name, timing in used.items()}
@@ -162,12 +166,6 @@ def measure(part: Part, folder: Path, quick: bool, repeats: int) -> dict[str, An
         "cpu": cpu,
         "others": {name: timing.others for name, timing in used.items()},
     }
-
-
-def load_and_embed(part: Part, source: Path) -> np.ndarray:
-    embedder = load_embedder(None, part.kind, device="cpu", rows=part.items)
-    items = open_source(source, ReadOptions(), unlabelled=True).items
-    return embedder([items[row] for row in range(BATCH)])
 
 
 def best(timings: list[Timing]) -> Timing:
@@ -193,9 +191,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="few items; writes nothing")
     parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--patience", type=float, default=120, help="seconds to wait for calm")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        parts = [measure(part, Path(folder), options.quick, options.repeats) for part in PARTS]
+        clock = Clock(options.patience)
+        parts = [
+            measure(part, Path(folder), clock, options.quick, options.repeats) for part in PARTS
+        ]
     about = machine("knockoffs-spr", "numpy", "onnxruntime", "pillow", "torch", "transformers")
     results = {"machine": about | {"threads": torch.get_num_threads()}, "parts": parts}
     print(json.dumps(results, indent=2))
