@@ -96,7 +96,7 @@ PARTS = [
         "images of CIFAR-10",
         "image",
         SHARED / "cifar10" / "train.parquet",
-        20_000,
+        40_000,
         plain_images,
         3.5,
     ),

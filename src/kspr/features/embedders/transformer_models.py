@@ -19,7 +19,7 @@ from kspr.models.weights import check_source, first_line, from_pretrained, local
 
 __all__ = ["HUGGINGFACE", "MINILM", "SENTENCE"]
 
-_CPU_TOKENS = 256
+_CPU_TOKENS = 512
 """Padded tokens at a time on a CPU. More leave its cache, and waste work on padding."""
 _LONGEST = 512
 """Tokens, for models that do not state how many they can take."""
