@@ -92,10 +92,8 @@ def test_dinov2_and_clip_give_their_own_features(
     np.testing.assert_allclose(found[:1], embedder(images[:1]), atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    "make",
-    [dinov2, pytest.param(vit, marks=pytest.mark.slow), pytest.param(clip, marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [clip, dinov2, vit])
 def test_transformers_of_images_run_through_onnx_runtime(
     transformers, images, tmp_path, monkeypatch, make
 ):
