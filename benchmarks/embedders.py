@@ -29,8 +29,9 @@ from kspr.features.embedders import load_embedder
 OUT = RESULTS / "embedders.jsonl"
 IMAGES, SEEDS, FSR = 4000, 2, 0.05
 CASES = [
-    *product(["efficientnet-lite0"], [128, 192, 96, 224]),
+    *product(["efficientnet-lite0"], [96, 128, 192]),
     *product(["efficientnet-lite2", "efficientnet-lite1"], [128, 192]),
+    ("efficientnet-lite0", 224),
 ]
 ALL = 1_000_000
 """A number of rows for which networks are exported."""

@@ -10,6 +10,7 @@ one run, from alternating repeats while the machine is idle, and stored in
 import argparse
 import io
 import json
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -199,7 +200,12 @@ def main() -> None:
             measure(part, Path(folder), clock, options.quick, options.repeats) for part in PARTS
         ]
     about = machine("knockoffs-spr", "numpy", "onnxruntime", "pillow", "torch", "transformers")
-    results = {"machine": about | {"threads": torch.get_num_threads()}, "parts": parts}
+    command = shlex.join(["python", "benchmarks/embedding.py", *sys.argv[1:]])
+    results = {
+        "command": command,
+        "machine": about | {"threads": torch.get_num_threads()},
+        "parts": parts,
+    }
     print(json.dumps(results, indent=2))
     if not options.quick:
         write_json(OUT, results)

@@ -40,7 +40,7 @@ def embedding_table() -> str:
     items = " and ".join(f"{part['items']['command']:,} {part['title']}" for part in parts)
     busy = max(max(part["others"].values()) for part in parts)
     lines = [
-        f"`make bench-embed` on {items}; {about['cores']} cores ({about['cpu']}), of which other",
+        f"`{results['command']}` on {items}; {about['cores']} cores ({about['cpu']}), of which other",
         f"work used up to {busy:.1f}; torch {versions['torch']}, onnxruntime",
         f"{versions['onnxruntime']}, transformers {versions['transformers']}:",
         "",
