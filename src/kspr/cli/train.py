@@ -131,14 +131,16 @@ def _interruptible(source: Path, out: Path, **how: Any) -> "Trained":
     """Train; an interruption ends with a sentence on how to continue."""
     import warnings
 
+    from kspr.features.embedders.onnx_runtime import EngineWarning
     from kspr.models.device import PrecisionWarning
     from kspr.train.source import train_source
 
     try:
         with warnings.catch_warnings():
-            # The line of each epoch repeats the guard's warnings; nothing repeats this one.
+            # The line of each epoch repeats the guard's warnings; nothing repeats these two.
             warnings.simplefilter("ignore", UserWarning)
             warnings.simplefilter("always", PrecisionWarning)
+            warnings.simplefilter("always", EngineWarning)
             # catch_warnings puts this back, too, at the end of the block.
             warnings.showwarning = _print_warning
             return train_source(source, out, **how)
