@@ -21,8 +21,10 @@ __all__ = ["code_digest", "fingerprint", "provenance"]
 
 _ROOT = Path(__file__).resolve().parent.parent
 _PACKAGE = "kspr"
-_NO_INFLUENCE = frozenset({f"{_PACKAGE}._progress", f"{_PACKAGE}.errors"})
-"""Modules that show progress or raise errors, and never change a number."""
+_NO_INFLUENCE = frozenset(
+    {f"{_PACKAGE}._progress", f"{_PACKAGE}.errors", f"{_PACKAGE}.experiments.baselines"}
+)
+"""Modules that show progress, raise errors or list methods, and never change a number."""
 
 
 def fingerprint(content: Any, *modules: str) -> str:

@@ -34,8 +34,19 @@ def mlp(request: NetworkRequest) -> Network:
     return assemble(body, _MLP_WIDTH, request)
 
 
+def linear(request: NetworkRequest) -> Network:
+    """Return a classifier without a hidden layer: logistic regression on the embeddings."""
+    if len(request.in_shape) != 1:
+        raise InputError(
+            f"linear takes vectors, in_shape=(dimensions,), got {request.in_shape}. For images "
+            "choose 'resnet_small'."
+        )
+    return assemble(nn.Identity(), request.in_shape[0], request)
+
+
 _NETWORKS: dict[str, Callable[[NetworkRequest], Network]] = {
     "mlp": mlp,
+    "linear": linear,
     "resnet_small": resnet_small,
     "cifar_resnet18": cifar_resnet18,
     "resnet50": resnet50,

@@ -19,7 +19,8 @@ from torch.nn import functional
 from kspr.experiments.baselines.losses import generalised
 from kspr.experiments.baselines.method import KEPT, Batch, Method, Run
 from kspr.experiments.baselines.small_loss import exchanged, keep_share, mean_over
-from kspr.experiments.compare.peers import PEERS, Shared
+from kspr.experiments.compare.peers.others import TopoFilter as Components
+from kspr.experiments.compare.peers.shared import Shared
 from kspr.train.randomness import generator_for
 
 __all__ = [
@@ -60,7 +61,7 @@ class TopoFilter(Method):
         _, _, directions = torch.linalg.svd(_centred(features, 5_000), full_matrices=False)
         reduced = (features - features.mean(dim=0)) @ directions[: self.dimensions].T
         shared = Shared(reduced.cpu().numpy(), run.task.label.numpy(), run.task.n_classes)
-        kept = PEERS["topofilter"].judge(shared, seed=run.settings.seed).clean
+        kept = Components().judge(shared, seed=run.settings.seed).clean
         # Two rows are the least that batch normalisation can use.
         if kept.sum() >= 2:
             run.memory[KEPT] = torch.from_numpy(kept)
@@ -90,7 +91,7 @@ class IterNLD(Method):
 
     def losses(self, run: Run, batch: Batch) -> Sequence[Tensor]:
         """Return the weighted cross-entropy, with the contrastive term once rows were judged."""
-        found = run.learners[0].network(batch.view)
+        found = run.training_outputs(batch)
         weight = run.memory["weight"][batch.rows].to(batch.view.device)
         own = functional.cross_entropy(found.logits, batch.label, reduction="none")
         loss = (weight * own).sum() / weight.sum().clamp_min(1e-12)

@@ -44,9 +44,8 @@ class Forgetting(Method):
 
     def losses(self, run: Run, batch: Batch) -> Sequence[Tensor]:
         """Return the cross-entropy of features of which a random half is missing."""
-        network = run.learners[0].network
-        classify = classifier_of(network)
-        features = functional.dropout(network(batch.view).features, self.rate)
+        classify = classifier_of(run.learners[0].network)
+        features = functional.dropout(run.training_outputs(batch).features, self.rate)
         return [functional.cross_entropy(classify(features), batch.label)]
 
 

@@ -100,6 +100,12 @@ class Run:
         """Return the logits of a batch by every learner, with gradients."""
         return [learner.logits(batch.view) for learner in self.learners]
 
+    def training_outputs(self, batch: Batch) -> Outputs:
+        """Return features and logits of a batch by the first learner, with gradients."""
+        with self.learners[0].precision():
+            found = self.learners[0].network(batch.view)
+        return Outputs(found.features.float(), found.logits.float())
+
     def row_losses(self, k: int = 0) -> Tensor:
         """Return the cross-entropy of every row's given label by learner `k`."""
         label = self.task.label.to(self.world.device)

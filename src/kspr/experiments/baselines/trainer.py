@@ -131,11 +131,13 @@ class _Training:
         self._run.learners = self._new_learners()
         self._history: list[dict[str, Any]] = []
         rule = {"method": type(method).__name__, **vars(method), "noise_rate": noise_rate}
-        self._rule = {name: json.dumps(value) for name, value in rule.items()}
         self._signature = (
             {}
             if folder is None
-            else {**signature_of(task, settings, self._run.learners[0].network), **self._rule}
+            else {
+                **signature_of(task, settings, self._run.learners[0].network),
+                "method": json.dumps(rule),
+            }
         )
 
     def run(
@@ -183,7 +185,6 @@ class _Training:
             "shape": list(run.task.inputs.shape),
             "rows": len(run.task.inputs),
             "signature": self._signature,
-            "method": self._rule,
             **about,
         }
         self._folder.begin(described, resume=resume)
@@ -199,10 +200,16 @@ class _Training:
         }
 
     def _restore(self, stored: dict[str, Any]) -> None:
-        for learner, state in zip(self._run.learners, stored["learners"], strict=True):
-            learner.load(state)
-        self._run.memory, self._run.epoch = stored["memory"], int(stored["epoch"])
-        self._history = json.loads(stored["history"])
+        try:
+            for learner, state in zip(self._run.learners, stored["learners"], strict=True):
+                learner.load(state)
+            self._run.memory, self._run.epoch = dict(stored["memory"]), int(stored["epoch"])
+            self._history = json.loads(stored["history"])
+        # The file is whole and of this version: another program wrote it.
+        except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+            raise InputError(
+                "The newest checkpoint does not fit this training. Train again into another folder."
+            ) from error
 
     def _epoch(self) -> Epoch:
         run, start = self._run, time.perf_counter()

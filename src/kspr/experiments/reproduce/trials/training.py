@@ -24,7 +24,7 @@ from kspr.train.inputs import as_inputs
 from kspr.train.settings import TrainSettings
 from kspr.train.trained import Trained
 
-__all__ = ["settings_of", "train"]
+__all__ = ["measured", "one_thread", "settings_of", "train"]
 
 _DIMENSIONS = 128
 """Principal components that a peer is given, as in `kspr compare`."""
@@ -47,7 +47,7 @@ def train(spec: TrialSpec) -> Mapping[str, Any]:
     sample, settings = spec.sample(), settings_of(spec)
     kept = None if spec.variant.peer is None else _kept_by_peer(spec, sample)
     trained = _trained(spec, sample if kept is None else sample.only(kept), settings)
-    found = _found(trained, sample)
+    found = measured(trained, sample)
     if kept is not None:
         found |= _fixed_selection(kept, sample, trained)
     # The network is not a result: checkpoints of a finished trial are only large.
@@ -78,7 +78,7 @@ def _fixed_selection(kept: np.ndarray, sample: Sample, trained: Trained) -> Mapp
 
 def _trained(spec: TrialSpec, sample: Sample, settings: TrainSettings) -> Trained:
     network = _narrowed(sample, settings) if spec.variant.bottleneck else None
-    with warnings.catch_warnings(), _one_thread():
+    with warnings.catch_warnings(), one_thread():
         # Warnings of the guard are in the history as well.
         warnings.simplefilter("ignore", UserWarning)
         return fit(
@@ -96,7 +96,7 @@ def _trained(spec: TrialSpec, sample: Sample, settings: TrainSettings) -> Traine
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
     """Run torch on one thread: the order of its sums must not depend on the number of jobs."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -132,7 +132,8 @@ def _narrowed(sample: Sample, settings: TrainSettings) -> Network:
         return BodyNetwork(body, n_classes, n_classes)
 
 
-def _found(trained: Trained, sample: Sample) -> dict[str, Any]:
+def measured(trained: Trained, sample: Sample) -> dict[str, Any]:
+    """Return accuracies, the quality of the selection, and both by epoch."""
     last = trained.history[-1]
     top1, top5 = _tops(trained, *sample.test)
     found = {
