@@ -8,12 +8,14 @@
 Numbers of epochs in these papers are kept as shares of the run.
 """
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from scipy.stats import beta as beta_distribution
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 from torch import Tensor
 from torch.nn import functional
@@ -32,7 +34,10 @@ def clean_by_gaussians(losses: np.ndarray, seed: int) -> np.ndarray:
     scaled = _unit(losses)[:, None]
     # The authors' settings: a wide tolerance is enough to divide, and quick.
     mixture = GaussianMixture(2, max_iter=10, tol=1e-2, reg_covar=5e-4, random_state=seed)
-    lower = mixture.fit(scaled).means_[:, 0].argmin()
+    with warnings.catch_warnings():
+        # Ten rounds need not converge, and losses may all be equal.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        lower = mixture.fit(scaled).means_[:, 0].argmin()
     return np.asarray(mixture.predict_proba(scaled)[:, lower])
 
 
@@ -55,7 +60,8 @@ def wrong_by_betas(losses: np.ndarray, rounds: int = 10) -> np.ndarray:
 def _beta_density(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Return the weighted density of the Beta distribution with the moments of `x`."""
     total = max(float(weight.sum()), 1e-12)
-    mean = float((weight * x).sum()) / total
+    # A part without rows has no mean: the bounds keep its density a number.
+    mean = min(max(float((weight * x).sum()) / total, 1e-4), 1 - 1e-4)
     variance = max(float((weight * (x - mean) ** 2).sum()) / total, 1e-6)
     size = max(mean * (1 - mean) / variance - 1, 1e-2)
     return np.asarray(total / len(x) * beta_distribution.pdf(x, mean * size, (1 - mean) * size))
