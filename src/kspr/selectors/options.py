@@ -122,7 +122,7 @@ class SelectorOptions:
 AS_PRESET = SelectorOptions()
 """Nothing chosen: the default preset as it is."""
 
-_ALSO = ("checked", "kinds", "megabytes", "overwrite", "repeats", "share")
+_ALSO = ("checked", "kinds", "megabytes", "noise_rate", "overwrite", "repeats", "share")
 """Parameters that commands take besides those of a selector."""
 
 

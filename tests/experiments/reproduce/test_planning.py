@@ -21,6 +21,25 @@ def test_another_seed_data_or_code_is_another_trial(monkeypatch):
     assert trial_fingerprint(first) != before
 
 
+def test_a_trial_of_a_method_depends_on_its_own_rule_only(monkeypatch):
+    from kspr.experiments import fingerprint
+
+    recipe = load_recipe("table1")
+    own = {s.variant_name: s for s in plan(recipe, "smoke") if s.kind == "method"}
+    before = {name: trial_fingerprint(spec) for name, spec in own.items()}
+    digest = fingerprint.code_digest
+
+    def changed(*modules):
+        return digest(*modules) + (
+            "!" if "kspr.experiments.baselines.small_loss" in modules else ""
+        )
+
+    monkeypatch.setattr(fingerprint, "code_digest", changed)
+    after = {name: trial_fingerprint(spec) for name, spec in own.items()}
+    assert after["GCE"] == before["GCE"]
+    assert after["Co-teaching"] != before["Co-teaching"]
+
+
 def test_seeds_come_one_after_the_other():
     seeds = [spec.seed for spec in plan(QUICK, "smoke", seeds=3)]
     assert seeds == sorted(seeds)

@@ -22,7 +22,7 @@ from kspr.train.cycle.epoch import Pools, epoch_batches
 from kspr.train.cycle.learner import Learner
 from kspr.train.cycle.metrics import Epoch, check_finite, performance_of, quality_of
 from kspr.train.cycle.task import Task, make_task, network_for, signature_of
-from kspr.train.distributed import Alone, training_device
+from kspr.train.distributed import World, the_world
 from kspr.train.outcome import classes_to_json
 from kspr.train.pipelines import pipeline_for
 from kspr.train.randomness import generator_for, seed_for
@@ -86,17 +86,23 @@ def fit_method(
     folder = None if out is None else RunFolder(Path(out))
     if resume and folder is None:
         raise InputError("resume=True needs the folder of the run to resume: pass out.")
-    return _Training(task, method, chosen, noise_rate, network, folder).run(
-        resume, on_epoch, about or {}
-    )
+    with the_world(chosen.device) as world:
+        if world.size > 1:
+            # What a method remembers of each row is not shared between processes.
+            raise InputError(
+                f"{type(method).__name__} trains in one process, and torchrun started {world.size}."
+            )
+        return _Training(task, method, chosen, world, noise_rate, network, folder).run(
+            resume, on_epoch, about or {}
+        )
 
 
 def _check(method: Method, noise_rate: float | None, settings: TrainSettings) -> None:
     name = type(method).__name__
     if method.needs_noise_rate and noise_rate is None:
         raise InputError(
-            f"{name} must be told the share of wrong labels: pass noise_rate, such as "
-            "noise_rate=0.2. `kspr select` estimates it."
+            f"{name} must be told the share of wrong labels, which `kspr select` estimates: pass "
+            "noise_rate=0.2 if a fifth is wrong."
         )
     if noise_rate is not None and not 0 <= noise_rate < 1:
         raise InputError(
@@ -119,12 +125,11 @@ class _Training:
         task: Task,
         method: Method,
         settings: TrainSettings,
+        world: World,
         noise_rate: float | None,
         network: nn.Module | None,
         folder: RunFolder | None,
     ) -> None:
-        # One process: what a method remembers of each row is not shared between several.
-        world = Alone(training_device(settings.device))
         self._method, self._folder, self._given = method, folder, network
         pipeline = pipeline_for(task.inputs, settings)
         self._run = Run(task, pipeline, settings, world, [], noise_rate)
