@@ -81,6 +81,7 @@ def signature(model: kspr.KnockoffsSPR) -> dict[str, Any]:
         "guarantee",
         "engine",
         "n_jobs",
+        "neighbours",
         "progress",
         "random_state",
         "q",

@@ -8,8 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kspr import Selection
+from kspr import KnockoffsSPR, Selection
 from kspr.report.run_report import report_run
+from kspr.runs.run import load_run
 from tests.cli.commands import SAID, fails, run
 
 
@@ -323,3 +324,37 @@ def test_bad_probabilities_end_in_one_sentence(
     monkeypatch.chdir(predictions)
     assert message in fails("select", *arguments, "--out", "r", capsys=capsys)
     assert not (predictions / "r").exists()
+
+
+@pytest.fixture
+def scans(digits, tmp_path):
+    """A table with a column of numbers that say which rows belong together."""
+    X, _truth, noisy = digits
+    columns = {f"emb_{i}": X[:, i] for i in range(64)}
+    path = tmp_path / "scans.parquet"
+    pq.write_table(pa.table({"patient": np.arange(900) // 3, "species": noisy, **columns}), path)
+    return path
+
+
+def test_rows_of_a_group_are_judged_by_a_fit_without_them(scans, digits, tmp_path, capsys):
+    out = tmp_path / "r"
+    run("select", scans, "--label", "species", "--groups", "patient", "--out", out)
+    X, _truth, noisy = digits
+    expected = KnockoffsSPR().fit(X, noisy, groups=np.arange(900) // 3).selection_
+    found = Selection.load(out)
+    np.testing.assert_array_equal(found.clean_mask, expected.clean_mask)
+    assert (found.statistic != KnockoffsSPR().fit(X, noisy).selection_.statistic).any()
+    assert "groups 'patient'" in capsys.readouterr().err
+    assert load_run(out).groups().tolist() == [str(k // 3) for k in range(900)]
+
+
+def test_groups_are_refused_where_there_are_no_halves(scans, tmp_path, capsys):
+    said = (scans, "--label", "species", "--groups", "patient", "--out", tmp_path / "r")
+    assert "no halves with the preset 'spr'" in fails(
+        "select", *said, "--preset", "spr", capsys=capsys
+    )
+    assert "no halves with probabilities" in fails(
+        "select", *said, "--probabilities", "emb_*", capsys=capsys
+    )
+    assert "goes with `kspr select`" in fails("embed", *said, capsys=capsys)
+    assert "no column 'person'" in fails("select", *said[:-3], "person", *said[-2:], capsys=capsys)

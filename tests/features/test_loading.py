@@ -180,16 +180,19 @@ def test_rows_without_a_label_are_left_out_of_the_probabilities(tmp_path):
     assert len(found.digest) == 3
 
 
-@pytest.mark.parametrize("has", [(), ("truth",), ("p_x",), ("truth", "p_x")])
+@pytest.mark.parametrize(
+    "has", [(), ("truth",), ("p_x",), ("truth", "p_x"), ("g",), ("g", "p_x"), ("g", "truth", "p_x")]
+)
 def test_a_test_set_is_asked_only_for_what_it_has(tmp_path, has):
-    options = ReadOptions(truth="truth", probabilities="p_*", labels=tmp_path / "y.csv")
+    options = ReadOptions(truth="truth", probabilities="p_*", groups="g", labels=tmp_path / "y.csv")
     header = ",".join(["f", "label", *has])
     (tmp_path / "t.csv").write_text(f"{header}\n{','.join('1' * (2 + len(has)))}\n")
     found = options_for_test(tmp_path / "t.csv", options)
     assert found.labels is None
     assert found.truth == ("truth" if "truth" in has else None)
-    # Columns of probabilities would become features if they were not named.
+    # Columns of probabilities and groups would become features if they were not named.
     assert found.probabilities == ("p_*" if "p_x" in has else None)
+    assert found.groups == ("g" if "g" in has else None)
 
 
 def test_a_file_of_probabilities_is_not_about_the_test_set(tmp_path):

@@ -17,7 +17,8 @@ import kspr
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "kspr"
 DATA = {
-    *("kspr/py.typed", "kspr/report/templates/report.html", "kspr/report/templates/style.css"),
+    *("kspr/py.typed", "kspr/_look.css", "kspr/report/templates/report.html"),
+    *("kspr/report/templates/style.css",),
     *("kspr/experiments/reproduce/recipes/table1.toml", "kspr/train/presets/cpu.toml"),
 }
 SELECTION = """

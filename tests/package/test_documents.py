@@ -87,6 +87,14 @@ def test_the_speed_table_is_the_measured_one(monkeypatch):
     assert speed_page.with_table(text, results) == text
 
 
+def test_the_table_of_ways_to_draw_is_the_measured_one(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    import draws
+
+    text, results = draws.PAGE.read_text(), json.loads(draws.STORE.read_text())
+    assert draws.with_table(text, results) == text
+
+
 def test_the_rate_on_peoples_labels_in_every_summary_is_the_measured_one(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     import fsr

@@ -1,5 +1,6 @@
 """Selections that the tests of the report share."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,17 @@ import pytest
 from kspr import SPR, KnockoffsSPR, Selection
 from kspr.core.noise import pair_flip
 from tests.report.samples import Page, Pictures
+
+CHROMIUM = Path("/usr/bin/chromium")
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 
 
 @pytest.fixture(scope="session")
@@ -65,3 +77,14 @@ def write(tmp_path):
         return Page(path.read_text(encoding="utf-8"))
 
     return _write
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if not CHROMIUM.exists():
+        pytest.skip(f"{CHROMIUM} is not installed")
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with api.sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
+        yield running
+        running.close()

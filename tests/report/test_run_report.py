@@ -12,8 +12,9 @@ from kspr.report._words import level
 from kspr.report.run_report import report_run
 from kspr.runs.run import load_run
 from kspr.runs.select import select_source
-from kspr.runs.verify import draw_checks, verification_of, verify_run
+from kspr.runs.verify import draw_checks, set_draw, verification_of, verify_run
 from kspr.selectors import SPR
+from kspr.selectors.checks import read_checks
 from kspr.sources.options import AS_FOUND
 from tests.report.samples import Page
 
@@ -143,3 +144,118 @@ def test_a_report_needs_the_truth_of_every_row(run, tmp_path, digits40):
         InputError, match=r"needs the truth of every row.* no true label for 5 rows"
     ):
         report_run(run.folder, None, truth=str(tmp_path / "t.csv"))
+
+
+def page_of(run, **options):
+    return Page(report_run(run.folder, None, **options).path.read_text())
+
+
+def test_a_report_draws_no_rows_by_itself(run):
+    assert 'id="checking"' not in page_of(run).source
+    assert not (run.folder / "checks.json").exists()
+
+
+def test_rows_are_drawn_as_verify_draws_them(run, tmp_path):
+    page = page_of(run, checks=30)
+    by_page = read_checks(run.folder, run.selection)
+    assert page == page_of(run, checks=30) == page_of(run)
+    (run.folder / "checks.json").unlink()
+    draw_checks(run.folder, tmp_path / "checks.csv", n=30)
+    assert read_checks(run.folder, run.selection) == by_page
+    with (tmp_path / "checks.csv").open(newline="") as file:
+        drawn = [[row[name] for name in ("row", "id", "label")] for row in csv.DictReader(file)]
+    shown = [next(csv.reader([line]))[:3] for line in page.to_check["before"]]
+    assert shown == drawn
+
+
+def test_drawn_rows_are_offered_until_they_have_an_answer(run, digits40, tmp_path):
+    answer(run, tmp_path / "checks.csv", digits40, "pool")
+    checks = read_checks(run.folder, run.selection)
+    assert page_of(run).to_check["id"] == [str(p) for p in checks.positions[250:]]
+    assert len(page_of(run, checks=20).to_check["id"]) == 20
+    assert 'id="checking"' not in page_of(run, checks=0).source
+    assert read_checks(run.folder, run.selection) == checks
+    assert len(page_of(run, checks=60).to_check["id"]) == 60
+    assert len(read_checks(run.folder, run.selection).positions) == 310
+
+
+def test_rows_to_check_need_room_and_a_number(run, tmp_path):
+    with pytest.raises(InputError, match=r"no room for the rows to check"):
+        report_run(texts_run(tmp_path), None, checks=5, megabytes=0)
+    with pytest.raises(InputError, match="checks must be a number from 0 up, got -1"):
+        report_run(run.folder, None, checks=-1)
+
+
+def texts_run(tmp_path):
+    """A run whose rows are texts that are hard to show and to write."""
+    from kspr.features import Loaded
+    from kspr.runs.run import origin_of, rows_of, save_run
+    from kspr.sources.opening import open_source
+
+    rng = np.random.default_rng(0)
+    names = np.array(["=1+1", 'a "b", c', "</script><b>", "-"])
+    truth = np.arange(80) % 4
+    X = 6 * np.eye(4, 5)[truth] + rng.standard_normal((80, 5))
+    label = names[np.where(np.arange(80) % 9, truth, (truth + 1) % 4)]
+    with (tmp_path / "texts.csv").open("w", newline="") as file:
+        lines = [[f"=n{k}", f"<i>{k}</i>", name] for k, name in enumerate(label)]
+        csv.writer(file).writerows([["id", "text", "label"], *lines])
+    loaded = Loaded(open_source(tmp_path / "texts.csv"), None, np.arange(80))
+    fitted = KnockoffsSPR(q=0.2, first_step="spr", reduction=None).fit(X, label).selection_
+    origin = origin_of(loaded, AS_FOUND, ["kspr"])
+    save_run(tmp_path / "texts", fitted, rows_of(loaded), origin, overwrite=False)
+    return tmp_path / "texts"
+
+
+def test_the_lines_of_the_page_are_a_file_of_answers(tmp_path):
+    folder = texts_run(tmp_path)
+    page = Page(report_run(folder, None, checks=20).path.read_text())
+    assert "<i>" not in page.source
+    data = page.to_check
+    cells = [*(data["answers"][code] for code in data["given"][:18]), data["none"], data["unsure"]]
+    lines = zip(data["before"], cells, data["after"], strict=True)
+    text = "\r\n".join([data["columns"], *map(",".join, lines), ""])
+    (tmp_path / "a.csv").write_text("\ufeff" + text, newline="", encoding="utf-8")
+    with (tmp_path / "a.csv").open(newline="", encoding="utf-8-sig") as file:
+        every = [cell for row in list(csv.reader(file))[1:] for cell in row]
+    assert not any(cell.startswith(("=", "+", "-", "@")) for cell in every)
+    found = verify_run(folder, tmp_path / "a.csv")
+    assert (found.n_counted, found.n_cannot_tell) == (20, 1)
+    checks = read_checks(folder, load_run(folder).selection)
+    given = load_run(folder).selection.label
+    drawn = checks.positions
+    assert [checks.known[p] for p in drawn] == [*given[list(drawn[:18])], "-", "?"]
+
+
+def test_a_run_without_an_error_rate_is_told_how_to_get_one(run, tmp_path):
+    make(tmp_path, SPR())
+    with pytest.raises(InputError, match=r"Give one with --q: kspr verify .* --q 0.05"):
+        report_run(run.folder, None, checks=10)
+    draw_checks(run.folder, tmp_path / "c.csv", n=10, q=0.1)
+    assert len(page_of(run).to_check["id"]) == 10
+
+
+def test_a_review_is_shown_with_who_answered_and_how_far_they_agree(run):
+    from kspr.selectors.review_log import ReviewLog
+
+    draw = set_draw(run.folder, n=20)
+    given = [str(label) for label in run.selection.label]
+    rows = draw.positions
+    log = ReviewLog(run.folder, run.selection.manifest.fingerprint)
+    log.append("Ada", "check", {row: given[row] for row in rows[:12]})
+    log.append("<b>Bo</b>", "check", {row: "-" if row == rows[0] else given[row] for row in rows})
+    log.append("Ada", "check", {rows[12]: "?"})
+    log.close()
+    page = page_of(run)
+    words = section(page, "verification")
+    assert page.tiles()["agreement"] == ("84.6 %", "11 of 13 rows that several people answered")
+    assert "by <b>Bo</b> (20), Ada (13)." in words
+    assert "2 rows on which people differ, or that they cannot tell, count as wrong" in words
+    assert "<b>Bo" not in page.source
+    # All drawn rows have an answer: none is left to be checked on the page.
+    assert 'id="checking"' not in page.source
+
+
+def test_answers_of_files_have_no_reviewer(run, digits40, tmp_path):
+    answer(run, tmp_path / "checks.csv", digits40, "pool")
+    assert "review page" not in section(page_of(run), "verification")

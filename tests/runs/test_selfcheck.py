@@ -8,7 +8,7 @@ from kspr.errors import InputError
 from kspr.features.options import AS_SHIPPED
 from kspr.runs.run import load_run
 from kspr.runs.selfcheck import check_run, check_source
-from kspr.sources.options import AS_FOUND
+from kspr.sources.options import AS_FOUND, ReadOptions
 
 SELECTOR = KnockoffsSPR(q=0.1, first_step="spr", reduction=None)
 
@@ -45,3 +45,18 @@ def test_a_run_that_cannot_be_checked_says_why(features, names, source, run_of):
     source.unlink()
     with pytest.raises(InputError, match=r"needs the features of .*x.npz, which cannot be read"):
         check_run(load_run(made.folder))
+
+
+def test_groups_of_the_source_stay_together_in_the_self_check(features, names, tmp_path, run_of):
+    """A run remembers the column of its groups, and the check of the run uses it."""
+    groups = np.arange(len(names)) // 3
+    np.savez(tmp_path / "g.npz", X=features, y=names, patient=groups)
+    options, how = ReadOptions(groups="patient"), {"share": 0.1, "kinds": ["pair"], "seed": 0}
+    found = check_source(
+        *(tmp_path / "g.npz", SELECTOR), options=options, settings=AS_SHIPPED, repeats=1, **how
+    )
+    assert str(found) == str(selfcheck(features, names, SELECTOR, groups=groups, repeats=1, **how))
+    made = run_of(tmp_path / "g.npz", options=options)
+    expected = selfcheck(features, names, SELECTOR, groups=groups)
+    assert str(check_run(made)) == str(expected)
+    assert expected != selfcheck(features, names, SELECTOR)

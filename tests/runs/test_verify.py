@@ -11,7 +11,8 @@ from PIL import Image
 from kspr import ProbabilitySelector
 from kspr.runs.run import load_run
 from kspr.runs.select import select_by_probabilities
-from kspr.runs.verify import draw_checks, verification_of, verify_run
+from kspr.runs.verify import COLUMNS, draw_checks, rows_to_check, verification_of, verify_run
+from kspr.selectors.checks import read_checks
 from kspr.sources.options import ReadOptions
 
 N = 60
@@ -102,3 +103,30 @@ def test_a_run_by_probabilities_is_verified_like_any_other(tmp_path, names, true
     again = load_run(made.folder)
     assert np.array_equal(again.selection.clean_mask[checked], right[checked])
     assert verification_of(again) == found
+
+
+def test_rows_to_check_are_those_without_an_answer(texts, tmp_path):
+    drawn = draw_checks(texts.folder, tmp_path / "a.csv", n=4)
+    answer(drawn.path)
+    verify_run(texts.folder, drawn.path)
+    draw_checks(texts.folder, tmp_path / "b.csv", n=6)
+    checks = read_checks(texts.folder, texts.selection)
+    found = rows_to_check(texts, checks, 5)
+    assert found.positions == checks.positions[4:9]
+    lines = [[row[name] for name in COLUMNS] for row in rows_of(tmp_path / "b.csv")]
+    assert list(found.lines) == lines[:5]
+
+
+def test_a_draw_goes_on_after_a_sample_that_was_declared(texts, tmp_path, true_names):
+    """Its rows are not the first ones of our order: they stay in the draw, others follow."""
+    own = list(range(0, N, 7))
+    lines = [f"{row},{true_names[row]},all" for row in own]
+    (tmp_path / "own.csv").write_text("\n".join(["row,true_label,drawn_from", *lines]))
+    before = verify_run(texts.folder, tmp_path / "own.csv")
+    draw = draw_checks(texts.folder, tmp_path / "out.csv", n=5, drawn="all")
+    assert (draw.n_before, draw.n_drawn) == (len(own), 5)
+    checks = read_checks(texts.folder, texts.selection)
+    new = [int(entry["row"]) for entry in rows_of(draw.path)]
+    assert list(checks.positions) == own + new
+    assert set(own).isdisjoint(new)
+    assert verification_of(load_run(texts.folder)).n_kept == before.n_kept

@@ -25,7 +25,7 @@ SELECTORS = [
         statistic="symmetric_min",
         cut="pooled",
     ),
-    KnockoffsSPR(n_splits=2, cut="pooled", penalty="lasso"),
+    KnockoffsSPR(n_splits=2, neighbours=5, penalty="lasso"),
 ]
 
 CONTROLS = ("transition", "exchangeable", "paper", "theorem")
@@ -54,6 +54,7 @@ def test_fit_predict_marks_clean_one_and_suspect_minus_one(blobs, control):
     [
         {},
         {"n_splits": 2},
+        {"neighbours": 20},
         {"control": "exchangeable"},
         {"control": "paper"},
         {"control": "paper", "knockoff": "random"},

@@ -1,6 +1,7 @@
 """Answers beside a saved selection: applied when it is loaded, refused when damaged."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -50,7 +51,7 @@ def test_rows_passed_over_count_as_wrong_and_rows_not_reached_do_not_count(fitte
     rows = fitted.draw(40).tolist()
     for row in (rows[5], *rows[30:]):
         del known[row]
-    part = Checks(**{**vars(checks), "answers": None}).with_answers(known)
+    part = replace(checks, answers=None).with_answers(known)
     assert part.reached == tuple(rows[:30])
     assert part.n_left_empty == 1
     answered = apply_checks(fitted, part)

@@ -145,3 +145,28 @@ def test_a_label_file_without_rows_is_refused(tmp_path):
     pq.write_table(empty, tmp_path / "y.parquet")
     with pytest.raises(InputError):
         read(tmp_path / "x.npy", tmp_path / "y.parquet")
+
+
+def test_groups_beside_the_labels_are_joined_with_them(source, tmp_path):
+    rows = [f"{name},{label},{label}-{name < 'p3'}" for name, label in LABELS.items()]
+    labels = labels_in(tmp_path / "y.csv", "id,label,patient", rows[::-1])
+    assert read(source, labels, groups="patient").groups.tolist() == [
+        *("a-True", "b-True", "a-False", "c-False")
+    ]
+    np.save(tmp_path / "x.npy", np.eye(4))
+    by_order = read(tmp_path / "x.npy", labels, groups="patient")
+    assert by_order.groups.tolist() == ["c-False", "a-False", "b-True", "a-True"]
+
+
+def test_groups_of_the_source_go_before_those_beside_the_labels(tmp_path):
+    (tmp_path / "x.csv").write_text("id,f,patient\np1,1,s\np2,2,t\n")
+    labels = labels_in(tmp_path / "y.csv", "id,label,patient", ["p2,b,u", "p1,a,u"])
+    found = read(tmp_path / "x.csv", labels, groups="patient")
+    assert found.groups.tolist() == ["s", "t"]
+    assert found.features.shape == (2, 1)
+
+
+def test_groups_that_are_nowhere_are_refused(source, tmp_path):
+    labels = labels_in(tmp_path / "y.csv", "id,label", [f"{k},{v}" for k, v in LABELS.items()])
+    with pytest.raises(InputError, match=r"no column or array 'patient' of groups, and neither"):
+        read(source, labels, groups="patient")

@@ -22,6 +22,7 @@ def report(
     truth: str | None = None,
     selfcheck: Annotated[bool, Parameter(negative="")] = False,
     source: Path | None = None,
+    checks: int | None = None,
     megabytes: float = 12.0,
     show: Annotated[bool, Parameter(name="--open", negative="")] = False,
     json: Json = False,
@@ -29,8 +30,12 @@ def report(
     """Write a run as one HTML file to read, print and pass on.
 
     The page lists all suspects, and offers them as a CSV file. It loads nothing from the network.
+    Rows that `kspr verify` has drawn can be checked on the page, by a person who has nothing but
+    this file, and saved as a CSV file for `kspr verify --answers`.
 
     Example: kspr report run --open
+
+    Example: kspr report run --checks 100
 
     Parameters
     ----------
@@ -47,9 +52,12 @@ def report(
         Test the error rate on the run's source, as `kspr selfcheck` does; it takes a dozen fits.
     source
         Where the data of the run is now, if it has moved.
+    checks
+        How many rows the page has for a person to check; 0 for none. Missing ones are drawn, as
+        `kspr verify --checks` draws them. Without it, up to 100 of those that have been drawn.
     megabytes
-        Largest size of all pictures and texts on the page. The worst suspects have theirs first;
-        the others are listed without.
+        Largest size of all pictures and texts on the page. Rows to check have theirs first, then
+        the worst suspects; the others are listed without.
     show
         Open the page in the browser.
     """
@@ -62,6 +70,7 @@ def report(
         truth=truth,
         selfcheck=selfcheck,
         source=source,
+        checks=checks,
         megabytes=megabytes,
     )
     print_notes(made.notes)
@@ -69,6 +78,12 @@ def report(
         print_json({"report": made.path})
     else:
         print(f"The report: {visible(made.path)}")
+        if made.to_check:
+            size = made.path.stat().st_size / 1e6
+            print(
+                f"It has {size:.1f} MB, and rows to check. Give it to a person, and read the "
+                f"answers: kspr verify {visible(run)} --answers FILE"
+            )
     # A machine without a browser returns False; the path is printed in any case.
     if show and not webbrowser.open(made.path.resolve().as_uri()):
         raise InputError(f"No browser could be opened. Open {made.path} yourself.")

@@ -44,6 +44,8 @@ def select(
 
     Example: kspr select embeddings.parquet --label species --q 0.05 --out run
 
+    Example: kspr select scans.parquet --label finding --groups patient --out run
+
     Example: kspr select predictions.parquet --label species --probabilities 'p_*' --out run
 
     Parameters
@@ -67,7 +69,15 @@ def select(
     from kspr.runs.select import select_by_probabilities, select_source
     from kspr.selectors import by_probabilities, from_options
 
-    if kind == "probabilities" or options.probabilities is not None:
+    by_model = kind == "probabilities" or options.probabilities is not None
+    # Before anything is read: embedding may take long.
+    if options.groups is not None and (by_model or chosen.preset == "spr"):
+        what = "probabilities of your own model" if by_model else "the preset 'spr'"
+        raise InputError(
+            f"--groups keeps rows in one half of the data; there are no halves with {what}. "
+            "Leave it out."
+        )
+    if by_model:
         selected = select_by_probabilities(
             source,
             out,
@@ -79,7 +89,6 @@ def select(
         )
         _print(selected, json)
         return
-    # Before anything is read: embedding may take long.
     if checked is not None:
         refuse_spr(chosen, "--checked")
     run = select_source(

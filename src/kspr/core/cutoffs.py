@@ -15,7 +15,6 @@ from kspr.errors import InputError
 __all__ = [
     "LEVELS",
     "best_half",
-    "combine_levels",
     "first_level",
     "fsr_cutoff",
     "q_values",
@@ -123,36 +122,3 @@ def _reachable_by_group(estimate: np.ndarray, cut_group: np.ndarray) -> np.ndarr
     rank = np.empty(len(cut_group), dtype=np.int64)
     rank[order] = np.arange(len(cut_group))
     return np.asarray(estimate[order][reachable(rank)])
-
-
-def combine_levels(levels: np.ndarray, cut_groups: np.ndarray, level: float) -> np.ndarray:
-    """Return the smallest level at which each sample is kept, given those of every split.
-
-    `levels` is ``(splits, samples)``. In a split that keeps K of the m samples of a cut group at
-    `level`, where V of them are expected to be wrong, a kept sample has the e-value ``m / (1 + V)``
-    and any other has 0: their sum over the wrong labels is at most m on average. So is that of
-    their mean over splits, and the largest r samples with mean at least ``m / (r q)`` are kept at q
-    (e-BH; Ren and Barber's way to take the randomness out of knockoffs). A `level` somewhat below q
-    leaves room for samples that not every split keeps.
-    """
-    combined = np.full(levels.shape[1], np.inf)
-    for cut_group in np.unique(cut_groups):
-        member = np.flatnonzero(cut_groups == cut_group)
-        evidence = np.mean([_evidence(own[member], level) for own in levels], axis=0)
-        order = np.argsort(-evidence, kind="stable")
-        ordered = evidence[order]
-        # Ties enter together: the last of equals has the rank that counts.
-        rank = np.searchsorted(-ordered, -ordered, side="right")
-        # A sample that no split keeps has no evidence, and so the level inf.
-        with np.errstate(divide="ignore"):
-            estimate = len(member) / (rank * ordered)
-        combined[member[order]] = reachable(estimate)
-    return combined
-
-
-def _evidence(levels: np.ndarray, level: float) -> np.ndarray:
-    kept = levels <= level
-    if not kept.any():
-        return np.zeros(len(levels))
-    # The level of the last kept sample is (1 + V) / K, so K times it is 1 + V.
-    return np.where(kept, len(levels) / (kept.sum() * levels[kept].max()), 0.0)

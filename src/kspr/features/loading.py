@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 from dataclasses import asdict, dataclass, replace
+from itertools import chain, combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,6 +75,11 @@ class Loaded:
         if gaps is not None and np.isin(self.row, gaps).any():
             raise InputError(self.records.no_labels or "Rows without a label cannot be used here.")
         return np.asarray(label[self.row])
+
+    @property
+    def groups(self) -> np.ndarray | None:
+        """Which of these rows belong together, where the user has named it."""
+        return None if self.records.groups is None else np.asarray(self.records.groups[self.row])
 
     @property
     def probabilities(self) -> Any:
@@ -153,17 +159,16 @@ def options_for_test(source: Path, options: ReadOptions) -> ReadOptions:
     """Return how to read the test set `source`, given the options of the training rows.
 
     A second file, of labels or of probabilities, belongs to the training rows. True labels and
-    columns of probabilities are read if `source` has them, and not asked for otherwise: its own
-    labels are right, and columns that are named as probabilities are no features.
+    columns of probabilities or groups are read if `source` has them, and not asked for otherwise:
+    its own labels are right, and columns that are named as probabilities or groups are no features.
     """
     own = replace(options, labels=None)
     if probability_file(own) is not None:
         own = replace(own, probabilities=None)
-    asked = [name for name in ("truth", "probabilities") if getattr(own, name) is not None]
-    if not asked:
-        return own
-    # As it is; then, where both are asked for, without either of them.
-    for left_out in ((), *((name,) for name in asked if len(asked) == 2)):
+    columns = ("truth", "probabilities", "groups")
+    asked = [name for name in columns if getattr(own, name) is not None]
+    # As it is; then without one of them, without two.
+    for left_out in chain.from_iterable(combinations(asked, k) for k in range(len(asked))):
         changes: dict[str, Any] = dict.fromkeys(left_out)
         tried = replace(own, **changes)
         try:
@@ -172,7 +177,7 @@ def options_for_test(source: Path, options: ReadOptions) -> ReadOptions:
             continue
         return tried
     # Any other fault is found again, and named, when the test set is read.
-    return replace(own, truth=None, probabilities=None)
+    return replace(own, truth=None, probabilities=None, groups=None)
 
 
 def embed_source(

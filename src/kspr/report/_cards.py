@@ -34,6 +34,12 @@ class Content:
     data: str = ""
     tiny: bool = False
 
+    @property
+    def coded(self) -> str:
+        """The content as the scripts of the page read it: a letter for the kind, then the data."""
+        letter = self.kind[0].upper() if self.tiny else self.kind[0]
+        return letter + self.data
+
 
 class Contents:
     """Pictures and texts of rows, until all of them together have used up `budget` bytes."""
@@ -52,15 +58,19 @@ class Contents:
         """Whether no more content is loaded."""
         return self._items is None or self._left <= 0
 
-    def of(self, row: int) -> Content | None:
-        """Return the content of a row; None where rows have none."""
+    def of(self, row: int, side: int = THUMBNAIL, length: int = SNIPPET) -> Content | None:
+        """Return the content of a row; None where rows have none.
+
+        `side` is the longest side of a picture in pixels, `length` the longest text in characters.
+        """
         if self._items is None:
             return None
         if self.used_up:
             return Content("left out")
         try:
             item = self._items[row]
-            found = _snippet(item) if self._items.kind == "text" else _thumbnail(item)
+            text = self._items.kind == "text"
+            found = _snippet(item, length) if text else _thumbnail(item, side)
         except (UnreadableItemError, OSError):
             # Pillow decodes late: a damaged file opens, and raises an OSError only here.
             found = Content("unreadable")
@@ -200,18 +210,18 @@ def _marks(selection: Selection, rows: np.ndarray, truth: np.ndarray | None) -> 
     return words
 
 
-def _snippet(text: str) -> Content:
+def _snippet(text: str, length: int) -> Content:
     # Only the beginning of a long text is split: it may have megabytes.
-    words = " ".join(text[: 4 * SNIPPET].split())
+    words = " ".join(text[: 4 * length].split())
     # A file that is not UTF-8 may hold half characters, which cannot be written.
     words = words.encode("utf-8", "replace").decode()
-    return Content("text", words if len(words) <= SNIPPET else words[: SNIPPET - 1] + "…")
+    return Content("text", words if len(words) <= length else words[: length - 1] + "…")
 
 
-def _thumbnail(image: Any) -> Content:
+def _thumbnail(image: Any, side: int) -> Content:
     # JPEG has no transparency.
     small = image.convert("RGB")
-    small.thumbnail((THUMBNAIL, THUMBNAIL))
+    small.thumbnail((side, side))
     stream = io.BytesIO()
     tiny = max(small.size) < _TINY
     # Artefacts of JPEG cover much of a tiny image, and a better quality costs little there.

@@ -7,13 +7,12 @@ from pathlib import Path
 from kspr._text import visible
 from kspr.report._dial import LEVELS
 from kspr.report._words import count, level
+from kspr.runs.verify import DEFAULT_CHECKS
 from kspr.selectors.options import DEFAULT_Q
 from kspr.selectors.selection import Selection
 
 __all__ = ["Step", "next_steps"]
 
-N_CHECKS = 100
-"""Rows to check that are enough for most data sets (docs/error-rate.md)."""
 _WITH_VALUE = ("--q", "--out", "--clean-ratio")
 _ALONE = ("--overwrite", "--json")
 """Flags of the first command that the next one sets itself, or leaves out."""
@@ -26,39 +25,47 @@ class Step:
     title: str
     gain: str
     command: str
+    """Empty where it is done on the page, in the section on checking."""
 
 
 def next_steps(
-    selection: Selection, run: Path | None, command: str | None, kind: str | None
+    selection: Selection,
+    run: Path | None,
+    command: str | None,
+    kind: str | None,
+    n_to_check: int = 0,
 ) -> list[Step]:
     """Return what to do with the selection, the most useful first.
 
     `run` is the folder of the run; without one, the commands are Python. `command` is the one that
-    made the run, and `kind` says whether its rows are images.
+    made the run, `kind` says whether its rows are images, and `n_to_check` how many rows the page
+    has for a person to check.
     """
     again = _another_level(selection, run, command)
     # Where nothing is kept, there is nothing to export, and another level comes first.
     kept = selection.clean_mask.any()
-    check = _check(selection, run)
+    check = _check(selection, run, n_to_check)
     steps = [check, _export(run, kind), again] if kept else [again, check]
     return [step for step in steps if step is not None]
 
 
-def _check(selection: Selection, run: Path | None) -> Step | None:
-    if selection.q_value is None:
+def _check(selection: Selection, run: Path | None, n_to_check: int) -> Step | None:
+    if selection.q_value is None and not n_to_check:
         return None
     checked = selection.checked is not None and selection.checked.calibrate
-    title = "Check more rows" if checked else f"Check {N_CHECKS} rows"
+    title = "Check more rows" if checked else f"Check {n_to_check or DEFAULT_CHECKS} rows"
     gain = (
         "With more checked rows, more labels can be kept at the same error rate."
         if checked
         else "Then the error rate holds for any noise, not only under an assumption."
     )
+    if n_to_check:
+        return Step(title, gain, "")
     if run is None:
         return Step(title, gain, "selector.fit(X, y, checked=(rows, true_labels))")
     # The first draw has written a file under the default name, which holds answers.
     out = f" --out {_quoted(Path(f'{run}-more-checks.csv'))}" if checked else ""
-    return Step(title, gain, f"kspr verify {_quoted(run)} --checks {N_CHECKS}{out}")
+    return Step(title, gain, f"kspr verify {_quoted(run)} --checks {DEFAULT_CHECKS}{out}")
 
 
 def _export(run: Path | None, kind: str | None) -> Step:

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from markupsafe import Markup
 from kspr.core.noise import KINDS
 from kspr.report import _words
 from kspr.report._cards import Contents, borderline_rows, judge
+from kspr.report._checking import checking
 from kspr.report._dial import dial, dial_figure
 from kspr.report._facts import check, class_table, verdict
 from kspr.report._next import next_steps
@@ -20,7 +22,7 @@ from kspr.report._noise import describe
 from kspr.report._plots import class_histograms, histogram, path_figure
 from kspr.report._suspects import matrix, suspect_list
 from kspr.report._words import scale_of
-from kspr.runs.verify import Verification
+from kspr.runs.verify import ToCheck, Verification
 from kspr.selectors.options import in_flags
 from kspr.selectors.selection import Selection
 from kspr.selectors.selfcheck import SelfCheck
@@ -41,6 +43,7 @@ class Source:
     truth: np.ndarray | None = None
     selfcheck: SelfCheck | None = None
     verification: Verification | None = None
+    to_check: ToCheck | None = None
 
 
 def render(
@@ -54,21 +57,26 @@ def render(
     """Return the page as text."""
     selection, summary = source.selection, source.selection.summary()
     contents = Contents(source.items, megabytes * 1e6)
+    # First of all: a row that cannot be seen cannot be checked.
+    rows = checking(selection, source.to_check, run, contents)
     # Before all suspects, which may use up the budget.
     near = borderline_rows(selection, max_borderline)
     borderline = judge(selection, near, source.row_id, source.truth).cards(contents, near)
     environment = _environment()
     # Messages name parameters; the page of a run that a command made names its flags.
     environment.filters["said"] = str if run is None else in_flags
-    script = _file(environment, "script.js")
+    scripts = [_file(environment, "script.js")]
+    if rows is not None:
+        scripts.append(_file(environment, "checking.js"))
     return environment.get_template("report.html").render(
         title=title,
         command=command,
-        style=_file(environment, "style.css"),
-        script=script,
-        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        style=_look() + _file(environment, "style.css") + _file(environment, "checking.css"),
+        scripts=scripts,
+        script_hashes=[_hash(script) for script in scripts],
         verdict=verdict(selection, summary),
-        next_steps=next_steps(selection, run, command, contents.kind),
+        next_steps=next_steps(selection, run, command, contents.kind, rows.n if rows else 0),
+        checking=rows,
         check=None if source.truth is None else check(selection, source.truth),
         selfcheck=source.selfcheck,
         flips=KINDS,
@@ -111,6 +119,15 @@ def _file(environment: Environment, name: str) -> Markup:
     """Return a file beside the templates as it is: the page allows exactly this script."""
     assert environment.loader is not None  # noqa: S101 - set by `_environment`
     return Markup(environment.loader.get_source(environment, name)[0])  # noqa: S704 - our own file
+
+
+def _look() -> Markup:
+    """Return what all pages of this package look like."""
+    return Markup((files("kspr") / "_look.css").read_text("utf-8"))  # noqa: S704 - our own file
+
+
+def _hash(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
 def _draw(source: Source) -> dict[str, Any]:

@@ -12,7 +12,15 @@ from kspr.report._facts import label_codes
 from kspr.report._words import name
 from kspr.selectors.selection import Selection
 
-__all__ = ["Matrix", "SuspectList", "count_suggestions", "matrix", "probably_wrong", "suspect_list"]
+__all__ = [
+    "Matrix",
+    "SuspectList",
+    "as_script",
+    "count_suggestions",
+    "matrix",
+    "probably_wrong",
+    "suspect_list",
+]
 
 MAX_CLASSES = 20
 """Largest number of classes along a side of the matrix; more could not be read."""
@@ -104,8 +112,7 @@ def suspect_list(
         content = None if contents.used_up else contents.of(row)
         if content is None:
             break
-        letter = content.kind[0].upper() if content.tiny else content.kind[0]
-        more.append(letter + content.data)
+        more.append(content.coded)
     n_first = sum(card.content is not None and card.content.kind != "left out" for card in first)
     classes = [name(label) for label in selection.classes.tolist()]
     suggested = label_codes(selection, selection.suggested_label[listed])
@@ -128,7 +135,7 @@ def suspect_list(
     }
     return SuspectList(
         cards=first,
-        data=_as_script(data),
+        data=as_script(data),
         n_listed=len(listed),
         n_wrong=int(wrong.sum()),
         n_shown=None if contents.kind is None else n_first + len(more),
@@ -147,7 +154,7 @@ def _coded(words: list[str]) -> list[list[str] | list[int]]:
     return [list(known), [known[word] for word in words]]
 
 
-def _as_script(data: object) -> Markup:
+def as_script(data: object) -> Markup:
     """Return JSON that cannot end the script element it stands in."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c"))  # noqa: S704 - no markup is left in it

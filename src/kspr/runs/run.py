@@ -135,6 +135,20 @@ class Run:
         whole = np.array_equal(place, np.arange(len(records)))
         return records.features if whole else records.features[place]
 
+    def groups(self) -> np.ndarray | None:
+        """Return which of this run's rows belong together; None if the user named no groups.
+
+        Raise `InputError` if the source does not say so of every row any more.
+        """
+        if self.origin.read_options().groups is None:
+            return None
+        groups = self.records().groups
+        if groups is None or not self.joined.whole:
+            raise InputError(
+                f"The groups of some rows of {self.folder} are gone. {' '.join(self.notes())}"
+            )
+        return np.asarray(groups[self.joined.place])
+
     def items(self) -> Items | None:
         """Return the images or texts of exactly this run's rows; None without such, or if gone.
 

@@ -37,7 +37,9 @@ def select_source(
     found = load(source, options, settings, labelled=True)
 
     def fit() -> Selection:
-        return selector.fit(found.features, found.label).selection_
+        # SPR does not split the rows into halves, and takes no groups.
+        extra = {} if found.groups is None else {"groups": found.groups}
+        return selector.fit(found.features, found.label, **extra).selection_
 
     selection, checks = _with_answers(found, fit, checked)
     origin = origin_of(found, options, command)

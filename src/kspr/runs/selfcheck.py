@@ -31,6 +31,7 @@ def check_source(
         found.features,
         found.label,
         selector,
+        groups=found.groups,
         share=share,
         kinds=kinds,
         repeats=repeats,
@@ -52,7 +53,7 @@ def check_run(run: Run) -> SelfCheck:
             f"The self-check needs the features of {run.origin.source}, which cannot be read now. "
             f"{why}".rstrip()
         )
-    return selfcheck(features, run.selection.label, _selector(run))
+    return selfcheck(features, run.selection.label, _selector(run), groups=run.groups())
 
 
 def _selector(run: Run) -> KnockoffsSPR:

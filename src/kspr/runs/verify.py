@@ -1,6 +1,7 @@
 """Rows drawn at random for a person to check, and the cut that the answers give."""
 
 import csv
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -24,10 +25,28 @@ from kspr.selectors.checks import (
 )
 from kspr.selectors.controls.checked import Drawn, Guarantee
 from kspr.selectors.options import DEFAULT_Q
+from kspr.selectors.review_log import FILED
 from kspr.selectors.validation import check_rate
 from kspr.sources.records import Items
 
-__all__ = ["Draw", "Verification", "draw_checks", "verification_of", "verify_run"]
+__all__ = [
+    "COLUMNS",
+    "DEFAULT_CHECKS",
+    "Draw",
+    "Reviewed",
+    "ToCheck",
+    "Verification",
+    "draw_checks",
+    "rows_to_check",
+    "set_draw",
+    "verification_of",
+    "verify_run",
+]
+
+COLUMNS = ("row", "id", "label", "suggested_label", "true_label", "drawn_from")
+"""Columns of a file of answers; a person fills in `true_label`."""
+DEFAULT_CHECKS = 100
+"""Rows that are drawn where nobody says how many: enough for most data (docs/error-rate.md)."""
 
 _TEXT = 500
 """Characters of a text that are shown."""
@@ -50,6 +69,32 @@ class Draw:
     guarantee: Guarantee
     forecast: tuple[tuple[int, float], ...]
     """Numbers of checks, and the share of the right labels that they can be expected to keep."""
+
+
+@dataclass(frozen=True)
+class ToCheck:
+    """Drawn rows that have no answer yet, in the order of the draw."""
+
+    checks: Checks
+    """The draw that they belong to."""
+    positions: tuple[int, ...]
+    lines: tuple[list[str], ...]
+    """Their lines in a file of answers, for `COLUMNS`; the answer is empty."""
+
+
+@dataclass(frozen=True)
+class Reviewed:
+    """Who answered on the review page, and how far they agree."""
+
+    reviewers: tuple[tuple[str, int], ...]
+    """Names, and how many rows each has answered."""
+    n_shared: int
+    """Rows that several people have answered, the file of answers being one of them."""
+    n_agreed: int
+    """Rows among these to which all gave the same answer."""
+    n_settled: int
+    n_open: int
+    """Rows on which people differ, or that they cannot tell, and that are not settled."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +132,8 @@ class Verification:
     """Share of wrong labels among all rows, if the checked ones were drawn from all."""
     noise_interval: tuple[float, float] | None
     forecast: tuple[tuple[int, float], ...]
+    reviewed: Reviewed | None = None
+    """None without answers from the review page."""
 
     @property
     def verdict(self) -> Literal["held", "not held", "cannot tell"]:
@@ -112,41 +159,104 @@ def draw_checks(
     The draw is saved in the run. A later call with the same settings goes on with it. Other
     settings begin another draw; answers that are there already count where a row is drawn again.
     """
-    check_seed(seed, "--seed")
     if out.exists():
         raise InputError(f"{out} already exists, and may hold answers. Choose another --out.")
     run = load_run(folder, source)
     fitted = Selection.load(folder, answers=False)
-    asked = fitted.manifest.parameters.get("q") if q is None else q
-    if asked is None:
-        raise InputError(f"{folder} was made without an error rate. Give one with --q.")
-    check_rate("q", asked)
-    check_rate("confidence", confidence)
-    about = Checks(
-        drawn, guarantee, float(confidence), float(asked), seed, fitted.manifest.fingerprint
-    )
+    about = _new_draw(folder, fitted, drawn, guarantee, confidence, q, seed)
     before = read_checks(folder, fitted)
     if before is not None:
-        same = replace(before, positions=(), answers=None) == about
-        about = replace(before if same else about, answers=before.answers)
+        same = replace(before, positions=(), answers=None, log=()) == about
+        about = replace(before if same else about, answers=before.answers, log=before.log)
     order = _order(fitted, about)
     done = len(about.positions)
-    rows = order[done : done + n]
+    rows = np.array(order[done : done + n], dtype=np.int64)
     if not len(rows):
         raise InputError(f"All {len(order):,} rows that could be drawn have been drawn.")
     with staged(out) as staging, staging.open("w", newline="", encoding="utf-8") as file:
         _write(run, rows, about, csv.writer(file))
-    write_checks(folder, replace(about, positions=tuple(order[: done + len(rows)].tolist())))
+    write_checks(folder, replace(about, positions=tuple(order[: done + n])))
     return Draw(
         out,
         len(rows),
         done,
         drawn,
-        float(asked),
+        about.q,
         seed,
         guarantee,
         _forecast(run.selection, about, done + n),
     )
+
+
+def set_draw(
+    folder: Path,
+    *,
+    n: int | None = None,
+    q: float | None = None,
+    guarantee: Guarantee | None = None,
+    confidence: float | None = None,
+    seed: int | None = None,
+) -> Checks:
+    """Return the draw of the run in `folder`, with `n` rows in all, and save it there.
+
+    What is None is as in the draw that is there; without one, 100 rows for the mean at the run's
+    own q. A draw without answers is replaced where something else is asked for; one with answers
+    can only be made longer.
+    """
+    fitted = Selection.load(folder, answers=False)
+    before = read_checks(folder, fitted)
+    given = {"q": q, "guarantee": guarantee, "confidence": confidence, "seed": seed}
+    given = {name: value for name, value in given.items() if value is not None}
+    if before is not None and before.reached:
+        _check_same(folder, before, given)
+        draw = before
+    else:
+        level = 0.95 if confidence is None else confidence
+        draw = _new_draw(folder, fitted, "pool", guarantee or "mean", level, q, seed or 0)
+        if before is not None:
+            same = bool(before.positions) and all(
+                getattr(before, name) == value for name, value in given.items()
+            )
+            draw = before if same else replace(draw, answers=before.answers, log=before.log)
+    count = n or len(draw.positions) or DEFAULT_CHECKS
+    if count < len(draw.positions):
+        raise InputError(
+            f"{len(draw.positions):,} rows were drawn from {folder} before any was checked, so "
+            f"that --checks cannot be less, got {count:,}."
+        )
+    draw = replace(draw, positions=tuple(_order(fitted, draw)[:count]))
+    write_checks(folder, draw)
+    return draw
+
+
+def rows_to_check(run: Run, checks: Checks, n: int) -> ToCheck:
+    """Return the first `n` rows of a draw that have no answer."""
+    positions = checks.unanswered[:n]
+    lines = tuple(_line(run, position, checks.drawn) for position in positions)
+    return ToCheck(checks, positions, lines)
+
+
+def _new_draw(
+    folder: Path,
+    fitted: Selection,
+    drawn: Drawn,
+    guarantee: Guarantee,
+    confidence: float,
+    q: float | None,
+    seed: int,
+) -> Checks:
+    """Return a draw of which no row is drawn yet."""
+    check_seed(seed, "--seed")
+    asked = fitted.manifest.parameters.get("q") if q is None else q
+    if asked is None:
+        raise InputError(
+            f"{folder} was made without an error rate. Give one with --q: kspr verify {folder} "
+            "--checks 100 --q 0.05."
+        )
+    check_rate("q", asked)
+    check_rate("confidence", confidence)
+    fingerprint = fitted.manifest.fingerprint
+    return Checks(drawn, guarantee, float(confidence), float(asked), seed, fingerprint)
 
 
 def verify_run(folder: Path, path: Path, declared: Drawn | None = None, **how: Any) -> Verification:
@@ -177,11 +287,14 @@ def verification_of(run: Run) -> Verification | None:
     return _describe(fitted, run.selection, checks)
 
 
-def _order(fitted: Selection, checks: Checks) -> np.ndarray:
+def _order(fitted: Selection, checks: Checks) -> list[int]:
     """Return the rows that can be drawn, in the order of the draw."""
     if checks.drawn == "pool":
-        return fitted.draw(len(fitted), q=checks.q, seed=checks.seed)
-    return np.random.default_rng([checks.seed, _STREAM]).permutation(len(fitted))
+        order = fitted.draw(len(fitted), q=checks.q, seed=checks.seed)
+    else:
+        order = np.random.default_rng([checks.seed, _STREAM]).permutation(len(fitted))
+    # Rows that a user declared to be a random draw are in no order of ours.
+    return list(dict.fromkeys([*checks.positions, *order.tolist()]))
 
 
 _STREAM = 0x616C6C
@@ -219,6 +332,7 @@ def _checks(
             # Only the rows of this file are declared to be a random draw.
             positions=() if declared == "chosen" else tuple(answers.position.tolist()),
             answers=None if before is None else before.answers,
+            log=() if before is None else before.log,
         )
     if before is None or nothing_drawn:
         raise InputError(
@@ -226,12 +340,7 @@ def _checks(
             "found. Say so: --drawn all if they were drawn at random from all rows, --drawn chosen "
             "if not."
         )
-    for name, value in given.items():
-        if getattr(before, name) != value:
-            raise InputError(
-                f"--{name} {value} differs from the draw in {run.folder}, which was made for "
-                f"{getattr(before, name)}. What a draw is for must be set before rows are checked."
-            )
+    _check_same(run.folder, before, given)
     strange = np.setdiff1d(answers.position, before.positions)
     if strange.size:
         raise InputError(
@@ -239,6 +348,15 @@ def _checks(
             f"{run.folder}. For answers to other rows, add --drawn chosen."
         )
     return before
+
+
+def _check_same(folder: Path, draw: Checks, given: dict[str, Any]) -> None:
+    for name, value in given.items():
+        if getattr(draw, name) != value:
+            raise InputError(
+                f"--{name} {value} differs from the draw in {folder}, which was made for "
+                f"{getattr(draw, name)}. What a draw is for must be set before rows are checked."
+            )
 
 
 def _describe(fitted: Selection, selection: Selection, checks: Checks) -> Verification:
@@ -274,6 +392,22 @@ def _describe(fitted: Selection, selection: Selection, checks: Checks) -> Verifi
         noise_rate=n_bad / n_sampled if from_all else None,
         noise_interval=clopper_pearson_interval(n_bad, n_sampled) if from_all else None,
         forecast=_forecast(selection, checks, max(len(counted), 1)),
+        reviewed=_reviewed(checks),
+    )
+
+
+def _reviewed(checks: Checks) -> Reviewed | None:
+    found = checks.opinions.values()
+    if not found:
+        return None
+    answered = Counter(name for opinion in found for name in opinion.answers if name != FILED)
+    shared = [set(opinion.answers.values()) for opinion in found if len(opinion.answers) > 1]
+    return Reviewed(
+        reviewers=tuple(sorted(answered.items())),
+        n_shared=len(shared),
+        n_agreed=sum(len(said) == 1 for said in shared),
+        n_settled=sum(opinion.settled is not None for opinion in found),
+        n_open=sum(opinion.is_open for opinion in found),
     )
 
 
@@ -291,21 +425,24 @@ def _forecast(selection: Selection, checks: Checks, n: int) -> tuple[tuple[int, 
 
 def _write(run: Run, drawn: np.ndarray, checks: Checks, writer: Any) -> None:
     shown, known = _shown(run, drawn), checks.known
-    columns = ["row", "id", "label", "suggested_label", "true_label", "drawn_from"]
-    writer.writerow([*columns, *shown])
+    writer.writerow([*COLUMNS, *shown])
     for k, *extra in zip(drawn.tolist(), *shown.values(), strict=True):
-        label, suggested = run.selection.label[k], run.selection.suggested_label[k]
         # An answer that is known already need not be given again.
-        cells = [
-            run.row[k],
-            run.row_id[k],
-            label,
-            suggested,
-            known.get(k, ""),
-            checks.drawn,
-            *extra,
-        ]
-        writer.writerow(map(spreadsheet_cell, cells))
+        cells = _line(run, k, checks.drawn, known.get(k, ""))
+        writer.writerow([*cells, *map(spreadsheet_cell, extra)])
+
+
+def _line(run: Run, position: int, drawn: Drawn, truth: str = "") -> list[str]:
+    """Return the line of a row in a file of answers, for `COLUMNS`."""
+    cells = [
+        run.row[position],
+        run.row_id[position],
+        run.selection.label[position],
+        run.selection.suggested_label[position],
+        truth,
+        drawn,
+    ]
+    return [spreadsheet_cell(cell) for cell in cells]
 
 
 def _shown(run: Run, drawn: np.ndarray) -> dict[str, list[str]]:

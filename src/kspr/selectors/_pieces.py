@@ -21,7 +21,9 @@ __all__ = [
     "Plan",
     "Reduction",
     "Verdicts",
+    "averaged",
     "collect",
+    "comparable_rows",
     "number_cut_groups",
     "plan_pieces",
     "reduced_batch",
@@ -160,6 +162,29 @@ def collect(n_samples: int, results: list[tuple[int, Pieces, dict[str, Array]]])
         piece[sample] = first + where[0]
         half[sample] = where[1]
     return Verdicts(values, piece, half)
+
+
+def averaged(splits: Iterator[Verdicts]) -> Verdicts:
+    """Return the first verdicts with the mean of the fitted values over all splits.
+
+    No fit that judges a sample has seen its label, so their mean has not either.
+    """
+    first = next(splits)
+    for number, other in enumerate(splits, start=2):
+        # A running mean: no more than two splits are held at a time.
+        mean = first.values["prediction"]
+        mean += (other.values["prediction"] - mean) / number
+    return first
+
+
+def comparable_rows(plan: Plan, width: int) -> np.ndarray:
+    """Return all rows in at most `width` principal components, or as they are without any."""
+    parts = []
+    for block in plan.features.blocks():
+        if plan.projection is not None:
+            block = plan.projection.transform(block[None])[0][:, :width]
+        parts.append(to_numpy(block))
+    return np.concatenate(parts)
 
 
 def _batches(parts: list[Pieces], n_features: int) -> Iterator[tuple[int, Pieces]]:

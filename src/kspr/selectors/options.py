@@ -82,8 +82,11 @@ class SelectorOptions:
     confidence: float | None = None
     """With `kspr select --checked`: probability that the error rate is kept. [default: 0.95]"""
     n_splits: int | None = None
-    """Fit this many random splits and combine them: the answer depends less on the seed, but still
-    depends on it. [default: 1]"""
+    """Fit this many random splits and average what they say: more right labels are kept, and the
+    answer depends less on the seed. [default: 1]"""
+    neighbours: int | None = None
+    """Also ask this many nearest rows, such as 50, which label they have: more right labels are
+    kept where noise is moderate; takes several times as long. [default: none]"""
     remove_floor: bool | None = None
     """With `exchangeable`: subtract what wrong labels add to the estimate when they are compared
     with their true class. Assumes that the clearest rows of a class are of that class."""
@@ -122,7 +125,17 @@ class SelectorOptions:
 AS_PRESET = SelectorOptions()
 """Nothing chosen: the default preset as it is."""
 
-_ALSO = ("checked", "kinds", "megabytes", "noise_rate", "overwrite", "repeats", "share")
+_ALSO = (
+    "checked",
+    "checks",
+    "groups",
+    "kinds",
+    "megabytes",
+    "noise_rate",
+    "overwrite",
+    "repeats",
+    "share",
+)
 """Parameters that commands take besides those of a selector."""
 
 

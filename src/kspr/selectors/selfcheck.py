@@ -160,6 +160,7 @@ def selfcheck(
     y: Any,
     selector: KnockoffsSPR | None = None,
     *,
+    groups: Any = None,
     share: float = 0.05,
     kinds: Sequence[str] = ("symmetric", "pair", "similar"),
     repeats: int = 3,
@@ -178,6 +179,8 @@ def selfcheck(
     selector
         The selector to test, `KnockoffsSPR()` if left out. It is fitted
         ``1 + repeats * (1 + len(kinds))`` times, as a copy: the selector itself does not change.
+    groups
+        Which rows belong together, as for `KnockoffsSPR.fit`.
     share
         Share of the labels to flip each time, at most 0.5.
     kinds
@@ -207,11 +210,11 @@ def selfcheck(
     features = check_features(clone(selector), X)
     labels = read_labels(y, features.shape[0], selector.min_class_size)
     with Progress(selector.progress, "Self-check", 1 + len(chosen) * repeats) as progress:
-        plain = _plain(selector, X, labels)
+        plain = _plain(selector, X, labels, groups)
         noise = plain.noise
         assert noise is not None  # noqa: S101 - these controls estimate it
         progress.advance()
-        scene = _Scene(X, labels, selector, noise, features)
+        scene = _Scene(X, labels, selector, noise, features, groups)
         tallies = []
         for kind in chosen:
             # Its place among all kinds, so that its flips do not depend on which others are tried.
@@ -263,7 +266,7 @@ def _check(
     return tuple(dict.fromkeys((ESTIMATED, *kinds)))
 
 
-def _plain(selector: KnockoffsSPR, X: Any, labels: Labels) -> Selection:
+def _plain(selector: KnockoffsSPR, X: Any, labels: Labels, groups: Any) -> Selection:
     """Return a selection from the labels as they are that estimates how they go wrong."""
     if selector.control in ("paper", "theorem"):
         # The paper's controls do not estimate how labels go wrong.
@@ -272,13 +275,13 @@ def _plain(selector: KnockoffsSPR, X: Any, labels: Labels) -> Selection:
             random_state=selector.random_state,
             min_class_size=selector.min_class_size,
         )
-    return _fitted(selector, X, labels.values)
+    return _fitted(selector, X, labels.values, groups)
 
 
-def _fitted(selector: KnockoffsSPR, X: Any, y: np.ndarray) -> Selection:
+def _fitted(selector: KnockoffsSPR, X: Any, y: np.ndarray, groups: Any) -> Selection:
     # The self-check shows a bar of its own.
     fresh = clone(selector).set_params(progress=False)
-    return fresh.fit(X, y).selection_  # type: ignore[no-any-return]  # scikit-learn is not typed
+    return fresh.fit(X, y, groups=groups).selection_  # type: ignore[no-any-return]  # scikit-learn is not typed
 
 
 @dataclass(frozen=True)
@@ -309,7 +312,9 @@ class _Scene:
         selector: KnockoffsSPR,
         noise: NoiseEstimate,
         features: Features,
+        groups: Any,
     ) -> None:
+        self._groups = groups
         self._X, self._labels, self._selector, self._noise = X, labels, selector, noise
         self._ground = Ground(features, labels.codes, noise.transition, selector.min_class_size)
         self._truth = _chance_of_truth(noise.transition, labels.codes)
@@ -317,7 +322,7 @@ class _Scene:
     def tally(self, kind: str, share: float, rng: np.random.Generator) -> _Tally:
         """Flip labels, select from them, and count."""
         rows, codes = flip(kind, self._ground, share, rng)
-        selection = _fitted(self._selector, self._X, self._labels.classes[codes])
+        selection = _fitted(self._selector, self._X, self._labels.classes[codes], self._groups)
         level = selection.cut_groups.q_reached[selection.cut_group]
         # Rows that were kept without a level have no error rate to test.
         kept = selection.clean_mask & ~np.isnan(level)

@@ -217,13 +217,18 @@ def check_together(selector: "KnockoffsSPR") -> None:
         raise InputError(
             f"remove_floor goes with control='exchangeable', got {selector.control!r}."
         )
-    if selector.n_splits > 1 and selector.level == "f1":
-        raise InputError(
-            f"level='f1' goes with n_splits=1, got {selector.n_splits}: several splits are "
-            "combined for the one level q."
-        )
     if selector.n_splits > 1 and compares:
         raise InputError(
-            f"n_splits={selector.n_splits} goes with control='transition' or 'exchangeable', whose "
-            f"cut groups are the same in every split, not with {selector.control!r}."
+            f"n_splits={selector.n_splits} goes with control='transition' or 'exchangeable', which "
+            f"judge by fitted values that can be averaged, not with {selector.control!r}."
+        )
+    if selector.neighbours is not None and selector.control != "transition":
+        raise InputError(
+            f"neighbours={selector.neighbours} goes with control='transition', not with "
+            f"{selector.control!r}. Change either."
+        )
+    if selector.neighbours is not None and selector.samples_per_class is not None:
+        raise InputError(
+            f"neighbours={selector.neighbours} goes with data that is not split into pieces. Pass "
+            "samples_per_class=None."
         )

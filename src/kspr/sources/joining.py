@@ -25,6 +25,8 @@ class JoinedLabels:
     """Positions of the rows that the file has no label for."""
     notes: tuple[str, ...]
     """Sentences for the user: rows joined by their order, lines of the file that were not used."""
+    groups: np.ndarray | None = None
+    """Which rows belong together, where the file says so; without meaning as `label` is."""
 
 
 def places_of(ids: np.ndarray, among: np.ndarray) -> np.ndarray:
@@ -40,9 +42,12 @@ def places_of(ids: np.ndarray, among: np.ndarray) -> np.ndarray:
 def with_label_file(records: Records, options: ReadOptions) -> Records:
     """Return `records` with the labels of the file ``options.labels``."""
     assert options.labels is not None  # noqa: S101 - callers ask before
-    file = open_label_file(options.labels, "label", options.label, len(records), options.id)
+    groups = options.groups if records.groups is None else None
+    file = open_label_file(options.labels, "label", options.label, len(records), options.id, groups)
     found = join_label_file(file, records.row_id, records.named, records.source)
     labelled = replace(records, label=found.label, notes=(*records.notes, *found.notes))
+    if found.groups is not None:
+        labelled = replace(labelled, groups=found.groups)
     if not found.missing.size:
         return replace(labelled, no_labels=None, unlabelled=None)
     few = listed(records.row_id[found.missing].tolist(), 5)
@@ -73,7 +78,8 @@ def join_label_file(
     unused = int((~known[column]).sum())
     notes = (f"{_rows(unused)} of {file.path} are about no row of {source}.",) if unused else ()
     missing = (place < 0) | np.isin(place, file.empty)
-    return JoinedLabels(file.label[place], np.flatnonzero(missing), notes)
+    groups = None if file.groups is None else file.groups[place]
+    return JoinedLabels(file.label[place], np.flatnonzero(missing), notes, groups)
 
 
 def _check_once(file: LabelFile, column: str, known: np.ndarray) -> None:
@@ -97,7 +103,7 @@ def _by_order(file: LabelFile, row_id: np.ndarray, named: bool, source: Path | s
     who = "neither has ids" if not named else f"{file.path} has no ids"
     who = f"{source} has no ids" if file.ids and not named else who
     note = f"The labels of {file.path} were given to the rows of {source} in their order: {who}."
-    return JoinedLabels(file.label, file.empty, (note,))
+    return JoinedLabels(file.label, file.empty, (note,), file.groups)
 
 
 def _check_in_order(file: LabelFile, row_id: np.ndarray, named: bool, source: Path | str) -> None:

@@ -88,6 +88,12 @@ def _read(source: Path | str | Any, options: ReadOptions) -> Records:
             f"{source} has no columns or arrays with names, so --probabilities must be an npy file "
             f"with one line per row; there is no file {options.probabilities}."
         )
+    if options.groups is not None and records.groups is None:
+        beside_labels = "" if options.labels is None else f", and neither has {options.labels}"
+        raise InputError(
+            f"{source} has no column or array {options.groups!r} of groups{beside_labels}. Put "
+            "them into a column of the file --labels."
+        )
     return records
 
 

@@ -4,7 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-__all__ = ["AS_FOUND", "ReadOptions"]
+from kspr.errors import InputError
+
+__all__ = ["AS_FOUND", "ReadOptions", "refuse_groups"]
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,10 @@ class ReadOptions:
     """Column (or array) of true labels, where the file has them."""
     id: str | None = None
     """Column that identifies a row; without it, the row's number or path does."""
+    groups: str | None = None
+    """Column (or array) that says which rows belong together, such as the patient of each photo:
+    rows of one group are judged by a fit that has seen none of them. It may be in the file
+    --labels."""
     encoding: str | None = None
     """Encoding of a text file, such as ``latin-1``; without it, UTF-8 or its byte-order mark."""
     decimal: Literal[".", ","] | None = None
@@ -43,3 +49,12 @@ class ReadOptions:
 
 AS_FOUND = ReadOptions()
 """No options: every part of a source is found by its name, type or layout."""
+
+
+def refuse_groups(options: ReadOptions, command: str) -> None:
+    """Raise if `options` name groups, for a command that has no halves to put them in."""
+    if options.groups is not None:
+        raise InputError(
+            f"--groups goes with `kspr select` and `kspr selfcheck`; `kspr {command}` does not "
+            "keep rows together. Leave it out, and name the feature columns with --features."
+        )

@@ -56,6 +56,8 @@ class Records:
     """``(rows, p)``: an array or memory map; None where there are items to be embedded."""
     items: Items | None = None
     truth: np.ndarray | None = None
+    groups: np.ndarray | None = None
+    """Which rows belong together, as text, where the user has named them."""
     named: bool = False
     """Whether the source itself holds the ids; otherwise they are row numbers."""
     notes: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from kspr.errors import InputError
-from kspr.experiments.reproduce.data import absent, describe, identity, open_sample
+from kspr.experiments.reproduce.data import absent, describe, identity, is_stored, open_sample
 from kspr.features.options import EmbedSettings
 from tests.experiments.reproduce.samples import FEATURES, IMAGES, png
 
@@ -70,6 +70,15 @@ def test_embedded_texts_are_split_as_their_file_says(tmp_path):
     assert describe(source) == "texts, embedded texts"
     assert identity(source, tmp_path) != []
     assert "is not on this machine" in absent(source, tmp_path / "elsewhere" / "deeper")
+
+
+def test_stored_features_need_neither_parsing_nor_embedding(folder, tmp_path):
+    assert is_stored(FEATURES, folder)
+    assert is_stored({"source": "digits"}, None)
+    assert not is_stored(IMAGES, folder)
+    (tmp_path / "cifar10").mkdir()
+    shutil.copy(folder / "cifar10" / "train.parquet", tmp_path / "cifar10")
+    assert not is_stored(FEATURES, tmp_path)
 
 
 def test_images_are_the_first_rows(folder):

@@ -89,7 +89,7 @@ def test_every_trial_can_be_planned_at_every_scale(name, scale):
         assert trial.kind in KINDS
         assert describe(trial.source)
         if trial.kind == "train":
-            from kspr.experiments.reproduce.trials.training import settings_of
+            from kspr.experiments.reproduce.trials.networks import settings_of
             from kspr.train.cycle.select_step import make_selector
 
             settings = settings_of(_without_checkpoints(trial))
@@ -154,7 +154,7 @@ def test_human_noise_runs_the_methods_of_tables_2_and_3():
 
 
 def test_a_paper_run_is_the_bare_procedure_of_the_paper():
-    from kspr.experiments.reproduce.trials.training import settings_of
+    from kspr.experiments.reproduce.trials.networks import settings_of
 
     trials = [t for t in plan(load_recipe("table4"), "mini") if t.variant_name == "Knockoffs-SPR"]
     settings = settings_of(trials[0])

@@ -1,9 +1,10 @@
-"""Several splits combined: the rate, and how little the seed matters."""
+"""Several splits, and votes of neighbours: the rate, and how little the seed matters."""
 
 import numpy as np
 import pytest
 
 from kspr import KnockoffsSPR, selection_quality
+from kspr.selectors._pieces import Verdicts, averaged
 from tests.selectors.simulated import KINDS, gaussian
 
 DRAWS = 24
@@ -28,15 +29,37 @@ def test_more_splits_make_the_answer_depend_less_on_the_seed(digits40):
     assert shared(5) > shared(1) + 0.01
 
 
-@pytest.mark.parametrize("n_splits", [2, pytest.param(5, marks=pytest.mark.slow)])
-def test_combined_splits_keep_their_rate(n_splits):
-    """Mean FSR over 24 draws at q = 0.1 is below q + 2 standard errors."""
+@pytest.mark.parametrize(
+    ("kind", "choice"),
+    [
+        ("sym 40", {"n_splits": 2}),
+        ("pairs 40", {"n_splits": 2}),
+        ("sym 20", {"n_splits": 2, "control": "exchangeable"}),
+        ("sym 40", {"neighbours": 50}),
+        ("pairs 40", {"neighbours": 50}),
+        pytest.param("sym 40", {"n_splits": 5}, marks=pytest.mark.slow),
+        pytest.param("pairs 40", {"n_splits": 3, "neighbours": 50}, marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
+def test_a_sharper_ranking_keeps_its_rate(kind, choice):
+    """Mean FSR over 24 draws at q = 0.1 is below q + 2 standard errors, as with one split."""
     fsr, recall = [], []
     for seed in range(DRAWS):
-        data = gaussian(seed, KINDS["sym 40"])
-        selection = KnockoffsSPR(q=0.1, n_splits=n_splits).fit(data.X, data.y).selection_
+        data = gaussian(seed, KINDS[kind])
+        selection = KnockoffsSPR(q=0.1, **choice).fit(data.X, data.y).selection_
         quality = selection_quality(selection.clean_mask, data.right)
         fsr.append(quality.fsr)
         recall.append(quality.recall)
     assert np.mean(fsr) <= 0.1 + 2 * np.std(fsr) / np.sqrt(DRAWS)
     assert np.mean(recall) > 0.8
+
+
+def test_several_splits_average_their_fitted_values():
+    splits = [
+        Verdicts({"prediction": np.full((2, 3), value), "Z": np.full(2, value)}, *np.zeros((2, 2)))
+        for value in (1.0, 2.0, 6.0)
+    ]
+    found = averaged(iter(splits))
+    np.testing.assert_allclose(found.values["prediction"], 3.0)
+    np.testing.assert_array_equal(found.values["Z"], 1.0)

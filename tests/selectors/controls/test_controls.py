@@ -56,6 +56,8 @@ def test_a_class_of_three_is_judged(control, cut):
         ({"control": "paper", "remove_floor": True}, "remove_floor goes with"),
         ({"control": "paper", "n_splits": 3}, "n_splits=3 goes with control='transition' or"),
         ({"control": "theorem", "n_splits": 2}, "n_splits=2 goes with"),
+        ({"control": "paper", "neighbours": 9}, "neighbours=9 goes with control='transition'"),
+        ({"neighbours": 9, "samples_per_class": 40}, "Pass samples_per_class=None."),
         (
             {"classes_per_group": 5},
             "control='transition' needs all 10 classes in one group, but classes_per_group is 5.",

@@ -128,3 +128,11 @@ def test_probabilities_are_one_array_beside_the_features(tmp_path, features, ref
     assert len(alone) == len(features)
     np.savez(tmp_path / "s.npz", X=features, P=P[:3])
     assert "has 3 rows but array 'X' has" in refusal(tmp_path / "s.npz", probabilities="P")
+
+
+def test_an_array_of_groups_is_named(tmp_path):
+    np.savez(tmp_path / "x.npz", X=np.eye(3), y=["a", "b", "a"], patient=[7, 8, 7])
+    found = open_source(tmp_path / "x.npz", ReadOptions(groups="patient"))
+    assert found.groups.tolist() == [7, 8, 7]
+    with pytest.raises(InputError, match="no array 'person'"):
+        open_source(tmp_path / "x.npz", ReadOptions(groups="person"))

@@ -5,6 +5,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
+from kspr.errors import InputError
 from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
 
@@ -52,3 +53,26 @@ def test_a_list_of_probabilities_has_no_names():
     np.testing.assert_array_equal(found.probabilities, [[0.25, 0.75], [1.0, 0.0]])
     assert found.probability_columns == ()
     assert found.features is None
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_column_of_groups_is_no_feature(tmp_path, suffix):
+    frame = pd.DataFrame({"emb": [1.0, 2, 3], "patient": [7, 8, 7], "y": ["a", "b", "a"]})
+    path = tmp_path / f"t.{suffix}"
+    getattr(frame, f"to_{suffix}")(path, index=False)
+    found = open_source(path, ReadOptions(groups="patient"))
+    assert found.groups.tolist() == ["7", "8", "7"]
+    assert found.features.tolist() == [[1], [2], [3]]
+    assert found.columns["groups"] == ("patient",)
+    assert open_source(path, ReadOptions()).groups is None
+
+
+def test_rows_without_a_group_are_refused():
+    frame = pd.DataFrame({"emb": [1.0, 2, 3], "patient": ["p", "", "q"], "y": ["a", "b", "a"]})
+    with pytest.raises(
+        InputError, match=r"Column 'patient' of <DataFrame> is empty in row 1\. Give"
+    ):
+        open_source(frame, ReadOptions(groups="patient"))
+    lists = pl.DataFrame({"emb": [1.0, 2], "patient": [["p"], ["q"]], "y": ["a", "b"]})
+    with pytest.raises(InputError, match="not one group per row"):
+        open_source(lists, ReadOptions(groups="patient"))

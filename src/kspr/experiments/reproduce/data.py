@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from pyarrow import parquet
 
 from kspr.core.noise import circular
 from kspr.core.noise.cifar import CIFAR10
@@ -21,10 +22,9 @@ from kspr.features.options import EmbedSettings
 from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
 from kspr.sources.published import data_folders, find_published, where
-from kspr.sources.readers.label_files import read_label_file
 from kspr.sources.records import Records
 
-__all__ = ["absent", "describe", "identity", "open_sample", "prepare"]
+__all__ = ["absent", "describe", "identity", "is_stored", "open_sample", "prepare"]
 
 
 def _features(
@@ -44,7 +44,7 @@ def _features(
     else:
         sample = _embedded(dataset, home, test, transfer)
     if labels is not None:
-        given = read_label_file(labels[0], "label", labels[1]).astype(sample.label.dtype)
+        given = parquet.read_table(labels[0], columns=[labels[1]])[labels[1]].to_numpy()
         sample = replace(sample, label=given, about=f"{sample.about}, labels {labels[1]}")
     return replace(sample.first(rows), picture=_pictures(dataset, home))
 
@@ -199,6 +199,15 @@ def identity(description: Mapping[str, Any], folder: Path | None) -> list[str]:
     files += [path for name in _single_files(description) if (path := _file(name, folder))]
     # Names and sizes are enough, and hashing gigabytes at every start is not.
     return [f"{path.name} {path.stat().st_size}" for path in files]
+
+
+def is_stored(description: Mapping[str, Any], folder: Path | None) -> bool:
+    """Return whether features are generated or lie in one file: nothing is embedded or parsed."""
+    source = description["source"]
+    if source in MADE or source == "texts":
+        return True
+    home = None if source != "features" else _home(description["dataset"], folder)
+    return home is not None and (home / "features.npz").is_file()
 
 
 def open_sample(description: Mapping[str, Any], folder: Path | None) -> Sample:

@@ -9,7 +9,7 @@ from kspr._packages import is_installed, require
 from kspr.errors import InputError
 from kspr.experiments.baselines import METHODS, module_of_method
 from kspr.experiments.fingerprint import fingerprint
-from kspr.experiments.reproduce.data import absent, identity
+from kspr.experiments.reproduce.data import absent, identity, is_stored
 from kspr.experiments.reproduce.recipes import SCALES, Recipe, Scale, load_recipe, recipe_names
 from kspr.experiments.reproduce.trials import TrialSpec, module_of
 
@@ -95,7 +95,16 @@ def trial_fingerprint(spec: TrialSpec) -> str:
         module_of(spec.kind),
         # Of the methods' modules the own one only: the others are not run.
         *([] if rule is None else [module_of_method(spec.variant.method or "")]),
+        without=_not_run(spec),
     )
+
+
+def _not_run(spec: TrialSpec) -> tuple[str, ...]:
+    """Return the rooms whose code a trial imports and does not run."""
+    # A change of the selection must not discard hours of training by methods of others.
+    selection = ("kspr.selectors",) if spec.kind == "method" else ()
+    reading = ("kspr.features", "kspr.sources") if is_stored(spec.source, spec.folder) else ()
+    return selection + reading
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ A control is a function from a `Question` to a `Decision`, and a line in `CONTRO
 `ASSUMPTIONS`. `checked` is the other way to hold a rate: rows that a person has checked.
 """
 
-from kspr.selectors.controls.control import Control, Decision, Question, combined
+from kspr.selectors.controls.control import Control, Decision, Question
 from kspr.selectors.controls.exchangeable import exchangeable
 from kspr.selectors.controls.paper import paper
 from kspr.selectors.controls.transition import NoiseEstimate, transition
@@ -17,7 +17,6 @@ __all__ = [
     "Decision",
     "NoiseEstimate",
     "Question",
-    "combined",
 ]
 
 CONTROLS: dict[str, Control] = {

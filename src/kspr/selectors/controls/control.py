@@ -1,22 +1,18 @@
-"""The input and the output of a control, and how the outputs of several splits are combined."""
+"""The input and the output of a control."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kspr.core.cutoffs import combine_levels
 from kspr.core.penalties import Penalty
 from kspr.selectors._pieces import Verdicts, number_cut_groups
 
 if TYPE_CHECKING:
     from kspr.selectors.controls.transition import NoiseEstimate
 
-__all__ = ["Control", "Decision", "Question", "combined", "whole_cut_groups"]
-
-_SPLIT_LEVEL = 0.8
-"""Part of q at which single splits are cut before they are combined."""
+__all__ = ["Control", "Decision", "Question", "whole_cut_groups"]
 
 
 @dataclass(frozen=True)
@@ -31,6 +27,8 @@ class Question:
     factor: np.ndarray  # of Theorem 2, piece by piece; ones elsewhere
     remove_floor: bool
     repeated: np.ndarray | None = None  # copies of earlier rows with the same label
+    votes: np.ndarray | None = None  # shares of labels among each sample's neighbours
+    neighbours: int = 0  # how many these are
 
 
 @dataclass(frozen=True)
@@ -55,15 +53,3 @@ def whole_cut_groups(question: Question) -> tuple[np.ndarray, np.ndarray]:
     # Estimates from all halves and pieces together give cut-offs for all of them together.
     nowhere = np.zeros_like(question.codes)
     return number_cut_groups(nowhere, nowhere, question.codes, pooled=question.pooled)
-
-
-def combined(decisions: list[Decision], q: float) -> Decision:
-    """Return the decision of several splits together; statistics are their means."""
-    first = decisions[0]
-    if len(decisions) == 1:
-        return first
-    levels = np.stack([decision.q_value for decision in decisions])
-    # Cut groups agree between splits: `check_together` refuses the controls where they do not.
-    level = combine_levels(levels, first.cut_group, _SPLIT_LEVEL * q)
-    statistic = np.mean([d.statistic for d in decisions], axis=0)
-    return replace(first, q_value=level, statistic=statistic)

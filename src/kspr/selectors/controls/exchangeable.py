@@ -33,7 +33,7 @@ def exchangeable(question: Question) -> Decision:
     # The sign has the meaning that it has in W: negative is ahead.
     statistic = np.where(share >= 0.5, -own, own)
     cut_group, table = whole_cut_groups(question)
-    suggested = question.verdicts.values["suggested"]
+    suggested = np.argmax(question.verdicts.values["prediction"], axis=1)
     return Decision(
         level,
         statistic,

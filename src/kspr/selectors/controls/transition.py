@@ -14,6 +14,7 @@ from kspr.core.transition import (
     transition_levels,
     wrong_share,
 )
+from kspr.core.votes import with_votes
 from kspr.selectors.controls.control import Decision, Question, whole_cut_groups
 
 __all__ = ["NoiseEstimate", "describe_noise", "estimate_noise", "transition"]
@@ -24,6 +25,8 @@ def transition(question: Question) -> Decision:
     codes, prediction = question.codes, question.verdicts.values["prediction"]
     noise = estimate_noise(question)
     right, prior = probability_right(prediction, noise.matrix, codes)
+    if question.votes is not None:
+        right = with_votes(right, question.votes, noise.matrix, question.neighbours)
     level = transition_levels(right, codes, noise, pooled=question.pooled)
     suggested, chance = best_class(prior, noise.matrix, codes)
     own = 1.0 - right[np.arange(len(codes)), codes].astype(np.float64)

@@ -16,6 +16,8 @@ _NAMES = frozenset(
     | {"ssn", "iban", "account", "isbn", "ean", "sku", "barcode", "guid", "uuid", "userid"}
 )
 _ENDS = ("_id", "_ids", "_no", "_nr", "_number", "_code", "_key", "_zip", "_phone", "_index")
+_SINGLE = ("label", "truth", "id", "groups", "image", "text")
+"""Roles that one column has."""
 _LOOKED_AT = 10_000
 """Rows in which whole numbers are looked for that are all distinct."""
 _ENOUGH = 20
@@ -27,7 +29,7 @@ def used_columns(fields: Fields, roles: Roles) -> dict[str, tuple[str, ...]]:
     named = {
         "features": roles.features,
         "probabilities": roles.probabilities,
-        **{name: _one(getattr(roles, name)) for name in ("label", "truth", "id", "image", "text")},
+        **{name: _one(getattr(roles, name)) for name in _SINGLE},
     }
     used = {role: tuple(f.name for f in found) for role, found in named.items() if found}
     # A member of a struct stands for its column.

@@ -17,6 +17,7 @@ from kspr.sources.readers.file_checks import check_exists, check_file, listed
 from kspr.sources.readers.labels import (
     array_with_gaps,
     class_names,
+    group_names,
     identifiers,
     labels_from_column,
     labels_with_gaps,
@@ -51,6 +52,8 @@ class LabelFile:
     """Positions whose entry in `label` has no meaning: the file has no label there."""
     no_labels: str | None = None
     """The sentence for these."""
+    groups: np.ndarray | None = None
+    """Which rows belong together, as text, where a column of them was asked for and is there."""
 
 
 def open_label_file(
@@ -59,13 +62,15 @@ def open_label_file(
     column: str | None = None,
     count: int | None = None,
     id_column: str | None = None,
+    groups: str | None = None,
 ) -> LabelFile:
     """Return the labels in `path`, and what identifies their rows.
 
     Without `column`, a table's column of labels is found by its name; for the role ``"truth"``,
     names such as ``truth`` and ``true_label`` go before those of labels. One column needs no name.
     `count` is the number of rows that are expected; it tells whether a first line is a header.
-    `id_column` is the name that ids have in the source; it may be any name.
+    `id_column` is the name that ids have in the source; it may be any name. `groups` names the
+    column that says which rows belong together, if the file has one.
     """
     check_exists(path)
     found = format_of(path)
@@ -85,7 +90,10 @@ def open_label_file(
     table = open_table_file(path)
     if table is None:
         raise InputError(f"{path} is not a table of labels.")
-    return _from_table(table, column, role, path, id_column)
+    found_labels = _from_table(table, column, role, path, id_column)
+    if groups is None or groups not in table.fields:
+        return found_labels
+    return replace(found_labels, groups=_groups(table, table.fields[groups], path))
 
 
 def read_label_file(
@@ -147,6 +155,12 @@ def _from_table(
     # A column with gaps identifies nothing.
     ids = {name: identifiers(c, name) for name, c in columns.items() if not c.null_count}
     return _label_file(path, label, ids, empty, what)
+
+
+def _groups(table: Table, field: Field, path: Path) -> np.ndarray:
+    field = replace(field, type=pa.string()) if table.untyped else field
+    column = pa.chunked_array([arrays[0] for arrays in table.batches([field])], field.type)
+    return group_names(column, f"Column {field.name!r} of {path}")
 
 
 def _label_file(

@@ -15,6 +15,7 @@ __all__ = [
     "array_with_gaps",
     "check_rows",
     "class_names",
+    "group_names",
     "identifiers",
     "labels_from_array",
     "labels_from_column",
@@ -184,6 +185,19 @@ def identifiers(column: pa.ChunkedArray, what: str) -> np.ndarray:
     if column.null_count:
         missing = np.flatnonzero(pc.is_null(column).to_numpy())
         raise InputError(f"{what} is empty in {rows(missing)}. Fill it in.")
+    return texts_of(column)
+
+
+def group_names(column: pa.ChunkedArray, what: str) -> np.ndarray:
+    """Return which group each row belongs to, as text."""
+    if pa.types.is_nested(column.type) or _is_binary(column.type):
+        raise InputError(f"{what} holds {column.type}, not one group per row. Name another.")
+    missing = np.flatnonzero(_is_empty(column, None))
+    if missing.size:
+        raise InputError(
+            f"{what} is empty in {rows(missing)}. Give a row that belongs to no other a group of "
+            "its own."
+        )
     return texts_of(column)
 
 

@@ -132,12 +132,17 @@ def read_npz(path: Path, options: ReadOptions) -> Records:
     labels = _labels(archive, name, options, count)
     truth_name = choose_truth(shapes, options.truth, name, str(path))
     truth = archive.labels(truth_name, count) if truth_name else None
+    groups = None
+    # They may be beside the labels instead, in a file of their own.
+    if options.groups is not None and (options.labels is None or options.groups in shapes):
+        groups = archive.labels(_present(shapes, options.groups, str(path)), count)
     return Records(
         path,
         "npz",
         _row_id(archive, options, count),
         features=features,
         truth=truth,
+        groups=groups,
         named=options.id is not None,
         notes=notes,
         probabilities=probabilities,

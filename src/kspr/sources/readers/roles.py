@@ -60,6 +60,7 @@ class Roles:
     features: tuple[Field, ...] = ()
     """Numeric columns, or one column of lists."""
     probabilities: tuple[Field, ...] = ()
+    groups: Field | None = None
 
     @property
     def item(self) -> Field | None:
@@ -80,7 +81,10 @@ def choose_roles(
     label = None if options.labels else choose_label(fields, options.label, where, class_columns)
     truth = _named(fields, options.truth, where) or usual_field(fields, TRUTH_NAMES)
     identity = _named(fields, options.id, where)
-    taken = {field.name for field in (label, truth, identity) if field}
+    # They may be beside the labels instead, in a file of their own.
+    beside = options.labels is not None and options.groups not in fields
+    groups = None if beside else _named(fields, options.groups, where)
+    taken = {field.name for field in (label, truth, identity, groups) if field}
     free = {name: field for name, field in fields.items() if name not in taken}
     chosen = options.probabilities
     probabilities = _matching(fields, free, chosen, where) if chosen else ()
@@ -95,7 +99,7 @@ def choose_roles(
     # The path of an image identifies its row better than a column that is named like ids.
     if identity is None and not (roles.image and is_text(roles.image.type)):
         identity = usual_field(rest, ID_NAMES)
-    return Roles(label, truth, identity, *content, probabilities)
+    return Roles(label, truth, identity, *content, probabilities, groups)
 
 
 def choose_label(

@@ -23,6 +23,7 @@ from kspr.sources.readers.file_checks import listed
 from kspr.sources.readers.items import ImageCells, TextCells
 from kspr.sources.readers.labels import (
     class_names,
+    group_names,
     identifiers,
     labels_from_column,
     labels_with_gaps,
@@ -80,6 +81,7 @@ def _records(table: Table, source: Path, reader: str, options: ReadOptions) -> R
         features=walked.features,
         items=items,
         truth=_true_labels(table, walked, roles.truth, where),
+        groups=_groups(walked, roles.groups, where),
         named=row_id is not None,
         notes=(*table.notes, columns_sentence(used), *warning, *walked.notes),
         columns=used,
@@ -138,7 +140,7 @@ def _walk(table: Table, roles: Roles, where: str) -> _Walked:
 def _small(roles: Roles) -> Sequence[Field | None]:
     # Without an id column, the path of an image identifies its row.
     path = roles.image if _has_paths(roles) and roles.id is None else None
-    return (roles.label, roles.truth, roles.id, path)
+    return (roles.label, roles.truth, roles.id, roles.groups, path)
 
 
 def _has_paths(roles: Roles) -> bool:
@@ -179,6 +181,12 @@ def _true_labels(
     what, names = f"Truth column {field.name!r} of {where}", class_names(table.metadata)
     column = walked.columns[field.name]
     return labels_from_column(column, what, names.get(field.name), table.untyped)
+
+
+def _groups(walked: _Walked, field: Field | None, where: str) -> np.ndarray | None:
+    if field is None:
+        return None
+    return group_names(walked.columns[field.name], f"Column {field.name!r} of {where}")
 
 
 def _items(table: Table, roles: Roles, source: Path) -> Items | None:
@@ -222,6 +230,7 @@ def _literal(roles: Roles) -> Roles:
         text=text(roles.text),
         features=tuple(map(number, roles.features)),
         probabilities=tuple(map(number, roles.probabilities)),
+        groups=text(roles.groups),
     )
 
 

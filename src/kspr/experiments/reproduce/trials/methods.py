@@ -10,7 +10,7 @@ from kspr.core.labels import truly_clean
 from kspr.experiments.baselines import make_method
 from kspr.experiments.baselines.trainer import fit_method
 from kspr.experiments.reproduce.sample import Sample
-from kspr.experiments.reproduce.trials.training import measured, one_thread, settings_of
+from kspr.experiments.reproduce.trials.networks import measured, one_thread, settings_of
 from kspr.experiments.reproduce.trials.trial import TrialSpec
 
 __all__ = ["method", "told_rate"]
