@@ -1,5 +1,7 @@
 """What the tests of the rules share: a run on a few rows, and training on digits."""
 
+from functools import cache
+
 import numpy as np
 import torch
 from sklearn.datasets import load_digits
@@ -39,6 +41,7 @@ def random_logits(n=12, n_classes=5, seed=0) -> tuple[torch.Tensor, torch.Tensor
     return logits, torch.randint(n_classes, (n,), generator=generator)
 
 
+@cache
 def accuracy_on_digits(name, noise=symmetric, rate=0.4, epochs=20) -> float:
     """Return the accuracy on clean digits of a network that `name` trained on wrong labels."""
     X, y = load_digits(return_X_y=True)
