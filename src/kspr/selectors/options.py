@@ -131,7 +131,17 @@ class SelectorOptions:
 AS_PRESET = SelectorOptions()
 """Nothing chosen: the default preset as it is."""
 
-_ALSO = ("checked", "checks", "groups", "kinds", "megabytes", "overwrite", "repeats", "share")
+_ALSO = (
+    "checked",
+    "checks",
+    "groups",
+    "kinds",
+    "megabytes",
+    "noise_rate",
+    "overwrite",
+    "repeats",
+    "share",
+)
 """Parameters that commands take besides those of a selector."""
 
 
