@@ -204,3 +204,16 @@ def test_a_page_of_measurements_is_the_measured_one(script, monkeypatch, tmp_pat
     monkeypatch.setattr(benchmark, "PAGE", tmp_path / "page.md")
     benchmark.write_page()
     assert (tmp_path / "page.md").read_text() == page
+
+
+def test_the_review_page_shows_every_measurement():
+    text = (ROOT / "docs" / "review.md").read_text()
+    stored = (ROOT / "benchmarks" / "results" / "review.jsonl").read_text().splitlines()
+    rows = []
+    for found in map(json.loads, stored):
+        wait, took = found["milliseconds"], found["seconds"]
+        rows.append(
+            f"| {found['load']} | {wait['p95']} ms | {wait['p50']} ms | "
+            f"{took['processor, until then']} s | {took['address printed']} s |"
+        )
+    assert [line for line in text.splitlines() if " ms |" in line] == rows
