@@ -10,7 +10,7 @@ DOCS := $(VENV)/.docs
 # Two test workers on two cores: linear algebra must not start threads of its own.
 QUIET := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: help demo test test-slow test-hostile test-kill test-browser test-tools docs check format bench bench-train bench-train-images bench-review defaults fsr own-model peers results clean
+.PHONY: help demo test test-slow test-hostile test-kill test-browser test-tools docs check format bench bench-train bench-train-images bench-review crowd defaults fsr own-model peers results clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -87,6 +87,9 @@ defaults: $(DEV)  ## the comparison that chose the defaults; writes docs/default
 
 fsr: $(DEV)  ## is the error rate kept? all controls and peers on known noise; writes docs/error-rate.md
 	$(BIN)/python benchmarks/fsr.py
+
+crowd: $(DEV)  ## several labels a row, beside CROWDLAB; resumable; writes docs/several-labels.md
+	$(BIN)/python benchmarks/crowd.py
 
 own-model: $(DEV)  ## probabilities of several models, beside cleanlab's filters; resumable; writes docs/own-model.md
 	$(BIN)/python benchmarks/probabilities.py

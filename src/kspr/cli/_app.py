@@ -23,6 +23,7 @@ from kspr.cli.demo import demo
 from kspr.cli.embed import embed
 from kspr.cli.evaluate import evaluate
 from kspr.cli.export import export
+from kspr.cli.gate import gate
 from kspr.cli.noise import noise
 from kspr.cli.predict import predict
 from kspr.cli.report import report
@@ -55,6 +56,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     selfcheck,
     review,
     verify,
+    gate,
     export,
     train,
     predict,

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from kspr.cli._output import INVOCATION, Json, print_json
 from kspr.features.options import AS_SHIPPED, EmbedSettings
 from kspr.selectors.options import DEFAULT_Q
-from kspr.sources.options import AS_FOUND, ReadOptions, refuse_groups
+from kspr.sources.options import AS_FOUND, ReadOptions, refuse_annotators, refuse_groups
 
 __all__ = ["compare"]
 
@@ -63,6 +63,7 @@ def compare(
         Directory for comparison.json and comparison.svg. A comparison that was interrupted
         continues from there.
     """
+    refuse_annotators(options, "compare")
     refuse_groups(options, "compare")
     from kspr.experiments.compare.comparing import compare_source
     from kspr.experiments.compare.figure import write_comparison

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from kspr._packages import require
 from kspr.cli._output import INVOCATION, Json, print_json
 from kspr.features.options import AS_SHIPPED, EmbedSettings
-from kspr.sources.options import AS_FOUND, ReadOptions, refuse_groups
+from kspr.sources.options import AS_FOUND, ReadOptions, refuse_annotators, refuse_groups
 
 if TYPE_CHECKING:
     from kspr.selectors import Selection
@@ -80,6 +80,7 @@ def train(
     resume
         Continue the run in --out after an interruption, to the same network.
     """
+    refuse_annotators(options, "train")
     refuse_groups(options, "train")
     require("torch", "Training", "'knockoffs-spr[train]'")
     # None is a flag that was not given: the value of the preset or of the file stays.

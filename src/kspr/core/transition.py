@@ -37,7 +37,8 @@ _SOFTENING = 1.4
 _OVERCONFIDENCE = 2.0
 """Log-odds of the best class over what they are worth: the best of many looks better than it is.
 Measured on CIFAR-10; `tests/selectors/test_relabelling.py` holds it."""
-_TEMPERATURES = tuple(0.0125 * 2 ** (step / 2) for step in range(13))
+TEMPERATURES = tuple(0.0125 * 2 ** (step / 2) for step in range(13))
+"""Of the softmax that turns fitted values into chances."""
 _CALIBRATION_ROWS = 5_000
 _GRADES = 1 << 14
 
@@ -172,7 +173,7 @@ def _temperature(prediction: np.ndarray, matrix: np.ndarray, label: np.ndarray) 
         chance = np.sum(_softmax(shown, temperature) * columns, axis=1)
         return float(np.mean(np.log(np.maximum(chance, 1e-12))))
 
-    return max(_TEMPERATURES, key=log_likelihood)
+    return max(TEMPERATURES, key=log_likelihood)
 
 
 def transition_levels(

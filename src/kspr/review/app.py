@@ -20,6 +20,7 @@ from kspr.errors import InputError
 from kspr.review.access import Access, Guarded
 from kspr.review.fixing import Filters, Suspects
 from kspr.review.session import Session, check_reviewer
+from kspr.selectors.options import DOUBTING
 from kspr.selectors.review_log import Queue
 
 __all__ = ["make_app"]
@@ -124,7 +125,7 @@ class _Api:
                 "classes": session.shown_names,
                 "reviewer": session.settings.reviewer,
                 "blind": session.settings.blind,
-                "has_doubt": session.fitted.control == "transition",
+                "has_doubt": session.fitted.control in DOUBTING,
             }
         )
 

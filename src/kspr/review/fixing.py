@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from kspr.review.session import Session
+from kspr.selectors.options import DOUBTING
 
 __all__ = ["Filters", "Suspects"]
 
@@ -68,7 +69,7 @@ class Suspects:
             keep = keep & (session.given == filters.given)
         if filters.suggested is not None:
             keep = keep & (session.suggested == filters.suggested)
-        if filters.doubt > 0 and fitted.control == "transition":
+        if filters.doubt > 0 and fitted.control in DOUBTING:
             keep = keep & (fitted.statistic >= filters.doubt)
         if filters.text.strip():
             keep = keep & self._found(filters.text.strip().lower(), np.flatnonzero(keep))

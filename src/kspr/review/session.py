@@ -19,6 +19,7 @@ from kspr.runs.run import Run, load_run
 from kspr.runs.verify import set_draw
 from kspr.selectors import Selection
 from kspr.selectors.checks import CANNOT_TELL, NO_CLASS, Checks, read_checks
+from kspr.selectors.options import DOUBTING
 from kspr.selectors.review_log import FILED, Opinion, Queue, ReviewLog, standing_entries
 
 __all__ = ["Session", "Settings", "check_reviewer"]
@@ -237,7 +238,7 @@ class Session:
     def brief(self, position: int) -> dict[str, Any]:
         """Return the labels of a row, and what it is called."""
         given, suggested = int(self.given[position]), int(self.suggested[position])
-        has_doubt = self.fitted.control == "transition"
+        has_doubt = self.fitted.control in DOUBTING
         return {
             "position": position,
             "id": shorten(self.run.row_id[position], _LONGEST_LABEL),

@@ -10,6 +10,7 @@ from kspr._text import percent
 from kspr.review.agreement import agreements
 from kspr.selectors import Selection
 from kspr.selectors.checks import Checks, apply_checks
+from kspr.selectors.options import DOUBTING
 from kspr.selectors.review_log import CANNOT_TELL
 
 __all__ = ["Standing"]
@@ -69,7 +70,7 @@ class Standing:
 
     def _expected(self, selection: Selection, checks: Checks) -> str:
         """Return a forecast in a sentence; empty where none can be made."""
-        if selection.control != "transition":
+        if selection.control not in DOUBTING:
             return ""
         done, total = len(checks.reached), len(checks.positions)
         reached = done > 0 and bool((_unchecked_levels(selection) <= checks.q).any())

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from kspr.errors import InputError
 from kspr.runs.run import Run
+from kspr.selectors.options import DOUBTING
 from kspr.sources.formats import Format, delimiter_of
 from kspr.sources.opening import label_column
 from kspr.sources.readers.table import Columns, Table
@@ -80,7 +81,7 @@ def marks(run: Run, chosen: np.ndarray) -> dict[str, pa.Array]:
         level = selection.q_value[chosen].astype(np.float64)
         # Nothing where no level keeps a row: JSON and many readers have no infinity.
         found["kspr_q_value"] = pa.array(level, mask=~np.isfinite(level))
-    if selection.control == "transition":
+    if selection.control in DOUBTING:
         found["kspr_doubt"] = pa.array(selection.statistic[chosen])
     return found
 

@@ -25,7 +25,7 @@ from kspr.selectors.checks import (
 )
 from kspr.selectors.controls.checked import Drawn, Guarantee
 from kspr.selectors.estimates import Estimates
-from kspr.selectors.options import DEFAULT_Q
+from kspr.selectors.options import DEFAULT_Q, DOUBTING
 from kspr.selectors.review_log import FILED
 from kspr.selectors.validation import check_rate
 from kspr.sources.records import Items
@@ -38,6 +38,7 @@ __all__ = [
     "ToCheck",
     "Verification",
     "draw_checks",
+    "drawable",
     "rows_to_check",
     "set_draw",
     "verification_of",
@@ -291,13 +292,16 @@ def verification_of(run: Run) -> Verification | None:
 
 
 def _order(fitted: Selection, checks: Checks) -> list[int]:
-    """Return the rows that can be drawn, in the order of the draw."""
-    if checks.drawn == "pool":
-        order = fitted.draw(len(fitted), q=checks.q, seed=checks.seed)
-    else:
-        order = np.random.default_rng([checks.seed, _STREAM]).permutation(len(fitted))
+    """Return the rows that can be drawn; those that were drawn already come first."""
     # Rows that a user declared to be a random draw are in no order of ours.
-    return list(dict.fromkeys([*checks.positions, *order.tolist()]))
+    return list(dict.fromkeys([*checks.positions, *drawable(fitted, checks).tolist()]))
+
+
+def drawable(fitted: Selection, checks: Checks) -> np.ndarray:
+    """Return the rows that can be drawn, in the order in which we draw them."""
+    if checks.drawn == "pool":
+        return fitted.draw(len(fitted), q=checks.q, seed=checks.seed)
+    return np.random.default_rng([checks.seed, _STREAM]).permutation(len(fitted))
 
 
 _STREAM = 0x616C6C
@@ -411,7 +415,7 @@ def _reviewed(checks: Checks) -> Reviewed | None:
 
 
 def _forecast(selection: Selection, checks: Checks, n: int) -> tuple[tuple[int, float], ...]:
-    if selection.control != "transition":
+    if selection.control not in DOUBTING:
         return ()
     how: dict[str, Any] = {"q": checks.q, "guarantee": checks.guarantee}
     how["confidence"] = checks.confidence

@@ -9,6 +9,7 @@ import numpy as np
 from kspr.core.conformal import loose_pool
 from kspr.errors import InputError
 from kspr.selectors.controls.checked import Guarantee, levels_of
+from kspr.selectors.options import DOUBTING
 
 if TYPE_CHECKING:
     from kspr.selectors.selection import Selection
@@ -28,7 +29,7 @@ def expected_recall(
     are there already correct that: if fewer of them are wrong than the fit said, all chances are
     lowered; if more, the surplus is spread over all rows.
     """
-    if selection.control != "transition":
+    if selection.control not in DOUBTING:
         raise InputError(
             "A forecast needs the chance that a label is wrong, which only control='transition' "
             f"estimates, got {selection.control!r}."

@@ -49,7 +49,7 @@ from kspr.selectors.validation import (
     check_together,
 )
 
-__all__ = ["KnockoffsSPR"]
+__all__ = ["KnockoffsSPR", "held_out_values"]
 
 _STREAM = 0x766F7465
 """Keeps the choice of neighbours apart from the split."""
@@ -301,9 +301,7 @@ class KnockoffsSPR(BaseSelector):
         True
         """
         self._check_parameters()
-        procedure = self._procedure(
-            first_step=self.first_step, statistic=STATISTICS[self.statistic]
-        )
+        procedure = self._chosen_procedure()
         # A generator: a split is prepared when its turn comes, not all of them at once.
         splits = self._prepared(
             X,
@@ -339,6 +337,9 @@ class KnockoffsSPR(BaseSelector):
             )
         self.selection_ = selection
         return self
+
+    def _chosen_procedure(self) -> Procedure:
+        return self._procedure(first_step=self.first_step, statistic=STATISTICS[self.statistic])
 
     def _check_parameters(self) -> None:
         self._check_common()
@@ -486,3 +487,18 @@ class KnockoffsSPR(BaseSelector):
         levels = np.concatenate([[self.q], LEVELS[self.q < LEVELS]])
         keep, cut_groups = with_fallback(selection, levels)
         return replace(selection, clean_mask=keep, cut_groups=cut_groups)
+
+
+def held_out_values(
+    selector: KnockoffsSPR, X: Any, y: Any, *, groups: Any = None
+) -> tuple[Prepared, np.ndarray]:
+    """Return the fitted value of every class for each row, from the half that it is not in.
+
+    For what is done with fits besides selecting; the data, checked and split, come first.
+    """
+    selector._check_parameters()
+    procedure = selector._chosen_procedure()
+    together = selector.duplicates == "together"
+    prepared = next(selector._prepared(X, y, procedure, groups=groups, find_copies=together))
+    verdicts = selector._judge(prepared, procedure, None, None)
+    return prepared, verdicts.values["prediction"]
