@@ -9,7 +9,7 @@ from kspr.cli._output import Json, print_json
 from kspr.cli.select import Chosen, refuse_spr
 from kspr.features.options import AS_SHIPPED, EmbedSettings
 from kspr.selectors.options import AS_PRESET, in_flags
-from kspr.sources.options import AS_FOUND, ReadOptions
+from kspr.sources.options import AS_FOUND, ReadOptions, refuse_annotators
 
 __all__ = ["selfcheck"]
 
@@ -58,6 +58,8 @@ def selfcheck(
     """
     from kspr.runs.selfcheck import check_source
     from kspr.selectors import from_options
+
+    refuse_annotators(options, "selfcheck")
 
     # Before anything is read: embedding may take long.
     refuse_spr(chosen, "kspr selfcheck")

@@ -49,7 +49,7 @@ def verify(
     out
         CSV file to make for the person. Without it: the name of the run and `-checks.csv`.
     answers
-        The CSV file, filled in or partly so.
+        The CSV file, filled in or partly so; or tasks that Label Studio exported as .json.
     q
         The error rate to reach; without it, the one that the run was made for.
     guarantee

@@ -25,7 +25,7 @@ from kspr.selectors.checks import (
 )
 from kspr.selectors.controls.checked import Drawn, Guarantee
 from kspr.selectors.estimates import Estimates
-from kspr.selectors.options import DEFAULT_Q
+from kspr.selectors.options import DEFAULT_Q, DOUBTING
 from kspr.selectors.review_log import FILED
 from kspr.selectors.validation import check_rate
 from kspr.sources.records import Items
@@ -38,6 +38,7 @@ __all__ = [
     "ToCheck",
     "Verification",
     "draw_checks",
+    "drawable",
     "rows_to_check",
     "set_draw",
     "verification_of",
@@ -206,6 +207,8 @@ def set_draw(
     own q. A draw without answers is replaced where something else is asked for; one with answers
     can only be made longer.
     """
+    if n is not None and n < 1:
+        raise InputError(f"--checks must be at least 1, got {n}.")
     fitted = Selection.load(folder, answers=False)
     before = read_checks(folder, fitted)
     given = {"q": q, "guarantee": guarantee, "confidence": confidence, "seed": seed}
@@ -228,7 +231,8 @@ def set_draw(
             f"that --checks cannot be less, got {count:,}."
         )
     draw = replace(draw, positions=tuple(_order(fitted, draw)[:count]))
-    write_checks(folder, draw)
+    if draw != before:
+        write_checks(folder, draw)
     return draw
 
 
@@ -272,7 +276,7 @@ def verify_run(folder: Path, path: Path, declared: Drawn | None = None, **how: A
     run = load_run(folder)
     answers = read_answers(path, Rows(run.row, run.row_id, fitted.label))
     if not len(answers.position):
-        raise InputError(f"{path} has no answers yet: its column 'true_label' is empty.")
+        raise InputError(f"{path} has no answers yet: all of its rows are still to be checked.")
     checks = _checks(run, fitted, path, answers, declared, how)
     found = dict(zip(answers.position.tolist(), answers.truth.tolist(), strict=True))
     checks = checks.with_answers(found)
@@ -291,13 +295,16 @@ def verification_of(run: Run) -> Verification | None:
 
 
 def _order(fitted: Selection, checks: Checks) -> list[int]:
-    """Return the rows that can be drawn, in the order of the draw."""
-    if checks.drawn == "pool":
-        order = fitted.draw(len(fitted), q=checks.q, seed=checks.seed)
-    else:
-        order = np.random.default_rng([checks.seed, _STREAM]).permutation(len(fitted))
+    """Return the rows that can be drawn; those that were drawn already come first."""
     # Rows that a user declared to be a random draw are in no order of ours.
-    return list(dict.fromkeys([*checks.positions, *order.tolist()]))
+    return list(dict.fromkeys([*checks.positions, *drawable(fitted, checks).tolist()]))
+
+
+def drawable(fitted: Selection, checks: Checks) -> np.ndarray:
+    """Return the rows that can be drawn, in the order in which we draw them."""
+    if checks.drawn == "pool":
+        return fitted.draw(len(fitted), q=checks.q, seed=checks.seed)
+    return np.random.default_rng([checks.seed, _STREAM]).permutation(len(fitted))
 
 
 _STREAM = 0x616C6C
@@ -411,7 +418,7 @@ def _reviewed(checks: Checks) -> Reviewed | None:
 
 
 def _needed(selection: Selection, checks: Checks) -> int | None:
-    if selection.control != "transition":
+    if selection.control not in DOUBTING:
         return None
     return selection.checks_needed(
         q=checks.q, guarantee=checks.guarantee, confidence=checks.confidence
@@ -419,7 +426,7 @@ def _needed(selection: Selection, checks: Checks) -> int | None:
 
 
 def _forecast(selection: Selection, checks: Checks, n: int) -> tuple[tuple[int, float], ...]:
-    if selection.control != "transition":
+    if selection.control not in DOUBTING:
         return ()
     how: dict[str, Any] = {"q": checks.q, "guarantee": checks.guarantee}
     how["confidence"] = checks.confidence
@@ -454,16 +461,13 @@ def _line(run: Run, position: int, drawn: Drawn, truth: str = "") -> list[str]:
 
 def _shown(run: Run, drawn: np.ndarray) -> dict[str, list[str]]:
     """Return the column that shows rows to a person: texts, or the paths of images."""
-    source = Path(run.origin.source)
-    # Ids of images are paths, relative to a folder of images or to the folder of a list of them.
-    for folder in (source, source.parent):
-        paths = [folder / str(row_id) for row_id in run.row_id[drawn]]
-        if paths[0].is_file():
-            return {"image": [str(path) for path in paths]}
     items = run.items()
-    if items is None or items.kind != "text":
+    if items is None:
         return {}  # nothing to show, or the source is gone: row and id must do
-    return {"text": [_text(items, position) for position in drawn.tolist()]}
+    if items.kind == "text":
+        return {"text": [_text(items, position) for position in drawn.tolist()]}
+    files = [items.file(position) for position in drawn.tolist()]
+    return {"image": [str(file or "") for file in files]} if any(files) else {}
 
 
 def _text(items: Items, position: int) -> str:

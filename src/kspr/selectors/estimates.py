@@ -11,6 +11,7 @@ from kspr._text import percent
 from kspr.core.labels import codes_in
 from kspr.core.prediction_powered import Estimate, assisted_share, combined, plain_share
 from kspr.errors import InputError
+from kspr.selectors.options import DOUBTING
 
 if TYPE_CHECKING:
     from kspr.selectors.controls.checked import Checked
@@ -102,7 +103,7 @@ def estimate(selection: Selection) -> Estimates:
         return float(found / max(found + left.sum() * (1 - wrong_left), 1e-9))
 
     elsewhere = ~frame
-    model = selection.control == "transition" and elsewhere.any()
+    model = selection.control in DOUBTING and elsewhere.any()
     return Estimates(
         drawn_from="pool" if checked.drawn == "pool" else "all",
         n_rows=int(frame.sum()),
@@ -125,7 +126,7 @@ def noise_rate(checked: Checked, chance: np.ndarray | None) -> Estimate:
 
 def _chance(selection: Selection) -> np.ndarray:
     """Return the fit's chance that each label is wrong; the same for all where it gives none."""
-    if selection.control == "transition":
+    if selection.control in DOUBTING:
         return selection.statistic
     return np.zeros(len(selection))
 

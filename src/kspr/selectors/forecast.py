@@ -9,6 +9,7 @@ import numpy as np
 from kspr.core.conformal import loose_pool
 from kspr.errors import InputError
 from kspr.selectors.controls.checked import Guarantee, levels_of
+from kspr.selectors.options import DOUBTING
 
 if TYPE_CHECKING:
     from kspr.selectors.selection import Selection
@@ -73,7 +74,7 @@ def checks_needed(
 
 def _chances(selection: Selection) -> np.ndarray:
     """Return how likely each label is wrong, by the fit and by the answers that are there."""
-    if selection.control != "transition":
+    if selection.control not in DOUBTING:
         raise InputError(
             "A forecast needs the chance that a label is wrong, which only control='transition' "
             f"estimates, got {selection.control!r}."

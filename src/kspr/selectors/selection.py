@@ -24,7 +24,7 @@ from kspr.selectors.curve import Curve, trace_curve
 from kspr.selectors.cut_groups import CutGroups, describe_cuts
 from kspr.selectors.estimates import Estimates, estimate, noise_rate
 from kspr.selectors.manifest import Manifest
-from kspr.selectors.options import DEFAULT_Q
+from kspr.selectors.options import DEFAULT_Q, DOUBTING
 from kspr.selectors.relabelling import THRESHOLD, Relabelling, relabelling
 from kspr.selectors.summary import Summary, summarise
 from kspr.selectors.validation import check_count, check_rate
@@ -119,7 +119,7 @@ class Selection:
     @property
     def _doubt(self) -> np.ndarray:
         """What one cut-off for all rows compares: small for rows to keep first."""
-        if self.control in (None, "transition"):
+        if self.control is None or self.control in DOUBTING:
             return self.statistic
         # Labels that lost come after all that won.
         return np.where(self.statistic < 0, -self.statistic, np.inf)
@@ -127,7 +127,7 @@ class Selection:
     @property
     def suspicion(self) -> np.ndarray:
         """What suspects are ranked by, largest first: the doubt, or else the selection time."""
-        return self.statistic if self.control == "transition" else self.selection_time
+        return self.statistic if self.control in DOUBTING else self.selection_time
 
     def at(self, q: float) -> "Selection":
         """Return the selection at another level, without fitting again.
@@ -650,5 +650,5 @@ def _noise(selection: Selection, checked: Checked) -> NoiseEstimate | None:
     noise = selection.noise
     if noise is None or checked.drawn != "all" or not checked.sampled.any():
         return noise
-    found = noise_rate(checked, selection.statistic if selection.control == "transition" else None)
+    found = noise_rate(checked, selection.statistic if selection.control in DOUBTING else None)
     return replace(noise, rate=found.value, rate_interval=(found.low, found.high))

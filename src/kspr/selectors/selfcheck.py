@@ -11,6 +11,7 @@ from sklearn.base import clone
 
 from kspr._progress import Progress
 from kspr._text import text_table
+from kspr.core.anchors import MANY_CLASSES
 from kspr.core.intervals import Z95
 from kspr.core.labels import Labels
 from kspr.core.noise import ESTIMATED, HARD, KINDS, Ground, check_seed, flip
@@ -230,6 +231,12 @@ def selfcheck(
         plain = _plain(selector, X, labels, groups)
         noise = plain.noise
         assert noise is not None  # noqa: S101 - these controls estimate it
+        if not noise.transition.size:
+            raise InputError(
+                f"selfcheck covers up to {MANY_CLASSES:,} classes, got {len(labels.classes):,}: "
+                "for more, the chance of each flip is not estimated. Check the rows of some of "
+                "the classes."
+            )
         progress.advance()
         scene = _Scene(X, labels, selector, noise, features, groups)
         tallies = []
