@@ -90,7 +90,7 @@ class Chances:
     def _soft(self, prediction: np.ndarray) -> np.ndarray:
         soft = _softmax(prediction, _SOFTENING * self.temperature)
         # A chance that is rounded to 0 would make a label wrong where no label is wrong.
-        return np.maximum(soft, _SMALLEST, out=soft)
+        return np.asarray(np.maximum(soft, _SMALLEST, out=soft))
 
 
 def _softmax(prediction: np.ndarray, temperature: float) -> np.ndarray:
