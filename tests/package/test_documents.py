@@ -79,12 +79,12 @@ def test_every_command_is_documented():
         assert f"| `kspr {name}" in page, name
 
 
-def test_the_speed_table_is_the_measured_one(monkeypatch):
+def test_the_tables_of_the_speed_page_are_the_measured_ones(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     import speed_page
 
-    text, results = speed_page.PAGE.read_text(), json.loads(speed_page.SPEED.read_text())
-    assert speed_page.with_table(text, results) == text
+    text = speed_page.PAGE.read_text()
+    assert speed_page.with_tables(text) == text
 
 
 def test_the_table_of_ways_to_draw_is_the_measured_one(monkeypatch):
@@ -107,6 +107,21 @@ def test_the_rate_on_peoples_labels_in_every_summary_is_the_measured_one(monkeyp
             found.setdefault(case, []).append(record["at"]["0.05"]["fsr"])
     means = [100 * statistics.fmean(values) for values in found.values()]
     assert f"{min(means):.0f} to {max(means):.0f} % of the kept labels" in notices._UNCHECKED
+
+
+def test_the_rate_of_a_consensus_in_every_summary_is_the_measured_one(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    import crowd
+    from kspr.selectors import notices
+
+    found: dict[tuple[str, str], list[float]] = {}
+    for trial in crowd.read_trials(crowd.TRIALS):
+        if "independently" not in trial["noise"]:
+            rate = trial["methods"]["AnnotatorSelector"]["at"]["0.02"][0]
+            found.setdefault((trial["data"], trial["noise"]), []).append(rate)
+    means = [100 * statistics.fmean(values) for values in found.values()]
+    assert len(means) == 4
+    assert f"2 %, {min(means):.0f} to {max(means):.0f} % of the kept" in notices._UNCHECKED_CROWD
 
 
 def test_the_readmes_three_numbers_are_the_measured_ones(monkeypatch):
@@ -196,7 +211,7 @@ def test_the_readmes_count_of_best_f1s_is_the_measured_one(method, words, monkey
     assert claimed.groups() == (str(ahead), str(len(cases)))
 
 
-@pytest.mark.parametrize("script", ["probabilities", "train_head", "train_images"])
+@pytest.mark.parametrize("script", ["crowd", "probabilities", "train_head", "train_images"])
 def test_a_page_of_measurements_is_the_measured_one(script, monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     benchmark = importlib.import_module(script)

@@ -10,6 +10,7 @@ import kspr
 
 def test_the_public_surface_is_deliberate():
     assert sorted(kspr.__all__) == [
+        "AnnotatorSelector",
         "InputError",
         "KnockoffsSPR",
         "KsprError",

@@ -10,14 +10,14 @@ import numpy as np
 
 from kspr.core.transition import AnyTransition
 
-__all__ = ["Chances", "calibration_rows"]
+__all__ = ["TEMPERATURES", "Chances", "calibration_rows"]
 
 _SOFTENING = 1.4
 """The fit is too confident about doubtful samples; a softer softmax orders them better."""
 _OVERCONFIDENCE = 2.0
 """Log-odds of the best class over what they are worth: the best of many looks better than it is.
 Measured on CIFAR-10; `tests/selectors/test_relabelling.py` holds it."""
-_TEMPERATURES = tuple(0.0125 * 2 ** (step / 2) for step in range(-8, 13))
+TEMPERATURES = tuple(0.0125 * 2 ** (step / 2) for step in range(-8, 13))
 """The more classes, the smaller the differences between fitted values, and the lower the best."""
 _CALIBRATION_ROWS, _FEWER_ROWS = 5_000, 500
 _CALIBRATION_VALUES = 1_000_000
@@ -51,7 +51,7 @@ class Chances:
             chance = np.sum(_softmax(prediction, temperature) * columns, axis=1)
             return float(np.mean(np.log(np.maximum(chance, 1e-12))))
 
-        return cls(noise, max(_TEMPERATURES, key=log_likelihood))
+        return cls(noise, max(TEMPERATURES, key=log_likelihood))
 
     def right(self, prediction: np.ndarray) -> np.ndarray:
         """Return the chance that each class, were it the label, would be right.

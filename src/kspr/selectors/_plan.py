@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from sklearn import decomposition
 
 from kspr.core.arrays import Array, like, namespace, to_numpy
 from kspr.core.labels import Labels
@@ -305,5 +304,8 @@ def _sparse_scores(rows: Any, d: int, seed: int) -> np.ndarray:
     solver = "covariance_eigh" if p <= _SMALL_WIDTH else "arpack"
     # arpack finds fewer components than there are rows.
     d = min(d, n, p) if p <= _SMALL_WIDTH else min(d, n - 1)
+    # Imported here: a saved selection is read without scikit-learn, which takes long to load.
+    from sklearn import decomposition
+
     pca = decomposition.PCA(n_components=d, svd_solver=solver, random_state=seed)
     return np.asarray(pca.fit_transform(rows))

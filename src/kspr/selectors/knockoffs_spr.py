@@ -53,7 +53,7 @@ from kspr.selectors.validation import (
     check_together,
 )
 
-__all__ = ["KnockoffsSPR"]
+__all__ = ["KnockoffsSPR", "held_out_values"]
 
 _STREAM = 0x766F7465
 """Keeps the choice of neighbours apart from the split."""
@@ -135,7 +135,8 @@ class KnockoffsSPR(BaseSelector):
         whole.
     n_splits
         Number of random splits whose fitted values are averaged. With several, more right labels
-        are kept, and the answer depends less on the seed, at that many times the cost.
+        are kept in most cases, and the answer depends less on the seed, at that many times the
+        cost.
     neighbours
         For ``control="transition"``: also ask this many nearest rows of the other half, such as 50,
         which label they have. More right labels are kept where noise is moderate, fewer under
@@ -329,9 +330,7 @@ class KnockoffsSPR(BaseSelector):
         groups: Any,
     ) -> Selection:
         """Check the data, fit, and cut."""
-        procedure = self._procedure(
-            first_step=self.first_step, statistic=STATISTICS[self.statistic]
-        )
+        procedure = self._chosen_procedure()
         # A generator: a split is prepared when its turn comes, not all of them at once.
         splits = self._prepared(
             X,
@@ -365,6 +364,9 @@ class KnockoffsSPR(BaseSelector):
                 drawn=drawn,
             )
         return selection
+
+    def _chosen_procedure(self) -> Procedure:
+        return self._procedure(first_step=self.first_step, statistic=STATISTICS[self.statistic])
 
     def _check_parameters(self) -> None:
         self._check_common()
@@ -450,7 +452,8 @@ class KnockoffsSPR(BaseSelector):
             return to_numpy(most_confident(shown, like(codes[rows], shown)))
 
         predictions = Predictions.mean(parts).held_if_few()
-        return judge_rows(predictions, codes, half, procedure, choose, self._counted(first))
+        alone = fitted if len(parts) > 1 else None
+        return judge_rows(predictions, codes, half, procedure, choose, self._counted(first), alone)
 
     def _fitted(self, prepared: Prepared, procedure: Procedure) -> tuple[Predictions, np.ndarray]:
         """Return the fitted values of all classes, and the half that each sample is in."""
@@ -542,3 +545,19 @@ class KnockoffsSPR(BaseSelector):
         levels = np.concatenate([[self.q], LEVELS[self.q < LEVELS]])
         keep, cut_groups = with_fallback(selection, levels)
         return replace(selection, clean_mask=keep, cut_groups=cut_groups)
+
+
+def held_out_values(
+    selector: KnockoffsSPR, X: Any, y: Any, *, groups: Any = None
+) -> tuple[Prepared, np.ndarray]:
+    """Return the fitted value of every class for each row, from the half that it is not in.
+
+    For what is done with fits besides selecting; the data, checked and split, come first.
+    """
+    selector._check_parameters()
+    procedure = selector._chosen_procedure()
+    together = selector.duplicates == "together"
+    with one_level_of_threads():
+        prepared = next(selector._prepared(X, y, procedure, groups=groups, find_copies=together))
+        predictions, _ = selector._fitted(prepared, procedure)
+        return prepared, predictions.values(slice(None))

@@ -9,6 +9,7 @@ __all__ = [
     "AS_PRESET",
     "COMPARING",
     "DEFAULT_Q",
+    "DOUBTING",
     "PAPER",
     "ControlName",
     "CutName",
@@ -35,6 +36,8 @@ EngineName = Literal["serial", "threads", "processes"]
 
 DEFAULT_Q = 0.05
 """The error rate where none is given."""
+DOUBTING = ("transition", "annotators")
+"""Controls that estimate the chance that each label is wrong; it is the statistic then."""
 COMPARING = ("paper", "theorem")
 """Controls under which each label is compared with one knockoff, as in the paper."""
 
@@ -128,7 +131,17 @@ class SelectorOptions:
 AS_PRESET = SelectorOptions()
 """Nothing chosen: the default preset as it is."""
 
-_ALSO = ("checked", "checks", "groups", "kinds", "megabytes", "overwrite", "repeats", "share")
+_ALSO = (
+    "checked",
+    "checks",
+    "groups",
+    "kinds",
+    "megabytes",
+    "noise_rate",
+    "overwrite",
+    "repeats",
+    "share",
+)
 """Parameters that commands take besides those of a selector."""
 
 
