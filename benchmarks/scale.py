@@ -24,6 +24,8 @@ RESULTS = ROOT / "benchmarks" / "results" / "scale.json"
 PAGE = ROOT / "docs" / "large-data.md"
 BEGIN, END = "<!-- scale table: written by `make bench-scale` -->\n", "<!-- end of scale table -->"
 NOISE_RATE, BLOCK = 0.3, 8192
+SHORT = (1_500, 5_000, 50_000)
+PARTS = (50_000, 25_000, 12_500)
 
 
 @dataclass(frozen=True)
@@ -55,9 +57,13 @@ def main() -> None:
     options.add_argument("--only", help="name of a case")
     options.add_argument("--folder", type=Path)
     options.add_argument("--child", type=Path, help="measure the data in this folder")
+    options.add_argument("--seconds", type=Path, help="time short fits of the data in this folder")
     chosen = options.parse_args()
     if chosen.child:
         print(json.dumps(measured(chosen.child)))
+        return
+    if chosen.seconds:
+        print(json.dumps(short_fits(chosen.seconds)))
         return
     found = {} if chosen.again or not RESULTS.exists() else json.loads(RESULTS.read_text())
     for case in CASES:
@@ -70,6 +76,12 @@ def main() -> None:
             # After every row: the next start goes on from here.
             found[case.name] = row
             RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+    for name, work in (("neighbour", beside_a_busy_process), ("parts", fitted_parts)):
+        if chosen.only in (None, name) and (name not in found or chosen.quick):
+            found[name] = work()
+            print(f"{name}: {json.dumps(found[name])}", flush=True)
+            if not chosen.quick:
+                RESULTS.write_text(json.dumps(found, indent=1) + "\n")
     if not chosen.quick:
         write_page(found)
 
@@ -122,6 +134,68 @@ def measured(folder: Path) -> dict[str, Any]:
     }
 
 
+def beside_a_busy_process() -> dict[str, Any]:
+    """Time short fits with all threads and one, alone and beside a process that never waits."""
+    found: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as place:
+        make(Path(place), max(SHORT), 512, 10)
+        for name in ("alone", "busy"):
+            command = [sys.executable, "-c", "while True: pass"]
+            other = subprocess.Popen(command) if name == "busy" else None
+            try:
+                for threads in ("all", "1"):
+                    limit = {} if threads == "all" else {"OPENBLAS_NUM_THREADS": "1"}
+                    done = subprocess.run(
+                        [sys.executable, __file__, "--seconds", place],
+                        check=True,
+                        capture_output=True,
+                        text=True,
+                        env={**os.environ, **limit},
+                    )
+                    found[f"{name}, threads: {threads}"] = json.loads(done.stdout)
+            finally:
+                if other is not None:
+                    other.kill()
+                    other.wait()
+    return found
+
+
+def short_fits(folder: Path) -> dict[str, float]:
+    """Return the median seconds of five fits, for each number of rows."""
+    from kspr import KnockoffsSPR
+
+    X, y = np.load(folder / "X.npy").astype(np.float32), np.load(folder / "y.npy")
+    found = {}
+    for n in SHORT:
+        rows = (X[:n], y[:n])
+        KnockoffsSPR().fit(*rows)
+        seconds = [
+            clocked(lambda rows=rows: KnockoffsSPR().fit(*rows))["seconds"] for _ in range(5)
+        ]
+        found[f"{n:,}"] = float(np.median(seconds))
+    return found
+
+
+def fitted_parts() -> list[dict[str, float]]:
+    """Return what a fit on a part of the CIFAR-10 features keeps; nothing without these."""
+    from _common import FEATURES, cifar10
+    from kspr import KnockoffsSPR, selection_quality
+    from kspr.core.noise import symmetric
+
+    if not FEATURES.exists():
+        return []
+    X, truth = cifar10().X, cifar10().y
+    found = []
+    for noise, q in ((0.4, 0.05), (0.8, 0.2)):
+        y = symmetric(truth, noise, 0)
+        for rows in PARTS:
+            clean = KnockoffsSPR(q=q, fit_rows=rows).fit(X, y).selection_.clean_mask
+            quality = selection_quality(clean, y == truth)
+            part = {"noise": noise, "q": q, "rows": rows}
+            found.append({**part, "fsr": quality.fsr, "recall": quality.recall})
+    return found
+
+
 def gram(X: np.ndarray) -> np.ndarray:
     total = np.zeros((X.shape[1], X.shape[1]), dtype=np.float32)
     for start in range(0, len(X), BLOCK):
@@ -159,6 +233,20 @@ def write_page(found: dict[str, Any]) -> None:
             f"| {shape} | {wall:.1f}{limit} | {cpu:.1f} | {row['peak_bytes'] / 1e9:.2f}{most} "
             f"| {row['fsr']:.3f} | {row['recall']:.3f} |"
         )
+    if found.get("neighbour"):
+        sizes = list(next(iter(found["neighbour"].values())))
+        lines += ["", f"| seconds of a fit, 512 columns | {' | '.join(sizes)} rows |"]
+        lines.append("|---" * (len(sizes) + 1) + "|")
+        for name, row in found["neighbour"].items():
+            lines.append(f"| {name} | {' | '.join(f'{row[size]:.2f}' for size in sizes)} |")
+    if found.get("parts"):
+        lines += ["", "| CIFAR-10 features, 50,000 x 512 | rows fitted | FSR | recall |"]
+        lines.append("|---|---|---|---|")
+        lines += [
+            f"| Sym. {part['noise']:.0%}, q = {part['q']:g} | {part['rows']:,} "
+            f"| {part['fsr']:.3f} | {part['recall']:.3f} |"
+            for part in found["parts"]
+        ]
     before, _, rest = PAGE.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)
     PAGE.write_text(f"{before}{BEGIN}" + "\n".join(lines) + f"\n{END}{after}")

@@ -22,6 +22,7 @@ TEMPERATURES = tuple(0.0125 * 2 ** (step / 2) for step in range(-8, 13))
 _CALIBRATION_ROWS, _FEWER_ROWS = 5_000, 500
 _CALIBRATION_VALUES = 1_000_000
 """Fitted values from which on fewer rows set the temperature: those of very many classes."""
+_SMALLEST = 1e-30
 
 
 def calibration_rows(n_rows: int, n_classes: int) -> np.ndarray:
@@ -57,17 +58,16 @@ class Chances:
 
         It comes from a softer softmax than `true_class`: that orders doubtful samples better.
         """
-        soft = _softmax(prediction, _SOFTENING * self.temperature)
-        seen = self.noise.mix(soft)
+        soft = self._soft(prediction)
         # Bayes: P(class k | label k) = P(class k) T[k, k] / P(label k).
-        return np.asarray(soft * self.noise.right.astype(soft.dtype) / np.maximum(seen, 1e-30))
+        return np.asarray(soft * self.noise.right.astype(soft.dtype) / self.noise.mix(soft))
 
     def right_of(self, prediction: np.ndarray, label: np.ndarray) -> np.ndarray:
         """Return the chance that each given label is right: one of the columns of `right`."""
-        soft = _softmax(prediction, _SOFTENING * self.temperature)
+        soft = self._soft(prediction)
         seen = np.sum(soft * self.noise.columns(label, soft.dtype), axis=1)
         own = soft[np.arange(len(label)), label] * self.noise.right[label].astype(soft.dtype)
-        return np.asarray(own / np.maximum(seen, 1e-30), dtype=np.float64)
+        return np.asarray(own / seen, dtype=np.float64)
 
     def true_class(
         self, prediction: np.ndarray, label: np.ndarray
@@ -86,6 +86,11 @@ class Chances:
         share = np.divide(top, total, out=even, where=total > 0)
         odds = (1.0 - share) / np.maximum(share, 1e-300)
         return best, np.minimum(share, 1.0 / (1.0 + odds ** (1 / _OVERCONFIDENCE)))
+
+    def _soft(self, prediction: np.ndarray) -> np.ndarray:
+        soft = _softmax(prediction, _SOFTENING * self.temperature)
+        # A chance that is rounded to 0 would make a label wrong where no label is wrong.
+        return np.asarray(np.maximum(soft, _SMALLEST, out=soft))
 
 
 def _softmax(prediction: np.ndarray, temperature: float) -> np.ndarray:
