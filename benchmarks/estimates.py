@@ -2,7 +2,7 @@
 
     python benchmarks/estimates.py            # measure what is missing, then write the page
 
-A trial is one case with one way to draw, over 200 draws of 100 checks at q = 0.05. Widths are
+A trial is one case with one way to draw, over 1,000 draws of 100 checks at q = 0.05. Widths are
 compared with the exact interval of the checks alone (Clopper and Pearson).
 """
 
@@ -21,7 +21,7 @@ from kspr.core.prediction_powered import Estimate, plain_share
 
 TRIALS = RESULTS / ESTIMATED
 NAMES = ("CIFAR-10N, random1", "CIFAR-10N, aggre", "banking77, confused 20%", "CIFAR-10, Sym. 40%")
-Q, CHECKS, DRAWS = 0.05, 100, 200
+Q, CHECKS, DRAWS = 0.05, 100, 1000
 
 
 def _width(found: Estimate) -> float:

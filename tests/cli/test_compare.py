@@ -98,3 +98,16 @@ def test_probabilities_come_from_columns_or_a_file(files, small, capsys):
     assert beside["trials"][0]["f1"] == by_name["cleanlab-both"]
     assert "kspr-probabilities" in by_name
     assert "neighbours" not in by_name
+
+
+def test_training_methods_are_compared_by_a_test_set(files, capsys):
+    command = ["compare", files / "train.npz", "--train", "--methods", "kspr", "elr"]
+    command += ["--epochs", "2", "--out", files / "runs"]
+    assert "--train needs --test" in fails(*command, capsys=capsys)
+    text = run(*command, "--test", files / "test.npz", capsys=capsys)
+    best = text.split("kspr predict ")[1].split()[0]
+    run("predict", best, files / "test.npz", "--out", files / "predicted.csv")
+    capsys.readouterr()
+    answer = json.loads(run(*command, "--test", files / "test.npz", "--json", capsys=capsys))
+    assert {trial["method"] for trial in answer["trials"]} == {"kspr", "elr"}
+    assert answer["n_test"] == 300

@@ -335,3 +335,9 @@ def test_chosen_answers_are_no_part_of_a_draw_from_all(copy, digits, tmp_path, c
     assert after.noise.rate == before.noise.rate
     rest = np.setdiff1d(np.arange(900), other)
     assert np.array_equal(after.q_value[rest], before.q_value[rest])
+
+
+def test_a_draw_says_beforehand_how_many_checks_are_needed(copy, tmp_path, capsys):
+    text = run("verify", copy, "--checks", 50, "--out", tmp_path / "a.csv", capsys=capsys)
+    needed = Selection.load(copy).checks_needed(q=0.05)
+    assert f"About {needed} checks reach q = 0.05" in text

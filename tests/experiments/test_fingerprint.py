@@ -91,3 +91,10 @@ def test_a_fingerprint_tells_contents_apart():
 def test_a_module_that_is_not_there_is_refused():
     with pytest.raises(ModuleNotFoundError, match=r"kspr\.nowhere"):
         code_digest("kspr.nowhere")
+
+
+def test_code_that_is_not_run_may_be_left_out():
+    whole = code_digest("kspr.selectors.spr")
+    assert code_digest("kspr.selectors.spr", without=("kspr.core",)) != whole
+    # The end of a name is no package.
+    assert code_digest("kspr.selectors.spr", without=("kspr.cor",)) == whole

@@ -79,6 +79,16 @@ def test_what_cannot_be_built_is_said_in_one_sentence(name, options, says):
 
 def test_every_own_name_can_be_built():
     for name in (n for n in NAMES if ":" not in n):
-        shape = (4,) if name == "mlp" else (3, 80, 80)
+        shape = (4,) if name in ("mlp", "linear") else (3, 80, 80)
         with torch.device("meta"):
             assert build_network(name, 2, in_shape=shape).n_features > 0
+
+
+def test_linear_is_logistic_regression_on_the_vectors():
+    network = build_network("linear", 3, in_shape=(5,))
+    x = torch.randn(4, 5)
+    found = network(x)
+    assert torch.equal(found.features, x)
+    torch.testing.assert_close(found.logits, x @ network.head.weight.T + network.head.bias)
+    with pytest.raises(InputError, match="linear takes vectors"):
+        build_network("linear", 3, in_shape=(3, 8, 8))

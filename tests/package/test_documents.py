@@ -79,12 +79,12 @@ def test_every_command_is_documented():
         assert f"| `kspr {name}" in page, name
 
 
-def test_the_speed_table_is_the_measured_one(monkeypatch):
+def test_the_tables_of_the_speed_page_are_the_measured_ones(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     import speed_page
 
-    text, results = speed_page.PAGE.read_text(), json.loads(speed_page.SPEED.read_text())
-    assert speed_page.with_table(text, results) == text
+    text = speed_page.PAGE.read_text()
+    assert speed_page.with_tables(text) == text
 
 
 def test_the_table_of_ways_to_draw_is_the_measured_one(monkeypatch):
@@ -232,3 +232,14 @@ def test_the_review_page_shows_every_measurement():
             f"{took['processor, until then']} s | {took['address printed']} s |"
         )
     assert [line for line in text.splitlines() if " ms |" in line] == rows
+
+
+def test_the_scale_table_is_the_measured_one(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    import scale
+
+    page = scale.PAGE.read_text()
+    monkeypatch.setattr(scale, "PAGE", tmp_path / "page.md")
+    scale.PAGE.write_text(page)
+    scale.write_page(json.loads(scale.RESULTS.read_text()))
+    assert scale.PAGE.read_text() == page

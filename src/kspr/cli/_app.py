@@ -24,6 +24,7 @@ from kspr.cli.embed import embed
 from kspr.cli.evaluate import evaluate
 from kspr.cli.export import export
 from kspr.cli.gate import gate
+from kspr.cli.methods import methods
 from kspr.cli.noise import noise
 from kspr.cli.predict import predict
 from kspr.cli.report import report
@@ -59,6 +60,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     gate,
     export,
     train,
+    methods,
     predict,
     embed,
     datasets,

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from kspr._packages import require
 from kspr.cli._output import INVOCATION, Json, print_json
 from kspr.features.options import AS_SHIPPED, EmbedSettings
 from kspr.selectors.options import DEFAULT_Q
@@ -25,6 +26,9 @@ def compare(
     q: float = DEFAULT_Q,
     dimensions: int = 128,
     seed: int = 0,
+    train: Annotated[bool, Parameter(negative="")] = False,
+    epochs: int | None = None,
+    noise_rate: float | None = None,
     out: Path | None = None,
     options: Annotated[ReadOptions, Parameter(name="*")] = AS_FOUND,
     settings: Annotated[EmbedSettings, Parameter(name="*")] = AS_SHIPPED,
@@ -38,7 +42,12 @@ def compare(
     set of class probabilities for all methods that take them; else each gets those of a
     cross-validated logistic regression.
 
+    With --train, training methods are compared instead, by the accuracy of their networks on
+    --test; the true labels of SOURCE are not needed.
+
     Example: kspr compare digits.npz --labels noisy.csv --truth noisy.csv --out comparison
+
+    Example: kspr compare train.npz --train --test checked.npz --methods kspr elr gce --out runs
 
     Parameters
     ----------
@@ -52,19 +61,32 @@ def compare(
         `cleanlab-noise-rate`,
         `cleanlab-class`, `cleanlab-both`, `cleanlab-confident`, `cleanlab-self-confidence`,
         `datalab`, `small-loss`, `neighbours`, `topofilter`, `margins`, `logit-margin`, `logistic`,
-        `simifeat-vote`, `simifeat-rank`. [default: all]
+        `simifeat-vote`, `simifeat-rank`. With --train: `kspr`, and names that `kspr methods`
+        lists. [default: all]
     q
-        Error rate asked of the methods that take one.
+        Error rate asked of the methods that take one. Not with --train.
     dimensions
-        Principal components to keep, for all methods.
+        Principal components to keep, for all methods. Not with --train.
     seed
         Seed of every method.
+    train
+        Compare training methods; each leaves a training run in --out, for `kspr predict`.
+    epochs
+        With --train: passes over all samples. [default: those of the preset cpu]
+    noise_rate
+        With --train: share of wrong labels, for methods that must be told it. Without it, these
+        are left out.
     out
         Directory for comparison.json and comparison.svg. A comparison that was interrupted
         continues from there.
     """
     refuse_annotators(options, "compare")
     refuse_groups(options, "compare")
+    if train:
+        _compare_training(
+            source, test, methods, options, settings, epochs, noise_rate, seed, out, json
+        )
+        return
     from kspr.experiments.compare.comparing import compare_source
     from kspr.experiments.compare.figure import write_comparison
 
@@ -84,3 +106,45 @@ def compare(
         print_json({**found.to_dict(), "written": written})
         return
     print(found, *(f"\n{path}" for path in written), sep="")
+
+
+def _compare_training(
+    source: Path,
+    test: Path | None,
+    methods: tuple[str, ...] | None,
+    options: ReadOptions,
+    embed: EmbedSettings,
+    epochs: int | None,
+    noise_rate: float | None,
+    seed: int,
+    out: Path | None,
+    json: bool,
+) -> None:
+    from kspr.errors import InputError
+
+    if test is None:
+        raise InputError(
+            "--train needs --test: a source with right labels, such as rows that were checked."
+        )
+    require("torch", "compare --train", "'knockoffs-spr[train]'")
+    from kspr.experiments.compare.trainings import compare_training_source
+    from kspr.train import TrainSettings
+
+    changes = {} if epochs is None else {"epochs": epochs}
+    found = compare_training_source(
+        source,
+        test,
+        methods,
+        options=options,
+        embed=embed,
+        settings=TrainSettings.from_preset("cpu", seed=seed, **changes),
+        command=INVOCATION.get(),
+        noise_rate=noise_rate,
+        out=out,
+    )
+    if json:
+        print_json(found.to_dict())
+        return
+    print(found)
+    if out is not None:
+        print(f"Use the best: kspr predict {out / found.trials[0].method} SOURCE")

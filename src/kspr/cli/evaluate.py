@@ -41,6 +41,10 @@ def evaluate(
     from kspr.runs.evaluate import evaluate_run
 
     trained = _training(run)
+    if trained is not None and not (run / "selection").is_dir():
+        # Trained by a method of others, or on all labels.
+        _print_unselected(trained, json)
+        return
     # A training run keeps its last selection as a run of its own.
     found = evaluate_run(run if trained is None else run / "selection", truth, source)
     print_notes(found.notes)
@@ -59,6 +63,14 @@ def _training(run: Path) -> dict[str, Any] | None:
     from kspr.train.outcome import is_training_run, read_result
 
     return read_result(run) if is_training_run(run) else None
+
+
+def _print_unselected(trained: dict[str, Any], json: bool) -> None:
+    if json:
+        print_json({"network": trained})
+        return
+    _print_network(trained)
+    print("none; `kspr select` makes one")
 
 
 def _print_network(result: dict[str, Any]) -> None:

@@ -35,11 +35,12 @@ def reproduce(
     Parameters
     ----------
     recipe
-        Name of the recipe: table1 to table6, figure2 to figure5, appendix-figure1.
+        Name of the recipe: table1 to table6, human-noise, figure2 to figure5, appendix-figure1.
     scale
         `smoke`: seconds, on handwritten digits or generated data, to see that the recipe runs.
-        `mini`: at most half an hour on two cores, on CIFAR-10 features or images. `paper`: what
-        the paper ran, for a machine with GPUs.
+        `mini`: at most half an hour on two cores, on CIFAR-10 features or images; hours for table1
+        and human-noise, which train by every method. `paper`: what the paper ran, for a machine
+        with GPUs.
     seeds
         Number of trials of each method, with different noise and splits. [default: the recipe's]
     jobs

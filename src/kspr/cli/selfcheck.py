@@ -27,6 +27,7 @@ def selfcheck(
         "symmetric",
         "pair",
         "similar",
+        "hard",
     ),
     repeats: int = 3,
     options: Annotated[ReadOptions, Parameter(name="*")] = AS_FOUND,
@@ -49,8 +50,9 @@ def selfcheck(
         Share of the labels to flip each time.
     kinds
         `symmetric`: to any other class. `pair`: each class to one other. `similar`: to the class
-        with the nearest mean. `hard`: rows near a class border, across it; no control assumes
-        such noise. Flips like the noise that was estimated are always tried too.
+        with the nearest mean. `hard`: rows near a class border, across it; no control assumes such
+        noise, so that it has no verdict, and shows how far the rate would be off. Flips like the
+        noise that was estimated are always tried too.
     repeats
         How often each kind is tried.
     """

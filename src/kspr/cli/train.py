@@ -25,6 +25,8 @@ def train(
     out: Path,
     preset: Literal["cpu", "cifar10", "cifar100", "webvision", "clothing1m"] = "cpu",
     settings: Path | None = None,
+    method: str | None = None,
+    noise_rate: float | None = None,
     epochs: int | None = None,
     network: str | None = None,
     weights: str | None = None,
@@ -58,6 +60,10 @@ def train(
         Name of the settings to start from.
     settings
         TOML file with settings that replace those of the preset; flags win over both.
+    method
+        Train by a method of others instead, for comparison; `kspr methods` lists them.
+    noise_rate
+        Share of wrong labels, for a --method that must be told it.
     epochs
         Number of passes over all samples.
     network
@@ -109,8 +115,10 @@ def train(
         resume=resume,
         # Lines about epochs would break the one document that --json promises.
         on_epoch=None if json else _print_epoch,
+        **_trainer(method, noise_rate),
     )
-    if trained.selection is not None:  # other ranks print nothing
+    # Other ranks print nothing: they have no selection. A method of others runs on one rank.
+    if trained.selection is not None or method is not None:
         _print(trained, out, json)
 
 
@@ -127,18 +135,41 @@ def _settings(preset: str, file: Path | None, changes: dict[str, Any]) -> "Train
     return TrainSettings.from_preset(preset).changed(**own).changed(**changes)
 
 
+def _trainer(method: str | None, noise_rate: float | None) -> dict[str, Any]:
+    """Return the function that trains by `method`, as an argument; none for our own."""
+    from kspr.errors import InputError
+    from kspr.experiments.baselines import make_method
+
+    if method is None:
+        if noise_rate is not None:
+            raise InputError("--noise-rate is for a --method that must be told it.")
+        return {}
+    rule = make_method(method)
+
+    def train_by(X: Any, y: Any, *, save_selection: Any, **how: Any) -> "Trained":
+        from kspr.experiments.baselines.trainer import fit_method
+
+        # There is no selection to save: these methods make none that is a run of its own.
+        del save_selection
+        return fit_method(X, y, rule, noise_rate=noise_rate, **how)
+
+    return {"trainer": train_by}
+
+
 def _interruptible(source: Path, out: Path, **how: Any) -> "Trained":
     """Train; an interruption ends with a sentence on how to continue."""
     import warnings
 
+    from kspr.features.embedders.onnx_runtime import EngineWarning
     from kspr.models.device import PrecisionWarning
     from kspr.train.source import train_source
 
     try:
         with warnings.catch_warnings():
-            # The line of each epoch repeats the guard's warnings; nothing repeats this one.
+            # The line of each epoch repeats the guard's warnings; nothing repeats these two.
             warnings.simplefilter("ignore", UserWarning)
             warnings.simplefilter("always", PrecisionWarning)
+            warnings.simplefilter("always", EngineWarning)
             # catch_warnings puts this back, too, at the end of the block.
             warnings.showwarning = _print_warning
             return train_source(source, out, **how)

@@ -109,6 +109,11 @@ def _print_draw(draw: "Draw", run: Path, json: bool) -> None:
         draw.forecast,
         "Right labels that can be expected to be kept, if the fit is right about the noise:",
     )
+    if draw.n_needed is not None:
+        print(
+            f"About {draw.n_needed:,} checks reach q = {draw.q:g}: they can be expected to keep "
+            "nine tenths of what the best cut would."
+        )
     print(f"Then: kspr verify {run} --answers {draw.path}")
 
 
@@ -156,4 +161,4 @@ def _promise(found: "Verification") -> str:
 def _print_forecast(forecast: tuple[tuple[int, float], ...], words: str) -> None:
     if forecast:
         parts = ", ".join(f"{share:.0%} with {n:,} checks" for n, share in forecast)
-        print(f"{words}, these can be expected to be kept: {parts}.")
+        print(f"{words} {parts}.")

@@ -14,7 +14,7 @@ from scipy.optimize import minimize_scalar
 from scipy.sparse import csr_array
 from scipy.special import log_softmax, logsumexp, softmax
 
-from kspr.core.transition import TEMPERATURES
+from kspr.core.chances import TEMPERATURES
 
 __all__ = ["Consensus", "DawidSkene", "Votes", "dawid_skene", "find_consensus"]
 

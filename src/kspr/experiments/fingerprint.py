@@ -21,24 +21,31 @@ __all__ = ["code_digest", "fingerprint", "provenance"]
 
 _ROOT = Path(__file__).resolve().parent.parent
 _PACKAGE = "kspr"
-_NO_INFLUENCE = frozenset({f"{_PACKAGE}._progress", f"{_PACKAGE}.errors"})
-"""Modules that show progress or raise errors, and never change a number."""
+_NO_INFLUENCE = frozenset(
+    {f"{_PACKAGE}._progress", f"{_PACKAGE}.errors", f"{_PACKAGE}.experiments.baselines"}
+)
+"""Modules that show progress, raise errors or list methods, and never change a number."""
 
 
-def fingerprint(content: Any, *modules: str) -> str:
-    """Return a digest of `content` and of the code of `modules` that computes from it."""
-    text = json.dumps([content, version("knockoffs-spr"), code_digest(*modules)], sort_keys=True)
+def fingerprint(content: Any, *modules: str, without: tuple[str, ...] = ()) -> str:
+    """Return a digest of `content` and of the code of `modules` that computes from it.
+
+    `without` names packages whose code is imported and not run.
+    """
+    code = code_digest(*modules, without=without)
+    text = json.dumps([content, version("knockoffs-spr"), code], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
 @cache
-def code_digest(*modules: str, root: Path = _ROOT) -> str:
+def code_digest(*modules: str, root: Path = _ROOT, without: tuple[str, ...] = ()) -> str:
     """Return a digest of the definitions of `modules` and of all modules that they import.
 
-    `root` is the folder of the package; pass another one to compare two checkouts.
+    `root` is the folder of the package; pass another one to compare two checkouts. Modules of the
+    packages `without` do not count.
     """
     statements: set[str] = set()
-    for module in _reached(modules, root):
+    for module in _reached(modules, root, without):
         statements |= _statements(_file(module, root) or Path())
     digest = hashlib.sha256()
     # Sorted: the place of a definition does not count.
@@ -47,9 +54,11 @@ def code_digest(*modules: str, root: Path = _ROOT) -> str:
     return digest.hexdigest()[:12]
 
 
-def _reached(modules: tuple[str, ...], root: Path) -> set[str]:
+def _reached(modules: tuple[str, ...], root: Path, without: tuple[str, ...] = ()) -> set[str]:
     """Return `modules` and every module of the package that they import, indirectly too."""
     reached: set[str] = set()
+    # With a dot at the end: `kspr.train` is no part of `kspr.trained`.
+    left_out = tuple(f"{name}." for name in (*without, *_NO_INFLUENCE))
     waiting = list(modules)
     while waiting:
         module = waiting.pop()
@@ -60,7 +69,7 @@ def _reached(modules: tuple[str, ...], root: Path) -> set[str]:
             raise ModuleNotFoundError(f"There is no module {module} in {root}.")
         reached.add(module)
         # A change of a message must not discard hours of results.
-        waiting += [name for name in _imported(file, root) if name not in _NO_INFLUENCE]
+        waiting += [name for name in _imported(file, root) if not f"{name}.".startswith(left_out)]
     return reached
 
 

@@ -19,14 +19,9 @@ _MLP_WIDTH = 512
 
 def mlp(request: NetworkRequest) -> Network:
     """Return a network for embeddings: one hidden layer of 512 units and a classifier."""
-    if len(request.in_shape) != 1:
-        raise InputError(
-            f"mlp takes vectors, in_shape=(dimensions,), got {request.in_shape}. For images choose "
-            "'resnet_small'."
-        )
     body = nn.Sequential(
         # No bias: the normalisation that follows would subtract it again.
-        nn.Linear(request.in_shape[0], _MLP_WIDTH, bias=False),
+        nn.Linear(_dimensions(request), _MLP_WIDTH, bias=False),
         # Embeddings come in any scale; this makes the learning rate mean the same for all.
         nn.BatchNorm1d(_MLP_WIDTH),
         nn.ReLU(inplace=True),
@@ -34,8 +29,24 @@ def mlp(request: NetworkRequest) -> Network:
     return assemble(body, _MLP_WIDTH, request)
 
 
+def linear(request: NetworkRequest) -> Network:
+    """Return a classifier without a hidden layer: logistic regression on the embeddings."""
+    return assemble(nn.Identity(), _dimensions(request), request)
+
+
+def _dimensions(request: NetworkRequest) -> int:
+    """Return the size of the vectors; raise if samples are none."""
+    if len(request.in_shape) != 1:
+        raise InputError(
+            f"{request.name} takes vectors, in_shape=(dimensions,), got {request.in_shape}. For "
+            "images choose 'resnet_small'."
+        )
+    return request.in_shape[0]
+
+
 _NETWORKS: dict[str, Callable[[NetworkRequest], Network]] = {
     "mlp": mlp,
+    "linear": linear,
     "resnet_small": resnet_small,
     "cifar_resnet18": cifar_resnet18,
     "resnet50": resnet50,

@@ -71,6 +71,8 @@ class Draw:
     guarantee: Guarantee
     forecast: tuple[tuple[int, float], ...]
     """Numbers of checks, and the share of the right labels that they can be expected to keep."""
+    n_needed: int | None
+    """About how many checks keep nine tenths of what the best cut would; None if unknown."""
 
 
 @dataclass(frozen=True)
@@ -186,6 +188,7 @@ def draw_checks(
         seed,
         guarantee,
         _forecast(run.selection, about, done + n),
+        _needed(run.selection, about),
     )
 
 
@@ -411,6 +414,14 @@ def _reviewed(checks: Checks) -> Reviewed | None:
         n_agreed=sum(len(said) == 1 for said in shared),
         n_settled=sum(opinion.settled is not None for opinion in found),
         n_open=sum(opinion.is_open for opinion in found),
+    )
+
+
+def _needed(selection: Selection, checks: Checks) -> int | None:
+    if selection.control not in DOUBTING:
+        return None
+    return selection.checks_needed(
+        q=checks.q, guarantee=checks.guarantee, confidence=checks.confidence
     )
 
 

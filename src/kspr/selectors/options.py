@@ -84,6 +84,9 @@ class SelectorOptions:
     less. [default: pooled]"""
     confidence: float | None = None
     """With `kspr select --checked`: probability that the error rate is kept. [default: 0.95]"""
+    fit_rows: int | None = None
+    """Fit this many rows, drawn at random, and judge all of them. [default: as many as 512 MB of
+    components hold, such as 262,144 rows with 512 components]"""
     n_splits: int | None = None
     """Fit this many random splits and average what they say: more right labels are kept, and the
     answer depends less on the seed. [default: 1]"""
@@ -128,7 +131,17 @@ class SelectorOptions:
 AS_PRESET = SelectorOptions()
 """Nothing chosen: the default preset as it is."""
 
-_ALSO = ("checked", "checks", "groups", "kinds", "megabytes", "overwrite", "repeats", "share")
+_ALSO = (
+    "checked",
+    "checks",
+    "groups",
+    "kinds",
+    "megabytes",
+    "noise_rate",
+    "overwrite",
+    "repeats",
+    "share",
+)
 """Parameters that commands take besides those of a selector."""
 
 

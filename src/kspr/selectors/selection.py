@@ -352,6 +352,42 @@ class Selection:
         check_count("n", n, 1)
         return expected_recall(self, n, self._asked(q), guarantee, confidence)
 
+    def checks_needed(
+        self,
+        *,
+        q: float | None = None,
+        guarantee: Guarantee = "mean",
+        confidence: float = 0.95,
+    ) -> int | None:
+        """Return about how many checks reach `q` without losing much that could be kept.
+
+        They can be expected to keep nine tenths of the right labels that the best cut at `q` would
+        keep. A `forecast`, not a promise.
+
+        Parameters
+        ----------
+        q, guarantee, confidence
+            As for `with_checks`.
+
+        Returns
+        -------
+        int or None
+            Number of checks; None if it is above a thousand, or nothing can be kept.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from kspr import KnockoffsSPR
+        >>> from kspr.core.noise import symmetric
+        >>> X, y = load_digits(return_X_y=True)
+        >>> selection = KnockoffsSPR(q=0.05).fit(X, symmetric(y, 0.4, 0)).selection_
+        >>> selection.checks_needed() < selection.checks_needed(guarantee="confidence")
+        True
+        """
+        from kspr.selectors.forecast import checks_needed
+
+        return checks_needed(self, self._asked(q), guarantee, confidence)
+
     def estimates(self) -> Estimates:
         """Return noise rate, recall and error rates per class, by checked rows and the fit.
 

@@ -60,11 +60,12 @@ def train_source(
     test_split: str | None = None,
     resume: bool = False,
     on_epoch: Callable[[Epoch], None] | None = None,
+    trainer: Callable[..., Trained] = fit,
 ) -> Trained:
     """Train on the rows of `source` and write the run to `out`.
 
     Accuracy is measured on `test`, a source of the same kind, or on the split `test_split` of a
-    published data set.
+    published data set. `trainer` has the arguments of `fit`, and trains by another method.
     """
     with the_world(settings.device) as world:
         if world.rank == 0:
@@ -78,41 +79,28 @@ def train_source(
         held = rank_zero_first(
             world, lambda: _test(source, test, test_split, settings, options, embed)
         )
-        return _train(loaded, held, out, settings, options, embed, command, resume, on_epoch)
+        check_labels(loaded.label)
+        origin = origin_of(loaded, options, command)
+        return trainer(
+            loaded.features,
+            loaded.label,
+            settings=settings,
+            truth=loaded.truth,
+            test=held,
+            out=out,
+            resume=resume,
+            on_epoch=on_epoch,
+            about={"origin": asdict(origin), "embed": asdict(embed)},
+            save_selection=_saver(loaded, origin),
+        )
 
 
 def _check_embedder(out: Path, embed: EmbedSettings) -> None:
     """Raise `InputError` if the run in `out` has other features, before any are computed."""
     # What else there is to choose does not change the features.
-    chosen = {k: v for k, v in asdict(embed).items() if k in ("embedder", "half", "image_size")}
+    counts = ("embedder", "half", "image_size", "flips")
+    chosen = {name: value for name, value in asdict(embed).items() if name in counts}
     check_same(read_about(out).get("embed", {}), chosen, str(out))
-
-
-def _train(
-    loaded: Loaded,
-    test: tuple[Any, np.ndarray] | None,
-    out: Path,
-    settings: TrainSettings,
-    options: ReadOptions,
-    embed: EmbedSettings,
-    command: Sequence[str],
-    resume: bool,
-    on_epoch: Callable[[Epoch], None] | None,
-) -> Trained:
-    check_labels(loaded.label)
-    origin = origin_of(loaded, options, command)
-    return fit(
-        loaded.features,
-        loaded.label,
-        settings=settings,
-        truth=loaded.truth,
-        test=test,
-        out=out,
-        resume=resume,
-        on_epoch=on_epoch,
-        about={"origin": asdict(origin), "embed": asdict(embed)},
-        save_selection=_saver(loaded, origin),
-    )
 
 
 def _images(records: Records, settings: TrainSettings) -> Loaded:

@@ -1,5 +1,7 @@
 """Data on disk, as recipes find it; files of the right shape stand for CIFAR-10."""
 
+import shutil
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -7,7 +9,7 @@ import pytest
 from PIL import Image
 
 from kspr.errors import InputError
-from kspr.experiments.reproduce.data import absent, identity, open_sample
+from kspr.experiments.reproduce.data import absent, describe, identity, is_stored, open_sample
 from kspr.features.options import EmbedSettings
 from tests.experiments.reproduce.samples import FEATURES, IMAGES, png
 
@@ -37,6 +39,46 @@ def test_other_files_are_another_identity(folder, tmp_path):
     np.savez(tmp_path / "cifar10" / "features.npz", X_train=np.ones((3, 2)))
     assert identity(FEATURES, folder) != identity(FEATURES, tmp_path)
     assert identity({"source": "digits"}, folder) == []
+
+
+def test_peoples_labels_take_the_place_of_the_given_ones(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "data")
+    (tmp_path / "data" / "cifar10n").mkdir()
+    given = (np.arange(400) + 1) % 10
+    pq.write_table(pa.table({"aggre": given}), tmp_path / "data" / "cifar10n" / "labels.parquet")
+    human = {**FEATURES, "labels": "cifar10n/labels.parquet", "column": "aggre"}
+    for where in (tmp_path / "data", tmp_path / "data" / "cifar10"):
+        sample = open_sample(human, where)
+        assert np.array_equal(sample.label, given)
+        assert np.array_equal(sample.truth, open_sample(FEATURES, where).truth)
+    assert len(identity(human, where)) == len(identity(FEATURES, where)) + 1
+    assert describe(human) == "cifar10, features, labels aggre of cifar10n/labels.parquet"
+    missing = "cifar10n/labels.parquet is not on this machine"
+    assert absent(human, folder / "cifar10").startswith(missing)
+    with pytest.raises(InputError, match=missing):
+        open_sample(human, folder)
+
+
+def test_embedded_texts_are_split_as_their_file_says(tmp_path):
+    split = np.array(["train", "train", "val", "test"])
+    y = np.array(["a", "b", "a", "b"])
+    np.savez(tmp_path / "texts.npz", X=np.eye(4, dtype="f2"), y=y, split=split)
+    source = {"source": "texts", "file": "texts.npz"}
+    sample = open_sample(source, tmp_path)
+    assert sample.label.tolist() == ["a", "b"]
+    assert sample.test[1].tolist() == ["b"]
+    assert describe(source) == "texts, embedded texts"
+    assert identity(source, tmp_path) != []
+    assert "is not on this machine" in absent(source, tmp_path / "elsewhere" / "deeper")
+
+
+def test_stored_features_need_neither_parsing_nor_embedding(folder, tmp_path):
+    assert is_stored(FEATURES, folder)
+    assert is_stored({"source": "digits"}, None)
+    assert not is_stored(IMAGES, folder)
+    (tmp_path / "cifar10").mkdir()
+    shutil.copy(folder / "cifar10" / "train.parquet", tmp_path / "cifar10")
+    assert not is_stored(FEATURES, tmp_path)
 
 
 def test_images_are_the_first_rows(folder):

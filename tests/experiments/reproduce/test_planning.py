@@ -17,8 +17,27 @@ def test_another_seed_data_or_code_is_another_trial(monkeypatch):
     assert len(names) == 2 * len(plan(QUICK, "smoke"))
     assert trial_fingerprint(first) not in {trial_fingerprint(spec) for spec in plan(QUICK, "mini")}
     before = trial_fingerprint(first)
-    monkeypatch.setattr("kspr.experiments.fingerprint.code_digest", lambda *_: "other")
+    monkeypatch.setattr("kspr.experiments.fingerprint.code_digest", lambda *_, **__: "other")
     assert trial_fingerprint(first) != before
+
+
+def test_a_trial_of_a_method_depends_on_its_own_rule_only(monkeypatch):
+    from kspr.experiments import fingerprint
+
+    recipe = load_recipe("table1")
+    own = {s.variant_name: s for s in plan(recipe, "smoke") if s.kind == "method"}
+    before = {name: trial_fingerprint(spec) for name, spec in own.items()}
+    digest = fingerprint.code_digest
+
+    def changed(*modules, **rest):
+        return digest(*modules, **rest) + (
+            "!" if "kspr.experiments.baselines.small_loss" in modules else ""
+        )
+
+    monkeypatch.setattr(fingerprint, "code_digest", changed)
+    after = {name: trial_fingerprint(spec) for name, spec in own.items()}
+    assert after["GCE"] == before["GCE"]
+    assert after["Co-teaching"] != before["Co-teaching"]
 
 
 def test_seeds_come_one_after_the_other():

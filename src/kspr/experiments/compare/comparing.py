@@ -26,7 +26,7 @@ from kspr.sources.readers.file_checks import listed
 from kspr.sources.readers.label_files import open_label_file
 from kspr.sources.records import Records
 
-__all__ = ["compare", "compare_source"]
+__all__ = ["compare", "compare_source", "load_test"]
 
 
 def compare(
@@ -188,7 +188,7 @@ def compare_source(
         probabilities=found.probabilities,
         classes=found.records.probability_columns or None,
         q=q,
-        test=None if test is None else _tested(test, options, settings),
+        test=None if test is None else load_test(test, options, settings),
         seed=seed,
         dimensions=dimensions,
         trials=None if out is None else out / "trials.jsonl",
@@ -204,9 +204,10 @@ def _truth_in(path: Path, records: Records, options: ReadOptions) -> np.ndarray:
     return found.label
 
 
-def _tested(
+def load_test(
     source: Path, options: ReadOptions, settings: EmbedSettings
 ) -> tuple[np.ndarray, np.ndarray]:
+    """Return features and right labels of a test source: its true labels, if it has them."""
     found = load(source, options_for_test(source, options), settings, labelled=True)
     truth = found.records.truth
     return found.features, found.label if truth is None else truth[found.row]

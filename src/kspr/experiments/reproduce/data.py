@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from pyarrow import parquet
 
+from kspr.core.noise import circular
 from kspr.core.noise.cifar import CIFAR10
 from kspr.errors import InputError
 from kspr.experiments.reproduce.sample import MADE, Sample
@@ -19,21 +21,43 @@ from kspr.features.loading import cache_folder, embed_records
 from kspr.features.options import EmbedSettings
 from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
-from kspr.sources.published import find_published, where
+from kspr.sources.published import data_folders, find_published, where
 from kspr.sources.records import Records
 
-__all__ = ["absent", "describe", "identity", "open_sample", "prepare"]
+__all__ = ["absent", "describe", "identity", "is_stored", "open_sample", "prepare"]
 
 
 def _features(
-    dataset: str, home: Path, rows: int | None, test: str = "test", transfer: str | None = None
+    dataset: str,
+    home: Path,
+    rows: int | None,
+    test: str = "test",
+    transfer: str | None = None,
+    labels: tuple[Path, str] | None = None,
 ) -> Sample:
-    """Return ``features.npz`` of the folder, or features of its images from the cache."""
+    """Return ``features.npz`` of the folder, or features of its images from the cache.
+
+    `labels` are a file and a column of it: what people answered for the rows, in their order.
+    """
     if (home / "features.npz").is_file():
         sample = _from_npz(dataset, home / "features.npz")
     else:
         sample = _embedded(dataset, home, test, transfer)
+    if labels is not None:
+        given = parquet.read_table(labels[0], columns=[labels[1]])[labels[1]].to_numpy()
+        sample = replace(sample, label=given, about=f"{sample.about}, labels {labels[1]}")
     return replace(sample.first(rows), picture=_pictures(dataset, home))
+
+
+def _texts(file: Path, rows: int | None) -> Sample:
+    """Return an npz of embedded texts: ``X``, ``y`` and ``split``, which is train, val or test."""
+    with np.load(file) as stored:
+        X, y, split = stored["X"].astype(np.float32), stored["y"], stored["split"]
+    train, test = split == "train", split == "test"
+    about = f"{file.stem}: embedded texts ({X.shape[1]})"
+    # Noise between similar classes: the next one in the alphabet, for want of a list of pairs.
+    sample = Sample(X[train], y[train], y[train], (X[test], y[test]), about, similar=circular)
+    return sample.first(rows)
 
 
 def _from_npz(dataset: str, path: Path) -> Sample:
@@ -140,6 +164,12 @@ _STORED: Mapping[str, Callable[..., Sample]] = {"features": _features, "images":
 
 def absent(description: Mapping[str, Any], folder: Path | None) -> str | None:
     """Return a sentence that says what is missing for this source; None if nothing is."""
+    for name in _single_files(description):
+        if _file(name, folder) is None:
+            places = ", ".join(map(str, _parents(folder)))
+            return (
+                f"{name} is not on this machine (looked in {places}; `--data FOLDER` says where)."
+            )
     dataset = description.get("dataset")
     if dataset is None or _home(dataset, folder) is not None:
         return None
@@ -153,7 +183,11 @@ def describe(description: Mapping[str, Any]) -> str:
     source, rows = given["source"], given.get("rows")
     if source == "made":
         return f"made data, {given['classes']} Gaussian classes x {given['per_class']}"
+    if source == "texts":
+        return f"{Path(given['file']).stem}, embedded texts"
     what = "scikit-learn's digits" if "digit" in source else f"{given['dataset']}, {source}"
+    if "labels" in given:
+        what += f", labels {given['column']} of {given['labels']}"
     return what if rows is None else f"{what}, the first {rows:,}"
 
 
@@ -161,11 +195,19 @@ def identity(description: Mapping[str, Any], folder: Path | None) -> list[str]:
     """Return names and sizes of this source's files: other files give other trials."""
     dataset = description.get("dataset")
     home = None if dataset is None else _home(dataset, folder)
-    if home is None:
-        return []
+    files = [] if home is None else sorted(path for path in home.iterdir() if path.is_file())
+    files += [path for name in _single_files(description) if (path := _file(name, folder))]
     # Names and sizes are enough, and hashing gigabytes at every start is not.
-    files = sorted(path for path in home.iterdir() if path.is_file())
     return [f"{path.name} {path.stat().st_size}" for path in files]
+
+
+def is_stored(description: Mapping[str, Any], folder: Path | None) -> bool:
+    """Return whether features are generated or lie in one file: nothing is embedded or parsed."""
+    source = description["source"]
+    if source in MADE or source == "texts":
+        return True
+    home = None if source != "features" else _home(description["dataset"], folder)
+    return home is not None and (home / "features.npz").is_file()
 
 
 def open_sample(description: Mapping[str, Any], folder: Path | None) -> Sample:
@@ -190,11 +232,32 @@ def _opened(description: tuple[tuple[str, Any], ...], folder: Path | None) -> Sa
     source, rows = given.pop("source"), given.pop("rows", None)
     if source in MADE:
         return MADE[source](**given).first(rows)
+    missing = absent(dict(description), folder)
+    if missing is not None:
+        raise InputError(missing)
+    found = {name: path for name in _single_files(given) if (path := _file(name, folder))}
+    if source == "texts":
+        return _texts(found[given["file"]], rows)
     dataset = given.pop("dataset")
-    home = _home(dataset, folder)
-    if home is None:
-        raise InputError(absent(dict(description), folder) or "")
+    home = _home(dataset, folder) or Path()
+    if "labels" in given:
+        given["labels"] = found[given["labels"]], given.pop("column")
     return _STORED[source](dataset, home, rows, **given)
+
+
+def _single_files(description: Mapping[str, Any]) -> list[str]:
+    """Return the files that a source names beside or instead of a data set."""
+    return [description[name] for name in ("file", "labels") if name in description]
+
+
+def _file(name: str, folder: Path | None) -> Path | None:
+    """Return the path of a file such as ``cifar10n/labels.parquet``; None if it is not here."""
+    return next((path for parent in _parents(folder) if (path := parent / name).is_file()), None)
+
+
+def _parents(folder: Path | None) -> list[Path]:
+    # `--data` may be the folder of one data set, whose neighbours are the others.
+    return data_folders() if folder is None else [folder, folder.parent]
 
 
 def _places(dataset: str, folder: Path | None) -> list[Path]:

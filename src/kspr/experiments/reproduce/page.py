@@ -6,6 +6,7 @@ from pathlib import Path
 
 from kspr._files import write_text
 from kspr._text import text_table
+from kspr.experiments.baselines import METHODS
 from kspr.experiments.reproduce.recipes import Recipe, load_recipe
 from kspr.experiments.reproduce.reproduction import Estimate, Reproduction
 
@@ -32,6 +33,8 @@ _PERCENT = (
 )
 """Measures that are shares, shown in percent as in the paper."""
 _NOTHING = "-"
+_TOLD = "(t)"
+"""Mark of methods that are told something that ours is not."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,14 @@ def _rows(found: Reproduction, recipe: Recipe) -> Iterator[tuple[str, ...]]:
         for place, row in enumerate([*reported, *extra]):
             printed = reported.get(row, ())
             entries = _entries(found, recipe, section, row, printed)
-            yield (section if place == 0 else "", row, *entries)
+            mark = f" {_TOLD}" if row in _told(recipe) else ""
+            yield (section if place == 0 else "", f"{row}{mark}", *entries)
+
+
+def _told(recipe: Recipe) -> list[str]:
+    """Return the rows of methods that are told something that ours is not."""
+    methods = {row: METHODS.get(variant.method or "") for row, variant in recipe.variants.items()}
+    return [row for row, listed in methods.items() if listed is not None and listed.told]
 
 
 def _entries(
@@ -146,7 +156,8 @@ def render_markdown(found: Reproduction, figure: str | None = None, level: int =
     table = tabulate(found)
     if table is not None:
         parts.append(markdown_table(table.head, table.rows))
-    parts.append("The paper says:\n" + "\n".join(f"- {claim}" for claim in recipe.claims))
+    if recipe.claims:
+        parts.append("The paper says:\n" + "\n".join(f"- {claim}" for claim in recipe.claims))
     parts.append(_origin(found))
     return "\n\n".join(parts)
 
@@ -158,7 +169,8 @@ def render_text(found: Reproduction) -> str:
     table = tabulate(found)
     if table is not None:
         parts.append(_as_text(table))
-    parts.append("The paper says:\n" + "\n".join(f"  {claim}" for claim in recipe.claims))
+    if recipe.claims:
+        parts.append("The paper says:\n" + "\n".join(f"  {claim}" for claim in recipe.claims))
     parts.append(_origin(found))
     return "\n\n".join(parts)
 
@@ -170,14 +182,20 @@ def _facts(found: Reproduction) -> list[str]:
     facts += [f"{name} here: {what}." for name, what in found.data.items()]
     facts += [f"{name} was not run: {reason}" for name, reason in found.lacking.items()]
     if not recipe.reported:
-        facts.append("The paper prints no numbers for this figure.")
+        facts.append(f"The paper prints no numbers for this {_kind(recipe)}.")
     if recipe.measures:
         seeds = f"{found.seeds} seeds, ± their standard error" if found.seeds > 1 else "one seed"
         entries = "ours (the paper's)" if recipe.reported else "ours, rates in %"
         facts.append(f"Entries are {entries}; {seeds}.")
+    if _told(recipe):
+        facts.append(f"{_TOLD} marks methods that are told the true noise rate; ours is not.")
     if "q" in recipe.measures:
         facts.append("For q, ± is the standard deviation over pieces, as in the paper.")
     return facts
+
+
+def _kind(recipe: Recipe) -> str:
+    return "table" if recipe.shows == "table" else "figure"
 
 
 def _origin(found: Reproduction) -> str:

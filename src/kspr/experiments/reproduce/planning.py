@@ -7,8 +7,9 @@ from typing import Any
 
 from kspr._packages import is_installed, require
 from kspr.errors import InputError
+from kspr.experiments.baselines import METHODS, module_of_method
 from kspr.experiments.fingerprint import fingerprint
-from kspr.experiments.reproduce.data import absent, identity
+from kspr.experiments.reproduce.data import absent, identity, is_stored
 from kspr.experiments.reproduce.recipes import SCALES, Recipe, Scale, load_recipe, recipe_names
 from kspr.experiments.reproduce.trials import TrialSpec, module_of
 
@@ -34,7 +35,7 @@ def plan(
         raise InputError(f"seeds must be 1 or more, got {seeds}.")
     return [
         TrialSpec(
-            kind=chosen.kind,
+            kind=chosen.kind if recipe.variants[name].method is None else "method",
             data=data,
             source=_without_settings(source),
             noise=noise,
@@ -77,9 +78,12 @@ def _without_settings(source: Mapping[str, Any]) -> dict[str, Any]:
 
 def trial_fingerprint(spec: TrialSpec) -> str:
     """Return the name under which a trial is stored: its description, data files and code."""
+    rule = METHODS.get(spec.variant.method or "")
     return fingerprint(
         {
             "kind": spec.kind,
+            # The list of methods is no part of the code: only this method's line counts.
+            "rule": None if rule is None else [rule.rule, rule.constants],
             "source": dict(spec.source),
             # The path does not count: the same files elsewhere give the same trial.
             "files": identity(spec.source, spec.folder),
@@ -89,7 +93,18 @@ def trial_fingerprint(spec: TrialSpec) -> str:
             "seed": spec.seed,
         },
         module_of(spec.kind),
+        # Of the methods' modules the own one only: the others are not run.
+        *([] if rule is None else [module_of_method(spec.variant.method or "")]),
+        without=_not_run(spec),
     )
+
+
+def _not_run(spec: TrialSpec) -> tuple[str, ...]:
+    """Return the rooms whose code a trial imports and does not run."""
+    # A change of the selection must not discard hours of training by methods of others.
+    selection = ("kspr.selectors",) if spec.kind == "method" else ()
+    reading = ("kspr.features", "kspr.sources") if is_stored(spec.source, spec.folder) else ()
+    return selection + reading
 
 
 @dataclass(frozen=True)

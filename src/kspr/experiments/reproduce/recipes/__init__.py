@@ -29,6 +29,8 @@ class Variant:
     """Parameters of the selector that differ from its defaults."""
     peer: str | None = None
     """With the selector ``none``: train on what this method of `compare.peers` keeps."""
+    method: str | None = None
+    """With the selector ``none``: train by this method of `kspr.experiments.baselines`."""
     without: tuple[str, ...] = ()
     """Parameters of the selector that are None, which TOML cannot express."""
     train: Mapping[str, Any] = field(default_factory=dict)

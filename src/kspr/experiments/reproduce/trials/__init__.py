@@ -11,6 +11,7 @@ __all__ = ["KINDS", "TIMED", "TrialSpec", "compute", "module_of", "plain"]
 
 KINDS = {
     "examples": "selections",
+    "method": "methods",
     "path": "pieces",
     "select": "selections",
     "theory": "pieces",
@@ -24,7 +25,7 @@ TIMED = ("time",)
 
 def compute(spec: TrialSpec) -> Mapping[str, Any]:
     """Run one trial; return its values, ready for JSON."""
-    # Imported on demand: only `training` needs torch.
+    # Imported on demand: only `training` and `methods` need torch.
     function: Callable[[TrialSpec], Mapping[str, Any]]
     function = getattr(import_module(module_of(spec.kind)), spec.kind)
     return {name: plain(value) for name, value in function(spec).items()}

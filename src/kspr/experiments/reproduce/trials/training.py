@@ -2,20 +2,18 @@
 
 import shutil
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict, replace
+from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-import torch
 from torch import nn
 
 from kspr.core.labels import encode_labels, truly_clean
 from kspr.core.metrics import selection_quality
 from kspr.experiments.compare.peers import PEERS, Shared
 from kspr.experiments.reproduce.sample import Sample
-from kspr.experiments.reproduce.trials.selections import levels
+from kspr.experiments.reproduce.trials.networks import measured, one_thread, settings_of
 from kspr.experiments.reproduce.trials.trial import TrialSpec, principal
 from kspr.models.build import build_network
 from kspr.models.network import BodyNetwork, Network, seeded
@@ -24,22 +22,10 @@ from kspr.train.inputs import as_inputs
 from kspr.train.settings import TrainSettings
 from kspr.train.trained import Trained
 
-__all__ = ["settings_of", "train"]
+__all__ = ["train"]
 
 _DIMENSIONS = 128
 """Principal components that a peer is given, as in `kspr compare`."""
-_COURSE = (
-    "epoch",
-    "accuracy",
-    "accuracy_average",
-    "kept",
-    "q_reached",
-    "q_spread",
-    "fsr",
-    "recall",
-    "f1",
-)
-"""What is stored of every epoch."""
 
 
 def train(spec: TrialSpec) -> Mapping[str, Any]:
@@ -47,7 +33,7 @@ def train(spec: TrialSpec) -> Mapping[str, Any]:
     sample, settings = spec.sample(), settings_of(spec)
     kept = None if spec.variant.peer is None else _kept_by_peer(spec, sample)
     trained = _trained(spec, sample if kept is None else sample.only(kept), settings)
-    found = _found(trained, sample)
+    found = measured(trained, sample)
     if kept is not None:
         found |= _fixed_selection(kept, sample, trained)
     # The network is not a result: checkpoints of a finished trial are only large.
@@ -78,7 +64,7 @@ def _fixed_selection(kept: np.ndarray, sample: Sample, trained: Trained) -> Mapp
 
 def _trained(spec: TrialSpec, sample: Sample, settings: TrainSettings) -> Trained:
     network = _narrowed(sample, settings) if spec.variant.bottleneck else None
-    with warnings.catch_warnings(), _one_thread():
+    with warnings.catch_warnings(), one_thread():
         # Warnings of the guard are in the history as well.
         warnings.simplefilter("ignore", UserWarning)
         return fit(
@@ -95,30 +81,6 @@ def _trained(spec: TrialSpec, sample: Sample, settings: TrainSettings) -> Traine
         )
 
 
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Run torch on one thread: the order of its sums must not depend on the number of jobs."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def settings_of(spec: TrialSpec) -> TrainSettings:
-    """Return the training settings of the scale, overridden by those of the variant."""
-    given = dict(spec.settings)
-    base = TrainSettings.from_preset(given.pop("preset"), **{**given, **spec.variant.train})
-    if spec.variant.selector == "none":
-        # Training on all labels is a warm-up that never ends.
-        return base.changed(guard=False, select_every=0, warmup_epochs=base.epochs, seed=spec.seed)
-    # The preset's parameters are meant for the preset's selector.
-    own = base.selection if base.selector == spec.variant.selector else {}
-    chosen = {**own, **spec.variant.parameters}
-    return replace(base, selector=spec.variant.selector, selection=chosen, seed=spec.seed)
-
-
 def _narrowed(sample: Sample, settings: TrainSettings) -> Network:
     """Return the network with a linear layer that reduces its features to a class count."""
     n_classes = len(np.union1d(sample.label, sample.test[1]))
@@ -130,43 +92,3 @@ def _narrowed(sample: Sample, settings: TrainSettings) -> Network:
     with seeded(settings.seed):
         body = nn.Sequential(network.body, nn.Linear(network.n_features, n_classes))
         return BodyNetwork(body, n_classes, n_classes)
-
-
-def _found(trained: Trained, sample: Sample) -> dict[str, Any]:
-    last = trained.history[-1]
-    top1, top5 = _tops(trained, *sample.test)
-    found = {
-        "accuracy": trained.test_accuracy,
-        "accuracy_weights": last["accuracy"],
-        "top1": top1,
-        "top5": top5,
-        "model_choice": trained.model_choice,
-        **_quality(trained, sample),
-        "course": [{name: line[name] for name in _COURSE} for line in trained.history],
-    }
-    if trained.selection is not None:
-        found |= levels(trained.selection)
-    if sample.transfer is not None:
-        found["transfer_top1"], found["transfer_top5"] = _tops(trained, *sample.transfer)
-    return found
-
-
-def _quality(trained: Trained, sample: Sample) -> dict[str, Any]:
-    """Return how good the run's selection is: the one that belongs to its network."""
-    last = trained.history[-1]
-    found = {name: last[name] for name in ("fsr", "recall", "f1", "kept")}
-    if trained.clean_mask is None:
-        return found
-    found["kept"] = float(trained.clean_mask.mean())
-    if sample.truth is not None:
-        right = truly_clean(sample.label, sample.truth)
-        found |= asdict(selection_quality(trained.clean_mask, right))
-    return found
-
-
-def _tops(trained: Trained, X: Any, y: np.ndarray) -> tuple[float, float]:
-    """Return how often the right class is the first, and among the first five."""
-    # A class of the second test set that the network does not know is never right.
-    order = np.argsort(-trained.predict_proba(X), axis=1, kind="stable")[:, :5]
-    right = trained.classes[order] == np.asarray(y)[:, None]
-    return float(right[:, 0].mean()), float(right.any(axis=1).mean())

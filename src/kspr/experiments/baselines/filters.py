@@ -1,0 +1,259 @@
+"""Methods that decide between epochs which rows, and with which weight, are trained on.
+
+- `TopoFilter`: the largest component of each class among neighbours (Wu et al. 2020).
+- `IterNLD`: outliers of each class count less, and are pushed away (Wang et al. 2018).
+- `IterativeCV`: each half is judged by a network of the other half (Chen et al. 2019).
+- `Graded`: three kinds of loss by how far prototypes support a label, as in FM-SRM.
+
+Numbers of epochs in these papers are kept as shares of the run.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from kspr.experiments.baselines.losses import generalised
+from kspr.experiments.baselines.method import KEPT, Batch, Method, Run
+from kspr.experiments.baselines.small_loss import exchanged, keep_share, mean_over
+from kspr.experiments.compare.peers.others import TopoFilter as Components
+from kspr.experiments.compare.peers.shared import Shared
+from kspr.train.randomness import generator_for
+
+__all__ = [
+    "Graded",
+    "IterNLD",
+    "IterativeCV",
+    "TopoFilter",
+    "contrastive",
+    "local_outlier_factor",
+    "outlier_probability",
+    "prototype_probabilities",
+    "wrong_among_agreeing",
+]
+
+
+def _due(run: Run, begin: float, every: float) -> bool:
+    """Return whether rows are judged after this epoch: from `begin` on, once in `every`."""
+    epochs = run.settings.epochs
+    first, step = max(1, round(begin * epochs)), max(1, round(every * epochs))
+    return first <= run.epoch < epochs and (run.epoch - first) % step == 0
+
+
+@dataclass(frozen=True)
+class TopoFilter(Method):
+    """Train on the rows that the filter of `kspr compare` keeps, by the network's features."""
+
+    begin_share: float = 1 / 6
+    every: float = 0.4
+    """Share of the run between two judgements; the authors' is finer, and their search is not."""
+    dimensions: int = 32
+    """Principal components that neighbours are searched in."""
+
+    def after_epoch(self, run: Run) -> None:
+        """Judge all rows, where it is time to."""
+        if not _due(run, self.begin_share, self.every):
+            return
+        features = run.outputs().features
+        _, _, directions = torch.linalg.svd(_centred(features, 5_000), full_matrices=False)
+        reduced = (features - features.mean(dim=0)) @ directions[: self.dimensions].T
+        shared = Shared(reduced.cpu().numpy(), run.task.label.numpy(), run.task.n_classes)
+        kept = Components().judge(shared, seed=run.settings.seed).clean
+        # Two rows are the least that batch normalisation can use.
+        if kept.sum() >= 2:
+            run.memory[KEPT] = torch.from_numpy(kept)
+
+
+def _centred(features: Tensor, most: int) -> Tensor:
+    """Return evenly spaced rows, at most `most` of them, without their mean."""
+    rows = torch.linspace(0, len(features) - 1, min(most, len(features))).long()
+    return features[rows] - features[rows].mean(dim=0)
+
+
+@dataclass(frozen=True)
+class IterNLD(Method):
+    """Outliers of a class count less in the loss, and their features are pushed away."""
+
+    begin_share: float = 0.2
+    every: float = 0.2
+    neighbours: int = 20
+    margin: float = 1.0
+    weight: float = 0.1
+    """Weight of the contrastive term."""
+
+    def begin(self, run: Run) -> None:
+        """Begin with full weight for all rows."""
+        run.memory["weight"] = torch.ones(len(run.task.label))
+        run.memory["score"] = torch.zeros(len(run.task.label))
+
+    def losses(self, run: Run, batch: Batch) -> Sequence[Tensor]:
+        """Return the weighted cross-entropy, with the contrastive term once rows were judged."""
+        found = run.training_outputs(batch)
+        weight = run.memory["weight"][batch.rows].to(batch.view.device)
+        own = functional.cross_entropy(found.logits, batch.label, reduction="none")
+        loss = (weight * own).sum() / weight.sum().clamp_min(1e-12)
+        if run.epoch < max(1, round(self.begin_share * run.settings.epochs)):
+            return [loss]
+        term = contrastive(
+            functional.normalize(found.features), batch.label, weight == 1, self.margin
+        )
+        return [loss + self.weight * term]
+
+    def after_epoch(self, run: Run) -> None:
+        """Add the outlier factors of this epoch to those before, and weigh the rows anew."""
+        if not _due(run, self.begin_share, self.every):
+            return
+        features, label = functional.normalize(run.outputs().features).cpu(), run.task.label
+        for code in torch.unique(label):
+            rows = torch.nonzero(label == code)[:, 0]
+            if len(rows) <= 2:
+                continue
+            score = run.memory["score"]
+            score[rows] += local_outlier_factor(features[rows], self.neighbours)
+            doubt = outlier_probability(score[rows])
+            run.memory["weight"][rows] = torch.where(doubt > 0.5, 1 - doubt, 1.0)
+
+
+def local_outlier_factor(features: Tensor, k: int) -> Tensor:
+    """Return how much thinner the rows lie around each row than around its neighbours."""
+    k = min(k, len(features) - 1)
+    distances = torch.cdist(features, features).fill_diagonal_(float("inf"))
+    distance, nearest = distances.topk(k, dim=1, largest=False)
+    # A neighbour is never nearer than its own k-th neighbour: dense places do not dominate.
+    reach = torch.maximum(distance, distance[:, -1][nearest])
+    density = 1 / reach.mean(dim=1).clamp_min(1e-10)
+    return density[nearest].mean(dim=1) / density
+
+
+def outlier_probability(score: Tensor) -> Tensor:
+    """Return 0 for scores up to the mean, and near 1 for those far above it."""
+    scaled = (score - score.mean()) / score.std(correction=0).clamp_min(1e-12)
+    return torch.erf(scaled / 2**0.5).clamp_min(0)
+
+
+def contrastive(features: Tensor, label: Tensor, clean: Tensor, margin: float) -> Tensor:
+    """Return the mean over pairs of one class: clean ones attract, clean and doubtful repel."""
+    same = (label[:, None] == label[None]).triu(1)
+    first, second = torch.nonzero(same & (clean[:, None] | clean[None]), as_tuple=True)
+    if not len(first):
+        return features.sum() * 0
+    distance = (features[first] - features[second]).square().sum(dim=1)
+    both = clean[first] & clean[second]
+    apart = (margin - distance.clamp_min(1e-12).sqrt()).clamp_min(0).square()
+    return torch.where(both, distance, apart).mean()
+
+
+@dataclass(frozen=True)
+class IterativeCV(Method):
+    """Find rows whose label a network of the other half predicts; then Co-teaching on them.
+
+    The share that Co-teaching leaves out is estimated from how often the halves agree.
+    """
+
+    rounds: int = 2
+    """Divisions into halves; every one is a stage, and Co-teaching another."""
+    n_learners = 2
+
+    @property
+    def n_stages(self) -> int:  # type: ignore[override]
+        """One stage for each round, and the last one."""
+        return self.rounds + 1
+
+    def begin(self, run: Run) -> None:
+        """Begin with no row selected, and random halves."""
+        run.memory["selected"] = torch.zeros(len(run.task.label), dtype=torch.bool)
+        run.memory["wrong"] = torch.zeros(())
+        self._divide(run)
+
+    def _divide(self, run: Run) -> None:
+        generator = generator_for(run.settings.seed, "split", run.stage)
+        order = torch.randperm(len(run.task.label), generator=generator)
+        run.memory["half"] = order % 2
+
+    def losses(self, run: Run, batch: Batch) -> Sequence[Tensor]:
+        """Return each network's loss on its half and on selected rows; at last Co-teaching's."""
+        own = [
+            functional.cross_entropy(logits, batch.label, reduction="none")
+            for logits in run.logits(batch)
+        ]
+        if run.stage == self.rounds:
+            share = keep_share(run.epoch_of_stage, float(run.memory["wrong"]), 1.0)
+            return exchanged(own, int(share * len(batch.rows)))
+        half, sure = run.memory["half"][batch.rows], run.memory["selected"][batch.rows]
+        return [mean_over(loss, ((half == k) | sure).to(loss.device)) for k, loss in enumerate(own)]
+
+    def after_epoch(self, run: Run) -> None:
+        """At the end of a round, select the rows that the other half's network agrees with."""
+        if not run.stage_is_done or run.stage > self.rounds:
+            return
+        predicted = torch.stack([run.outputs(k).logits.argmax(dim=1).cpu() for k in range(2)])
+        by_other = predicted.gather(0, (1 - run.memory["half"])[None])[0]
+        agree = by_other == run.task.label
+        run.memory["selected"] |= agree
+        if run.stage == 1:
+            # Of the first round: later networks have learned the rows that are selected already.
+            share = float(agree.double().mean())
+            run.memory["wrong"] = torch.tensor(wrong_among_agreeing(share, run.task.n_classes))
+        if run.stage == self.rounds:
+            run.memory[KEPT] = run.memory["selected"]
+        self._divide(run)
+
+
+def wrong_among_agreeing(share: float, n_classes: int) -> float:
+    """Return the share of wrong labels among those that a network of the other half predicts.
+
+    `share` of all labels are predicted. The authors' model: the network has learned the noise of
+    its own half, symmetric with rate e, so that ``share = (1 - e)^2 + e^2 / (n_classes - 1)``.
+    """
+    others = n_classes - 1
+    # The smaller root; below the least possible share, the rate at that least.
+    inner = max(1 - (1 + 1 / others) * (1 - share), 0.0)
+    rate = (1 - math.sqrt(inner)) / (1 + 1 / others)
+    wrong = rate**2 / others
+    return wrong / ((1 - rate) ** 2 + wrong)
+
+
+@dataclass(frozen=True)
+class Graded(Method):
+    """Cross-entropy where prototypes support the label, GCE where it is their second choice.
+
+    Other rows learn the prototypes' own probabilities. Prototypes are class means of frozen
+    features: of the embeddings, or of the untrained or given network for images.
+    """
+
+    temperature: float = 0.1
+
+    def begin(self, run: Run) -> None:
+        """Grade all rows once."""
+        features = run.outputs().features
+        if len(run.task.inputs.shape) == 1:
+            everything = torch.arange(len(run.task.label))
+            features = run.pipeline.plain_view(run.task.inputs.take(everything))
+        found = prototype_probabilities(features.cpu(), run.task.label, self.temperature)
+        place = (found > found.gather(1, run.task.label[:, None])).sum(dim=1)
+        run.memory["soft"], run.memory["grade"] = found, place.clamp_max(2)
+
+    def losses(self, run: Run, batch: Batch) -> Sequence[Tensor]:
+        """Return the mean over the losses of the rows' grades."""
+        (logits,) = run.logits(batch)
+        grade = run.memory["grade"][batch.rows].to(logits.device)
+        soft = run.memory["soft"][batch.rows].to(logits.device)
+        by_grade = torch.stack(
+            [
+                functional.cross_entropy(logits, batch.label, reduction="none"),
+                generalised(logits, batch.label),
+                functional.cross_entropy(logits, soft, reduction="none"),
+            ]
+        )
+        return [by_grade.gather(0, grade[None]).mean()]
+
+
+def prototype_probabilities(features: Tensor, label: Tensor, temperature: float) -> Tensor:
+    """Return probabilities of all classes by the cosine to the mean of each class's rows."""
+    n_classes = int(label.max()) + 1
+    rows = functional.normalize(features - features.mean(dim=0))
+    sums = torch.zeros(n_classes, rows.shape[1]).index_add_(0, label, rows)
+    return (rows @ functional.normalize(sums).T / temperature).softmax(dim=1)

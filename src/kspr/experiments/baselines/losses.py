@@ -1,0 +1,158 @@
+"""Methods that change the loss alone.
+
+- `Forgetting`: dropout against memorising (Arpit et al. 2017).
+- `Bootstrap`: part of the target is the network's own prediction (Reed et al. 2015).
+- `GCE`: between cross-entropy and absolute error (Zhang and Sabuncu 2018).
+- `SL`: cross-entropy plus the same with label and prediction exchanged (Wang et al. 2019).
+- `Forward`: predictions seen through an estimated transition matrix (Patrini et al. 2017).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from kspr.experiments.baselines.method import Batch, Method, Run, classifier_of
+
+__all__ = [
+    "GCE",
+    "SL",
+    "Bootstrap",
+    "Forgetting",
+    "Forward",
+    "Standard",
+    "bootstrapped",
+    "corrected",
+    "generalised",
+    "symmetric_cross_entropy",
+    "transition_by_anchors",
+]
+
+
+@dataclass(frozen=True)
+class Standard(Method):
+    """Plain training on all given labels."""
+
+
+@dataclass(frozen=True)
+class Forgetting(Method):
+    """Dropout on the features, in training only."""
+
+    rate: float = 0.5
+
+    def losses(self, run: Run, batch: Batch) -> Sequence[Tensor]:
+        """Return the cross-entropy of features of which a random half is missing."""
+        classify = classifier_of(run.learners[0].network)
+        features = functional.dropout(run.training_outputs(batch).features, self.rate)
+        return [functional.cross_entropy(classify(features), batch.label)]
+
+
+@dataclass(frozen=True)
+class Bootstrap(Method):
+    """The target is `share` of the given label, and the prediction for the rest."""
+
+    hard: bool = True
+    """Take the predicted class; otherwise the predicted probabilities."""
+    share: float | None = None
+    """None for the authors' 0.8 (hard) and 0.95 (soft)."""
+
+    def losses(self, run: Run, batch: Batch) -> Sequence[Tensor]:
+        """Return the cross-entropy with the mixed target."""
+        share = self.share if self.share is not None else (0.8 if self.hard else 0.95)
+        (logits,) = run.logits(batch)
+        return [bootstrapped(logits, batch.label, share, hard=self.hard).mean()]
+
+
+def bootstrapped(logits: Tensor, label: Tensor, share: float, *, hard: bool) -> Tensor:
+    """Return the loss of each row."""
+    log_p = logits.log_softmax(dim=1)
+    own = functional.nll_loss(log_p, label, reduction="none")
+    # The soft form with its gradient: it lowers the entropy of the prediction.
+    predicted = -log_p.amax(dim=1) if hard else -(log_p.exp() * log_p).sum(dim=1)
+    return share * own + (1 - share) * predicted
+
+
+@dataclass(frozen=True)
+class GCE(Method):
+    """The loss (1 - p^q) / q of the given label's probability p."""
+
+    q: float = 0.7
+
+    def losses(self, run: Run, batch: Batch) -> Sequence[Tensor]:
+        """Return the mean loss."""
+        (logits,) = run.logits(batch)
+        return [generalised(logits, batch.label, self.q).mean()]
+
+
+def generalised(logits: Tensor, label: Tensor, q: float = 0.7) -> Tensor:
+    """Return (1 - p^q) / q for each row: cross-entropy as q goes to 0, absolute error at 1."""
+    p = logits.softmax(dim=1).gather(1, label[:, None])[:, 0]
+    # The slope of p^q has no bound at 0.
+    return (1 - p.clamp_min(1e-7) ** q) / q
+
+
+@dataclass(frozen=True)
+class SL(Method):
+    """`few` and `many` weigh the two parts, for up to 50 classes and for more."""
+
+    few: tuple[float, float] = (0.1, 1.0)
+    many: tuple[float, float] = (6.0, 0.1)
+
+    def losses(self, run: Run, batch: Batch) -> Sequence[Tensor]:
+        """Return the mean loss."""
+        (logits,) = run.logits(batch)
+        weights = run.few_or_many(self.few, self.many)
+        return [symmetric_cross_entropy(logits, batch.label, *weights).mean()]
+
+
+def symmetric_cross_entropy(
+    logits: Tensor, label: Tensor, alpha: float, beta: float, log_zero: float = -4.0
+) -> Tensor:
+    """Return ``alpha`` cross-entropy + ``beta`` reverse cross-entropy of each row.
+
+    `log_zero` stands for the logarithm of 0 in the reverse part, whose target is one-hot.
+    """
+    p = logits.softmax(dim=1).gather(1, label[:, None])[:, 0]
+    reverse = -log_zero * (1 - p)
+    return alpha * functional.cross_entropy(logits, label, reduction="none") + beta * reverse
+
+
+@dataclass(frozen=True)
+class Forward(Method):
+    """Train plainly, estimate the transition matrix, and train again through it."""
+
+    percentile: float = 0.97
+    n_stages = 2
+
+    def losses(self, run: Run, batch: Batch) -> Sequence[Tensor]:
+        """Return cross-entropy in the first stage, and the corrected one in the second."""
+        if run.stage == 0:
+            return super().losses(run, batch)
+        (logits,) = run.logits(batch)
+        return [corrected(logits, batch.label, run.memory["transition"]).mean()]
+
+    def after_epoch(self, run: Run) -> None:
+        """Estimate the matrix when the first stage ends."""
+        if run.stage_is_done and run.stage == 1:
+            found = transition_by_anchors(run.probabilities(), self.percentile)
+            run.memory["transition"] = found
+
+
+def corrected(logits: Tensor, label: Tensor, transition: Tensor) -> Tensor:
+    """Return -log of each given label's probability, seen through ``transition[true, given]``."""
+    seen = logits.softmax(dim=1) @ transition
+    return -seen.gather(1, label[:, None])[:, 0].clamp_min(1e-12).log()
+
+
+def transition_by_anchors(probabilities: Tensor, percentile: float = 0.97) -> Tensor:
+    """Return the matrix whose row i is the prediction for an anchor of class i.
+
+    The anchor is the row at this percentile of the class's probability: the very highest are
+    often outliers.
+    """
+    place = min(int(percentile * len(probabilities)), len(probabilities) - 1)
+    order = probabilities.argsort(dim=0, stable=True)
+    anchors = torch.stack([probabilities[row] for row in order[place]])
+    return anchors / anchors.sum(dim=1, keepdim=True)

@@ -1,0 +1,317 @@
+"""`fit_method`: train a network by one of the methods, as `kspr.train.fit` trains by ours.
+
+Network, batches, augmentation, optimiser, learning rate, average of the weights and folder are
+those of `kspr.train`. Plain training here and there gives the same weights, bit for bit.
+"""
+
+import copy
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from kspr._progress import Progress
+from kspr.errors import InputError
+from kspr.experiments.baselines.method import KEPT, Batch, Method, Run
+from kspr.models.network import seeded
+from kspr.train.cycle.epoch import Pools, epoch_batches
+from kspr.train.cycle.learner import Learner
+from kspr.train.cycle.metrics import Epoch, check_finite, performance_of, quality_of
+from kspr.train.cycle.task import Task, make_task, network_for, signature_of
+from kspr.train.distributed import World, the_world
+from kspr.train.outcome import classes_to_json
+from kspr.train.pipelines import pipeline_for
+from kspr.train.randomness import generator_for, seed_for
+from kspr.train.run_folder import RunFolder, newest_checkpoint
+from kspr.train.settings import TrainSettings
+from kspr.train.trained import Trained
+
+__all__ = ["fit_method"]
+
+
+def fit_method(
+    X: Any,
+    y: Any,
+    method: Method,
+    *,
+    settings: TrainSettings | str = "cpu",
+    noise_rate: float | None = None,
+    network: nn.Module | None = None,
+    test: tuple[Any, Any] | None = None,
+    truth: Any = None,
+    classes: Any = None,
+    out: str | Path | None = None,
+    resume: bool = False,
+    on_epoch: Callable[[Epoch], None] | None = None,
+    about: dict[str, Any] | None = None,
+) -> Trained:
+    """Train a network by `method` on labels that are partly wrong.
+
+    Parameters
+    ----------
+    X, y, settings, network, test, truth, classes, out, resume, on_epoch, about
+        As for `kspr.train.fit`. What the settings say of selections and of the guard is not used.
+    method
+        A rule, such as ``make_method("co-teaching")``.
+    noise_rate
+        Share of wrong labels, for methods that must be told it.
+
+    Returns
+    -------
+    Trained
+        The averaged weights of the first network; there is no selection in it.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from kspr.core.noise import symmetric
+    >>> from kspr.experiments.baselines import make_method
+    >>> from kspr.train import TrainSettings
+    >>> X, y_true = load_digits(return_X_y=True)
+    >>> y = symmetric(y_true, 0.3, seed=0)
+    >>> settings = TrainSettings.from_preset("cpu", epochs=5, batch_size=32)
+    >>> trained = fit_method(X, y, make_method("gce"), settings=settings)
+    >>> bool((trained.predict(X) == y_true).mean() > 0.85)
+    True
+    """
+    chosen = TrainSettings.from_preset(settings) if isinstance(settings, str) else settings
+    # The guard belongs to our cycle: its held-out rows would be lost to this method.
+    chosen = chosen.changed(guard=False)
+    _check(method, noise_rate, chosen)
+    task = make_task(X, y, chosen, truth=truth, test=test, classes=classes)
+    folder = None if out is None else RunFolder(Path(out))
+    if resume and folder is None:
+        raise InputError("resume=True needs the folder of the run to resume: pass out.")
+    with the_world(chosen.device) as world:
+        if world.size > 1:
+            # What a method remembers of each row is not shared between processes.
+            raise InputError(
+                f"{type(method).__name__} trains in one process, and torchrun started {world.size}."
+            )
+        return _Training(task, method, chosen, world, noise_rate, network, folder).run(
+            resume, on_epoch, about or {}
+        )
+
+
+def _check(method: Method, noise_rate: float | None, settings: TrainSettings) -> None:
+    name = type(method).__name__
+    if method.needs_noise_rate and noise_rate is None:
+        raise InputError(
+            f"{name} must be told the share of wrong labels, which `kspr select` estimates: pass "
+            "noise_rate=0.2 if a fifth is wrong."
+        )
+    if noise_rate is not None and not 0 <= noise_rate < 1:
+        raise InputError(
+            f"noise_rate must lie in [0, 1), got {noise_rate}. It is a share: write 0.2 for 20 %."
+        )
+    if noise_rate is not None and not method.needs_noise_rate:
+        raise InputError(f"{name} is not told the noise rate; leave noise_rate out.")
+    if settings.pretrain_epochs:
+        raise InputError(
+            f"pretrain_epochs must be 0 for {name}: SimSiam is part of our cycle. Start from its "
+            "weights with `weights` instead."
+        )
+
+
+class _Training:
+    """One call of `fit_method`: begin or resume, train stage by stage, write the result."""
+
+    def __init__(
+        self,
+        task: Task,
+        method: Method,
+        settings: TrainSettings,
+        world: World,
+        noise_rate: float | None,
+        network: nn.Module | None,
+        folder: RunFolder | None,
+    ) -> None:
+        self._method, self._folder, self._given = method, folder, network
+        pipeline = pipeline_for(task.inputs, settings)
+        self._run = Run(task, pipeline, settings, world, [], noise_rate)
+        self._run.learners = self._new_learners()
+        self._history: list[dict[str, Any]] = []
+        rule = {"method": type(method).__name__, **vars(method), "noise_rate": noise_rate}
+        self._signature = (
+            {}
+            if folder is None
+            else {
+                **signature_of(task, settings, self._run.learners[0].network),
+                "method": json.dumps(rule),
+            }
+        )
+
+    def run(
+        self, resume: bool, on_epoch: Callable[[Epoch], None] | None, about: dict[str, Any]
+    ) -> Trained:
+        run, method = self._run, self._method
+        stored = self._begin(resume, about)
+        method.begin(run)
+        if stored is not None:
+            self._restore(stored)
+        while run.epoch < method.n_stages * run.settings.epochs:
+            epoch = self._epoch()
+            self._history.append(epoch.as_dict())
+            if self._folder is not None:
+                self._folder.after_epoch(epoch.epoch, self._history, None)
+                self._folder.checkpoint(epoch.epoch, self._content())
+            if on_epoch is not None:
+                on_epoch(epoch)
+        return self._finish()
+
+    def _new_learners(self) -> list[Learner]:
+        """Return networks that have learned nothing, each with initial weights of its own."""
+        run = self._run
+        total = run.settings.epochs * run.task.steps(run.settings.batch_size)
+        return [
+            Learner(self._network(k), run.settings, total, run.world)
+            for k in range(self._method.n_learners)
+        ]
+
+    def _network(self, k: int) -> Any:
+        run = self._run
+        if self._given is not None:
+            # A network of the user's own starts as it is, in every stage and for every learner.
+            return network_for(run.task, run.settings, copy.deepcopy(self._given))
+        seed = run.settings.seed if k == 0 else seed_for(run.settings.seed, "network", k) % 2**31
+        return network_for(run.task, run.settings.changed(seed=seed), None)
+
+    def _begin(self, resume: bool, about: dict[str, Any]) -> dict[str, Any] | None:
+        if self._folder is None:
+            return None
+        run = self._run
+        described = {
+            "settings": run.settings.as_dict(),
+            "classes": classes_to_json(run.task.classes),
+            "shape": list(run.task.inputs.shape),
+            "rows": len(run.task.inputs),
+            "signature": self._signature,
+            **about,
+        }
+        self._folder.begin(described, resume=resume)
+        return newest_checkpoint(self._folder.checkpoints, self._signature) if resume else None
+
+    def _content(self) -> dict[str, Any]:
+        return {
+            "signature": self._signature,
+            "learners": [learner.state() for learner in self._run.learners],
+            "memory": self._run.memory,
+            "epoch": self._run.epoch,
+            "history": json.dumps(self._history),
+        }
+
+    def _restore(self, stored: dict[str, Any]) -> None:
+        try:
+            for learner, state in zip(self._run.learners, stored["learners"], strict=True):
+                learner.load(state)
+            self._run.memory, self._run.epoch = dict(stored["memory"]), int(stored["epoch"])
+            self._history = json.loads(stored["history"])
+        # The file is whole and of this version: another program wrote it.
+        except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+            raise InputError(
+                "The newest checkpoint does not fit this training. Train again into another folder."
+            ) from error
+
+    def _epoch(self) -> Epoch:
+        run, start = self._run, time.perf_counter()
+        if run.stage_is_done:
+            run.learners = self._new_learners()
+        loss = self._train()
+        run.epoch += 1
+        self._method.after_epoch(run)
+        found = [
+            performance_of(network, run.task, run.pipeline, run.world).test_accuracy
+            for network in run.learners[0].candidates().values()
+        ]
+        kept = run.memory.get(KEPT)
+        share = 1.0 if kept is None else float(kept.double().mean())
+        return Epoch(
+            epoch=run.epoch,
+            loss=loss,
+            reference_loss=None,
+            rate=run.learners[0].rate,
+            accuracy=found[0],
+            accuracy_average=found[1],
+            reference_accuracy=None,
+            reference_accuracy_average=None,
+            held_out=None,
+            reference_held_out=None,
+            kept=share,
+            used=share,
+            q_reached=None,
+            q_spread=None,
+            quality=quality_of(kept, run.task.truly_clean),
+            notes=(),
+            seconds=time.perf_counter() - start,
+            select_seconds=0.0,
+        )
+
+    def _train(self) -> float:
+        """Train all learners for an epoch on the same batches; return the first one's mean loss."""
+        run, steps = self._run, self._run.task.steps(self._run.settings.batch_size)
+        total = torch.zeros((), device=run.world.device)
+        for learner in run.learners:
+            learner.start_training()
+        # The places of `kspr.train`, so that plain training draws the same numbers there and here.
+        layers = seed_for(run.settings.seed, "layers", 0, run.epoch, 0)
+        with (
+            seeded(layers, run.world.device),
+            Progress("auto", f"epoch {run.epoch + 1}", steps) as bar,
+        ):
+            for batch in self._batches(steps):
+                losses = self._method.losses(run, batch)
+                for learner, loss in zip(run.learners, losses, strict=True):
+                    learner.learn(loss)
+                total += losses[0].detach()
+                bar.advance()
+        for learner in run.learners:
+            check_finite(
+                learner.network.state_dict().values(),
+                f"Train again with a smaller learning_rate than {run.settings.learning_rate:g}.",
+            )
+        return float(total) / steps
+
+    def _batches(self, steps: int) -> Iterator[Batch]:
+        run = self._run
+        rows = torch.nonzero(run.memory.get(KEPT, torch.ones_like(run.task.label)))[:, 0]
+        order = generator_for(run.settings.seed, "order", 0, run.epoch)
+        draws = generator_for(run.settings.seed, "batch", 0, run.epoch, 0)
+        pools = Pools(rows, rows[:0])
+        for batch in epoch_batches(pools, steps, run.settings.batch_size, 0.0, order):
+            taken = run.task.inputs.take(batch.clean).to(run.world.device)
+            label = run.task.label[batch.clean].to(run.world.device)
+            view = run.pipeline.train_view(taken, draws)
+            yield Batch(batch.clean, label, taken, view, draws)
+
+    def _finish(self) -> Trained:
+        run = self._run
+        learner = run.learners[0]
+        network = learner.network
+        network.load_state_dict(learner.average.module.state_dict())
+        self._method.finish(run, network)
+        accuracy = performance_of(network, run.task, run.pipeline, run.world).test_accuracy
+        kept = run.memory.get(KEPT)
+        trained = Trained(
+            network=network.eval(),
+            classes=run.task.classes,
+            selection=None,
+            frozen=None,
+            clean_mask=None if kept is None else kept.numpy(),
+            model_choice=f"{type(self._method).__name__} average",
+            epoch=run.epoch,
+            test_accuracy=accuracy,
+            held_out={},
+            history=self._history,
+            settings=run.settings,
+            shape=run.task.inputs.shape,
+            pipeline=run.pipeline,
+            folder=None if self._folder is None else self._folder.path,
+        )
+        if self._folder is not None:
+            tensors = {"network": network.state_dict(), "pipeline": run.pipeline.state()}
+            self._folder.finish(tensors, trained.as_result())
+        return trained

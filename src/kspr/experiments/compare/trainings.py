@@ -1,0 +1,198 @@
+"""Compare training methods on the same features, by their accuracy on rows with right labels."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from math import sqrt
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kspr._progress import Progress, ProgressMode
+from kspr._text import text_table
+from kspr.experiments.baselines import METHODS, make_method
+from kspr.experiments.baselines.trainer import fit_method
+from kspr.experiments.compare.comparing import load_test
+from kspr.features import load
+from kspr.features.options import EmbedSettings
+from kspr.runs.run import origin_of
+from kspr.selectors.validation import check_choice
+from kspr.sources.options import ReadOptions
+from kspr.train.fitting import fit
+from kspr.train.settings import TrainSettings
+from kspr.train.trained import Trained
+
+__all__ = ["TrainingComparison", "TrainingTrial", "compare_training", "compare_training_source"]
+
+_OURS = "kspr"
+
+
+@dataclass(frozen=True)
+class TrainingTrial:
+    """One method, after it has trained a network."""
+
+    method: str
+    accuracy: float
+    """Share of the test rows whose label is predicted."""
+    behind: float
+    """How much lower that share is than the best method's."""
+    error: float
+    """Standard error of `behind`: both networks are tested on the same rows."""
+    seconds: float
+    told: str = ""
+    """What the method was told that ours is not; empty for nothing."""
+
+
+@dataclass(frozen=True)
+class TrainingComparison:
+    """Training methods, the best first."""
+
+    n: int
+    n_test: int
+    trials: tuple[TrainingTrial, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it, for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        rows = [
+            [
+                trial.method,
+                f"{trial.accuracy:.4f}",
+                f"{trial.behind:.4f} ± {trial.error:.4f}" if trial.behind else "-",
+                f"{trial.seconds:.1f}",
+                trial.told or "-",
+            ]
+            for trial in self.trials
+        ]
+        table = text_table(["method", "accuracy", "behind the best", "seconds", "is told"], rows)
+        return (
+            f"Trained on {self.n:,} rows, tested on {self.n_test:,} with right labels.\n\n{table}"
+            "\n\n± is a standard error. Methods that are behind by less than two of them may be as "
+            "good:\nthese test rows do not tell them apart."
+        )
+
+
+def compare_training(
+    X: Any,
+    y: Any,
+    test: tuple[Any, Any],
+    methods: Sequence[str] | None = None,
+    *,
+    settings: TrainSettings | str = "cpu",
+    noise_rate: float | None = None,
+    out: Path | None = None,
+    about: dict[str, Any] | None = None,
+    progress: ProgressMode = "auto",
+) -> TrainingComparison:
+    """Train a network by each method, and test all of them on the same rows.
+
+    Parameters
+    ----------
+    X, y
+        Features and given labels.
+    test
+        Features and right labels of other rows: a clean set, or rows that a person has checked.
+    methods
+        ``"kspr"`` and names from `METHODS`. None for all that need not be told anything; with
+        `noise_rate`, for all.
+    settings
+        How networks are trained, the same for all.
+    noise_rate
+        Share of wrong labels, for the methods that must be told it.
+    out
+        Folder for one training run of each method: they can be used for predictions, and an
+        interrupted comparison continues from them.
+    about
+        More entries for the ``train.json`` of each run, such as the origin of the data.
+    progress
+        True, False, or ``"auto"``: a bar on a terminal after two seconds.
+    """
+    names = _chosen(methods, noise_rate)
+    X_test, y_test = test[0], np.asarray(test[1])
+    how = {
+        "settings": settings,
+        "test": test,
+        "classes": np.union1d(np.unique(y), y_test),
+        "about": about,
+    }
+    right, seconds = {}, {}
+    with Progress(progress, "Training", len(names)) as bar:
+        for name in names:
+            trained = _trained(name, X, y, noise_rate, None if out is None else out / name, how)
+            right[name] = trained.predict(X_test) == y_test
+            seconds[name] = sum(line["seconds"] for line in trained.history)
+            bar.advance()
+    order = sorted(names, key=lambda name: -right[name].mean())
+    best = right[order[0]].astype(float)
+    return TrainingComparison(
+        len(y), len(y_test), tuple(_trial(name, right[name], best, seconds[name]) for name in order)
+    )
+
+
+def _chosen(methods: Sequence[str] | None, noise_rate: float | None) -> list[str]:
+    known = (_OURS, *METHODS)
+    if methods is not None:
+        return [check_choice("methods", name, known) for name in dict.fromkeys(methods)]
+    return [
+        _OURS,
+        *(n for n, listed in METHODS.items() if noise_rate is not None or not listed.told),
+    ]
+
+
+def _trained(
+    name: str, X: Any, y: Any, noise_rate: float | None, folder: Path | None, how: dict[str, Any]
+) -> Trained:
+    # A run that is finished is resumed too: that compares its data and settings with these.
+    resume = folder is not None and (folder / "train.json").is_file()
+    with warnings.catch_warnings():
+        # Warnings of the guard are in the history of the run.
+        warnings.simplefilter("ignore", UserWarning)
+        if name == _OURS:
+            return fit(X, y, out=folder, resume=resume, **how)
+        rate = noise_rate if METHODS[name].told else None
+        return fit_method(
+            X, y, make_method(name), noise_rate=rate, out=folder, resume=resume, **how
+        )
+
+
+def _trial(name: str, right: np.ndarray, best: np.ndarray, seconds: float) -> TrainingTrial:
+    difference = best - right
+    return TrainingTrial(
+        name,
+        accuracy=float(right.mean()),
+        behind=float(difference.mean()),
+        # Paired: rows that are hard for both networks do not blur the comparison.
+        error=float(difference.std()) / sqrt(len(right)),
+        seconds=round(seconds, 2),
+        told=METHODS[name].told if name in METHODS else "",
+    )
+
+
+def compare_training_source(
+    source: Path,
+    test: Path,
+    methods: Sequence[str] | None,
+    *,
+    options: ReadOptions,
+    embed: EmbedSettings,
+    settings: TrainSettings,
+    command: Sequence[str],
+    noise_rate: float | None = None,
+    out: Path | None = None,
+) -> TrainingComparison:
+    """Compare training methods on the rows of `source`, by the right labels of `test`."""
+    found = load(source, options, embed, labelled=True)
+    return compare_training(
+        found.features,
+        found.label,
+        load_test(test, options, embed),
+        methods,
+        settings=settings,
+        noise_rate=noise_rate,
+        out=out,
+        # `kspr predict` embeds other rows as these were.
+        about={"origin": asdict(origin_of(found, options, command)), "embed": asdict(embed)},
+    )
