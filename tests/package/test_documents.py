@@ -221,17 +221,6 @@ def test_a_page_of_measurements_is_the_measured_one(script, monkeypatch, tmp_pat
     assert (tmp_path / "page.md").read_text() == page
 
 
-def test_the_scale_table_is_the_measured_one(monkeypatch, tmp_path):
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    import scale
-
-    page = scale.PAGE.read_text()
-    monkeypatch.setattr(scale, "PAGE", tmp_path / "page.md")
-    scale.PAGE.write_text(page)
-    scale.write_page(json.loads(scale.RESULTS.read_text()))
-    assert scale.PAGE.read_text() == page
-
-
 def test_the_review_page_shows_every_measurement():
     text = (ROOT / "docs" / "review.md").read_text()
     stored = (ROOT / "benchmarks" / "results" / "review.jsonl").read_text().splitlines()
@@ -243,3 +232,14 @@ def test_the_review_page_shows_every_measurement():
             f"{took['processor, until then']} s | {took['address printed']} s |"
         )
     assert [line for line in text.splitlines() if " ms |" in line] == rows
+
+
+def test_the_scale_table_is_the_measured_one(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    import scale
+
+    page = scale.PAGE.read_text()
+    monkeypatch.setattr(scale, "PAGE", tmp_path / "page.md")
+    scale.PAGE.write_text(page)
+    scale.write_page(json.loads(scale.RESULTS.read_text()))
+    assert scale.PAGE.read_text() == page
