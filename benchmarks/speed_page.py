@@ -40,9 +40,9 @@ def embedding_table() -> str:
     items = " and ".join(f"{part['items']['command']:,} {part['title']}" for part in parts)
     busy = max(max(part["others"].values()) for part in parts)
     lines = [
-        f"`{results['command']}` on {items}; {about['cores']} cores ({about['cpu']}), of which",
-        f"other work used up to {busy:.1f}; torch {versions['torch']}, onnxruntime",
-        f"{versions['onnxruntime']}, transformers {versions['transformers']}:",
+        f"`{results['command']}` on {items}; {about['cores']} cores",
+        f"({about['cpu']}), of which other work used up to {busy:.1f}; torch {versions['torch']},",
+        f"onnxruntime {versions['onnxruntime']}, transformers {versions['transformers']}:",
         "",
     ]
     shown = []

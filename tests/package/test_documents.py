@@ -230,3 +230,16 @@ def test_the_scale_table_is_the_measured_one(monkeypatch, tmp_path):
     scale.PAGE.write_text(page)
     scale.write_page(json.loads(scale.RESULTS.read_text()))
     assert scale.PAGE.read_text() == page
+
+
+def test_the_review_page_shows_every_measurement():
+    text = (ROOT / "docs" / "review.md").read_text()
+    stored = (ROOT / "benchmarks" / "results" / "review.jsonl").read_text().splitlines()
+    rows = []
+    for found in map(json.loads, stored):
+        wait, took = found["milliseconds"], found["seconds"]
+        rows.append(
+            f"| {found['load']} | {wait['p95']} ms | {wait['p50']} ms | "
+            f"{took['processor, until then']} s | {took['address printed']} s |"
+        )
+    assert [line for line in text.splitlines() if " ms |" in line] == rows

@@ -19,6 +19,8 @@ async function open() {
   }
   for (const part of Object.keys(OPEN)) byId(part).hidden = part !== name;
   byId(name).querySelector("h2").focus({ preventScroll: true });
+  // Others may have answered meanwhile.
+  standing.refresh();
   try { await OPEN[name](); } catch { /* said already */ }
 }
 
@@ -42,7 +44,6 @@ async function become(name) {
   // Not of this address alone: the port may be another one next time.
   document.cookie = `${COOKIE}=${encodeURIComponent(name)}; SameSite=Strict; Path=/; Max-Age=31536000`;
   byId("who-name").textContent = name;
-  standing.refresh();
   await open();
 }
 
