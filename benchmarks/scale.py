@@ -8,6 +8,7 @@ are made in ``--folder``, a temporary one by default, and removed after their ro
 
 import argparse
 import json
+import mmap
 import os
 import subprocess
 import sys
@@ -201,6 +202,8 @@ def gram(X: np.ndarray) -> np.ndarray:
     for start in range(0, len(X), BLOCK):
         block = X[start : start + BLOCK].astype(np.float32)
         total += block.T @ block
+    # Pages of the file that this has read are no memory of the fit.
+    X._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
     return total
 
 

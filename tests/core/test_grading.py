@@ -143,7 +143,9 @@ def test_blocks_of_any_size_and_merged_states_give_the_same_levels(
         part = Grading(transition, pooled=pooled)
         for start in range(0, len(rows), step):
             block = rows[start : start + step]
-            own.append(part.add(right[block], label[block]))
+            graded = part.grade(right[block], label[block])
+            part.add(graded)
+            own.append(graded.own)
         merged.merge(part)
     found = merged.levels(np.concatenate(own), label)
     expected = transition_levels(right, label, transition, pooled=pooled)

@@ -5,13 +5,15 @@ counts per grade, weighted by what a sample with its label tells of the wrong on
 (`Transition.weights`): sums, which blocks of samples add to and which merge.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from kspr.core.arrays import row_blocks
 from kspr.core.cutoffs import reachable
 from kspr.core.transition import AnyTransition
 
-__all__ = ["CAUTION", "Grading", "transition_levels"]
+__all__ = ["CAUTION", "Graded", "Grading", "transition_levels"]
 
 CAUTION = 0.84
 """Standard errors on top of every estimate: about four in five are then not too low."""
@@ -35,10 +37,26 @@ def transition_levels(
     use no sample's own label. One cut per class, or one for all.
     """
     grading = Grading(transition, pooled=pooled)
-    own = np.concatenate(
-        [grading.add(right[rows], label[rows]) for rows in row_blocks(*right.shape)]
-    )
+    own = np.empty(len(label), dtype=np.int16)
+    for rows in row_blocks(*right.shape):
+        graded = grading.grade(right[rows], label[rows])
+        grading.add(graded)
+        own[rows] = graded.own
     return grading.levels(own, label)
+
+
+@dataclass(frozen=True)
+class Graded:
+    """A block of samples, graded."""
+
+    place: np.ndarray
+    """Where each pair of a sample and a class counts."""
+    weights: np.ndarray
+    """What it counts there: ``(3, pairs)``."""
+    kept: np.ndarray
+    """Where the samples count as kept."""
+    own: np.ndarray
+    """Grades of the samples' labels; -1 for a label without hope."""
 
 
 class Grading:
@@ -57,18 +75,20 @@ class Grading:
         self._totals = np.zeros((3, groups * self._steps))
         self._kept = np.zeros(groups * self._steps, dtype=np.int64)
 
-    def add(self, right: np.ndarray, label: np.ndarray) -> np.ndarray:
-        """Add a block ``(rows, classes)``, and return the grades of its labels; -1: hopeless."""
+    def grade(self, right: np.ndarray, label: np.ndarray) -> Graded:
+        """Return what a block ``(rows, classes)`` has to add; the state stays as it is."""
         row, column = np.nonzero(right >= self._least)
         place = self._grades(right[row, column]) + self._first[column]
         weights = self._transition.weights(label[row], column)
-        for total, weight in zip(self._totals, weights, strict=True):
-            np.add.at(total, place, weight)
         chance = right[np.arange(len(label)), label]
-        own = self._grades(chance)
-        hope = chance >= self._least
-        np.add.at(self._kept, (self._first[label] + own)[hope], 1)
-        return np.where(hope, own, -1).astype(np.int16)
+        own = np.where(chance >= self._least, self._grades(chance), -1)
+        return Graded(place, weights, (self._first[label] + own)[own >= 0], own.astype(np.int16))
+
+    def add(self, graded: Graded) -> None:
+        """Add a block."""
+        for total, weight in zip(self._totals, graded.weights, strict=True):
+            np.add.at(total, graded.place, weight)
+        np.add.at(self._kept, graded.kept, 1)
 
     def merge(self, other: "Grading") -> None:
         """Add the counts of `other`, which grades other samples by the same transition matrix."""

@@ -65,6 +65,17 @@ def test_one_thread_stays_one() -> None:
     assert found == [threading.get_ident()] * 2
 
 
+def test_few_items_are_ahead_of_the_caller() -> None:
+    """Results that wait would otherwise fill the memory."""
+    started: list[int] = []
+    with threadpool_limits(limits=2, user_api="blas"), one_level_of_threads():
+        results = side_by_side(lambda item: started.append(item) or item, range(100))
+        for expected in range(90):
+            assert next(results) == expected
+            assert len(started) <= expected + 4
+        assert list(results) == list(range(90, 100))
+
+
 def test_there_are_never_two_levels_of_threads() -> None:
     def nested(item: int) -> tuple[set[int], list[int]]:
         blas = {i["num_threads"] for i in threadpool_info() if i["user_api"] == "blas"}

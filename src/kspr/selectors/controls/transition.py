@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kspr.core.chances import Chances, calibration_rows
-from kspr.core.grading import Grading
+from kspr.core.grading import Graded, Grading
 from kspr.core.intervals import wilson_interval
 from kspr.core.transition import AnyTransition, Transition, estimate_transition, wrong_share
 from kspr.core.votes import with_votes
@@ -23,19 +23,21 @@ def transition(question: Question) -> Decision:
     chances = Chances.fit(predictions.values(chosen), codes[chosen], noise)
     grading = Grading(noise, pooled=question.pooled)
 
-    def judged(rows: slice, prediction: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    def judged(rows: slice, prediction: np.ndarray) -> tuple[Graded, dict[str, np.ndarray]]:
         own = codes[rows]
         right = chances.right(prediction)
         if question.votes is not None:
             right = with_votes(right, question.votes[rows], noise, question.neighbours)
         doubt = 1.0 - right[np.arange(len(own)), own].astype(np.float64)
         best, chance = chances.true_class(prediction, own)
-        return right, {"doubt": doubt, "best": best.astype(np.int32), "chance": chance}
+        graded = grading.grade(right, own)
+        columns = {"grade": graded.own, "doubt": doubt, "chance": chance}
+        return graded, {**columns, "best": best.astype(np.int32)}
 
     columns: dict[str, np.ndarray] = {}
-    for rows, (right, found) in predictions.map(judged):
-        grade = grading.add(right, codes[rows])
-        put(columns, rows, {"grade": grade, **found}, len(codes))
+    for rows, (graded, found) in predictions.map(judged):
+        grading.add(graded)
+        put(columns, rows, found, len(codes))
     level = grading.levels(columns["grade"], codes)
     cut_group, table = whole_cut_groups(question)
     described = describe_noise(noise, codes, question.classes)

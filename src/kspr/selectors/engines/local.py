@@ -1,8 +1,10 @@
 """Engines on this machine: one item after the other, threads, or processes."""
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from multiprocessing.pool import AsyncResult, ThreadPool
 from typing import Any, TypeVar
 
 import joblib
@@ -24,7 +26,7 @@ def serial(
 
 
 def threads(
-    function: Callable[[Item], Result], items: Iterable[Item], n_jobs: int | None
+    function: Callable[[Item], Result], items: Sequence[Item], n_jobs: int | None
 ) -> Iterator[Result]:
     """Share the items among threads: nothing is copied, and nothing can hang on start-up."""
     return _joblib(function, items, {"backend": "threading", "n_jobs": n_jobs})
@@ -40,7 +42,7 @@ def processes(
 
 
 def _joblib(
-    function: Callable[[Item], Result], items: Iterable[Item], config: dict[str, Any]
+    function: Callable[[Item], Result], items: Sequence[Item], config: dict[str, Any]
 ) -> Iterator[Result]:
     with joblib.parallel_config(**config):
         tasks = (joblib.delayed(function)(item) for item in items)
@@ -67,9 +69,24 @@ def one_level_of_threads() -> Iterator[None]:
 
 
 def side_by_side(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-    """Work at several items at once inside `one_level_of_threads`, elsewhere at one."""
+    """Work at several items at once inside `one_level_of_threads`, elsewhere at one.
+
+    Results come in the order of the items. Few items are ahead of the caller at any time: joblib
+    would go on, and results that wait could fill the memory.
+    """
     workers = _WORKERS.get()
-    return map(function, items) if workers < 2 else threads(function, items, workers)
+    if workers < 2:
+        yield from map(function, items)
+        return
+    # Its threads end with the process: an interrupt does not wait for them.
+    with ThreadPool(workers) as pool:
+        waiting: deque[AsyncResult[Result]] = deque()
+        for item in items:
+            waiting.append(pool.apply_async(function, (item,)))
+            if len(waiting) >= 2 * workers:
+                yield waiting.popleft().get()
+        while waiting:
+            yield waiting.popleft().get()
 
 
 _WORKERS: ContextVar[int] = ContextVar("workers", default=1)
