@@ -10,7 +10,7 @@ DOCS := $(VENV)/.docs
 # Two test workers on two cores: linear algebra must not start threads of its own.
 QUIET := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: help demo test test-slow test-hostile test-kill test-browser docs check format bench bench-train bench-train-images defaults fsr own-model peers results clean
+.PHONY: help demo test test-slow test-hostile test-kill test-browser test-tools docs check format bench bench-embed bench-scale bench-train bench-train-images bench-review crowd defaults fsr own-model peers results clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -44,9 +44,17 @@ test-hostile: $(DEV)  ## 5,000 damaged inputs of every kind; KSPR_HOSTILE_SEED c
 test-kill: $(DEV)  ## 100 kills at any moment: the next start finishes with the same result
 	$(QUIET) $(BIN)/python -m pytest -vv -m kill tests/hostile
 
-test-browser: $(DEV)  ## the report in a real browser; installs Debian's chromium where it is missing
+test-browser: $(DEV)  ## report and review page in a real browser; installs Debian's chromium and axe-core where missing
 	@test -x /usr/bin/chromium || (apt-get update -q && apt-get install -qy chromium)
+	@test -d .browser/node_modules/axe-core || npm install --silent --no-save --prefix .browser axe-core@4
 	$(QUIET) $(BIN)/python -m pytest -m browser
+
+# A place of their own: label-studio-sdk wants an older numpy, FiftyOne a hundred more packages.
+TOOLS := .venv-tools
+test-tools:  ## what Label Studio and FiftyOne are given, read by these tools themselves
+	@test -x $(TOOLS)/bin/python || $(PYTHON) -m venv $(TOOLS)
+	$(TOOLS)/bin/python -m pip install --quiet --editable . fiftyone hypothesis label-studio-sdk pytest
+	$(QUIET) $(TOOLS)/bin/python -m pytest -rs tests/runs/test_annotation_files_tools.py
 
 docs: $(DOCS)  ## the documentation as a site in docs/_build/html; runs every example, needs no network
 	$(QUIET) $(BIN)/sphinx-build --fail-on-warning --keep-going --nitpicky --quiet -d docs/_build/doctrees docs docs/_build/html
@@ -65,17 +73,30 @@ bench: $(DEV)  ## speed, memory and peers; writes docs/speed.md
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/speed_page.py
 
+bench-scale: $(DEV)  ## large data and very many classes; resumable; writes docs/large-data.md
+	$(BIN)/python benchmarks/scale.py
+
+bench-embed: $(DEV)  ## images and texts to features, against plain PyTorch; a few minutes; writes docs/speed.md
+	$(BIN)/python benchmarks/embedding.py
+	$(BIN)/python benchmarks/speed_page.py
+
 bench-train: $(DEV)  ## heads on the shared features, every noise and method; resumable, under an hour
 	$(BIN)/python benchmarks/train_head.py
 
 bench-train-images: $(DEV)  ## whole networks on a subset of CIFAR-10; resumable, under 90 minutes
 	$(BIN)/python benchmarks/train_images.py
 
+bench-review: $(DEV)  ## the review page on 50,000 images: start, and from a key to the next row
+	$(BIN)/python benchmarks/review.py
+
 defaults: $(DEV)  ## the comparison that chose the defaults; writes docs/defaults.md
 	$(BIN)/python benchmarks/defaults.py
 
 fsr: $(DEV)  ## is the error rate kept? all controls and peers on known noise; writes docs/error-rate.md
 	$(BIN)/python benchmarks/fsr.py
+
+crowd: $(DEV)  ## several labels a row, beside CROWDLAB; resumable; writes docs/several-labels.md
+	$(BIN)/python benchmarks/crowd.py
 
 own-model: $(DEV)  ## probabilities of several models, beside cleanlab's filters; resumable; writes docs/own-model.md
 	$(BIN)/python benchmarks/probabilities.py

@@ -9,14 +9,17 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from _common import ROOT, markdown_table
+from _common import RESULTS, ROOT, markdown_table
 from _fsr_methods import METHODS
 from _prose import wrap_prose
+from _trials import read_trials
 
-__all__ = ["FIGURES", "PAGE", "render_page", "write_page"]
+__all__ = ["ESTIMATED", "FIGURES", "PAGE", "render_page", "write_page"]
 
 PAGE = ROOT / "docs" / "error-rate.md"
 FIGURES = ROOT / "docs" / "figures"
+ESTIMATED = "estimates.jsonl"
+"""Trials of `estimates.py`."""
 TEMPLATE = Path(__file__).with_suffix(".md")
 SHOWN = ("0.05", "0.1", "0.2")
 COLOURS = {
@@ -102,6 +105,7 @@ def render_page(trials: Trials, cost: dict[str, Any]) -> str:
         small_fsr=_fsr_table(small),
         small_recall=_recall_table(small),
         small_peers=_peer_table(small),
+        estimates=_estimates_table(),
         noise=_noise_table([table, untuned, people]),
         time=_time_table(cost),
         cost_case=cost["case"],
@@ -146,8 +150,11 @@ def _recall_table(measured: Measured) -> str:
     controls = [method for method in measured.methods if measured.has_levels(method)]
     rows = []
     for case in measured.cases:
-        found = [measured.values(case, control, "0.1", "recall") for control in controls]
-        rows.append([case, *(_short(v.mean()) if len(v) else "-" for v in found)])
+        row = [case]
+        for control in controls:
+            found = [measured.values(case, control, q, "recall") for q in ("0.05", "0.1")]
+            row.append(" / ".join(_short(v.mean()) if len(v) else "-" for v in found))
+        rows.append(row)
     return markdown_table(["noise", *controls], rows)
 
 
@@ -220,6 +227,20 @@ def _noise_table(groups: list[Measured]) -> str:
             mean, error = mean_and_error(np.array([trial["noise_rate"] for trial in found]))
             rows.append([case, f"{true:.3f}", f"{mean:.3f} ± {error:.3f}"])
     return markdown_table(["noise", "wrong labels", "estimated"], rows)
+
+
+def _estimates_table() -> str:
+    """Return the coverage and the width of each estimate, and the width by the checks alone."""
+    trials = read_trials(RESULTS / ESTIMATED)
+    names = list(trials[0]["estimates"])
+    rows = []
+    for trial in trials:
+        row = [trial["case"], trial["drawn"]]
+        for held, width, *plain in trial["estimates"].values():
+            beside = f" ({_short(plain[0])})" if plain else ""
+            row.append(f"{_short(held)}, {_short(width)}{beside}")
+        rows.append(row)
+    return markdown_table(["labels", "drawn from", *names], rows)
 
 
 def _time_table(cost: dict[str, Any]) -> str:

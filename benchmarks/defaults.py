@@ -82,6 +82,7 @@ def signature(model: kspr.KnockoffsSPR) -> dict[str, Any]:
         "engine",
         "n_jobs",
         "neighbours",
+        "fit_rows",
         "progress",
         "random_state",
         "q",

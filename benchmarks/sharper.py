@@ -51,7 +51,7 @@ def _digits(seed: int) -> Sample:
 CASES = [
     Case("CIFAR-10", "Sym. 20 %", _cifar(symmetric, 0.2)),
     Case("CIFAR-10", "Sym. 40 %", _cifar(symmetric, 0.4)),
-    Case("CIFAR-10", "Sym. 80 %", _cifar(symmetric, 0.8)),
+    Case("CIFAR-10", "Sym. 80 %", _cifar(symmetric, 0.8), 3),
     Case("CIFAR-10", "Asy. 40 %", _cifar(asymmetric_cifar10, 0.4)),
     Case("CIFAR-10N", "random1", lambda _: Sample(cifar10().X, *human_labels("random1"))),
     Case("digits", "Sym. 40 %", _digits, 5),

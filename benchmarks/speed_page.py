@@ -1,19 +1,19 @@
-"""Put the measured table into docs/speed.md: `python benchmarks/speed_page.py`."""
+"""Put the measured tables into docs/speed.md: `python benchmarks/speed_page.py`."""
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from _common import RESULTS, ROOT, markdown_table
 from _prose import wrap_prose
+from _trials import read_trials
 
-SPEED = RESULTS / "speed.json"
 PAGE = ROOT / "docs" / "speed.md"
-START = "<!-- speed table: written by `make bench` -->\n"
-END = "<!-- end of speed table -->"
 
 
-def table(results: dict[str, Any]) -> str:
-    """Return the table of the page, with a sentence on data and machine above it."""
+def speed_table() -> str:
+    """Return the table of `make bench`, with a sentence on data and machine above it."""
+    results = json.loads((RESULTS / "speed.json").read_text())
     about, data = results["machine"], results["data"]
     versions = about["versions"]
     rows, columns = data["shape"]
@@ -27,26 +27,77 @@ def table(results: dict[str, Any]) -> str:
     shown = []
     for name in sorted(results["rows"]):
         row = results["rows"][name]
-        shown.append([f"**{row['title']}**", "", ""])
-        for check in row["checks"]:
-            missed = " (missed)" if check["met"] is False else ""
-            value = f"{check['value']:.3g}{missed}"
-            shown.append([check["what"], value, check["target"] or "-"])
+        shown += [[f"**{row['title']}**", "", ""], *_cells(row["checks"])]
     lines.append(markdown_table(["", "measured", "target"], shown))
-    return wrap_prose("\n".join(lines)) + "\n"
+    return "\n".join(lines)
 
 
-def with_table(text: str, results: dict[str, Any]) -> str:
-    """Return the page's text with the table in its place."""
-    before, _, rest = text.partition(START)
-    after = rest.partition(END)[2]
-    return f"{before}{START}{table(results)}{END}{after}"
+def embedding_table() -> str:
+    """Return the table of `make bench-embed`."""
+    results = json.loads((RESULTS / "embedding.json").read_text())
+    about, parts = results["machine"], results["parts"]
+    versions = about["versions"]
+    items = " and ".join(f"{part['items']['command']:,} {part['title']}" for part in parts)
+    busy = max(max(part["others"].values()) for part in parts)
+    lines = [
+        f"`{results['command']}` on {items}; {about['cores']} cores",
+        f"({about['cpu']}), of which other work used up to {busy:.1f}; torch {versions['torch']},",
+        f"onnxruntime {versions['onnxruntime']}, transformers {versions['transformers']}:",
+        "",
+    ]
+    shown = []
+    for part in parts:
+        shown += [[f"**{part['title']}**", "", ""], *_cells(part["checks"])]
+    lines.append(markdown_table(["", "measured", "target"], shown))
+    return "\n".join(lines)
+
+
+def embedders_table() -> str:
+    """Return the table of `python benchmarks/embedders.py`."""
+    trials = read_trials(RESULTS / "embedders.jsonl")
+    head = ["network", "pixels", "flips", "linear probe", "best-cut recall", "images a second"]
+    shown = [
+        [
+            trial["embedder"],
+            str(trial["size"]),
+            "both" if trial["flips"] else "-",
+            f"{trial['probe']:.3f}",
+            f"{trial['best_cut_recall']:.3f}",
+            f"{trial['images_per_cpu_second']:.0f}",
+        ]
+        for trial in sorted(trials, key=lambda t: (t["embedder"], t["size"], t["flips"]))
+    ]
+    return markdown_table(head, shown)
+
+
+def _cells(checks: Iterable[dict[str, Any]]) -> list[list[str]]:
+    shown = []
+    for check in checks:
+        missed = " (missed)" if check["met"] is False else ""
+        shown.append([check["what"], f"{check['value']:.3g}{missed}", check["target"] or "-"])
+    return shown
+
+
+TABLES = {
+    "make bench": speed_table,
+    "make bench-embed": embedding_table,
+    "python benchmarks/embedders.py": embedders_table,
+}
+"""The command that measures, and the function that returns its table."""
+
+
+def with_tables(text: str) -> str:
+    """Return the page's text with every table in its place."""
+    for command, table in TABLES.items():
+        start, end = f"<!-- measured by `{command}` -->\n", "<!-- end of what was measured -->"
+        before, _, rest = text.partition(start)
+        text = f"{before}{start}{wrap_prose(table())}\n{end}{rest.partition(end)[2]}"
+    return text
 
 
 def main() -> None:
-    results = json.loads(SPEED.read_text())
-    PAGE.write_text(with_table(PAGE.read_text(), results))
-    print(f"wrote the table of {SPEED.relative_to(ROOT)} into {PAGE.relative_to(ROOT)}")
+    PAGE.write_text(with_tables(PAGE.read_text()))
+    print(f"wrote the measured tables into {PAGE.relative_to(ROOT)}")
 
 
 if __name__ == "__main__":

@@ -19,11 +19,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kspr.core.metrics import SelectionQuality, selection_quality
     from kspr.errors import InputError, KsprError, MissingExtraError
-    from kspr.selectors import SPR, KnockoffsSPR, ProbabilitySelector, Selection
+    from kspr.selectors import (
+        SPR,
+        AnnotatorSelector,
+        KnockoffsSPR,
+        ProbabilitySelector,
+        Selection,
+    )
     from kspr.selectors.selfcheck import selfcheck
 
 __all__ = [
     "SPR",
+    "AnnotatorSelector",
     "InputError",
     "KnockoffsSPR",
     "KsprError",
@@ -40,6 +47,7 @@ __version__ = version("knockoffs-spr")
 
 _HOMES = {
     "SPR": "kspr.selectors",
+    "AnnotatorSelector": "kspr.selectors",
     "InputError": "kspr.errors",
     "KnockoffsSPR": "kspr.selectors",
     "KsprError": "kspr.errors",

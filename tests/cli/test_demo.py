@@ -24,7 +24,8 @@ def test_demo_shows_its_findings_and_where_they_are(tmp_path):
     assert "right labels were" in said
     assert "at most" not in said
     assert (tmp_path / "found" / "suspects.png").read_bytes()[:4] == b"\x89PNG"
-    selection = kspr.Selection.load(tmp_path / "found" / "selection")
+    assert "kspr review found/run" in said
+    selection = kspr.Selection.load(tmp_path / "found" / "run")
     assert len(selection) == 1797
     assert 0.3 < selection.clean_mask.mean() < 0.7
     assert run("demo", "--out", "found", "--q", "0.1", cwd=tmp_path).returncode == 0

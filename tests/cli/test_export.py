@@ -91,7 +91,7 @@ def test_only_images_become_a_folder_of_images(made, tmp_path, capsys):
 def test_json_says_how_many_rows_were_written(made, tmp_path, capsys):
     arguments = ["--suspects", "keep", "--out", tmp_path / "o.csv", "--json"]
     answer = json.loads(run("export", made, *arguments, capsys=capsys))
-    nothing = {"relabelled": 0, "dropped": 0, "changes": None, "notes": []}
+    nothing = {"relabelled": 0, "dropped": 0, "changes": None, "notes": [], "config": None}
     assert answer == {"out": str(tmp_path / "o.csv"), "rows": 900, **nothing}
 
 
@@ -111,6 +111,24 @@ def test_what_was_changed_and_what_is_gone_is_said(digits, tmp_path, capsys):
     assert f"{900 - 1 - left.sum()} rows: " in said.out
     words = f"{(moved & there).sum()} relabelled, {left.sum()} suspects left out; the list: "
     assert words in said.out
+
+
+def test_rows_for_other_tools_and_what_is_refused(photos, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(photos)
+    folder = tmp_path / "r"
+    run("select", "photos", "--embedder", "mine:pixels", "--out", folder)
+    capsys.readouterr()
+    text = run(
+        "export", folder, "--to", "label-studio", "--out", tmp_path / "t.json", capsys=capsys
+    )
+    suspects = int((~Selection.load(folder).clean_mask).sum())
+    assert text.startswith(f"{suspects} rows: ")
+    assert f"The labelling config: {tmp_path / 't.xml'}" in text
+    said = ["export", folder, "--to", "fiftyone", "--out", tmp_path / "l.json"]
+    assert json.loads(run(*said, "--json", capsys=capsys))["rows"] == 599
+    assert "--rows" in fails(*said, "--suspects", "keep", capsys=capsys)
+    said[-1] = tmp_path / "l.csv"
+    assert "ends in .json" in fails(*said, capsys=capsys)
 
 
 def test_a_source_that_has_moved_is_named(digits, tmp_path, capsys):

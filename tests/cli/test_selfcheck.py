@@ -22,7 +22,8 @@ def test_a_control_is_checked(table, capsys):
     said = ["--control", "paper", "--repeats", "1", "--json"]
     answer = json.loads(run("selfcheck", table, *SAID, *said, capsys=capsys))
     assert answer["control"] == "paper"
-    assert [row["kind"] for row in answer["kinds"]] == ["estimated", "symmetric", "pair", "similar"]
+    kinds = ["estimated", "symmetric", "pair", "similar", "hard"]
+    assert [row["kind"] for row in answer["kinds"]] == kinds
 
 
 @pytest.mark.parametrize(

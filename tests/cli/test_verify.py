@@ -138,12 +138,13 @@ def test_answers_about_all_rows_also_give_the_noise(copy, digits, tmp_path, caps
     capsys.readouterr()
     found = json.loads(run("verify", copy, "--answers", out, "--json", capsys=capsys))
     rate = float(np.mean(noisy[rows] != truth[rows]))
-    assert found["noise_rate"] == pytest.approx(rate)
-    low, high = found["noise_interval"]
-    assert low < rate < high
+    noise = found["estimates"]["noise_rate"]
+    assert noise["value"] == pytest.approx(rate, abs=0.03)
+    assert noise["low"] < rate < noise["high"]
     after = Selection.load(copy)
     # One noise rate, wherever the run is shown.
-    assert after.noise.rate == pytest.approx(rate)
+    assert after.noise.rate == pytest.approx(noise["value"])
+    assert after.noise.rate_interval == pytest.approx((noise["low"], noise["high"]))
     assert (after.checked.drawn, len(after.checked.rows)) == ("all", 300)
 
 
@@ -316,7 +317,7 @@ def test_rows_of_all_that_are_passed_over_count_as_wrong_too(copy, digits, tmp_p
     numbers = [int(entry["row"]) for entry in rows]
     wrong = (noisy != truth)[numbers].sum() + 20
     assert found["n_passed_over"] == 20
-    assert found["noise_rate"] == pytest.approx(wrong / 200)
+    assert found["estimates"]["noise_rate"]["value"] == pytest.approx(wrong / 200, abs=0.04)
     assert not Selection.load(copy).clean_mask[[numbers[k] for k in passed]].any()
 
 
@@ -334,3 +335,9 @@ def test_chosen_answers_are_no_part_of_a_draw_from_all(copy, digits, tmp_path, c
     assert after.noise.rate == before.noise.rate
     rest = np.setdiff1d(np.arange(900), other)
     assert np.array_equal(after.q_value[rest], before.q_value[rest])
+
+
+def test_a_draw_says_beforehand_how_many_checks_are_needed(copy, tmp_path, capsys):
+    text = run("verify", copy, "--checks", 50, "--out", tmp_path / "a.csv", capsys=capsys)
+    needed = Selection.load(copy).checks_needed(q=0.05)
+    assert f"About {needed} checks reach q = 0.05" in text

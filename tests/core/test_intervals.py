@@ -5,10 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
+from scipy.stats import fisher_exact as scipys_test
 
 from kspr.core.intervals import (
     clopper_pearson_bounds,
     clopper_pearson_interval,
+    fisher_exact,
     wilson_interval,
 )
 
@@ -45,3 +47,10 @@ def test_the_two_sided_interval_is_scipys(n: int, share: float, confidence: floa
     expected = binomtest(hit, n).proportion_ci(confidence, method="exact")
     found = clopper_pearson_interval(hit, n, confidence)
     assert found == pytest.approx((expected.low, expected.high), abs=1e-8)
+
+
+@given(*[st.integers(0, 40)] * 4)
+def test_the_test_of_two_shares_is_scipys(hit: int, more: int, before: int, more_before: int):
+    found = fisher_exact(hit, hit + more, before, before + more_before)
+    table = [[hit, more], [before, more_before]]
+    assert found == pytest.approx(scipys_test(table, alternative="greater").pvalue, abs=1e-9)

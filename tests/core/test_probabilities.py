@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
+from kspr.core.grading import transition_levels
 from kspr.core.noise import circular, symmetric
 from kspr.core.probabilities import (
     calibrate,
@@ -11,7 +12,7 @@ from kspr.core.probabilities import (
     log_odds,
     memorised_share,
 )
-from kspr.core.transition import transition_levels, wrong_share
+from kspr.core.transition import wrong_share
 
 
 def held_out(

@@ -5,7 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kspr.core.splitting import Pieces, group_classes, make_pieces, prototypes, similarity
+from kspr.core.splitting import (
+    Pieces,
+    group_classes,
+    make_pieces,
+    prototypes,
+    similarity,
+    thinned,
+)
 
 
 @st.composite
@@ -239,3 +246,27 @@ def test_prototypes_are_the_means_of_the_clean_samples(
             found[k], X[used].mean(axis=0), atol=1e-5 if dtype == np.float32 else 1e-12
         )
     np.testing.assert_array_equal(clean, before)
+
+
+@laws
+@given(
+    sizes=st.lists(st.integers(2, 60), min_size=2, max_size=5),
+    n_rows=st.integers(2, 300),
+    seed=st.integers(0, 100),
+)
+def test_a_thinned_piece_has_the_same_share_of_every_class_in_both_halves(sizes, n_rows, seed):
+    codes = np.repeat(np.arange(len(sizes)), sizes)
+    groups = [np.arange(len(sizes))]
+    (whole,) = make_pieces(codes, groups, None, np.random.default_rng(seed))
+    part = thinned(whole, n_rows)
+    share = min(1.0, n_rows / len(codes))
+    for side in (0, 1):
+        members, chosen = (
+            np.bincount(piece.label[0, side][piece.valid[0, side]], minlength=len(sizes))
+            for piece in (whole, part)
+        )
+        np.testing.assert_array_equal(chosen, np.ceil(share * members))
+        rows, kept = (piece.index[0, side][piece.valid[0, side]] for piece in (whole, part))
+        assert set(kept) <= set(rows)
+        assert len(set(kept)) == len(kept)
+    np.testing.assert_array_equal(codes[part.index], part.label)

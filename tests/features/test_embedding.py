@@ -283,7 +283,7 @@ def test_half_precision_says_when_a_number_does_not_fit(own, tmp_path):
 def test_widths_that_change_between_runs_are_refused(own, tmp_path):
     embedder = interrupted(own, tmp_path)
     shard = tmp_path / "out" / "shards" / "000000.npz"
-    nothing = {"unreadable": np.array([], int), "reasons": np.array([], str)}
+    nothing = {"unreadable": np.array([], int), "reasons": np.array([], str), "engine": ""}
     np.savez(shard, rows=np.arange(4), features=np.ones((4, 7)), **nothing)
     with pytest.raises(InputError, match=r"rows of \[3, 7\] features"):
         embed(texts(12), embedder.name, tmp_path / "out")

@@ -21,9 +21,10 @@ from kspr.runs.run import Run, load_run
 from kspr.runs.select import select_source
 from kspr.runs.verify import draw_checks, verification_of, verify_run
 from kspr.selectors import Selection
+from kspr.selectors.review_log import ReviewLog
 from kspr.sources.opening import open_source
 from kspr.sources.options import AS_FOUND
-from tests.hostile.targets import TEXTS, Target, digest
+from tests.hostile.targets import TEXTS, Target, chosen, digest
 
 N = 36
 CLASSES = np.array(["cat", "dog", "otter"])
@@ -67,9 +68,37 @@ def _fill(path: Path) -> None:
     path.write_text("\n".join([head, *lines]) + "\n", "utf-8")
 
 
+def _tasks(folder: Path) -> None:
+    """Leave the rows of a draw as Label Studio exports them, the first of them answered."""
+    _run(folder)
+    drawn = read_json(folder / "run" / "checks.json")["positions"]
+    label = rows()[1]
+    tasks = [
+        {
+            "data": {
+                **{"row_id": str(k), "kspr_given_label": str(label[k]), "drawn_from": "all"},
+            },
+            "annotations": [chosen(str(label[k]))] if number < 8 else [],
+        }
+        for number, k in enumerate(drawn)
+    ]
+    tasks[1]["annotations"] = [chosen("-"), chosen("?")]
+    (folder / "tasks.json").write_text(json.dumps(tasks, indent=1))
+
+
+def _use_tasks(folder: Path) -> str:
+    return digest(verify_run(folder / "run", folder / "tasks.json"))
+
+
 def _answered(folder: Path) -> None:
     _run(folder)
     verify_run(folder / "run", folder / "checks.csv")
+    fitted = Selection.load(folder / "run", answers=False)
+    log = ReviewLog(folder / "run", fitted.manifest.fingerprint)
+    log.append("anna", "check", {k: str(fitted.label[k]) for k in range(6)})
+    log.append("ben", "fix", dict.fromkeys(range(3, 9), "-"))
+    log.undo("ben", "fix")
+    log.close()
 
 
 def _use_run(folder: Path) -> str:
@@ -273,7 +302,9 @@ RUNS = (
     Target("run", _answered, _use_run, "run/*", weight=3),
     Target("run resealed", _answered, _use_run, "run/*", _resealed, weight=6),
     Target("run after checks", _answered, _use_run, "run/checks.json", weight=3),
+    Target("run after a review", _answered, _use_run, "run/review.sqlite", weight=3),
     Target("answers", _run, _use_answers, "checks.csv", weight=4),
+    Target("answers in tasks", _tasks, _use_tasks, "tasks.json", weight=4),
     Target("answers to select", _run, _use_checked, "checks.csv"),
     Target("features", lambda folder: _embed(folder), _use_embedded, "features/*"),
     Target("features begun", _half_embedded, _use_embedded, "features/**/*"),

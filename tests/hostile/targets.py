@@ -181,7 +181,7 @@ FILES: tuple[Target, ...] = (
 )
 
 
-def _labels(file: str, write: Callable[[Path], Any]) -> Target:
+def _labels(file: str, write: Callable[[Path], Any], name: str | None = None) -> Target:
     """Return the target of a file of labels, which belong to an array of features."""
 
     def build(folder: Path) -> None:
@@ -196,7 +196,32 @@ def _labels(file: str, write: Callable[[Path], Any]) -> Target:
             assert len(with_label_file(named, options).label) == N
         return use_source(folder / "x.npy", labels=folder / file)
 
-    return Target(f"labels {file}", build, use, damaged="[xy].*")
+    return Target(name or f"labels {file}", build, use, damaged="[xy].*")
+
+
+def chosen(label: str, **more: Any) -> dict[str, Any]:
+    """Return an annotation of Label Studio."""
+    value = {"choices": [label]}
+    result = {"from_name": "label", "to_name": "item", "type": "choices", "value": value}
+    return {"result": [result], "was_cancelled": False, **more}
+
+
+def _tasks(path: Path) -> None:
+    tasks = [
+        {"data": {"row_id": f"row-{i}", "text": "words"}, "annotations": [chosen(str(label))]}
+        for i, label in enumerate(LABELS)
+    ]
+    tasks[0]["annotations"] += [chosen("dog"), chosen("cat", ground_truth=True)]
+    path.write_text(json.dumps(tasks, indent=1))
+
+
+def _fiftyone(path: Path) -> None:
+    classes = ["cat", "dog", "otter"]
+    labels = {
+        f"row-{i}": {"label": classes.index(label), "attributes": {"kspr_clean": True}}
+        for i, label in enumerate(LABELS)
+    }
+    path.write_text(json.dumps({"classes": classes, "labels": labels}))
 
 
 PAIRS = COLUMNS.select(["key", "label"])
@@ -207,5 +232,7 @@ LABEL_FILES = (
     _labels("y.npy", lambda path: np.save(path, LABELS)),
     _labels("y.parquet", lambda path: pq.write_table(PAIRS, path)),
     _labels("y.jsonl", _json_lines),
+    _labels("y.json", _tasks, "labels of label-studio"),
+    _labels("y.json", _fiftyone, "labels of fiftyone"),
     _labels("y.feather", lambda path: pa.feather.write_feather(PAIRS, path)),
 )

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "kspr"
 DATA = {
     *("kspr/py.typed", "kspr/_look.css", "kspr/report/templates/report.html"),
-    *("kspr/report/templates/style.css",),
+    *("kspr/report/templates/style.css", "kspr/review/page/page.html", "kspr/review/page/main.js"),
     *("kspr/experiments/reproduce/recipes/table1.toml", "kspr/train/presets/cpu.toml"),
 }
 SELECTION = """

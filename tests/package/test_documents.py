@@ -79,12 +79,12 @@ def test_every_command_is_documented():
         assert f"| `kspr {name}" in page, name
 
 
-def test_the_speed_table_is_the_measured_one(monkeypatch):
+def test_the_tables_of_the_speed_page_are_the_measured_ones(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     import speed_page
 
-    text, results = speed_page.PAGE.read_text(), json.loads(speed_page.SPEED.read_text())
-    assert speed_page.with_table(text, results) == text
+    text = speed_page.PAGE.read_text()
+    assert speed_page.with_tables(text) == text
 
 
 def test_the_table_of_ways_to_draw_is_the_measured_one(monkeypatch):
@@ -107,6 +107,21 @@ def test_the_rate_on_peoples_labels_in_every_summary_is_the_measured_one(monkeyp
             found.setdefault(case, []).append(record["at"]["0.05"]["fsr"])
     means = [100 * statistics.fmean(values) for values in found.values()]
     assert f"{min(means):.0f} to {max(means):.0f} % of the kept labels" in notices._UNCHECKED
+
+
+def test_the_rate_of_a_consensus_in_every_summary_is_the_measured_one(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    import crowd
+    from kspr.selectors import notices
+
+    found: dict[tuple[str, str], list[float]] = {}
+    for trial in crowd.read_trials(crowd.TRIALS):
+        if "independently" not in trial["noise"]:
+            rate = trial["methods"]["AnnotatorSelector"]["at"]["0.02"][0]
+            found.setdefault((trial["data"], trial["noise"]), []).append(rate)
+    means = [100 * statistics.fmean(values) for values in found.values()]
+    assert len(means) == 4
+    assert f"2 %, {min(means):.0f} to {max(means):.0f} % of the kept" in notices._UNCHECKED_CROWD
 
 
 def test_the_readmes_three_numbers_are_the_measured_ones(monkeypatch):
@@ -196,7 +211,7 @@ def test_the_readmes_count_of_best_f1s_is_the_measured_one(method, words, monkey
     assert claimed.groups() == (str(ahead), str(len(cases)))
 
 
-@pytest.mark.parametrize("script", ["probabilities", "train_head", "train_images"])
+@pytest.mark.parametrize("script", ["crowd", "probabilities", "train_head", "train_images"])
 def test_a_page_of_measurements_is_the_measured_one(script, monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     benchmark = importlib.import_module(script)
@@ -204,3 +219,27 @@ def test_a_page_of_measurements_is_the_measured_one(script, monkeypatch, tmp_pat
     monkeypatch.setattr(benchmark, "PAGE", tmp_path / "page.md")
     benchmark.write_page()
     assert (tmp_path / "page.md").read_text() == page
+
+
+def test_the_scale_table_is_the_measured_one(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    import scale
+
+    page = scale.PAGE.read_text()
+    monkeypatch.setattr(scale, "PAGE", tmp_path / "page.md")
+    scale.PAGE.write_text(page)
+    scale.write_page(json.loads(scale.RESULTS.read_text()))
+    assert scale.PAGE.read_text() == page
+
+
+def test_the_review_page_shows_every_measurement():
+    text = (ROOT / "docs" / "review.md").read_text()
+    stored = (ROOT / "benchmarks" / "results" / "review.jsonl").read_text().splitlines()
+    rows = []
+    for found in map(json.loads, stored):
+        wait, took = found["milliseconds"], found["seconds"]
+        rows.append(
+            f"| {found['load']} | {wait['p95']} ms | {wait['p50']} ms | "
+            f"{took['processor, until then']} s | {took['address printed']} s |"
+        )
+    assert [line for line in text.splitlines() if " ms |" in line] == rows

@@ -60,7 +60,7 @@ def wrong_by_verification(selection, truth, folder: Path) -> int:
         writer.writerow(["row", "true_label", "drawn_from"])
         writer.writerows([row, label, "all"] for row, label in enumerate(np.asarray(truth)))
     found = verify_run(run, folder / "answers.csv")
-    return round(found.noise_rate * N)
+    return round(found.estimates.noise_rate.value * N)
 
 
 @pytest.mark.parametrize("true_kind", KINDS)

@@ -10,6 +10,7 @@ import kspr
 
 def test_the_public_surface_is_deliberate():
     assert sorted(kspr.__all__) == [
+        "AnnotatorSelector",
         "InputError",
         "KnockoffsSPR",
         "KsprError",
@@ -44,7 +45,10 @@ def loaded_by(code: str) -> set[str]:
     return set(done.stdout.splitlines()[-1].split())
 
 
-HEAVY = {"torch", "sklearn", "scipy", "pandas", "matplotlib", "fastapi", "pyarrow", "numpy"}
+HEAVY = {
+    *("torch", "sklearn", "scipy", "pandas", "matplotlib", "starlette", "uvicorn"),
+    *("pyarrow", "numpy"),
+}
 
 
 def test_importing_the_package_is_light():
@@ -63,3 +67,8 @@ def test_selecting_does_not_load_torch():
         "kspr.KnockoffsSPR().fit(X, np.arange(40) % 2)"
     )
     assert loaded_by(code).isdisjoint({"torch", "polars", "matplotlib"})
+
+
+def test_the_review_page_starts_without_what_it_does_not_use():
+    """Scikit-learn alone takes longer to load than the page may take to start."""
+    assert loaded_by("import kspr.review.server").isdisjoint({"torch", "sklearn", "pandas"})

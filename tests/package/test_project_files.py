@@ -10,7 +10,8 @@ from trove_classifiers import classifiers as known_classifiers
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+EXAMPLE = ROOT / "examples" / "label-gate.yml"
+WORKFLOWS = [*sorted((ROOT / ".github" / "workflows").glob("*.yml")), EXAMPLE]
 FORMS = sorted(
     path for path in (ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml") if path.stem != "config"
 )
@@ -161,3 +162,16 @@ def test_files_that_a_page_names_exist(page):
 def test_dependabot_watches_actions_and_packages():
     updates = read(ROOT / ".github" / "dependabot.yml")["updates"]
     assert {update["package-ecosystem"] for update in updates} == {"github-actions", "pip"}
+
+
+def test_the_commands_of_the_example_workflow_are_those_of_its_page_and_can_be_read():
+    from kspr.cli._app import app
+
+    page = (ROOT / "docs" / "how-to" / "ci.md").read_text()
+    commands = [s["run"] for s in steps(read(EXAMPLE)) if s.get("run", "").startswith("kspr ")]
+    assert len(commands) == 5
+    for command in commands:
+        app.parse_args(command.split()[1:], exit_on_error=False, print_error=False)
+        # The page writes the rows to the file that a person fills in, and shows no report.
+        same = command.replace("drawn.csv", "checks.csv")
+        assert same in page or command == "kspr report run"

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from kspr.core.prediction_powered import Estimate
 from kspr.errors import UnreadableItemError
 from kspr.runs.verify import Verification
+from kspr.selectors.estimates import Estimates
 
 VERIFIED = Verification(
     drawn="all",
@@ -30,8 +32,16 @@ VERIFIED = Verification(
     fsr_before=9 / 110,
     interval_before=(0.038, 0.15),
     n_kept=1050,
-    noise_rate=0.41,
-    noise_interval=(0.33, 0.47),
+    estimates=Estimates(
+        drawn_from="all",
+        n_rows=1797,
+        n_checked=120,
+        noise_rate=Estimate(0.41, 0.33, 0.47),
+        recall=Estimate(0.93, 0.9, 0.96),
+        fsr=Estimate(0.035, 0.01, 0.083),
+        per_class=(),
+        noise_rate_elsewhere=None,
+    ),
     forecast=((120, 0.58), (240, 0.6)),
 )
 

@@ -170,7 +170,8 @@ def test_a_selfcheck_is_shown_with_its_verdicts(chosen, digits40, write):
     assert text.startswith(f"Self-check: {found.verdict}")
     assert found.advice in text
     for row in found.kinds:
-        shown = f"{level(row.promised)} {level(row.found)} ± {level(row.error)} {row.verdict}"
+        verdict = row.verdict or "none: a sensitivity"
+        shown = f"{level(row.promised)} {level(row.found)} ± {level(row.error)} {verdict}"
         assert f"{row.n_flipped} {row.n_flipped_kept} {shown}".replace("\u202f", " ") in text
 
 

@@ -1,5 +1,7 @@
 """Answers in a CSV file: found by row or id, in any dialect, refused where they do not fit."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -36,6 +38,72 @@ def test_every_dialect_gives_the_same_answers(write, content):
     assert found.truth.tolist() == ["3", "-"]
     assert found.unanswered.tolist() == [0]
     assert found.drawn_from is None
+
+
+def task(row_id, *choices, **data):
+    """Return a task of Label Studio with an annotation for each choice; None is a skipped one."""
+    annotations = [
+        {
+            "was_cancelled": choice is None,
+            "result": [
+                {"type": "choices", "from_name": "label", "value": {"choices": [choice]}}
+                for choice in [choice]
+                if choice is not None
+            ],
+        }
+        for choice in choices
+    ]
+    return {"data": {"row_id": row_id, **data}, "annotations": annotations}
+
+
+@pytest.fixture
+def write_tasks(tmp_path):
+    def write_file(*tasks):
+        (tmp_path / "tasks.json").write_text(json.dumps(tasks))
+        return tmp_path / "tasks.json"
+
+    return write_file
+
+
+def test_tasks_of_label_studio_give_the_same_answers(write_tasks):
+    found = read_answers(write_tasks(task("b", "3", "3"), task("c", "-"), task("a")), ROWS)
+    assert found.position.tolist() == [1, 2]
+    assert found.truth.tolist() == ["3", "-"]
+    assert found.unanswered.tolist() == [0]
+    assert found.drawn_from is None
+    assert read_answers(write_tasks(task("b", "5", drawn_from="all")), ROWS).drawn_from == "all"
+
+
+def test_people_who_differ_or_skip_cannot_tell(write_tasks):
+    tasks = write_tasks(task("a", "3", "5"), task("b", None), task("c", "?"))
+    assert read_answers(tasks, ROWS).truth.tolist() == ["?", "?", "?"]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "complaint"),
+    [
+        ([task("x", "3")], "task 1: there is no row with the id 'x'"),
+        ([task("a", "3"), task("a", "5")], "has two answers for the id 'a'; keep one"),
+        ([task("a", "9")], "task 1: the data has no label '9'"),
+        ([task("b", "3", kspr_given_label=3)], "the label is '3', but the data has '5' there"),
+        ([task("a", "3"), task("b", "3", kspr_given_label="9")], "task 2: the label is '9'"),
+        ([{"data": {}, "annotations": []}], "task 1 has no 'row_id' in its data"),
+        ([task([["a"]], "3")], "there is no row with the id"),
+        ([task("a", "3", drawn_from="me")], "must say 'pool' or 'all'"),
+    ],
+)
+def test_tasks_that_do_not_fit_are_refused(write_tasks, tasks, complaint):
+    with pytest.raises(InputError) as caught:
+        read_answers(write_tasks(*tasks), ROWS)
+    assert complaint in str(caught.value)
+
+
+def test_ids_that_could_mean_several_rows_are_refused(write, write_tasks):
+    twice = Rows(ROWS.row, np.array(["a", "a", "b"]), ROWS.label)
+    for path in (write_tasks(task("b", "3")), write("id,true_label\nb,3\n")):
+        with pytest.raises(InputError, match="ids of the rows are not distinct"):
+            read_answers(path, twice)
+    assert read_answers(write("row,id,true_label\n2,a,3\n"), twice).position.tolist() == [1]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pytest
 from kspr.errors import InputError
 from kspr.runs.export import export_run
 from kspr.runs.verify import verify_run
+from kspr.selectors.review_log import ReviewLog
 from kspr.sources.options import ReadOptions
 from tests.runs.tables import HEADER, N, cells_of, parquet, text_rows, write_csv
 
@@ -303,3 +304,21 @@ def test_a_list_that_a_killed_export_left_is_replaced_and_no_other_file_is(tmp_p
     with pytest.raises(InputError, match=r"o\.csv\.changes\.csv already exists"):
         export_run(run.folder, tmp_path / "o.csv", None, "drop")
     assert made.changes.read_text() == "my own notes\n"
+
+
+def test_reviewed_changes_what_people_answered_and_nothing_else(tmp_path, run_of, names, typed):
+    run = run_of(parquet(typed, tmp_path / "x.pq"), ReadOptions(features="f*"))
+    with pytest.raises(InputError, match="has no answers that could be written"):
+        export_run(run.folder, tmp_path / "none.csv", None, "reviewed")
+    log = ReviewLog(run.folder, run.selection.manifest.fingerprint)
+    other = "dog" if names[0] != "dog" else "cat"
+    log.append("anna", "fix", {0: other, 1: "-", 2: str(names[2])})
+    log.close()
+    made = export_run(run.folder, tmp_path / "o.csv", None, "reviewed")
+    assert (made.rows, made.relabelled, made.dropped) == (N - 1, 1, 1)
+    header, *found = cells_of(tmp_path / "o.csv")
+    row, given = (header.index(name) for name in ("kspr_row", "kspr_given_label"))
+    codes = {cells[row]: cells[header.index("label")] for cells in found}
+    assert "1" not in codes
+    assert codes["0"] == str(["cat", "dog", "otter"].index(other))
+    assert [cells[given] for cells in found] == [str(n) for n in np.delete(names, 1)]

@@ -71,7 +71,8 @@ def plain(value):
 def test_these_tests_cover_every_format_of_tables():
     assert set(TYPED) | {"csv", "jsonl"} >= set(TABLES)
     written = {known.name for known in FORMATS if known.is_written}
-    assert written == {"csv", "parquet", "arrow", "jsonl", "imagefolder"}
+    tools = {"huggingface", "label-studio", "fiftyone"}
+    assert written == {"csv", "parquet", "arrow", "jsonl", "imagefolder"} | tools
 
 
 @pytest.mark.parametrize("suspects", ["drop", "keep"])
@@ -153,7 +154,7 @@ def test_text_comes_back_as_it_was_written(tmp_path, run_of, names, source, out)
     assert header[:7] == HEADER
     assert header[7:] == [
         *("kspr_row", "kspr_given_label", "kspr_clean"),
-        *("kspr_suggested_label", "kspr_selection_time"),
+        *("kspr_suggested_label", "kspr_selection_time", "kspr_q_value", "kspr_doubt"),
     ]
     assert [row[:7] for row in found] == [rows[i] for i in run.selection.clean_indices]
 
@@ -167,7 +168,7 @@ def test_a_csv_line_is_kept_byte_for_byte(tmp_path, run_of, names):
     export_run(run.folder, tmp_path / "o.csv", None, "keep")
     header, *found = (tmp_path / "o.csv").read_text("utf-8").splitlines()
     assert header.startswith("f0,a b,c,label,kspr_row,")
-    assert [line.rsplit(",", 5)[0] for line in found] == lines
+    assert [line.rsplit(",", 7)[0] for line in found] == lines
 
 
 @pytest.mark.parametrize("source", CSVS)

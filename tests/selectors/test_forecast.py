@@ -46,3 +46,17 @@ def test_a_control_without_chances_has_no_forecast(digits40):
     selection = KnockoffsSPR(control="paper").fit(digits40.X, digits40.y).selection_
     with pytest.raises(InputError, match="A forecast needs the chance"):
         selection.forecast(100)
+
+
+def test_the_number_of_checks_that_is_needed_keeps_most_of_what_can_be_kept(digits40):
+    selection = KnockoffsSPR(q=0.05).fit(digits40.X, digits40.y).selection_
+    n = selection.checks_needed()
+    assert 20 <= n <= 300
+    assert selection.forecast(n) > 0.8
+    assert selection.checks_needed(q=0.2) <= n
+    assert selection.checks_needed(guarantee="confidence") > n
+
+
+def test_what_no_number_of_checks_reaches_is_none(digits40):
+    selection = KnockoffsSPR(q=0.05).fit(digits40.X, digits40.y).selection_
+    assert selection.checks_needed(q=1e-9) is None

@@ -53,6 +53,9 @@ def test_a_folder_is_recognised_by_what_it_holds(tmp_path):
         ("a.jsonl", "jsonl", "jsonl"),
         ("a.data", "parquet", "parquet"),
         ("clean", "imagefolder", "imagefolder"),
+        ("clean", "huggingface", "huggingface"),
+        ("tasks.json", "label-studio", "label-studio"),
+        ("labels.JSON", "fiftyone", "fiftyone"),
     ],
 )
 def test_the_suffix_says_what_is_written_and_to_may_agree(out, to, expected):
@@ -64,6 +67,8 @@ def test_a_name_that_contradicts_the_format_is_refused():
         written_format(Path("a.parquet"), "csv")
     with pytest.raises(InputError, match=r"--to imagefolder contradicts --out a.csv"):
         written_format(Path("a.csv"), "imagefolder")
+    with pytest.raises(InputError, match=r"--to fiftyone writes a file that ends in .json"):
+        written_format(Path("a.csv"), "fiftyone")
     with pytest.raises(InputError, match=r"must end in .csv, .parquet, .arrow or .jsonl, got 'a'"):
         written_format(Path("a"))
     with pytest.raises(InputError, match=r"got 'a.npy'\. For another name"):

@@ -42,6 +42,27 @@ def test_places_lead_to_equal_ids(among, ids):
     )
 
 
+def test_images_may_be_named_without_their_suffixes(tmp_path):
+    for name in ("a/1.png", "a/2.JPG", "b.c/3.png"):
+        (tmp_path / "p" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "p" / name).write_bytes(b"")
+    rows = ["b.c/3,cat", "a/1,dog", "a/2,cat"]
+    found = read(tmp_path / "p", labels_in(tmp_path / "y.csv", "id,label", rows))
+    assert dict(zip(found.row_id.tolist(), found.label.tolist(), strict=True)) == {
+        **{"a/1.png": "dog", "a/2.JPG": "cat", "b.c/3.png": "cat"},
+    }
+    # Lines that are counted from 0 are not the images 1.png and 2.png.
+    (tmp_path / "p" / "a").rename(tmp_path / "q")
+    counted = labels_in(tmp_path / "z.csv", "id,label", ["0,cat", "1,dog"])
+    assert "in their order" in read(tmp_path / "q", counted).notes[-1]
+    assert read(tmp_path / "q", labels_in(counted, "id,label", ["2,cat", "1,dog"])).notes == ()
+    (tmp_path / "q").rename(tmp_path / "p" / "a")
+    # One name with its suffix is enough to tell that names have suffixes.
+    rows[1] = "a/1.png,dog"
+    found = read(tmp_path / "p", labels_in(tmp_path / "y.csv", "id,label", rows), missing="drop")
+    assert found.labelled().tolist() == [0]
+
+
 @pytest.mark.parametrize("column", ["id", "ID", "index", "path"])
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_the_order_of_a_file_with_ids_does_not_matter(source, tmp_path, column, kind):

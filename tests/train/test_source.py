@@ -41,3 +41,6 @@ def test_a_run_is_not_resumed_with_another_embedder(tmp_path, monkeypatch, capsy
     run(*command, "--embedder", "letters:count", capsys=capsys)
     message = fails(*command, "--embedder", "letters:other", "--resume", capsys=capsys)
     assert "its embedder is 'letters:count', not 'letters:other'" in message
+    same = ("--embedder", "letters:count")
+    message = fails(*command, *same, "--flips", "--resume", capsys=capsys)
+    assert "its flips is False, not True" in message

@@ -23,11 +23,13 @@ from kspr.cli.demo import demo
 from kspr.cli.embed import embed
 from kspr.cli.evaluate import evaluate
 from kspr.cli.export import export
+from kspr.cli.gate import gate
 from kspr.cli.methods import methods
 from kspr.cli.noise import noise
 from kspr.cli.predict import predict
 from kspr.cli.report import report
 from kspr.cli.reproduce import reproduce
+from kspr.cli.review import review
 from kspr.cli.select import select
 from kspr.cli.selfcheck import selfcheck
 from kspr.cli.train import train
@@ -53,7 +55,9 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     select,
     report,
     selfcheck,
+    review,
     verify,
+    gate,
     export,
     train,
     methods,

@@ -9,7 +9,7 @@ from kspr._packages import require
 from kspr.cli._output import INVOCATION, Json, print_json
 from kspr.features.options import AS_SHIPPED, EmbedSettings
 from kspr.selectors.options import DEFAULT_Q
-from kspr.sources.options import AS_FOUND, ReadOptions, refuse_groups
+from kspr.sources.options import AS_FOUND, ReadOptions, refuse_annotators, refuse_groups
 
 __all__ = ["compare"]
 
@@ -80,6 +80,7 @@ def compare(
         Directory for comparison.json and comparison.svg. A comparison that was interrupted
         continues from there.
     """
+    refuse_annotators(options, "compare")
     refuse_groups(options, "compare")
     if train:
         _compare_training(

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from kspr._text import text_table, visible
+from kspr.cli.review import review as check_labels
 from kspr.selectors.options import DEFAULT_Q
 
 if TYPE_CHECKING:
@@ -22,11 +23,14 @@ _ABREAST = 4  # fits a terminal of 80 columns
 
 def demo(
     *,
-    out: Annotated[Path, Parameter(help="Directory for the selection and a picture.")] = Path(
+    out: Annotated[Path, Parameter(help="Directory for the data, the run and a picture.")] = Path(
         "kspr-demo"
     ),
     q: Annotated[float, Parameter(help="Error rate to ask for: 0.05 for 5 %.")] = DEFAULT_Q,
     seed: Annotated[int, Parameter(help="Seed of the noise and of the selection.")] = 0,
+    review: Annotated[
+        bool, Parameter(help="Then check labels yourself, on a page in your browser.", negative="")
+    ] = False,
 ) -> None:
     """Find wrong labels among 1,797 handwritten digits, 40 % of them mislabelled at random.
 
@@ -38,6 +42,10 @@ def demo(
     start = time.perf_counter()
     result = run_demo(out, q, seed)
     _print(result, q, time.perf_counter() - start)
+    if review:
+        check_labels(result.run)
+    else:
+        print(f"Check labels yourself, in your browser: kspr review {visible(result.run)}")
 
 
 def _print(result: "DemoResult", q: float, seconds: float) -> None:
@@ -62,8 +70,7 @@ def _print(result: "DemoResult", q: float, seconds: float) -> None:
     for row in (0, _ABREAST):
         console.print(_suspects(result, selection.suspect_indices[row : row + _ABREAST]))
     console.print(
-        f"\nThe selection: {visible(result.saved)}  (kspr.Selection.load)\n"
-        f"More suspects: {visible(result.picture)}",
+        f"\nThe run: {visible(result.run)}\nMore suspects: {visible(result.picture)}",
         highlight=False,
         markup=False,
     )
@@ -78,7 +85,7 @@ def _on_chance(result: "DemoResult", q: float) -> str:
         f"{what} above {q:.1%}. The rate is a mean: with so few labels, the share "
         f"in one class scatters by about {100 * _scatter(result, q):.1f} points (one standard "
         "deviation). It rests on an assumption that holds here: labels were flipped whatever the "
-        "picture looks like. On labels made by people, check about 100 rows (kspr verify)."
+        "picture looks like. On labels made by people, check about 100 rows (kspr review)."
     )
 
 

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from kspr._text import visible
 from kspr.cli._output import Json, print_json
 from kspr.features.options import AS_SHIPPED, EmbedSettings
-from kspr.sources.options import AS_FOUND, ReadOptions, refuse_groups
+from kspr.sources.options import AS_FOUND, ReadOptions, refuse_annotators, refuse_groups
 
 __all__ = ["embed"]
 
@@ -41,6 +41,7 @@ def embed(
     overwrite
         Replace the features of another source in --out.
     """
+    refuse_annotators(options, "embed")
     refuse_groups(options, "embed")
     from kspr.features.loading import embed_source
 

@@ -1,4 +1,4 @@
-"""`kspr export`: the cleaned data set."""
+"""`kspr export`: the cleaned data set, or rows for people to look at in another tool."""
 
 from pathlib import Path
 from typing import Literal
@@ -15,32 +15,46 @@ def export(
     *,
     out: Path,
     to: WrittenFormat | None = None,
-    # Spelled out: `Suspects` of runs.export would bring pyarrow with it, for the help alone.
-    suspects: Literal["drop", "relabel", "keep"] = "drop",
+    # Spelled out: the types of runs.export would bring pyarrow with them, for the help alone.
+    suspects: Literal["drop", "relabel", "keep", "reviewed"] | None = None,
+    rows: Literal["suspects", "drawn", "all"] | None = None,
     threshold: float = 0.8,
     source: Path | None = None,
     json: Json = False,
 ) -> None:
-    """Write the cleaned data set; the source is not changed.
+    """Write the cleaned data set, or rows for another tool; the source is not changed.
 
     Tables keep all of their columns as they are; only the labels of suspects change, and only if
     asked for. New columns give each row's number in the source, the label it was given, and
-    whether it was kept. Images keep their names. OUT.changes.csv, or changes.csv in a folder of
-    images, lists what was changed or left out, and why.
+    whether it was kept. Images keep their names. OUT.changes.csv, or changes.csv in a folder,
+    lists what was changed or left out, and why.
+
+    `label-studio` and `fiftyone` write rows for people to look at, with the given label, the
+    suggested one and the doubt: tasks with predictions, with a labelling config beside them
+    (.xml); or classification labels with attributes. Images stay where they are.
 
     Example: kspr export run --suspects relabel --out clean.parquet
+
+    Example: kspr export run --to label-studio --out tasks.json
 
     Parameters
     ----------
     run
         A directory that `kspr select` made.
     out
-        The file, or the folder for `imagefolder`; it must not exist. Its suffix names the format.
+        The file, or the folder for `imagefolder` and `huggingface`; it must not exist. Its suffix
+        names the format.
     to
         The format, where the suffix does not say it.
     suspects
-        `drop` them; `relabel` those whose suggested label is probably right, and drop the others;
-        or `keep` them as they are, marked. What a person has checked is written as it was found.
+        `drop` them, as without this option; `relabel` those whose suggested label is probably
+        right, and drop the others; `keep` them as they are, marked; or `reviewed`: change nothing
+        but what people answered on the review page or in a file. In every case, what a person has
+        checked is written as it was found.
+    rows
+        For `label-studio` and `fiftyone`: `suspects`, the worst first, as without this option for
+        `label-studio`; `drawn`, those of `kspr verify --checks`, whose answers move the cut; or
+        `all`, as without it for `fiftyone`.
     threshold
         For `relabel`: least probability of a suggested label. What can be expected of it is printed
         before anything is written.
@@ -50,12 +64,14 @@ def export(
     from kspr.runs.export import export_run
 
     say = None if json else print
-    made = export_run(run, out, to, suspects, source, threshold=threshold, say=say)
+    made = export_run(run, out, to, suspects, source, rows=rows, threshold=threshold, say=say)
     print_notes(made.notes)
     if json:
         print_json(made)
         return
     print(f"{made.rows:,} rows: {out}")
+    if made.config is not None:
+        print(f"The labelling config: {made.config}")
     if made.changes is not None:
         print(
             f"{made.relabelled:,} relabelled, {made.dropped:,} suspects left out; the list: "

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from kspr.cli._output import Json, print_json
-from kspr.sources.options import AS_FOUND, ReadOptions, refuse_groups
+from kspr.sources.options import AS_FOUND, ReadOptions, refuse_annotators, refuse_groups
 
 __all__ = ["noise"]
 
@@ -53,6 +53,7 @@ def noise(
     overwrite
         Replace an existing file.
     """
+    refuse_annotators(options, "noise")
     refuse_groups(options, "noise")
     from kspr.runs.corrupt import Noise, write_noisy_labels
 

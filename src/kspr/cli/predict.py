@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from kspr._packages import require
 from kspr._text import visible
 from kspr.cli._output import Json, print_json
-from kspr.sources.options import AS_FOUND, ReadOptions, refuse_groups
+from kspr.sources.options import AS_FOUND, ReadOptions, refuse_annotators, refuse_groups
 
 __all__ = ["predict"]
 
@@ -41,6 +41,7 @@ def predict(
         The `module:function` of the training run, if it used one. The run's own word is not
         enough: it would import code that somebody else chose.
     """
+    refuse_annotators(options, "predict")
     refuse_groups(options, "predict")
     require("torch", "Predicting", "'knockoffs-spr[train]'")
     from kspr.train.predict import predict_source

@@ -15,6 +15,7 @@ from kspr.sources.options import AS_FOUND, ReadOptions
 
 if TYPE_CHECKING:
     from kspr.runs.run import Run
+    from kspr.selectors import Annotators
 
 __all__ = ["Chosen", "refuse_spr", "select"]
 
@@ -46,6 +47,8 @@ def select(
 
     Example: kspr select scans.parquet --label finding --groups patient --out run
 
+    Example: kspr select answers.parquet --annotators 'rater_*' --q 0.05 --out run
+
     Example: kspr select predictions.parquet --label species --probabilities 'p_*' --out run
 
     Parameters
@@ -66,8 +69,8 @@ def select(
         Replace an earlier run in --out.
     """
     # In the function, as in every command: `kspr --help` imports all of them and must be quick.
-    from kspr.runs.select import select_by_probabilities, select_source
-    from kspr.selectors import by_probabilities, from_options
+    from kspr.runs.select import select_by_annotators, select_by_probabilities, select_source
+    from kspr.selectors import by_annotators, by_probabilities, from_options
 
     by_model = kind == "probabilities" or options.probabilities is not None
     # Before anything is read: embedding may take long.
@@ -88,6 +91,23 @@ def select(
             checked=checked,
         )
         _print(selected, json)
+        return
+    if options.annotators is not None:
+        if checked is not None:
+            raise InputError(
+                "--checked goes with one label a row. With --annotators, check rows of the run "
+                "with `kspr verify`."
+            )
+        crowd, people = select_by_annotators(
+            source,
+            out,
+            by_annotators(chosen),
+            options=options,
+            settings=settings,
+            command=INVOCATION.get(),
+            overwrite=overwrite,
+        )
+        _print(crowd, json, people)
         return
     if checked is not None:
         refuse_spr(chosen, "--checked")
@@ -113,14 +133,17 @@ def refuse_spr(chosen: SelectorOptions, what: str) -> None:
         )
 
 
-def _print(run: "Run", json: bool) -> None:
+def _print(run: "Run", json: bool, people: "Annotators | None" = None) -> None:
     summary = run.selection.summary()
     print_notes(run.origin.notes)
     if json:
         counts = {"rows": len(run.row), "unreadable": run.origin.unreadable}
-        print_json({"out": run.folder, **counts, "summary": summary})
+        more = {} if people is None else {"annotators": people}
+        print_json({"out": run.folder, **counts, "summary": summary, **more})
         return
     print(in_flags(str(summary)))
+    if people is not None:
+        print(f"\n{people}\nAbout {people.noise_rate:.1%} of the labels that they gave are wrong.")
     if run.origin.unreadable:
         print(
             f"\n{run.origin.unreadable:,} items could not be read and were left out; they are "

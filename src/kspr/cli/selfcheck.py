@@ -9,7 +9,7 @@ from kspr.cli._output import Json, print_json
 from kspr.cli.select import Chosen, refuse_spr
 from kspr.features.options import AS_SHIPPED, EmbedSettings
 from kspr.selectors.options import AS_PRESET, in_flags
-from kspr.sources.options import AS_FOUND, ReadOptions
+from kspr.sources.options import AS_FOUND, ReadOptions, refuse_annotators
 
 __all__ = ["selfcheck"]
 
@@ -27,6 +27,7 @@ def selfcheck(
         "symmetric",
         "pair",
         "similar",
+        "hard",
     ),
     repeats: int = 3,
     options: Annotated[ReadOptions, Parameter(name="*")] = AS_FOUND,
@@ -49,13 +50,16 @@ def selfcheck(
         Share of the labels to flip each time.
     kinds
         `symmetric`: to any other class. `pair`: each class to one other. `similar`: to the class
-        with the nearest mean. `hard`: rows near a class border, across it; no control assumes
-        such noise. Flips like the noise that was estimated are always tried too.
+        with the nearest mean. `hard`: rows near a class border, across it; no control assumes such
+        noise, so that it has no verdict, and shows how far the rate would be off. Flips like the
+        noise that was estimated are always tried too.
     repeats
         How often each kind is tried.
     """
     from kspr.runs.selfcheck import check_source
     from kspr.selectors import from_options
+
+    refuse_annotators(options, "selfcheck")
 
     # Before anything is read: embedding may take long.
     refuse_spr(chosen, "kspr selfcheck")

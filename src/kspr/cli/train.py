@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from kspr._packages import require
 from kspr.cli._output import INVOCATION, Json, print_json
 from kspr.features.options import AS_SHIPPED, EmbedSettings
-from kspr.sources.options import AS_FOUND, ReadOptions, refuse_groups
+from kspr.sources.options import AS_FOUND, ReadOptions, refuse_annotators, refuse_groups
 
 if TYPE_CHECKING:
     from kspr.selectors import Selection
@@ -86,6 +86,7 @@ def train(
     resume
         Continue the run in --out after an interruption, to the same network.
     """
+    refuse_annotators(options, "train")
     refuse_groups(options, "train")
     require("torch", "Training", "'knockoffs-spr[train]'")
     # None is a flag that was not given: the value of the preset or of the file stays.
@@ -159,14 +160,16 @@ def _interruptible(source: Path, out: Path, **how: Any) -> "Trained":
     """Train; an interruption ends with a sentence on how to continue."""
     import warnings
 
+    from kspr.features.embedders.onnx_runtime import EngineWarning
     from kspr.models.device import PrecisionWarning
     from kspr.train.source import train_source
 
     try:
         with warnings.catch_warnings():
-            # The line of each epoch repeats the guard's warnings; nothing repeats this one.
+            # The line of each epoch repeats the guard's warnings; nothing repeats these two.
             warnings.simplefilter("ignore", UserWarning)
             warnings.simplefilter("always", PrecisionWarning)
+            warnings.simplefilter("always", EngineWarning)
             # catch_warnings puts this back, too, at the end of the block.
             warnings.showwarning = _print_warning
             return train_source(source, out, **how)

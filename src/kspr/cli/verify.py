@@ -49,7 +49,7 @@ def verify(
     out
         CSV file to make for the person. Without it: the name of the run and `-checks.csv`.
     answers
-        The CSV file, filled in or partly so.
+        The CSV file, filled in or partly so; or tasks that Label Studio exported as .json.
     q
         The error rate to reach; without it, the one that the run was made for.
     guarantee
@@ -109,6 +109,11 @@ def _print_draw(draw: "Draw", run: Path, json: bool) -> None:
         draw.forecast,
         "Right labels that can be expected to be kept, if the fit is right about the noise:",
     )
+    if draw.n_needed is not None:
+        print(
+            f"About {draw.n_needed:,} checks reach q = {draw.q:g}: they can be expected to keep "
+            "nine tenths of what the best cut would."
+        )
     print(f"Then: kspr verify {run} --answers {draw.path}")
 
 
@@ -133,6 +138,7 @@ def _print_found(found: "Verification", run: Path, json: bool) -> None:
     )
     if found.n_counted:
         print(f"Now {found.n_kept:,} are kept. {_promise(found)}")
+        print(found.estimates)
         _print_forecast(
             found.forecast[1:],
             "Of the right labels, more checks of this draw can be expected to keep",
@@ -155,4 +161,4 @@ def _promise(found: "Verification") -> str:
 def _print_forecast(forecast: tuple[tuple[int, float], ...], words: str) -> None:
     if forecast:
         parts = ", ".join(f"{share:.0%} with {n:,} checks" for n, share in forecast)
-        print(f"{words}, these can be expected to be kept: {parts}.")
+        print(f"{words} {parts}.")

@@ -7,7 +7,8 @@ grid over them are candidates; only neighbours within a cell are measured.
 Sets of rows are given as numbers, one per row: -1 for a row that belongs to no set.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -15,7 +16,15 @@ from scipy.sparse.csgraph import connected_components
 
 from kspr.core.arrays import row_blocks
 
-__all__ = ["conflicting", "contradicted", "directions", "find_copies", "join_sets", "repeated"]
+__all__ = [
+    "Views",
+    "conflicting",
+    "contradicted",
+    "directions",
+    "find_copies",
+    "join_sets",
+    "repeated",
+]
 
 _DIRECTIONS = 16
 """Projections of a row: enough to tell its copies from its neighbours."""
@@ -35,6 +44,9 @@ _CELL, _FINEST = 4.0, 1e-5
 _ALONG = 3
 """With how many rows of its cell, in order, a row is compared."""
 
+Views = Callable[[slice | np.ndarray], list[np.ndarray]]
+"""Views of some rows of the features, by their numbers."""
+
 
 def directions(n_features: int, rng: np.random.Generator) -> np.ndarray | None:
     """Return random directions, ``(features, 16)``; None where the features are no more than that.
@@ -47,36 +59,72 @@ def directions(n_features: int, rng: np.random.Generator) -> np.ndarray | None:
 
 
 def find_copies(
-    views: Sequence[np.ndarray], rng: np.random.Generator, *, exact: bool = False
+    views: Views, shape: tuple[int, int], rng: np.random.Generator, *, exact: bool = False
 ) -> np.ndarray | None:
     """Return the set of copies that each row belongs to, -1 for none; None without any copies.
 
     Each of the `views` has one line per row: the features themselves (`exact`), or projections of
     them. Copies are near each other in every view: nearer than a fifth of the usual distance to the
     nearest row, and nearer than any two rows would be by chance. Where most rows have an equal
-    one, equal rows are no copies but what a table with few values looks like: None.
+    one, equal rows are no copies but what a table with few values looks like: None. `shape` is that
+    of the features. Views are held of those rows only that share a cell of the grid with others.
 
     >>> X = np.random.default_rng(0).random((50, 3))
     >>> X[7] = X[3]
-    >>> find_copies([X], np.random.default_rng(0), exact=True)[:8].tolist()
+    >>> found = find_copies(lambda rows: [X[rows]], X.shape, np.random.default_rng(0), exact=True)
+    >>> found[:8].tolist()
     [-1, -1, -1, 0, -1, -1, -1, 0]
     """
-    n = len(views[0])
-    if n <= _NEIGHBOURS or not all(np.isfinite(view).all() for view in views):
+    n = shape[0]
+    if n <= _NEIGHBOURS:
         return None
-    sample = rng.choice(n, min(n, _SAMPLE), replace=False)
     limits, equal = [], []
-    for view in views:
-        size = _size(view[sample])
-        limit = _nearness(view[sample], n, size)
+    for view in views(rng.choice(n, min(n, _SAMPLE), replace=False)):
+        if not np.isfinite(view).all():
+            return None
+        size = _size(view)
+        limit = _nearness(view, n, size)
         if limit is None:
             return None
         equal.append(0.0 if exact else _ROUNDING[view.dtype] * size)
         limits.append(max(limit, equal[-1]))
-    pairs = _candidates(views[-1], limits[-1], size, rng)
-    pairs = np.compress(_within(views, pairs, limits), pairs, axis=1)
-    if not pairs.size:
+    grid = _Grid.turned(view.shape[1], limits[-1], size, rng)
+    rows = _not_alone(views, grid, shape)
+    if rows is None or not len(rows):
         return None
+    found = _sets_among(views(rows), grid, limits, equal)
+    if not (found >= 0).any():
+        return None
+    sets = np.full(n, -1, dtype=np.int64)
+    # Ascending rows: sets stay numbered by their first rows.
+    sets[rows] = found
+    return sets
+
+
+def _not_alone(views: Views, grid: "_Grid", shape: tuple[int, int]) -> np.ndarray | None:
+    """Return the rows that share a cell with others, ascending; None if some are not finite."""
+    cells = np.empty((2, shape[0]), dtype=np.int64)
+    for rows in row_blocks(*shape):
+        *others, last = views(rows)
+        if not all(np.isfinite(view).all() for view in (*others, last)):
+            return None
+        cells[:, rows] = grid.cells(grid.places(last))
+    shared = np.zeros(shape[0], dtype=bool)
+    for cell in cells:
+        order = np.argsort(cell)
+        again = cell[order[1:]] == cell[order[:-1]]
+        shared[order[1:][again]] = True
+        shared[order[:-1][again]] = True
+    return np.flatnonzero(shared)
+
+
+def _sets_among(
+    views: Sequence[np.ndarray], grid: "_Grid", limits: Sequence[float], equal: Sequence[float]
+) -> np.ndarray:
+    """Return the sets of copies of rows that are at hand."""
+    n = len(views[-1])
+    pairs = _candidates(views[-1], grid)
+    pairs = np.compress(_within(views, pairs, limits), pairs, axis=1)
     found = _components(n, pairs)
     wide = _too_wide(views[-1], found, 2 * limits[-1])
     if wide.any():
@@ -84,7 +132,7 @@ def find_copies(
         found[wide] = -1
         same = wide[pairs[0]] & _within(views, pairs, equal)
         found = join_sets(found, _components(n, np.compress(same, pairs, axis=1)))
-    return found if (found >= 0).any() else None
+    return found
 
 
 def join_sets(first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -183,27 +231,40 @@ def _nearness(rows: np.ndarray, n: int, size: float) -> float | None:
     return float(min(_NEAR, (_BY_CHANCE / n) ** inverse) * usual)
 
 
-def _candidates(
-    view: np.ndarray, limit: float, size: float, rng: np.random.Generator
-) -> np.ndarray:
-    """Return pairs of rows that may be copies, ``(2, pairs)``: neighbours in a cell of a grid."""
-    d = view.shape[1]
-    # Turned at random, so that no column with few values decides about a cell.
-    turn = np.linalg.qr(rng.standard_normal((d, d)))[0][:, :_HASHED].astype(view.dtype)
-    width = max(_CELL * limit / np.sqrt(d), _FINEST * size)
-    place = (view @ turn) / width
-    odd = rng.integers(1 << 62, size=place.shape[1]) | 1
-    found = []
-    # Two grids: a pair that a border of one divides lies within a cell of the other.
-    for shift in (0.0, 0.5):
+@dataclass(frozen=True)
+class _Grid:
+    """Cells over a view; there are two grids, so that no border divides a pair in both."""
+
+    turn: np.ndarray
+    width: float
+    odd: np.ndarray
+
+    @classmethod
+    def turned(cls, d: int, limit: float, size: float, rng: np.random.Generator) -> "_Grid":
+        # Turned at random, so that no column with few values decides about a cell.
+        turn = np.linalg.qr(rng.standard_normal((d, d)))[0][:, :_HASHED]
+        width = max(_CELL * limit / np.sqrt(d), _FINEST * size)
+        odd = np.asarray(rng.integers(1 << 62, size=turn.shape[1]))
+        return cls(turn, width, odd | 1)
+
+    def places(self, view: np.ndarray) -> np.ndarray:
+        """Return where the rows lie, in cells."""
+        return np.asarray((view @ self.turn.astype(view.dtype)) / self.width)
+
+    def cells(self, places: np.ndarray) -> np.ndarray:
+        """Return the cell of each row in both grids: ``(2, rows)``."""
         # Products that overflow are a hash of the cell.
-        cell = np.floor(place + shift).astype(np.int64) @ odd
-        order = np.argsort(cell)
-        again = cell[order[1:]] == cell[order[:-1]]
-        shared = order[np.append(again, False) | np.insert(again, 0, False)]
-        shared = shared[np.lexsort((place[shared, 0], cell[shared]))]
+        return np.stack([np.floor(places + s).astype(np.int64) @ self.odd for s in (0.0, 0.5)])
+
+
+def _candidates(view: np.ndarray, grid: _Grid) -> np.ndarray:
+    """Return pairs of rows that may be copies, ``(2, pairs)``: neighbours in a cell of a grid."""
+    places = grid.places(view)
+    found = []
+    for cell in grid.cells(places):
+        order = np.lexsort((places[:, 0], cell))
         for step in range(1, _ALONG + 1):
-            a, b = shared[:-step], shared[step:]
+            a, b = order[:-step], order[step:]
             together = cell[a] == cell[b]
             found.append(np.stack([a[together], b[together]]))
     return np.concatenate(found, axis=1)

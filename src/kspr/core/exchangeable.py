@@ -12,7 +12,7 @@ import numpy as np
 
 from kspr.core.cutoffs import reachable
 
-__all__ = ["exchangeable_levels", "lead"]
+__all__ = ["Losses", "exchangeable_levels", "lead"]
 
 
 def lead(Z: np.ndarray, label: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -29,28 +29,81 @@ def exchangeable_levels(
     """Return the smallest level at which each sample is kept; inf for one that never is.
 
     `Z` ``(rows, classes)`` are the times of all classes as labels. Kept are labels that beat at
-    least half of the others, smallest time first. One of the ``c - 1`` alternatives of a wrong
-    label is its true class, to which it loses: that is no sign of another wrong label. `floor`, a
-    lower bound of the share of wrong labels per class, subtracts these losses.
+    least half of the others, smallest time first.
     """
     own, share = lead(Z, label)
-    levels = np.full(len(label), np.inf)
-    cut_groups = np.zeros_like(label) if pooled else label
-    odds = _odds(floor, Z.shape[1], pooled=pooled)
-    for cut_group in np.unique(cut_groups):
-        member = np.flatnonzero(cut_groups == cut_group)
-        ahead = member[share[member] >= 0.5]
-        order = ahead[np.argsort(own[ahead], kind="stable")]
-        cuts = own[order]
-        # Each counts as the share that it beats: its expected wins over a random knockoff.
-        kept = _below(cuts, cuts, share[order])
-        behind = _below(cuts, *_losses(Z[member], own[member]))
-        off = odds[cut_group] / (Z.shape[1] - 1)
-        # Where more are behind than ahead there is nothing to take off.
-        wrong = np.clip((behind - off * kept) / (1.0 - off), 0.0, behind)
-        # A looser cut cannot hold fewer wrong labels, but what is taken off grows with it.
-        levels[order] = reachable((1.0 + np.maximum.accumulate(wrong)) / kept)
-    return levels
+    losses = Losses(own, share, label, Z.shape[1], pooled=pooled)
+    losses.add(Z, own, label)
+    return losses.levels(floor)
+
+
+class Losses:
+    """How often labels lost to other classes below every cut, by the samples added so far.
+
+    `own` and `share` are those of all samples (`lead`): they set the cuts.
+    """
+
+    def __init__(
+        self,
+        own: np.ndarray,
+        share: np.ndarray,
+        label: np.ndarray,
+        n_classes: int,
+        *,
+        pooled: bool,
+    ) -> None:
+        self._own, self._share, self._n_classes, self._pooled = own, share, n_classes, pooled
+        ahead = np.flatnonzero(share >= 0.5)
+        ahead = ahead[np.argsort(own[ahead], kind="stable")]
+        group = self._group(label)
+        # The rows that can be kept, smallest time first, one cut group after the other.
+        self._order = ahead[np.argsort(group[ahead], kind="stable")]
+        groups = 1 if pooled else n_classes
+        self._ends = np.searchsorted(group[self._order], np.arange(groups + 1))
+        self._cuts = own[self._order]
+        # Losses between two cuts; the last entry of a group is for those above all of its cuts.
+        self._counts = np.zeros(len(self._cuts) + groups, dtype=np.int64)
+
+    def add(self, Z: np.ndarray, own: np.ndarray, label: np.ndarray) -> None:
+        """Add a block: the times of all classes as labels, and of the given labels."""
+        group = self._group(label)
+        for g in np.unique(group):
+            member = group == g
+            times = _losses(Z[member], own[member])
+            first, last = self._ends[g : g + 2]
+            place = np.searchsorted(self._cuts[first:last], times)
+            here = slice(first + g, last + g + 1)
+            self._counts[here] += np.bincount(place, minlength=last - first + 1)
+
+    def merge(self, other: "Losses") -> None:
+        """Add the losses of other samples; the cuts are the same."""
+        self._counts += other._counts
+
+    def levels(self, floor: np.ndarray | None) -> np.ndarray:
+        """Return the smallest level at which each sample is kept; inf for one that never is.
+
+        One of the ``c - 1`` alternatives of a wrong label is its true class, to which it loses:
+        that is no sign of another wrong label. `floor`, a lower bound of the share of wrong labels
+        per class, subtracts these losses.
+        """
+        levels = np.full(len(self._own), np.inf)
+        odds = _odds(floor, self._n_classes, pooled=self._pooled)
+        for g in range(len(self._ends) - 1):
+            first, last = self._ends[g : g + 2]
+            order, cuts = self._order[first:last], self._cuts[first:last]
+            # Each counts as the share that it beats: its expected wins over a random knockoff.
+            wins = np.concatenate([[0.0], np.cumsum(self._share[order])])
+            kept = wins[np.searchsorted(cuts, cuts, side="right")]
+            behind = np.cumsum(self._counts[first + g : last + g]) / (self._n_classes - 1)
+            off = odds[g] / (self._n_classes - 1)
+            # Where more are behind than ahead there is nothing to take off.
+            wrong = np.clip((behind - off * kept) / (1.0 - off), 0.0, behind)
+            # A looser cut cannot hold fewer wrong labels, but what is taken off grows with it.
+            levels[order] = reachable((1.0 + np.maximum.accumulate(wrong)) / kept)
+        return levels
+
+    def _group(self, label: np.ndarray) -> np.ndarray:
+        return np.zeros_like(label) if self._pooled else label
 
 
 def _odds(floor: np.ndarray | None, n_classes: int, *, pooled: bool) -> np.ndarray:
@@ -61,22 +114,13 @@ def _odds(floor: np.ndarray | None, n_classes: int, *, pooled: bool) -> np.ndarr
     return np.asarray(share / (1.0 - share))
 
 
-def _losses(Z: np.ndarray, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the time of every class that beats a label, and its weight.
+def _losses(Z: np.ndarray, own: np.ndarray) -> np.ndarray:
+    """Return the time of every class that beats a label.
 
     A class that does not itself beat half of the others is left out: as a label it would not
     have been kept either, and a pair counts whichever of the two is the label, or not at all.
     """
-    n_classes = Z.shape[1]
     # The class at place p, from 0, beats c - 1 - p others: at least half of them up to this p.
-    last = (n_classes + 1) // 2 - 1
+    last = (Z.shape[1] + 1) // 2 - 1
     limit = np.partition(Z, last, axis=1)[:, last]
-    times = Z[(own[:, None] > Z) & (limit[:, None] >= Z)]
-    return times, np.full(len(times), 1.0 / (n_classes - 1))
-
-
-def _below(cuts: np.ndarray, values: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Return the weight of the `values` up to each of the ascending `cuts`."""
-    order = np.argsort(values)
-    total = np.concatenate([[0.0], np.cumsum(weight[order])])
-    return np.asarray(total[np.searchsorted(values[order], cuts, side="right")])
+    return np.asarray(Z[(own[:, None] > Z) & (limit[:, None] >= Z)])

@@ -1,9 +1,15 @@
-"""Intervals for a share that was counted: Wilson's, and Clopper and Pearson's exact one."""
+"""Shares that were counted: Wilson's and Clopper and Pearson's intervals, Fisher's test of two."""
 
 import numpy as np
 from scipy.special import betaincinv
 
-__all__ = ["Z95", "clopper_pearson_bounds", "clopper_pearson_interval", "wilson_interval"]
+__all__ = [
+    "Z95",
+    "clopper_pearson_bounds",
+    "clopper_pearson_interval",
+    "fisher_exact",
+    "wilson_interval",
+]
 
 Z95 = 1.96
 """Standard errors on either side of an estimate in a two-sided interval of 95 %."""
@@ -27,7 +33,7 @@ def wilson_interval(counts: np.ndarray, total: np.ndarray, z: float = Z95) -> np
     return np.stack([np.maximum(0.0, middle - reach), np.minimum(1.0, middle + reach)])
 
 
-def clopper_pearson_bounds(n_hit: int, n: int, confidence: float) -> tuple[float, float]:
+def clopper_pearson_bounds(n_hit: float, n: float, confidence: float) -> tuple[float, float]:
     """Return Clopper and Pearson's exact bounds for a share of `n_hit` in `n`, each one-sided.
 
     The true share is above the first with probability `confidence`, and below the second with
@@ -45,7 +51,9 @@ def clopper_pearson_bounds(n_hit: int, n: int, confidence: float) -> tuple[float
     return low, high
 
 
-def clopper_pearson_interval(n_hit: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
+def clopper_pearson_interval(
+    n_hit: float, n: float, confidence: float = 0.95
+) -> tuple[float, float]:
     """Return Clopper and Pearson's exact two-sided interval for a share of `n_hit` in `n`.
 
     >>> low, high = clopper_pearson_interval(0, 59)
@@ -53,3 +61,20 @@ def clopper_pearson_interval(n_hit: int, n: int, confidence: float = 0.95) -> tu
     (0.0, 0.061)
     """
     return clopper_pearson_bounds(n_hit, n, 1 - (1 - confidence) / 2)
+
+
+def fisher_exact(n_hit: int, n: int, n_hit_before: int, n_before: int) -> float:
+    """Return the chance of at least `n_hit` in `n` if the share is no larger than before.
+
+    Fisher's exact test of two counted shares, one-sided: small for a share that has grown. It is
+    never too small, whatever the numbers are.
+
+    >>> round(fisher_exact(9, 20, 1, 20), 4)
+    0.0042
+    """
+    from scipy.stats import hypergeom  # takes half a second to import
+
+    # Without observations nothing has grown; the distribution is not defined.
+    if n == 0:
+        return 1.0
+    return float(hypergeom.sf(n_hit - 1, n + n_before, n_hit + n_hit_before, n))

@@ -39,8 +39,9 @@ def most_confident(scores: Array, labels: Array) -> Array:
     """Return the highest-scoring class of each row other than its label."""
     xp = namespace(scores)
     own = one_hot(labels, scores.shape[-1], xp.bool)
+    scores = scores if xp.isdtype(scores.dtype, "real floating") else double(scores)
     # Log-probabilities may hold -inf; every other class still comes before the label.
-    finite = xp.clip(double(scores), float(xp.finfo(xp.float64).min))
+    finite = xp.clip(scores, float(xp.finfo(scores.dtype).min))
     return xp.argmax(xp.where(own, -xp.inf, finite), axis=-1)
 
 
@@ -50,6 +51,9 @@ def closed_form_times(prediction: Array, labels: Array, penalty: Penalty) -> Arr
     Computed in double precision, so that near-equal rows do not tie.
     """
     xp = namespace(prediction)
+    if penalty is group:
+        own = xp.take_along_axis(prediction, labels[..., None], axis=-1)
+        return xp.sqrt(_squares(prediction, own))[..., 0]
     residual = one_hot(labels, prediction.shape[-1], xp.float64) - double(prediction)
     # Under the lasso a row is selected together with the first of its entries.
     return xp.max(penalty(residual), axis=-1)
@@ -58,14 +62,20 @@ def closed_form_times(prediction: Array, labels: Array, penalty: Penalty) -> Arr
 def all_times(prediction: np.ndarray, penalty: Penalty) -> np.ndarray:
     """Return the time that every class would have as the label: ``(rows, classes)``."""
     if penalty is group:
-        shown = prediction.astype(np.float64)
-        # |e_k - p|^2 = 1 + |p|^2 - 2 p_k gives all classes in one pass.
-        square = 1.0 + np.sum(shown * shown, axis=1, keepdims=True) - 2.0 * shown
-        # For a perfect fit rounding can leave it just below 0.
-        return np.asarray(np.sqrt(np.maximum(square, 0.0)))
+        return np.asarray(np.sqrt(_squares(prediction, prediction)))
     classes = range(prediction.shape[1])
     times = [closed_form_times(prediction, np.full(len(prediction), k), penalty) for k in classes]
     return np.stack(times, axis=1)
+
+
+def _squares(prediction: Array, own: Array) -> Array:
+    """Return ``|e_k - p|^2`` for the classes k whose entries of `prediction` are `own`."""
+    xp = namespace(prediction)
+    shown = double(prediction)
+    # 1 + |p|^2 - 2 p_k needs one pass over the classes, whatever k is.
+    size = xp.sum(shown * shown, axis=-1, keepdims=True)
+    # For a perfect fit rounding can leave it just below 0.
+    return xp.clip(1.0 + size - 2.0 * double(own), 0.0)
 
 
 class Statistic(Protocol):

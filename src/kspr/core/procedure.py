@@ -11,15 +11,18 @@ import numpy as np
 
 from kspr.core.arrays import FEW_PIECES, Array, double, like, namespace, rank_within, row_blocks
 from kspr.core.knockoffs import Statistic, asymmetric, closed_form_times, most_confident
+from kspr.core.linear_fit import LinearFit
 from kspr.core.penalties import Penalty, group
 from kspr.core.refitting import refit
-from kspr.core.regression import STEPS, Targets, fit_basis, least_squares, selection_times
+from kspr.core.regression import STEPS, Basis, Targets, fit_basis, least_squares, selection_times
 
 __all__ = [
     "Each",
     "FirstStep",
     "Judgement",
     "Procedure",
+    "compare",
+    "fit_halves",
     "judge",
     "keep_smallest",
     "max_directions",
@@ -102,17 +105,55 @@ def judge(
             other = given[:, block]
         else:
             other = most_confident(prediction if shown is None else shown[:, block, :], own)
-        # Step ii, Eq. spr-permute in closed form, and then Eq. w of step iii.
-        Z = closed_form_times(prediction, own, procedure.penalty)
-        Z_tilde = closed_form_times(prediction, other, procedure.penalty)
-        W = procedure.statistic(Z, Z_tilde)
-        parts.append((Z, Z_tilde, W, other, xp.argmax(prediction, axis=-1)))
+        parts.append(
+            (*compare(prediction, own, other, procedure), other, xp.argmax(prediction, axis=-1))
+        )
         if predictions:
             fitted.append(prediction)
     joined = (xp.concat(part, axis=1) for part in zip(*parts, strict=True))
     kept = xp.reshape(xp.concat(fitted, axis=1), (*shape, n_classes)) if predictions else None
     Z, Z_tilde, W, other, best = (xp.reshape(part, shape) for part in joined)
     return Judgement(Z, Z_tilde, W, other, best, kept)
+
+
+def compare(
+    prediction: Array, label: Array, other: Array, procedure: Procedure
+) -> tuple[Array, Array, Array]:
+    """Return Z, Z~ and W of rows whose fitted values are `prediction`; `other` is the knockoff."""
+    # Step ii, Eq. spr-permute in closed form, and then Eq. w of step iii.
+    Z = closed_form_times(prediction, label, procedure.penalty)
+    Z_tilde = closed_form_times(prediction, other, procedure.penalty)
+    return Z, Z_tilde, procedure.statistic(Z, Z_tilde)
+
+
+def fit_halves(
+    X: Array,
+    label: Array,
+    valid: Array,
+    n_classes: int,
+    procedure: Procedure,
+    *,
+    basis: Basis | None = None,
+    on_step: Callable[[], None] | None = None,
+    each: Each = map,
+) -> LinearFit:
+    """Return what each half of a single piece ``(1, 2, slots, p)`` is judged by.
+
+    With a `basis`, `X` holds coordinates in it, conditioned as for `judge`. The fit takes features
+    in any case.
+    """
+    xp = namespace(X)
+    flat = (2, X.shape[2])
+    whole = xp.reshape(like(valid, X), (1, 2 * flat[1]))
+    Q = xp.reshape(X, (*whole.shape, X.shape[3]))
+    if basis is None:
+        basis = fit_basis(Q, whole, procedure.intercept, max_directions(flat[1], procedure))
+        Q = basis.transform(Q)
+    del X  # the caller may not need it either, and it is as large as anything here
+    Q = xp.reshape(Q, (*flat, Q.shape[-1]))
+    labels, rows = xp.reshape(like(label, Q), flat), xp.reshape(whole, flat)
+    beta = _first_step(Q, labels, rows, n_classes, procedure, on_step, each)
+    return LinearFit.in_features(basis, _swap(beta))
 
 
 def spr_times(

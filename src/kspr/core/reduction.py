@@ -6,6 +6,7 @@ a single block; a matrix larger than memory is many blocks of one piece.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -17,6 +18,8 @@ __all__ = ["PCA", "Solver", "fit_pca"]
 Solver = Literal["auto", "exact", "randomised"]
 Blocks = Callable[[], Iterable[Array]]
 """Called once per pass; yields the same rows each time."""
+Each = Callable[[Callable[[Array], Array], Iterable[Array]], Iterable[Array]]
+"""Like `map`; it may work at several items at once."""
 
 OVERSAMPLING = 10
 POWER_ITERATIONS = 4
@@ -71,11 +74,12 @@ def fit_pca(
     *,
     solver: Solver = "auto",
     rng: np.random.Generator,
+    each: Each = map,
 ) -> PCA:
     """Return the leading `n_components` directions of the rows that `blocks` yields.
 
-    `blocks` is called once per pass and must yield the same rows each time. ``"auto"`` takes the
-    cheaper of the covariance matrix (exact) and a randomised range finder.
+    `blocks` is called once per pass and must yield the same rows each time; `each` works at them.
+    ``"auto"`` takes the cheaper of the covariance matrix (exact) and a randomised range finder.
     """
     n, total, square = _sums(blocks)
     mean = total / n
@@ -87,13 +91,13 @@ def fit_pca(
     sketch = solver == "auto" and not precise and _sketch_is_cheaper(n, p, d)
     rows = _centred(blocks, mean, n, xp.float64 if precise else first.dtype)
     if sketch or solver == "randomised":
-        values, vectors = _randomised(rows, d, rng)
+        values, vectors = _randomised(rows, d, rng, each)
     else:
-        values, vectors = _covariance_directions(rows, d)
+        values, vectors = _covariance_directions(rows, d, each)
         # The last directions may be rounding error of the single-precision matrix: form it again.
         if _unresolved(values, xp.float64 if precise else first.dtype):
             rows = _centred(blocks, mean, n, xp.float64)
-            values, vectors = _covariance_directions(rows, d)
+            values, vectors = _covariance_directions(rows, d, each)
     deviation = xp.sqrt(xp.clip(values, 0.0) / n)
     return PCA(*(xp.astype(part, first.dtype) for part in (mean, vectors, deviation)))
 
@@ -148,18 +152,16 @@ def _unresolved(values: Array, dtype: Any) -> bool:
     return dtype != xp.float64 and bool(xp.any(lost))
 
 
-def _covariance_directions(rows: Blocks, d: int) -> tuple[Array, Array]:
+def _covariance_directions(rows: Blocks, d: int, each: Each) -> tuple[Array, Array]:
     """Return the leading eigenvalues and eigenvectors of ``X'X``, largest first."""
-    gram: Array = 0.0
-    for block in rows():
-        gram = gram + gram_of(block)
+    gram = _total(each(gram_of, rows()))
     xp = namespace(gram)
     # eigh sorts ascending: the leading directions are the last columns.
     values, vectors = xp.linalg.eigh(double(gram))
     return xp.flip(values[..., -d:], axis=-1), xp.flip(vectors[..., -d:], axis=-1)
 
 
-def _randomised(rows: Blocks, d: int, rng: np.random.Generator) -> tuple[Array, Array]:
+def _randomised(rows: Blocks, d: int, rng: np.random.Generator, each: Each) -> tuple[Array, Array]:
     """Return what `_covariance_directions` does, as a random sketch finds it."""
     first = next(iter(rows()))
     xp = namespace(first)
@@ -169,14 +171,22 @@ def _randomised(rows: Blocks, d: int, rng: np.random.Generator) -> tuple[Array, 
     start = like(rng.standard_normal((p, width)), first, dtype=first.dtype)
     V = xp.broadcast_to(start, (pieces, p, width))
     for _ in range(POWER_ITERATIONS + 1):
-        product: Array = 0.0
-        for block in rows():
-            product = product + xp.matrix_transpose(block) @ (block @ V)
+        product = _total(each(partial(_twice, V=V), rows()))
         # Without this, all columns would turn towards the first direction.
         V = xp.linalg.qr(product).Q
-    small: Array = 0.0
-    for block in rows():
-        small = small + gram_of(block @ V)
+    small = _total(each(lambda block: gram_of(block @ V), rows()))
     values, rotation = xp.linalg.eigh(double(small))
     vectors = V @ xp.astype(xp.flip(rotation[..., -d:], axis=-1), V.dtype)
     return xp.flip(values[..., -d:], axis=-1), vectors
+
+
+def _twice(block: Array, V: Array) -> Array:
+    return namespace(block).matrix_transpose(block) @ (block @ V)
+
+
+def _total(parts: Iterable[Array]) -> Array:
+    """Return the sum, added up in order: so it does not depend on who worked at which part."""
+    total: Array = 0.0
+    for part in parts:
+        total = total + part
+    return total

@@ -11,9 +11,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kspr.core.arrays import Array, like, namespace, one_hot, rank_within, row_blocks, to_numpy
+from kspr.core.anchors import Anchors
+from kspr.core.arrays import Array, like, namespace, rank_within, row_blocks, to_numpy
+from kspr.core.chances import Chances, calibration_rows
 from kspr.core.regression import Equations, Targets, normal_equations
-from kspr.core.transition import count_anchors, estimate_transition, probability_right
+from kspr.core.transition import estimate_transition
 
 __all__ = ["ROUNDS", "refit"]
 
@@ -25,6 +27,11 @@ CIFAR-10 with 300 to 50,000 rows, the best penalty grows with the classes, not w
 _LEAVE_OUT = 0.5
 """Part of the leverage that is taken off. Without any, 5,000 CIFAR-10 rows with Sym. 60 % keep too
 many wrong labels; with all of it, the small classes of banking77 lose right ones."""
+_HELD = 1 << 24
+"""Fitted values of a half that are held; more are computed again in every pass over them."""
+
+Fitted = Callable[[slice | np.ndarray], np.ndarray]
+"""Fitted values ``(rows, classes)`` of some rows of a half."""
 
 
 def refit(
@@ -75,7 +82,7 @@ class _Half:
     def keep_likely_right(self) -> None:
         """Keep of each class as many rows as are right by the present fit, the likeliest first."""
         rows, given = np.flatnonzero(self.valid), self.label[self.valid]
-        right = _chance_right(self._predicted()[rows], given, self.n_classes)
+        right = _chance_right(self._fitted(), self.label, self.valid, self.n_classes)[rows]
         wanted = np.ceil(np.bincount(given, weights=right, minlength=self.n_classes))
         rank, _ = rank_within(-right, given, self.n_classes)
         keep = np.zeros_like(self.valid)
@@ -92,20 +99,30 @@ class _Half:
         weight = like(rows[None, :, None], self.Q, dtype=self.Q.dtype)
         return normal_equations(self.Q, self.targets, weight)
 
-    def _predicted(self) -> np.ndarray:
-        """Return the fitted values ``(slots, c)``, as if no row had seen its own label.
+    def _fitted(self) -> Fitted:
+        """Return the fitted values, as if no row had seen its own label.
 
         Leaving a row out moves its fitted value away from its label by its leverage; the mean
         leverage of the kept rows serves for each of them.
         """
         beta = self.beta()
-        blocks = row_blocks(self.Q.shape[1], self.n_classes)
-        fitted = np.concatenate([to_numpy(self.Q[0, rows, :] @ beta[0]) for rows in blocks])
         freedom = float(self.equations.freedom(self.ridge)[0])
         leverage = _LEAVE_OUT * min(1.0, freedom / max(1, int(self.kept.sum())))
-        own = one_hot(self.label[self.kept], self.n_classes, fitted.dtype)
-        fitted[self.kept] = (fitted[self.kept] - leverage * own) / (1.0 - leverage)
-        return fitted
+
+        def fitted(rows: slice | np.ndarray) -> np.ndarray:
+            chosen = rows if isinstance(rows, slice) else like(rows, self.Q)
+            values = to_numpy(self.Q[0, chosen, :] @ beta[0])
+            seen = np.flatnonzero(self.kept[rows])
+            values[seen, self.label[rows][seen]] -= leverage
+            values[seen] /= 1.0 - leverage
+            return values
+
+        slots = self.Q.shape[1]
+        if slots * self.n_classes > _HELD:
+            return fitted
+        return np.concatenate(
+            [fitted(rows) for rows in row_blocks(slots, self.n_classes)]
+        ).__getitem__
 
 
 def _ridge(Q: Array, size: float, intercept: bool) -> Array:
@@ -116,9 +133,20 @@ def _ridge(Q: Array, size: float, intercept: bool) -> Array:
     return weight * xp.eye(Q.shape[-1], dtype=Q.dtype, device=Q.device)
 
 
-def _chance_right(prediction: np.ndarray, label: np.ndarray, n_classes: int) -> np.ndarray:
-    """Return each label's chance to be right."""
-    together = np.zeros_like(label)
-    counts = count_anchors(prediction, label, together, n_classes)
-    right, _ = probability_right(prediction, estimate_transition(counts).matrix, label)
-    return np.asarray(right[np.arange(len(label)), label], dtype=np.float64)
+def _chance_right(
+    fitted: Fitted, label: np.ndarray, valid: np.ndarray, n_classes: int
+) -> np.ndarray:
+    """Return each label's chance to be right; what it says of rows that are not valid is void."""
+    members = np.flatnonzero(valid)
+    nowhere = np.zeros_like(label)
+    anchors = Anchors(label[members], nowhere[members], n_classes)
+    for rows in row_blocks(len(label), n_classes):
+        here = valid[rows]
+        anchors.add(fitted(rows)[here], label[rows][here], nowhere[rows][here])
+    chosen = members[calibration_rows(len(members), n_classes)]
+    noise = estimate_transition(anchors.counts())
+    chances = Chances.fit(fitted(chosen), label[chosen], noise)
+    parts = [
+        chances.right_of(fitted(rows), label[rows]) for rows in row_blocks(len(label), n_classes)
+    ]
+    return np.concatenate(parts)

@@ -10,6 +10,9 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
+from scipy.sparse import csr_array
+
 from kspr.core.arrays import Array, double, gram_of, namespace, one_hot, row_blocks
 from kspr.core.penalties import Penalty, group, shrink
 
@@ -28,6 +31,8 @@ _SMALL_TARGETS = 1 << 22
 """Numbers in a matrix of targets that may be held as a whole."""
 STEPS = 16
 """Cells of the lam grid. Each holds about the same share of the rows' entries."""
+_FEW_COLUMNS = 256
+"""Up to here targets are multiplied as a matrix; more columns of one-hot rows are mostly zeros."""
 _DOWNDATED = 0.75
 """Share of the rows up to which it is quicker to take off what they lose than to start anew."""
 _REMAINS = 0.25
@@ -102,13 +107,15 @@ class Targets:
 
     n_columns: int
     rows: Callable[[slice], Array]
+    labels: Array | None = None  # (pieces, rows), if the rows are one-hot
 
     @classmethod
     def from_labels(cls, labels: Array, n_classes: int, dtype: object) -> "Targets":
         """Return one-hot targets: built once where they are small, else block by block."""
         if labels.shape[0] * labels.shape[1] * n_classes <= _SMALL_TARGETS:
-            return cls.from_matrix(one_hot(labels, n_classes, dtype))
-        return cls(n_classes, lambda rows: one_hot(labels[:, rows], n_classes, dtype))
+            Y = one_hot(labels, n_classes, dtype)
+            return cls(n_classes, lambda rows: Y[:, rows, :], labels)
+        return cls(n_classes, lambda rows: one_hot(labels[:, rows], n_classes, dtype), labels)
 
     @classmethod
     def from_matrix(cls, Y: Array) -> "Targets":
@@ -165,21 +172,36 @@ def normal_equations(Q: Array, targets: Targets, weight: Array) -> Equations:
     xp = namespace(Q)
     pieces, _, k = Q.shape
     units, c = weight.shape[-1], targets.n_columns
+    labels = targets.labels if c > _FEW_COLUMNS and pieces == units == 1 else None
+    if labels is not None and not isinstance(labels, np.ndarray):
+        labels = None
     gram = xp.zeros((pieces, units, k, k), dtype=Q.dtype, device=Q.device)
     moment = xp.zeros((pieces, k, c), dtype=Q.dtype, device=Q.device)
-    for rows in _weighted_rows(weight, pieces * (units * k + c)):
+    for rows in _weighted_rows(weight, pieces * (units * k + (c if labels is None else 0))):
         q, w = Q[:, rows, :], weight[:, rows, :]
         if units == 1:
             # The root of the weight on both sides: `gram_of` can then use the symmetry.
             root = xp.sqrt(w)
             weighted = q * root
             gram = gram + gram_of(weighted)[:, None]
+            if labels is not None:
+                _add_by_label(moment[0], weighted[0], labels[0, rows], root[0, :, 0])
+                continue
             moment = moment + xp.matrix_transpose(weighted) @ (root * targets.rows(rows))
         else:
             weighted = q[:, None] * xp.matrix_transpose(w)[..., None]
             gram = gram + xp.matrix_transpose(weighted) @ q[:, None]
             moment = moment + xp.matrix_transpose(q) @ (w * targets.rows(rows))
     return Equations(gram, moment)
+
+
+def _add_by_label(
+    moment: np.ndarray, weighted: np.ndarray, label: np.ndarray, root: np.ndarray
+) -> None:
+    """Add the product with one-hot rows: sums by label, which need no matrix of them."""
+    n, c = len(label), moment.shape[1]
+    sums = csr_array((root, (label, np.arange(n))), shape=(c, n)) @ weighted
+    moment += sums.T
 
 
 def _weighted_rows(weight: Array, floats_per_row: int) -> Iterator[slice | Array]:

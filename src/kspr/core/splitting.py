@@ -12,7 +12,7 @@ import numpy as np
 from kspr.core.arrays import Array, double, like, namespace, one_hot, row_blocks, to_numpy
 from kspr.errors import InputError
 
-__all__ = ["Pieces", "group_classes", "make_pieces", "prototypes", "similarity"]
+__all__ = ["Pieces", "group_classes", "make_pieces", "prototypes", "similarity", "thinned"]
 
 
 @dataclass(frozen=True)
@@ -281,17 +281,41 @@ def _whole(members: _Members, half: np.ndarray | None) -> Pieces:
     if half is None:
         # Dealing across the class borders keeps the halves within one sample of each other.
         half = np.arange(len(sample)) % 2
-    slots = int(np.bincount(half).max())
-    index = np.full((1, 2, slots), sample[-1], dtype=np.int64)
-    labels = np.full((1, 2, slots), label[-1], dtype=np.int64)
+    sides = [(sample[half == side], label[half == side]) for side in (0, 1)]
+    return _one_piece(sides, members.classes)
+
+
+def thinned(piece: Pieces, n_rows: int) -> Pieces:
+    """Return a single piece with about `n_rows` of its samples, the same share of every class.
+
+    In either half at least one sample of each class stays. Samples of a class are in random order,
+    so the first ones are a random part.
+    """
+    share = n_rows / piece.valid.sum()
+    if share >= 1:
+        return piece
+    sides = []
+    for index, label, valid in zip(piece.index[0], piece.label[0], piece.valid[0], strict=True):
+        sizes = np.bincount(label[valid], minlength=piece.classes.shape[1])
+        # Slots are filled class by class.
+        place = np.arange(int(valid.sum())) - (np.cumsum(sizes) - sizes)[label[valid]]
+        kept = place < np.ceil(share * sizes)[label[valid]]
+        sides.append((index[valid][kept], label[valid][kept]))
+    return _one_piece(sides, piece.classes[0])
+
+
+def _one_piece(sides: list[tuple[np.ndarray, np.ndarray]], classes: np.ndarray) -> Pieces:
+    """Return the piece whose halves have these samples, with the positions of their classes."""
+    slots = max(len(sample) for sample, _ in sides)
+    last_sample, last_label = (part[-1] for part in sides[0])
+    index = np.full((1, 2, slots), last_sample, dtype=np.int64)
+    labels = np.full((1, 2, slots), last_label, dtype=np.int64)
     valid = np.zeros((1, 2, slots), dtype=bool)
-    for side in (0, 1):
-        chosen = half == side
-        filled = int(chosen.sum())
-        index[0, side, :filled] = sample[chosen]
-        labels[0, side, :filled] = label[chosen]
-        valid[0, side, :filled] = True
-    return Pieces(index, labels, valid, valid, members.classes[None])
+    for side, (sample, label) in enumerate(sides):
+        filled = slice(0, len(sample))
+        index[0, side, filled], labels[0, side, filled] = sample, label
+        valid[0, side, filled] = True
+    return Pieces(index, labels, valid, valid, classes[None])
 
 
 def _merge_equal_shapes(made: list[Pieces]) -> list[Pieces]:

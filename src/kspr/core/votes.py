@@ -7,6 +7,7 @@ stand in the half that a row is not in, so that a row's own label has no part in
 import numpy as np
 
 from kspr.core.arrays import row_blocks
+from kspr.core.transition import AnyTransition
 
 __all__ = ["WIDTH", "count_votes", "with_votes"]
 
@@ -54,18 +55,17 @@ def count_votes(
     return votes
 
 
-def with_votes(right: np.ndarray, votes: np.ndarray, matrix: np.ndarray, k: int) -> np.ndarray:
+def with_votes(right: np.ndarray, votes: np.ndarray, noise: AnyTransition, k: int) -> np.ndarray:
     """Return each class's chance to be right as the label, with the votes of `k` neighbours.
 
-    `right` is that of `kspr.core.transition.probability_right`. The votes are of labels, and some
+    `right` is that of `kspr.core.chances.Chances`. The votes are of labels, and some
     of these are wrong: the transition matrix tells which true classes they come from. Half of the
     log-odds that follow are added to those of the fit.
     """
     # From shares of labels to shares of classes, with one vote spread over all of these.
-    share = np.maximum(votes @ np.linalg.pinv(matrix).astype(votes.dtype), 0.0) + 1.0 / k
+    share = np.maximum(noise.solve_transposed(votes.T).T, 0.0) + 1.0 / k
     share /= share.sum(axis=1, keepdims=True)
-    seen = share @ matrix.astype(share.dtype)
-    voted = share * np.diag(matrix).astype(share.dtype) / np.maximum(seen, 1e-30)
+    voted = share * noise.right / np.maximum(noise.mix(share), 1e-30)
     odds = _odds(right) * _odds(voted) ** _WEIGHT
     return np.asarray(odds / (1.0 + odds), dtype=right.dtype)
 

@@ -1,16 +1,21 @@
 """A demonstration: select among handwritten digits of which 40 % have a wrong label."""
 
+import io
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from kspr._files import staged
+from kspr._files import staged, write_parquet
 from kspr.core.metrics import SelectionQuality, selection_quality
 from kspr.core.noise import symmetric
+from kspr.features.options import AS_SHIPPED
+from kspr.runs.select import select_source
 from kspr.selectors import KnockoffsSPR, Selection
+from kspr.sources.options import ReadOptions
 
 __all__ = ["DemoResult", "run_demo"]
 
@@ -31,23 +36,36 @@ class DemoResult:
     class_quality: tuple[SelectionQuality, ...]
     suggested_right: float
     """Share of right suggestions among the suspects whose label is wrong."""
-    saved: Path
+    run: Path
     picture: Path
 
 
 def run_demo(folder: Path, q: float, seed: int) -> DemoResult:
-    """Corrupt the digits, select, save the selection and a picture of suspects to `folder`."""
+    """Corrupt the digits, select, and write the data, the run and a picture to `folder`."""
     digits = load_digits()
-    X, y_true = digits.data, digits.target
+    y_true = digits.target
     y = symmetric(y_true, NOISE_RATE, seed)
-    selection = KnockoffsSPR(q=q, random_state=seed).fit(X, y).selection_
-    right = y == y_true
     # Pixels of these digits are whole numbers from 0 to 16.
     images = digits.images / 16.0
+    # With the pictures, so that the run can be reported and reviewed as a user's own.
+    source = folder / "digits.parquet"
+    pixels = {f"pixel_{k}": digits.data[:, k].astype(np.float32) for k in range(64)}
+    columns = {"image": [_png(image) for image in images], "label": y, **pixels}
+    write_parquet(source, pa.table(columns))
+    run = select_source(
+        source,
+        folder / "run",
+        KnockoffsSPR(q=q, random_state=seed),
+        options=ReadOptions(features="pixel_*"),
+        settings=AS_SHIPPED,
+        command=("kspr", "demo"),
+        # A demo is repeated, with another q for example: the folder is its own.
+        overwrite=True,
+    )
+    selection = run.selection
+    right = y == y_true
     wrong_suspects = ~selection.clean_mask & ~right
     suggested = selection.suggested_label == y_true
-    # A demo is repeated, with another q for example: the folder is its own.
-    saved = selection.save(folder / "selection", overwrite=True)
     picture = folder / "suspects.png"
     with staged(picture) as staging:
         _draw(images[selection.suspect_indices[:_SHOWN]]).save(staging)
@@ -61,9 +79,15 @@ def run_demo(folder: Path, q: float, seed: int) -> DemoResult:
             for k in selection.classes
         ),
         suggested_right=float(suggested[wrong_suspects].mean()),
-        saved=saved,
+        run=run.folder,
         picture=picture,
     )
+
+
+def _png(image: np.ndarray) -> bytes:
+    stream = io.BytesIO()
+    Image.fromarray(((1 - image) * 255).astype(np.uint8)).save(stream, "PNG")
+    return stream.getvalue()
 
 
 def _draw(images: np.ndarray) -> Image.Image:

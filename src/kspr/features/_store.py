@@ -25,6 +25,7 @@ __all__ = [
     "content_fingerprint",
     "join",
     "open_features",
+    "read_engines",
     "read_unreadable",
     "shard_folder",
     "shard_is_whole",
@@ -36,7 +37,7 @@ _FORMAT = "kspr-embedding-1"
 _MANIFEST = "manifest.json"
 _MINE = ("embedding.json", "features.npy", "shards", _MANIFEST)
 """Files of an embedding. The manifest, which identifies them, is removed last."""
-_SHARD = ("rows", "features", "unreadable", "reasons")
+_SHARD = ("rows", "features", "unreadable", "reasons", "engine")
 # What NumPy and zipfile raise at damaged files.
 _DAMAGE = (
     *(AttributeError, EOFError, LookupError, OSError, RuntimeError, SyntaxError, TypeError),
@@ -44,7 +45,10 @@ _DAMAGE = (
 )
 _RECORDED_ONLY = ("shard_rows", "versions")
 """Entries of the manifest that do not change the features."""
-_PACKAGES = ("knockoffs-spr", "numpy", "pillow", "sentence-transformers", "torch", "transformers")
+_PACKAGES = (
+    *("knockoffs-spr", "numpy", "onnxruntime", "pillow", "sentence-transformers", "torch"),
+    "transformers",
+)
 
 
 def _versions() -> dict[str, str]:
@@ -65,6 +69,8 @@ class EmbeddingManifest:
     rows: int
     fingerprint: str
     shard_rows: int
+    flips: bool = False
+    """Whether features are averaged over images and their mirror images."""
     versions: dict[str, str] = field(default_factory=_versions)
     format: str = _FORMAT
 
@@ -170,6 +176,8 @@ class Shard:
     rows: np.ndarray
     features: np.ndarray
     unreadable: dict[int, str]
+    engine: str = ""
+    """What computed the features, with its version; empty if unknown."""
 
 
 def write_shard(path: Path, shard: Shard) -> None:
@@ -182,6 +190,7 @@ def write_shard(path: Path, shard: Shard) -> None:
             unreadable=np.array(list(shard.unreadable), dtype=np.int64),
             # Fixed-width text: an array of objects would need pickle to be read.
             reasons=np.array(list(shard.unreadable.values()), dtype=np.str_),
+            engine=np.array(shard.engine, dtype=np.str_),
         )
 
 
@@ -192,11 +201,11 @@ def shard_is_whole(path: Path, expected: range) -> bool:
     try:
         with np.load(path, allow_pickle=False) as stored:
             # Features too: the archive compares its checksums when an entry is read.
-            rows, features, unreadable, reasons = (stored[name] for name in _SHARD)
+            rows, features, unreadable, reasons, engine = (stored[name] for name in _SHARD)
         found = np.sort(np.concatenate([rows, unreadable]))
     except _DAMAGE:
         return False
-    right = features.ndim == 2 and features.dtype.kind == "f"
+    right = features.ndim == 2 and features.dtype.kind == "f" and engine.dtype.kind == "U"
     lengths = len(features) == len(rows) and reasons.shape == unreadable.shape
     return right and lengths and np.array_equal(found, np.array(expected))
 
@@ -209,6 +218,15 @@ def read_unreadable(paths: Sequence[Path]) -> dict[int, str]:
             pairs = zip(stored["unreadable"].tolist(), stored["reasons"].tolist(), strict=True)
             found.update(pairs)
     return found
+
+
+def read_engines(paths: Sequence[Path]) -> list[str]:
+    """Return what computed the shards: several engines where a run was continued by another."""
+    found: set[str] = set()
+    for path in paths:
+        with np.load(path, allow_pickle=False) as stored:
+            found.add(str(stored["engine"]))
+    return sorted(found - {""})
 
 
 def join(paths: Sequence[Path], target: Path, dtype: np.dtype) -> None:

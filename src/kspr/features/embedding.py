@@ -23,6 +23,7 @@ from kspr.features._store import (
     content_fingerprint,
     join,
     open_features,
+    read_engines,
     read_unreadable,
     shard_folder,
     shard_is_whole,
@@ -69,6 +70,7 @@ def embed(
     device: str = "auto",
     half: bool = False,
     image_size: int | None = None,
+    flips: bool = False,
     strict: bool = False,
     shard_rows: int = 4096,
     progress: ProgressMode = "auto",
@@ -93,6 +95,8 @@ def embed(
         Compute in half precision where the device is faster in it, and store float16.
     image_size
         Side in pixels to which images are scaled; None for the embedder's own.
+    flips
+        Average the features of each image and of its mirror image.
     strict
         Raise an error, before the model runs, if an item cannot be read or if `half` fails on this
         processor. Otherwise unreadable items are left out and listed, and float32 is used.
@@ -106,7 +110,7 @@ def embed(
     folder = Path(folder)
     _check(items, batch_size=batch_size, shard_rows=shard_rows)
     # The identity needs no model: a finished folder is found in seconds.
-    identity = embedder_identity(embedder_name, items.kind, image_size=image_size)
+    identity = embedder_identity(embedder_name, items.kind, image_size=image_size, flips=flips)
     fingerprint, digest = _fingerprint(items, progress)
     wanted = EmbeddingManifest(
         kind=items.kind,
@@ -139,7 +143,9 @@ def embed(
             device=device,
             half=half,
             image_size=image_size,
+            flips=flips,
             strict=strict,
+            rows=len(items),
         )
         write_manifest(folder, manifest)
         shards = _shards(folder, manifest)
@@ -246,7 +252,8 @@ def _shard(
     nothing = np.empty((0, embedder.dimensions or 0), dtype)
     features = np.concatenate([nothing, *blocks])
     order = np.argsort(rows)
-    return Shard(np.array(rows, dtype=np.int64)[order], features[order], unreadable)
+    in_order = np.array(rows, dtype=np.int64)[order]
+    return Shard(in_order, features[order], unreadable, embedder.engine())
 
 
 def _stored(features: np.ndarray, dtype: np.dtype, name: str) -> np.ndarray:
@@ -286,6 +293,7 @@ def _conclude(
         "kept": manifest.rows - len(unreadable),
         "unreadable": unreadable,
         "max_pixels": pixel_limit(),
+        "engines": read_engines(shards),
     }
     # Written last: with this file the embedding counts as finished.
     write_json(folder / "embedding.json", about)

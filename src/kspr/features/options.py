@@ -19,6 +19,8 @@ class EmbedSettings:
     """Compute and store in half precision."""
     image_size: int | None = None
     """Pixels to which images are scaled. [default: the embedder's own]"""
+    flips: bool = False
+    """Average the features of each image and its mirror image: better, at twice the time."""
     strict: bool = False
     """Fail on the first item that cannot be read, instead of leaving such items out."""
 

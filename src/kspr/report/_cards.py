@@ -11,6 +11,7 @@ from kspr._text import shorten, visible
 from kspr.core.labels import same_label, truly_clean
 from kspr.errors import UnreadableItemError
 from kspr.report._words import level, name, number, scale_of, share
+from kspr.selectors.options import DOUBTING
 from kspr.selectors.selection import Selection
 from kspr.sources.records import Items
 
@@ -169,7 +170,7 @@ def judge(
 
 
 def _bar(selection: Selection, rows: np.ndarray) -> np.ndarray:
-    if selection.control == "transition":
+    if selection.control in DOUBTING:
         return np.asarray(selection.statistic[rows])
     # Times have no upper end of their own.
     time = selection.selection_time
@@ -177,7 +178,7 @@ def _bar(selection: Selection, rows: np.ndarray) -> np.ndarray:
 
 
 def _in_words(selection: Selection, rows: np.ndarray) -> list[str]:
-    if selection.control == "transition":
+    if selection.control in DOUBTING:
         return [f"doubt {share(value)}" for value in selection.statistic[rows].tolist()]
     times = [f"time {number(value)}" for value in selection.selection_time[rows].tolist()]
     if selection.control is None:

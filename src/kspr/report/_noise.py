@@ -96,7 +96,8 @@ class NoiseFacts:
     flips: tuple[Flip, ...]
     stands_out: bool
     """Whether any flip is significantly more frequent than the average flip."""
-    figure: Markup
+    figure: Markup | None
+    """None for so many classes that flips are not estimated one by one."""
     n_shown: int
     """Number of classes in the figure."""
 
@@ -105,6 +106,9 @@ def describe(noise: NoiseEstimate | None) -> NoiseFacts | None:
     """Return what the page shows of `noise`; None without an estimate."""
     if noise is None:
         return None
+    if not noise.transition.size:
+        low, high = noise.rate_interval
+        return NoiseFacts(noise.rate, low, high, (), stands_out=False, figure=None, n_shown=0)
     flips, shown = largest_flips(noise), _most_wrong(noise)
     return NoiseFacts(
         rate=noise.rate,

@@ -15,6 +15,7 @@ from kspr.core.regression import gamma_path
 from kspr.report._facts import label_codes
 from kspr.report._words import name, scale_of
 from kspr.selectors.feature_rows import as_features
+from kspr.selectors.options import DOUBTING
 from kspr.selectors.selection import Selection
 
 __all__ = [
@@ -80,7 +81,7 @@ def class_histograms(selection: Selection) -> list[ClassFigure]:
 
 def _edges(selection: Selection, bins: int) -> np.ndarray:
     """Return edges of bins for nearly all rows; the few beyond count in the first and last bin."""
-    if selection.control == "transition":
+    if selection.control in DOUBTING:
         return np.linspace(0.0, 1.0, bins + 1)
     low, high = np.quantile(selection.statistic, [0.001, 0.999])
     # Cut-offs are in view too, but one far out must not squeeze all rows into one bin.

@@ -10,6 +10,7 @@ from kspr._text import shorten
 from kspr.report._cards import Card, Contents, judge
 from kspr.report._facts import label_codes
 from kspr.report._words import name
+from kspr.selectors.options import DOUBTING
 from kspr.selectors.selection import Selection
 
 __all__ = [
@@ -36,7 +37,7 @@ def probably_wrong(selection: Selection, rows: np.ndarray) -> np.ndarray:
     With a doubt, it decides: above one half. Otherwise a label is probably wrong where another one
     fits better.
     """
-    if selection.control == "transition":
+    if selection.control in DOUBTING:
         return np.asarray(selection.statistic[rows] > 0.5)
     return np.asarray(selection.suggested_label[rows] != selection.label[rows])
 

@@ -100,6 +100,7 @@ _TIME = StatisticScale(
 )
 _SCALES = {
     "transition": _DOUBT,
+    "annotators": _DOUBT,
     "exchangeable": _OTHERS,
     "paper": _KNOCKOFF,
     "theorem": _KNOCKOFF,

@@ -1,4 +1,4 @@
-"""True labels of single rows, which a person wrote into a CSV file with any spreadsheet."""
+"""True labels of single rows: written into a CSV file with any spreadsheet, or chosen in a tool."""
 
 import csv
 import io
@@ -15,12 +15,15 @@ from kspr.errors import InputError
 from kspr.selectors.checks import CANNOT_TELL, NO_CLASS
 from kspr.selectors.controls.checked import Drawn
 from kspr.sources.readers.csv_faults import explain_encoding, split_by
-from kspr.sources.readers.file_checks import check_file, listed, no_such
+from kspr.sources.readers.file_checks import check_file, listed, no_such, shown
+from kspr.sources.readers.label_studio import Task, open_tasks
 
 __all__ = ["Answers", "Rows", "checked_rows", "read_answers"]
 
 _TRUTH = "true_label"
 _PLACES = ("row", "id")
+_Entries = list[tuple[str, dict[str, str]]]
+"""What names each answer in errors (``line 7``, ``task 7``), and its columns."""
 
 
 @dataclass(frozen=True)
@@ -46,12 +49,15 @@ class Answers:
 
 
 def read_answers(path: Path, rows: Rows) -> Answers:
-    """Return the answers in `path`; raise `InputError` if they are not about `rows`."""
-    table = _read(path)
+    """Return the answers in `path`; raise `InputError` if they are not about `rows`.
+
+    A .json file holds tasks of Label Studio, every other one is a CSV file.
+    """
+    table = _from_tasks(path) if path.suffix.lower() == ".json" else _read(path)
     position = _positions(path, table, rows)
     _check_labels(path, table, rows, position)
     known = encode_labels(rows.label, "label").classes
-    truth = [_answer(path, line, entry[_TRUTH], known) for line, entry in table]
+    truth = [_answer(path, where, entry[_TRUTH], known) for where, entry in table]
     given = np.array([answer is not None for answer in truth], dtype=bool)
     return Answers(
         position=position[given],
@@ -69,12 +75,33 @@ def checked_rows(path: Path, rows: Rows) -> tuple[dict[int, str], Drawn]:
     """
     answers = read_answers(path, rows)
     if not len(answers.position):
-        raise InputError(f"{path} has no answers yet: its column {_TRUTH!r} is empty.")
+        raise InputError(f"{path} has no answers yet: all of its rows are still to be checked.")
     found = dict(zip(answers.position.tolist(), answers.truth.tolist(), strict=True))
     return found, "all" if answers.drawn_from == "all" else "chosen"
 
 
-def _read(path: Path) -> list[tuple[int, dict[str, str]]]:
+def _from_tasks(path: Path) -> _Entries:
+    """Return the answers in tasks of Label Studio, with the columns of a CSV file of answers."""
+    return [(task.where, _as_entry(task, path)) for task in open_tasks(path)]
+
+
+def _as_entry(task: Task, path: Path) -> dict[str, str]:
+    found = {name: task.data[name] for name in ("row_id", "id") if name in task.data}
+    if not found:
+        raise InputError(
+            f"{path}, {task.where} has no 'row_id' in its data, by which its row would be found. "
+            "Import tasks that `kspr export --to label-studio` wrote."
+        )
+    entry = {"id": str(next(iter(found.values())))}
+    # Where people differ, or skipped the task, nobody can tell.
+    entry[_TRUTH] = (task.choice or CANNOT_TELL) if task.answered else ""
+    for column, name in (("label", "kspr_given_label"), ("drawn_from", "drawn_from")):
+        if name in task.data:
+            entry[column] = str(task.data[name])
+    return entry
+
+
+def _read(path: Path) -> _Entries:
     """Return the lines of the file with their numbers, once the needed columns are there."""
     check_file(path, "a CSV file of answers")
     try:
@@ -89,7 +116,7 @@ def _read(path: Path) -> list[tuple[int, dict[str, str]]]:
     try:
         # Spreadsheets leave lines of nothing but delimiters at the end.
         table = [
-            (reader.line_num, {name: _cell(value) for name, value in entry.items()})
+            (f"line {reader.line_num}", {name: _cell(value) for name, value in entry.items()})
             for entry in reader
             if any(_texts(entry.values()))
         ]
@@ -114,18 +141,23 @@ def _texts(values: Iterable[Any]) -> list[str]:
     return [value.strip() for value in values if isinstance(value, str)]
 
 
-def _positions(path: Path, table: list[tuple[int, dict[str, str]]], rows: Rows) -> np.ndarray:
+def _positions(path: Path, table: _Entries, rows: Rows) -> np.ndarray:
     """Return where each line's row is, by its number or else by its name."""
     column = "row" if "row" in table[0][1] else "id"
     known = rows.row.tolist() if column == "row" else rows.row_id.tolist()
     place = {str(value): position for position, value in enumerate(known)}
+    if len(place) < len(known):
+        raise InputError(
+            f"The ids of the rows are not distinct, so that those in {path} could mean several. "
+            "Name rows by their number, in a column 'row'."
+        )
     found: list[int] = []
-    for line, entry in table:
+    for where, entry in table:
         value = entry[column].strip()
         # A spreadsheet may write 7.0 for row 7.
         position = place.get(value.removesuffix(".0") if column == "row" else value)
         if position is None:
-            raise InputError(f"{path}, line {line}: there is no row with the {column} {value!r}.")
+            raise InputError(f"{path}, {where}: there is no row with the {column} {shown(value)}.")
         found.append(position)
     if len(set(found)) < len(found):
         twice = next(value for k, value in enumerate(found) if value in found[:k])
@@ -133,22 +165,20 @@ def _positions(path: Path, table: list[tuple[int, dict[str, str]]], rows: Rows) 
     return np.array(found, dtype=np.int64)
 
 
-def _check_labels(
-    path: Path, table: list[tuple[int, dict[str, str]]], rows: Rows, position: np.ndarray
-) -> None:
+def _check_labels(path: Path, table: _Entries, rows: Rows, position: np.ndarray) -> None:
     """Raise if ids or given labels differ: the file was made for other data."""
     held = {"id": rows.row_id[position].tolist(), "label": rows.label[position].tolist()}
-    for column in [name for name in held if name in table[0][1]]:
-        for (line, entry), value in zip(table, held[column], strict=True):
-            if not _same(entry[column], value):
+    for column, values in held.items():
+        for (where, entry), value in zip(table, values, strict=True):
+            if column in entry and not _same(entry[column], value):
                 raise InputError(
-                    f"{path}, line {line}: the {column} is {entry[column].strip()!r}, but the data "
-                    f"has {str(value)!r} there. The file was changed, or is about other data."
+                    f"{path}, {where}: the {column} is {shown(entry[column].strip())}, but the "
+                    f"data has {str(value)!r} there. The file was changed, or is about other data."
                 )
 
 
-def _answer(path: Path, line: int, text: str, classes: np.ndarray) -> str | None:
-    """Return a line's true label; None where it is left empty."""
+def _answer(path: Path, where: str, text: str, classes: np.ndarray) -> str | None:
+    """Return a true label; None where it is left empty."""
     text = (text or "").strip()
     known = [str(name) for name in classes.tolist()]
     if not text or text in known or text in (NO_CLASS, CANNOT_TELL):
@@ -159,7 +189,7 @@ def _answer(path: Path, line: int, text: str, classes: np.ndarray) -> str | None
     # A spreadsheet writes 3.0 for 3, also where the data has the text "3".
     if text.removesuffix(".0") in known:
         return text.removesuffix(".0")
-    refusal = no_such(text, sorted(known), f"{path}, line {line}: the data", "label")
+    refusal = no_such(text, sorted(known), f"{path}, {where}: the data", "label")
     raise InputError(
         f"{refusal} Write {NO_CLASS} for a row that belongs to no class, {CANNOT_TELL} "
         "where you cannot tell."
@@ -171,9 +201,7 @@ def _same(text: str, value: Any) -> bool:
     return text in (str(value).strip(), f"{value}.0") or bool(same_label([text], [value])[0])
 
 
-def _drawn_from(
-    path: Path, table: list[tuple[int, dict[str, str]]]
-) -> Literal["pool", "all"] | None:
+def _drawn_from(path: Path, table: _Entries) -> Literal["pool", "all"] | None:
     # Two draws in one file would be a random sample of neither.
     found = {entry.get("drawn_from", "").strip() for _, entry in table}
     if len(found) > 1 or not found <= {"", "pool", "all"}:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -193,6 +194,11 @@ class JoinedItems:
         if place < 0 or changed:
             raise UnreadableItemError(f"The item of row {row} has changed since the run was made.")
         return content
+
+    def file(self, row: int) -> Path | None:
+        """Return the file that a row has to itself; None where it has none, or is gone."""
+        place = int(self.place[row])
+        return None if place < 0 else self.items.file(place)
 
     def content(self) -> Iterator[bytes]:
         """Yield the stored bytes of each item."""

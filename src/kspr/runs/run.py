@@ -1,7 +1,7 @@
 """A run on disk: a saved selection, its rows, and the source that they came from."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -24,11 +24,13 @@ from kspr.sources.readers.labels import texts_of
 from kspr.sources.readers.table import Table
 from kspr.sources.records import Items, Records
 
-__all__ = ["Origin", "Run", "load_run", "origin_of", "rows_of", "save_run"]
+__all__ = ["CONSENSUS", "Origin", "Run", "load_run", "origin_of", "rows_of", "save_run"]
 
 _FORMAT = 1
 _ORIGIN = "run.json"
 _ROWS = "rows.parquet"
+CONSENSUS = "consensus.parquet"
+"""Table of the rows' ids and labels, in a run whose source has several labels for each row."""
 
 
 @dataclass(frozen=True)
@@ -201,19 +203,43 @@ def save_run(
     *,
     overwrite: bool,
     checks: Checks | None = None,
+    tables: Mapping[str, pa.Table] | None = None,
 ) -> Run:
-    """Write a run to `folder`, whole or not at all; `checks` are answers about its rows."""
+    """Write a run to `folder`, whole or not at all; `checks` are answers about its rows.
+
+    `tables` are further files of it, by their names. With `CONSENSUS` among them, that is the file
+    of labels to all who open the run.
+    """
     check_folder(folder, overwrite=overwrite)
+    sealed = [_ROWS, "manifest.json"]
     with staged(folder) as staging:
         selection.save(staging)
         ids = pa.array(rows.row_id).cast(pa.large_string())
         columns = {"row": rows.row, "row_id": ids, "digest": rows.digest}
         write_parquet(staging / _ROWS, pa.table(columns))
+        for name, table in (tables or {}).items():
+            write_parquet(staging / name, table)
+            sealed.append(name)
+        if CONSENSUS in sealed:
+            origin = _labelled_by_consensus(origin)
         about = {"format": _FORMAT, "named": rows.named, **asdict(origin)}
-        write_sealed(staging / _ORIGIN, about, _ROWS, "manifest.json")
+        write_sealed(staging / _ORIGIN, about, *sealed)
         if checks is not None:
             write_checks(staging, checks)
-    return Run(folder, apply_checks(selection, checks), rows, origin)
+    return Run(folder, apply_checks(selection, checks), rows, _resolved(origin, folder))
+
+
+def _labelled_by_consensus(origin: Origin) -> Origin:
+    """Return the origin with the consensus as its file of labels, and rows without one left out."""
+    options = {name: value for name, value in origin.options.items() if name != "label"}
+    return replace(origin, options={**options, "labels": CONSENSUS, "missing": "drop"})
+
+
+def _resolved(origin: Origin, folder: Path) -> Origin:
+    """Return the origin with the place of the consensus, which moves with the run."""
+    if origin.options.get("labels") != CONSENSUS:
+        return origin
+    return replace(origin, options={**origin.options, "labels": str(folder.resolve() / CONSENSUS)})
 
 
 def check_folder(folder: Path, *, overwrite: bool) -> None:
@@ -250,7 +276,7 @@ def load_run(folder: Path, source: Path | None = None) -> Run:
         raise InputError(f"{folder} cannot be read as a run ({reason}). Select again.") from error
     if source is not None:
         origin = replace(origin, source=str(source.resolve()))
-    return Run(folder, selection, rows, origin)
+    return Run(folder, selection, rows, _resolved(origin, folder))
 
 
 def _read_rows(path: Path, named: Any, n: int) -> RunRows:

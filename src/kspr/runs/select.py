@@ -1,19 +1,31 @@
 """From a source to a run: read, embed what needs it, select, write."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
 
 from kspr.errors import InputError
 from kspr.features import Loaded, load
 from kspr.features.options import AS_SHIPPED, EmbedSettings
 from kspr.runs.answers import Rows, checked_rows
-from kspr.runs.run import Run, check_folder, origin_of, rows_of, save_run
-from kspr.selectors import SPR, KnockoffsSPR, ProbabilitySelector, Selection
+from kspr.runs.run import CONSENSUS, Run, check_folder, origin_of, rows_of, save_run
+from kspr.selectors import (
+    SPR,
+    Annotators,
+    AnnotatorSelector,
+    KnockoffsSPR,
+    ProbabilitySelector,
+    Selection,
+)
 from kspr.selectors.checks import Checks
 from kspr.selectors.options import DEFAULT_Q
 from kspr.sources.options import ReadOptions
+from kspr.sources.vote_columns import VoteColumns, read_vote_columns
 
-__all__ = ["select_by_probabilities", "select_source"]
+__all__ = ["select_by_annotators", "select_by_probabilities", "select_source", "votes_have_changed"]
 
 
 def select_source(
@@ -77,6 +89,75 @@ def select_by_probabilities(
     selection, checks = _with_answers(found, fit, checked)
     origin = origin_of(found, options, command)
     return save_run(out, selection, rows_of(found), origin, overwrite=overwrite, checks=checks)
+
+
+def select_by_annotators(
+    source: Path,
+    out: Path,
+    selector: AnnotatorSelector,
+    *,
+    options: ReadOptions,
+    settings: EmbedSettings,
+    command: Sequence[str],
+    overwrite: bool = False,
+) -> tuple[Run, Annotators]:
+    """Find the consensus of the annotators that `options` name, and write the run to `out`.
+
+    The run keeps the consensus beside it, as a file of labels: to all later commands these are the
+    labels of the source. The second value is how good each annotator is.
+    """
+    check_folder(out, overwrite=overwrite)
+    loaded = load(source, options, settings)
+    votes = read_vote_columns(loaded.records, options)
+    found = _rows_with_votes(loaded, votes, options)
+    # Labels of items that could not be read are about no row.
+    known = np.isin(votes.row, found.row)
+    row = np.searchsorted(found.row, votes.row[known])
+    given = (row, votes.annotator[known], votes.label[known])
+    fitted = selector.fit(found.features, given, groups=found.groups)
+    origin = origin_of(found, options, command)
+    origin = replace(
+        origin,
+        # What `votes_have_changed` compares: the consensus becomes the file of labels.
+        options={
+            **origin.options,
+            **({} if options.labels is None else {"votes": str(options.labels.resolve())}),
+            "votes_digest": votes.digest(found.records.row_id),
+        },
+        notes=(*origin.notes, *votes.notes),
+    )
+    selection, people = fitted.selection_, fitted.annotators_
+    tables = {
+        CONSENSUS: pa.table({"id": found.row_id, "label": selection.label}),
+        "annotators.parquet": pa.table(vars(people)),
+    }
+    rows = rows_of(found)
+    return save_run(out, selection, rows, origin, overwrite=overwrite, tables=tables), people
+
+
+def votes_have_changed(run: Run) -> bool:
+    """Return whether annotators' labels are other ones now; False for one label a row."""
+    kept = run.origin.options
+    if "votes_digest" not in kept:
+        return False
+    labels = Path(kept["votes"]) if "votes" in kept else None
+    options = replace(run.origin.read_options(), labels=labels)
+    found = read_vote_columns(run.records(), options)
+    return found.digest(run.records().row_id) != kept["votes_digest"]
+
+
+def _rows_with_votes(loaded: Loaded, votes: VoteColumns, options: ReadOptions) -> Loaded:
+    """Return the rows that somebody has labelled; the others are refused, or left out if asked."""
+    there = np.isin(loaded.row, votes.row)
+    if there.all():
+        return loaded
+    n_empty = int((~there).sum())
+    if options.missing == "refuse":
+        raise InputError(
+            f"{n_empty:,} rows of {loaded.records.source} have no label of any annotator, the "
+            f"first is {loaded.row_id[~there][0]}. Leave them out with --missing drop."
+        )
+    return replace(loaded, features=loaded.features[there], row=loaded.row[there])
 
 
 def _with_answers(

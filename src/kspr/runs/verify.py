@@ -24,7 +24,8 @@ from kspr.selectors.checks import (
     write_checks,
 )
 from kspr.selectors.controls.checked import Drawn, Guarantee
-from kspr.selectors.options import DEFAULT_Q
+from kspr.selectors.estimates import Estimates
+from kspr.selectors.options import DEFAULT_Q, DOUBTING
 from kspr.selectors.review_log import FILED
 from kspr.selectors.validation import check_rate
 from kspr.sources.records import Items
@@ -37,6 +38,7 @@ __all__ = [
     "ToCheck",
     "Verification",
     "draw_checks",
+    "drawable",
     "rows_to_check",
     "set_draw",
     "verification_of",
@@ -69,6 +71,8 @@ class Draw:
     guarantee: Guarantee
     forecast: tuple[tuple[int, float], ...]
     """Numbers of checks, and the share of the right labels that they can be expected to keep."""
+    n_needed: int | None
+    """About how many checks keep nine tenths of what the best cut would; None if unknown."""
 
 
 @dataclass(frozen=True)
@@ -128,9 +132,8 @@ class Verification:
     """Clopper and Pearson's, exact, two-sided, of 95 %."""
     n_kept: int
     """Rows that are kept now."""
-    noise_rate: float | None
-    """Share of wrong labels among all rows, if the checked ones were drawn from all."""
-    noise_interval: tuple[float, float] | None
+    estimates: Estimates | None
+    """What the checked rows and the fit say together; None where no answer counts."""
     forecast: tuple[tuple[int, float], ...]
     reviewed: Reviewed | None = None
     """None without answers from the review page."""
@@ -185,6 +188,7 @@ def draw_checks(
         seed,
         guarantee,
         _forecast(run.selection, about, done + n),
+        _needed(run.selection, about),
     )
 
 
@@ -203,6 +207,8 @@ def set_draw(
     own q. A draw without answers is replaced where something else is asked for; one with answers
     can only be made longer.
     """
+    if n is not None and n < 1:
+        raise InputError(f"--checks must be at least 1, got {n}.")
     fitted = Selection.load(folder, answers=False)
     before = read_checks(folder, fitted)
     given = {"q": q, "guarantee": guarantee, "confidence": confidence, "seed": seed}
@@ -225,7 +231,8 @@ def set_draw(
             f"that --checks cannot be less, got {count:,}."
         )
     draw = replace(draw, positions=tuple(_order(fitted, draw)[:count]))
-    write_checks(folder, draw)
+    if draw != before:
+        write_checks(folder, draw)
     return draw
 
 
@@ -269,7 +276,7 @@ def verify_run(folder: Path, path: Path, declared: Drawn | None = None, **how: A
     run = load_run(folder)
     answers = read_answers(path, Rows(run.row, run.row_id, fitted.label))
     if not len(answers.position):
-        raise InputError(f"{path} has no answers yet: its column 'true_label' is empty.")
+        raise InputError(f"{path} has no answers yet: all of its rows are still to be checked.")
     checks = _checks(run, fitted, path, answers, declared, how)
     found = dict(zip(answers.position.tolist(), answers.truth.tolist(), strict=True))
     checks = checks.with_answers(found)
@@ -288,13 +295,16 @@ def verification_of(run: Run) -> Verification | None:
 
 
 def _order(fitted: Selection, checks: Checks) -> list[int]:
-    """Return the rows that can be drawn, in the order of the draw."""
-    if checks.drawn == "pool":
-        order = fitted.draw(len(fitted), q=checks.q, seed=checks.seed)
-    else:
-        order = np.random.default_rng([checks.seed, _STREAM]).permutation(len(fitted))
+    """Return the rows that can be drawn; those that were drawn already come first."""
     # Rows that a user declared to be a random draw are in no order of ours.
-    return list(dict.fromkeys([*checks.positions, *order.tolist()]))
+    return list(dict.fromkeys([*checks.positions, *drawable(fitted, checks).tolist()]))
+
+
+def drawable(fitted: Selection, checks: Checks) -> np.ndarray:
+    """Return the rows that can be drawn, in the order in which we draw them."""
+    if checks.drawn == "pool":
+        return fitted.draw(len(fitted), q=checks.q, seed=checks.seed)
+    return np.random.default_rng([checks.seed, _STREAM]).permutation(len(fitted))
 
 
 _STREAM = 0x616C6C
@@ -367,9 +377,6 @@ def _describe(fitted: Selection, selection: Selection, checks: Checks) -> Verifi
     kept = before[counted]
     n_checked, n_wrong = int(kept.sum()), int((kept & wrong).sum())
     passed = checks.n_left_empty
-    sampled = checked.sampled
-    n_sampled, n_bad = int(sampled.sum()), int((sampled & ~checked.right).sum())
-    from_all = checks.drawn == "all" and n_sampled > 0
     unknown = sum(checks.known.get(p) == CANNOT_TELL for p in counted.tolist())
     return Verification(
         drawn=checks.drawn,
@@ -389,8 +396,7 @@ def _describe(fitted: Selection, selection: Selection, checks: Checks) -> Verifi
         fsr_before=n_wrong / n_checked if n_checked else float("nan"),
         interval_before=clopper_pearson_interval(n_wrong, n_checked),
         n_kept=int(selection.clean_mask.sum()),
-        noise_rate=n_bad / n_sampled if from_all else None,
-        noise_interval=clopper_pearson_interval(n_bad, n_sampled) if from_all else None,
+        estimates=selection.estimates() if checked.calibrate else None,
         forecast=_forecast(selection, checks, max(len(counted), 1)),
         reviewed=_reviewed(checks),
     )
@@ -411,8 +417,16 @@ def _reviewed(checks: Checks) -> Reviewed | None:
     )
 
 
+def _needed(selection: Selection, checks: Checks) -> int | None:
+    if selection.control not in DOUBTING:
+        return None
+    return selection.checks_needed(
+        q=checks.q, guarantee=checks.guarantee, confidence=checks.confidence
+    )
+
+
 def _forecast(selection: Selection, checks: Checks, n: int) -> tuple[tuple[int, float], ...]:
-    if selection.control != "transition":
+    if selection.control not in DOUBTING:
         return ()
     how: dict[str, Any] = {"q": checks.q, "guarantee": checks.guarantee}
     how["confidence"] = checks.confidence
@@ -447,16 +461,13 @@ def _line(run: Run, position: int, drawn: Drawn, truth: str = "") -> list[str]:
 
 def _shown(run: Run, drawn: np.ndarray) -> dict[str, list[str]]:
     """Return the column that shows rows to a person: texts, or the paths of images."""
-    source = Path(run.origin.source)
-    # Ids of images are paths, relative to a folder of images or to the folder of a list of them.
-    for folder in (source, source.parent):
-        paths = [folder / str(row_id) for row_id in run.row_id[drawn]]
-        if paths[0].is_file():
-            return {"image": [str(path) for path in paths]}
     items = run.items()
-    if items is None or items.kind != "text":
+    if items is None:
         return {}  # nothing to show, or the source is gone: row and id must do
-    return {"text": [_text(items, position) for position in drawn.tolist()]}
+    if items.kind == "text":
+        return {"text": [_text(items, position) for position in drawn.tolist()]}
+    files = [items.file(position) for position in drawn.tolist()]
+    return {"image": [str(file or "") for file in files]} if any(files) else {}
 
 
 def _text(items: Items, position: int) -> str:

@@ -8,11 +8,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kspr.selectors.annotators import Annotators, AnnotatorSelector
     from kspr.selectors.cut_groups import CutGroups
     from kspr.selectors.knockoffs_spr import KnockoffsSPR
     from kspr.selectors.manifest import Manifest
     from kspr.selectors.options import SelectorOptions
-    from kspr.selectors.presets import by_probabilities, from_options, from_preset
+    from kspr.selectors.presets import (
+        by_annotators,
+        by_probabilities,
+        from_options,
+        from_preset,
+    )
     from kspr.selectors.probability import ProbabilitySelector
     from kspr.selectors.selection import Selection
     from kspr.selectors.spr import SPR
@@ -20,6 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SPR",
+    "AnnotatorSelector",
+    "Annotators",
     "ClassSummary",
     "CutGroups",
     "KnockoffsSPR",
@@ -28,6 +36,7 @@ __all__ = [
     "Selection",
     "SelectorOptions",
     "Summary",
+    "by_annotators",
     "by_probabilities",
     "from_options",
     "from_preset",
@@ -35,6 +44,8 @@ __all__ = [
 
 _HOMES = {
     "SPR": "kspr.selectors.spr",
+    "AnnotatorSelector": "kspr.selectors.annotators",
+    "Annotators": "kspr.selectors.annotators",
     "ClassSummary": "kspr.selectors.summary",
     "CutGroups": "kspr.selectors.cut_groups",
     "KnockoffsSPR": "kspr.selectors.knockoffs_spr",
@@ -43,6 +54,7 @@ _HOMES = {
     "Selection": "kspr.selectors.selection",
     "SelectorOptions": "kspr.selectors.options",
     "Summary": "kspr.selectors.summary",
+    "by_annotators": "kspr.selectors.presets",
     "by_probabilities": "kspr.selectors.presets",
     "from_options": "kspr.selectors.presets",
     "from_preset": "kspr.selectors.presets",

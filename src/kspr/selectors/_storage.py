@@ -25,6 +25,7 @@ __all__ = ["load_fields", "save_selection"]
 _FORMAT = 3
 _FILES = ("samples.parquet", "cut_groups.parquet", "manifest.json")
 _NOISE = "noise.parquet"
+_MATRICES = ("transition", "low", "high")
 _BEFORE = "q_value_before_checks"
 _CHECKED = {
     "rows": np.int64,
@@ -205,12 +206,12 @@ def _read_noise(
 ) -> NoiseEstimate | None:
     if about is None:
         return None
-    table, c = pq.read_table(path / _NOISE), len(classes)
-    # Written row by row, so (true class, label).
-    square = {
-        name: _column(table, name, "f", c * c).reshape(c, c)
-        for name in ("transition", "low", "high")
-    }
+    square = dict.fromkeys(_MATRICES, np.empty((0, 0)))
+    # Very many classes have no matrices.
+    if (path / _NOISE).exists():
+        table, c = pq.read_table(path / _NOISE), len(classes)
+        # Written row by row, so (true class, label).
+        square = {name: _column(table, name, "f", c * c).reshape(c, c) for name in _MATRICES}
     low, high = about["rate_interval"]
     return NoiseEstimate(
         rate=float(about["rate"]),
@@ -256,7 +257,7 @@ def _write(selection: "Selection", folder: Path) -> None:
         "noise": _write_noise(selection.noise, folder),
         "checked": _plain_checked(selection.checked),
     }
-    sealed = _FILES[:2] if selection.noise is None else (*_FILES[:2], _NOISE)
+    sealed = (*_FILES[:2], *([_NOISE] if (folder / _NOISE).exists() else []))
     write_sealed(folder / _FILES[2], about, *sealed)
 
 
@@ -264,10 +265,11 @@ def _write_noise(noise: NoiseEstimate | None, folder: Path) -> dict[str, Any] | 
     """Write the matrices to a table of (true class, label), and return the rest."""
     if noise is None:
         return None
-    names, c = [str(name) for name in noise.classes.tolist()], len(noise.classes)
-    columns: dict[str, Any] = {"true_class": np.repeat(names, c), "label": np.tile(names, c)}
-    columns |= {name: getattr(noise, name).ravel() for name in ("transition", "low", "high")}
-    write_parquet(folder / _NOISE, pa.table(columns))
+    if noise.transition.size:
+        names, c = [str(name) for name in noise.classes.tolist()], len(noise.classes)
+        columns: dict[str, Any] = {"true_class": np.repeat(names, c), "label": np.tile(names, c)}
+        columns |= {name: getattr(noise, name).ravel() for name in _MATRICES}
+        write_parquet(folder / _NOISE, pa.table(columns))
     return {
         "rate": noise.rate,
         "rate_interval": list(noise.rate_interval),

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -16,7 +16,7 @@ from kspr.core.penalties import PENALTIES
 from kspr.core.procedure import Procedure
 from kspr.core.reduction import Solver
 from kspr.errors import InputError
-from kspr.selectors._pieces import Plan, Reduction, plan_pieces
+from kspr.selectors._plan import Plan, Reduction, plan_pieces
 from kspr.selectors.engines import ENGINES
 from kspr.selectors.feature_rows import Features
 from kspr.selectors.manifest import Manifest, fingerprint, plain, versions
@@ -133,6 +133,7 @@ class BaseSelector(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is
         *,
         groups: Any = None,
         find_copies: bool = False,
+        fit_rows: int | Literal["auto", "all"] = "all",
     ) -> Iterator[Prepared]:
         """Check the data, and yield `n_splits` random splits of it.
 
@@ -167,6 +168,7 @@ class BaseSelector(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is
                 procedure=procedure,
                 rng=rng,
                 together=together,
+                fit_rows=fit_rows,
             )
             yield Prepared(features, labels, plan, seed, rng, copies)
 

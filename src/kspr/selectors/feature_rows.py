@@ -38,6 +38,10 @@ class Features(Protocol):
         """Yield all rows in order, as ``(rows, p)`` in working precision."""
         ...
 
+    def read(self, rows: slice) -> Array:
+        """Return neighbouring rows in working precision."""
+        ...
+
     def take(self, index: np.ndarray) -> Array:
         """Return the rows at `index`: shape ``(*index.shape, columns)``."""
         ...
@@ -75,17 +79,29 @@ class DenseFeatures:
         """Yield the rows as they are stored, in blocks of a fixed size in bytes."""
         n, p = self.shape
         step = max(256, _BLOCK_BYTES // (4 * max(1, p)))
-        file = _mapped_file(self._X) if self._host else None
         for start in range(0, n, step):
             yield self._X[start : start + step]
-            if file is not None:
-                # What has been read is dropped, or a pass would make the whole file resident.
-                file.madvise(mmap.MADV_DONTNEED)
+            self._drop_pages()
 
     def blocks(self) -> Iterator[Array]:
         """Yield the rows in blocks of floating-point numbers."""
         for block in self.raw_blocks():
             yield self._widen(block)
+
+    def read(self, rows: slice) -> Array:
+        """Return neighbouring rows."""
+        found = self._widen(self._X[rows])
+        if self._host and np.may_share_memory(found, self._X) and _mapped_file(self._X):
+            # A copy, because the pages themselves are dropped.
+            found = found.copy()
+        self._drop_pages()
+        return found
+
+    def _drop_pages(self) -> None:
+        """Forget what has been read of a file, or a pass would make the whole file resident."""
+        file = _mapped_file(self._X) if self._host else None
+        if file is not None:
+            file.madvise(mmap.MADV_DONTNEED)
 
     def take(self, index: np.ndarray) -> Array:
         """Return the rows at `index`."""
@@ -133,6 +149,10 @@ class SparseFeatures:
         step = max(1, _BLOCK_BYTES // (8 * max(1, p)))
         for start in range(0, n, step):
             yield self.matrix[start : start + step].toarray()
+
+    def read(self, rows: slice) -> np.ndarray:
+        """Return neighbouring rows, dense."""
+        return np.asarray(self.matrix[rows].toarray())
 
     def take(self, index: np.ndarray) -> np.ndarray:
         """Return the rows at `index`, dense."""

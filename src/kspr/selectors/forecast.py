@@ -9,14 +9,19 @@ import numpy as np
 from kspr.core.conformal import loose_pool
 from kspr.errors import InputError
 from kspr.selectors.controls.checked import Guarantee, levels_of
+from kspr.selectors.options import DOUBTING
 
 if TYPE_CHECKING:
     from kspr.selectors.selection import Selection
 
-__all__ = ["expected_recall"]
+__all__ = ["checks_needed", "expected_recall"]
 
 _PLAYED = 5
 """Draws that are played through; their mean is the forecast."""
+_TRIED = (20, 30, 40, 50, 60, 70, 80, 90, 100, 120, 150, 200, 250, 300, 400, 500, 700, 1000)
+"""Numbers of checks among which the smallest that is enough is looked for."""
+_ENOUGH = 0.9
+"""Part of the recall of the best cut that is enough."""
 
 
 def expected_recall(
@@ -28,21 +33,9 @@ def expected_recall(
     are there already correct that: if fewer of them are wrong than the fit said, all chances are
     lowered; if more, the surplus is spread over all rows.
     """
-    if selection.control != "transition":
-        raise InputError(
-            "A forecast needs the chance that a label is wrong, which only control='transition' "
-            f"estimates, got {selection.control!r}."
-        )
-    chance, doubt, checked = selection.statistic, selection.statistic, selection.checked
+    chance, doubt, checked = _chances(selection), selection.statistic, selection.checked
     level = selection.q_value if checked is None else checked.level
     inside = np.flatnonzero(loose_pool(doubt, level, q))
-    if checked is not None and checked.calibrate:
-        seen = checked.rows[checked.counted]
-        found, expected = np.sum(~checked.right[checked.counted]), chance[seen].sum()
-        # One more on either side: no wrong label among a few checks is no proof of none. What the
-        # fit did not expect may be anywhere.
-        chance = chance * min(1.0, (found + 1) / (expected + 1))
-        chance = np.minimum(chance + max(0.0, found - expected) / len(seen), 1.0)
     n = min(n, len(inside))
     kept = []
     for seed in range(_PLAYED):
@@ -54,3 +47,44 @@ def expected_recall(
         # Answers decide on their own rows.
         kept.append(np.sum(1 - chance[inside[keep]]) + np.sum(~wrong))
     return float(min(1.0, np.mean(kept) / max(np.sum(1 - chance), 1e-9)))
+
+
+def checks_needed(
+    selection: Selection, q: float, guarantee: Guarantee, confidence: float
+) -> int | None:
+    """Return about how many checks keep nine tenths of what the best cut at `q` would keep.
+
+    None if more than a thousand are needed, or no cut keeps anything.
+    """
+    chance = _chances(selection)
+    ordered = chance[np.argsort(selection.statistic, kind="stable")]
+    within = np.flatnonzero(np.cumsum(ordered) <= q * np.arange(1, len(ordered) + 1))
+    if not within.size:
+        return None
+    best = np.sum(1 - ordered[: within[-1] + 1]) / np.sum(1 - ordered)
+    return next(
+        (
+            n
+            for n in _TRIED
+            if expected_recall(selection, n, q, guarantee, confidence) >= _ENOUGH * best
+        ),
+        None,
+    )
+
+
+def _chances(selection: Selection) -> np.ndarray:
+    """Return how likely each label is wrong, by the fit and by the answers that are there."""
+    if selection.control not in DOUBTING:
+        raise InputError(
+            "A forecast needs the chance that a label is wrong, which only control='transition' "
+            f"estimates, got {selection.control!r}."
+        )
+    chance, checked = selection.statistic, selection.checked
+    if checked is None or not checked.calibrate:
+        return chance
+    seen = checked.rows[checked.counted]
+    found, expected = np.sum(~checked.right[checked.counted]), chance[seen].sum()
+    # One more on either side: no wrong label among a few checks is no proof of none. What the
+    # fit did not expect may be anywhere.
+    chance = chance * min(1.0, (found + 1) / (expected + 1))
+    return np.asarray(np.minimum(chance + max(0.0, found - expected) / len(seen), 1.0))

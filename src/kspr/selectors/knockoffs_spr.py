@@ -1,16 +1,17 @@
 """Knockoffs-SPR: keep the samples whose labels can be trusted, at an error rate of choice."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 from typing import Any, Self, get_args
 
 import numpy as np
 
 from kspr._progress import Progress, ProgressMode
+from kspr.core.arrays import like, to_numpy
 from kspr.core.cutoffs import LEVELS
 from kspr.core.duplicates import repeated
-from kspr.core.knockoffs import STATISTICS
+from kspr.core.knockoffs import STATISTICS, most_confident, random_labels
 from kspr.core.labels import Labels, codes_in
 from kspr.core.penalties import PENALTIES
 from kspr.core.procedure import FirstStep, Procedure
@@ -19,7 +20,9 @@ from kspr.core.refitting import ROUNDS
 from kspr.core.regression import STEPS
 from kspr.core.votes import WIDTH, count_votes
 from kspr.errors import InputError
-from kspr.selectors._pieces import Verdicts, averaged, collect, comparable_rows, solve
+from kspr.selectors._passes import Predictions, Verdicts, judge_rows
+from kspr.selectors._pieces import collect, fit_whole, solve
+from kspr.selectors._plan import comparable_rows
 from kspr.selectors.base import BaseSelector, Prepared
 from kspr.selectors.controls import CONTROLS, Decision, Question
 from kspr.selectors.controls.checked import Guarantee, read_checked
@@ -27,6 +30,7 @@ from kspr.selectors.controls.paper import level_factors
 from kspr.selectors.curve import at_best_f1
 from kspr.selectors.cut_groups import uncut, with_fallback
 from kspr.selectors.engines import run
+from kspr.selectors.engines.local import one_level_of_threads
 from kspr.selectors.options import (
     COMPARING,
     PAPER,
@@ -49,7 +53,7 @@ from kspr.selectors.validation import (
     check_together,
 )
 
-__all__ = ["KnockoffsSPR"]
+__all__ = ["KnockoffsSPR", "held_out_values"]
 
 _STREAM = 0x766F7465
 """Keeps the choice of neighbours apart from the split."""
@@ -124,9 +128,15 @@ class KnockoffsSPR(BaseSelector):
         into the same half: a fit that has seen a copy repeats its label, right or wrong. Where
         there are none, nothing changes. ``"ignore"`` does not look for them. `fit` takes rows that
         belong together for other reasons as `groups`.
+    fit_rows
+        Number of rows that the regression is fitted on, drawn at random from both halves and all
+        classes, where the data is not split into pieces; all rows are judged. None fits as many as
+        512 MB of components hold, such as 262,144 rows with 512 components: smaller data is fitted
+        whole.
     n_splits
         Number of random splits whose fitted values are averaged. With several, more right labels
-        are kept, and the answer depends less on the seed, at that many times the cost.
+        are kept in most cases, and the answer depends less on the seed, at that many times the
+        cost.
     neighbours
         For ``control="transition"``: also ask this many nearest rows of the other half, such as 50,
         which label they have. More right labels are kept where noise is moderate, fewer under
@@ -190,6 +200,7 @@ class KnockoffsSPR(BaseSelector):
         kappa: float | None = None,
         remove_floor: bool = False,
         duplicates: DuplicatesName = "together",
+        fit_rows: int | None = None,
         n_splits: int = 1,
         neighbours: int | None = None,
         guarantee: Guarantee = "mean",
@@ -217,6 +228,7 @@ class KnockoffsSPR(BaseSelector):
         self.kappa = kappa
         self.remove_floor = remove_floor
         self.duplicates = duplicates
+        self.fit_rows = fit_rows
         self.n_splits = n_splits
         self.neighbours = neighbours
         self.guarantee = guarantee
@@ -301,9 +313,24 @@ class KnockoffsSPR(BaseSelector):
         True
         """
         self._check_parameters()
-        procedure = self._procedure(
-            first_step=self.first_step, statistic=STATISTICS[self.statistic]
-        )
+        with one_level_of_threads():
+            self.selection_ = self._selected(
+                X, y, scores, knockoff_labels, clean_mask, checked, groups
+            )
+        return self
+
+    def _selected(
+        self,
+        X: Any,
+        y: Any,
+        scores: Any,
+        knockoff_labels: Any,
+        clean_mask: Any,
+        checked: Any,
+        groups: Any,
+    ) -> Selection:
+        """Check the data, fit, and cut."""
+        procedure = self._chosen_procedure()
         # A generator: a split is prepared when its turn comes, not all of them at once.
         splits = self._prepared(
             X,
@@ -313,6 +340,7 @@ class KnockoffsSPR(BaseSelector):
             self.n_splits,
             groups=groups,
             find_copies=self.duplicates == "together",
+            fit_rows="auto" if self.fit_rows is None else self.fit_rows,
         )
         # Also checks X and y, which everything below relies on.
         first = next(splits)
@@ -322,9 +350,7 @@ class KnockoffsSPR(BaseSelector):
             scores = check_scores(scores, len(labels.codes), len(labels.classes))
         given = self._knockoff_codes(labels, knockoff_labels)
         answers = None if checked is None else read_checked(checked, labels.values)
-        verdicts = averaged(
-            self._judge(split, procedure, scores, given) for split in chain([first], splits)
-        )
+        verdicts = self._judge(first, splits, procedure, scores, given)
         self.classes_ = labels.classes
         selection = self._select(first, verdicts, self._decide(first, verdicts))
         if answers is not None:
@@ -337,8 +363,10 @@ class KnockoffsSPR(BaseSelector):
                 confidence=self.confidence,
                 drawn=drawn,
             )
-        self.selection_ = selection
-        return self
+        return selection
+
+    def _chosen_procedure(self) -> Procedure:
+        return self._procedure(first_step=self.first_step, statistic=STATISTICS[self.statistic])
 
     def _check_parameters(self) -> None:
         self._check_common()
@@ -352,6 +380,9 @@ class KnockoffsSPR(BaseSelector):
         check_choice("statistic", self.statistic, STATISTICS)
         check_choice("duplicates", self.duplicates, get_args(DuplicatesName))
         check_count("n_splits", self.n_splits, 1)
+        if self.fit_rows is not None:
+            # One row in either half.
+            check_count("fit_rows", self.fit_rows, 2)
         if self.neighbours is not None:
             check_count("neighbours", self.neighbours, 1)
         if self.kappa is not None:
@@ -397,45 +428,73 @@ class KnockoffsSPR(BaseSelector):
         return codes
 
     def _judge(
-        self, prepared: Prepared, procedure: Procedure, scores: Any, given: np.ndarray | None
+        self,
+        first: Prepared,
+        others: Iterator[Prepared],
+        procedure: Procedure,
+        scores: Any,
+        given: np.ndarray | None,
     ) -> Verdicts:
-        """Run Alg. 1 on every piece."""
-        labels, plan = prepared.labels, prepared.plan
-        draws = prepared.rng.random(len(labels.codes)) if self.knockoff == "random" else None
-        single = len(plan.batches) == 1
-        # A single batch would jump from 0 to 100 %; its bar counts steps inside it.
-        steps = ROUNDS if self.first_step == "refit" else STEPS
-        total = steps if single else len(plan.batches)
-        with Progress(self.progress, "Knockoffs-SPR", total) as progress:
-            work = partial(
-                solve,
-                plan=plan,
-                procedure=procedure,
-                scores=scores,
-                given=given,
-                draws=draws,
-                tick=progress.advance if single else None,
-                # The other controls need the fitted values of every class.
-                predictions=not self._compares,
-            )
+        """Run Alg. 1 on every piece; several splits are judged by the mean of their fits."""
+        codes, n_classes = first.labels.codes, len(first.labels.classes)
+        draws = first.rng.random(len(codes)) if self.knockoff == "random" else None
+        if self._compares and first.plan.half is None:
+            return self._solved(first, procedure, scores=scores, given=given, draws=draws)
+        fitted, half = self._fitted(first, procedure)
+        parts = [fitted, *(self._fitted(other, procedure)[0] for other in others)]
+
+        def choose(rows: slice, prediction: np.ndarray) -> np.ndarray:
+            if given is not None:
+                return given[rows]
+            if draws is not None:
+                return random_labels(codes[rows], n_classes, draws[rows])
+            shown = prediction if scores is None else scores[rows]
+            return to_numpy(most_confident(shown, like(codes[rows], shown)))
+
+        predictions = Predictions.mean(parts).held_if_few()
+        alone = fitted if len(parts) > 1 else None
+        return judge_rows(predictions, codes, half, procedure, choose, self._counted(first), alone)
+
+    def _fitted(self, prepared: Prepared, procedure: Procedure) -> tuple[Predictions, np.ndarray]:
+        """Return the fitted values of all classes, and the half that each sample is in."""
+        plan = prepared.plan
+        if plan.half is not None:
+            steps = ROUNDS if self.first_step == "refit" else STEPS
+            with Progress(self.progress, "Knockoffs-SPR", steps) as progress:
+                fit = fit_whole(plan, procedure, progress.advance)
+            return Predictions.by(fit, plan.features, plan.half), plan.half
+        verdicts = self._solved(prepared, procedure, predictions=True)
+        return Predictions.held(verdicts.values["prediction"]), verdicts.half
+
+    def _solved(self, prepared: Prepared, procedure: Procedure, **choices: Any) -> Verdicts:
+        """Fit and judge pieces in batches; `choices` are those of `solve`."""
+        plan = prepared.plan
+        with Progress(self.progress, "Knockoffs-SPR", len(plan.batches)) as progress:
+            work = partial(solve, plan=plan, procedure=procedure, **choices)
             results = run(
                 work, plan.batches, engine=self.engine, n_jobs=self.n_jobs, progress=progress
             )
-        return collect(len(labels.codes), results)
+        return collect(len(prepared.labels.codes), results)
+
+    def _counted(self, prepared: Prepared) -> np.ndarray | None:
+        """Return which rows can be anchors; None for controls that need none."""
+        if self._compares:
+            return None
+        codes, copies = prepared.labels.codes, prepared.copies
+        # A hundred copies of one label are one observation of how labels go wrong.
+        return np.ones(len(codes), bool) if copies is None else ~repeated(copies, codes)
 
     def _decide(self, prepared: Prepared, verdicts: Verdicts) -> Decision:
         """Return the level of every sample, by the chosen control."""
-        copies, codes = prepared.copies, prepared.labels.codes
         return CONTROLS[self.control](
             Question(
-                codes=codes,
+                codes=prepared.labels.codes,
                 classes=prepared.labels.classes,
                 verdicts=verdicts,
                 penalty=PENALTIES[self.penalty],
                 pooled=self.cut == "pooled",
                 factor=level_factors(prepared.plan, self.control, self.kappa),
                 remove_floor=self.remove_floor,
-                repeated=None if copies is None else repeated(copies, codes),
                 votes=self._votes(prepared, verdicts),
                 neighbours=self.neighbours or 0,
             )
@@ -486,3 +545,19 @@ class KnockoffsSPR(BaseSelector):
         levels = np.concatenate([[self.q], LEVELS[self.q < LEVELS]])
         keep, cut_groups = with_fallback(selection, levels)
         return replace(selection, clean_mask=keep, cut_groups=cut_groups)
+
+
+def held_out_values(
+    selector: KnockoffsSPR, X: Any, y: Any, *, groups: Any = None
+) -> tuple[Prepared, np.ndarray]:
+    """Return the fitted value of every class for each row, from the half that it is not in.
+
+    For what is done with fits besides selecting; the data, checked and split, come first.
+    """
+    selector._check_parameters()
+    procedure = selector._chosen_procedure()
+    together = selector.duplicates == "together"
+    with one_level_of_threads():
+        prepared = next(selector._prepared(X, y, procedure, groups=groups, find_copies=together))
+        predictions, _ = selector._fitted(prepared, procedure)
+        return prepared, predictions.values(slice(None))

@@ -9,6 +9,7 @@ __all__ = [
     "AS_PRESET",
     "COMPARING",
     "DEFAULT_Q",
+    "DOUBTING",
     "PAPER",
     "ControlName",
     "CutName",
@@ -35,6 +36,8 @@ EngineName = Literal["serial", "threads", "processes"]
 
 DEFAULT_Q = 0.05
 """The error rate where none is given."""
+DOUBTING = ("transition", "annotators")
+"""Controls that estimate the chance that each label is wrong; it is the statistic then."""
 COMPARING = ("paper", "theorem")
 """Controls under which each label is compared with one knockoff, as in the paper."""
 
@@ -81,6 +84,9 @@ class SelectorOptions:
     less. [default: pooled]"""
     confidence: float | None = None
     """With `kspr select --checked`: probability that the error rate is kept. [default: 0.95]"""
+    fit_rows: int | None = None
+    """Fit this many rows, drawn at random, and judge all of them. [default: as many as 512 MB of
+    components hold, such as 262,144 rows with 512 components]"""
     n_splits: int | None = None
     """Fit this many random splits and average what they say: more right labels are kept, and the
     answer depends less on the seed. [default: 1]"""

@@ -5,13 +5,14 @@ from collections.abc import Callable
 from typing import Any, get_args
 
 from kspr.errors import InputError
+from kspr.selectors.annotators import AnnotatorSelector
 from kspr.selectors.knockoffs_spr import KnockoffsSPR
 from kspr.selectors.options import PresetName, SelectorOptions
 from kspr.selectors.probability import ProbabilitySelector
 from kspr.selectors.spr import SPR
 from kspr.selectors.validation import check_choice
 
-__all__ = ["by_probabilities", "from_options", "from_preset"]
+__all__ = ["by_annotators", "by_probabilities", "from_options", "from_preset"]
 
 _MAKERS: dict[str, Callable[..., SPR | KnockoffsSPR]] = {
     "default": KnockoffsSPR,
@@ -77,6 +78,23 @@ def by_probabilities(options: SelectorOptions) -> ProbabilitySelector:
             f"can be chosen: {', '.join(known)}."
         )
     return ProbabilitySelector(**changes)
+
+
+def by_annotators(options: SelectorOptions) -> AnnotatorSelector:
+    """Return the selector by several labels a row that the options of a command choose.
+
+    >>> by_annotators(SelectorOptions(q=0.1)).q
+    0.1
+    """
+    changes = options.changes()
+    known = list(inspect.signature(AnnotatorSelector).parameters)
+    unknown = [name for name in changes if name not in known]
+    if unknown or options.preset != "default":
+        raise InputError(
+            f"{unknown[0] if unknown else 'preset'} goes with one label a row. With annotators, "
+            f"these can be chosen: {', '.join(known)}."
+        )
+    return AnnotatorSelector(**changes)
 
 
 def _kind(name: str) -> type[SPR] | type[KnockoffsSPR]:

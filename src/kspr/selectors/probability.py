@@ -7,11 +7,11 @@ import numpy as np
 from sklearn.utils import Tags
 
 from kspr.core.exchangeable import exchangeable_levels, lead
+from kspr.core.grading import transition_levels
 from kspr.core.knockoffs import all_times
 from kspr.core.labels import Labels
 from kspr.core.penalties import group
 from kspr.core.probabilities import Calibrated, calibrate, memorised_share
-from kspr.core.transition import transition_levels
 from kspr.errors import InputError
 from kspr.selectors._pieces import number_cut_groups
 from kspr.selectors.base import BaseSelector

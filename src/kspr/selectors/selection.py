@@ -7,7 +7,6 @@ from typing import Any, Literal
 import numpy as np
 
 from kspr.core.duplicates import contradicted
-from kspr.core.intervals import clopper_pearson_interval
 from kspr.core.labels import codes_in
 from kspr.errors import InputError, MissingExtraError
 from kspr.selectors.controls import ASSUMPTIONS, SEEN_LABELS
@@ -23,8 +22,9 @@ from kspr.selectors.controls.checked import (
 from kspr.selectors.controls.transition import NoiseEstimate
 from kspr.selectors.curve import Curve, trace_curve
 from kspr.selectors.cut_groups import CutGroups, describe_cuts
+from kspr.selectors.estimates import Estimates, estimate, noise_rate
 from kspr.selectors.manifest import Manifest
-from kspr.selectors.options import DEFAULT_Q
+from kspr.selectors.options import DEFAULT_Q, DOUBTING
 from kspr.selectors.relabelling import THRESHOLD, Relabelling, relabelling
 from kspr.selectors.summary import Summary, summarise
 from kspr.selectors.validation import check_count, check_rate
@@ -119,7 +119,7 @@ class Selection:
     @property
     def _doubt(self) -> np.ndarray:
         """What one cut-off for all rows compares: small for rows to keep first."""
-        if self.control in (None, "transition"):
+        if self.control is None or self.control in DOUBTING:
             return self.statistic
         # Labels that lost come after all that won.
         return np.where(self.statistic < 0, -self.statistic, np.inf)
@@ -127,7 +127,7 @@ class Selection:
     @property
     def suspicion(self) -> np.ndarray:
         """What suspects are ranked by, largest first: the doubt, or else the selection time."""
-        return self.statistic if self.control == "transition" else self.selection_time
+        return self.statistic if self.control in DOUBTING else self.selection_time
 
     def at(self, q: float) -> "Selection":
         """Return the selection at another level, without fitting again.
@@ -301,7 +301,7 @@ class Selection:
             q_value=q_value,
             suggested_label=suggested,
             suggestion_probability=chance,
-            noise=_noise(self.noise, checked),
+            noise=_noise(self, checked),
             checked=checked,
         )
         if q_value is not None:
@@ -351,6 +351,69 @@ class Selection:
 
         check_count("n", n, 1)
         return expected_recall(self, n, self._asked(q), guarantee, confidence)
+
+    def checks_needed(
+        self,
+        *,
+        q: float | None = None,
+        guarantee: Guarantee = "mean",
+        confidence: float = 0.95,
+    ) -> int | None:
+        """Return about how many checks reach `q` without losing much that could be kept.
+
+        They can be expected to keep nine tenths of the right labels that the best cut at `q` would
+        keep. A `forecast`, not a promise.
+
+        Parameters
+        ----------
+        q, guarantee, confidence
+            As for `with_checks`.
+
+        Returns
+        -------
+        int or None
+            Number of checks; None if it is above a thousand, or nothing can be kept.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from kspr import KnockoffsSPR
+        >>> from kspr.core.noise import symmetric
+        >>> X, y = load_digits(return_X_y=True)
+        >>> selection = KnockoffsSPR(q=0.05).fit(X, symmetric(y, 0.4, 0)).selection_
+        >>> selection.checks_needed() < selection.checks_needed(guarantee="confidence")
+        True
+        """
+        from kspr.selectors.forecast import checks_needed
+
+        return checks_needed(self, self._asked(q), guarantee, confidence)
+
+    def estimates(self) -> Estimates:
+        """Return noise rate, recall and error rates per class, by checked rows and the fit.
+
+        These need no guarantee, and so more than the checked rows alone can serve: how wrong the
+        fit thought the labels of all rows. Intervals are of 95 %; their coverage is measured.
+
+        Returns
+        -------
+        Estimates
+            About the rows that the checked ones were drawn from; print it to read it.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.datasets import load_digits
+        >>> from kspr import KnockoffsSPR
+        >>> X, y_true = load_digits(return_X_y=True)
+        >>> y = np.where(np.arange(len(y_true)) % 5 == 0, 9 - y_true, y_true)
+        >>> selection = KnockoffsSPR(q=0.05).fit(X, y).selection_
+        >>> rows = selection.draw(100)
+        >>> found = selection.with_checks(rows, y_true[rows]).estimates()
+        >>> print(found)  # doctest: +ELLIPSIS
+        By 100 checked rows and the fit, with intervals of 95 %:
+          wrong labels among the ... rows of the pool: ...
+        """
+        return estimate(self)
 
     def _ranking(self) -> Ranking:
         level, doubt = self.q_value, self._doubt
@@ -582,9 +645,10 @@ class Selection:
         }
 
 
-def _noise(noise: NoiseEstimate | None, checked: Checked) -> NoiseEstimate | None:
+def _noise(selection: Selection, checked: Checked) -> NoiseEstimate | None:
     """Return the noise with the rate that checked rows show, if they were drawn from all rows."""
+    noise = selection.noise
     if noise is None or checked.drawn != "all" or not checked.sampled.any():
         return noise
-    n, n_wrong = int(checked.sampled.sum()), int((checked.sampled & ~checked.right).sum())
-    return replace(noise, rate=n_wrong / n, rate_interval=clopper_pearson_interval(n_wrong, n))
+    found = noise_rate(checked, selection.statistic if selection.control in DOUBTING else None)
+    return replace(noise, rate=found.value, rate_interval=(found.low, found.high))

@@ -11,9 +11,10 @@ from sklearn.base import clone
 
 from kspr._progress import Progress
 from kspr._text import text_table
+from kspr.core.anchors import MANY_CLASSES
 from kspr.core.intervals import Z95
 from kspr.core.labels import Labels
-from kspr.core.noise import ESTIMATED, KINDS, Ground, check_seed, flip
+from kspr.core.noise import ESTIMATED, HARD, KINDS, Ground, check_seed, flip
 from kspr.errors import InputError
 from kspr.selectors.controls.transition import NoiseEstimate
 from kspr.selectors.feature_rows import Features
@@ -57,10 +58,15 @@ class KindCheck:
         return f"{100 * rate:.1f} %" if self.n_kept else "-"
 
     @property
-    def verdict(self) -> Answer:
+    def verdict(self) -> Answer | None:
         """``"not held"`` if `found` is two standard errors above `promised`, ``"held"`` if it is at
         most one above and two are less than `promised`; else ``"cannot tell"``.
+
+        None for ``"hard"`` flips: no control assumes them, so that they show how far the rate would
+        be off, and are no test of it.
         """
+        if self.kind == HARD:
+            return None
         if not self.n_kept or not self.n_flipped:
             return "cannot tell"
         above = self.found - self.promised
@@ -93,7 +99,7 @@ class SelfCheck:
 
     @property
     def verdict(self) -> Answer:
-        """The worst verdict of all kinds: ``"held"``, ``"not held"`` or ``"cannot tell"``."""
+        """The worst verdict of all kinds that have one."""
         found = {kind.verdict for kind in self.kinds}
         worst: tuple[Answer, ...] = ("not held", "cannot tell", "held")
         return next(answer for answer in worst if answer in found)
@@ -112,12 +118,23 @@ class SelfCheck:
             )
         if self.verdict == "cannot tell":
             return f"Flip more labels (share=0.15), repeat more often, or raise q; or {checked}."
-        worst = max(self.kinds, key=lambda kind: kind.found / max(kind.promised, 1e-12))
+        judged = [kind for kind in self.kinds if kind.verdict is not None]
+        worst = max(judged, key=lambda kind: kind.found / max(kind.promised, 1e-12))
         if self.control != "transition":
             return f"Use control='transition', or {checked}."
         # As if the rate that was found were proportional to q.
         smaller = self.q * worst.promised / worst.found
         return f"Ask for a smaller q, such as {smaller:.2g}, or {checked}."
+
+    def _if_hard(self) -> list[str]:
+        """Return what flips of hard rows showed, in a sentence; empty without any."""
+        return [
+            f"If labels go wrong near the class borders, as with {HARD!r} flips, "
+            f"{row.shown(row.found)} of the kept ones are wrong where {row.shown(row.promised)} "
+            "are promised: a sensitivity, not a verdict."
+            for row in self.kinds
+            if row.kind == HARD and row.n_kept
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values, verdicts included."""
@@ -137,13 +154,13 @@ class SelfCheck:
                 f"{row.n_flipped:,}",
                 f"{row.n_flipped_kept:,}",
                 *map(row.shown, (row.promised, row.found, row.error)),
-                row.verdict.ljust(width),
+                (row.verdict or "-").ljust(width),
             ]
             for row in self.kinds
         ]
         notes = [f"{row.kind}: {KINDS[row.kind]}." for row in self.kinds]
         words = in_words(self.sensitivity)
-        advice = [self.advice, *([] if words is None else [words])]
+        advice = [self.advice, *self._if_hard(), *([] if words is None else [words])]
         return "\n".join([head, "", text_table(columns, rows), "", *notes, "", *advice])
 
 
@@ -162,7 +179,7 @@ def selfcheck(
     *,
     groups: Any = None,
     share: float = 0.05,
-    kinds: Sequence[str] = ("symmetric", "pair", "similar"),
+    kinds: Sequence[str] = ("symmetric", "pair", "similar", "hard"),
     repeats: int = 3,
     seed: int = 0,
 ) -> SelfCheck:
@@ -186,7 +203,8 @@ def selfcheck(
     kinds
         Kinds of flips: ``"symmetric"`` (to any other class), ``"pair"`` (each class to one other),
         ``"similar"`` (to the class with the nearest mean), ``"hard"`` (rows near a class border,
-        across it; no control assumes such noise).
+        across it; no control assumes such noise, so that these have no verdict, and show how far
+        the rate would be off).
     repeats
         How often each kind is tried.
     seed
@@ -213,6 +231,12 @@ def selfcheck(
         plain = _plain(selector, X, labels, groups)
         noise = plain.noise
         assert noise is not None  # noqa: S101 - these controls estimate it
+        if not noise.transition.size:
+            raise InputError(
+                f"selfcheck covers up to {MANY_CLASSES:,} classes, got {len(labels.classes):,}: "
+                "for more, the chance of each flip is not estimated. Check the rows of some of "
+                "the classes."
+            )
         progress.advance()
         scene = _Scene(X, labels, selector, noise, features, groups)
         tallies = []

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FACTORS", "in_words", "rate_if"]
 
-FACTORS = (2, 4)
+FACTORS = (1, 2, 4)
 """How many times as likely a wrong label may be, in the summary and on the page."""
 
 
@@ -51,16 +51,15 @@ def rate_if(selection: Selection, times: float) -> float:
 def in_words(rates: Sequence[tuple[float, float]]) -> str | None:
     """Return pairs of `times` and `rate_if` as a sentence; None without any.
 
-    >>> in_words([(2, 0.076), (4, 0.112)]).partition(": ")[2]
-    'about 7.6 % if 2 times as likely where it is least sure as where it is surest, 11.2 % if 4.'
+    >>> in_words([(1, 0.049), (2, 0.076), (4, 0.112)]).partition(": ")[2]
+    'about 4.9 % if 1 time as likely, 7.6 % if 2 times, 11.2 % if 4 times.'
     """
     known = [(times, rate) for times, rate in rates if np.isfinite(rate)]
     if not known:
         return None
-    (times, rate), *rest = known
-    more = "".join(f", {percent(rate)} if {times:g}" for times, rate in rest)
+    parts = [f"{percent(rate)} if {times:g} time{'s' * (times != 1)}" for times, rate in known]
+    parts[0] += " as likely"
     return (
-        "If wrong labels are more likely where the fit is unsure, more of the kept ones are wrong: "
-        f"about {percent(rate)} if {times:g} times as likely where it is least sure as where it is "
-        f"surest{more}."
+        "How many of the kept labels are wrong depends on how much likelier a wrong label is where "
+        f"the fit is least sure than where it is surest: about {', '.join(parts)}."
     )

@@ -12,7 +12,8 @@ from kspr.core.procedure import Procedure, spr_times
 from kspr.core.reduction import Solver
 from kspr.core.regression import STEPS
 from kspr.core.splitting import Pieces
-from kspr.selectors._pieces import Plan, collect, number_cut_groups, reduced_batch
+from kspr.selectors._pieces import collect, number_cut_groups
+from kspr.selectors._plan import Plan, reduced_batch
 from kspr.selectors.base import BaseSelector
 from kspr.selectors.cut_groups import CutGroups, uncut
 from kspr.selectors.engines import run

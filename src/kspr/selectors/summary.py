@@ -67,6 +67,8 @@ class Summary:
     """What the error rate rests on: checked rows, or the assumption; None without a rate."""
     noise: str | None
     """How much noise there is, in a sentence; None where it is not estimated."""
+    estimates: str | None
+    """What checked rows and the fit say together, in a few lines; None without such rows."""
     notices: tuple[Notice, ...]
     """Where the level was not met, which copies differ in their labels, and what would help."""
 
@@ -109,8 +111,10 @@ class Summary:
         ]
         met = [s for s in self.cut_groups if s in ("checked", "estimated", "share")]
         notes = [f"{s}: {STATUS_MEANING[s]}." for s in met]
-        if self.noise is not None:
-            notes.append(self.noise)
+        # The noise of the fit alone rests on the assumption that the checked rows replace.
+        found = self.estimates or self.noise
+        if found is not None:
+            notes.append(found)
         if self.basis is not None:
             notes.append(self.basis)
         blocks = [*map(str, self.notices), *(["\n".join(notes)] if notes else [])]
@@ -195,8 +199,13 @@ def summarise(selection: Selection) -> Summary:
         assumption=selection.assumption,
         basis=basis(selection),
         noise=None if selection.noise is None else str(selection.noise),
+        estimates=str(selection.estimates()) if _has_checks(selection) else None,
         notices=notices(selection),
     )
+
+
+def _has_checks(selection: Selection) -> bool:
+    return selection.checked is not None and selection.checked.calibrate
 
 
 def _level(value: float) -> str:

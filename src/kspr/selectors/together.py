@@ -6,7 +6,14 @@ from typing import Any
 import numpy as np
 
 from kspr.core.arrays import like, to_numpy
-from kspr.core.duplicates import conflicting, contradicted, directions, find_copies, repeated
+from kspr.core.duplicates import (
+    Views,
+    conflicting,
+    contradicted,
+    directions,
+    find_copies,
+    repeated,
+)
 from kspr.core.labels import Labels, as_label_array, missing_labels, name_rows
 from kspr.errors import InputError
 from kspr.selectors.controls.control import Decision
@@ -67,19 +74,21 @@ def copies_in(features: Features) -> np.ndarray | None:
     """Return the set of copies that each row belongs to, -1 for none; None without any copies."""
     rng = np.random.default_rng(_SEED)
     R = directions(features.shape[1], rng)
-    project = _sparse if isinstance(features, SparseFeatures) else _dense
+    views = (_sparse if isinstance(features, SparseFeatures) else _dense)(features, R)
     # What overflows is not finite, and then no copies are looked for.
     with np.errstate(all="ignore"):
-        return find_copies(project(features, R), rng, exact=R is None)
+        return find_copies(views, features.shape, rng, exact=R is None)
 
 
-def _sparse(features: Any, R: np.ndarray | None) -> list[np.ndarray]:
-    if R is None:
-        return [features.matrix.toarray()]
-    return [np.asarray(features.matrix @ R.astype(features.matrix.dtype))]
+def _sparse(features: Any, R: np.ndarray | None) -> Views:
+    def views(rows: slice | np.ndarray) -> list[np.ndarray]:
+        block = features.matrix[rows]
+        return [block.toarray() if R is None else np.asarray(block @ R.astype(block.dtype))]
+
+    return views
 
 
-def _dense(features: Features, R: np.ndarray | None) -> list[np.ndarray]:
+def _dense(features: Features, R: np.ndarray | None) -> Views:
     """Return the rows as they are, and with columns of equal spread.
 
     In the former a column of large numbers hides how rows differ in the others, in the latter a
@@ -91,16 +100,18 @@ def _dense(features: Features, R: np.ndarray | None) -> list[np.ndarray]:
     varies = spread > _CONSTANT * np.abs(mean)
     scale = np.where(varies, 1 / np.where(varies, spread, 1.0), 0.0)
     both = None if R is None else np.concatenate([R, scale[:, None] * R], axis=1)
-    found = []
-    for block in features.blocks():
+
+    def views(rows: slice | np.ndarray) -> list[np.ndarray]:
+        block = features.read(rows) if isinstance(rows, slice) else features.take(rows)
         centred = block - like(mean, block, dtype=block.dtype)
         if both is None:
-            centred = to_numpy(centred)
-            found.append(np.concatenate([centred, centred * scale.astype(centred.dtype)], axis=1))
-        else:
-            # One product for both views: a row of features is read once.
-            found.append(to_numpy(centred @ like(both, block, dtype=block.dtype)))
-    return np.split(np.concatenate(found), 2, axis=1)
+            plain = to_numpy(centred)
+            return [plain, plain * scale.astype(plain.dtype)]
+        # One product for both views: a row of features is read once.
+        found = to_numpy(centred @ like(both, block, dtype=block.dtype))
+        return np.split(found, 2, axis=1)
+
+    return views
 
 
 def with_copies(

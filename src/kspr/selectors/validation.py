@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_h
 
 import array_api_compat as compat
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
 
 from kspr.core.labels import Labels, encode_labels, name_rows
 from kspr.errors import InputError
@@ -15,6 +13,8 @@ from kspr.selectors.feature_rows import Features, as_features, largest_size, row
 from kspr.selectors.options import COMPARING
 
 if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
     from kspr.selectors.knockoffs_spr import KnockoffsSPR
 
 __all__ = [
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 
-def check_features(estimator: BaseEstimator, X: Any) -> Features:
+def check_features(estimator: "BaseEstimator", X: Any) -> Features:
     """Return finite 2-D features; tensors stay on their device, memory maps on disk."""
     X = _plain_tensor(X)
     if compat.is_torch_array(X):
@@ -38,6 +38,9 @@ def check_features(estimator: BaseEstimator, X: Any) -> Features:
         # validate_data would set this, but it makes a NumPy array of X.
         estimator.n_features_in_ = int(X.shape[1])
     else:
+        # Imported here: a saved selection is read without scikit-learn, which takes long to load.
+        from sklearn.utils.validation import validate_data
+
         # Finiteness is checked below instead, block by block, and by a message that names the rows.
         X = validate_data(
             estimator, X, accept_sparse="csr", ensure_all_finite=False, ensure_min_samples=2

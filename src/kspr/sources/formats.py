@@ -24,7 +24,9 @@ __all__ = [
     "written_format",
 ]
 
-WrittenFormat = Literal["csv", "parquet", "arrow", "jsonl", "imagefolder"]
+WrittenFormat = Literal[
+    "csv", "parquet", "arrow", "jsonl", "imagefolder", "huggingface", "label-studio", "fiftyone"
+]
 """Formats that kspr writes, by name. A type of its own, so that the command line checks it."""
 
 
@@ -41,6 +43,9 @@ class Format:
     """Whether `kspr select` can read it."""
     has_labels: bool = False
     """Whether `--labels` and `--truth` can read it."""
+    for_people: bool = False
+    """Whether it is a JSON document with rows for people to look at, in a tool of that name. Among
+    other .json files it is told by its content."""
 
     @property
     def is_written(self) -> bool:
@@ -95,6 +100,20 @@ FORMATS: tuple[Format, ...] = (
         "huggingface",
         "Hugging Face data set (folder made by save_to_disk): memory-mapped; class names are used",
         has_labels=True,
+    ),
+    Format(
+        "label-studio",
+        "tasks of Label Studio (.json): what people chose, also as answers of `kspr verify`",
+        is_source=False,
+        has_labels=True,
+        for_people=True,
+    ),
+    Format(
+        "fiftyone",
+        "classification labels of FiftyOne (.json), by the names of images",
+        is_source=False,
+        has_labels=True,
+        for_people=True,
     ),
     Format("imagefolder", "folder of images, one folder per class (deeper folders belong to it)"),
     Format(
@@ -171,9 +190,13 @@ def written_format(out: Path, to: str | None = None, *, files_only: bool = False
             return named
         raise InputError(
             f"--out must end in {some_suffixes(choices)}, got {out.name!r}."
-            + ("" if files_only else " For another name, or a folder of images, pass --to.")
+            + ("" if files_only else " For another name, a folder or another tool, pass --to.")
         )
     asked = find_format(to)
+    if asked.for_people:
+        if out.suffix.lower() != ".json":
+            raise InputError(f"--to {to} writes a file that ends in .json, got {out.name!r}.")
+        return asked
     # A parquet file called x.csv would be refused by whoever reads it next, kspr among them.
     if named is not None and named != asked:
         raise InputError(

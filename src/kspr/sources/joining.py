@@ -9,6 +9,7 @@ import numpy as np
 from kspr.errors import InputError
 from kspr.sources.options import ReadOptions
 from kspr.sources.readers.file_checks import listed
+from kspr.sources.readers.image_folder import IMAGE_SUFFIXES
 from kspr.sources.readers.label_files import LabelFile, open_label_file
 from kspr.sources.records import Records
 
@@ -66,9 +67,14 @@ def join_label_file(
     Rows whose ids are mere numbers (not `named`) are joined by them if the file has such a column.
     Where one of the two has no ids, the order of the rows counts, and a note says so.
     """
-    known = {name: places_of(ids, row_id) >= 0 for name, ids in file.ids.items()}
-    # Numbers of rows are ids only if all of them are: others count from 1, or mean something else.
-    known = {name: mask for name, mask in known.items() if (mask.any() and (named or mask.all()))}
+    known = _known(file, row_id, named)
+    if not known and named:
+        # FiftyOne, among others, names images without the suffixes of their files.
+        bare = _without_suffixes(row_id)
+        known = _known(file, bare, named)
+        # A count of the lines is by chance like 1.png, 2.png, ..., unless it knows all of them.
+        known = {k: mask for k, mask in known.items() if mask.all() or not _is_counter(file.ids[k])}
+        row_id = bare if known else row_id
     if not known:
         return _by_order(file, row_id, named, source)
     # Of several columns that could be ids, the one that knows most of the rows.
@@ -80,6 +86,23 @@ def join_label_file(
     missing = (place < 0) | np.isin(place, file.empty)
     groups = None if file.groups is None else file.groups[place]
     return JoinedLabels(file.label[place], np.flatnonzero(missing), notes, groups)
+
+
+def _known(file: LabelFile, row_id: np.ndarray, named: bool) -> dict[str, np.ndarray]:
+    """Return which lines of the file are about the rows, by the name of each column of ids."""
+    known = {name: places_of(ids, row_id) >= 0 for name, ids in file.ids.items()}
+    # Numbers of rows are ids only if all of them are: others count from 1, or mean something else.
+    return {name: mask for name, mask in known.items() if (mask.any() and (named or mask.all()))}
+
+
+def _without_suffixes(row_id: np.ndarray) -> np.ndarray:
+    """Return the names of image files without their suffixes, if they stay distinct."""
+    names = [str(name) for name in row_id.tolist()]
+    bare = [
+        name.rpartition(".")[0] if Path(name).suffix.lower() in IMAGE_SUFFIXES else name
+        for name in names
+    ]
+    return np.array(bare if len(set(bare)) == len(bare) else names, dtype=object)
 
 
 def _check_once(file: LabelFile, column: str, known: np.ndarray) -> None:

@@ -22,6 +22,7 @@ from kspr.sources.readers.table import Table
 from kspr.sources.readers.table_files import open_table_file
 from kspr.sources.readers.tables import read_object, read_table
 from kspr.sources.records import Records
+from kspr.sources.vote_columns import long_table
 
 __all__ = [
     "READERS",
@@ -111,7 +112,9 @@ def _read_one(source: Path | str | Any, options: ReadOptions) -> Records:
 
 
 def _labelled(records: Records, options: ReadOptions) -> Records:
-    return records if options.labels is None else with_label_file(records, options)
+    if options.labels is None or long_table(options) is not None:
+        return records
+    return with_label_file(records, options)
 
 
 def open_table(path: Path, options: ReadOptions = AS_FOUND) -> Table | None:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from kspr.errors import InputError
 
-__all__ = ["AS_FOUND", "ReadOptions", "refuse_groups"]
+__all__ = ["AS_FOUND", "ReadOptions", "refuse_annotators", "refuse_groups"]
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,9 @@ class ReadOptions:
     """Column (or array) that says which rows belong together, such as the patient of each photo:
     rows of one group are judged by a fit that has seen none of them. It may be in the file
     --labels."""
+    annotators: str | None = None
+    """Columns with the labels of several people, by a pattern such as ``rater_*``. Or the column of
+    the file --labels that says who gave a label, where that file has one line per label."""
     encoding: str | None = None
     """Encoding of a text file, such as ``latin-1``; without it, UTF-8 or its byte-order mark."""
     decimal: Literal[".", ","] | None = None
@@ -49,6 +52,15 @@ class ReadOptions:
 
 AS_FOUND = ReadOptions()
 """No options: every part of a source is found by its name, type or layout."""
+
+
+def refuse_annotators(options: ReadOptions, command: str) -> None:
+    """Raise if `options` name annotators, for a command that needs one label a row."""
+    if options.annotators is not None:
+        raise InputError(
+            f"--annotators goes with `kspr select`; `kspr {command}` needs one label a row. Leave "
+            "it out, and name the column of labels with --label."
+        )
 
 
 def refuse_groups(options: ReadOptions, command: str) -> None:

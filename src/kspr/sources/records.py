@@ -37,6 +37,10 @@ class Items(Protocol):
         """Return a row's stored bytes; empty where there are none, or where they are gone."""
         ...
 
+    def file(self, row: int) -> Path | None:
+        """Return the file that a row has to itself; None where it is in a table or an archive."""
+        ...
+
     def content(self) -> Iterator[bytes]:
         """Yield each row's stored bytes, in order; the fingerprint is computed from them."""
         ...

@@ -1,4 +1,7 @@
-"""Writing tables: CSV, parquet, Arrow and JSON lines, block by block, whole or not at all."""
+"""Writing tables: CSV, parquet, Arrow, JSON lines and data sets of Hugging Face.
+
+Block by block, whole or not at all.
+"""
 
 import json
 from collections.abc import Callable, Iterable
@@ -10,9 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from kspr._files import staged
+from kspr._files import staged, write_json
 from kspr.errors import InputError
-from kspr.sources.formats import Format, delimiter_of, written_format
+from kspr.sources.formats import HUGGING_FACE_FILES, Format, delimiter_of, written_format
+from kspr.sources.readers.labels import class_names
 
 __all__ = ["write_batches", "write_table"]
 
@@ -39,7 +43,8 @@ def write_batches(
     `delimiter` separates the cells of a CSV file; None for the one that its suffix names.
 
     Values, names and order of columns are kept in every format; types and metadata in parquet and
-    Arrow, which have them. Raise `InputError` where the format cannot hold a column.
+    Arrow, which have them; and in data sets of Hugging Face, but for categories, which become
+    their values. Raise `InputError` where the format cannot hold a column.
     """
     with staged(path) as staging, ExitStack() as stack:
         # The staged file has a name of its own, in which a suffix such as .tsv.gz is torn apart.
@@ -105,11 +110,47 @@ def _to_csv(path: Path, schema: pa.Schema, stack: ExitStack, delimiter: str) -> 
     return write
 
 
+def _to_hugging_face(path: Path, schema: pa.Schema, stack: ExitStack, _: str) -> _Write:
+    """Open a folder as `save_to_disk` of the package `datasets` leaves it.
+
+    The package reads class names and kinds of columns from the schema's metadata.
+    """
+    path.mkdir()
+    name = "data-00000-of-00001.arrow"
+    sink = stack.enter_context(pa.OSFile(str(path / name), "wb"))
+    plain = _plain_types(schema)
+    writer = stack.enter_context(pa.ipc.new_stream(sink, plain))
+    state = {
+        **dict.fromkeys(("_fingerprint", "_format_columns", "_format_type", "_split")),
+        **{"_format_kwargs": {}, "_output_all_columns": False},
+        "_data_files": [{"filename": name}],
+    }
+    write_json(path / "dataset_info.json", {})
+    write_json(path / HUGGING_FACE_FILES[0], state)
+    return lambda batch: writer.write_batch(batch.cast(plain))
+
+
+def _plain_types(schema: pa.Schema) -> pa.Schema:
+    """Return a schema in types that `datasets` knows: no categories, class numbers in 64 bits."""
+    named = class_names(schema.metadata or {})
+    fields = []
+    for field in schema:
+        kind = field.type
+        if pa.types.is_dictionary(kind):
+            kind = kind.value_type
+        elif field.name in named and pa.types.is_integer(kind):
+            kind = pa.int64()
+        # It takes a column that may hold no nulls for one of another type.
+        fields.append(pa.field(field.name, kind))
+    return pa.schema(fields, schema.metadata)
+
+
 _WRITERS: dict[str, Callable[[Path, pa.Schema, ExitStack, str], _Write]] = {
     "csv": _to_csv,
     "parquet": _to_parquet,
     "arrow": _to_arrow,
     "jsonl": _to_json_lines,
+    "huggingface": _to_hugging_face,
 }
 
 

@@ -98,7 +98,8 @@ def train_source(
 def _check_embedder(out: Path, embed: EmbedSettings) -> None:
     """Raise `InputError` if the run in `out` has other features, before any are computed."""
     # What else there is to choose does not change the features.
-    chosen = {k: v for k, v in asdict(embed).items() if k in ("embedder", "half", "image_size")}
+    counts = ("embedder", "half", "image_size", "flips")
+    chosen = {name: value for name, value in asdict(embed).items() if name in counts}
     check_same(read_about(out).get("embed", {}), chosen, str(out))
 
 

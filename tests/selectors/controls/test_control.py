@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from kspr import KnockoffsSPR, selection_quality
-from kspr.selectors._pieces import Verdicts, averaged
 from tests.selectors.simulated import KINDS, gaussian
 
 DRAWS = 24
@@ -53,13 +52,3 @@ def test_a_sharper_ranking_keeps_its_rate(kind, choice):
         recall.append(quality.recall)
     assert np.mean(fsr) <= 0.1 + 2 * np.std(fsr) / np.sqrt(DRAWS)
     assert np.mean(recall) > 0.8
-
-
-def test_several_splits_average_their_fitted_values():
-    splits = [
-        Verdicts({"prediction": np.full((2, 3), value), "Z": np.full(2, value)}, *np.zeros((2, 2)))
-        for value in (1.0, 2.0, 6.0)
-    ]
-    found = averaged(iter(splits))
-    np.testing.assert_allclose(found.values["prediction"], 3.0)
-    np.testing.assert_array_equal(found.values["Z"], 1.0)

@@ -21,7 +21,7 @@ from kspr.selectors.engines import ENGINES, run
 )
 def test_every_engine_gives_the_serial_answer(digits40, selector, choice, monkeypatch):
     # Small batches: several work items even on this little data.
-    monkeypatch.setattr("kspr.selectors._pieces._BATCH_BYTES", 1 << 16)
+    monkeypatch.setattr("kspr.selectors._plan._BATCH_BYTES", 1 << 16)
 
     def statistic(engine, n_jobs):
         model = selector(engine=engine, n_jobs=n_jobs, reduction=8, **choice)

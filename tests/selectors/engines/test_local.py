@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_limits
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from kspr.core.procedure import FirstStep, Judgement, Procedure, judge
-from kspr.selectors.engines.local import side_by_side
+from kspr.selectors.engines.local import one_level_of_threads, side_by_side
 
 STEPS = 5
 
@@ -49,7 +49,7 @@ def test_halves_side_by_side_give_the_sequential_answer(first_step: FirstStep) -
 
 
 def _with_two_threads(function: Callable[..., object], items: list[slice]) -> list[object]:
-    with threadpool_limits(limits=2, user_api="blas"):
+    with threadpool_limits(limits=2, user_api="blas"), one_level_of_threads():
         return list(side_by_side(function, items))
 
 
@@ -60,21 +60,31 @@ def test_threads_are_shared_out_where_there_are_several() -> None:
 
 def test_one_thread_stays_one() -> None:
     """An engine's worker has one thread for its linear algebra, and starts no others."""
-    with threadpool_limits(limits=1, user_api="blas"):
+    with threadpool_limits(limits=1, user_api="blas"), one_level_of_threads():
         found = list(side_by_side(lambda _: threading.get_ident(), [1, 2]))
     assert found == [threading.get_ident()] * 2
+
+
+def test_there_are_never_two_levels_of_threads() -> None:
+    def nested(item: int) -> tuple[set[int], list[int]]:
+        blas = {i["num_threads"] for i in threadpool_info() if i["user_api"] == "blas"}
+        return blas, list(side_by_side(lambda _: threading.get_ident(), [item, item]))
+
+    for blas, inside in _with_two_threads(nested, [1, 2]):
+        assert blas == {1}
+        assert len(set(inside)) == 1
 
 
 _WAITING = """
 import os, time
 from threadpoolctl import threadpool_limits
-from kspr.selectors.engines.local import side_by_side
+from kspr.selectors.engines.local import one_level_of_threads, side_by_side
 
 def wait(item):
     os.write(1, b"ready\\n")  # one call: two threads that print mix their lines
     time.sleep(120)
 
-with threadpool_limits(limits=2, user_api="blas"):
+with threadpool_limits(limits=2, user_api="blas"), one_level_of_threads():
     list(side_by_side(wait, [1, 2]))
 """
 

@@ -7,7 +7,7 @@ self-check. `check_seed` is the rule for seeds, here and in all other rooms.
 
 from kspr.core.noise._drawing import check_seed
 from kspr.core.noise.cifar import asymmetric, asymmetric_cifar10, asymmetric_cifar100
-from kspr.core.noise.flips import ESTIMATED, KINDS, Ground, flip
+from kspr.core.noise.flips import ESTIMATED, HARD, KINDS, Ground, flip
 from kspr.core.noise.models import (
     NOISES,
     add_noise,
@@ -19,6 +19,7 @@ from kspr.core.noise.models import (
 
 __all__ = [
     "ESTIMATED",
+    "HARD",
     "KINDS",
     "NOISES",
     "Ground",

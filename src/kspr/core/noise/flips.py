@@ -10,7 +10,7 @@ import numpy as np
 from kspr.core.arrays import to_numpy
 from kspr.core.noise._drawing import draw_rows, following
 
-__all__ = ["ESTIMATED", "KINDS", "Ground", "flip"]
+__all__ = ["ESTIMATED", "HARD", "KINDS", "Ground", "flip"]
 
 ESTIMATED = "estimated"
 """More of the noise that is there already, as far as it was estimated."""

@@ -4,7 +4,7 @@ import importlib
 from typing import Any
 
 from kspr.errors import InputError
-from kspr.features.embedders.embedder import Embedder, EmbedderRequest, Family, Kind
+from kspr.features.embedders.embedder import Embedder, EmbedderRequest, Family, Kind, both_ways
 
 __all__ = [
     "NAMES",
@@ -18,7 +18,9 @@ __all__ = [
 _DEFAULTS: dict[Kind, str] = {"image": "efficientnet-lite0", "text": "minilm"}
 
 _FAMILIES: dict[str, tuple[str, str, tuple[Kind, ...]]] = {
-    "efficientnet-lite0": ("lite0", "LITE0", ("image",)),
+    "efficientnet-lite0": ("lite", "LITE0", ("image",)),
+    "efficientnet-lite1": ("lite", "LITE1", ("image",)),
+    "efficientnet-lite2": ("lite", "LITE2", ("image",)),
     "minilm": ("transformer_models", "MINILM", ("text",)),
     "hf": ("transformer_models", "HUGGINGFACE", ("image", "text")),
     "st": ("transformer_models", "SENTENCE", ("text",)),
@@ -27,8 +29,13 @@ _FAMILIES: dict[str, tuple[str, str, tuple[Kind, ...]]] = {
 }
 """Name or prefix: the module and its `Family`, and which kinds of items it embeds."""
 
+_PREFIXES = ("hf", "st", "timm", "torchvision")
+"""Families of many models, whose names follow a colon; the others are whole names."""
+
 NAMES = (
     "efficientnet-lite0 (images, the default)",
+    "efficientnet-lite1",
+    "efficientnet-lite2",
     "minilm (text, the default)",
     "hf:NAME",
     "timm:NAME",
@@ -45,7 +52,9 @@ def load_embedder(
     device: str = "auto",
     half: bool = False,
     image_size: int | None = None,
+    flips: bool = False,
     strict: bool = False,
+    rows: int = 0,
 ) -> Embedder:
     """Return the embedder called `name`.
 
@@ -61,26 +70,34 @@ def load_embedder(
         Compute in half precision where the device is faster in it.
     image_size
         Side in pixels to which images are scaled; None for the embedder's own.
+    flips
+        Average the features of each image and of its mirror image.
     strict
         Raise `InputError` if `half` cannot be followed because bfloat16 fails on this processor;
         otherwise warn and compute in float32.
+    rows
+        Number of items that will be embedded. For thousands of them, a network that runs on a CPU
+        is exported for ONNX Runtime, where that is installed.
     """
     if image_size is not None and image_size < 1:
         raise InputError(f"image_size must be a number of pixels of at least 1, got {image_size}.")
+    _check_flips(kind, flips)
     name, family, rest = _resolve(name, kind)
-    return family.load(EmbedderRequest(name, rest, kind, device, half, image_size, strict))
+    request = EmbedderRequest(name, rest, kind, device, half, image_size, strict, rows)
+    return both_ways(family.load(request)) if flips else family.load(request)
 
 
 def embedder_identity(
-    name: str | None, kind: Kind, *, image_size: int | None = None
+    name: str | None, kind: Kind, *, image_size: int | None = None, flips: bool = False
 ) -> dict[str, Any]:
-    """Return what determines an embedder's output, without loading it: name, size, origin.
+    """Return what determines an embedder's output, without loading it: name, size, flips, origin.
 
     Equal identities mean equal features. Local weights and code are identified by content or date,
     those on a hub by name.
     """
+    _check_flips(kind, flips)
     name, family, rest = _resolve(name, kind)
-    return {"embedder": name, **family.identity(rest, image_size)}
+    return {"embedder": name, "flips": flips, **family.identity(rest, image_size)}
 
 
 def is_function(name: str) -> bool:
@@ -93,8 +110,7 @@ def _resolve(name: str | None, kind: Kind) -> tuple[str, Family, str]:
     """Return the full name, its family, and the part of the name after the prefix."""
     name = _DEFAULTS[kind] if name is None else name
     prefix, colon, rest = name.partition(":")
-    # The defaults are whole names and take no colon; all others are prefixes and need one.
-    known = prefix in _FAMILIES and bool(colon) == (prefix not in _DEFAULTS.values())
+    known = prefix in _FAMILIES and bool(colon) == (prefix in _PREFIXES)
     if known and (rest or not colon):
         module, attribute, kinds = _FAMILIES[prefix]
         if kind not in kinds:
@@ -110,6 +126,11 @@ def _resolve(name: str | None, kind: Kind) -> tuple[str, Family, str]:
     home = importlib.import_module(f"kspr.features.embedders.{module}")
     family: Family = getattr(home, attribute)
     return name, family, rest
+
+
+def _check_flips(kind: Kind, flips: bool) -> None:
+    if flips and kind == "text":
+        raise InputError("flips is for images, but the items are texts. Leave it out.")
 
 
 def _plural(kind: Kind) -> str:

@@ -3,15 +3,13 @@
 ``NAME@weights.pth`` reads the weights from a file instead of downloading the published ones.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from kspr._packages import require
 from kspr.errors import InputError
-from kspr.features.embedders.embedder import Embedder, EmbedderRequest, Family, Pixels, Runner
+from kspr.features.embedders.embedder import Embedder, EmbedderRequest, Family, Pixels
+from kspr.features.embedders.runner import Runner, image_embedder
 from kspr.models.weights import load_weights, local_state
 
 __all__ = ["TIMM", "TORCHVISION"]
@@ -34,7 +32,8 @@ def _load_timm(request: EmbedderRequest) -> Embedder:
     if weights is not None:
         _fill(model, weights, head=getattr(model, "pretrained_cfg", {}).get("classifier"))
     size = request.image_size or int(config["input_size"][-1])
-    return _embedder(model, request, size, config["mean"], config["std"])
+    pixels = Pixels(size, tuple(config["mean"]), tuple(config["std"]))
+    return image_embedder(model, pixels, Runner.of(request))
 
 
 def _load_torchvision(request: EmbedderRequest) -> Embedder:
@@ -54,7 +53,7 @@ def _load_torchvision(request: EmbedderRequest) -> Embedder:
     # The layer now passes on its inputs: these are the features.
     setattr(model.get_submodule(parent), leaf, torch.nn.Identity())
     size = request.image_size or _published_size(models, model_name)
-    return _embedder(model, request, size, _IMAGENET_MEAN, _IMAGENET_STD)
+    return image_embedder(model, Pixels(size, _IMAGENET_MEAN, _IMAGENET_STD), Runner.of(request))
 
 
 def _published_size(models: Any, model_name: str) -> int:
@@ -95,20 +94,6 @@ def _fill(model: Any, path: Path, head: str | None) -> None:
             f"{path} does not fit the model: {len(missing)} of its tensors are missing, such as "
             f"{(missing or ['?'])[0]}."
         )
-
-
-def _embedder(
-    model: Any, request: EmbedderRequest, size: int, mean: Sequence[float], std: Sequence[float]
-) -> Embedder:
-    """Return an embedder of `model`, which maps a batch of images to a batch of rows."""
-    runner = Runner.of(request)
-    pixels = Pixels(size, tuple(mean), tuple(std))
-    model = model.to(runner.device).eval()
-
-    def compute(prepared: list[np.ndarray]) -> np.ndarray:
-        return runner.images(model, pixels.batch(runner.torch, prepared))
-
-    return Embedder(request.name, "image", compute, pixels.prepare, size)
 
 
 TIMM = Family(_load_timm, _identity)

@@ -1,28 +1,16 @@
-"""What all embedders share: the value they return, the request, precision, images as tensors.
-
-Nothing here imports torch; the functions that need it get it as an argument.
-"""
+"""What all embedders share: the value they return, the request, and how images are scaled."""
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from kspr._packages import require
 from kspr.errors import InputError
-from kspr.models.device import pick_device, use_bfloat16
 
-__all__ = ["Embedder", "EmbedderRequest", "Family", "Kind", "Pixels", "Runner", "as_is"]
+__all__ = ["Embedder", "EmbedderRequest", "Family", "Kind", "Pixels", "as_is", "both_ways"]
 
 Kind = Literal["image", "text"]
-
-_CPU_CHUNK = 8
-"""Images at a time in each thread of a CPU. Threads that share one image wait for each other at
-every layer, which costs six times the speed on a busy machine; and larger pieces leave the cache.
-"""
 
 
 @dataclass(frozen=True)
@@ -38,6 +26,8 @@ class EmbedderRequest:
     half: bool = False
     image_size: int | None = None
     strict: bool = False
+    rows: int = 0
+    """Number of items that will be embedded; 0 if unknown."""
 
 
 class Family(NamedTuple):
@@ -70,6 +60,8 @@ class Embedder:
     """Side in pixels of the model's input; None for text, and where the model decides."""
     dimensions: int | None = None
     """Number of features; known after the first batch at the latest."""
+    engine: Callable[[], str] = lambda: ""
+    """Function that returns what computed the features, with its version; empty if unknown."""
 
     def __call__(self, batch: Sequence[Any]) -> np.ndarray:
         """Return the features of a batch of items."""
@@ -101,6 +93,22 @@ class Embedder:
             )
 
 
+def both_ways(embedder: Embedder) -> Embedder:
+    """Return an embedder of images that averages each image and its mirror image."""
+
+    def prepare(image: Any) -> tuple[Any, Any]:
+        from PIL import ImageOps
+
+        return embedder.prepare(image), embedder.prepare(ImageOps.mirror(image))
+
+    def compute(pairs: list[tuple[Any, Any]]) -> np.ndarray:
+        as_given, mirrored = (list(side) for side in zip(*pairs, strict=True))
+        mean: np.ndarray = (embedder.embed(as_given) + embedder.embed(mirrored)) / 2
+        return mean
+
+    return replace(embedder, prepare=prepare, compute=compute)
+
+
 def _as_numbers(name: str, result: Any) -> np.ndarray:
     if hasattr(result, "detach"):  # a torch tensor, on any device and in any precision
         # float() first: NumPy has no bfloat16.
@@ -115,63 +123,8 @@ def _as_numbers(name: str, result: Any) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Runner:
-    """Run a model on a device, without gradients, in half precision if that was asked for."""
-
-    torch: Any
-    device: Any
-    """A ``torch.device``."""
-    half: bool
-
-    @classmethod
-    def of(cls, request: EmbedderRequest) -> "Runner":
-        """Return the runner for a request; torch is imported here."""
-        torch = require("torch", f"The embedder {request.name}", "torch")
-        device = pick_device(request.device)
-        return cls(torch, device, request.half and _half_helps(torch, device, request.strict))
-
-    def __call__(self, run: Callable[[Any], Any], batch: Any) -> np.ndarray:
-        """Return ``run(batch)`` as float32 numbers."""
-        kind = self.device.type
-        dtype = self.torch.bfloat16 if kind == "cpu" else self.torch.float16
-        autocast = self.torch.autocast(kind, dtype=dtype, enabled=self.half)
-        try:
-            with self.torch.inference_mode(), autocast:
-                return np.asarray(run(batch).float().cpu().numpy())
-        except self.torch.OutOfMemoryError as error:
-            raise InputError(
-                f"{self.device} ran out of memory; choose a smaller batch size."
-            ) from error
-
-    def images(self, model: Callable[[Any], Any], batch: Any) -> np.ndarray:
-        """Return ``model(batch)``, computed in pieces of a size that suits the device."""
-        if self.device.type != "cpu":
-            return self(model, batch.to(self.device))
-        threads = self.torch.get_num_threads()
-        one_each = self.torch.set_num_threads
-        try:
-            # OpenMP keeps this number for each calling thread: every thread of the pool sets it.
-            with ThreadPoolExecutor(threads, initializer=one_each, initargs=(1,)) as pool:
-                pieces = list(pool.map(partial(self, model), batch.split(_CPU_CHUNK)))
-        finally:
-            # New threads of the caller's own would otherwise inherit the one.
-            self.torch.set_num_threads(threads)
-        return np.concatenate(pieces)
-
-
-def _half_helps(torch: Any, device: Any, strict: bool) -> bool:
-    """Return whether half precision is faster on `device`, and works."""
-    if device.type != "cpu":
-        return True
-    # Without instructions for bfloat16 a CPU is slower in it than in float32. A processor that
-    # announces them may still not have them, so that announcement is tested.
-    announced = bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
-    return announced and use_bfloat16(device, strict=strict)
-
-
-@dataclass(frozen=True)
 class Pixels:
-    """Scale images to a square, without cropping, and normalise batches of them."""
+    """How images become the pixels of a network: scaled to a square, without cropping."""
 
     size: int
     """Side in pixels."""
@@ -188,9 +141,3 @@ class Pixels:
             image = image.resize((self.size, self.size), Image.Resampling.BICUBIC)
         # Bytes until the batch is made: floats would take four times the memory while they wait.
         return np.asarray(image)
-
-    def batch(self, torch: Any, prepared: list[np.ndarray]) -> Any:
-        """Return prepared images as floats of shape ``(batch, 3, size, size)``."""
-        bytes_ = torch.from_numpy(np.stack(prepared)).permute(0, 3, 1, 2)
-        mean, std = (torch.tensor(v).view(1, 3, 1, 1) for v in (self.mean, self.std))
-        return (bytes_.float() / 255 - mean) / std

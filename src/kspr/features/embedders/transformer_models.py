@@ -5,7 +5,7 @@ name is one of the hub or a local folder.
 """
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,13 @@ import numpy as np
 
 from kspr._packages import require, version
 from kspr.errors import InputError
-from kspr.features.embedders.embedder import Embedder, EmbedderRequest, Family, Runner
+from kspr.features.embedders.embedder import Embedder, EmbedderRequest, Family
+from kspr.features.embedders.runner import Network, Runner
 from kspr.models.weights import check_source, first_line, from_pretrained, local_state, quiet
 
 __all__ = ["HUGGINGFACE", "MINILM", "SENTENCE"]
 
-_CPU_TOKENS = 1024
+_CPU_TOKENS = 512
 """Padded tokens at a time on a CPU. More leave its cache, and waste work on padding."""
 _LONGEST = 512
 """Tokens, for models that do not state how many they can take."""
@@ -32,10 +33,9 @@ def _load_minilm(request: EmbedderRequest) -> Embedder:
     package = require(_MINILM_MODULE, f"The embedder {request.name}", "'knockoffs-spr[text]'")
     runner = Runner.of(request)
     folder = str(package.get_model_path())
-    model = from_pretrained(request.name, "AutoModel", folder).to(runner.device).eval()
+    model = from_pretrained(request.name, "AutoModel", folder)
     tokenizer = from_pretrained(request.name, "AutoTokenizer", folder)
-    compute = _text_computer(model, tokenizer, runner, max_tokens=_MINILM_TOKENS, unit=True)
-    return Embedder(request.name, "text", compute, dimensions=384)
+    return _text_embedder(model, tokenizer, runner, max_tokens=_MINILM_TOKENS, unit=True)
 
 
 def _minilm_identity(rest: str, image_size: int | None) -> dict[str, Any]:  # noqa: ARG001 - one signature for all
@@ -81,13 +81,12 @@ def _load_huggingface(request: EmbedderRequest) -> Embedder:
     """Return a model of transformers, for images or for texts as the request says."""
     require("transformers", f"The embedder {request.name}", "transformers")
     runner = Runner.of(request)
-    model = from_pretrained(request.name, "AutoModel", request.rest).to(runner.device).eval()
+    model = from_pretrained(request.name, "AutoModel", request.rest)
     if request.kind == "text":
         tokenizer = from_pretrained(request.name, "AutoTokenizer", request.rest)
-        return Embedder(request.name, "text", _text_computer(model, tokenizer, runner))
+        return _text_embedder(model, tokenizer, runner)
     processor = from_pretrained(request.name, "AutoImageProcessor", request.rest)
-    images = _Images(model, processor, runner, request.image_size)
-    return Embedder(request.name, "image", images.compute, images.prepare, images.size)
+    return _image_embedder(model, processor, runner, request.image_size)
 
 
 def _huggingface_identity(rest: str, image_size: int | None) -> dict[str, Any]:
@@ -95,37 +94,31 @@ def _huggingface_identity(rest: str, image_size: int | None) -> dict[str, Any]:
     return {"image_size": image_size, "origin": local_state(Path(rest))}
 
 
-def _text_computer(
+def _text_embedder(
     model: Any, tokenizer: Any, runner: Runner, *, max_tokens: int | None = None, unit: bool = False
-) -> Callable[[list[str]], np.ndarray]:
-    """Return the function from texts to features; `unit` scales features to length 1."""
+) -> Embedder:
+    """Return an embedder of texts; `unit` scales features to length 1."""
+    from kspr.features.embedders.modules import FromTokens
+
     if tokenizer.pad_token is None:
         # Decoders have no padding token; the mask hides whichever is used.
         tokenizer.pad_token = tokenizer.eos_token
     limit = max_tokens or _limit(model, tokenizer)
-
-    def run(tokens: Any) -> Any:
-        if hasattr(model, "get_text_features"):  # CLIP and similar models
-            return _pooled(model.get_text_features(**tokens))
-        hidden = model(**tokens).last_hidden_state
-        # In float32: a mean over many tokens loses digits in half precision.
-        pooled = _masked_mean(hidden.float(), tokens["attention_mask"])
-        return runner.torch.nn.functional.normalize(pooled) if unit else pooled
+    network = Network(runner, FromTokens(model, unit=unit))
 
     def compute(texts: list[str]) -> np.ndarray:
         tokens = tokenizer(texts, truncation=True, max_length=limit)
         lengths = [len(ids) for ids in tokens["input_ids"]]
-        budget = _CPU_TOKENS if runner.device.type == "cpu" else len(texts) * limit
+        budget = _CPU_TOKENS if runner.on_cpu else len(texts) * limit
         order = np.argsort(lengths, kind="stable")
         pieces = []
         for piece in _pieces(order, lengths, budget):
             part = {name: [values[i] for i in piece] for name, values in tokens.items()}
-            padded = tokenizer.pad(part, return_tensors="pt").to(runner.device)
-            pieces.append(runner(run, padded))
+            pieces.append(dict(tokenizer.pad(part, return_tensors="np")))
         # Back from the order of their lengths to the order of the texts.
-        return np.concatenate(pieces)[np.argsort(order)]
+        return network(pieces)[np.argsort(order)]
 
-    return compute
+    return Embedder(runner.name, "text", compute, engine=lambda: network.engine)
 
 
 def _pieces(order: np.ndarray, lengths: Sequence[int], budget: int) -> list[np.ndarray]:
@@ -140,56 +133,34 @@ def _pieces(order: np.ndarray, lengths: Sequence[int], budget: int) -> list[np.n
     return pieces
 
 
-def _masked_mean(hidden: Any, mask: Any) -> Any:
-    """Return the mean over the tokens that are not padding."""
-    weight = mask.unsqueeze(-1).to(hidden.dtype)
-    # A text without tokens has the mean 0, not nan, which would be refused.
-    return (hidden * weight).sum(1) / weight.sum(1).clamp(min=1)
-
-
 def _limit(model: Any, tokenizer: Any) -> int:
     positions = getattr(model.config, "max_position_embeddings", None) or _LONGEST
     # A tokenizer without a limit of its own has a number beyond any model here.
     return int(min(tokenizer.model_max_length, positions))
 
 
-def _pooled(output: Any) -> Any:
-    return output if hasattr(output, "shape") else output.pooler_output
+def _image_embedder(model: Any, processor: Any, runner: Runner, size: int | None) -> Embedder:
+    """Return an embedder of images, which the model's own processor prepares."""
+    from kspr.features.embedders.modules import FromProcessed
 
+    options: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
+    if size is not None:
+        # The crop would bring images back to the processor's own size.
+        options = {"size": {"height": size, "width": size}, "do_center_crop": False}
+        if "interpolate_pos_encoding" in inspect.signature(model.forward).parameters:
+            # Position embeddings are made for one size of image.
+            arguments = {"interpolate_pos_encoding": True}
+    network = Network(runner, FromProcessed(model, arguments))
 
-class _Images:
-    """Prepare images with the model's own processor, and compute their features."""
+    def prepare(image: Any) -> Any:
+        return processor(images=image, return_tensors="pt", **options)["pixel_values"][0].numpy()
 
-    def __init__(self, model: Any, processor: Any, runner: Runner, size: int | None) -> None:
-        self._model, self._processor, self._runner = model, processor, runner
-        self._options: dict[str, Any] = {}
-        self._arguments: dict[str, Any] = {}
-        if size is not None:
-            # The crop would bring images back to the processor's own size.
-            self._options = {"size": {"height": size, "width": size}, "do_center_crop": False}
-            if "interpolate_pos_encoding" in inspect.signature(model.forward).parameters:
-                # Position embeddings are made for one size of image.
-                self._arguments = {"interpolate_pos_encoding": True}
-        self.size = size or _own_size(processor)
-        names = [name for name, _ in model.named_parameters()]
-        self._has_class_token = any(n.endswith(("cls_token", "class_embedding")) for n in names)
+    def compute(prepared: list[np.ndarray]) -> np.ndarray:
+        return network.images("pixel_values", np.stack(prepared))
 
-    def prepare(self, image: Any) -> Any:
-        made = self._processor(images=image, return_tensors="pt", **self._options)
-        return made["pixel_values"][0]
-
-    def compute(self, prepared: list[Any]) -> np.ndarray:
-        batch = self._runner.torch.stack(prepared)
-        return self._runner.images(self._features, batch)
-
-    def _features(self, batch: Any) -> Any:
-        if hasattr(self._model, "get_image_features"):  # CLIP and similar models
-            return _pooled(self._model.get_image_features(pixel_values=batch, **self._arguments))
-        hidden = self._model(pixel_values=batch, **self._arguments).last_hidden_state
-        if hidden.ndim == 4:
-            return hidden.mean((2, 3))
-        # Not the pooler's output: many checkpoints lack its weights, and it would be random.
-        return hidden[:, 0] if self._has_class_token else hidden.mean(1)
+    own = size or _own_size(processor)
+    return Embedder(runner.name, "image", compute, prepare, own, engine=lambda: network.engine)
 
 
 def _own_size(processor: Any) -> int | None:

@@ -33,6 +33,9 @@ ASSUMPTIONS = {
     "sample looks like.",
     "paper": "Whether a wrong label beats its knockoff does not depend on how well it fits; on "
     "real features it does.",
+    "annotators": "Given the true class, annotators err independently of each other and of what a "
+    "row looks like, up to one correction that the labels of a row give each other. Errors that "
+    "most annotators share are not seen.",
     "theorem": "As for the paper's estimate, at the smaller level of its Theorem 2.",
 }
 """What must be true for the error rate to hold, by control."""

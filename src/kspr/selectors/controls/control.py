@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kspr.core.penalties import Penalty
-from kspr.selectors._pieces import Verdicts, number_cut_groups
+from kspr.selectors._passes import AllClasses, Verdicts
 
 if TYPE_CHECKING:
     from kspr.selectors.controls.transition import NoiseEstimate
@@ -26,9 +26,15 @@ class Question:
     pooled: bool
     factor: np.ndarray  # of Theorem 2, piece by piece; ones elsewhere
     remove_floor: bool
-    repeated: np.ndarray | None = None  # copies of earlier rows with the same label
     votes: np.ndarray | None = None  # shares of labels among each sample's neighbours
     neighbours: int = 0  # how many these are
+
+    @property
+    def all_classes(self) -> AllClasses:
+        """What the fit says of every class."""
+        found = self.verdicts.all_classes
+        assert found is not None  # noqa: S101 - only controls that asked for it look here
+        return found
 
 
 @dataclass(frozen=True)
@@ -51,5 +57,8 @@ Control = Callable[[Question], Decision]
 def whole_cut_groups(question: Question) -> tuple[np.ndarray, np.ndarray]:
     """Return cut groups across pieces and halves: one per class, or one for all."""
     # Estimates from all halves and pieces together give cut-offs for all of them together.
-    nowhere = np.zeros_like(question.codes)
-    return number_cut_groups(nowhere, nowhere, question.codes, pooled=question.pooled)
+    groups = np.array([-1]) if question.pooled else np.arange(len(question.classes))
+    cut_group = np.zeros(len(question.codes), dtype=np.int32)
+    if not question.pooled:
+        cut_group[:] = question.codes
+    return cut_group, np.stack([np.zeros_like(groups), np.zeros_like(groups), groups], axis=1)

@@ -3,7 +3,8 @@
 import numpy as np
 
 from kspr.core.cutoffs import q_values, theorem_factor
-from kspr.selectors._pieces import Plan, number_cut_groups
+from kspr.selectors._pieces import number_cut_groups
+from kspr.selectors._plan import Plan
 from kspr.selectors.controls.control import Decision, Question
 
 __all__ = ["level_factors", "paper"]

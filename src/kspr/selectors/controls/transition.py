@@ -4,47 +4,44 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kspr.core.chances import Chances, calibration_rows
+from kspr.core.grading import Grading
 from kspr.core.intervals import wilson_interval
-from kspr.core.transition import (
-    Transition,
-    best_class,
-    count_anchors,
-    estimate_transition,
-    probability_right,
-    transition_levels,
-    wrong_share,
-)
+from kspr.core.transition import AnyTransition, Transition, estimate_transition, wrong_share
 from kspr.core.votes import with_votes
+from kspr.selectors._passes import put
 from kspr.selectors.controls.control import Decision, Question, whole_cut_groups
 
-__all__ = ["NoiseEstimate", "describe_noise", "estimate_noise", "transition"]
+__all__ = ["NoiseEstimate", "describe_noise", "transition"]
 
 
 def transition(question: Question) -> Decision:
     """Return the decision from the estimated noise: the wrong labels below every cut follow."""
-    codes, prediction = question.codes, question.verdicts.values["prediction"]
-    noise = estimate_noise(question)
-    right, prior = probability_right(prediction, noise.matrix, codes)
-    if question.votes is not None:
-        right = with_votes(right, question.votes, noise.matrix, question.neighbours)
-    level = transition_levels(right, codes, noise, pooled=question.pooled)
-    suggested, chance = best_class(prior, noise.matrix, codes)
-    own = 1.0 - right[np.arange(len(codes)), codes].astype(np.float64)
+    codes, predictions = question.codes, question.all_classes.predictions
+    noise = estimate_transition(question.all_classes.anchors)
+    chosen = calibration_rows(len(codes), len(question.classes))
+    chances = Chances.fit(predictions.values(chosen), codes[chosen], noise)
+    grading = Grading(noise, pooled=question.pooled)
+
+    def judged(rows: slice, prediction: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        own = codes[rows]
+        right = chances.right(prediction)
+        if question.votes is not None:
+            right = with_votes(right, question.votes[rows], noise, question.neighbours)
+        doubt = 1.0 - right[np.arange(len(own)), own].astype(np.float64)
+        best, chance = chances.true_class(prediction, own)
+        return right, {"doubt": doubt, "best": best.astype(np.int32), "chance": chance}
+
+    columns: dict[str, np.ndarray] = {}
+    for rows, (right, found) in predictions.map(judged):
+        grade = grading.add(right, codes[rows])
+        put(columns, rows, {"grade": grade, **found}, len(codes))
+    level = grading.levels(columns["grade"], codes)
     cut_group, table = whole_cut_groups(question)
     described = describe_noise(noise, codes, question.classes)
-    return Decision(level, own, cut_group, table, suggested, described, chance)
-
-
-def estimate_noise(question: Question) -> Transition:
-    """Return how labels go wrong, from the labels of the samples that look most like each class."""
-    prediction, half = question.verdicts.values["prediction"], question.verdicts.half
-    codes = question.codes
-    if question.repeated is not None:
-        # A hundred copies of one label are one observation of how labels go wrong.
-        once = ~question.repeated
-        prediction, codes, half = prediction[once], codes[once], half[once]
-    counts = count_anchors(prediction, codes, half, len(question.classes))
-    return estimate_transition(counts)
+    return Decision(
+        level, columns["doubt"], cut_group, table, columns["best"], described, columns["chance"]
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +59,8 @@ class NoiseEstimate:
     rate_interval: tuple[float, float]
     """Lower and upper end for `rate`."""
     transition: np.ndarray
-    """Chance of each label given the true class; rows are shrunken towards each other."""
+    """Chance of each label given the true class; rows are shrunken towards each other. Empty for
+    more than 1,024 classes, and so are its ends: 20,000 classes have 400 million pairs."""
     low: np.ndarray
     """Lower ends for `transition`, from each row's own anchors."""
     high: np.ndarray
@@ -80,18 +78,24 @@ class NoiseEstimate:
         )
 
 
-def describe_noise(transition: Transition, codes: np.ndarray, classes: np.ndarray) -> NoiseEstimate:
+def describe_noise(
+    transition: AnyTransition, codes: np.ndarray, classes: np.ndarray
+) -> NoiseEstimate:
     """Return a transition matrix with its intervals and the overall rate."""
     anchors = transition.counts.sum(axis=1)
-    low, high = wilson_interval(transition.counts, anchors[:, None])
+    matrix = low = high = np.empty((0, 0))
+    if isinstance(transition, Transition):
+        matrix = transition.matrix
+        ends = wilson_interval(transition.counts, anchors[:, None])
+        # Shrinkage can move an entry out of the interval of its own anchors.
+        low, high = np.minimum(ends[0], matrix), np.maximum(ends[1], matrix)
     rate, *interval = wrong_share(transition, codes)
     return NoiseEstimate(
         rate=rate,
         rate_interval=(interval[0], interval[1]),
-        transition=transition.matrix,
-        # Shrinkage can move an entry out of the interval of its own anchors.
-        low=np.minimum(low, transition.matrix),
-        high=np.maximum(high, transition.matrix),
+        transition=matrix,
+        low=low,
+        high=high,
         anchors=anchors.astype(np.int64),
         classes=classes,
     )

@@ -43,7 +43,9 @@ def run(
     """Return the results of all items, in order."""
     if len(items) == 1:
         # A single item is best served by the linear algebra's own threads.
-        return [function(items[0])]
+        results = [function(items[0])]
+        progress.advance()
+        return results
     results = []
     # Sums round differently with the number of BLAS threads; with one, all engines agree.
     with threadpool_limits(limits=1, user_api="blas"):

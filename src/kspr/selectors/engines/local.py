@@ -1,12 +1,14 @@
 """Engines on this machine: one item after the other, threads, or processes."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 import joblib
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["processes", "serial", "side_by_side", "threads"]
+__all__ = ["one_level_of_threads", "processes", "serial", "side_by_side", "threads"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -22,7 +24,7 @@ def serial(
 
 
 def threads(
-    function: Callable[[Item], Result], items: Sequence[Item], n_jobs: int | None
+    function: Callable[[Item], Result], items: Iterable[Item], n_jobs: int | None
 ) -> Iterator[Result]:
     """Share the items among threads: nothing is copied, and nothing can hang on start-up."""
     return _joblib(function, items, {"backend": "threading", "n_jobs": n_jobs})
@@ -38,7 +40,7 @@ def processes(
 
 
 def _joblib(
-    function: Callable[[Item], Result], items: Sequence[Item], config: dict[str, Any]
+    function: Callable[[Item], Result], items: Iterable[Item], config: dict[str, Any]
 ) -> Iterator[Result]:
     with joblib.parallel_config(**config):
         tasks = (joblib.delayed(function)(item) for item in items)
@@ -46,17 +48,29 @@ def _joblib(
         yield from joblib.Parallel(return_as="generator")(tasks)
 
 
-def side_by_side(function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
-    """Work at all items at once, in threads that share out those of the linear algebra.
+@contextmanager
+def one_level_of_threads() -> Iterator[None]:
+    """Run linear algebra on one thread, and `side_by_side` on as many as that could have used.
 
-    Everything between the products runs in parallel then as well, and no thread of a product
-    waits for one that other programs hold up. Where there is nothing to share, do one by one.
+    Threads of linear algebra wait for each other and spin meanwhile: beside another busy program
+    they make a fit several times slower. And sums round differently with their number.
     """
     blas = ThreadpoolController().select(user_api="blas")
     # NumPy and SciPy may each bring a BLAS; the most restricted one counts.
     available = min((library["num_threads"] for library in blas.info()), default=1)
-    if available < 2:
-        yield from serial(function, items, None)
-        return
-    with blas.limit(limits=max(1, available // len(items))):
-        yield from threads(function, items, len(items))
+    token = _WORKERS.set(available)
+    try:
+        with blas.limit(limits=1):
+            yield
+    finally:
+        _WORKERS.reset(token)
+
+
+def side_by_side(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    """Work at several items at once inside `one_level_of_threads`, elsewhere at one."""
+    workers = _WORKERS.get()
+    return map(function, items) if workers < 2 else threads(function, items, workers)
+
+
+_WORKERS: ContextVar[int] = ContextVar("workers", default=1)
+"""A new thread does not inherit it, so that work inside of an item is never shared out again."""

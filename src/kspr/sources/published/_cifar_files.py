@@ -88,6 +88,9 @@ class Pixels:
         """Return an image's 3072 bytes."""
         return self._row(row).tobytes()
 
+    def file(self, row: int) -> None:
+        """Return None: many images share a file."""
+
     def content(self) -> Iterator[bytes]:
         """Yield each image's 3072 bytes."""
         for batch in self.batches:

@@ -29,6 +29,7 @@ def used_columns(fields: Fields, roles: Roles) -> dict[str, tuple[str, ...]]:
     named = {
         "features": roles.features,
         "probabilities": roles.probabilities,
+        "annotators": roles.annotators,
         **{name: _one(getattr(roles, name)) for name in _SINGLE},
     }
     used = {role: tuple(f.name for f in found) for role, found in named.items() if found}

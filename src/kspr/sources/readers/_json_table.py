@@ -1,4 +1,4 @@
-"""JSON lines, and JSON arrays of objects, as tables in memory."""
+"""JSON lines, arrays of objects, and the documents of two labelling tools, as tables in memory."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,9 @@ import pyarrow.json as pajson
 
 from kspr.errors import InputError
 from kspr.sources.readers._arrow_tables import ArrowTable
+from kspr.sources.readers.fiftyone import is_fiftyone, label_columns
 from kspr.sources.readers.file_checks import readable, shown
+from kspr.sources.readers.label_studio import is_tasks, task_columns, tasks_in
 from kspr.sources.readers.plain_text import PlainText, plain_text
 from kspr.sources.readers.table import Table
 
@@ -21,14 +23,31 @@ _BLOCK = 8 << 20
 
 
 def open_json_table(path: Path, encoding: str | None = None) -> Table:
-    """Return the table at `path`: one JSON object per line, or one array of objects."""
+    """Return the table at `path`: one JSON object per line, or one array of objects.
+
+    The tasks of Label Studio and the labels of FiftyOne are told by their content.
+    """
     text = plain_text(path, _KIND, encoding)
     with text.data.open("rb") as file:
         first = file.read(4096).removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
     if first not in (b"{", b"["):
         raise InputError(f"{path} is not {_KIND}: it begins with {shown(first.decode('latin-1'))}.")
-    table = _array(text) if first == b"[" else _lines(text)
+    labels = _labels(text) if first == b"{" and path.suffix.lower() == ".json" else None
+    table = labels or (_array(text) if first == b"[" else _lines(text))
     return ArrowTable(table.replace_schema_metadata(None), str(path))
+
+
+def _labels(text: PlainText) -> pa.Table | None:
+    """Return the labels of FiftyOne; None if the file is of another kind."""
+    try:
+        # JSON lines are given up at the end of the first one.
+        document = json.loads(text.data.read_bytes())
+    except (ValueError, RecursionError):
+        return None
+    if not is_fiftyone(document):
+        return None
+    with readable(text.path, "a JSON file of FiftyOne"):
+        return pa.table(label_columns(document, text.path))
 
 
 def _lines(text: PlainText) -> pa.Table:
@@ -59,6 +78,8 @@ def _array(text: PlainText) -> pa.Table:
             raise InputError(f"{text.path} must hold an array of JSON objects, one per row.")
         if not rows:
             raise InputError(f"{text.path} has no rows.")
+        if is_tasks(rows):
+            return pa.table(task_columns(tasks_in(rows, text.path)))
         # from_pylist takes the columns of the first row; a later row may have more.
         names = dict.fromkeys(name for row in rows for name in row)
         return pa.table({name: [row.get(name) for row in rows] for name in names})

@@ -36,12 +36,16 @@ class ImageFiles:
         return len(self._names)
 
     def __getitem__(self, row: int) -> Image.Image:
-        path = self._folder / str(self._names[row])
+        path = self.file(row)
         return _decode(_file_bytes(path), str(path))
+
+    def file(self, row: int) -> Path:
+        """Return the file of a row."""
+        return self._folder / str(self._names[row])
 
     def stored(self, row: int) -> bytes:
         """Return the bytes of a file."""
-        return _bytes_or_nothing(self._folder / str(self._names[row]))
+        return _bytes_or_nothing(self.file(row))
 
     def content(self) -> Iterator[bytes]:
         """Yield the bytes of each item, for a fingerprint."""
@@ -74,6 +78,11 @@ class ImageCells:
     def stored(self, row: int) -> bytes:
         """Return the bytes of an image, from its cell or from the file that it names."""
         return self._bytes(self._cells[row])
+
+    def file(self, row: int) -> Path | None:
+        """Return the file that a cell names; None where the image is in the cell itself."""
+        stored = _stored(self._cells[row])
+        return self._folder / stored if isinstance(stored, str) else None
 
     def content(self) -> Iterator[bytes]:
         """Yield the bytes of each item, for a fingerprint."""
@@ -111,6 +120,9 @@ class TextCells:
     def stored(self, row: int) -> bytes:
         """Return the bytes of a text."""
         return _text_bytes(self._cells[row])
+
+    def file(self, row: int) -> None:
+        """Return None: a text is in no file of its own."""
 
     def content(self) -> Iterator[bytes]:
         """Yield the bytes of each item, for a fingerprint."""

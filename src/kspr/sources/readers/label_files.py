@@ -37,7 +37,7 @@ from kspr.sources.readers.roles import (
 from kspr.sources.readers.table import Field, Table
 from kspr.sources.readers.table_files import open_table_file
 
-__all__ = ["LabelFile", "open_label_file", "read_label_columns", "read_label_file"]
+__all__ = ["LabelFile", "id_fields", "open_label_file", "read_label_columns", "read_label_file"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +141,7 @@ def _from_table(
             f"{path} has no column that is named like labels, only {listed(table.fields)}. Say "
             "which with --label."
         )
-    fields = [found, *(f for f in _id_fields(table, id_column) if f.name != found.name)]
+    fields = [found, *(f for f in id_fields(table, id_column) if f.name != found.name)]
     if table.untyped:
         fields = [replace(f, type=pa.string()) for f in fields]
     blocks = list(table.batches(fields))
@@ -169,7 +169,7 @@ def _label_file(
     return LabelFile(path, label, ids, empty, no_label_in(empty, what) if empty.size else None)
 
 
-def _id_fields(table: Table, id_column: str | None) -> list[Field]:
+def id_fields(table: Table, id_column: str | None) -> list[Field]:
     """Return the columns that may identify rows, the likeliest first."""
     order = (*(() if id_column is None else (id_column.casefold(),)), *ID_NAMES, *PATH_NAMES)
     found = [f for f in table.fields.values() if f.name.casefold() in order]

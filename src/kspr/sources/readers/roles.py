@@ -61,6 +61,7 @@ class Roles:
     """Numeric columns, or one column of lists."""
     probabilities: tuple[Field, ...] = ()
     groups: Field | None = None
+    annotators: tuple[Field, ...] = ()
 
     @property
     def item(self) -> Field | None:
@@ -78,13 +79,16 @@ def choose_roles(
     or texts. Columns that are named like row numbers, labels or truth are features only if the
     user names them; one that is named like ids identifies the rows.
     """
-    label = None if options.labels else choose_label(fields, options.label, where, class_columns)
+    annotators = _annotators(fields, options, where)
+    label = None
+    if not (options.labels or annotators):
+        label = choose_label(fields, options.label, where, class_columns)
     truth = _named(fields, options.truth, where) or usual_field(fields, TRUTH_NAMES)
     identity = _named(fields, options.id, where)
     # They may be beside the labels instead, in a file of their own.
     beside = options.labels is not None and options.groups not in fields
     groups = None if beside else _named(fields, options.groups, where)
-    taken = {field.name for field in (label, truth, identity, groups) if field}
+    taken = {field.name for field in (label, truth, identity, groups, *annotators) if field}
     free = {name: field for name, field in fields.items() if name not in taken}
     chosen = options.probabilities
     probabilities = _matching(fields, free, chosen, where) if chosen else ()
@@ -99,7 +103,18 @@ def choose_roles(
     # The path of an image identifies its row better than a column that is named like ids.
     if identity is None and not (roles.image and is_text(roles.image.type)):
         identity = usual_field(rest, ID_NAMES)
-    return Roles(label, truth, identity, *content, probabilities, groups)
+    return Roles(label, truth, identity, *content, probabilities, groups, annotators)
+
+
+def _annotators(fields: Fields, options: ReadOptions, where: str) -> tuple[Field, ...]:
+    """Return the columns that hold the labels of one person each."""
+    if options.annotators is None:
+        return ()
+    found = tuple(field for name, field in fields.items() if fnmatchcase(name, options.annotators))
+    # With a file of labels, the name may be that of a column there.
+    if not found and options.labels is None:
+        raise no_such(options.annotators, fields, where)
+    return found
 
 
 def choose_label(

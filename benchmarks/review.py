@@ -1,0 +1,131 @@
+"""The review page on 50,000 images: seconds until it is there, and from a key to the next row.
+
+Run by `make bench-review`. Needs the shared CIFAR-10 data and Debian's chromium. Adds a line to
+benchmarks/results/review.jsonl; docs/review.md shows all of them.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from playwright.sync_api import Page, sync_playwright
+
+from _common import RESULTS, SHARED, cifar10
+from _trials import add_trial
+from kspr import KnockoffsSPR
+from kspr._packages import machine
+from kspr.core.noise import symmetric
+from kspr.features.options import AS_SHIPPED
+from kspr.runs.select import select_source
+from kspr.sources.options import ReadOptions
+
+KEYS = 200
+PAUSE = 300
+"""Milliseconds between keys: faster than people look at images."""
+DIMENSIONS = 128
+WATCH = """() => {
+    window.waits = [];
+    let pressed = null;
+    addEventListener("keydown", (event) => { pressed = event.timeStamp; }, true);
+    const title = document.getElementById("check-title");
+    new MutationObserver(async () => {
+        const since = pressed;
+        const image = document.querySelector("#stage img");
+        await image?.decode();
+        // The frame in which the image is drawn has begun.
+        requestAnimationFrame(() => window.waits.push(performance.now() - since));
+    }).observe(title, { childList: true });
+}"""
+
+
+def make_run(folder: Path) -> Path:
+    """Write the images with their features and noisy labels, and select."""
+    images = pq.read_table(SHARED / "cifar10" / "train.parquet", columns=["img"])
+    data = cifar10()
+    X = data.X[:, :DIMENSIONS]
+    features = pa.FixedSizeListArray.from_arrays(pa.array(X.ravel()), DIMENSIONS)
+    label = symmetric(data.y, 0.2, seed=0)
+    table = pa.table({"img": images["img"], "emb": features, "label": label})
+    pq.write_table(table, folder / "cifar10.parquet")
+    return select_source(
+        folder / "cifar10.parquet",
+        folder / "run",
+        KnockoffsSPR(q=0.05),
+        options=ReadOptions(features="emb", label="label"),
+        settings=AS_SHIPPED,
+        command=("kspr", "select"),
+    ).folder
+
+
+def processor_seconds(pid: int) -> float:
+    """Return what a process has used of the processors, whatever others do meanwhile."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def measure(run: Path, page: Page) -> dict:
+    load = os.getloadavg()[0]
+    start = time.perf_counter()
+    command = [sys.executable, "-m", "kspr", "review", str(run), "--no-browser", "--port", "0"]
+    options = ["--checks", str(KEYS + 1), "--reviewer", "benchmark"]
+    server = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True)
+    try:
+        address = re.search(r"http://\S+", server.stdout.readline())[0]
+        printed = time.perf_counter() - start
+        worked = processor_seconds(server.pid)
+        page.goto(address)
+        page.wait_for_selector("#check-title")
+        page.wait_for_function("() => document.getElementById('total').textContent.trim() > '0'")
+        there = time.perf_counter() - start
+        page.wait_for_selector("#stage img")
+        page.evaluate("() => document.querySelector('#stage img').decode()")
+        first = time.perf_counter() - start
+        page.evaluate(WATCH)
+        for _ in range(KEYS):
+            page.keyboard.press(" ")
+            page.wait_for_timeout(PAUSE)
+        waits = page.evaluate("() => window.waits")
+    finally:
+        server.send_signal(signal.SIGINT)
+        server.wait()
+    assert len(waits) == KEYS, len(waits)
+    quantile = {f"p{p}": round(float(np.percentile(waits, p)), 1) for p in (50, 95, 99, 100)}
+    return {
+        "rows": 50_000,
+        "keys": KEYS,
+        # Processes that waited for the two cores meanwhile: waits are longer on a busy machine.
+        "load": round(load, 1),
+        "milliseconds": quantile,
+        "seconds": {
+            "address printed": round(printed, 2),
+            "processor, until then": round(worked, 2),
+            "page there": round(there, 2),
+            "first row": round(first, 2),
+        },
+    }
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        run = make_run(Path(folder))
+        browser = playwright.chromium.launch(
+            executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"]
+        )
+        found = measure(run, browser.new_page(viewport={"width": 1400, "height": 900}))
+        browser.close()
+    found["machine"] = machine("knockoffs-spr", "starlette", "uvicorn", "numpy", "pillow")
+    print(json.dumps(found, indent=2))
+    add_trial(RESULTS / "review.jsonl", found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,256 @@
+"""Large data and very many classes: time and memory of a fit, row by row.
+
+``python benchmarks/scale.py`` measures the rows that `results/scale.json` lacks, and writes the
+table of docs/large-data.md; ``--again`` measures all. ``--quick`` divides the rows of every case by
+50 and stores nothing. Times are compared with one X'X over the same file in the same process. Files
+are made in ``--folder``, a temporary one by default, and removed after their row.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "scale.json"
+PAGE = ROOT / "docs" / "large-data.md"
+BEGIN, END = "<!-- scale table: written by `make bench-scale` -->\n", "<!-- end of scale table -->"
+NOISE_RATE, BLOCK = 0.3, 8192
+SHORT = (1_500, 5_000, 50_000)
+PARTS = (50_000, 25_000, 12_500)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row of the table; limits are those of the issue, None without one."""
+
+    name: str
+    n: int
+    p: int
+    c: int
+    ratio: float | None = None
+    gigabytes: float | None = None
+
+
+CASES = (
+    Case("ImageNet's shape", 1_281_167, 512, 1_000, 25, 2.5),
+    Case("10 million rows", 10_000_000, 256, 100, 20, 2.0),
+    Case("very many classes", 200_000, 256, 20_000, None, 6.0),
+    Case("rows", 500_000, 128, 10),
+    Case("8 x the rows", 4_000_000, 128, 10),
+    Case("in memory", 50_000, 512, 10, 15, None),
+)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser()
+    options.add_argument("--quick", action="store_true")
+    options.add_argument("--again", action="store_true")
+    options.add_argument("--only", help="name of a case")
+    options.add_argument("--folder", type=Path)
+    options.add_argument("--child", type=Path, help="measure the data in this folder")
+    options.add_argument("--seconds", type=Path, help="time short fits of the data in this folder")
+    chosen = options.parse_args()
+    if chosen.child:
+        print(json.dumps(measured(chosen.child)))
+        return
+    if chosen.seconds:
+        print(json.dumps(short_fits(chosen.seconds)))
+        return
+    found = {} if chosen.again or not RESULTS.exists() else json.loads(RESULTS.read_text())
+    for case in CASES:
+        if chosen.only not in (None, case.name) or (case.name in found and not chosen.quick):
+            continue
+        n = max(4 * case.c, case.n // 50) if chosen.quick else case.n
+        row = in_child(case, n, chosen.folder)
+        print(f"{case.name}: {json.dumps(row)}", flush=True)
+        if not chosen.quick:
+            # After every row: the next start goes on from here.
+            found[case.name] = row
+            RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+    for name, work in (("neighbour", beside_a_busy_process), ("parts", fitted_parts)):
+        if chosen.only in (None, name) and (name not in found or chosen.quick):
+            found[name] = work()
+            print(f"{name}: {json.dumps(found[name])}", flush=True)
+            if not chosen.quick:
+                RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+    if not chosen.quick:
+        write_page(found)
+
+
+def in_child(case: Case, n: int, folder: Path | None) -> dict[str, Any]:
+    """Make the data, and measure it in a process of its own, whose peak is that of the fit."""
+    with tempfile.TemporaryDirectory(dir=folder) as place:
+        make(Path(place), n, case.p, case.c)
+        command = [sys.executable, __file__, "--child", place]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return {"n": n, "p": case.p, "c": case.c, **json.loads(done.stdout.splitlines()[-1])}
+
+
+def make(folder: Path, n: int, p: int, c: int) -> None:
+    """Write float16 features around one centre a class, as far apart as ImageNet's, and labels."""
+    rng = np.random.default_rng(0)
+    centre = rng.standard_normal((c, p), dtype=np.float32)
+    X = np.lib.format.open_memmap(folder / "X.npy", "w+", np.float16, (n, p))
+    # Every class has rows, also where there are few for each.
+    truth = rng.permutation(np.arange(n) % c)
+    for start in range(0, n, BLOCK):
+        rows = slice(start, start + BLOCK)
+        noise = rng.standard_normal(X[rows].shape, dtype=np.float32)
+        X[rows] = centre[truth[rows]] + 2.0 * noise
+    wrong = rng.random(n) < NOISE_RATE
+    np.save(folder / "y.npy", np.where(wrong, (truth + rng.integers(1, c, n)) % c, truth))
+    np.save(folder / "truth.npy", truth)
+
+
+def measured(folder: Path) -> dict[str, Any]:
+    """Return what one X'X and one fit take, and what the fit keeps."""
+    from _peak_memory import peak, reset_peak
+    from kspr import KnockoffsSPR, selection_quality
+
+    X = np.load(folder / "X.npy", mmap_mode="r")
+    y, truth = np.load(folder / "y.npy"), np.load(folder / "truth.npy")
+    product = clocked(lambda: gram(X))
+    del truth  # its memory is no part of a fit
+    reset_peak()
+    model = KnockoffsSPR(q=0.05)
+    fit = clocked(lambda: model.fit(X, y))
+    most = peak()
+    quality = selection_quality(model.selection_.clean_mask, y == np.load(folder / "truth.npy"))
+    return {
+        "product": product,
+        "fit": fit,
+        "peak_bytes": most,
+        "fsr": quality.fsr,
+        "recall": quality.recall,
+    }
+
+
+def beside_a_busy_process() -> dict[str, Any]:
+    """Time short fits with all threads and one, alone and beside a process that never waits."""
+    found: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as place:
+        make(Path(place), max(SHORT), 512, 10)
+        for name in ("alone", "busy"):
+            command = [sys.executable, "-c", "while True: pass"]
+            other = subprocess.Popen(command) if name == "busy" else None
+            try:
+                for threads in ("all", "1"):
+                    limit = {} if threads == "all" else {"OPENBLAS_NUM_THREADS": "1"}
+                    done = subprocess.run(
+                        [sys.executable, __file__, "--seconds", place],
+                        check=True,
+                        capture_output=True,
+                        text=True,
+                        env={**os.environ, **limit},
+                    )
+                    found[f"{name}, threads: {threads}"] = json.loads(done.stdout)
+            finally:
+                if other is not None:
+                    other.kill()
+                    other.wait()
+    return found
+
+
+def short_fits(folder: Path) -> dict[str, float]:
+    """Return the median seconds of five fits, for each number of rows."""
+    from kspr import KnockoffsSPR
+
+    X, y = np.load(folder / "X.npy").astype(np.float32), np.load(folder / "y.npy")
+    found = {}
+    for n in SHORT:
+        rows = (X[:n], y[:n])
+        KnockoffsSPR().fit(*rows)
+        seconds = [
+            clocked(lambda rows=rows: KnockoffsSPR().fit(*rows))["seconds"] for _ in range(5)
+        ]
+        found[f"{n:,}"] = float(np.median(seconds))
+    return found
+
+
+def fitted_parts() -> list[dict[str, float]]:
+    """Return what a fit on a part of the CIFAR-10 features keeps; nothing without these."""
+    from _common import FEATURES, cifar10
+    from kspr import KnockoffsSPR, selection_quality
+    from kspr.core.noise import symmetric
+
+    if not FEATURES.exists():
+        return []
+    X, truth = cifar10().X, cifar10().y
+    found = []
+    for noise, q in ((0.4, 0.05), (0.8, 0.2)):
+        y = symmetric(truth, noise, 0)
+        for rows in PARTS:
+            clean = KnockoffsSPR(q=q, fit_rows=rows).fit(X, y).selection_.clean_mask
+            quality = selection_quality(clean, y == truth)
+            part = {"noise": noise, "q": q, "rows": rows}
+            found.append({**part, "fsr": quality.fsr, "recall": quality.recall})
+    return found
+
+
+def gram(X: np.ndarray) -> np.ndarray:
+    total = np.zeros((X.shape[1], X.shape[1]), dtype=np.float32)
+    for start in range(0, len(X), BLOCK):
+        block = X[start : start + BLOCK].astype(np.float32)
+        total += block.T @ block
+    return total
+
+
+def clocked(work: Any) -> dict[str, float]:
+    """Return seconds, processor seconds, and how busy the machine was at the end."""
+    start, cpu = time.perf_counter(), time.process_time()
+    work()
+    return {
+        "seconds": time.perf_counter() - start,
+        "cpu": time.process_time() - cpu,
+        "load": os.getloadavg()[0],
+    }
+
+
+def write_page(found: dict[str, Any]) -> None:
+    """Put the table into the page."""
+    lines = [
+        "| data | times one X'X | in processor time | peak memory, GB | FSR, q = 0.05 | recall |",
+        "|---|---|---|---|---|---|",
+    ]
+    for case in CASES:
+        row = found.get(case.name)
+        if row is None:
+            continue
+        wall, cpu = (row["fit"][unit] / row["product"][unit] for unit in ("seconds", "cpu"))
+        limit = "" if case.ratio is None else f" (<= {case.ratio:g})"
+        most = "" if case.gigabytes is None else f" (<= {case.gigabytes:g})"
+        shape = f"{row['n']:,} x {row['p']}, {row['c']:,} classes"
+        lines.append(
+            f"| {shape} | {wall:.1f}{limit} | {cpu:.1f} | {row['peak_bytes'] / 1e9:.2f}{most} "
+            f"| {row['fsr']:.3f} | {row['recall']:.3f} |"
+        )
+    if found.get("neighbour"):
+        sizes = list(next(iter(found["neighbour"].values())))
+        lines += ["", f"| seconds of a fit, 512 columns | {' | '.join(sizes)} rows |"]
+        lines.append("|---" * (len(sizes) + 1) + "|")
+        for name, row in found["neighbour"].items():
+            lines.append(f"| {name} | {' | '.join(f'{row[size]:.2f}' for size in sizes)} |")
+    if found.get("parts"):
+        lines += ["", "| CIFAR-10 features, 50,000 x 512 | rows fitted | FSR | recall |"]
+        lines.append("|---|---|---|---|")
+        lines += [
+            f"| Sym. {part['noise']:.0%}, q = {part['q']:g} | {part['rows']:,} "
+            f"| {part['fsr']:.3f} | {part['recall']:.3f} |"
+            for part in found["parts"]
+        ]
+    before, _, rest = PAGE.read_text().partition(BEGIN)
+    _, _, after = rest.partition(END)
+    PAGE.write_text(f"{before}{BEGIN}" + "\n".join(lines) + f"\n{END}{after}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""`kspr gate`: let a build fail when labels are worse than they may be."""
+
+import sys
+from pathlib import Path
+from typing import Literal
+
+from kspr._text import text_table
+from kspr.cli._output import Json, print_json, print_notes
+
+__all__ = ["gate"]
+
+
+def gate(
+    run: Path,
+    /,
+    *,
+    max_wrong: float,
+    min_kept: float,
+    evidence: Literal["checked", "declared", "estimated"] = "checked",
+    confidence: float = 0.95,
+    against: Path | None = None,
+    junit: Path | None = None,
+    source: Path | None = None,
+    json: Json = False,
+) -> None:
+    """Fail, with exit code 1, if a run has too many wrong labels or keeps too few.
+
+    The error rate must rest on rows that `kspr verify` drew and a person checked, all of them, and
+    the data must be what the run was made from. Bad input ends with exit code 2.
+
+    Example: kspr gate run --max-wrong 0.05 --min-kept 0.8 --junit gate.xml
+
+    Parameters
+    ----------
+    run
+        A directory that `kspr select` made.
+    max_wrong
+        Largest share of wrong labels among the kept ones.
+    min_kept
+        Smallest share of the labels that must be kept.
+    evidence
+        What the rate may rest on at least. `checked`: rows that `kspr verify --checks` drew.
+        `declared`: also rows that you say were drawn at random from all rows. `estimated`: also
+        the estimate of a selection without checked rows, which needs an assumption on the noise.
+    confidence
+        Least confidence of a guarantee of the kind `confidence` or `anytime`.
+    against
+        An earlier run. Fail too if more of the checked labels are wrong than there, over all
+        classes or in one of them, by more than chance: 5 % of equally good batches fail.
+    junit
+        XML file to write, which CI services show as a list of tests.
+    source
+        Where the data of the run is now, if it has moved.
+    """
+    from kspr.runs.gate import gate_run, write_junit
+
+    found = gate_run(
+        run,
+        max_wrong=max_wrong,
+        min_kept=min_kept,
+        evidence=evidence,
+        confidence=confidence,
+        against=against,
+        source=source,
+    )
+    if junit is not None:
+        write_junit(junit, found)
+    if json:
+        # `vars` has the fields alone, without properties.
+        print_json({"passed": found.passed, **vars(found)})
+    else:
+        rows = [["ok" if one.met else "FAIL", one.name, one.sentence] for one in found.requirements]
+        print(text_table(["", "asked for", "found"], rows, left=3))
+    if not found.passed:
+        first = next(one for one in found.requirements if not one.met)
+        print_notes([f"the run does not pass. {first.sentence}"])
+        sys.exit(1)

@@ -1,0 +1,78 @@
+"""`kspr review`: a page where people check labels."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from kspr._packages import require
+
+__all__ = ["review"]
+
+
+def review(
+    run: Path,
+    /,
+    *,
+    checks: int | None = None,
+    q: float | None = None,
+    guarantee: Literal["mean", "confidence", "anytime"] | None = None,
+    confidence: float | None = None,
+    seed: int | None = None,
+    reviewer: str | None = None,
+    blind: Annotated[bool, Parameter(negative="")] = False,
+    source: Path | None = None,
+    host: str = "127.0.0.1",
+    port: int | None = None,
+    browser: bool = True,
+) -> None:
+    """Check labels on a page in your browser; every answer moves the error rate that holds.
+
+    About a hundred rows that were drawn at random are shown one by one. Press space if the given
+    label is right, Enter if the suggested one is, `?` for the other keys. Answers are saved in the
+    run one by one: `kspr verify`, `report` and `export` use them. Press Ctrl-C to end.
+
+    Example: kspr review run
+
+    Example: kspr review run --checks 200 --guarantee anytime --reviewer Anna
+
+    Parameters
+    ----------
+    run
+        A directory that `kspr select` made.
+    checks
+        How many rows to draw in all. It is set before rows are checked, and can be raised.
+        [default: those of the draw, else 100]
+    q
+        The error rate to reach; without it, the one that the run was made for.
+    guarantee
+        As for `kspr verify`: `mean`, `confidence` or `anytime`. Set when rows are drawn.
+    confidence
+        Probability for `confidence` and `anytime`; 0.95 without it.
+    seed
+        Seed of the draw.
+    reviewer
+        Your name; the page asks for it otherwise. Several people may review a run at once.
+    blind
+        Show labels only after a first answer, which they then cannot sway.
+    source
+        Where the data is now, if it has moved.
+    host
+        Address to listen on. Other machines can reach the page only if you name one of theirs.
+    port
+        Port to listen on. [default: 8765, or any that is free]
+    browser
+        Open the page in the browser.
+    """
+    require("starlette", "The review page", "'knockoffs-spr[review]'")
+    require("uvicorn", "The review page", "'knockoffs-spr[review]'")
+    require("jinja2", "The review page", "'knockoffs-spr[review]'")
+    from kspr.review.server import Place, serve
+    from kspr.review.session import Settings
+
+    settings = Settings(checks, q, guarantee, confidence, seed, blind, reviewer, source)
+    try:
+        serve(run, settings, Place(host, port, browser), lambda line: print(line, flush=True))
+    except KeyboardInterrupt:
+        # The usual end of a server, and no error.
+        print(f"\nThe answers are in {run}. Next: kspr report {run}, or kspr export {run}")

@@ -1,0 +1,102 @@
+"""From fitted values to chances: that a label is right, and which class is the true one.
+
+All of it goes row by row, so blocks of rows give what the whole would give. Only the temperature
+of the softmax is common to all rows; a fixed sample of them sets it.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kspr.core.transition import AnyTransition
+
+__all__ = ["TEMPERATURES", "Chances", "calibration_rows"]
+
+_SOFTENING = 1.4
+"""The fit is too confident about doubtful samples; a softer softmax orders them better."""
+_OVERCONFIDENCE = 2.0
+"""Log-odds of the best class over what they are worth: the best of many looks better than it is.
+Measured on CIFAR-10; `tests/selectors/test_relabelling.py` holds it."""
+TEMPERATURES = tuple(0.0125 * 2 ** (step / 2) for step in range(-8, 13))
+"""The more classes, the smaller the differences between fitted values, and the lower the best."""
+_CALIBRATION_ROWS, _FEWER_ROWS = 5_000, 500
+_CALIBRATION_VALUES = 1_000_000
+"""Fitted values from which on fewer rows set the temperature: those of very many classes."""
+_SMALLEST = 1e-30
+
+
+def calibration_rows(n_rows: int, n_classes: int) -> np.ndarray:
+    """Return the numbers of the rows that the temperature is chosen by."""
+    wanted = min(_CALIBRATION_ROWS, max(_FEWER_ROWS, _CALIBRATION_VALUES // n_classes))
+    return np.arange(0, n_rows, max(1, n_rows // wanted))
+
+
+@dataclass(frozen=True)
+class Chances:
+    """What fitted values say about labels, given how labels go wrong."""
+
+    noise: AnyTransition
+    temperature: float
+
+    @classmethod
+    def fit(cls, prediction: np.ndarray, label: np.ndarray, noise: AnyTransition) -> "Chances":
+        """Choose the temperature under which the given labels are most likely.
+
+        `prediction` and `label` are of the `calibration_rows`.
+        """
+        # (rows, classes): the chance of the given label under each true class.
+        columns = noise.columns(label, prediction.dtype)
+
+        def log_likelihood(temperature: float) -> float:
+            chance = np.sum(_softmax(prediction, temperature) * columns, axis=1)
+            return float(np.mean(np.log(np.maximum(chance, 1e-12))))
+
+        return cls(noise, max(TEMPERATURES, key=log_likelihood))
+
+    def right(self, prediction: np.ndarray) -> np.ndarray:
+        """Return the chance that each class, were it the label, would be right.
+
+        It comes from a softer softmax than `true_class`: that orders doubtful samples better.
+        """
+        soft = self._soft(prediction)
+        # Bayes: P(class k | label k) = P(class k) T[k, k] / P(label k).
+        return np.asarray(soft * self.noise.right.astype(soft.dtype) / self.noise.mix(soft))
+
+    def right_of(self, prediction: np.ndarray, label: np.ndarray) -> np.ndarray:
+        """Return the chance that each given label is right: one of the columns of `right`."""
+        soft = self._soft(prediction)
+        seen = np.sum(soft * self.noise.columns(label, soft.dtype), axis=1)
+        own = soft[np.arange(len(label)), label] * self.noise.right[label].astype(soft.dtype)
+        return np.asarray(own / seen, dtype=np.float64)
+
+    def true_class(
+        self, prediction: np.ndarray, label: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the likeliest true class of each sample, and its chance to be the true one.
+
+        What a sample looks like counts, and so does the label that it was given.
+        """
+        prior = _softmax(prediction, self.temperature)
+        chance = prior * self.noise.columns(label, prior.dtype)
+        best = np.argmax(chance, axis=1)
+        top = chance[np.arange(len(label)), best].astype(np.float64)
+        total = np.sum(chance, axis=1, dtype=np.float64)
+        # A label that the matrix rules out leaves nothing to go by.
+        even = np.full(len(label), 1 / prediction.shape[1])
+        share = np.divide(top, total, out=even, where=total > 0)
+        odds = (1.0 - share) / np.maximum(share, 1e-300)
+        return best, np.minimum(share, 1.0 / (1.0 + odds ** (1 / _OVERCONFIDENCE)))
+
+    def _soft(self, prediction: np.ndarray) -> np.ndarray:
+        soft = _softmax(prediction, _SOFTENING * self.temperature)
+        # A chance that is rounded to 0 would make a label wrong where no label is wrong.
+        return np.asarray(np.maximum(soft, _SMALLEST, out=soft))
+
+
+def _softmax(prediction: np.ndarray, temperature: float) -> np.ndarray:
+    shown = prediction / temperature
+    # In place: for many classes, new arrays would take longer than the arithmetic.
+    shown -= shown.max(axis=1, keepdims=True)
+    np.exp(shown, out=shown)
+    shown /= shown.sum(axis=1, keepdims=True)
+    return np.asarray(shown)

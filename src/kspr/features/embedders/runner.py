@@ -1,0 +1,145 @@
+"""Where and how networks compute features: device, precision, threads, PyTorch or ONNX Runtime."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kspr._packages import require, version
+from kspr.errors import InputError
+from kspr.features.embedders.embedder import Embedder, EmbedderRequest, Pixels
+from kspr.features.embedders.onnx_runtime import Arrays, Run, onnx_run
+from kspr.models.device import pick_device, use_bfloat16
+
+__all__ = ["Network", "Runner", "image_embedder"]
+
+_CPU_IMAGES = 8
+"""Images at a time in each thread of a CPU. Threads that share one image wait for each other at
+every layer, which costs six times the speed on a busy machine; and larger pieces leave the cache.
+"""
+_WORTH_EXPORTING = 2048
+"""Items from which ONNX Runtime is used. Exporting takes as long as embedding about this many."""
+
+
+@dataclass(frozen=True)
+class Runner:
+    """Run a model on a device, without gradients, in half precision if that was asked for."""
+
+    name: str
+    """Name of the embedder, for messages."""
+    torch: Any
+    device: Any
+    """A ``torch.device``."""
+    half: bool
+    rows: int
+    """Number of items that will be embedded; 0 if unknown."""
+
+    @classmethod
+    def of(cls, request: EmbedderRequest) -> "Runner":
+        """Return the runner for a request; torch is imported here."""
+        torch = require("torch", f"The embedder {request.name}", "torch")
+        device = pick_device(request.device)
+        half = request.half and _half_helps(torch, device, request.strict)
+        return cls(request.name, torch, device, half, request.rows)
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether the device is a CPU."""
+        return bool(self.device.type == "cpu")
+
+    @property
+    def exports(self) -> bool:
+        """Whether networks are exported for ONNX Runtime, if they can be."""
+        return self.on_cpu and not self.half and self.rows >= _WORTH_EXPORTING
+
+    def __call__(self, run: Callable[[Any], Any], batch: Any) -> np.ndarray:
+        """Return ``run(batch)`` as float32 numbers."""
+        dtype = self.torch.bfloat16 if self.on_cpu else self.torch.float16
+        autocast = self.torch.autocast(self.device.type, dtype=dtype, enabled=self.half)
+        try:
+            with self.torch.inference_mode(), autocast:
+                return np.asarray(run(batch).float().cpu().numpy())
+        except self.torch.OutOfMemoryError as error:
+            raise InputError(
+                f"{self.device} ran out of memory; choose a smaller batch size."
+            ) from error
+
+    @contextmanager
+    def threads(self) -> Iterator[ThreadPoolExecutor]:
+        """Yield a pool with a thread for each core that torch may use, each computing alone."""
+        threads = self.torch.get_num_threads()
+        one_each = self.torch.set_num_threads
+        try:
+            # OpenMP keeps this number for each calling thread: every thread of the pool sets it.
+            with ThreadPoolExecutor(threads, initializer=one_each, initargs=(1,)) as pool:
+                yield pool
+        finally:
+            # New threads of the caller's own would otherwise inherit the one.
+            self.torch.set_num_threads(threads)
+
+
+class Network:
+    """A module that maps named arrays to features, run in pieces by the engine that suits it."""
+
+    def __init__(self, runner: Runner, module: Any) -> None:
+        self._runner = runner
+        self._module = module.to(runner.device).eval()
+        self._onnx: Run | None = None
+        self._decided = not runner.exports
+
+    @property
+    def engine(self) -> str:
+        """What computes the features, with its version; decided by the first batch."""
+        package = "torch" if self._onnx is None else "onnxruntime"
+        return f"{package} {version(package)}"
+
+    def __call__(self, pieces: list[Arrays]) -> np.ndarray:
+        """Return the features of all pieces, one after the other."""
+        if not self._decided:
+            self._onnx = onnx_run(self._runner.name, self._module, pieces[0], self._torch)
+            self._decided = True
+        run = self._onnx or self._torch
+        if not self._runner.on_cpu:
+            return np.concatenate([run(piece) for piece in pieces])
+        with self._runner.threads() as pool:
+            return np.concatenate(list(pool.map(run, pieces)))
+
+    def _torch(self, piece: Arrays) -> np.ndarray:
+        torch, device = self._runner.torch, self._runner.device
+        tensors = {name: torch.from_numpy(array).to(device) for name, array in piece.items()}
+        return self._runner(self._module, tensors)
+
+    def images(self, name: str, stacked: np.ndarray) -> np.ndarray:
+        """Return the features of images, which the module takes under `name`."""
+        step = _CPU_IMAGES if self._runner.on_cpu else len(stacked)
+        starts = range(0, len(stacked), step)
+        return self([{name: stacked[start : start + step]} for start in starts])
+
+
+def image_embedder(
+    network: Any, pixels: Pixels, runner: Runner, dimensions: int | None = None
+) -> Embedder:
+    """Return an embedder of `network`, which maps a batch of images to a batch of rows."""
+    from kspr.features.embedders.modules import FromPixels
+
+    run = Network(runner, FromPixels(network, pixels.mean, pixels.std))
+
+    def compute(prepared: list[np.ndarray]) -> np.ndarray:
+        return run.images("pixels", np.stack(prepared))
+
+    return Embedder(
+        runner.name, "image", compute, pixels.prepare, pixels.size, dimensions, lambda: run.engine
+    )
+
+
+def _half_helps(torch: Any, device: Any, strict: bool) -> bool:
+    """Return whether half precision is faster on `device`, and works."""
+    if device.type != "cpu":
+        return True
+    # Without instructions for bfloat16 a CPU is slower in it than in float32. A processor that
+    # announces them may still not have them, so that announcement is tested.
+    announced = bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    return announced and use_bfloat16(device, strict=strict)

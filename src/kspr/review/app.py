@@ -1,0 +1,241 @@
+"""The addresses of the review page: the page itself, rows, images, answers."""
+
+import csv
+import io
+from collections.abc import Callable
+from functools import partial
+from importlib.resources import files
+from typing import Any, cast, get_args
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from kspr._text import spreadsheet_cell, visible
+from kspr.errors import InputError
+from kspr.review.access import Access, Guarded
+from kspr.review.fixing import Filters, Suspects
+from kspr.review.session import Session, check_reviewer
+from kspr.selectors.options import DOUBTING
+from kspr.selectors.review_log import Queue
+
+__all__ = ["make_app"]
+
+_LARGE, _SMALL = 2048, 256
+"""Longest side of an image, in pixels: alone, and beside others."""
+_AHEAD = 6
+"""Rows that are sent together, so that the next one is there before it is asked for."""
+_TYPES = {"css": "text/css", "js": "text/javascript"}
+
+
+def make_app(session: Session, access: Access) -> Guarded:
+    """Return the server's application."""
+    api = _Api(session)
+    get = {
+        "/": api.page,
+        "/static/{name}": api.static,
+        "/image/{position:int}": api.image,
+        "/api/start": api.start,
+        "/api/rows": api.rows,
+        "/api/row/{position:int}": api.row,
+        "/api/standing": api.standing,
+        "/api/suspects": api.suspects,
+        "/api/disputed": api.disputed,
+        "/api/decisions": api.decisions,
+        "/answers.csv": api.answers_csv,
+    }
+    routes = [Route(path, partial(_in_thread, use), methods=["GET"]) for path, use in get.items()]
+    for name, use in {"answer": api.answer, "undo": api.undo}.items():
+        routes.append(Route(f"/api/{name}", partial(_with_body, use), methods=["POST"]))
+    explain: Any = {InputError: _explain, HTTPException: _plain}
+    return Guarded(Starlette(routes=routes, exception_handlers=explain), access)
+
+
+async def _in_thread(use: Callable[[Request], Response], request: Request) -> Response:
+    return await run_in_threadpool(use, request)
+
+
+async def _with_body(use: Callable[[dict[str, Any]], Response], request: Request) -> Response:
+    try:
+        body = await request.json()
+    except (ValueError, RecursionError, ClientDisconnect) as error:
+        raise InputError("The request is no JSON.") from error
+    if not isinstance(body, dict):
+        raise InputError("The request is no JSON object.")
+    return await run_in_threadpool(use, body)
+
+
+def _explain(_: Request, error: Exception) -> Response:
+    return JSONResponse({"error": str(error)}, 400)
+
+
+def _plain(_: Request, error: Exception) -> Response:
+    found = cast("HTTPException", error)
+    return PlainTextResponse(found.detail, found.status_code)
+
+
+class _Api:
+    """What each address answers."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._suspects = Suspects(session)
+        self._static = {
+            "look.css": (files("kspr") / "_look.css").read_bytes(),
+            **{
+                file.name: file.read_bytes()
+                for file in (files("kspr.review") / "page").iterdir()
+                if file.name.rpartition(".")[2] in _TYPES
+            },
+        }
+        environment = Environment(
+            loader=PackageLoader("kspr.review", "page"), autoescape=True, undefined=StrictUndefined
+        )
+        title = visible(session.run.folder.resolve().name)
+        self._page = environment.get_template("page.html").render(title=title)
+
+    def page(self, _: Request) -> Response:
+        return HTMLResponse(self._page)
+
+    def static(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in self._static:
+            raise HTTPException(404, "There is no such file.")
+        return Response(self._static[name], media_type=_TYPES[name.rpartition(".")[2]])
+
+    def image(self, request: Request) -> Response:
+        position = self._position(request)
+        longest = _SMALL if request.query_params.get("small") else _LARGE
+        try:
+            content, kind = self._session.contents.image(position, longest)
+        except (InputError, OSError) as error:
+            raise HTTPException(404, "This image cannot be shown.") from error
+        # The rows of a run do not change while it is reviewed.
+        keep = {"cache-control": "private, max-age=3600"}
+        return Response(content, media_type=kind, headers=keep)
+
+    def start(self, _: Request) -> Response:
+        session = self._session
+        return JSONResponse(
+            {
+                "classes": session.shown_names,
+                "reviewer": session.settings.reviewer,
+                "blind": session.settings.blind,
+                "has_doubt": session.fitted.control in DOUBTING,
+            }
+        )
+
+    def rows(self, request: Request) -> Response:
+        session, reviewer = self._session, _reviewer(request)
+        waiting = session.waiting(reviewer)
+        known = {int(p) for p in request.query_params.get("have", "").split(",") if p.isdigit()}
+        blind = session.settings.blind
+        rows = [session.row(p, blind=blind) for p in waiting[:_AHEAD] if p not in known]
+        total = len(session.checks.positions)
+        return JSONResponse(
+            {"waiting": waiting[:_AHEAD], "rows": rows, "left": len(waiting), "total": total}
+        )
+
+    def row(self, request: Request) -> Response:
+        session, position = self._session, self._position(request)
+        reviewer = _reviewer(request)
+        said = {**session.answered_by(reviewer, "fix"), **session.answered_by(reviewer)}
+        if session.settings.blind and position in session.checks.positions and position not in said:
+            raise InputError("This row is shown once you have answered it.")
+        own = session.coded(said.get(position))
+        return JSONResponse({**session.row(position), "answer": own})
+
+    def standing(self, _: Request) -> Response:
+        return JSONResponse(self._session.standing.now(self._session.checks))
+
+    def suspects(self, request: Request) -> Response:
+        asked = request.query_params
+        filters = Filters(
+            given=_code(asked.get("given")),
+            suggested=_code(asked.get("suggested")),
+            doubt=_number(asked.get("doubt")),
+            text=asked.get("text", "")[:200],
+            every=asked.get("every") == "1",
+            answered=asked.get("answered") == "1",
+        )
+        start = _code(asked.get("start")) or 0
+        return JSONResponse(self._suspects.page(filters, _reviewer(request), start))
+
+    def disputed(self, request: Request) -> Response:
+        session = self._session
+        rows = [
+            {
+                **session.row(position),
+                "answers": {who: session.coded(said) for who, said in opinion.answers.items()},
+                "settled": session.coded(opinion.settled),
+            }
+            for position, opinion in session.disputed(_reviewer(request)).items()
+        ]
+        return JSONResponse({"rows": sorted(rows, key=lambda row: row["settled"] is not None)})
+
+    def decisions(self, request: Request) -> Response:
+        return JSONResponse({"rows": self._session.decided(_reviewer(request))})
+
+    def answers_csv(self, request: Request) -> Response:
+        """Return the rows that a reviewer has answered, as `kspr verify` reads them."""
+        stream, run = io.StringIO(newline=""), self._session.run
+        writer = csv.writer(stream)
+        writer.writerow(["row", "id", "label", "true_label", "own_answer", "queue", "time"])
+        for row in self._session.decided(_reviewer(request)):
+            p = row["position"]
+            answers = [
+                self._session.names[said] if isinstance(said, int) else said
+                for said in (row["outcome"], row["answer"])
+            ]
+            cells = [run.row[p], run.row_id[p], self._session.fitted.label[p], *answers]
+            cells += [row["queue"], row["time"]]
+            writer.writerow(map(spreadsheet_cell, cells))
+        saved = {"content-disposition": 'attachment; filename="answers.csv"'}
+        return Response(stream.getvalue(), media_type="text/csv; charset=utf-8", headers=saved)
+
+    def answer(self, body: dict[str, Any]) -> Response:
+        given = body.get("answers")
+        pairs = given if isinstance(given, list) else []
+        if not all(isinstance(p, list) and len(p) == 2 and isinstance(p[0], int) for p in pairs):
+            raise InputError("Answers are pairs of a row and an answer.")
+        self._session.answer(_name(body), _queue(body), dict(pairs))
+        return JSONResponse({"saved": len(pairs)})
+
+    def undo(self, body: dict[str, Any]) -> Response:
+        return JSONResponse({"rows": self._session.undo(_name(body), _queue(body))})
+
+    def _position(self, request: Request) -> int:
+        position = int(request.path_params["position"])
+        if position >= len(self._session.fitted):
+            raise HTTPException(404, "There is no such row.")
+        return position
+
+
+def _reviewer(request: Request) -> str:
+    return check_reviewer(request.query_params.get("reviewer"))
+
+
+def _name(body: dict[str, Any]) -> str:
+    return check_reviewer(body.get("reviewer"))
+
+
+def _queue(body: dict[str, Any]) -> Queue:
+    queue = body.get("queue")
+    if queue not in get_args(Queue):
+        raise InputError("The queue is check, fix or settle.")
+    return cast("Queue", queue)
+
+
+def _code(text: str | None) -> int | None:
+    return int(text) if text and text.isdigit() and len(text) < 12 else None
+
+
+def _number(text: str | None) -> float:
+    try:
+        return float(text or 0)
+    except ValueError:
+        return 0.0

@@ -1,0 +1,196 @@
+"""What the answers so far come to: the level that holds, what it keeps, what more checks give."""
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from kspr._text import percent
+from kspr.review.agreement import agreements
+from kspr.selectors import Selection
+from kspr.selectors.checks import Checks, apply_checks
+from kspr.selectors.options import DOUBTING
+from kspr.selectors.review_log import CANNOT_TELL
+
+__all__ = ["Standing"]
+
+_LEVELS = np.round(np.geomspace(0.005, 0.5, 80), 4)
+"""Levels of the slider."""
+_POINTS = 120
+"""Points of the picture's curve."""
+_FORECAST_EVERY = 5
+"""Checks after which a forecast is made anew: it is rough, and takes longer than all the rest."""
+_WORTH = 0.5
+"""Share of the right labels that must be kept for a level to count as reached in a forecast."""
+
+
+class Standing:
+    """The answers of a draw, applied to a selection that is fitted once."""
+
+    def __init__(self, fitted: Selection) -> None:
+        self._fitted = fitted
+        order = np.argsort(fitted.suspicion, kind="stable")
+        self._rank = np.empty(len(order))
+        self._rank[order] = np.arange(len(order)) / max(len(order), 1)
+        self._curve = _curve(fitted.suspicion[order])
+        self._forecast: tuple[Any, float | None] | None = None
+
+    def now(self, checks: Checks) -> dict[str, Any]:
+        """Return what the page shows of `checks`, in words and numbers."""
+        selection = apply_checks(self._fitted, checks)
+        if not checks.reached and self._fitted.q_value is not None:
+            selection = selection.at(checks.q)
+        done, total = len(checks.reached), len(checks.positions)
+        known = checks.known
+        n_kept = int(selection.clean_mask.sum())
+        return {
+            "done": done,
+            "total": total,
+            "q": checks.q,
+            "guarantee": checks.guarantee,
+            "kept": n_kept,
+            "rows": len(selection),
+            "n_wrong": _n_wrong(selection),
+            "complete": done >= total,
+            "promise": _promise(selection, checks),
+            "level": _level(selection, checks),
+            "expected": self._expected(selection, checks),
+            "unsettled": sum(known[p] == CANNOT_TELL for p in checks.reached if p in known),
+            "to_settle": sum(opinion.is_open for opinion in checks.opinions.values()),
+            "picked": sum(p not in set(checks.positions) for p in checks.opinions),
+            "levels": _levels(selection, checks.q),
+            "agreement": [asdict(pair) for pair in agreements(checks.opinions.values())],
+            "picture": {
+                "curve": self._curve,
+                "cut": n_kept / max(len(selection), 1),
+                "checks": self._marks(selection),
+            },
+        }
+
+    def _expected(self, selection: Selection, checks: Checks) -> str:
+        """Return a forecast in a sentence; empty where none can be made."""
+        if selection.control not in DOUBTING:
+            return ""
+        done, total = len(checks.reached), len(checks.positions)
+        reached = done > 0 and bool((_unchecked_levels(selection) <= checks.q).any())
+        asked = (checks.q, checks.guarantee, checks.confidence, checks.seed, total)
+        key = (*asked, reached, done // _FORECAST_EVERY)
+        if self._forecast is None or self._forecast[0] != key:
+            self._forecast = (key, _forecast(selection, checks, reached))
+        found = self._forecast[1]
+        if reached and found is not None:
+            when = "These checks" if done >= total else f"All {total:,} checks"
+            share = percent(round(found, 2))
+            return f"{when} can be expected to keep about {share} of the right labels."
+        if found is None:
+            return f"More than {_most(total):,} checks may be needed to reach this q."
+        more = max(int(found) - done, 1)
+        return f"About {more:,} more checks reach q = {percent(checks.q)}."
+
+    def _marks(self, selection: Selection) -> list[list[float]]:
+        """Return where the checked rows of the draw are in the order of doubt, and if right."""
+        if selection.checked is None:
+            return []
+        counted = selection.checked.counted
+        rank, right = self._rank[selection.checked.rows[counted]], selection.checked.right[counted]
+        return [[round(float(x), 4), int(ok)] for x, ok in zip(rank, right, strict=True)]
+
+
+def _curve(suspicion: np.ndarray) -> list[float]:
+    """Return the doubt of rows at even distances in its order, from 0 to 1."""
+    if not len(suspicion):
+        return []
+    at = np.linspace(0, len(suspicion) - 1, _POINTS).astype(np.int64)
+    low, high = float(suspicion[0]), float(suspicion[-1])
+    return [round(float(value), 4) for value in (suspicion[at] - low) / max(high - low, 1e-12)]
+
+
+def _n_wrong(selection: Selection) -> int:
+    checked = selection.checked
+    return 0 if checked is None else int((~checked.right[checked.counted]).sum())
+
+
+def _promise(selection: Selection, checks: Checks) -> str:
+    done, total = len(checks.reached), len(checks.positions)
+    if not done:
+        rests = selection.assumption or "nothing is promised before rows are checked."
+        return f"No row is checked yet. What is kept rests on an assumption: {rests}"
+    if checks.guarantee != "anytime" and done < total:
+        return (
+            f"Provisional: the promise is made for {total:,} checks, and holds when they are done."
+        )
+    return str(selection.assumption)
+
+
+def _unchecked_levels(selection: Selection) -> np.ndarray:
+    """Return the levels of the rows that nobody has checked."""
+    assert selection.q_value is not None  # noqa: S101 - there are answers that count
+    rest = np.ones(len(selection), dtype=bool)
+    if selection.checked is not None:
+        rest[selection.checked.rows] = False
+    return np.asarray(selection.q_value[rest])
+
+
+def _level(selection: Selection, checks: Checks) -> str:
+    n, n_kept = len(selection), int(selection.clean_mask.sum())
+    keeps = f"{n_kept:,} of {n:,} rows ({percent(n_kept / max(n, 1))})"
+    if selection.checked is None or not selection.checked.calibrate:
+        return f"Without checks, {keeps} are kept."
+    level = _unchecked_levels(selection)
+    if (level <= checks.q).any():
+        return f"q = {percent(checks.q)} is reached, and keeps {keeps}."
+    least = float(level.min(initial=np.inf))
+    if not least < 1:
+        return "No level is reached yet."
+    would = int((level <= least).sum())
+    return (
+        f"q = {percent(checks.q)} is not reached yet. The smallest level that is reached is "
+        f"{percent(least)}, which would keep {would:,} rows."
+    )
+
+
+def _forecast(selection: Selection, checks: Checks, reached: bool) -> float | None:
+    """Return the share of right labels that the draw is expected to keep, where q is reached.
+
+    Where it is not, the number of checks that is expected to reach it; None where none is.
+    """
+    done, total = len(checks.reached), len(checks.positions)
+
+    def recall(n: int) -> float:
+        return selection.forecast(
+            n, q=checks.q, guarantee=checks.guarantee, confidence=checks.confidence
+        )
+
+    if reached:
+        return recall(max(done, total))
+    return _first(recall, done + 1, min(len(selection), _most(total)))
+
+
+def _most(total: int) -> int:
+    """Return the largest number of checks that is looked into for a draw of `total`."""
+    return max(10 * total, 1000)
+
+
+def _first(recall: Callable[[int], float], low: int, high: int) -> int | None:
+    """Return the smallest number of checks that is expected to keep enough; None if none is."""
+    step = low
+    while recall(step) < _WORTH:
+        if step >= high:
+            return None
+        low, step = step, min(2 * step, high)
+    # A forecast is rough: bisecting to a twentieth is enough.
+    while step - low > max(1, step // 20):
+        middle = (low + step) // 2
+        low, step = (low, middle) if recall(middle) >= _WORTH else (middle, step)
+    return step
+
+
+def _levels(selection: Selection, q: float) -> list[list[float]]:
+    """Return levels, and how many rows each keeps."""
+    if selection.q_value is None:
+        return []
+    ordered = np.sort(selection.q_value)
+    levels = np.unique(np.append(_LEVELS, q))
+    kept = np.searchsorted(ordered, levels, side="right")
+    return [[float(level), int(count)] for level, count in zip(levels, kept, strict=True)]

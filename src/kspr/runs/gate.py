@@ -1,0 +1,274 @@
+"""Whether a run may pass: few enough wrong labels, enough kept, and no worse than an earlier run.
+
+A run is compared with the data as it is now, and its rate counts for what it rests on (`evidence`).
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+from xml.etree import ElementTree
+
+import numpy as np
+
+from kspr._files import write_text
+from kspr._text import percent, shorten, visible
+from kspr.core.intervals import clopper_pearson_interval, fisher_exact
+from kspr.core.labels import same_label
+from kspr.errors import InputError, UnreadableItemError
+from kspr.runs.evidence import Claim, Evidence, claim_of, lack_of
+from kspr.runs.run import Run, load_run
+from kspr.runs.select import votes_have_changed
+from kspr.selectors import Selection
+from kspr.selectors.checks import read_checks
+from kspr.selectors.validation import check_rate
+
+__all__ = ["Comparison", "Gate", "Requirement", "gate_run", "write_junit"]
+
+_RISK = 0.05
+"""Chance that an equally good batch is called worse, over all comparisons together."""
+_LONGEST = 40
+"""Longest name of a class, in characters."""
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """One thing that is asked of a run, whether it is met, and why, in a sentence."""
+
+    name: str
+    met: bool
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Wrong labels among checked rows, of two runs; of one class, or of all (`label` is None)."""
+
+    label: Any
+    n: int
+    n_wrong: int
+    interval: tuple[float, float]
+    """Of the share of wrong labels: Clopper and Pearson's, of 95 %."""
+    n_before: int
+    n_wrong_before: int
+    interval_before: tuple[float, float]
+    p_value: float
+    """Chance of so many wrong ones in a batch that is no worse, times the number of comparisons."""
+
+
+@dataclass(frozen=True)
+class Gate:
+    """What was asked of a run, and whether all of it is met."""
+
+    requirements: tuple[Requirement, ...]
+    evidence: Evidence | None
+    """What the rate rests on; None where there is no rate that could be used."""
+    bound: float | None
+    """Largest share of wrong labels among the kept ones, by that evidence."""
+    n: int
+    n_kept: int
+    comparisons: tuple[Comparison, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether all requirements are met."""
+        return all(requirement.met for requirement in self.requirements)
+
+
+def gate_run(
+    folder: Path,
+    *,
+    max_wrong: float,
+    min_kept: float,
+    evidence: Evidence = "checked",
+    confidence: float = 0.95,
+    against: Path | None = None,
+    source: Path | None = None,
+) -> Gate:
+    """Judge the run in `folder`; raise `InputError` if it, or the data, cannot be read.
+
+    `confidence` is the least that a guarantee of the kind ``confidence`` or ``anytime`` must have.
+    `against` is an earlier run, and `source` the place of the data if it has moved.
+    """
+    check_rate("--max-wrong", max_wrong)
+    check_rate("--confidence", confidence)
+    # 1 is allowed, nan is not.
+    if not 0 < min_kept <= 1:
+        raise InputError(f"--min-kept must lie in (0, 1], got {min_kept}. Write 0.8 for 80 %.")
+    if against is not None and against.resolve() == folder.resolve():
+        raise InputError("--against names the run itself; name an earlier one.")
+    run = load_run(folder, source)
+    claim = claim_of(run, confidence)
+    n, n_kept = len(run.selection), int(run.selection.clean_mask.sum())
+    asked = [_same_data(run), _few_wrong(claim, max_wrong, evidence), _enough(n_kept, n, min_kept)]
+    comparisons: tuple[Comparison, ...] = ()
+    if against is not None:
+        comparisons, found = _no_worse(run, load_run(against))
+        asked += found
+    return Gate(tuple(asked), claim.evidence, claim.bound, n, n_kept, comparisons)
+
+
+def write_junit(path: Path, gate: Gate) -> None:
+    """Write the requirements as test cases, in the XML that CI services show."""
+    failures = sum(not requirement.met for requirement in gate.requirements)
+    suite = ElementTree.Element(
+        "testsuite", name="kspr gate", tests=str(len(gate.requirements)), failures=str(failures)
+    )
+    for requirement in gate.requirements:
+        # XML cannot hold control characters, which names of classes may have.
+        case = ElementTree.SubElement(
+            suite, "testcase", classname="kspr.gate", name=visible(requirement.name)
+        )
+        if not requirement.met:
+            ElementTree.SubElement(case, "failure", message=visible(requirement.sentence))
+    ElementTree.indent(suite)
+    text = ElementTree.tostring(suite, encoding="unicode", xml_declaration=False)
+    write_text(path, f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n')
+
+
+def _same_data(run: Run) -> Requirement:
+    """Return whether the data is what the run was made from."""
+    # Without the data nothing can be said; this names the way out.
+    run.records()
+    notes = [*run.notes(), *_changed_images(run)]
+    if votes_have_changed(run):
+        notes.append("The annotators' labels are not what the run was made from.")
+    return Requirement(
+        "same data", not notes, " ".join(notes) or f"All {len(run.rows):,} rows are as they were."
+    )
+
+
+def _changed_images(run: Run) -> list[str]:
+    """Return a sentence on the first image that differs, as a list."""
+    # Joining by id does not read images, and a gate should not take a file name for an image.
+    items = run.items()
+    if items is None or items.kind != "image":
+        return []
+    try:
+        for _ in items.content():
+            pass
+    except UnreadableItemError as error:
+        return [str(error)]
+    return []
+
+
+def _few_wrong(claim: Claim, max_wrong: float, least: Evidence) -> Requirement:
+    # The best first.
+    kinds = get_args(Evidence)
+    if (
+        claim.evidence is None
+        or claim.bound is None
+        or kinds.index(claim.evidence) > kinds.index(least)
+    ):
+        more = "" if claim.evidence is None else f" It counts with --evidence {claim.evidence}."
+        sentence = f"There is no evidence of the kind {least!r}. {claim.sentence}{more}"
+        return Requirement("wrong labels", False, sentence)
+    # Not `bound > max_wrong`: nan must not pass.
+    met = claim.bound <= max_wrong
+    return Requirement("wrong labels", met, f"{claim.sentence} The limit is {percent(max_wrong)}.")
+
+
+def _enough(n_kept: int, n: int, min_kept: float) -> Requirement:
+    share = n_kept / n
+    return Requirement(
+        "kept labels",
+        n_kept > 0 and share >= min_kept,
+        f"{n_kept:,} of {n:,} labels are kept ({percent(share)}). At least {percent(min_kept)} "
+        "are asked for.",
+    )
+
+
+def _no_worse(new: Run, old: Run) -> tuple[tuple[Comparison, ...], list[Requirement]]:
+    """Compare the wrong labels that people found in two runs, over all rows and class by class.
+
+    What a fit estimates is not compared: it changes with the fit and the number of rows, and would
+    call equally good batches worse.
+    """
+    for run in (new, old):
+        lack = lack_of(run)
+        if lack is not None:
+            return (), [Requirement("no worse", False, f"{visible(run.folder)}: {lack}")]
+    now, then = _checked_rows(new), _checked_rows(old)
+    if now.q != then.q:
+        raise InputError(
+            f"{new.folder} was checked for q = {now.q:g} and {old.folder} for q = {then.q:g}: what "
+            "they keep cannot be compared. Draw with the same --q."
+        )
+    # Draws from all rows show all wrong labels; other draws show those that the fit would keep.
+    whole = now.from_all and then.from_all
+    classes = [None, *new.selection.classes.tolist()]
+    counts = [(_count(now, label, whole), _count(then, label, whole)) for label in classes]
+    compared = [
+        (label, *pair)
+        for label, pair in zip(classes, counts, strict=True)
+        if pair[0][0] and pair[1][0]
+    ]
+    if not compared:
+        sentence = "Neither run has checked rows among those that it would keep."
+        return (), [Requirement("no worse", False, sentence)]
+    found = tuple(_comparison(*one, times=len(compared)) for one in compared)
+    among = "all rows" if whole else "the rows kept without answers"
+    return found, [_requirement(comparison, among) for comparison in found]
+
+
+@dataclass(frozen=True, eq=False)
+class _CheckedRows:
+    """The rows of a run that were drawn at random and checked."""
+
+    label: np.ndarray
+    wrong: np.ndarray
+    kept: np.ndarray
+    """Whether the fit would keep each of them without answers."""
+    from_all: bool
+    q: float
+
+
+def _checked_rows(run: Run) -> _CheckedRows:
+    fitted = Selection.load(run.folder, answers=False)
+    checks, checked = read_checks(run.folder, fitted), run.selection.checked
+    assert checks is not None and checked is not None  # noqa: S101, PT018 - they lack nothing
+    rows = checked.rows[checked.sampled]
+    kept = fitted.clean_mask if fitted.q_value is None else fitted.at(checks.q).clean_mask
+    return _CheckedRows(
+        label=fitted.label[rows],
+        wrong=~checked.right[checked.sampled],
+        kept=kept[rows],
+        from_all=checks.drawn == "all",
+        q=checks.q,
+    )
+
+
+def _count(side: _CheckedRows, label: Any, whole: bool) -> tuple[int, int]:
+    """Return how many checked rows have a label, and how many of them are wrong."""
+    rows = np.ones(len(side.wrong), dtype=bool) if whole else side.kept
+    if label is not None:
+        rows = rows & same_label(side.label, [label] * len(side.label))
+    return int(rows.sum()), int((rows & side.wrong).sum())
+
+
+def _comparison(
+    label: Any, now: tuple[int, int], then: tuple[int, int], *, times: int
+) -> Comparison:
+    (n, n_wrong), (n_before, n_wrong_before) = now, then
+    # Bonferroni: with a hundred classes, five would be called worse by chance.
+    p_value = min(1.0, times * fisher_exact(n_wrong, n, n_wrong_before, n_before))
+    return Comparison(
+        label=label,
+        n=n,
+        n_wrong=n_wrong,
+        interval=clopper_pearson_interval(n_wrong, n),
+        n_before=n_before,
+        n_wrong_before=n_wrong_before,
+        interval_before=clopper_pearson_interval(n_wrong_before, n_before),
+        p_value=p_value,
+    )
+
+
+def _requirement(found: Comparison, among: str) -> Requirement:
+    name = "all classes" if found.label is None else f"class {shorten(found.label, _LONGEST)}"
+    return Requirement(
+        f"no worse: {name}",
+        found.p_value > _RISK,
+        f"{name}: {found.n_wrong:,} of {found.n:,} checked labels are wrong, and "
+        f"{found.n_wrong_before:,} of {found.n_before:,} were before, among {among} "
+        f"(p = {found.p_value:.2g}).",
+    )

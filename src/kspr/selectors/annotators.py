@@ -1,0 +1,313 @@
+"""Several labels a row: their consensus, how good each annotator is, and which rows to trust."""
+
+from dataclasses import dataclass
+from typing import Any, Self, get_args
+
+import numpy as np
+from sklearn.utils import _safe_indexing
+
+from kspr._progress import ProgressMode
+from kspr._text import text_table
+from kspr.core.cutoffs import reachable
+from kspr.core.dawid_skene import Consensus, dawid_skene, find_consensus
+from kspr.core.intervals import wilson_interval
+from kspr.core.knockoffs import all_times
+from kspr.core.penalties import group
+from kspr.selectors._pieces import number_cut_groups
+from kspr.selectors.base import BaseSelector, Prepared
+from kspr.selectors.controls.transition import NoiseEstimate
+from kspr.selectors.cut_groups import uncut
+from kspr.selectors.knockoffs_spr import KnockoffsSPR, held_out_values
+from kspr.selectors.manifest import Manifest, fingerprint, plain, versions
+from kspr.selectors.options import CutName, EngineName
+from kspr.selectors.selection import Selection
+from kspr.selectors.validation import check_choice, check_rate
+from kspr.selectors.vote_tables import Crowd, read_votes
+
+__all__ = ["AnnotatorSelector", "Annotators"]
+
+_SHOWN = 10
+"""Annotators that a table shows: those with the lowest accuracy."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Annotators:
+    """How good each annotator is. Printing it gives a table, the worst first."""
+
+    name: np.ndarray
+    n_labels: np.ndarray
+    """How many labels each has given."""
+    accuracy: np.ndarray
+    """Estimated share of these that are right."""
+    low: np.ndarray
+    """Lower end of an interval of 95 % for `accuracy`."""
+    high: np.ndarray
+    """Upper end."""
+
+    @property
+    def noise_rate(self) -> float:
+        """Estimated share of wrong labels among all that were given."""
+        return 1.0 - float(np.average(self.accuracy, weights=self.n_labels))
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+    def __repr__(self) -> str:
+        worst = np.argsort(self.accuracy, kind="stable")[:_SHOWN]
+        rows = [
+            [
+                str(self.name[k]),
+                f"{self.n_labels[k]:,}",
+                f"{self.accuracy[k]:.1%}",
+                f"{self.low[k]:.1%} to {self.high[k]:.1%}",
+            ]
+            for k in worst
+        ]
+        left = len(self) - len(worst)
+        more = f"\nand {left:,} more, with a higher accuracy" if left else ""
+        return text_table(["annotator", "labels", "right", "95 %"], rows) + more
+
+
+class AnnotatorSelector(BaseSelector):
+    """Find the consensus of several annotators, and keep the rows where it can be trusted.
+
+    The model of Dawid and Skene gives every annotator a matrix of errors; annotators with few
+    labels are shrunken towards the others. What a row looks like, judged by a fit that has seen
+    none of its labels, is the prior of its class. People err together on rows that are hard; so
+    the chances are made less sure, until the labels of a row predict each other as well as they
+    can. Errors that most annotators share cannot be seen so: a hundred checked rows show them
+    (`Selection.with_checks`).
+
+    Parameters
+    ----------
+    q
+        The error rate: the largest share of wrong consensus labels among the kept ones. An
+        estimate, which rests on the assumption in ``selection_.assumption``.
+    cut
+        ``"pooled"`` holds `q` over all classes together, ``"per_class"`` in every class.
+    reduction, duplicates
+        Of the features, as for `KnockoffsSPR`.
+    random_state
+        Seed of the split into halves. The answer depends on it and on nothing else.
+    engine, n_jobs, progress
+        As for `KnockoffsSPR`.
+
+    Attributes
+    ----------
+    selection_ : Selection
+        Which rows are kept, and the others in order. Its labels are the consensus; its statistic
+        is the chance that the consensus is wrong.
+    annotators_ : Annotators
+        Accuracy of each annotator, with an interval.
+    classes_ : numpy.ndarray
+        All labels that were given, sorted.
+    probabilities_ : numpy.ndarray of shape (n_samples, n_classes)
+        Chance of each of these to be the true label.
+    worth_ : float
+        What the evidence of the model was found to be worth: 1 where annotators err independently,
+        less where they err together.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_digits
+    >>> from kspr.core.noise import symmetric
+    >>> X, y_true = load_digits(return_X_y=True)
+    >>> y = np.column_stack([symmetric(y_true, rate, seed=k) for k, rate in enumerate((0.1, 0.3))])
+    >>> y[::2, 1] = -1  # the second annotator has seen half of the rows
+    >>> model = AnnotatorSelector(q=0.05).fit(X, y)
+    >>> bool((model.selection_.label == y_true).mean() > 0.95)
+    True
+    >>> model.annotators_.n_labels
+    array([1797,  898])
+    >>> bool(model.annotators_.accuracy[0] > 0.85 > model.annotators_.accuracy[1])
+    True
+    """
+
+    def __init__(
+        self,
+        q: float = 0.05,
+        *,
+        cut: CutName = "pooled",
+        reduction: Any = "auto",
+        duplicates: Any = "together",
+        random_state: Any = 0,
+        engine: EngineName = "threads",
+        n_jobs: int | None = None,
+        progress: ProgressMode = "auto",
+    ) -> None:
+        self.q = q
+        self.cut = cut
+        self.reduction = reduction
+        self.duplicates = duplicates
+        self.random_state = random_state
+        self.engine = engine
+        self.n_jobs = n_jobs
+        self.progress = progress
+
+    def fit(self, X: Any, y: Any, *, groups: Any = None) -> Self:
+        """Find the consensus of every row; the result is in ``selection_``.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or torch.Tensor of shape (n_samples, n_features)
+            Features.
+        y : array-like or data frame of shape (n_samples, n_annotators), or tuple
+            The labels that each annotator gave, of any type. Gaps are None, NaN, an empty text, or
+            -1 among whole numbers. Or a long table: a tuple of row numbers, annotators and labels,
+            one entry per label. Some rows need two labels.
+        groups : array-like of shape (n_samples,), optional
+            Which rows belong together, as for `KnockoffsSPR.fit`.
+
+        Returns
+        -------
+        self : AnnotatorSelector
+            The fitted selector.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> X, y_true = load_digits(return_X_y=True)
+        >>> rows = np.repeat(np.arange(len(X)), 2)
+        >>> who = np.tile(["ann", "bob"], len(X))
+        >>> model = AnnotatorSelector(q=0.05).fit(X, (rows, who, y_true[rows]))
+        >>> model.annotators_.name
+        array(['ann', 'bob'], dtype='<U3')
+        """
+        check_rate("q", self.q)
+        check_choice("cut", self.cut, get_args(CutName))
+        crowd = read_votes(y, len(X) if hasattr(X, "__len__") else X.shape[0])
+        # Labels alone: what a row looks like must not have a part in what is fitted to its look.
+        first = crowd.classes[dawid_skene(crowd.votes).chance.argmax(axis=1)]
+        fit = KnockoffsSPR(
+            self.q,
+            reduction=self.reduction,
+            duplicates=self.duplicates,
+            random_state=self.random_state,
+            engine=self.engine,
+            n_jobs=self.n_jobs,
+            progress=self.progress,
+            # A class that wins a single row is no reason to stop.
+            min_class_size=1,
+        )
+        prepared, values = held_out_values(fit, X, first, groups=groups)
+        found = find_consensus(crowd.votes, _of_all_classes(values, prepared, crowd))
+        self.n_features_in_ = prepared.features.shape[1]
+        self.classes_ = crowd.classes
+        self.probabilities_, self.worth_ = found.chance, found.worth
+        self.annotators_ = _annotators(crowd, found)
+        self.selection_ = self._select(crowd, found, prepared).at(self.q)
+        return self
+
+    def fit_resample(self, X: Any, y: Any, **fit_params: Any) -> tuple[Any, Any]:
+        """Fit, and return the kept rows of `X`, and their consensus labels.
+
+        Parameters
+        ----------
+        X, y
+            Features and labels, as for `fit`.
+        **fit_params
+            Further arguments of `fit`.
+
+        Returns
+        -------
+        tuple
+            The kept rows of `X`, and their labels.
+        """
+        selection = self.fit(X, y, **fit_params).selection_
+        self.sample_indices_ = selection.clean_indices
+        return _safe_indexing(X, self.sample_indices_), selection.label[self.sample_indices_]
+
+    def _select(self, crowd: Crowd, found: Consensus, prepared: Prepared) -> Selection:
+        """Return the selection before it is cut: every row with its level."""
+        # A class that no row has is no class of the selection.
+        won, code = np.unique(found.chance.argmax(axis=1), return_inverse=True)
+        classes, doubt = crowd.classes[won], 1.0 - found.chance.max(axis=1)
+        label = classes[code]
+        nowhere = np.zeros_like(code)
+        cut_group, table = number_cut_groups(nowhere, nowhere, code, pooled=self.cut == "pooled")
+        level = np.empty(len(code))
+        for k in range(len(table)):
+            rows = cut_group == k
+            level[rows] = _levels(doubt[rows])
+        return Selection(
+            label=label,
+            clean_mask=np.zeros(len(code), dtype=bool),
+            q_value=level,
+            statistic=doubt,
+            selection_time=all_times(found.chance[:, won], group)[np.arange(len(code)), code],
+            knockoff_label=None,
+            suggested_label=label,
+            suggestion_probability=1.0 - doubt,
+            cut_group=cut_group,
+            cut_groups=uncut(table, cut_group),
+            classes=classes,
+            manifest=self._manifest_of(crowd, prepared),
+            noise=_noise(found.chance[:, won], code, classes, doubt),
+        )
+
+    def _manifest_of(self, crowd: Crowd, prepared: Prepared) -> Manifest:
+        parameters = {name: plain(value) for name, value in self.get_params(deep=False).items()}
+        votes = crowd.votes
+        order = np.lexsort((votes.annotator, votes.row))
+        given = zip(
+            votes.row[order].tolist(),
+            crowd.annotators[votes.annotator[order]].tolist(),
+            crowd.classes[votes.label[order]].tolist(),
+            strict=True,
+        )
+        return Manifest(
+            method=type(self).__name__,
+            parameters={**parameters, "control": "annotators"},
+            seed=prepared.seed,
+            n_samples=prepared.features.shape[0],
+            n_features=prepared.features.shape[1],
+            fingerprint=fingerprint(prepared.features, np.array(list(map(str, given)))),
+            versions=versions(),
+        )
+
+
+def _of_all_classes(values: np.ndarray, prepared: Prepared, crowd: Crowd) -> np.ndarray:
+    """Return fitted values with a column for every class, also for those that win no row."""
+    place = np.searchsorted(crowd.classes, prepared.labels.classes)
+    # Nothing shows how rows of these look: they cannot be the consensus.
+    full = np.full((len(values), len(crowd.classes)), -np.inf, dtype=values.dtype)
+    full[:, place] = values
+    return full
+
+
+def _levels(doubt: np.ndarray) -> np.ndarray:
+    """Return the smallest level at which each row is kept, the surest first."""
+    ordered = np.sort(doubt)
+    # Rows of equal doubt are kept together.
+    last = np.searchsorted(ordered, ordered, side="right") - 1
+    estimate = ((1.0 + np.cumsum(ordered)) / np.arange(1, len(ordered) + 1))[last]
+    return np.asarray(np.minimum(reachable(estimate), 1.0)[np.searchsorted(ordered, doubt)])
+
+
+def _annotators(crowd: Crowd, found: Consensus) -> Annotators:
+    votes, count = crowd.votes, len(crowd.annotators)
+    right = found.chance[votes.row, votes.label]
+    n_labels = np.bincount(votes.annotator, minlength=count)
+    n_right = np.bincount(votes.annotator, weights=right, minlength=count)
+    low, high = wilson_interval(n_right, n_labels)
+    return Annotators(crowd.annotators, n_labels, n_right / n_labels, low, high)
+
+
+def _noise(
+    chance: np.ndarray, code: np.ndarray, classes: np.ndarray, doubt: np.ndarray
+) -> NoiseEstimate:
+    """Return how the consensus goes wrong, as far as the chances know it."""
+    counts = np.stack([chance[code == k].sum(axis=0) for k in range(len(classes))], axis=1)
+    total = np.maximum(counts.sum(axis=1), 1e-9)
+    low, high = wilson_interval(counts, total[:, None])
+    wrong = wilson_interval(np.array([doubt.sum()]), np.array([len(doubt)]))[:, 0]
+    return NoiseEstimate(
+        rate=float(doubt.mean()),
+        rate_interval=(float(wrong[0]), float(wrong[1])),
+        transition=counts / total[:, None],
+        low=low,
+        high=high,
+        anchors=np.rint(total).astype(np.int64),
+        classes=classes,
+    )

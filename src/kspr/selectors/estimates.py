@@ -1,0 +1,160 @@
+"""What checked rows and the fit together say about a selection: noise, recall, errors per class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from kspr._text import percent
+from kspr.core.labels import codes_in
+from kspr.core.prediction_powered import Estimate, assisted_share, combined, plain_share
+from kspr.errors import InputError
+from kspr.selectors.options import DOUBTING
+
+if TYPE_CHECKING:
+    from kspr.selectors.controls.checked import Checked
+    from kspr.selectors.selection import Selection
+
+__all__ = ["ClassErrors", "Estimates", "estimate", "noise_rate"]
+
+
+@dataclass(frozen=True)
+class ClassErrors:
+    """Wrong labels among the kept rows with one label."""
+
+    label: Any
+    n_kept: int
+    n_checked: int
+    """Checked rows with this label that the cut keeps, right or wrong."""
+    fsr: Estimate
+    """The interval is from these rows alone: wide where there are few."""
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """Estimates from checked rows and the fit together, each with an interval of 95 %.
+
+    The checked rows were drawn from `drawn_from`: of other rows they say nothing.
+    """
+
+    drawn_from: Literal["pool", "all"]
+    n_rows: int
+    """Rows that the checked ones were drawn from."""
+    n_checked: int
+    noise_rate: Estimate
+    """Share of wrong labels among the rows that were drawn from."""
+    recall: Estimate
+    """Share of their right labels that is kept."""
+    fsr: Estimate
+    """Share of wrong labels among all kept rows; from the checked rows alone."""
+    per_class: tuple[ClassErrors, ...]
+    noise_rate_elsewhere: float | None
+    """Share of wrong labels among the other rows, by the fit alone and so without an interval; None
+    where there are none, or the fit gives no chances."""
+
+    def __str__(self) -> str:
+        where = "all rows" if self.drawn_from == "all" else f"the {self.n_rows:,} rows of the pool"
+        lines = [
+            f"By {self.n_checked:,} checked rows and the fit, with intervals of 95 %:",
+            f"  wrong labels among {where}: {_shown(self.noise_rate)}",
+            f"  their right labels that are kept: {_shown(self.recall)}",
+            f"  wrong labels among the kept rows: {_shown(self.fsr)}",
+        ]
+        if self.noise_rate_elsewhere is not None:
+            lines.append(
+                f"  wrong labels among the other rows: about {percent(self.noise_rate_elsewhere)}, "
+                "by the fit alone"
+            )
+        return "\n".join(lines)
+
+
+def _shown(found: Estimate) -> str:
+    value = "unknown" if np.isnan(found.value) else percent(found.value)
+    return f"{value} ({percent(found.low)} to {percent(found.high)})"
+
+
+def estimate(selection: Selection) -> Estimates:
+    """Return what the checked rows of `selection` and its fit say together."""
+    checked = selection.checked
+    if checked is None or not checked.calibrate or checked.drawn == "chosen":
+        raise InputError(
+            "estimates() needs checked rows that were drawn at random and moved the cut. Draw some "
+            "with draw(), and pass the answers to with_checks()."
+        )
+    ranking, chance = selection._ranking(), _chance(selection)
+    frame = ranking.pool(checked.q) if checked.drawn == "pool" else np.ones(len(selection), bool)
+    known = np.zeros(len(selection), dtype=bool)
+    known[checked.rows] = True
+    # What the cut keeps of the rows that nobody has looked at, and what it leaves.
+    kept, left = selection.clean_mask & ~known, frame & ~selection.clean_mask & ~known
+    rows, wrong = checked.rows[checked.sampled], ~checked.right[checked.sampled]
+    # On which side of the cut a checked row would be without its answer.
+    inside = ranking.doubt[rows] <= np.max(ranking.doubt[kept], initial=-np.inf)
+    n_right = int(np.sum(checked.right & frame[checked.rows]))
+
+    def share(mask: np.ndarray, sampled: np.ndarray) -> Estimate:
+        mean = float(chance[mask].mean()) if mask.any() else 0.0
+        return _known(assisted_share(wrong[sampled], chance[rows[sampled]], mean), mean)
+
+    def recall(wrong_kept: float, wrong_left: float) -> float:
+        found = n_right + kept.sum() * (1 - wrong_kept)
+        return float(found / max(found + left.sum() * (1 - wrong_left), 1e-9))
+
+    elsewhere = ~frame
+    model = selection.control in DOUBTING and elsewhere.any()
+    return Estimates(
+        drawn_from="pool" if checked.drawn == "pool" else "all",
+        n_rows=int(frame.sum()),
+        n_checked=len(rows),
+        noise_rate=share(frame, np.ones(len(rows), dtype=bool)),
+        recall=combined(recall, share(kept, inside), share(left, ~inside)),
+        fsr=_errors(selection.clean_mask, kept, wrong[inside]),
+        per_class=_per_class(selection, kept, rows[inside], wrong[inside]),
+        noise_rate_elsewhere=float(chance[elsewhere].mean()) if model else None,
+    )
+
+
+def noise_rate(checked: Checked, chance: np.ndarray | None) -> Estimate:
+    """Return the share of wrong labels among all rows, if the checked ones were drawn from all."""
+    rows, wrong = checked.rows[checked.sampled], ~checked.right[checked.sampled]
+    if chance is None:
+        return plain_share(int(wrong.sum()), len(rows))
+    return assisted_share(wrong, chance[rows], float(chance.mean()))
+
+
+def _chance(selection: Selection) -> np.ndarray:
+    """Return the fit's chance that each label is wrong; the same for all where it gives none."""
+    if selection.control in DOUBTING:
+        return selection.statistic
+    return np.zeros(len(selection))
+
+
+def _known(found: Estimate, mean: float) -> Estimate:
+    """Return the estimate, or the model's own value between 0 and 1 where no row was checked."""
+    return Estimate(mean, 0.0, 1.0) if np.isnan(found.value) else found
+
+
+def _errors(mask: np.ndarray, kept: np.ndarray, wrong: np.ndarray) -> Estimate:
+    """Return the share of wrong labels among the kept rows `mask`, of which `kept` are unchecked.
+
+    Checked rows are kept only if they are right. Among what a cut keeps, chances hardly tell right
+    from wrong, so that the fit would not narrow the interval.
+    """
+    found = plain_share(int(wrong.sum()), len(wrong))
+    part = kept.sum() / max(int(mask.sum()), 1)
+    return Estimate(*(float(part * end) for end in (found.value, found.low, found.high)))
+
+
+def _per_class(
+    selection: Selection, kept: np.ndarray, rows: np.ndarray, wrong: np.ndarray
+) -> tuple[ClassErrors, ...]:
+    code = codes_in(selection.classes, selection.label, "label")
+    found = []
+    for k, label in enumerate(selection.classes.tolist()):
+        member, own = code == k, code[rows] == k
+        mask = selection.clean_mask & member
+        errors = _errors(mask, kept & member, wrong[own])
+        found.append(ClassErrors(label, int(mask.sum()), int(own.sum()), errors))
+    return tuple(found)

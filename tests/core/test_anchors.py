@@ -1,0 +1,59 @@
+"""Anchors: the samples that look most like a class, in blocks of any size."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kspr.core.anchors import ANCHOR_SHARE, Anchors, count_anchors
+
+seeds = st.integers(0, 2**32 - 1)
+laws = settings(max_examples=40, deadline=None)
+
+
+@laws
+@given(seed=seeds, n=st.integers(1, 400), c=st.integers(2, 5))
+def test_anchors_are_the_samples_that_look_most_like_a_class(seed: int, n: int, c: int) -> None:
+    """Half by half, whatever their own label is."""
+    rng = np.random.default_rng(seed)
+    prediction, label = rng.standard_normal((n, c)), rng.integers(0, c, n)
+    half = rng.integers(0, 2, n)
+    expected = np.zeros((c, c))
+    for side in (0, 1):
+        rows = [i for i in range(n) if half[i] == side]
+        for k in range(c):
+            size = sum(label[i] == k for i in rows)
+            wanted = max(min(15, -(-size // 5)), round(ANCHOR_SHARE * size))
+            for i in sorted(rows, key=lambda i, k=k: -prediction[i, k])[:wanted]:
+                expected[k, label[i]] += 1
+    np.testing.assert_array_equal(count_anchors(prediction, label, half, c), expected)
+
+
+@laws
+@given(
+    seed=seeds,
+    n=st.integers(2, 400),
+    c=st.integers(2, 5),
+    step=st.integers(1, 200),
+    ties=st.booleans(),
+)
+def test_blocks_of_any_size_and_merged_states_give_the_same_anchors(
+    seed: int, n: int, c: int, step: int, ties: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    prediction = rng.standard_normal((n, c)).round(0 if ties else 9).astype(np.float32)
+    label, half = rng.integers(0, c, n), rng.integers(0, 2, n)
+    merged = Anchors(label, half, c)
+    for blocks in np.array_split(np.arange(n), 3):
+        part = Anchors(label, half, c)
+        for start in range(0, len(blocks), step):
+            rows = blocks[start : start + step]
+            part.add(prediction[rows], label[rows], half[rows])
+        merged.merge(part)
+    np.testing.assert_array_equal(merged.counts(), count_anchors(prediction, label, half, c))
+
+
+def test_of_samples_that_tie_the_first_are_anchors() -> None:
+    label = np.repeat([0, 1], 50)
+    nowhere = np.zeros_like(label)
+    counts = count_anchors(np.ones((100, 2)), label, nowhere, 2)
+    np.testing.assert_array_equal(counts, [[10, 0], [10, 0]])

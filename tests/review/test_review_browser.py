@@ -1,0 +1,354 @@
+"""The review page in a real browser: by keyboard, by thumb, by two people, after a kill."""
+
+import json
+import signal
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from kspr.runs.run import load_run
+from kspr.runs.verify import verification_of
+from kspr.selectors import Selection
+from tests.review.conftest import make_run
+from tests.review.serving import Served
+
+CHROMIUM = Path("/usr/bin/chromium")
+AXE = Path(__file__).resolve().parents[2] / ".browser/node_modules/axe-core/axe.min.js"
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(not CHROMIUM.exists(), reason=f"{CHROMIUM} is not installed"),
+]
+TABS = ("check", "fix", "settle", "decisions")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with api.sync_playwright() as playwright:
+        running = playwright.chromium.launch(
+            executable_path=str(CHROMIUM),
+            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
+        )
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def serve(run):
+    started = []
+
+    def _serve(*options, folder=run):
+        started.append(Served(folder, *options))
+        return started[-1]
+
+    yield _serve
+    for served in started:
+        if served.process.poll() is None:
+            served.stop(signal.SIGKILL)
+
+
+@pytest.fixture
+def visit(browser):
+    """Open the page as a reviewer; afterwards nothing may have gone wrong or left the machine."""
+    trouble, contexts = [], []
+
+    def _visit(served, reviewer="Anna", width=1300, height=900, **how):
+        context = browser.new_context(viewport={"width": width, "height": height}, **how)
+        contexts.append(context)
+        page = context.new_page()
+        # A server that was killed on purpose is no trouble.
+        page.on("console", lambda m: None if "ERR_CONN" in m.text else trouble.append(m.text))
+        page.on("pageerror", lambda error: trouble.append(str(error)))
+        page.on("request", lambda asked: _note(asked.url, served.origin))
+        page.goto(served.address)
+        assert "token" not in page.url
+        if reviewer:
+            page.wait_for_selector("#ask[open]")
+            page.fill("#ask-name", reviewer)
+            page.keyboard.press("Enter")
+            page.wait_for_selector("#answers button, .finished")
+        return page
+
+    def _note(url, origin):
+        if not url.startswith((origin, "data:")):
+            trouble.append(url)
+
+    yield _visit
+    for context in contexts:
+        context.close()
+    assert trouble == []
+
+
+def press(page, key):
+    """Press a key, and wait until the next row is shown."""
+    before = page.inner_text("#check-title")
+    page.keyboard.press(key)
+    page.wait_for_function(
+        "before => document.getElementById('check-title').textContent !== before", arg=before
+    )
+
+
+def test_a_hundred_rows_are_checked_by_keyboard(serve, visit, run):
+    served = serve()
+    page = visit(served)
+    for k in range(100):
+        row = page.inner_text("#check-title")
+        assert row == f"Check {k + 1} of 100"
+        suggested = page.locator("#answers .suggested").count()
+        press(page, "Enter" if suggested and k % 2 else " ")
+    assert "All 100 rows of the draw are checked" in page.inner_text("#stage")
+    page.wait_for_function("() => document.getElementById('done').textContent === '100'")
+    assert "checked rows were drawn at random" in page.inner_text("#promise")
+    found = verification_of(load_run(run))
+    assert (found.n_counted, found.n_passed_over) == (100, 0)
+
+
+def test_every_key_gives_its_answer(serve, visit, run):
+    page = visit(serve())
+    fitted = Selection.load(run, answers=False)
+    names, order = fitted.classes.tolist(), fitted.draw(20, q=0.2).tolist()
+    first = page.locator("#answers .others button span").first.inner_text()
+    press(page, "1")
+    press(page, "0")
+    press(page, "-")
+    # `s` may be the beginning of "six" and "seven": alone, it is an answer after a moment.
+    press(page, "s")
+    page.keyboard.press("n")
+    press(page, "i")
+    page.keyboard.press("s")
+    press(page, "i")
+    page.keyboard.press("f")
+    page.keyboard.press("o")
+    page.wait_for_function("() => document.getElementById('done').textContent === '7'")
+    log = {e["position"]: e["answer"] for e in decisions(page)}
+    expected = [names.index(first), "-", "-", "?", names.index("nine"), names.index("six")]
+    assert [log[p] for p in order[:7]] == [*expected, names.index("four")]
+    press(page, "u")
+    assert page.inner_text("#check-title") == "Check 7 of 100"
+    page.click("#undo")
+    page.wait_for_function("() => document.getElementById('check-title').textContent[6] === '6'")
+    page.keyboard.press("?")
+    assert page.is_visible("#help")
+    page.keyboard.press("Escape")
+    page.keyboard.press("z")
+    page.wait_for_selector("#zoom img")
+    page.keyboard.press("Escape")
+
+
+def decisions(page):
+    return page.evaluate(
+        "fetch('/api/decisions?reviewer=' + document.getElementById('who-name').textContent)"
+        ".then(a => a.json()).then(a => a.rows)"
+    )
+
+
+def test_two_letters_that_are_not_enough_open_a_list(serve, visit):
+    page = visit(serve())
+    page.keyboard.press("t")
+    page.keyboard.press("h")
+    page.wait_for_function("() => document.getElementById('check-title').textContent[6] === '2'")
+    page.keyboard.press("s")
+    page.keyboard.press("x")
+    assert page.inner_text("#check-title") == "Check 2 of 100"
+    # A field takes whole names; keys are letters there, and no answers.
+    page.fill("#type-class", "se")
+    page.keyboard.press("Enter")
+    page.wait_for_function("() => document.getElementById('check-title').textContent[6] === '3'")
+    names = page.evaluate("fetch('/api/start').then(a => a.json()).then(a => a.classes)")
+    assert [names[e["answer"]] for e in decisions(page)] == ["three", "seven"]
+
+
+def test_a_focused_button_is_what_a_key_is_meant_for(serve, visit):
+    page = visit(serve())
+    page.get_by_role("button", name="Cannot tell").focus()
+    press(page, " ")
+    assert decisions(page)[0]["answer"] == "?"
+    # The next row takes the focus, so that keys work again.
+    assert page.evaluate("document.activeElement.id") == "check-title"
+
+
+def test_two_people_in_two_windows_settle_what_they_differ_on(serve, visit, run):
+    served = serve("--checks", "5")
+    anna, ben = visit(served), visit(served, "Ben")
+    for _ in range(3):
+        press(anna, " ")
+    press(ben, " ")
+    press(ben, "0")
+    ben.wait_for_function("() => !document.getElementById('agreement').hidden")
+    assert "Anna and Ben: 50 % of 2 rows" in ben.inner_text("#agreement")
+    assert ben.inner_text("#to-settle") == "1"
+    assert "1 checked row that people differ on" in ben.inner_text("#unsettled")
+    ben.click("[data-tab=settle]")
+    entry = ben.locator("#disputed > li")
+    entry.wait_for()
+    assert entry.count() == 1
+    assert "Anna" in entry.inner_text()
+    entry.get_by_role("button", name="None of the classes").click()
+    ben.wait_for_selector("#disputed b")
+    checks = Selection.load(run).checked
+    assert (checks.true_code == -1).sum() == 1
+
+
+def test_after_a_kill_the_page_says_so_and_the_next_start_goes_on(serve, visit):
+    first = serve()
+    page = visit(first)
+    for _ in range(4):
+        press(page, " ")
+    first.stop(signal.SIGKILL)
+    page.keyboard.press(" ")
+    page.wait_for_selector("#trouble:not([hidden])")
+    assert "What you have answered is saved" in page.inner_text("#trouble")
+    assert page.inner_text("#check-title") == "Check 5 of 100"
+    again = visit(serve())
+    assert again.inner_text("#check-title") == "Check 5 of 100"
+
+
+def test_two_tabs_of_one_person_count_once(serve, visit, run):
+    served = serve()
+    one, two = visit(served), visit(served)
+    press(one, " ")
+    two.keyboard.press("0")
+    two.wait_for_function("() => document.getElementById('check-title').textContent[6] === '2'")
+    found = verification_of(load_run(run))
+    assert (found.n_counted, found.n_wrong) == (1, 1)
+
+
+def test_suspects_are_accepted_together_and_undone(serve, visit, run):
+    page = visit(serve())
+    page.click("[data-tab=fix]")
+    page.wait_for_selector("#grid .card")
+    shown = page.locator("#grid .card").count()
+    total = int(page.inner_text("#fix-count").split(" of ")[1].split()[0])
+    assert shown == 60
+    page.locator("#grid input").nth(1).click()
+    page.locator("#grid input").nth(5).click(modifiers=["Shift"])
+    assert page.inner_text("#n-selected") == "5 selected"
+    page.click("#accept")
+    page.wait_for_function(
+        f"() => document.getElementById('fix-count').textContent.includes(' {total - 5} ')"
+    )
+    assert len(load_run(run).selection.checked.rows) == 5
+    page.wait_for_selector("#picked:not([hidden])")
+    assert "do not count for the error rate" in page.inner_text("#picked")
+    page.click("#fix-undo")
+    page.wait_for_function(
+        f"() => document.getElementById('fix-count').textContent.includes(' {total} ')"
+    )
+    page.fill("#by-text", "digit-01")
+    page.select_option("#by-show", "every")
+    page.wait_for_function("() => document.querySelectorAll('#grid .card').length < 11")
+    assert all("digit-01" in text for text in page.locator("#grid .row-id").all_inner_texts())
+
+
+def test_a_blind_row_shows_its_label_after_the_answer(serve, visit):
+    page = visit(serve("--blind"))
+    assert page.locator("#answers .two").count() == 0
+    page.keyboard.press(" ")
+    assert page.inner_text("#check-title") == "Check 1 of 100"
+    page.keyboard.press("2")
+    page.wait_for_selector("#answers .revealed")
+    assert "The given label is" in page.inner_text("#answers .revealed")
+    press(page, " ")
+    assert page.inner_text("#check-title") == "Check 2 of 100"
+
+
+@pytest.mark.parametrize("width", [380, 1000, 1600, 3840])
+def test_nothing_is_wider_than_the_window(serve, visit, width):
+    page = visit(serve(), width=width, height=max(760, width // 2))
+    for tab in TABS:
+        page.click(f"[data-tab={tab}]")
+        page.wait_for_timeout(150)
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        assert wide <= width, tab
+
+
+def test_a_thumb_is_enough(serve, visit):
+    page = visit(serve(), width=380, height=760, has_touch=True, is_mobile=True)
+    given = page.locator("#answers .two button").first
+    box = given.bounding_box()
+    # Near the lower edge, and large.
+    assert box["y"] + box["height"] > 680
+    assert box["height"] >= 44
+    given.tap()
+    page.wait_for_function("() => document.getElementById('check-title').textContent[6] === '2'")
+    small = page.evaluate(
+        "[...document.querySelectorAll('#check button')].filter(b => b.checkVisibility())"
+        ".map(b => b.getBoundingClientRect().height).filter(h => h < 40)"
+    )
+    assert small == []
+
+
+@pytest.mark.skipif(not AXE.exists(), reason="`make test-browser` installs axe-core")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [380, 1300])
+def test_axe_finds_no_violation(serve, visit, scheme, width):
+    served = serve("--checks", "3")
+    page, other = visit(served, width=width, color_scheme=scheme), visit(served, "Ben")
+    press(page, "0")
+    press(other, " ")
+    for tab in TABS:
+        page.click(f"[data-tab={tab}]")
+        page.wait_for_timeout(300)
+        assert violations(page) == [], tab
+    page.click("[data-tab=check]")
+    for opening in ("#help-open", "#who"):
+        page.click(opening)
+        assert violations(page) == [], opening
+        page.keyboard.press("Escape")
+
+
+def violations(page):
+    # The policy of the page allows no other script; the test's own is run from outside of it.
+    page.evaluate(AXE.read_text("utf-8"))
+    found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
+    return [
+        (v["id"], v["help"], [node["html"][:200] for node in v["nodes"]])
+        for v in found["violations"]
+    ]
+
+
+def test_texts_and_rows_of_tables_are_shown(serve, visit, table, tmp_path):
+    plain = table.drop_columns(["image"])
+    pq.write_table(plain, tmp_path / "t.parquet")
+    made = make_run(tmp_path / "t.parquet", tmp_path / "tables", features="p*")
+    page = visit(serve(folder=made.folder))
+    assert page.locator("#stage table tbody tr").count() >= 20
+    assert "Similar, labelled" in page.inner_text("#stage thead")
+    press(page, " ")
+
+
+def test_decisions_are_printed(serve, visit):
+    page = visit(serve())
+    press(page, " ")
+    press(page, "0")
+    page.click("[data-tab=decisions]")
+    page.wait_for_selector("#decided tr")
+    page.emulate_media(media="print")
+    assert page.is_visible("#decided")
+    assert page.locator("#decided tr").count() == 2
+    assert not page.is_visible(".tabs")
+    assert len(page.pdf()) > 5_000
+    with page.expect_download() as waiting:
+        page.emulate_media(media="screen")
+        page.click("#csv")
+    assert waiting.value.suggested_filename == "answers.csv"
+
+
+def test_the_name_is_remembered_and_can_be_given_by_the_command(serve, visit):
+    page = visit(serve("--reviewer", "Cleo"), reviewer=None)
+    page.wait_for_selector("#answers button")
+    assert page.inner_text("#who-name") == "Cleo"
+    page.reload()
+    page.wait_for_selector("#answers button")
+    assert page.inner_text("#who-name") == "Cleo"
+
+
+def test_what_is_said_aloud_follows_the_rows(serve, visit):
+    page = visit(serve())
+    assert page.inner_text("#said").startswith("Check 1 of 100. Given label: ")
+    press(page, " ")
+    assert page.inner_text("#said").startswith("Check 2 of 100. Given label: ")
+    roles = json.dumps(page.locator("body").aria_snapshot())
+    for words in ("navigation", "main", "complementary", "progressbar", "slider"):
+        assert words in roles

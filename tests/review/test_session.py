@@ -1,0 +1,180 @@
+"""Queues: the draw in its order, picked rows that never count, rows to settle."""
+
+import json
+
+import numpy as np
+import pytest
+
+from kspr import InputError, Selection
+from kspr.review.session import Session, Settings, check_reviewer
+from kspr.runs.verify import draw_checks, set_draw, verify_run
+from kspr.selectors.checks import read_checks
+
+
+def test_the_draw_is_made_once_and_continued(run, opened):
+    first = opened(run, checks=30)
+    assert len(first.checks.positions) == 30
+    assert first.checks.positions == tuple(first.fitted.draw(30, q=0.2).tolist())
+    again = opened(run)
+    assert again.checks.positions == first.checks.positions
+    before = first.checks.positions
+    longer = opened(run, checks=50)
+    assert longer.checks.positions[:30] == before
+    # A server that is running sees what another process has drawn.
+    assert len(first.checks.positions) == 50
+    with pytest.raises(InputError, match="--checks cannot be less, got 20"):
+        opened(run, checks=20)
+
+
+def test_what_a_draw_is_for_is_fixed_once_a_row_is_checked(run, opened):
+    opened(run, guarantee="mean")
+    session = opened(run, guarantee="anytime", q=0.3)
+    assert (session.checks.guarantee, session.checks.q) == ("anytime", 0.3)
+    position = session.waiting("Anna")[0]
+    session.answer("Anna", "check", {position: 0})
+    with pytest.raises(InputError, match="differs from the draw"):
+        opened(run, guarantee="mean")
+    assert opened(run).checks.guarantee == "anytime"
+
+
+def test_rows_come_in_the_order_of_the_draw_and_none_is_passed_over(run, opened):
+    session = opened(run, checks=10)
+    order = list(session.checks.positions)
+    assert session.waiting("Anna") == order
+    with pytest.raises(InputError, match="not the next row"):
+        session.answer("Anna", "check", {order[1]: 0})
+    session.answer("Anna", "check", {order[0]: 0})
+    assert session.waiting("Anna") == order[1:]
+    # Another person begins at the first row, and does not see the answer.
+    assert session.waiting("Ben") == order
+    session.answer("Anna", "check", {order[0]: 1})
+    assert session.undo("Anna", "check") == [order[0]]
+    assert session.undo("Anna", "check") == [order[0]]
+    assert session.undo("Anna", "check") == []
+    assert session.waiting("Anna") == order
+
+
+def test_rows_of_the_draw_cannot_be_picked_in_fix(run, opened):
+    session = opened(run, checks=10)
+    with pytest.raises(InputError, match="in Check only"):
+        session.answer("Anna", "fix", {session.checks.positions[4]: 0})
+    other = next(p for p in range(600) if p not in session.checks.positions)
+    session.answer("Anna", "fix", {other: "-"})
+    found = Selection.load(run)
+    assert not found.clean_mask[other]
+    assert not found.checked.calibrate
+
+
+def test_rows_that_were_fixed_and_drawn_later_are_asked_again(run, opened):
+    order = opened(run, checks=10).fitted.draw(20, q=0.2).tolist()
+    session = opened(run)
+    session.answer("Anna", "fix", {order[15]: "-"})
+    longer = opened(run, checks=20)
+    assert order[15] in longer.waiting("Anna")
+    assert order[15] not in longer.checks.known
+    # Rows before it are not passed over: nothing is reached yet.
+    assert longer.checks.reached == ()
+
+
+def test_differing_answers_are_settled_by_who_has_answered(run, opened):
+    session = opened(run, checks=3)
+    for who, answer in (("Anna", 1), ("Ben", 2)):
+        session.answer(who, "check", {session.checks.positions[0]: answer})
+    first = session.checks.positions[0]
+    assert session.checks.known[first] == "?"
+    assert list(session.disputed("Anna")) == [first]
+    assert session.disputed("Cleo") == {}
+    with pytest.raises(InputError, match="not answered it yourself"):
+        session.answer("Cleo", "settle", {first: 3})
+    session.answer("Ben", "settle", {first: 3})
+    assert session.checks.known[first] == session.names[3]
+    assert session.undo("Ben", "settle") == [first]
+    assert session.checks.known[first] == "?"
+
+
+def test_answers_of_a_file_are_done_and_can_differ(run, opened, tmp_path):
+    drawn = draw_checks(run, tmp_path / "c.csv", n=5)
+    session = opened(run)
+    position = session.waiting("Anna")[0]
+    session.answer("Anna", "check", {position: 0})
+    text = drawn.path.read_text().splitlines()
+    column = text[0].split(",").index("true_label")
+    cells = [line.split(",") for line in text]
+    for row in cells[1:4]:
+        row[column] = session.names[1]
+    drawn.path.write_text("\n".join(",".join(row) for row in cells))
+    verify_run(run, drawn.path)
+    assert len(session.waiting("Ben")) == 2
+    assert session.checks.known[position] == "?"
+    assert session.disputed("Anna")[position].answers["a CSV file"] == session.names[1]
+    stored = json.loads((run / "checks.json").read_text())
+    assert len(stored["answers"]) == 3
+    assert "log" not in stored
+
+
+def test_a_declared_draw_is_continued_as_it_is(run, opened, tmp_path):
+    rows = np.random.default_rng(5).permutation(600)[:8]
+    fitted = Selection.load(run, answers=False)
+    lines = [f"{row},{fitted.label[row]}" for row in rows]
+    (tmp_path / "a.csv").write_text("\n".join(["row,true_label", *lines]))
+    verify_run(run, tmp_path / "a.csv", "all")
+    session = opened(run, checks=12)
+    assert session.checks.positions[:8] == tuple(rows.tolist())
+    assert len(set(session.checks.positions)) == 12
+    assert session.checks.drawn == "all"
+    assert session.waiting("Anna") == list(session.checks.positions[8:])
+
+
+@pytest.mark.parametrize("name", ["", "  ", None, 7, "x" * 61, "a\nb", "a\u202eb", "a CSV file"])
+def test_a_name_is_a_name(name):
+    with pytest.raises(InputError, match="A reviewer's name has 1 to 60 characters"):
+        check_reviewer(name)
+
+
+@pytest.mark.parametrize(
+    "answers", [{}, {10**9: 0}, {-1: 0}, {"0": 0}, {0: 10}, {0: "cat"}, {0: None}, {0: True}]
+)
+def test_odd_answers_are_refused(run, opened, answers):
+    with pytest.raises(InputError):
+        opened(run).answer("Anna", "check", answers)
+
+
+def test_blind_rows_tell_nothing_of_their_label(run, opened):
+    session = opened(run, blind=True)
+    row = session.row(session.waiting("Anna")[0], blind=True)
+    assert set(row) == {"position", "blind", "content"}
+
+
+def test_a_row_has_its_neighbours_and_the_other_classes(run, opened):
+    session = opened(run)
+    kept = session.fitted.clean_mask
+    suspect = int(np.flatnonzero(session.given != session.suggested)[0])
+    row = session.row(suspect)
+    assert {row["given"], row["suggested"], *row["others"]} == set(range(10))
+    for who in ("given", "suggested"):
+        near = [entry["position"] for entry in row["near"][who]]
+        assert near
+        assert (session.given[near] == row[who]).all()
+        assert kept[near].all()
+
+
+def test_without_features_there_are_no_neighbours_and_nothing_is_embedded(run, opened, monkeypatch):
+    monkeypatch.setattr("kspr.runs.run.Run.features", lambda self: None)
+    row = opened(run).row(3)
+    assert row["near"] is None
+    assert len(row["others"]) >= 8
+
+
+def test_a_run_without_an_error_rate_says_how_to_give_one(run, tmp_path):
+    from kspr import SPR
+    from kspr.runs.run import load_run, save_run
+
+    made = load_run(run)
+    plain = SPR(0.7).fit(made.features(), made.selection.label).selection_
+    save_run(tmp_path / "spr", plain, made.rows, made.origin, overwrite=False)
+    with pytest.raises(InputError, match="Give one with --q"):
+        Session(tmp_path / "spr", Settings())
+    draw = set_draw(tmp_path / "spr", n=5, q=0.1)
+    assert len(draw.positions) == 5
+    fitted = Selection.load(tmp_path / "spr", answers=False)
+    assert read_checks(tmp_path / "spr", fitted) == draw
