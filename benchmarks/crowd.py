@@ -26,8 +26,8 @@ from _crowd_page import BINS, CHECKED_LEVELS, CHECKS, DRAWS, LEVELS, render_page
 from _people import confused_texts, human_labels
 from _trials import add_trial, read_trials
 from kspr import AnnotatorSelector, KnockoffsSPR, Selection
+from kspr.core.chances import TEMPERATURES
 from kspr.core.dawid_skene import Votes, dawid_skene
-from kspr.core.transition import TEMPERATURES
 from kspr.selectors.knockoffs_spr import held_out_values
 
 TRIALS = RESULTS / "crowd.jsonl"
