@@ -10,9 +10,10 @@ from kspr import InputError, KnockoffsSPR, selfcheck
 from kspr.features.options import AS_SHIPPED
 from kspr.report._words import level
 from kspr.report.run_report import report_run
+from kspr.runs.drawing import draw_checks, set_draw
 from kspr.runs.run import load_run
 from kspr.runs.select import select_source
-from kspr.runs.verify import draw_checks, set_draw, verification_of, verify_run
+from kspr.runs.verify import verification_of, verify_run
 from kspr.selectors import SPR
 from kspr.selectors.checks import read_checks
 from kspr.sources.options import AS_FOUND

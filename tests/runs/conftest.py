@@ -1,5 +1,6 @@
 """One small selection, and runs that say it was made from any source."""
 
+import csv
 from pathlib import Path
 
 import numpy as np
@@ -63,3 +64,11 @@ def run_of(tmp_path, selection):
 def typed(names) -> pa.Table:
     """A table with columns of many types, and metadata of Hugging Face and of pandas."""
     return typed_table(names)
+
+
+@pytest.fixture
+def texts(tmp_path, run_of, names):
+    with (tmp_path / "t.csv").open("w", newline="") as file:
+        lines = [[f"text,\nof {i} " * 90, name] for i, name in enumerate(names)]
+        csv.writer(file).writerows([["text", "label"], *lines])
+    return run_of(tmp_path / "t.csv")

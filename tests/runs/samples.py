@@ -9,9 +9,10 @@ from sklearn.datasets import load_digits
 from kspr import KnockoffsSPR
 from kspr.core.noise import symmetric
 from kspr.features.options import AS_SHIPPED
+from kspr.runs.drawing import draw_checks
 from kspr.runs.run import Run
 from kspr.runs.select import select_source
-from kspr.runs.verify import draw_checks, verify_run
+from kspr.runs.verify import verify_run
 from kspr.sources.options import AS_FOUND
 
 X, TRUTH = load_digits(return_X_y=True)
@@ -39,3 +40,18 @@ def check(run: Run, n: int = 100, answered: int | None = None, **how) -> None:
         writer.writeheader()
         writer.writerows(rows)
     verify_run(run.folder, file)
+
+
+def rows_of(path):
+    """Return the lines of a CSV file, by column."""
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def answer(path, **changes):
+    """Fill in the true labels: the given ones, but for `changes` by row."""
+    rows = [{**row, "true_label": changes.get(row["row"], row["label"])} for row in rows_of(path)]
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)

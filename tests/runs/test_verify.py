@@ -1,68 +1,18 @@
-"""What a person is shown of the rows that were drawn; and results that are kept with the run."""
-
-import csv
+"""Results of answers that are kept with the run."""
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
-from PIL import Image
 
 from kspr import ProbabilitySelector
+from kspr.runs.drawing import draw_checks
 from kspr.runs.run import load_run
 from kspr.runs.select import select_by_probabilities
-from kspr.runs.verify import COLUMNS, draw_checks, rows_to_check, verification_of, verify_run
-from kspr.selectors.checks import read_checks
+from kspr.runs.verify import verification_of, verify_run
 from kspr.sources.options import ReadOptions
+from tests.runs.samples import answer, rows_of
 
 N = 60
-
-
-def rows_of(path):
-    with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
-def answer(path, **changes):
-    rows = [{**row, "true_label": changes.get(row["row"], row["label"])} for row in rows_of(path)]
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
-
-
-@pytest.fixture
-def texts(tmp_path, run_of, names):
-    with (tmp_path / "t.csv").open("w", newline="") as file:
-        lines = [[f"text,\nof {i} " * 90, name] for i, name in enumerate(names)]
-        csv.writer(file).writerows([["text", "label"], *lines])
-    return run_of(tmp_path / "t.csv")
-
-
-def test_texts_are_shown_cut_and_on_one_line(texts, tmp_path):
-    draw_checks(texts.folder, tmp_path / "out.csv", n=5, drawn="all")
-    for entry in rows_of(tmp_path / "out.csv"):
-        assert entry["text"].startswith(f"text, of {entry['row']} ")
-        assert "\n" not in entry["text"]
-        assert len(entry["text"]) <= 500
-
-
-def test_images_are_shown_by_their_paths(tmp_path, run_of, names):
-    lines = ["path,label"]
-    for k, name in enumerate(names):
-        Image.new("RGB", (2, 2), (k, 0, 0)).save(tmp_path / f"{k}.png")
-        lines.append(f"{k}.png,{name}")
-    (tmp_path / "list.csv").write_text("\n".join(lines))
-    made = run_of(tmp_path / "list.csv")
-    draw_checks(made.folder, tmp_path / "out.csv", n=7, drawn="all")
-    for entry in rows_of(tmp_path / "out.csv"):
-        assert entry["image"] == str(tmp_path / f"{entry['row']}.png")
-
-
-def test_a_source_that_is_gone_leaves_row_and_id(texts, tmp_path):
-    (tmp_path / "t.csv").unlink()
-    draw_checks(texts.folder, tmp_path / "out.csv", n=5, drawn="all")
-    assert list(rows_of(tmp_path / "out.csv")[0])[-1] == "drawn_from"
 
 
 def test_answers_are_kept_with_the_run(texts, tmp_path):
@@ -103,30 +53,3 @@ def test_a_run_by_probabilities_is_verified_like_any_other(tmp_path, names, true
     again = load_run(made.folder)
     assert np.array_equal(again.selection.clean_mask[checked], right[checked])
     assert verification_of(again) == found
-
-
-def test_rows_to_check_are_those_without_an_answer(texts, tmp_path):
-    drawn = draw_checks(texts.folder, tmp_path / "a.csv", n=4)
-    answer(drawn.path)
-    verify_run(texts.folder, drawn.path)
-    draw_checks(texts.folder, tmp_path / "b.csv", n=6)
-    checks = read_checks(texts.folder, texts.selection)
-    found = rows_to_check(texts, checks, 5)
-    assert found.positions == checks.positions[4:9]
-    lines = [[row[name] for name in COLUMNS] for row in rows_of(tmp_path / "b.csv")]
-    assert list(found.lines) == lines[:5]
-
-
-def test_a_draw_goes_on_after_a_sample_that_was_declared(texts, tmp_path, true_names):
-    """Its rows are not the first ones of our order: they stay in the draw, others follow."""
-    own = list(range(0, N, 7))
-    lines = [f"{row},{true_names[row]},all" for row in own]
-    (tmp_path / "own.csv").write_text("\n".join(["row,true_label,drawn_from", *lines]))
-    before = verify_run(texts.folder, tmp_path / "own.csv")
-    draw = draw_checks(texts.folder, tmp_path / "out.csv", n=5, drawn="all")
-    assert (draw.n_before, draw.n_drawn) == (len(own), 5)
-    checks = read_checks(texts.folder, texts.selection)
-    new = [int(entry["row"]) for entry in rows_of(draw.path)]
-    assert list(checks.positions) == own + new
-    assert set(own).isdisjoint(new)
-    assert verification_of(load_run(texts.folder)).n_kept == before.n_kept

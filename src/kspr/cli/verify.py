@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Literal
 from kspr.cli._output import Json, print_json
 
 if TYPE_CHECKING:
-    from kspr.runs.verify import Draw, Verification
+    from kspr.runs.drawing import Draw
+    from kspr.runs.verify import Verification
 
 __all__ = ["verify"]
 
@@ -68,7 +69,8 @@ def verify(
         Where the data is now, if it has moved.
     """
     from kspr.errors import InputError
-    from kspr.runs.verify import draw_checks, verify_run
+    from kspr.runs.drawing import draw_checks
+    from kspr.runs.verify import verify_run
 
     # Two steps of one command, days apart: neither both nor none of them.
     if (checks is None) == (answers is None):

@@ -10,8 +10,8 @@ from typing import Literal
 import numpy as np
 
 from kspr._text import percent
+from kspr.runs.drawing import drawable
 from kspr.runs.run import Run
-from kspr.runs.verify import drawable
 from kspr.selectors import Selection
 from kspr.selectors.checks import Checks, read_checks
 from kspr.selectors.options import COMPARING

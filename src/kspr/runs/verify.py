@@ -1,19 +1,16 @@
-"""Rows drawn at random for a person to check, and the cut that the answers give."""
+"""The answers of a person about rows that were drawn, and the cut that they give."""
 
-import csv
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from kspr._files import staged
-from kspr._text import spreadsheet_cell
 from kspr.core.intervals import clopper_pearson_interval
-from kspr.core.noise import check_seed
-from kspr.errors import InputError, UnreadableItemError
+from kspr.errors import InputError
 from kspr.runs.answers import Answers, Rows, read_answers
+from kspr.runs.drawing import check_same, forecast_of
 from kspr.runs.run import Run, load_run
 from kspr.selectors import Selection
 from kspr.selectors.checks import (
@@ -25,65 +22,10 @@ from kspr.selectors.checks import (
 )
 from kspr.selectors.controls.checked import Drawn, Guarantee
 from kspr.selectors.estimates import Estimates
-from kspr.selectors.options import DEFAULT_Q, DOUBTING
+from kspr.selectors.options import DEFAULT_Q
 from kspr.selectors.review_log import FILED
-from kspr.selectors.validation import check_rate
-from kspr.sources.records import Items
 
-__all__ = [
-    "COLUMNS",
-    "DEFAULT_CHECKS",
-    "Draw",
-    "Reviewed",
-    "ToCheck",
-    "Verification",
-    "draw_checks",
-    "drawable",
-    "rows_to_check",
-    "set_draw",
-    "verification_of",
-    "verify_run",
-]
-
-COLUMNS = ("row", "id", "label", "suggested_label", "true_label", "drawn_from")
-"""Columns of a file of answers; a person fills in `true_label`."""
-DEFAULT_CHECKS = 100
-"""Rows that are drawn where nobody says how many: enough for most data (docs/error-rate.md)."""
-
-_TEXT = 500
-"""Characters of a text that are shown."""
-_FORECASTS = (1, 2, 5)
-"""Multiples of the number of checks that a forecast is made for."""
-
-
-@dataclass(frozen=True)
-class Draw:
-    """Rows that were drawn to be checked."""
-
-    path: Path
-    n_drawn: int
-    """Rows in the file."""
-    n_before: int
-    """Rows of the same draw that were drawn before."""
-    drawn: Drawn
-    q: float
-    seed: int
-    guarantee: Guarantee
-    forecast: tuple[tuple[int, float], ...]
-    """Numbers of checks, and the share of the right labels that they can be expected to keep."""
-    n_needed: int | None
-    """About how many checks keep nine tenths of what the best cut would; None if unknown."""
-
-
-@dataclass(frozen=True)
-class ToCheck:
-    """Drawn rows that have no answer yet, in the order of the draw."""
-
-    checks: Checks
-    """The draw that they belong to."""
-    positions: tuple[int, ...]
-    lines: tuple[list[str], ...]
-    """Their lines in a file of answers, for `COLUMNS`; the answer is empty."""
+__all__ = ["Reviewed", "Verification", "verification_of", "verify_run"]
 
 
 @dataclass(frozen=True)
@@ -145,127 +87,6 @@ class Verification:
         return "held" if high <= self.q else "not held" if low > self.q else "cannot tell"
 
 
-def draw_checks(
-    folder: Path,
-    out: Path,
-    *,
-    n: int,
-    q: float | None = None,
-    seed: int = 0,
-    drawn: Literal["pool", "all"] = "pool",
-    guarantee: Guarantee = "mean",
-    confidence: float = 0.95,
-    source: Path | None = None,
-) -> Draw:
-    """Draw the next `n` rows of the run in `folder`, write them to `out` for a person to fill in.
-
-    The draw is saved in the run. A later call with the same settings goes on with it. Other
-    settings begin another draw; answers that are there already count where a row is drawn again.
-    """
-    if out.exists():
-        raise InputError(f"{out} already exists, and may hold answers. Choose another --out.")
-    run = load_run(folder, source)
-    fitted = Selection.load(folder, answers=False)
-    about = _new_draw(folder, fitted, drawn, guarantee, confidence, q, seed)
-    before = read_checks(folder, fitted)
-    if before is not None:
-        same = replace(before, positions=(), answers=None, log=()) == about
-        about = replace(before if same else about, answers=before.answers, log=before.log)
-    order = _order(fitted, about)
-    done = len(about.positions)
-    rows = np.array(order[done : done + n], dtype=np.int64)
-    if not len(rows):
-        raise InputError(f"All {len(order):,} rows that could be drawn have been drawn.")
-    with staged(out) as staging, staging.open("w", newline="", encoding="utf-8") as file:
-        _write(run, rows, about, csv.writer(file))
-    write_checks(folder, replace(about, positions=tuple(order[: done + n])))
-    return Draw(
-        out,
-        len(rows),
-        done,
-        drawn,
-        about.q,
-        seed,
-        guarantee,
-        _forecast(run.selection, about, done + n),
-        _needed(run.selection, about),
-    )
-
-
-def set_draw(
-    folder: Path,
-    *,
-    n: int | None = None,
-    q: float | None = None,
-    guarantee: Guarantee | None = None,
-    confidence: float | None = None,
-    seed: int | None = None,
-) -> Checks:
-    """Return the draw of the run in `folder`, with `n` rows in all, and save it there.
-
-    What is None is as in the draw that is there; without one, 100 rows for the mean at the run's
-    own q. A draw without answers is replaced where something else is asked for; one with answers
-    can only be made longer.
-    """
-    if n is not None and n < 1:
-        raise InputError(f"--checks must be at least 1, got {n}.")
-    fitted = Selection.load(folder, answers=False)
-    before = read_checks(folder, fitted)
-    given = {"q": q, "guarantee": guarantee, "confidence": confidence, "seed": seed}
-    given = {name: value for name, value in given.items() if value is not None}
-    if before is not None and before.reached:
-        _check_same(folder, before, given)
-        draw = before
-    else:
-        level = 0.95 if confidence is None else confidence
-        draw = _new_draw(folder, fitted, "pool", guarantee or "mean", level, q, seed or 0)
-        if before is not None:
-            same = bool(before.positions) and all(
-                getattr(before, name) == value for name, value in given.items()
-            )
-            draw = before if same else replace(draw, answers=before.answers, log=before.log)
-    count = n or len(draw.positions) or DEFAULT_CHECKS
-    if count < len(draw.positions):
-        raise InputError(
-            f"{len(draw.positions):,} rows were drawn from {folder} before any was checked, so "
-            f"that --checks cannot be less, got {count:,}."
-        )
-    draw = replace(draw, positions=tuple(_order(fitted, draw)[:count]))
-    if draw != before:
-        write_checks(folder, draw)
-    return draw
-
-
-def rows_to_check(run: Run, checks: Checks, n: int) -> ToCheck:
-    """Return the first `n` rows of a draw that have no answer."""
-    positions = checks.unanswered[:n]
-    lines = tuple(_line(run, position, checks.drawn) for position in positions)
-    return ToCheck(checks, positions, lines)
-
-
-def _new_draw(
-    folder: Path,
-    fitted: Selection,
-    drawn: Drawn,
-    guarantee: Guarantee,
-    confidence: float,
-    q: float | None,
-    seed: int,
-) -> Checks:
-    """Return a draw of which no row is drawn yet."""
-    check_seed(seed, "--seed")
-    asked = fitted.manifest.parameters.get("q") if q is None else q
-    if asked is None:
-        raise InputError(
-            f"{folder} was made without an error rate. Give one with --q: kspr verify {folder} "
-            "--checks 100 --q 0.05."
-        )
-    check_rate("q", asked)
-    check_rate("confidence", confidence)
-    fingerprint = fitted.manifest.fingerprint
-    return Checks(drawn, guarantee, float(confidence), float(asked), seed, fingerprint)
-
-
 def verify_run(folder: Path, path: Path, declared: Drawn | None = None, **how: Any) -> Verification:
     """Move the cut of the run in `folder` by the answers in `path`, and save the answers there.
 
@@ -292,23 +113,6 @@ def verification_of(run: Run) -> Verification | None:
     if checks is None or not checks.known:
         return None
     return _describe(fitted, run.selection, checks)
-
-
-def _order(fitted: Selection, checks: Checks) -> list[int]:
-    """Return the rows that can be drawn; those that were drawn already come first."""
-    # Rows that a user declared to be a random draw are in no order of ours.
-    return list(dict.fromkeys([*checks.positions, *drawable(fitted, checks).tolist()]))
-
-
-def drawable(fitted: Selection, checks: Checks) -> np.ndarray:
-    """Return the rows that can be drawn, in the order in which we draw them."""
-    if checks.drawn == "pool":
-        return fitted.draw(len(fitted), q=checks.q, seed=checks.seed)
-    return np.random.default_rng([checks.seed, _STREAM]).permutation(len(fitted))
-
-
-_STREAM = 0x616C6C
-"""Keeps a draw from all rows apart from a user's own `default_rng(seed)`."""
 
 
 def _checks(
@@ -350,7 +154,7 @@ def _checks(
             "found. Say so: --drawn all if they were drawn at random from all rows, --drawn chosen "
             "if not."
         )
-    _check_same(run.folder, before, given)
+    check_same(run.folder, before, given)
     strange = np.setdiff1d(answers.position, before.positions)
     if strange.size:
         raise InputError(
@@ -358,15 +162,6 @@ def _checks(
             f"{run.folder}. For answers to other rows, add --drawn chosen."
         )
     return before
-
-
-def _check_same(folder: Path, draw: Checks, given: dict[str, Any]) -> None:
-    for name, value in given.items():
-        if getattr(draw, name) != value:
-            raise InputError(
-                f"--{name} {value} differs from the draw in {folder}, which was made for "
-                f"{getattr(draw, name)}. What a draw is for must be set before rows are checked."
-            )
 
 
 def _describe(fitted: Selection, selection: Selection, checks: Checks) -> Verification:
@@ -397,7 +192,7 @@ def _describe(fitted: Selection, selection: Selection, checks: Checks) -> Verifi
         interval_before=clopper_pearson_interval(n_wrong, n_checked),
         n_kept=int(selection.clean_mask.sum()),
         estimates=selection.estimates() if checked.calibrate else None,
-        forecast=_forecast(selection, checks, max(len(counted), 1)),
+        forecast=forecast_of(selection, checks, max(len(counted), 1)),
         reviewed=_reviewed(checks),
     )
 
@@ -415,64 +210,3 @@ def _reviewed(checks: Checks) -> Reviewed | None:
         n_settled=sum(opinion.settled is not None for opinion in found),
         n_open=sum(opinion.is_open for opinion in found),
     )
-
-
-def _needed(selection: Selection, checks: Checks) -> int | None:
-    if selection.control not in DOUBTING:
-        return None
-    return selection.checks_needed(
-        q=checks.q, guarantee=checks.guarantee, confidence=checks.confidence
-    )
-
-
-def _forecast(selection: Selection, checks: Checks, n: int) -> tuple[tuple[int, float], ...]:
-    if selection.control not in DOUBTING:
-        return ()
-    how: dict[str, Any] = {"q": checks.q, "guarantee": checks.guarantee}
-    how["confidence"] = checks.confidence
-    return tuple(
-        (times * n, selection.forecast(times * n, **how))
-        for times in _FORECASTS
-        if times * n <= len(selection)
-    )
-
-
-def _write(run: Run, drawn: np.ndarray, checks: Checks, writer: Any) -> None:
-    shown, known = _shown(run, drawn), checks.known
-    writer.writerow([*COLUMNS, *shown])
-    for k, *extra in zip(drawn.tolist(), *shown.values(), strict=True):
-        # An answer that is known already need not be given again.
-        cells = _line(run, k, checks.drawn, known.get(k, ""))
-        writer.writerow([*cells, *map(spreadsheet_cell, extra)])
-
-
-def _line(run: Run, position: int, drawn: Drawn, truth: str = "") -> list[str]:
-    """Return the line of a row in a file of answers, for `COLUMNS`."""
-    cells = [
-        run.row[position],
-        run.row_id[position],
-        run.selection.label[position],
-        run.selection.suggested_label[position],
-        truth,
-        drawn,
-    ]
-    return [spreadsheet_cell(cell) for cell in cells]
-
-
-def _shown(run: Run, drawn: np.ndarray) -> dict[str, list[str]]:
-    """Return the column that shows rows to a person: texts, or the paths of images."""
-    items = run.items()
-    if items is None:
-        return {}  # nothing to show, or the source is gone: row and id must do
-    if items.kind == "text":
-        return {"text": [_text(items, position) for position in drawn.tolist()]}
-    files = [items.file(position) for position in drawn.tolist()]
-    return {"image": [str(file or "") for file in files]} if any(files) else {}
-
-
-def _text(items: Items, position: int) -> str:
-    try:
-        # A text may have megabytes: only its beginning is split.
-        return " ".join(str(items[position])[: 4 * _TEXT].split())[:_TEXT]
-    except (UnreadableItemError, OSError):
-        return ""
