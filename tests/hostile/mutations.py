@@ -253,7 +253,7 @@ def changed_array(array: np.ndarray, rng: Random) -> np.ndarray:
         lambda: np.zeros((), array.dtype),
         lambda: array.reshape(-1),
         lambda: np.zeros((len(array), 0), array.dtype),
-        lambda: np.full(len(array), "NaT", "datetime64[s]"),
+        lambda: np.full(array.shape[:1], "NaT", "datetime64[s]"),
         lambda: np.zeros(len(array), [("a", "f4"), ("b", "U3")]),
         lambda: np.full(array.shape, b"\xff\xfe"),
         lambda: np.full(array.shape, 1e300),
