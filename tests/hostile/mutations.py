@@ -245,6 +245,7 @@ def _stream(path: Path, rng: Random) -> str:
 
 def changed_array(array: np.ndarray, rng: Random) -> np.ndarray:
     """Return an array of another shape, length or type."""
+    array = np.atleast_1d(array)
     ways: tuple[Callable[[], np.ndarray], ...] = (
         lambda: array[:-1],
         lambda: array[:0],
@@ -253,7 +254,7 @@ def changed_array(array: np.ndarray, rng: Random) -> np.ndarray:
         lambda: np.zeros((), array.dtype),
         lambda: array.reshape(-1),
         lambda: np.zeros((len(array), 0), array.dtype),
-        lambda: np.full(array.shape[:1], "NaT", "datetime64[s]"),
+        lambda: np.full(len(array), "NaT", "datetime64[s]"),
         lambda: np.zeros(len(array), [("a", "f4"), ("b", "U3")]),
         lambda: np.full(array.shape, b"\xff\xfe"),
         lambda: np.full(array.shape, 1e300),
