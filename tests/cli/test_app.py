@@ -68,7 +68,7 @@ def test_a_docstring_describes_parameters_of_its_command_only(command):
     assert described <= own
     # These come with a help text of their own.
     assert own - described <= {
-        *("chosen", "options", "settings", "embed", "json", "out", "q", "seed")
+        *("chosen", "options", "settings", "embed", "json", "out", "q", "review", "seed")
     }
 
 
@@ -252,8 +252,8 @@ def test_one_rate_is_the_default_of_every_command():
         for command in COMMANDS
         if "q" in inspect.signature(command).parameters
     }
-    # A training run takes the level of its preset, and a check that of the run.
-    assert [found.pop(name) for name in ("train", "verify")] == [None, None]
+    # A training run takes the level of its preset, a check and a review that of the run.
+    assert {found.pop(name) for name in ("train", "verify", "review")} == {None}
     assert set(found.values()) == {DEFAULT_Q}
     assert f"[default: {DEFAULT_Q}]" in Path(options.__file__).read_text(encoding="utf-8")
 

@@ -245,6 +245,7 @@ def _stream(path: Path, rng: Random) -> str:
 
 def changed_array(array: np.ndarray, rng: Random) -> np.ndarray:
     """Return an array of another shape, length or type."""
+    array = np.atleast_1d(array)
     ways: tuple[Callable[[], np.ndarray], ...] = (
         lambda: array[:-1],
         lambda: array[:0],
