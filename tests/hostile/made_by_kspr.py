@@ -16,7 +16,7 @@ from kspr.errors import InputError
 from kspr.features.embedding import embed
 from kspr.features.loading import stored_features
 from kspr.features.options import AS_SHIPPED
-from kspr.runs.drawing import draw_checks
+from kspr.runs.draws import draw_checks
 from kspr.runs.export import export_run
 from kspr.runs.run import Run, load_run
 from kspr.runs.select import select_source

@@ -15,7 +15,7 @@ from kspr import InputError
 from kspr.report._cards import Contents
 from kspr.report._checking import LENGTH, SIDE, checking
 from kspr.report._next import next_steps
-from kspr.runs.drawing import ToCheck
+from kspr.runs.draws import ToCheck
 from kspr.selectors.checks import Checks
 from tests.report.samples import Page, Pictures, Texts
 

@@ -10,7 +10,7 @@ from kspr import InputError, KnockoffsSPR, selfcheck
 from kspr.features.options import AS_SHIPPED
 from kspr.report._words import level
 from kspr.report.run_report import report_run
-from kspr.runs.drawing import draw_checks, set_draw
+from kspr.runs.draws import draw_checks, set_draw
 from kspr.runs.run import load_run
 from kspr.runs.select import select_source
 from kspr.runs.verify import verification_of, verify_run

@@ -7,7 +7,7 @@ import pytest
 
 from kspr import InputError, Selection
 from kspr.review.session import Session, Settings, check_reviewer
-from kspr.runs.drawing import draw_checks, set_draw
+from kspr.runs.draws import draw_checks, set_draw
 from kspr.runs.verify import verify_run
 from kspr.selectors.checks import read_checks
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from kspr.review.standing import Standing
-from kspr.runs.drawing import set_draw
+from kspr.runs.draws import set_draw
 from kspr.runs.run import load_run
 from kspr.selectors.checks import apply_checks
 from kspr.selectors.review_log import Entry

@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 from kspr import KnockoffsSPR
 from kspr.core.noise import symmetric
 from kspr.features.options import AS_SHIPPED
-from kspr.runs.drawing import draw_checks
+from kspr.runs.draws import draw_checks
 from kspr.runs.run import Run
 from kspr.runs.select import select_source
 from kspr.runs.verify import verify_run

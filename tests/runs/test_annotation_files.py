@@ -11,7 +11,7 @@ import pytest
 
 from kspr.errors import InputError
 from kspr.runs._annotation_files import _config
-from kspr.runs.drawing import draw_checks
+from kspr.runs.draws import draw_checks
 from kspr.runs.export import export_run
 from kspr.runs.run import load_run
 from kspr.runs.verify import verify_run

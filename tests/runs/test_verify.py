@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kspr import ProbabilitySelector
-from kspr.runs.drawing import draw_checks
+from kspr.runs.draws import draw_checks
 from kspr.runs.run import load_run
 from kspr.runs.select import select_by_probabilities
 from kspr.runs.verify import verification_of, verify_run

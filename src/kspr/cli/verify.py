@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 from kspr.cli._output import Json, print_json
 
 if TYPE_CHECKING:
-    from kspr.runs.drawing import Draw
+    from kspr.runs.draws import Draw
     from kspr.runs.verify import Verification
 
 __all__ = ["verify"]
@@ -69,7 +69,7 @@ def verify(
         Where the data is now, if it has moved.
     """
     from kspr.errors import InputError
-    from kspr.runs.drawing import draw_checks
+    from kspr.runs.draws import draw_checks
     from kspr.runs.verify import verify_run
 
     # Two steps of one command, days apart: neither both nor none of them.

@@ -11,7 +11,7 @@ import numpy as np
 
 from kspr._files import write_text
 from kspr.errors import InputError, MissingExtraError
-from kspr.runs.drawing import ToCheck
+from kspr.runs.draws import ToCheck
 from kspr.runs.verify import Verification
 from kspr.selectors.selection import Selection
 from kspr.selectors.selfcheck import SelfCheck

@@ -19,7 +19,7 @@ from kspr.report._cards import Contents
 from kspr.report._facts import label_codes
 from kspr.report._suspects import as_script
 from kspr.report._words import name
-from kspr.runs.drawing import COLUMNS, ToCheck
+from kspr.runs.draws import COLUMNS, ToCheck
 from kspr.selectors.checks import CANNOT_TELL, NO_CLASS
 from kspr.selectors.selection import Selection
 

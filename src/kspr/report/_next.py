@@ -7,7 +7,7 @@ from pathlib import Path
 from kspr._text import visible
 from kspr.report._dial import LEVELS
 from kspr.report._words import count, level
-from kspr.runs.drawing import DEFAULT_CHECKS
+from kspr.runs.draws import DEFAULT_CHECKS
 from kspr.selectors.options import DEFAULT_Q
 from kspr.selectors.selection import Selection
 

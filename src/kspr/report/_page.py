@@ -22,7 +22,7 @@ from kspr.report._noise import describe
 from kspr.report._plots import class_histograms, histogram, path_figure
 from kspr.report._suspects import matrix, suspect_list
 from kspr.report._words import scale_of
-from kspr.runs.drawing import ToCheck
+from kspr.runs.draws import ToCheck
 from kspr.runs.verify import Verification
 from kspr.selectors.options import in_flags
 from kspr.selectors.selection import Selection

@@ -7,7 +7,7 @@ import numpy as np
 
 from kspr.errors import InputError
 from kspr.report import write_report
-from kspr.runs.drawing import DEFAULT_CHECKS, ToCheck, rows_to_check, set_draw
+from kspr.runs.draws import DEFAULT_CHECKS, ToCheck, rows_to_check, set_draw
 from kspr.runs.evaluate import true_labels
 from kspr.runs.run import Run, load_run
 from kspr.runs.selfcheck import check_run

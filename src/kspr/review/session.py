@@ -15,7 +15,7 @@ from kspr.errors import InputError
 from kspr.review.contents import Contents
 from kspr.review.neighbours import Neighbours
 from kspr.review.standing import Standing
-from kspr.runs.drawing import set_draw
+from kspr.runs.draws import set_draw
 from kspr.runs.run import Run, load_run
 from kspr.selectors import Selection
 from kspr.selectors.checks import CANNOT_TELL, NO_CLASS, Checks, read_checks

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from kspr._text import percent
-from kspr.runs.drawing import drawable
+from kspr.runs.draws import drawable
 from kspr.runs.run import Run
 from kspr.selectors import Selection
 from kspr.selectors.checks import Checks, read_checks

@@ -10,7 +10,7 @@ import numpy as np
 from kspr.core.intervals import clopper_pearson_interval
 from kspr.errors import InputError
 from kspr.runs.answers import Answers, Rows, read_answers
-from kspr.runs.drawing import check_same, forecast_of
+from kspr.runs.draws import check_same, forecast_of
 from kspr.runs.run import Run, load_run
 from kspr.selectors import Selection
 from kspr.selectors.checks import (

@@ -2,7 +2,7 @@
 
 from PIL import Image
 
-from kspr.runs.drawing import COLUMNS, draw_checks, rows_to_check
+from kspr.runs.draws import COLUMNS, draw_checks, rows_to_check
 from kspr.runs.run import load_run
 from kspr.runs.verify import verification_of, verify_run
 from kspr.selectors.checks import read_checks
