@@ -10,6 +10,7 @@ from kspr import InputError, KnockoffsSPR, selfcheck
 from kspr.features.options import AS_SHIPPED
 from kspr.report._words import level
 from kspr.report.run_report import report_run
+from kspr.runs.agreement import agreements
 from kspr.runs.draws import draw_checks, set_draw
 from kspr.runs.run import load_run
 from kspr.runs.select import select_source
@@ -251,6 +252,8 @@ def test_a_review_is_shown_with_who_answered_and_how_far_they_agree(run):
     words = section(page, "verification")
     assert page.tiles()["agreement"] == ("84.6 %", "11 of 13 rows that several people answered")
     assert "by <b>Bo</b> (20), Ada (13)." in words
+    (pair,) = agreements(read_checks(run.folder, run.selection).opinions.values())
+    assert f"<b>Bo</b> and Ada 13 84.6 % {pair.kappa:.2f}" in words
     assert "2 rows on which people differ, or that they cannot tell, count as wrong" in words
     assert "<b>Bo" not in page.source
     # All drawn rows have an answer: none is left to be checked on the page.

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from kspr import InputError, KnockoffsSPR, selection_quality
+from kspr.selectors.forecast import MOST_CHECKS, checks_needed
 
 
 @pytest.fixture(scope="module")
@@ -60,3 +61,12 @@ def test_the_number_of_checks_that_is_needed_keeps_most_of_what_can_be_kept(digi
 def test_what_no_number_of_checks_reaches_is_none(digits40):
     selection = KnockoffsSPR(q=0.05).fit(digits40.X, digits40.y).selection_
     assert selection.checks_needed(q=1e-9) is None
+
+
+def test_checks_that_were_not_enough_are_not_named_again(digits40):
+    selection = KnockoffsSPR(q=0.05).fit(digits40.X, digits40.y).selection_
+    n = checks_needed(selection, 0.05, "mean", 0.95)
+    assert n == selection.checks_needed()
+    assert checks_needed(selection, 0.05, "mean", 0.95, done=n - 1) == n
+    assert checks_needed(selection, 0.05, "mean", 0.95, done=n) > n
+    assert checks_needed(selection, 0.05, "mean", 0.95, done=MOST_CHECKS) is None

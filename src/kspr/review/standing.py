@@ -1,15 +1,15 @@
 """What the answers so far come to: the level that holds, what it keeps, what more checks give."""
 
-from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from kspr._text import percent
-from kspr.review.agreement import agreements
+from kspr.runs.agreement import agreements
 from kspr.selectors import Selection
 from kspr.selectors.checks import Checks, apply_checks
+from kspr.selectors.forecast import MOST_CHECKS, checks_needed
 from kspr.selectors.options import DOUBTING
 from kspr.selectors.review_log import CANNOT_TELL
 
@@ -21,8 +21,6 @@ _POINTS = 120
 """Points of the picture's curve."""
 _FORECAST_EVERY = 5
 """Checks after which a forecast is made anew: it is rough, and takes longer than all the rest."""
-_WORTH = 0.5
-"""Share of the right labels that must be kept for a level to count as reached in a forecast."""
 
 
 class Standing:
@@ -84,9 +82,8 @@ class Standing:
             share = percent(round(found, 2))
             return f"{when} can be expected to keep about {share} of the right labels."
         if found is None:
-            return f"More than {_most(total):,} checks may be needed to reach this q."
-        more = max(int(found) - done, 1)
-        return f"About {more:,} more checks reach q = {percent(checks.q)}."
+            return f"More than {MOST_CHECKS:,} checks may be needed to reach this q."
+        return f"About {int(found) - done:,} more checks reach q = {percent(checks.q)}."
 
     def _marks(self, selection: Selection) -> list[list[float]]:
         """Return where the checked rows of the draw are in the order of doubt, and if right."""
@@ -153,37 +150,14 @@ def _level(selection: Selection, checks: Checks) -> str:
 def _forecast(selection: Selection, checks: Checks, reached: bool) -> float | None:
     """Return the share of right labels that the draw is expected to keep, where q is reached.
 
-    Where it is not, the number of checks that is expected to reach it; None where none is.
+    Where it is not, the number of checks that is expected to be enough; None where none is.
     """
     done, total = len(checks.reached), len(checks.positions)
-
-    def recall(n: int) -> float:
-        return selection.forecast(
-            n, q=checks.q, guarantee=checks.guarantee, confidence=checks.confidence
-        )
-
-    if reached:
-        return recall(max(done, total))
-    return _first(recall, done + 1, min(len(selection), _most(total)))
-
-
-def _most(total: int) -> int:
-    """Return the largest number of checks that is looked into for a draw of `total`."""
-    return max(10 * total, 1000)
-
-
-def _first(recall: Callable[[int], float], low: int, high: int) -> int | None:
-    """Return the smallest number of checks that is expected to keep enough; None if none is."""
-    step = low
-    while recall(step) < _WORTH:
-        if step >= high:
-            return None
-        low, step = step, min(2 * step, high)
-    # A forecast is rough: bisecting to a twentieth is enough.
-    while step - low > max(1, step // 20):
-        middle = (low + step) // 2
-        low, step = (low, middle) if recall(middle) >= _WORTH else (middle, step)
-    return step
+    if not reached:
+        return checks_needed(selection, checks.q, checks.guarantee, checks.confidence, done)
+    return selection.forecast(
+        max(done, total), q=checks.q, guarantee=checks.guarantee, confidence=checks.confidence
+    )
 
 
 def _levels(selection: Selection, q: float) -> list[list[float]]:

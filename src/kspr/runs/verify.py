@@ -9,6 +9,7 @@ import numpy as np
 
 from kspr.core.intervals import clopper_pearson_interval
 from kspr.errors import InputError
+from kspr.runs.agreement import Agreement, agreements
 from kspr.runs.answers import Answers, Rows, read_answers
 from kspr.runs.draws import check_same, forecast_of
 from kspr.runs.run import Run, load_run
@@ -41,6 +42,8 @@ class Reviewed:
     n_settled: int
     n_open: int
     """Rows on which people differ, or that they cannot tell, and that are not settled."""
+    pairs: tuple[Agreement, ...] = ()
+    """How far every two people agree who have rows in common."""
 
 
 @dataclass(frozen=True)
@@ -209,4 +212,5 @@ def _reviewed(checks: Checks) -> Reviewed | None:
         n_agreed=sum(len(said) == 1 for said in shared),
         n_settled=sum(opinion.settled is not None for opinion in found),
         n_open=sum(opinion.is_open for opinion in found),
+        pairs=tuple(agreements(found)),
     )

@@ -14,12 +14,14 @@ from kspr.selectors.options import DOUBTING
 if TYPE_CHECKING:
     from kspr.selectors.selection import Selection
 
-__all__ = ["checks_needed", "expected_recall"]
+__all__ = ["MOST_CHECKS", "checks_needed", "expected_recall"]
 
 _PLAYED = 5
 """Draws that are played through; their mean is the forecast."""
 _TRIED = (20, 30, 40, 50, 60, 70, 80, 90, 100, 120, 150, 200, 250, 300, 400, 500, 700, 1000)
 """Numbers of checks among which the smallest that is enough is looked for."""
+MOST_CHECKS = _TRIED[-1]
+"""Largest number of checks that is looked into."""
 _ENOUGH = 0.9
 """Part of the recall of the best cut that is enough."""
 
@@ -50,11 +52,12 @@ def expected_recall(
 
 
 def checks_needed(
-    selection: Selection, q: float, guarantee: Guarantee, confidence: float
+    selection: Selection, q: float, guarantee: Guarantee, confidence: float, done: int = 0
 ) -> int | None:
     """Return about how many checks keep nine tenths of what the best cut at `q` would keep.
 
-    None if more than a thousand are needed, or no cut keeps anything.
+    More than `done`, which have not been enough. None if more than `MOST_CHECKS` are needed, or no
+    cut keeps anything.
     """
     chance = _chances(selection)
     ordered = chance[np.argsort(selection.statistic, kind="stable")]
@@ -66,7 +69,8 @@ def checks_needed(
         (
             n
             for n in _TRIED
-            if expected_recall(selection, n, q, guarantee, confidence) >= _ENOUGH * best
+            if n > done
+            and expected_recall(selection, n, q, guarantee, confidence) >= _ENOUGH * best
         ),
         None,
     )

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 
-from kspr.review.agreement import agreements, cohen_kappa
+from kspr.runs.agreement import agreements, cohen_kappa
 from kspr.selectors.review_log import Opinion
 
 ANSWERS = st.sampled_from(["cat", "dog", "-", "?"])
