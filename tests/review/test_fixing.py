@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from kspr.review.fixing import Filters, Suspects
+from kspr.selectors.checks import apply_checks
 
 
 @pytest.fixture
@@ -27,6 +28,16 @@ def test_suspects_come_worst_first_without_rows_of_the_draw(session):
     assert set(found) == set(np.flatnonzero(~session.fitted.clean_mask)) - set(
         session.checks.positions
     )
+
+
+def test_suspects_are_the_rows_outside_of_the_cut_once_all_checks_are_done(session, truth):
+    before = positions(session)
+    for position in session.checks.positions:
+        assert positions(session) == before
+        session.answer("Anna", "check", {position: truth[position]})
+    kept = apply_checks(session.fitted, session.checks).clean_mask
+    assert set(positions(session)) == set(np.flatnonzero(~kept)) - set(session.checks.positions)
+    assert positions(session) != before
 
 
 def test_filters_narrow_what_is_shown(session):

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from kspr._text import percent
 from kspr.review.standing import Standing
 from kspr.runs.draws import set_draw
 from kspr.runs.run import load_run
@@ -66,7 +67,10 @@ def test_a_level_that_is_not_reached_says_so_and_what_it_takes(asked):
     now, selection = asked(100)
     kept = int(selection.clean_mask.sum())
     assert now["level"].startswith(f"q = 20 % is reached, and keeps {kept} of 600 rows")
-    assert "of the right labels" in now["expected"]
+    found = selection.estimates()
+    assert f"about {percent(found.recall.value)} are kept" in now["expected"]
+    assert f"about {percent(found.fsr.value)} are wrong" in now["expected"]
+    assert "can be expected to keep" in asked(90)[0]["expected"]
 
 
 def test_more_checks_than_the_forecast_says_do_reach_the_level(asked):

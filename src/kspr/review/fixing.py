@@ -57,7 +57,7 @@ class Suspects:
     def _mask(self, filters: Filters, reviewer: str) -> tuple[np.ndarray, dict[int, str]]:
         session = self._session
         fitted = session.fitted
-        keep = np.ones(len(fitted), dtype=bool) if filters.every else ~fitted.clean_mask
+        keep = np.ones(len(fitted), dtype=bool) if filters.every else ~session.kept
         # Rows of the draw are answered in Check, where they are not picked.
         keep[list(session.checks.positions)] = False
         answers = session.answered_by(reviewer, "fix")

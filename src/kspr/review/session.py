@@ -18,7 +18,7 @@ from kspr.review.standing import Standing
 from kspr.runs.draws import set_draw
 from kspr.runs.run import Run, load_run
 from kspr.selectors import Selection
-from kspr.selectors.checks import CANNOT_TELL, NO_CLASS, Checks, read_checks
+from kspr.selectors.checks import CANNOT_TELL, NO_CLASS, Checks, apply_checks, read_checks
 from kspr.selectors.options import DOUBTING
 from kspr.selectors.review_log import FILED, Opinion, Queue, ReviewLog, standing_entries
 
@@ -81,6 +81,7 @@ class Session:
         self._codes = {name: code for code, name in enumerate(self.names)}
         self._lock = threading.Lock()
         self._checks: tuple[Any, Checks] | None = None
+        self._cut: tuple[Checks, np.ndarray] | None = None
         # The source and the features are opened meanwhile: the page is there at once.
         self._background = ThreadPoolExecutor(1, thread_name_prefix="kspr-review")
         self._warm = self._background.submit(self._open)
@@ -114,6 +115,20 @@ class Session:
     def standing(self) -> Standing:
         """What answers come to."""
         return Standing(self.fitted)
+
+    @property
+    def kept(self) -> np.ndarray:
+        """A mask of the rows that are kept: by the answers once all checks are done, else without.
+
+        Until then the cut jumps with every answer, and with it a list of the rows outside of it.
+        """
+        checks = self.checks
+        if len(checks.reached) < len(checks.positions):
+            return self.fitted.clean_mask
+        # A pair is replaced as one: threads see either the old cut or the new one.
+        if self._cut is None or self._cut[0] is not checks:
+            self._cut = checks, apply_checks(self.fitted, checks).clean_mask
+        return self._cut[1]
 
     @cached_property
     def given(self) -> np.ndarray:

@@ -67,20 +67,26 @@ class Standing:
         }
 
     def _expected(self, selection: Selection, checks: Checks) -> str:
-        """Return a forecast in a sentence; empty where none can be made."""
+        """Return a forecast in a sentence; empty where none can be made.
+
+        With all checks done and q reached there is nothing to forecast, but something to estimate.
+        """
         if selection.control not in DOUBTING:
             return ""
         done, total = len(checks.reached), len(checks.positions)
         reached = done > 0 and bool((_unchecked_levels(selection) <= checks.q).any())
+        if reached and done >= total:
+            return _estimated(selection)
         asked = (checks.q, checks.guarantee, checks.confidence, checks.seed, total)
         key = (*asked, reached, done // _FORECAST_EVERY)
         if self._forecast is None or self._forecast[0] != key:
             self._forecast = (key, _forecast(selection, checks, reached))
         found = self._forecast[1]
         if reached and found is not None:
-            when = "These checks" if done >= total else f"All {total:,} checks"
             share = percent(round(found, 2))
-            return f"{when} can be expected to keep about {share} of the right labels."
+            return (
+                f"All {total:,} checks can be expected to keep about {share} of the right labels."
+            )
         if found is None:
             return f"More than {MOST_CHECKS:,} checks may be needed to reach this q."
         return f"About {int(found) - done:,} more checks reach q = {percent(checks.q)}."
@@ -144,6 +150,18 @@ def _level(selection: Selection, checks: Checks) -> str:
     return (
         f"q = {percent(checks.q)} is not reached yet. The smallest level that is reached is "
         f"{percent(least)}, which would keep {would:,} rows."
+    )
+
+
+def _estimated(selection: Selection) -> str:
+    """Return what the checks, together with the fit, say of the cut."""
+    found = selection.estimates()
+    recall, fsr = found.recall, found.fsr
+    among = "" if found.drawn_from == "all" else " that could be kept"
+    return (
+        f"Of the right labels{among}, about {percent(recall.value)} are kept (95 %: "
+        f"{percent(recall.low)} to {percent(recall.high)}). Of the kept labels, about "
+        f"{percent(fsr.value)} are wrong (95 %: {percent(fsr.low)} to {percent(fsr.high)})."
     )
 
 

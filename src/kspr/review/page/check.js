@@ -68,7 +68,8 @@ function speak(row) {
 function finished() {
   return el("div", { class: "finished" },
     el("h3", {}, total ? `All ${count(total)} rows of the draw are checked.` : "No rows were drawn."),
-    el("p", {}, "What the answers come to is beside this. Go on in Settle or Fix, or end the review with Ctrl-C: `kspr report` and `kspr export` use the answers."));
+    el("p", {}, "What the answers come to is beside this. Go on in Settle or Fix, or end the review with Ctrl-C: ",
+      el("code", {}, "kspr report"), " and ", el("code", {}, "kspr export"), " use the answers."));
 }
 
 // ---- answers
