@@ -25,7 +25,7 @@ MAY = {
 }
 """What each room may import besides itself; docs/architecture.md draws it."""
 MAY["cli"] = set(MAY)
-BESIDE = {"errors", "_files", "_figures", "_packages", "_progress", "_text"}
+BESIDE = {"errors", "_arrow", "_files", "_figures", "_packages", "_progress", "_text"}
 """Modules that stand beside the rooms: any room may use them, and they use no room."""
 
 

@@ -65,8 +65,8 @@ class Session:
             check_reviewer(settings.reviewer)
         self.settings = settings
         self.folder = folder
-        self.run: Run = load_run(folder, settings.source)
-        self.fitted = Selection.load(folder, answers=False)
+        self.run: Run = load_run(folder, settings.source, answers=False)
+        self.fitted: Selection = self.run.selection
         set_draw(
             folder,
             n=settings.checks,
@@ -74,6 +74,7 @@ class Session:
             guarantee=settings.guarantee,
             confidence=settings.confidence,
             seed=settings.seed,
+            fitted=self.fitted,
         )
         self.log = ReviewLog(folder, self.fitted.manifest.fingerprint)
         self.contents = Contents(self.run)

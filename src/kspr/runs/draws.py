@@ -130,16 +130,18 @@ def set_draw(
     guarantee: Guarantee | None = None,
     confidence: float | None = None,
     seed: int | None = None,
+    fitted: Selection | None = None,
 ) -> Checks:
     """Return the draw of the run in `folder`, with `n` rows in all, and save it there.
 
     What is None is as in the draw that is there; without one, 100 rows for the mean at the run's
     own q. A draw without answers is replaced where something else is asked for; one with answers
-    can only be made longer.
+    can only be made longer. `fitted` is the run's selection without answers, if it is loaded
+    already.
     """
     if n is not None and n < 1:
         raise InputError(f"--checks must be at least 1, got {n}.")
-    fitted = Selection.load(folder, answers=False)
+    fitted = Selection.load(folder, answers=False) if fitted is None else fitted
     before = read_checks(folder, fitted)
     given = {"q": q, "guarantee": guarantee, "confidence": confidence, "seed": seed}
     given = {name: value for name, value in given.items() if value is not None}

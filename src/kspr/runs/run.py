@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from kspr._arrow import as_array, read_parquet
 from kspr._files import read_sealed, staged, write_parquet, write_sealed
 from kspr.errors import InputError
 from kspr.features import Loaded
@@ -255,9 +255,10 @@ def check_folder(folder: Path, *, overwrite: bool) -> None:
         )
 
 
-def load_run(folder: Path, source: Path | None = None) -> Run:
+def load_run(folder: Path, source: Path | None = None, *, answers: bool = True) -> Run:
     """Read what `save_run` wrote; `source` is where its data is now, if that has moved.
 
+    Without `answers`, the selection is as it was fitted, whatever people have answered since.
     Raise `InputError` with one sentence if a file was changed, or if the files contradict each
     other.
     """
@@ -266,7 +267,7 @@ def load_run(folder: Path, source: Path | None = None) -> Run:
     about = read_sealed(folder / _ORIGIN, _ROWS, "manifest.json")
     if about.pop("format", None) != _FORMAT:
         raise InputError(f"{folder} is of another version of kspr. Select again.")
-    selection = Selection.load(folder)
+    selection = Selection.load(folder, answers=answers)
     try:
         rows = _read_rows(folder / _ROWS, about.pop("named"), len(selection))
         origin = _read_origin(about)
@@ -280,8 +281,8 @@ def load_run(folder: Path, source: Path | None = None) -> Run:
 
 
 def _read_rows(path: Path, named: Any, n: int) -> RunRows:
-    table = pq.read_table(path, columns=["row", "row_id", "digest"])
-    row, digest = (np.asarray(table[name].to_numpy()) for name in ("row", "digest"))
+    table = read_parquet(path, ["row", "row_id", "digest"])
+    row, digest = (as_array(table[name]) for name in ("row", "digest"))
     # Rows ascend: where they were in the source decides nothing any more, but people read it.
     ascending = row.dtype.kind == "i" and bool((np.diff(row, prepend=-1) > 0).all())
     texts = table["row_id"].type in (pa.string(), pa.large_string())

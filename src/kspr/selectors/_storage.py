@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from kspr._arrow import as_array, read_parquet
 from kspr._files import read_sealed, staged, write_parquet, write_sealed
 from kspr.errors import InputError
 from kspr.selectors.controls import ASSUMPTIONS
@@ -98,7 +98,7 @@ def load_fields(path: Path) -> dict[str, Any]:
 
 
 def _fields(path: Path, about: dict[str, Any]) -> dict[str, Any]:
-    samples = pq.read_table(path / _FILES[0])
+    samples = read_parquet(path / _FILES[0])
     n = len(samples)
     dtype = np.dtype(about["label_dtype"])
     # The width of a text comes with its values: a large one in the file would fill the memory.
@@ -148,7 +148,7 @@ def _fields(path: Path, about: dict[str, Any]) -> dict[str, Any]:
 def _column(table: pa.Table, name: str, kinds: str, n: int) -> np.ndarray:
     """Return a column as an array, if it is there, without gaps, and of one of the kinds."""
     _require(table.column_names.count(name) == 1, f"there is no column {name!r}")
-    values = np.asarray(table[name].to_numpy())
+    values = as_array(table[name])
     right = len(values) == n and not table[name].null_count and values.dtype.kind in kinds
     _require(right, f"column {name!r} does not fit")
     return values
@@ -164,7 +164,7 @@ def _within(values: np.ndarray, count: int) -> bool:
 
 
 def _read_cut_groups(path: Path, n_classes: int) -> CutGroups:
-    table = pq.read_table(path / _FILES[1])
+    table = read_parquet(path / _FILES[1])
     kinds = dict.fromkeys(("piece", "half", "class_code", "n", "n_kept"), "iu")
     found = CutGroups(
         **{
@@ -209,7 +209,7 @@ def _read_noise(
     square = dict.fromkeys(_MATRICES, np.empty((0, 0)))
     # Very many classes have no matrices.
     if (path / _NOISE).exists():
-        table, c = pq.read_table(path / _NOISE), len(classes)
+        table, c = read_parquet(path / _NOISE), len(classes)
         # Written row by row, so (true class, label).
         square = {name: _column(table, name, "f", c * c).reshape(c, c) for name in _MATRICES}
     low, high = about["rate_interval"]

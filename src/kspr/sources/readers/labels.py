@@ -244,7 +244,8 @@ def texts_of(column: Any) -> np.ndarray:
     width = pc.max(pc.utf8_length(coded.dictionary)).as_py()
     fixed = 4 * width * len(coded) <= _WIDE
     values = np.array(coded.dictionary.to_pylist(), dtype=np.str_ if fixed else object)
-    return np.asarray(values[coded.indices.to_numpy()])
+    # Arrow's to_numpy would load pandas.
+    return np.asarray(values[np.from_dlpack(coded.indices)])
 
 
 def check_rows(labels: np.ndarray, count: int, labels_from: object, source: object) -> None:
