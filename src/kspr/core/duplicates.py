@@ -11,8 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from kspr.core.arrays import row_blocks
 
@@ -282,6 +280,10 @@ def _within(views: Sequence[np.ndarray], pairs: np.ndarray, limits: Sequence[flo
 
 def _components(n: int, pairs: np.ndarray) -> np.ndarray:
     """Return the sets that `pairs` make of `n` rows, numbered by their first rows."""
+    # Imported here: a saved selection is read without SciPy's graphs, which take long to load.
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
     graph = coo_array((np.ones(pairs.shape[1], dtype=bool), tuple(pairs)), shape=(n, n))
     _, number = connected_components(graph, directed=False)
     sets = np.full(n, -1, dtype=np.int64)

@@ -12,7 +12,7 @@ from kspr._files import read_sealed, staged, write_parquet, write_sealed
 from kspr.errors import InputError
 from kspr.selectors.controls import ASSUMPTIONS
 from kspr.selectors.controls.checked import Checked, Drawn, Guarantee
-from kspr.selectors.controls.transition import NoiseEstimate
+from kspr.selectors.controls.noise_estimate import NoiseEstimate
 from kspr.selectors.cut_groups import CutGroups, cut_group_columns
 from kspr.selectors.manifest import Manifest
 from kspr.selectors.summary import STATUS_MEANING

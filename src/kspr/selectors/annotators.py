@@ -15,7 +15,7 @@ from kspr.core.knockoffs import all_times
 from kspr.core.penalties import group
 from kspr.selectors._pieces import number_cut_groups
 from kspr.selectors.base import BaseSelector, Prepared
-from kspr.selectors.controls.transition import NoiseEstimate
+from kspr.selectors.controls.noise_estimate import NoiseEstimate
 from kspr.selectors.cut_groups import uncut
 from kspr.selectors.knockoffs_spr import KnockoffsSPR, held_out_values
 from kspr.selectors.manifest import Manifest, fingerprint, plain, versions

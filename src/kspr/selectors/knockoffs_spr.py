@@ -24,9 +24,10 @@ from kspr.selectors._passes import Predictions, Verdicts, judge_rows
 from kspr.selectors._pieces import collect, fit_whole, solve
 from kspr.selectors._plan import comparable_rows
 from kspr.selectors.base import BaseSelector, Prepared
-from kspr.selectors.controls import CONTROLS, Decision, Question
 from kspr.selectors.controls.checked import Guarantee, read_checked
+from kspr.selectors.controls.control import Decision, Question
 from kspr.selectors.controls.paper import level_factors
+from kspr.selectors.controls.registry import CONTROLS
 from kspr.selectors.curve import at_best_f1
 from kspr.selectors.cut_groups import uncut, with_fallback
 from kspr.selectors.engines import run

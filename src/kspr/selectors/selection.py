@@ -19,7 +19,7 @@ from kspr.selectors.controls.checked import (
     next_rows,
     promise,
 )
-from kspr.selectors.controls.transition import NoiseEstimate
+from kspr.selectors.controls.noise_estimate import NoiseEstimate
 from kspr.selectors.curve import Curve, trace_curve
 from kspr.selectors.cut_groups import CutGroups, describe_cuts
 from kspr.selectors.estimates import Estimates, estimate, noise_rate

@@ -16,7 +16,7 @@ from kspr.core.intervals import Z95
 from kspr.core.labels import Labels
 from kspr.core.noise import ESTIMATED, HARD, KINDS, Ground, check_seed, flip
 from kspr.errors import InputError
-from kspr.selectors.controls.transition import NoiseEstimate
+from kspr.selectors.controls.noise_estimate import NoiseEstimate
 from kspr.selectors.feature_rows import Features
 from kspr.selectors.knockoffs_spr import KnockoffsSPR
 from kspr.selectors.selection import Selection

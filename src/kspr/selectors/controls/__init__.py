@@ -1,30 +1,12 @@
 """How the error rate is estimated: one control a file, each with its own assumption.
 
-A control is a function from a `Question` to a `Decision`, and a line in `CONTROLS` and
+A control is a function from a `Question` to a `Decision`, a line in `registry.CONTROLS` and one in
 `ASSUMPTIONS`. `checked` is the other way to hold a rate: rows that a person has checked.
+
+This module holds words only: a saved selection is read without loading what fits one.
 """
 
-from kspr.selectors.controls.control import Control, Decision, Question
-from kspr.selectors.controls.exchangeable import exchangeable
-from kspr.selectors.controls.paper import paper
-from kspr.selectors.controls.transition import NoiseEstimate, transition
-
-__all__ = [
-    "ASSUMPTIONS",
-    "CONTROLS",
-    "SEEN_LABELS",
-    "Control",
-    "Decision",
-    "NoiseEstimate",
-    "Question",
-]
-
-CONTROLS: dict[str, Control] = {
-    "transition": transition,
-    "exchangeable": exchangeable,
-    "paper": paper,
-    "theorem": paper,
-}
+__all__ = ["ASSUMPTIONS", "SEEN_LABELS"]
 
 ASSUMPTIONS = {
     "transition": "How a label goes wrong depends on the true class only, and the samples that "

@@ -10,7 +10,7 @@ from kspr.core.penalties import Penalty
 from kspr.selectors._passes import AllClasses, Verdicts
 
 if TYPE_CHECKING:
-    from kspr.selectors.controls.transition import NoiseEstimate
+    from kspr.selectors.controls.noise_estimate import NoiseEstimate
 
 __all__ = ["Control", "Decision", "Question", "whole_cut_groups"]
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 import pyarrow as pa
 
@@ -282,6 +281,9 @@ def _class_names(source: Any) -> dict[bytes, bytes]:
 
 
 def _data_frame(source: Any, name: str) -> pa.Table:
+    # Imported here: files need none of it.
+    import narwhals as nw
+
     try:
         frame = nw.from_native(source)
     except TypeError as error:
