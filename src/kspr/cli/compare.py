@@ -57,7 +57,7 @@ def compare(
         A second source with right labels: a classifier trained on what each method keeps is
         tested on it.
     methods
-        Some of `kspr`, `kspr-pooled`, `kspr-f1`, `kspr-paper`, `spr-half`, `kspr-probabilities`,
+        Some of `kspr`, `kspr-per-class`, `kspr-f1`, `kspr-paper`, `spr-half`, `kspr-probabilities`,
         `cleanlab-noise-rate`,
         `cleanlab-class`, `cleanlab-both`, `cleanlab-confident`, `cleanlab-self-confidence`,
         `datalab`, `small-loss`, `neighbours`, `topofilter`, `margins`, `logit-margin`, `logistic`,

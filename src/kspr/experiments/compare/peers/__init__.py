@@ -25,8 +25,8 @@ from kspr.experiments.compare.peers.softmax import Logistic, LogitMargin, Margin
 __all__ = ["PEERS", "Charged", "Judged", "Peer", "Shared", "charge", "import_needs"]
 
 PEERS: dict[str, Peer] = {
-    "kspr": Ours({"cut": "per_class"}),
-    "kspr-pooled": Ours({"cut": "pooled"}),
+    "kspr": Ours(),
+    "kspr-per-class": Ours({"cut": "per_class"}),
     "kspr-f1": Ours({"level": "f1", "cut": "pooled"}),
     "kspr-paper": Paper(),
     "spr-half": HalfSPR(),
