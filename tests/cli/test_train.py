@@ -101,6 +101,15 @@ def test_the_run_itself_has_a_page(trained, tmp_path, capsys):
     assert f"--checks is for the report of one selection, and {trained} is a training" in message
 
 
+def test_a_run_that_is_not_finished_has_a_page(trained, tmp_path, capsys):
+    for name in ("train.json", "metrics.jsonl"):
+        (tmp_path / name).write_text((trained / name).read_text())
+    run("report", tmp_path, capsys=capsys)
+    assert "This training is not finished: 3 epochs" in (tmp_path / "report.html").read_text()
+    (tmp_path / "metrics.jsonl").unlink()
+    assert "in its first epoch" in fails("report", tmp_path, capsys=capsys)
+
+
 def test_a_method_of_others_has_a_page_without_a_selection(table, tmp_path, capsys):
     said = run(*train(table, tmp_path / "run", "--method", "forward"), capsys=capsys)
     # Forward runs its epochs twice.

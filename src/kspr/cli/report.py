@@ -2,14 +2,17 @@
 
 import webbrowser
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from kspr._text import visible
 from kspr.cli._output import Json, print_json, print_notes
-from kspr.cli._training import read_training_run
 from kspr.errors import InputError
+
+if TYPE_CHECKING:
+    from kspr.report.training_run import TrainingRun
+    from kspr.runs.run import Run
 
 __all__ = ["report"]
 
@@ -101,10 +104,35 @@ def report(
 def _of_training(
     run: Path, out: Path | None, title: str | None, source: Path | None, megabytes: float
 ) -> Path:
-    from kspr.report.training import write_training_report
+    from kspr.report.training_report import write_training_report
 
-    found = read_training_run(run, source)
+    found = _read_training(run, source)
     return write_training_report(found, out or run / "report.html", title, megabytes=megabytes)
+
+
+def _read_training(folder: Path, source: Path | None = None) -> "TrainingRun":
+    """Return what the folder of a training run says, finished or not.
+
+    `source` is where the data of the run is now, if that has moved.
+    """
+    from kspr.report.training_run import TrainingRun
+    from kspr.train.outcome import RESULT, read_about, read_metrics, read_result
+
+    finished = (folder / RESULT).is_file()
+    return TrainingRun(
+        folder=folder,
+        about=read_about(folder),
+        history=read_metrics(folder),
+        result=read_result(folder) if finished else None,
+        before=_inner_run(folder / "frozen", source),
+        after=_inner_run(folder / "selection", source),
+    )
+
+
+def _inner_run(folder: Path, source: Path | None) -> "Run | None":
+    from kspr.runs.run import load_run
+
+    return load_run(folder, source) if folder.is_dir() else None
 
 
 def _refuse(given: dict[str, Any], run: Path) -> None:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 from cyclopts import Parameter
 
 from kspr._packages import require
+from kspr.cli._epoch_lines import EpochLines
 from kspr.cli._output import INVOCATION, Json, print_json
-from kspr.cli._training import EpochLines
 from kspr.features.options import AS_SHIPPED, EmbedSettings
 from kspr.sources.options import AS_FOUND, ReadOptions, refuse_annotators, refuse_groups
 
@@ -212,7 +212,7 @@ def _print(trained: "Trained", out: Path, json: bool) -> None:
 
 def _in_short(trained: "Trained", out: Path) -> str:
     """Return what the training has come to, in words that need no explanation."""
-    from kspr.report.training import in_short
+    from kspr.report.training_run import in_short
     from kspr.train.outcome import read_about
 
     judged, about = trained.frozen or trained.selection, read_about(out)

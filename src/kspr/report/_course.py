@@ -16,7 +16,7 @@ from kspr._text import visible
 from kspr.report._cards import Card, Contents, judge
 from kspr.report._next import Step
 from kspr.report._template import environment, shared_parts
-from kspr.report.training import TrainingRun, in_short
+from kspr.report.training_run import TrainingRun, in_short
 from kspr.runs.run import Run
 
 __all__ = ["Curves", "Moved", "curve", "epoch_rows", "moved_rows", "render"]

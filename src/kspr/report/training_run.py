@@ -1,7 +1,6 @@
-"""The report of a training run: one HTML file with its curves and the rows that changed sides.
+"""What the folder of a training run says, as its report takes it, and that in one sentence.
 
-`TrainingRun` holds what the folder of a training run says. Whoever has read it hands it over: this
-room does not know how networks are trained.
+Whoever has read the folder hands it over: this room does not know how networks are trained.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,11 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kspr._files import write_text
-from kspr.errors import InputError, MissingExtraError
 from kspr.runs.run import Run
 
-__all__ = ["TrainingRun", "in_short", "write_training_report"]
+__all__ = ["TrainingRun", "in_short"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,24 +76,3 @@ def in_short(
 def _of_100(share: float) -> str:
     # Rounded down: a network that errs is never said to be right every time.
     return f"{int(100 * share + 1e-9)} of 100"
-
-
-def write_training_report(
-    run: TrainingRun, path: Path, title: str | None = None, *, megabytes: float = 12.0
-) -> Path:
-    """Write the page of a training run as one self-contained HTML file, and return its path.
-
-    `title` is by default the name of the source, `megabytes` the largest size of all pictures and
-    texts on the page. Equal arguments give equal bytes.
-    """
-    if not run.history:
-        raise InputError(f"{run.folder} has finished no epoch yet; there is nothing to show.")
-    try:
-        import jinja2  # noqa: F401 - imported here to name the extra if it is missing
-        import matplotlib  # noqa: F401 - the same
-    except ImportError as error:
-        raise MissingExtraError("The report", "'knockoffs-spr[report]'") from error
-    from kspr.report._course import render
-
-    write_text(path, render(run, title, megabytes))
-    return path

@@ -1,13 +1,11 @@
-"""Lines of epochs, and the folder of a training run as the report takes it."""
+"""Lines of epochs."""
 
-import json
 from dataclasses import replace
 
 import pytest
 
-from kspr.cli._training import EpochLines, epoch_line, read_training_run, time_left
+from kspr.cli._epoch_lines import EpochLines, epoch_line, time_left
 from kspr.core.metrics import SelectionQuality
-from kspr.errors import InputError
 
 pytest.importorskip("torch", reason="torch is not installed")
 from kspr.train.cycle.metrics import Epoch
@@ -71,13 +69,3 @@ def test_a_resumed_run_counts_the_epochs_that_are_left(capsys):
 )
 def test_time_is_said_in_words(seconds, words):
     assert time_left(seconds) == words
-
-
-def test_a_run_that_is_not_finished_has_no_result(tmp_path):
-    (tmp_path / "train.json").write_text(json.dumps({"rows": 3}))
-    with pytest.raises(InputError, match="in its first epoch"):
-        read_training_run(tmp_path)
-    (tmp_path / "metrics.jsonl").write_text('{"epoch": 1}\n')
-    found = read_training_run(tmp_path)
-    assert (found.result, found.before, found.after) == (None, None, None)
-    assert found.history == [{"epoch": 1}]

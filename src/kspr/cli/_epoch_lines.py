@@ -1,39 +1,11 @@
-"""What commands on training runs share: the run as the report takes it, and lines of epochs."""
+"""What `kspr train` prints after each epoch."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kspr.report.training import TrainingRun
-    from kspr.runs.run import Run
     from kspr.train.cycle.metrics import Epoch
 
-__all__ = ["EpochLines", "epoch_line", "read_training_run", "time_left"]
-
-
-def read_training_run(folder: Path, source: Path | None = None) -> "TrainingRun":
-    """Return what the folder of a training run says, finished or not.
-
-    `source` is where the data of the run is now, if that has moved.
-    """
-    from kspr.report.training import TrainingRun
-    from kspr.train.outcome import RESULT, read_about, read_metrics, read_result
-
-    finished = (folder / RESULT).is_file()
-    return TrainingRun(
-        folder=folder,
-        about=read_about(folder),
-        history=read_metrics(folder),
-        result=read_result(folder) if finished else None,
-        before=_inner(folder / "frozen", source),
-        after=_inner(folder / "selection", source),
-    )
-
-
-def _inner(folder: Path, source: Path | None) -> "Run | None":
-    from kspr.runs.run import load_run
-
-    return load_run(folder, source) if folder.is_dir() else None
+__all__ = ["EpochLines", "epoch_line", "time_left"]
 
 
 class EpochLines:
