@@ -30,9 +30,14 @@ HEAD = """# The paper reproduced, and other methods compared
 
 Every table and figure of the paper is a recipe (`src/kspr/experiments/reproduce/recipes/`), run by
 one command and shown with the paper's values beside ours. Made by `make results` from the
-JSON files in `benchmarks/results/reproduced/`; a test checks that this page matches them. All of it
-was measured before the default of the selection changed (one cut per class, SPR first, 128
-components); [Is the error rate kept?](error-rate.md) has the default of today.
+JSON files in `benchmarks/results/reproduced/`; a test checks that this page matches them.
+
+**Which default was measured.** Table 1 has the selection of today; `SPR`, `Knockoffs-SPR` and `kspr
+default` in it were trained by the cycle as it was on 2026-11-17, and
+[training results](training-results.md) has the cycle of today. A dash is a trial that was not run
+yet. All other tables, figures and comparisons were measured before the default of the selection
+changed (one cut per class, SPR first, 128 components); [Is the error rate kept?](error-rate.md) has
+the default of today.
 
 - `--scale mini` is what a machine with two cores can do in half an hour: heads on frozen ImageNet
   features, or small networks on a part of the images. Methods can be compared with each other

@@ -62,11 +62,13 @@ def test_a_run_is_a_folder_with_all_that_is_needed(trained):
 
 def test_progress_names_what_is_measured(table, tmp_path, capsys):
     said = run(*train(table, tmp_path / "run", "--test", table), capsys=capsys)
-    words = ("epoch   3", "loss", "kept", "q (estimated) 0.2", "fsr", "recall", "f1", "selecting")
+    words = ("epoch   3", "kept", "FSR (estimated) 20.0%", "recall", "loss", "selecting", "left")
     for word in words:
         assert word in said
     assert "Network: the" in said
     assert "Accuracy on the test set" in said
+    assert said.splitlines()[-1].startswith("In short: ")
+    assert "of 100 test rows." in said.splitlines()[-1]
 
 
 def test_the_end_of_a_training_promises_no_error_rate_that_is_not_held(table, tmp_path, capsys):
@@ -87,6 +89,35 @@ def test_the_end_of_a_training_promises_no_error_rate_that_is_not_held(table, tm
 def test_the_folder_of_the_selection_is_a_run(trained, capsys):
     run("report", trained / "selection")
     assert (trained / "selection" / "report.html").exists()
+
+
+def test_the_run_itself_has_a_page(trained, tmp_path, capsys):
+    said = run("report", trained, capsys=capsys)
+    assert said.strip() == f"The report: {trained}/report.html"
+    page = (trained / "report.html").read_text()
+    assert "Rows that changed sides" in page
+    assert "Training report" in page
+    message = fails("report", trained, "--checks", "5", capsys=capsys)
+    assert f"--checks is for the report of one selection, and {trained} is a training" in message
+
+
+def test_a_run_that_is_not_finished_has_a_page(trained, tmp_path, capsys):
+    for name in ("train.json", "metrics.jsonl"):
+        (tmp_path / name).write_text((trained / name).read_text())
+    run("report", tmp_path, capsys=capsys)
+    assert "This training is not finished: 3 epochs" in (tmp_path / "report.html").read_text()
+    (tmp_path / "metrics.jsonl").unlink()
+    assert "in its first epoch" in fails("report", tmp_path, capsys=capsys)
+
+
+def test_a_method_of_others_has_a_page_without_a_selection(table, tmp_path, capsys):
+    said = run(*train(table, tmp_path / "run", "--method", "forward"), capsys=capsys)
+    # Forward runs its epochs twice.
+    assert "epoch   6" in said
+    assert said.count("done") == 1
+    assert "none of them was judged" in said.splitlines()[-1]
+    run("report", tmp_path / "run", capsys=capsys)
+    assert "Rows that changed" not in (tmp_path / "run" / "report.html").read_text()
 
 
 def test_evaluate_tells_of_network_and_selection(trained, capsys):

@@ -107,6 +107,8 @@ def test_only_the_users_own_word_imports_a_module_by_name():
 
 def test_the_report_escapes_and_loads_nothing_from_outside():
     templates = SOURCE / "report" / "templates"
-    assert "default-src 'none'" in (templates / "report.html").read_text()
+    assert "default-src 'none'" in (templates / "head.html").read_text()
+    for page in ("report.html", "training.html"):
+        assert (templates / page).read_text().startswith('{% include "head.html" %}')
     assert not [t for t in templates.iterdir() if "|safe" in t.read_text().replace(" ", "")]
-    assert "autoescape=True" in (SOURCE / "report" / "_page.py").read_text()
+    assert "autoescape=True" in (SOURCE / "report" / "_template.py").read_text()

@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import dataclass, field
 from html import unescape
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from PIL import Image
 
 from kspr.core.prediction_powered import Estimate
 from kspr.errors import UnreadableItemError
+from kspr.report.training_run import TrainingRun
 from kspr.runs.verify import Verification
 from kspr.selectors.estimates import Estimates
 
@@ -122,3 +124,73 @@ class Page:
         found = re.findall(r"<dt>([^<]*)</dt>\s*<dd>(.*?)</dd>\s*<dd class=\"sub\">(.*?)</dd>",
                            self.source, re.S)  # fmt: skip
         return {name: (self.plain(value), self.plain(sub)) for name, value, sub in found}
+
+
+EPOCHS = [
+    {
+        "epoch": k,
+        "loss": 1.0 / k,
+        "reference_loss": 0.9 / k,
+        "accuracy": 0.8 + k / 100,
+        "accuracy_average": 0.85 + k / 100,
+        "held_out": 0.7,
+        "kept": 0.9,
+        "q_reached": None if k == 2 else 0.1,
+        "fsr": 0.09,
+        "recall": 0.95,
+        "notes": ["most classes are starved"] if k == 2 else [],
+        "seconds": 1.5,
+    }
+    for k in (1, 2, 3)
+]
+"""Metrics of three epochs, as ``metrics.jsonl`` holds them."""
+
+
+@dataclass
+class StoredRun:
+    """A run of `kspr select`, as far as the report of a training asks it."""
+
+    folder: Path
+    selection: Any
+    shown: Any = None
+
+    def __post_init__(self) -> None:
+        self.row = np.arange(len(self.selection))
+        self.row_id = self.row.astype(str)
+
+    def items(self) -> Any:
+        return self.shown
+
+
+def training_run(folder, before, after, items, *, source="photos", finished=True) -> TrainingRun:
+    """Return a training run of three epochs with these selections."""
+    n = 1797 if before is None else len(before)
+    result = {
+        "model_choice": "cycle average",
+        "epoch": 3,
+        "test_accuracy": 0.912,
+        "held_out": {"cycle average": 0.8},
+    }
+    return TrainingRun(
+        folder,
+        about={
+            "settings": {
+                "input": "embeddings",
+                "network": "mlp",
+                "epochs": 3,
+                "batch_size": 32,
+                "learning_rate": 0.05,
+                "selection": {"q": 0.1},
+                "seed": 0,
+            },
+            "classes": {"values": list(range(10))},
+            "rows": n,
+            "items": "image",
+            "embed": {"embedder": "efficientnet-lite0"},
+            "origin": {"source": source, "command": ["kspr", "train", source, "--out", "run"]},
+        },
+        history=EPOCHS,
+        result=result if finished else None,
+        before=None if before is None else StoredRun(folder / "frozen", before, items),
+        after=None if after is None else StoredRun(folder / "selection", after, items),
+    )

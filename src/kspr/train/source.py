@@ -10,6 +10,7 @@ import numpy as np
 
 from kspr.errors import InputError
 from kspr.features import Loaded, load
+from kspr.features.embedders import embedder_name, is_function
 from kspr.features.loading import check_labels, options_for_test
 from kspr.features.options import EmbedSettings
 from kspr.runs.run import Origin, origin_of, rows_of, save_run
@@ -70,8 +71,8 @@ def train_source(
     with the_world(settings.device) as world:
         if world.rank == 0:
             check_out(out, resume=resume)
-            if resume:
-                _check_embedder(out, embed)
+        if resume:
+            embed = _as_begun(out, embed)
         # Rank 0 fills the cache of features; the others would compute the same ones again.
         loaded = rank_zero_first(
             world, lambda: load_source(source, settings, options, embed, labelled=True)
@@ -90,17 +91,42 @@ def train_source(
             out=out,
             resume=resume,
             on_epoch=on_epoch,
-            about={"origin": asdict(origin), "embed": asdict(embed)},
+            about={
+                "origin": asdict(origin),
+                "embed": asdict(_named(embed, loaded)),
+                "items": _kind(loaded),
+            },
             save_selection=_saver(loaded, origin),
         )
 
 
-def _check_embedder(out: Path, embed: EmbedSettings) -> None:
-    """Raise `InputError` if the run in `out` has other features, before any are computed."""
+def _as_begun(out: Path, embed: EmbedSettings) -> EmbedSettings:
+    """Return how the run in `out` makes its features; raise `InputError` if `embed` differs."""
+    stored = read_about(out).get("embed", {})
+    name = stored.get("embedder") if isinstance(stored, dict) else None
+    # Without a name, the run's own embedder goes on: the default may be another one by now. Code
+    # is never imported because a run names it.
+    if embed.embedder is None and isinstance(name, str) and not is_function(name):
+        embed = replace(embed, embedder=name)
     # What else there is to choose does not change the features.
     counts = ("embedder", "half", "image_size", "flips")
     chosen = {name: value for name, value in asdict(embed).items() if name in counts}
-    check_same(read_about(out).get("embed", {}), chosen, str(out))
+    check_same(stored, chosen, str(out))
+    return embed
+
+
+def _named(embed: EmbedSettings, loaded: Loaded) -> EmbedSettings:
+    """Return the settings with the embedder's name, where features were computed."""
+    items = loaded.records.items
+    if items is None or loaded.folder is None:
+        return embed
+    return replace(embed, embedder=embedder_name(embed.embedder, items.kind))
+
+
+def _kind(loaded: Loaded) -> str | None:
+    """Return ``image`` or ``text``; None where the source has features only."""
+    items = loaded.records.items
+    return None if items is None else str(items.kind)
 
 
 def _images(records: Records, settings: TrainSettings) -> Loaded:

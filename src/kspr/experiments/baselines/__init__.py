@@ -175,6 +175,13 @@ METHODS: dict[str, ListedMethod] = {
         "steps that labels of neighbours would disturb little",
         "Li et al. 2019",
     ),
+    "meta-cleaner": ListedMethod(
+        "Meta-Cleaner",
+        "meta_cleaner",
+        "MetaCleaner",
+        "classifies learned means of few rows of a class, not rows",
+        "Zhang, Wang and Qiao 2019",
+    ),
     "graded": ListedMethod(
         "Graded supervision (FM-SRM)",
         "filters",

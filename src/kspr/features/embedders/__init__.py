@@ -11,6 +11,7 @@ __all__ = [
     "Embedder",
     "Kind",
     "embedder_identity",
+    "embedder_name",
     "is_function",
     "load_embedder",
 ]
@@ -100,6 +101,17 @@ def embedder_identity(
     return {"embedder": name, "flips": flips, **family.identity(rest, image_size)}
 
 
+def embedder_name(name: str | None, kind: Kind) -> str:
+    """Return `name`, or the name of the default for `kind` if it is None.
+
+    Store this with features: the default of a later version may be another one.
+
+    >>> embedder_name(None, "text"), embedder_name("timm:resnet18", "image")
+    ('minilm', 'timm:resnet18')
+    """
+    return _DEFAULTS[kind] if name is None else name
+
+
 def is_function(name: str) -> bool:
     """Return whether `name` is a ``module:function``, whose use imports and runs that module."""
     prefix, colon, rest = name.partition(":")
@@ -108,7 +120,7 @@ def is_function(name: str) -> bool:
 
 def _resolve(name: str | None, kind: Kind) -> tuple[str, Family, str]:
     """Return the full name, its family, and the part of the name after the prefix."""
-    name = _DEFAULTS[kind] if name is None else name
+    name = embedder_name(name, kind)
     prefix, colon, rest = name.partition(":")
     known = prefix in _FAMILIES and bool(colon) == (prefix in _PREFIXES)
     if known and (rest or not colon):

@@ -1,0 +1,292 @@
+"""The course of a training: verdict, curves, epochs and rows that changed sides, as a page."""
+
+import math
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+from matplotlib.ticker import MaxNLocator
+
+from kspr._figures import ACCENT, INK, KEPT, LINE, MUTED, canvas, style, to_svg
+from kspr._text import visible
+from kspr.report._cards import Card, Contents, judge
+from kspr.report._next import Step
+from kspr.report._template import environment, shared_parts
+from kspr.report.training_run import TrainingRun, in_short
+from kspr.runs.run import Run
+
+__all__ = ["Curves", "Moved", "curve", "epoch_rows", "moved_rows", "render"]
+
+MOST_CARDS = 24
+"""Cards of each direction."""
+_FIGURES = (
+    (
+        "accuracy",
+        "How often the network is right",
+        {
+            "accuracy_average": "test set",
+            "accuracy": "test set, weights of the moment",
+            "held_out": "held-out labels",
+            "reference_held_out": "held-out labels, plain training",
+        },
+        "Held-out labels are given ones that no network was trained on; some of them are wrong, so "
+        "no network reaches 100 %.",
+    ),
+    (
+        "kept",
+        "What was kept",
+        {
+            "kept": "kept labels",
+            "q_reached": "estimated errors among them",
+            "fsr": "true errors among them",
+            "recall": "right labels that are kept",
+        },
+        "The estimate is too low where the features come from a network that has seen the labels.",
+    ),
+    (
+        "loss",
+        "Loss in training",
+        {"loss": "this network", "reference_loss": "plain training"},
+        "Plain training learns wrong labels by heart, so its loss may well be the lower one.",
+    ),
+)
+"""Key, title, metrics with their names, and explanation of each figure."""
+_STROKES: dict[str, dict[str, Any]] = {
+    "accent": {"color": ACCENT},
+    "kept": {"color": KEPT},
+    "ink": {"color": INK},
+    "dashed": {"color": MUTED, "linestyle": (0, (3, 2))},
+}
+"""How lines are drawn, by the class of their mark in the legend, in this order."""
+
+
+@dataclass(frozen=True)
+class Curves:
+    """One figure: its lines over the epochs."""
+
+    title: str
+    legend: list[tuple[str, str]]
+    """Class of the mark, and name, of each line."""
+    svg: Markup
+    caption: str
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Rows that changed sides in one direction."""
+
+    n: int
+    cards: list[Card]
+
+
+def render(run: TrainingRun, title: str | None, megabytes: float) -> str:
+    """Return the page as text."""
+    templates = environment()
+    left, joined = moved_rows(run, Contents(_items(run), megabytes * 1e6))
+    source = run.about.get("origin", {}).get("source")
+    name = Path(source).name if source else run.folder.name
+    return templates.get_template("training.html").render(
+        title=visible(title or name),
+        **shared_parts(templates, ["style.css", "training.css"], ["common.js"]),
+        sentence=_sentence(run),
+        tiles=_tiles(run),
+        next_steps=_next_steps(run),
+        figures=[figure for entry in _FIGURES if (figure := _figure(run.history, *entry))],
+        epochs=epoch_rows(run.history),
+        notes=[(line["epoch"], note) for line in run.history for note in line.get("notes", ())],
+        compares=run.before is not None and run.after is not None,
+        left=left,
+        joined=joined,
+        kind=run.about.get("items"),
+        command=_command(run),
+        facts=_facts(run),
+    )
+
+
+def _items(run: TrainingRun) -> Any:
+    return None if run.after is None else run.after.items()
+
+
+def _chosen_held_out(run: TrainingRun) -> float | None:
+    if run.result is None:
+        return None
+    shares: Mapping[str, float] = run.result.get("held_out", {})
+    return shares.get(run.result["model_choice"])
+
+
+def _sentence(run: TrainingRun) -> str:
+    if run.result is None:
+        last = run.history[-1]["epoch"]
+        return f"This training is not finished: {last:,} epochs are done."
+    judged = run.judged
+    return in_short(
+        int(run.about["rows"]),
+        None if judged is None else int((~judged.selection.clean_mask).sum()),
+        test_accuracy=run.result.get("test_accuracy"),
+        held_out=_chosen_held_out(run),
+        items=run.about.get("items"),
+    )
+
+
+def _tiles(run: TrainingRun) -> list[tuple[str, Any, str, str]]:
+    """Return name, value, filter of the value and explanation of the numbers on top."""
+    last, result = run.history[-1], run.result or {}
+    accuracy, held = result.get("test_accuracy"), _chosen_held_out(run)
+    found: list[tuple[str, Any, str, str]] = []
+    if accuracy is not None:
+        found.append(("right on the test set", accuracy, "share", _choice(result)))
+    if held is not None:
+        found.append(("held-out labels predicted", held, "share", "some of them are wrong"))
+    if run.judged is not None:
+        found += _judged_tiles(run.judged, "before training" if run.before else "by the network")
+    if last.get("fsr") is not None:
+        hint = "in the last selection, by the true labels"
+        found.append(("true errors among the kept", last["fsr"], "level", hint))
+    seconds = sum(line["seconds"] for line in run.history)
+    found.append(("epochs", len(run.history), "count", f"in {_duration(seconds)}"))
+    return found
+
+
+def _judged_tiles(judged: Run, when: str) -> list[tuple[str, Any, str, str]]:
+    summary = judged.selection.summary()
+    kept = float(judged.selection.clean_mask.mean())
+    found: list[tuple[str, Any, str, str]] = [("labels kept", kept, "share", f"judged {when}")]
+    if summary.q_asked is not None:
+        found.append(("errors among them", summary.q_asked, "level", "asked for at most"))
+    return found
+
+
+def _choice(result: Mapping[str, Any]) -> str:
+    return f"the {result['model_choice']} of epoch {result['epoch']}"
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+
+
+def _figure(
+    history: Sequence[Mapping[str, Any]],
+    key: str,
+    title: str,
+    names: Mapping[str, str],
+    caption: str,
+) -> Curves | None:
+    """Return one figure; None where nothing of it was measured."""
+    found = {label: _points(history, name) for name, label in names.items()}
+    lines = {label: points for label, points in found.items() if points}
+    if not lines:
+        return None
+    legend = list(zip(_STROKES, lines, strict=False))
+    return Curves(title, legend, curve(key, title, lines, as_share=key != "loss"), caption)
+
+
+def _points(history: Sequence[Mapping[str, Any]], name: str) -> list[tuple[int, float]]:
+    values = [(line["epoch"], line.get(name)) for line in history]
+    # None where an epoch did not measure it; a diverged loss has no place in a figure.
+    return [(epoch, value) for epoch, value in values if value is not None and abs(value) < 1e30]
+
+
+def curve(
+    key: str, title: str, lines: Mapping[str, list[tuple[int, float]]], *, as_share: bool
+) -> Markup:
+    """Draw lines over the epochs; `as_share` shows percentages. The page names the lines."""
+    with style():
+        figure, axes = canvas(390, 230)
+        for points, stroke in zip(lines.values(), _STROKES.values(), strict=False):
+            scaled = [(epoch, 100 * value if as_share else value) for epoch, value in points]
+            # A single epoch gives no line, so its point needs a marker.
+            marker = "o" if len(points) == 1 else ""
+            axes.plot(*zip(*scaled, strict=True), marker=marker, **stroke)
+        axes.set_xlabel("epoch")
+        axes.set_ylabel("%" if as_share else "")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.grid(axis="y", color=LINE, linewidth=0.5)
+        return to_svg(figure, key, f"{title}, by epoch: {', '.join(lines)}")
+
+
+def epoch_rows(history: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the table of epochs: the heads of measured columns, and a row of texts for each."""
+    columns = {
+        "loss": ("loss", "{:.3f}"),
+        "accuracy_average": ("test set", "{:.1%}"),
+        "held_out": ("held-out labels", "{:.1%}"),
+        "kept": ("kept", "{:.1%}"),
+        "q_reached": ("estimated errors", "{:.1%}"),
+        "fsr": ("true errors", "{:.1%}"),
+        "recall": ("right ones kept", "{:.1%}"),
+        "seconds": ("seconds", "{:.1f}"),
+    }
+    shown = {name: how for name, how in columns.items() if _points(history, name)}
+    rows = [
+        [str(line["epoch"]), *(_cell(line.get(name), form) for name, (_, form) in shown.items())]
+        for line in history
+    ]
+    return {"heads": ["epoch", *(head for head, _ in shown.values())], "rows": rows}
+
+
+def _cell(value: float | None, form: str) -> str:
+    if value is None or not math.isfinite(value):
+        return "–"  # noqa: RUF001 - a dash is meant
+    return form.format(value).replace("%", "\u202f%")
+
+
+def moved_rows(run: TrainingRun, contents: Contents) -> tuple[Moved | None, Moved | None]:
+    """Return the rows that training set aside, and those that it took back; None if not known.
+
+    Both selections judge the same rows in the same order. The most doubtful come first, by the
+    features that did not trust them.
+    """
+    before, after = run.before, run.after
+    if before is None or after is None or not np.array_equal(before.row, after.row):
+        return None, None
+    was, now = before.selection.clean_mask, after.selection.clean_mask
+    return (
+        _moved(after, np.flatnonzero(was & ~now), contents),
+        _moved(before, np.flatnonzero(~was & now), contents),
+    )
+
+
+def _moved(judge_by: Run, rows: np.ndarray, contents: Contents) -> Moved:
+    selection = judge_by.selection
+    worst = rows[np.argsort(-selection.suspicion[rows], kind="stable")][:MOST_CARDS]
+    cards = judge(selection, worst, judge_by.row_id, None).cards(contents, worst)
+    return Moved(len(rows), cards)
+
+
+def _next_steps(run: TrainingRun) -> list[Step]:
+    folder = shlex.quote(visible(run.folder))
+    if run.result is None:
+        return [Step("Go on", "The run ends with the same network.", f"{_command(run)} --resume")]
+    predict = f"kspr predict {folder} SOURCE --out predictions.csv"
+    steps = [Step("Use the network", "It labels new data of the same kind.", predict)]
+    if run.judged is not None:
+        inner = shlex.quote(visible(run.judged.folder))
+        gain = "Every label, which of them look wrong, and what they might be."
+        steps.append(Step("See the labels", gain, f"kspr report {inner} --open"))
+    return steps
+
+
+def _command(run: TrainingRun) -> str:
+    typed = run.about.get("origin", {}).get("command", [])
+    return visible(shlex.join(typed)) if typed else "kspr train"
+
+
+def _facts(run: TrainingRun) -> list[tuple[str, str]]:
+    """Return what the run was made with."""
+    settings = run.about["settings"]
+    embedder = run.about.get("embed", {}).get("embedder")
+    found = {
+        "data": f"{run.about['rows']:,} rows, {len(run.about['classes']['values']):,} classes",
+        "features": embedder or ("images" if settings["input"] == "images" else "of the source"),
+        "network": settings["network"],
+        "epochs": f"{settings['epochs']:,}",
+        "batch size": f"{settings['batch_size']:,}",
+        "learning rate": f"{settings['learning_rate']:g}",
+        "error rate asked for (q)": settings["selection"].get("q", "the default"),
+        "seed": settings["seed"],
+    }
+    return [(name, visible(value)) for name, value in found.items()]

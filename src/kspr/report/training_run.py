@@ -1,0 +1,78 @@
+"""What the folder of a training run says, as its report takes it, and that in one sentence.
+
+Whoever has read the folder hands it over: this room does not know how networks are trained.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kspr.runs.run import Run
+
+__all__ = ["TrainingRun", "in_short"]
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingRun:
+    """What the folder of a training run says."""
+
+    folder: Path
+    about: Mapping[str, Any]
+    """Content of ``train.json``: settings, classes, where the data came from."""
+    history: Sequence[Mapping[str, Any]]
+    """Metrics, one entry per epoch."""
+    result: Mapping[str, Any] | None = None
+    """Content of ``result.json``; None for a run that is not finished."""
+    before: Run | None = None
+    """The selection by features that have not seen the labels."""
+    after: Run | None = None
+    """The selection by the trained network, or the last one in training."""
+
+    @property
+    def judged(self) -> Run | None:
+        """The selection that says which labels to trust; None without any."""
+        return self.before or self.after
+
+
+def in_short(
+    n_labels: int,
+    n_doubtful: int | None,
+    *,
+    test_accuracy: float | None = None,
+    held_out: float | None = None,
+    items: str | None = None,
+) -> str:
+    """Return what a training has come to, for a reader who knows nothing of it.
+
+    `n_doubtful` is the number of labels that the selection does not keep; None without a selection.
+    `held_out` is the share of held-out rows whose given label the network predicts; `items` says
+    what the rows are, ``image`` or ``text``.
+
+    >>> print(in_short(5000, 488, test_accuracy=0.931, items="image"))
+    488 of 5,000 labels look doubtful. The network is right for 93 of 100 test images.
+    """
+    if n_doubtful is None:
+        labels = f"The network was trained on {n_labels:,} labels; none of them was judged."
+    elif n_doubtful == 0:
+        labels = f"All {n_labels:,} labels look right."
+    elif n_doubtful == n_labels:
+        labels = f"None of the {n_labels:,} labels could be told from wrong ones."
+    else:
+        labels = f"{n_doubtful:,} of {n_labels:,} labels look doubtful."
+    things = f"{items or 'row'}s"
+    if test_accuracy is not None:
+        hits = f"The network is right for {_of_100(test_accuracy)} test {things}."
+    elif held_out is not None:
+        hits = (
+            f"The network gives the label that people gave for {_of_100(held_out)} {things} it had "
+            "not seen; some of those labels are wrong themselves."
+        )
+    else:
+        hits = "How often the network is right was not measured: that needs a test set (--test)."
+    return f"{labels} {hits}"
+
+
+def _of_100(share: float) -> str:
+    # Rounded down: a network that errs is never said to be right every time.
+    return f"{int(100 * share + 1e-9)} of 100"
