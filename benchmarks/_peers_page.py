@@ -21,10 +21,10 @@ HEAD = """## Compared with the methods of others
 at most 128 principal components. Seconds include cross-validation and neighbours; the machine had
 other work too, so that they can only be compared roughly. `kspr` is the default
 (`control="transition"`, one cut over all classes), `kspr-per-class` cuts each class by itself, both
-at q = {q:g}; `kspr-f1` chooses its level itself (`level="f1"`). Methods with a star are told the true share of
-wrong labels, which nobody knows in practice: they are not ranked, and the best of the others is
-bold. The settings of `margins` and `topofilter` were chosen with the help of the true labels, in
-their favour."""
+at q = {q:g}; `kspr-f1` chooses its level itself (`level="f1"`). Methods with a star are told the
+true share of wrong labels, which nobody knows in practice: they are not ranked, and the best of the
+others is bold. The settings of `margins` and `topofilter` were chosen with the help of the true
+labels, in their favour."""
 
 WHY = """The goal is the best F1 in every column, the shortest time among methods with nearly that
 F1, and an FSR within q. Where another method is ahead, the reasons are:

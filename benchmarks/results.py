@@ -32,12 +32,12 @@ Every table and figure of the paper is a recipe (`src/kspr/experiments/reproduce
 one command and shown with the paper's values beside ours. Made by `make results` from the
 JSON files in `benchmarks/results/reproduced/`; a test checks that this page matches them.
 
-**Which default was measured.** Table 1 has the selection of today; `SPR`, `Knockoffs-SPR` and `kspr
-default` in it were trained by the cycle as it was on 2026-11-17, and
-[training results](training-results.md) has the cycle of today. A dash is a trial that was not run
-yet. All other tables, figures and comparisons were measured before the default of the selection
-changed (one cut per class, SPR first, 128 components); [Is the error rate kept?](error-rate.md) has
-the default of today.
+**Which default was measured.** Table 1 and the comparison with the methods of others have the
+selection of today. In Table 1, `SPR`, `Knockoffs-SPR` and `kspr default` were trained by the cycle
+as it was on 2026-11-17, and [training results](training-results.md) has the cycle of today. A dash
+is a trial that was not run yet. All other tables and figures were measured before the default of
+the selection changed (one cut per class, SPR first, 128 components); [Is the error rate
+kept?](error-rate.md) has the default of today.
 
 - `--scale mini` is what a machine with two cores can do in half an hour: heads on frozen ImageNet
   features, or small networks on a part of the images. Methods can be compared with each other
