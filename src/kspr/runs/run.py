@@ -25,7 +25,16 @@ from kspr.sources.readers.labels import texts_of
 from kspr.sources.readers.table import Table
 from kspr.sources.records import Items, Records
 
-__all__ = ["CONSENSUS", "Origin", "Run", "load_run", "origin_of", "rows_of", "save_run"]
+__all__ = [
+    "CONSENSUS",
+    "Origin",
+    "Run",
+    "describe",
+    "load_run",
+    "origin_of",
+    "rows_of",
+    "save_run",
+]
 
 _FORMAT = 1
 _ORIGIN = "run.json"

@@ -23,6 +23,7 @@ from kspr.selectors._passes import Predictions, Verdicts, judge_rows
 from kspr.selectors._pieces import collect, fit_whole, solve
 from kspr.selectors._plan import comparable_rows
 from kspr.selectors.base import BaseSelector, Prepared
+from kspr.selectors.checkpoint import keep_fit, keep_verdicts, kept_fit, kept_verdicts
 from kspr.selectors.coded import changed, coded
 from kspr.selectors.controls import CONTROLS, Decision, Question
 from kspr.selectors.controls.checked import Guarantee, read_checked
@@ -453,15 +454,23 @@ class KnockoffsSPR(BaseSelector):
 
         predictions = Predictions.mean(parts).held_if_few()
         alone = fitted if len(parts) > 1 else None
-        return judge_rows(predictions, codes, half, procedure, choose, self._counted(first), alone)
+        found = kept_verdicts(predictions, half)
+        if found is None:
+            counted = self._counted(first)
+            found = judge_rows(predictions, codes, half, procedure, choose, counted, alone)
+            keep_verdicts(found)
+        return found
 
     def _fitted(self, prepared: Prepared, procedure: Procedure) -> tuple[Predictions, np.ndarray]:
         """Return the fitted values of all classes, and the half that each sample is in."""
         plan = prepared.plan
         if plan.half is not None:
             steps = ROUNDS if self.first_step == "refit" else STEPS
-            with Progress(self.progress, "Knockoffs-SPR", steps) as progress:
-                fit = fit_whole(plan, procedure, progress.advance)
+            fit = kept_fit(f"fit-{plan.seed}")
+            if fit is None:
+                with Progress(self.progress, "Knockoffs-SPR", steps) as progress:
+                    fit = fit_whole(plan, procedure, progress.advance)
+                keep_fit(f"fit-{plan.seed}", fit)
             return Predictions.by(fit, plan.features, plan.half), plan.half
         verdicts = self._solved(prepared, procedure, predictions=True)
         return Predictions.held(verdicts.values["prediction"]), verdicts.half
