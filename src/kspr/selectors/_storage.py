@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from kspr._arrow import as_array, read_parquet
 from kspr._files import read_sealed, staged, write_parquet, write_sealed
 from kspr.errors import InputError
+from kspr.selectors.coded import ROWS, Coded, row_ranges
 from kspr.selectors.controls import ASSUMPTIONS
 from kspr.selectors.controls.checked import Checked, Drawn, Guarantee
 from kspr.selectors.controls.noise_estimate import NoiseEstimate
@@ -98,23 +100,23 @@ def load_fields(path: Path) -> dict[str, Any]:
 
 
 def _fields(path: Path, about: dict[str, Any]) -> dict[str, Any]:
-    samples = read_parquet(path / _FILES[0])
-    n = len(samples)
+    samples = pq.ParquetFile(path / _FILES[0])
+    n, present = samples.metadata.num_rows, samples.schema_arrow.names
     dtype = np.dtype(about["label_dtype"])
     # The width of a text comes with its values: a large one in the file would fill the memory.
     dtype = np.dtype(np.str_) if dtype.kind == "U" else dtype
     classes = np.array(about["classes"], dtype=dtype)
-    columns = {name: _column(samples, name, kinds, n) for name, kinds in _SAMPLES.items()}
-    columns |= {
-        name: _column(samples, name, kinds, n)
-        # SPR has no levels before rows are checked, and no knockoffs.
-        for name, kinds in _OPTIONAL.items()
-        if name in samples.column_names
+    # SPR has no levels before rows are checked, and no knockoffs.
+    wanted = {**_SAMPLES, **{name: k for name, k in _OPTIONAL.items() if name in present}}
+    labels = {name: _labels(samples, name, classes) for name in _LABELS if name in wanted}
+    # One column at a time: Arrow's copy of it is let go before the next.
+    columns = {
+        name: _column(samples.read(columns=[name]), name, kinds, n)
+        for name, kinds in wanted.items()
+        if name not in _LABELS
     }
-    labels = {name: columns[name].astype(dtype) for name in _LABELS if name in columns}
-    _require(np.array_equal(np.unique(labels["label"]), classes), "classes must be the labels")
-    for name, values in labels.items():
-        _require(bool(np.isin(values, classes).all()), f"{name} has values that are no classes")
+    used = np.unique(labels["label"].codes)
+    _require(np.array_equal(used, np.arange(len(classes))), "classes must be the labels")
     cut_groups = _read_cut_groups(path, len(classes))
     cut_group = columns["cut_group"]
     _require(_within(cut_group, len(cut_groups)), "cut_group must number the cut groups")
@@ -143,6 +145,20 @@ def _fields(path: Path, about: dict[str, Any]) -> dict[str, Any]:
         "noise": _read_noise(path, about["noise"], classes),
         "checked": _read_checked(about["checked"], len(classes), n, columns.get(_BEFORE)),
     }
+
+
+def _labels(samples: pq.ParquetFile, name: str, classes: np.ndarray) -> Coded:
+    """Return a column of labels as codes, read a row group at a time."""
+    codes = np.empty(samples.metadata.num_rows, np.min_scalar_type(max(0, len(classes) - 1)))
+    start = 0
+    for batch in samples.iter_batches(ROWS, columns=[name]):
+        values = _column(pa.Table.from_batches([batch]), name, _ANY_LABEL, len(batch))
+        found = values.astype(classes.dtype if classes.dtype.kind != "U" else np.str_)
+        place = np.minimum(np.searchsorted(classes, found), len(classes) - 1)
+        _require(bool((classes[place] == found).all()), f"{name} has values that are no classes")
+        codes[start : start + len(batch)] = place
+        start += len(batch)
+    return Coded(codes, classes)
 
 
 def _column(table: pa.Table, name: str, kinds: str, n: int) -> np.ndarray:
@@ -241,17 +257,12 @@ def _read_checked(
 
 
 def _write(selection: "Selection", folder: Path) -> None:
-    columns = selection._columns()
-    # These three follow from the cut groups.
-    columns = {name: columns[name] for name in columns if name not in ("piece", "half", "status")}
-    if selection.checked is not None and selection.checked.level is not None:
-        columns[_BEFORE] = selection.checked.level
-    write_parquet(folder / _FILES[0], pa.table({**columns, "cut_group": selection.cut_group}))
+    _write_samples(selection, folder / _FILES[0])
     write_parquet(folder / _FILES[1], pa.table(cut_group_columns(selection.cut_groups)))
     about = {
         "format": _FORMAT,
         # pyarrow returns text as objects: the dtype brings back NumPy's own strings.
-        "label_dtype": selection.label.dtype.str,
+        "label_dtype": selection.classes.dtype.str,
         "classes": selection.classes.tolist(),
         "manifest": asdict(selection.manifest),
         "noise": _write_noise(selection.noise, folder),
@@ -259,6 +270,24 @@ def _write(selection: "Selection", folder: Path) -> None:
     }
     sealed = (*_FILES[:2], *([_NOISE] if (folder / _NOISE).exists() else []))
     write_sealed(folder / _FILES[2], about, *sealed)
+
+
+def _write_samples(selection: "Selection", path: Path) -> None:
+    """Write one line per row, a row group at a time: never all columns as Arrow has them."""
+    writer = None
+    try:
+        for rows in row_ranges(len(selection)):
+            columns = selection._columns(rows)
+            # These three follow from the cut groups.
+            part = {n: c for n, c in columns.items() if n not in ("piece", "half", "status")}
+            if selection.checked is not None and selection.checked.level is not None:
+                part[_BEFORE] = selection.checked.level[rows]
+            table = pa.table({**part, "cut_group": selection.cut_group[rows]})
+            writer = writer or pq.ParquetWriter(path, table.schema)
+            writer.write_table(table)
+    finally:
+        if writer is not None:
+            writer.close()
 
 
 def _write_noise(noise: NoiseEstimate | None, folder: Path) -> dict[str, Any] | None:
