@@ -341,3 +341,23 @@ def test_a_draw_says_beforehand_how_many_checks_are_needed(copy, tmp_path, capsy
     text = run("verify", copy, "--checks", 50, "--out", tmp_path / "a.csv", capsys=capsys)
     needed = Selection.load(copy).checks_needed(q=0.05)
     assert f"About {needed} checks reach q = 0.05" in text
+
+
+def test_a_training_run_is_verified_by_its_selection(digits, tmp_path, capsys):
+    """Its selection is the referees', which a hundred answers then move to q for any noise."""
+    X, truth, noisy = digits
+    np.savez(tmp_path / "digits.npz", X=X, y=noisy)
+    (tmp_path / "short.toml").write_text("epochs = 2\nbatch_size = 32\n")
+    trained = tmp_path / "trained"
+    run("train", tmp_path / "digits.npz", "--settings", tmp_path / "short.toml", "--out", trained)
+    run("verify", trained, "--checks", 100)
+    rows = fill(tmp_path / "trained-checks.csv", truth)
+    assert len(rows) == 100
+    capsys.readouterr()
+    answers = tmp_path / "trained-checks.csv"
+    found = json.loads(run("verify", trained, "--answers", answers, "--json", capsys=capsys))
+    assert found["n_counted"] == 100
+    after = Selection.load(trained / "selection")
+    assert after.checked is not None
+    assert "whatever the noise is" in after.assumption
+    assert (noisy != truth)[after.clean_mask].mean() < 0.15

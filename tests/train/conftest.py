@@ -35,10 +35,22 @@ def own_cache(tmp_path_factory):
 
 @pytest.fixture
 def quick() -> TrainSettings:
-    """Four short epochs."""
+    """Four short epochs of Alg. 3: the network's own features are judged."""
     return TrainSettings.from_preset(
-        "cpu", epochs=4, warmup_epochs=1, select_every=1, batch_size=32, selection={"q": 0.2}
+        "cpu",
+        epochs=4,
+        warmup_epochs=1,
+        select_on="network",
+        select_every=1,
+        batch_size=32,
+        selection={"q": 0.2},
     )
+
+
+@pytest.fixture
+def refereed(quick) -> TrainSettings:
+    """Four short epochs on what referees say."""
+    return quick.changed(select_on="referees", warmup_epochs=0)
 
 
 @pytest.fixture(scope="session")

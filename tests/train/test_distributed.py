@@ -20,7 +20,8 @@ from kspr.train import TrainSettings, fit
 torch.set_num_threads(1)
 data = np.load(sys.argv[1])
 settings = TrainSettings.from_preset(
-    "cpu", epochs=3, warmup_epochs=1, select_every=1, batch_size=32, selection={"q": 0.2}
+    "cpu", epochs=3, warmup_epochs=1, select_every=1, batch_size=32, selection={"q": 0.2},
+    select_on=sys.argv[3],
 )
 trained = fit(data["X"], data["y"], settings=settings, truth=data["truth"], out=sys.argv[2])
 weights = np.concatenate([v.numpy().ravel() for v in trained.network.state_dict().values()])
@@ -44,12 +45,12 @@ def torchrun(*arguments, cwd):
     return done.stdout
 
 
-@pytest.fixture(scope="module")
-def ranks(small, tmp_path_factory):
+@pytest.fixture(scope="module", params=["network", "referees"])
+def ranks(request, small, tmp_path_factory):
     folder = tmp_path_factory.mktemp("two")
     np.savez(folder / "data.npz", X=small.X, y=small.y, truth=small.y_true)
     (folder / "script.py").write_text(SCRIPT)
-    torchrun(folder / "script.py", folder / "data.npz", folder / "run", cwd=folder)
+    torchrun(folder / "script.py", folder / "data.npz", folder / "run", request.param, cwd=folder)
     return [dict(np.load(folder / "run" / f"rank{rank}.npz")) for rank in (0, 1)]
 
 

@@ -35,7 +35,8 @@ def kill():
 torch.set_num_threads(1)
 threading.Thread(target=kill, daemon=True).start()
 settings = TrainSettings.from_preset(
-    "cpu", epochs=6, warmup_epochs=1, select_every=1, batch_size=16, selection={"q": 0.2}
+    "cpu", epochs=6, warmup_epochs=1, select_every=1, batch_size=16, selection={"q": 0.2},
+    select_on=sys.argv[4],
 )
 fit(data["X"], data["y"], settings=settings, out=folder,
     on_epoch=lambda epoch: time.sleep(0.3) if epoch.epoch >= 4 else None)
@@ -53,16 +54,17 @@ def data(small, tmp_path):
     return tmp_path / "data.npz"
 
 
-def killed(folder: Path, data: Path, delay: float) -> None:
-    child = [sys.executable, "-c", CHILD, str(folder), str(data), str(delay)]
+def killed(folder: Path, data: Path, delay: float, select_on: str) -> None:
+    child = [sys.executable, "-c", CHILD, str(folder), str(data), str(delay), select_on]
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(child, env=environment, timeout=120, capture_output=True, text=True)
     assert done.returncode == -signal.SIGKILL, done.stderr
 
 
-@pytest.mark.parametrize("delay", [0.0, 0.03])
-def test_a_killed_run_ends_with_the_same_weights(small, settings, data, tmp_path, delay):
-    killed(tmp_path / "run", data, delay)
+@pytest.mark.parametrize(("delay", "select_on"), [(0.0, "referees"), (0.03, "network")])
+def test_a_killed_run_ends_with_the_same_weights(small, settings, data, tmp_path, delay, select_on):
+    settings = settings.changed(select_on=select_on)
+    killed(tmp_path / "run", data, delay, select_on)
     assert not (tmp_path / "run" / "result.json").exists()
     resumed = fit(small.X, small.y, settings=settings, out=tmp_path / "run", resume=True)
     whole = fit(small.X, small.y, settings=settings, out=tmp_path / "whole")

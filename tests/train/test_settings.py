@@ -44,6 +44,7 @@ def test_a_changed_selection_is_laid_over_the_presets():
         ({"warmup_epochs": 99}, "the selection would never be used"),
         ({"held_out": 0}, "held_out must be above 0 with the guard"),
         ({"selector": "magic"}, "selector must be one of"),
+        ({"selector": "spr", "select_on": "referees"}, "'referees' needs selector='default'"),
         ({"input": "images", "select_on": "inputs"}, "select_on='inputs' is for embeddings"),
         ({"mean": (0.5,)}, "mean has 1 channels but std has 3"),
         ({"seed": 10**40}, "seed must be a whole number from 0 to 4294967295"),

@@ -44,7 +44,7 @@ def verify(
     Parameters
     ----------
     run
-        A directory that `kspr select` made.
+        A directory that `kspr select` or `kspr train` made; a training's selection is verified.
     checks
         How many rows to draw.
     out
@@ -71,7 +71,11 @@ def verify(
     from kspr.errors import InputError
     from kspr.runs.draws import draw_checks
     from kspr.runs.verify import verify_run
+    from kspr.train.outcome import is_training_run
 
+    named = run.with_name(f"{run.resolve().name}-checks.csv") if out is None else out
+    # A training run keeps its selection as a run of its own.
+    run = run / "selection" if is_training_run(run) else run
     # Two steps of one command, days apart: neither both nor none of them.
     if (checks is None) == (answers is None):
         raise InputError("kspr verify needs --checks N, to draw rows, or --answers FILE, to read.")
@@ -85,7 +89,7 @@ def verify(
         raise InputError("--drawn chosen goes with --answers; rows are drawn from pool or all.")
     draw = draw_checks(
         run,
-        run.with_name(f"{run.resolve().name}-checks.csv") if out is None else out,
+        named,
         n=checks,
         q=q,
         seed=seed,

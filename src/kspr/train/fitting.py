@@ -10,16 +10,17 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from kspr.errors import InputError
 from kspr.models.device import use_bfloat16
 from kspr.selectors import Selection
 from kspr.train.cycle.algorithm3 import Cycle, State
+from kspr.train.cycle.halves import Halves
 from kspr.train.cycle.learner import Learner
 from kspr.train.cycle.metrics import Epoch
 from kspr.train.cycle.model_choice import BestSoFar
-from kspr.train.cycle.select_step import make_selector
+from kspr.train.cycle.select_step import make_selector, referee_selector
 from kspr.train.cycle.task import Task, make_task, network_for, signature_of
 from kspr.train.distributed import World, the_world
 from kspr.train.outcome import classes_to_json
@@ -100,6 +101,8 @@ def fit(
     chosen = TrainSettings.from_preset(settings) if isinstance(settings, str) else settings
     # Raise for a wrong parameter before anything is computed.
     make_selector(chosen)
+    if chosen.has_referees:
+        referee_selector(chosen)
     simsiam_settings(chosen)
     task = make_task(X, y, chosen, truth=truth, test=test, classes=classes)
     folder = None if out is None else RunFolder(Path(out), save_selection)
@@ -195,12 +198,20 @@ class _Fit:
     def _cycle(self, stored: dict[str, Any] | None) -> Cycle:
         # For the cosine of the learning rate, which falls to 0 at this step.
         total = self._settings.epochs * self._task.steps(self._settings.batch_size)
-        reference = None
+        reference, halves = None, self._halves()
         if self._settings.guard:
             # Before the learner takes the network over: both start from the same weights.
             reference = Learner(copy.deepcopy(self._network), self._settings, total, self._world)
         learner = Learner(self._network, self._settings, total, self._world)
-        cycle = Cycle(self._task, self._pipeline, learner, reference, self._settings, self._world)
+        cycle = Cycle(
+            self._task,
+            self._pipeline,
+            learner,
+            reference,
+            self._settings,
+            self._world,
+            halves,
+        )
         if stored is not None:
             try:
                 self._restore(cycle, stored)
@@ -214,6 +225,24 @@ class _Fit:
                     "into another folder."
                 ) from error
         return cycle
+
+    def _halves(self) -> Callable[[Tensor], Halves] | None:
+        """Return what makes the halves that referees are trained on; None without referees."""
+        if not self._settings.has_referees:
+            return None
+        # Copied before any training: all networks start from the same weights.
+        network = copy.deepcopy(self._network)
+        folder = None if self._folder is None else self._folder.checkpoints
+        return lambda second: Halves(
+            self._task,
+            second,
+            self._pipeline,
+            network,
+            self._settings,
+            self._world,
+            folder,
+            self._signature,
+        )
 
     def _restore(self, cycle: Cycle, stored: dict[str, Any]) -> None:
         cycle.learner.load(stored["learner"])
@@ -292,7 +321,7 @@ def _stored(path: Path) -> Selection | None:
     return Selection.load(path) if path.is_dir() else None
 
 
-def _as_array(mask: torch.Tensor | None) -> np.ndarray | None:
+def _as_array(mask: Tensor | None) -> np.ndarray | None:
     return None if mask is None else mask.cpu().numpy()
 
 

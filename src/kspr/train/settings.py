@@ -72,9 +72,11 @@ class TrainSettings:
     """Share of the weights' moving average that is kept per step. It is lowered where the average
     would cover more than a tenth of the run."""
     select_every: int = 1
-    """Epochs between two selections; 0 selects once, after the warm-up."""
-    select_on: Literal["network", "inputs"] = "network"
-    """Features that the selection uses: the network's, or the embeddings it is trained on."""
+    """Epochs between two selections; 0 selects once, after the warm-up, and needs no referees."""
+    select_on: Literal["referees", "network", "inputs"] = "network"
+    """What labels are judged by. ``"referees"``: two networks, each trained on one half, that judge
+    the other half once, before the first epoch. ``"network"``: the features of the network in
+    training, which has learned these labels (Alg. 3). ``"inputs"``: the embeddings."""
     selector: Literal["default", "paper", "spr"] = "default"
     """`KnockoffsSPR()`, `KnockoffsSPR.paper()` or `SPR()`."""
     selection: Mapping[str, Any] = field(default_factory=dict)
@@ -154,7 +156,16 @@ class TrainSettings:
         if changes.get("selector", self.selector) != self.selector:
             # Parameters of one selector need not exist for another: SPR has no q.
             tables["selection"] = dict(changes.get("selection", {}))
+            # Referees learn from `KnockoffsSPR()`; the paper's selectors judge the network itself.
+            if self.select_on == "referees" and changes["selector"] != "default":
+                changes = {"select_on": "network", **changes}
         return replace(self, **{**changes, **tables})
+
+    @property
+    def has_referees(self) -> bool:
+        """Whether labels are judged by networks that have not seen them."""
+        used = self.select_every > 0 and self.warmup_epochs < self.epochs
+        return self.select_on == "referees" and used
 
     def as_dict(self) -> dict[str, Any]:
         """Return the settings as a dictionary that JSON can hold."""
@@ -163,7 +174,7 @@ class TrainSettings:
 
 def _check(settings: TrainSettings) -> None:
     check_choice("input", settings.input, ("embeddings", "images"))
-    check_choice("select_on", settings.select_on, ("network", "inputs"))
+    check_choice("select_on", settings.select_on, ("referees", "network", "inputs"))
     check_choice("selector", settings.selector, ("default", "paper", "spr"))
     check_choice("precision", settings.precision, ("float32", "bfloat16"))
     for name, least in _COUNTS.items():
@@ -217,6 +228,11 @@ def _check_together(settings: TrainSettings) -> None:
         raise InputError("pretrain_epochs is for images; embeddings are learned already.")
     if len(settings.mean) != len(settings.std):
         raise InputError(f"mean has {len(settings.mean)} channels but std has {len(settings.std)}.")
+    if settings.select_on == "referees" and settings.selector != "default":
+        raise InputError(
+            f"select_on='referees' needs selector='default', got {settings.selector!r}. Pass "
+            "select_on='network', the paper's way."
+        )
     if settings.input == "images" and settings.select_on == "inputs":
         raise InputError(
             "select_on='inputs' is for embeddings; images are judged by the network's features."

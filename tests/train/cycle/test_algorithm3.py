@@ -50,18 +50,39 @@ def test_a_misleading_selection_does_not_make_the_user_worse_off(digits40, monke
     assert guarded.test_accuracy > plain - 0.06
 
 
-def test_without_wrong_labels_the_guard_lets_go_and_the_cycle_is_plain_training(digits40, quick):
+@pytest.mark.parametrize("select_on", ["network", "referees"])
+def test_without_wrong_labels_the_guard_lets_go_and_the_cycle_is_plain_training(
+    digits40, quick, select_on
+):
     X, y, test = (
         digits40.X[:1200],
         digits40.y_true[:1200],
         (digits40.X[1200:], digits40.y_true[1200:]),
     )
-    guarded = quick.changed(epochs=4, warmup_epochs=0, select_every=2)
+    guarded = quick.changed(epochs=4, warmup_epochs=0, select_on=select_on, select_every=2)
     plain = guarded.changed(guard=False, select_every=0, warmup_epochs=4)
     trained, other = (fit(X, y, settings=chosen, test=test) for chosen in (guarded, plain))
     assert trained.history[0]["kept"] == 1
     assert trained.held_out == {}
     assert trained.test_accuracy == other.test_accuracy
+    assert_same_weights(trained.network, other.network)
+
+
+def test_without_wrong_labels_referees_are_not_asked(digits40, refereed, monkeypatch):
+    """Without the guard too: there is nothing to judge."""
+    monkeypatch.setattr("kspr.train.cycle.algorithm3.ask_referees", None)
+    trained = fit(digits40.X[:600], digits40.y_true[:600], settings=refereed.changed(guard=False))
+    assert trained.history[-1]["kept"] == 1
+
+
+def test_referees_that_find_no_wrong_label_end_the_guard_too(digits40, refereed):
+    """With a warm-up there is no selection before theirs."""
+    chosen = refereed.changed(epochs=3, warmup_epochs=1)
+    trained = fit(digits40.X[:1200], digits40.y_true[:1200], settings=chosen)
+    plain = chosen.changed(guard=False, select_every=0, warmup_epochs=3)
+    other = fit(digits40.X[:1200], digits40.y_true[:1200], settings=plain)
+    assert trained.history[0]["kept"] == 1
+    assert trained.held_out == {}
     assert_same_weights(trained.network, other.network)
 
 

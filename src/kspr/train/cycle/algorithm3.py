@@ -1,4 +1,8 @@
-"""Alg. 3 of the paper: train for an epoch, select by the network's features, and repeat."""
+"""Alg. 3 of the paper: train for an epoch, select by the network's features, and repeat.
+
+With ``select_on="referees"`` labels are judged by networks that have not seen them, before the
+first epoch, and the network learns the soft labels that follow (`kspr.train.cycle.referees`).
+"""
 
 import time
 from collections.abc import Callable, Iterable
@@ -11,6 +15,7 @@ from torch import Tensor, nn
 from kspr.selectors import Selection
 from kspr.train.cycle.epoch import Pools, train_epoch
 from kspr.train.cycle.guard import Health, examine, is_behind, keeps_nearly_all, unchanged
+from kspr.train.cycle.halves import Halves, second_half
 from kspr.train.cycle.learner import Learner
 from kspr.train.cycle.metrics import (
     Epoch,
@@ -21,7 +26,9 @@ from kspr.train.cycle.metrics import (
     quality_of,
 )
 from kspr.train.cycle.model_choice import BestSoFar, ModelChoice, choose_model
-from kspr.train.cycle.select_step import choose, with_seen_labels
+from kspr.train.cycle.referees import ask_referees, teach
+from kspr.train.cycle.select_step import Chosen, choose, choose_by_referees, with_seen_labels
+from kspr.train.cycle.soft_epoch import train_soft_epoch
 from kspr.train.cycle.task import Task
 from kspr.train.distributed import World
 from kspr.train.pipelines import InputPipeline
@@ -45,6 +52,8 @@ class State:
     """Mask of the samples whose labels are used; None for all."""
     pool: Tensor | None = None
     """Mask of the rejected samples that may be mixed in."""
+    targets: Tensor | None = None
+    """Soft labels of all samples, where referees have judged them; None to use given labels."""
     is_released: bool = False
     """Whether the guard has ended, and its held-out samples are trained on."""
 
@@ -80,6 +89,9 @@ class Cycle:
         How to train and to select.
     world
         The processes that train together.
+    halves
+        Function that makes the halves that referees are trained on, from the mask of the second
+        one; None without referees.
     """
 
     def __init__(
@@ -90,10 +102,12 @@ class Cycle:
         reference: Learner | None,
         settings: TrainSettings,
         world: World,
+        halves: Callable[[Tensor], Halves] | None = None,
     ) -> None:
         self.task, self.pipeline = task, pipeline
         self.learner, self.reference = learner, reference
         self.settings, self.world, self.state = settings, world, State()
+        self._halves = halves
         self.selection: Selection | None = None
         self.frozen: Selection | None = None
         self.best = None if reference is None else BestSoFar()
@@ -102,10 +116,12 @@ class Cycle:
         """Train from the current state to the last epoch; call `on_epoch` after each."""
         made = _Made()
         if self.state.epoch == 0:
-            self.frozen = self._select_frozen()
+            features = self._frozen_features()
+            self.frozen = self._select_frozen(features)
             if self.settings.warmup_epochs == 0:
                 # The classifier is untrained, so its scores are noise.
                 made = self._select(with_scores=False)
+            made = self._ask_referees(features, made)
         while self.state.epoch < self.settings.epochs:
             on_epoch(self._epoch(made))
             made = _Made()
@@ -124,17 +140,17 @@ class Cycle:
         """Select by the network that the run ends with, unless the last selection is its own.
 
         Its weights must be in the learner's network. A selection by the inputs belongs to no
-        network, and with ``select_every=0`` the only one that was asked for stays.
+        network, nor does one by referees, and with ``select_every=0`` the only one stays.
         """
         own = choice.name.startswith("cycle") and choice.epoch == self.state.epoch
-        once = self.settings.select_every == 0 or self.settings.select_on == "inputs"
+        once = self.settings.select_every == 0 or self.settings.select_on != "network"
         if not own and not once:
             self.state.selected = self._judged(with_scores=True)[0][0]
 
     def _epoch(self, made: _Made) -> Epoch:
         start = time.perf_counter()
         # Alg. 3, lines 5 to 9. The selection of line 10 follows further down.
-        loss = self._train(self.learner, _CYCLE, self._pools())
+        loss = self._train_cycle()
         reference_loss = self._train_reference()
         self.state.epoch += 1
         found = self._performances()
@@ -148,6 +164,26 @@ class Cycle:
             made = replace(made, seconds=made.seconds + before)
         seconds = time.perf_counter() - start + before
         return self._measured(loss, reference_loss, found, made, (*notes, *made.notes), seconds)
+
+    def _train_cycle(self) -> float:
+        """Train the learner for an epoch: on soft labels if referees gave some, or on Alg. 3's."""
+        targets, epoch = self.state.targets, self.state.epoch
+        if targets is None or epoch < self.settings.warmup_epochs:
+            return self._train(self.learner, _CYCLE, self._pools())
+        rows, place = torch.nonzero(~self.task.held_out)[:, 0], (_CYCLE, epoch)
+        loss = train_soft_epoch(
+            self.learner,
+            self.task,
+            rows,
+            targets,
+            self.pipeline,
+            self.settings,
+            self.world,
+            place,
+            n=len(self.task.label),
+        )
+        self._check_converged(self.learner.network.state_dict().values())
+        return loss
 
     def _train(self, learner: Learner, number: int, pools: Pools) -> float:
         place = (number, self.state.epoch)
@@ -190,9 +226,12 @@ class Cycle:
     def _is_due(self) -> bool:
         """Return whether a selection follows this epoch: every few epochs, and after the last.
 
-        With ``select_every=0`` there is one selection after the warm-up, if epochs follow it.
+        With ``select_every=0`` there is one selection after the warm-up, if epochs follow it. With
+        referees the selection before the first epoch is the last.
         """
         every, since = self.settings.select_every, self.state.epoch - self.settings.warmup_epochs
+        if self._halves is not None:
+            return False
         if every == 0:
             return since == 0 and self.state.epoch < self.settings.epochs
         return since >= 0 and (since % every == 0 or self.state.epoch == self.settings.epochs)
@@ -203,27 +242,62 @@ class Cycle:
         # Only the first: a network that has memorised labels makes later selections keep more.
         is_first = self.state.selected is None
         self._use(masks, scores)
-        if is_first and self.reference is not None and keeps_nearly_all(self.state.keep):
-            self.release()
+        if is_first and keeps_nearly_all(self.state.keep):
+            self._release_if_guarded()
         return made
 
-    def _select_frozen(self) -> Selection | None:
-        """Select by features that have not seen the labels; None without such, and on other ranks.
+    def _release_if_guarded(self) -> None:
+        if self.reference is not None:
+            self.release()
+
+    def _frozen_features(self) -> Tensor | None:
+        """Return features that have not seen the labels; None without such.
 
         They are the embeddings, or those of a network that was trained before on something else.
         """
         settings = self.settings
         if settings.input == "embeddings":
-            features = self.task.inputs.take(torch.arange(len(self.task.inputs)))
-        elif settings.pretrain_epochs or settings.weights is not None:
-            features = network_outputs(
+            return self.task.inputs.take(torch.arange(len(self.task.inputs)))
+        if settings.pretrain_epochs or settings.weights is not None:
+            return network_outputs(
                 self.learner.network, self.task.inputs, self.pipeline, self.world
             ).features
-        else:
+        return None
+
+    def _select_frozen(self, features: Tensor | None) -> Selection | None:
+        """Select by `features` that have not seen the labels; None without, and on other ranks."""
+        if features is None or self.world.rank != 0:
             return None
-        if self.world.rank != 0:
-            return None
-        return choose(settings, features, self.task.given, None, None).selection
+        return choose(self.settings, features, self.task.given, None, None).selection
+
+    def _ask_referees(self, features: Tensor | None, made: _Made) -> _Made:
+        """Select by what referees say, and train on their soft labels; `made` came before.
+
+        `features` have not seen the labels. Where nearly all labels are kept there is nothing to
+        judge, and training is plain.
+        """
+        if self._halves is None or keeps_nearly_all(self.state.keep):
+            return made
+        start = time.perf_counter()
+        halves = self._halves(self._second_half())
+        chances = ask_referees(halves, self.task, features, self.settings, self.world)
+        masks, judged = torch.zeros((3, len(chances)), dtype=torch.uint8), _Made()
+        if self.world.rank == 0:
+            found = choose_by_referees(self.settings, chances, self.task)
+            self.selection, health = found.selection, self._health(found.selection)
+            masks, judged = _masks(found.selection, health), _made(found, health)
+        self._use(self.world.broadcast(masks).bool(), chances.log())
+        if keeps_nearly_all(self.state.keep):
+            self._release_if_guarded()
+        elif self.state.keep is not None:
+            self.state.targets = teach(halves, self.task, chances, self.world)
+        return replace(judged, seconds=made.seconds + time.perf_counter() - start)
+
+    def _second_half(self) -> Tensor:
+        """Return the mask of the second half; only rank 0 knows which rows are copies."""
+        copies = None if self.frozen is None else self.frozen.copies
+        mask = second_half(self.task.label, copies, self.settings.seed)
+        return self.world.broadcast(mask.to(torch.uint8)).bool()
 
     def _judged(self, *, with_scores: bool) -> tuple[Tensor, _Made, Tensor]:
         """Select by the network's features on rank 0; return the masks and the scores on all."""
@@ -234,17 +308,13 @@ class Cycle:
         if by_inputs:
             features = self.task.inputs.take(torch.arange(len(self.task.inputs)))
         self._check_converged((features, scores))
-        n = len(self.task.label)
-        # Rows: what was selected, what is used, and whether it is used at all.
-        masks, made = torch.zeros((3, n), dtype=torch.uint8), _Made()
+        masks, made = torch.zeros((3, len(self.task.label)), dtype=torch.uint8), _Made()
         if self.world.rank == 0:
             found, made, health = self._judge(features, scores if with_scores else None)
             # Before the first epoch, the network has not seen the labels either.
             seen = with_scores and not by_inputs
             self.selection = with_seen_labels(found) if seen else found
-            masks[0] = torch.from_numpy(self.selection.clean_mask)
-            if health.keep is not None:
-                masks[1], masks[2] = torch.from_numpy(health.keep), 1
+            masks = _masks(self.selection, health)
         # One tensor of fixed size: all ranks must call a collective with the same shape.
         return self.world.broadcast(masks).bool(), made, scores
 
@@ -259,12 +329,14 @@ class Cycle:
             # Classes without samples have scores too, but the selection does not know them.
             scores = scores[:, torch.unique(self.task.label).to(scores.device)]
         found = choose(self.settings, features, self.task.given, scores, self.state.selected)
+        health = self._health(found.selection)
+        return found.selection, _made(found, health), health
+
+    def _health(self, selection: Selection) -> Health:
+        if self.settings.guard:
+            return examine(selection)
         # Batch normalisation needs two samples on each rank.
-        least = 2 * self.world.size
-        guard = self.settings.guard
-        health = examine(found.selection) if guard else unchanged(found.selection, least)
-        made = _Made(found.seconds, found.q_reached, found.q_spread, health.reasons)
-        return found.selection, made, health
+        return unchanged(selection, 2 * self.world.size)
 
     def _use(self, masks: Tensor, scores: Tensor) -> None:
         self.state.selected = masks[0]
@@ -321,7 +393,8 @@ class Cycle:
             **own,
             **{f"reference_{name}": value for name, value in other.items()},
             kept=_share(self.state.selected),
-            used=_share(self.state.keep),
+            # On soft labels every sample is trained on.
+            used=_share(self.state.keep if self.state.targets is None else None),
             q_reached=made.q_reached,
             q_spread=made.q_spread,
             quality=quality_of(self.state.selected, self.task.truly_clean),
@@ -329,6 +402,19 @@ class Cycle:
             seconds=seconds,
             select_seconds=made.seconds,
         )
+
+
+def _made(found: Chosen, health: Health) -> _Made:
+    return _Made(found.seconds, found.q_reached, found.q_spread, health.reasons)
+
+
+def _masks(selection: Selection, health: Health) -> Tensor:
+    """Return three masks: what was selected, what is used, and whether it is used at all."""
+    masks = torch.zeros((3, len(selection)), dtype=torch.uint8)
+    masks[0] = torch.from_numpy(selection.clean_mask)
+    if health.keep is not None:
+        masks[1], masks[2] = torch.from_numpy(health.keep), 1
+    return masks
 
 
 def _network_metrics(found: dict[str, Performance], learner: str) -> dict[str, float | None]:

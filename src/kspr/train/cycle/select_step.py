@@ -9,10 +9,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from kspr.errors import InputError
 from kspr.selectors import SPR, KnockoffsSPR, Selection, from_preset
+from kspr.selectors.probability import ProbabilitySelector
+from kspr.train.cycle.task import Task
 from kspr.train.settings import TrainSettings
 
-__all__ = ["Chosen", "choose", "make_selector", "with_seen_labels"]
+__all__ = [
+    "Chosen",
+    "choose",
+    "choose_by_referees",
+    "make_selector",
+    "referee_selector",
+    "with_seen_labels",
+]
 
 
 class Chosen(NamedTuple):
@@ -38,6 +48,30 @@ def make_selector(settings: TrainSettings) -> SPR | KnockoffsSPR:
     # The user's own parameters come last, and win.
     parameters = {"random_state": settings.seed, "progress": False, **settings.selection}
     return from_preset(settings.selector, **parameters)
+
+
+def referee_selector(settings: TrainSettings) -> ProbabilitySelector:
+    """Return the selector that cuts what referees say: the same error rate, control and cut."""
+    asked = make_selector(settings).get_params(deep=False)
+    shared = {name: asked[name] for name in ProbabilitySelector().get_params() if name in asked}
+    if shared.get("control") not in ("transition", "exchangeable"):
+        raise InputError(
+            f"select_on='referees' goes with control='transition' or 'exchangeable', not with "
+            f"{shared.get('control')!r}. Pass select_on='network' for the paper's way."
+        )
+    return ProbabilitySelector(**shared)
+
+
+def choose_by_referees(settings: TrainSettings, probabilities: Tensor, task: Task) -> Chosen:
+    """Select clean labels by class probabilities of networks that have not seen them."""
+    start = time.perf_counter()
+    with warnings.catch_warnings():
+        # Agreement with the labels everywhere is no sign of memorising here.
+        warnings.simplefilter("ignore", UserWarning)
+        model = referee_selector(settings).fit(
+            probabilities.numpy(), task.given, classes=task.classes
+        )
+    return Chosen(model.selection_, time.perf_counter() - start)
 
 
 def choose(

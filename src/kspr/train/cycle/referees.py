@@ -1,0 +1,77 @@
+"""Referees judge labels that they have not seen; teachers turn their verdicts into soft labels.
+
+A network makes the labels that it was trained on look right, so a label is judged by a network
+that was trained on the other half: a referee. No step of its training has used that label, so the
+error rate of a selection by referees means what it means in `ProbabilitySelector`.
+
+Referees are trained on soft labels, from a linear fit by `KnockoffsSPR` inside their own half.
+Their probabilities, with the given labels, make better soft labels for all rows. A second pair of
+networks, the teachers, is trained on these, again half by half. Teachers have seen every label
+through the soft labels: what they say is used to train on, and never to select.
+"""
+
+import numpy as np
+import torch
+from scipy.special import softmax
+from torch import Tensor
+from torch.nn import functional
+
+from kspr.core.arrays import to_numpy
+from kspr.selectors import KnockoffsSPR
+from kspr.selectors.knockoffs_spr import held_out_values
+from kspr.train.cycle.halves import Halves
+from kspr.train.cycle.select_step import make_selector
+from kspr.train.cycle.soft_labels import soft_labels, with_given_labels
+from kspr.train.cycle.task import Task
+from kspr.train.distributed import World
+from kspr.train.settings import TrainSettings
+
+__all__ = ["ask_referees", "teach"]
+
+_SHARPNESS = 10.0
+"""Fitted values lie between 0 and 1; the calibration finds the right factor from here."""
+
+
+def ask_referees(
+    halves: Halves, task: Task, features: Tensor | None, settings: TrainSettings, world: World
+) -> Tensor:
+    """Return class probabilities of every row, by the referee that has not seen its half.
+
+    `features` have not seen the labels either. Without any (None), the referees learn the given
+    labels of their half.
+    """
+    targets = functional.one_hot(task.label, task.n_classes).float()
+    if features is not None and world.rank == 0:
+        for rows in halves.rows:
+            # From each half alone: otherwise its referee would have seen labels of the other.
+            targets[rows] = _linear_chances(features, rows, task, settings)
+    return halves.predict_across(world.broadcast(targets), "referee")
+
+
+def teach(halves: Halves, task: Task, probabilities: Tensor, world: World) -> Tensor:
+    """Return soft labels of all rows, from the probabilities of the referees."""
+    label = task.label.numpy()
+    found = soft_labels(probabilities.numpy(), label)
+    # Of rank 0, here and below: processors may round differently.
+    first = world.broadcast(torch.from_numpy(found.chance).float())
+    taught = soft_labels(halves.predict_across(first, "teacher").numpy(), label)
+    # The noise is that which the referees found: to teachers, fewer labels look wrong.
+    chance = with_given_labels(taught.prior, found.transition, label)
+    return world.broadcast(torch.from_numpy(chance).float())
+
+
+def _linear_chances(features: Tensor, rows: Tensor, task: Task, settings: TrainSettings) -> Tensor:
+    """Return the chance of each class to be the true one, by a linear fit inside `rows`."""
+    label = task.label[rows].numpy()
+    # A rare class may have one row in a half.
+    selector = make_selector(settings.changed(selection={"min_class_size": 1}))
+    if not isinstance(selector, KnockoffsSPR):
+        raise TypeError("Referees learn from KnockoffsSPR; the settings hold another selector.")
+    own = features[rows.to(features.device)].detach()
+    prepared, values = held_out_values(
+        selector, own.numpy() if own.device.type == "cpu" else own, label
+    )
+    fitted = to_numpy(values).astype(np.float64)
+    probabilities = np.zeros((len(rows), task.n_classes))
+    probabilities[:, prepared.labels.classes] = softmax(_SHARPNESS * fitted, axis=1)
+    return torch.from_numpy(soft_labels(probabilities, label).chance).float()

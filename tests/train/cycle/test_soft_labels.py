@@ -1,0 +1,55 @@
+"""Chances of the true class, from probabilities and given labels."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kspr.core.noise import symmetric
+from kspr.train.cycle.soft_labels import soft_labels, with_given_labels
+
+
+def chances(seed: int, n: int = 20, classes: int = 4) -> np.ndarray:
+    return np.random.default_rng(seed).dirichlet(np.ones(classes), n)
+
+
+@given(st.integers(0, 100))
+def test_soft_labels_are_probabilities(seed):
+    label = np.random.default_rng(seed).integers(0, 4, 20)
+    found = with_given_labels(chances(seed), chances(seed + 1, 4), label)
+    assert (found >= 0).all()
+    assert found.sum(axis=1) == pytest.approx(1)
+
+
+@given(st.integers(0, 100))
+def test_without_noise_a_soft_label_is_the_given_one_and_with_pure_noise_it_is_ignored(seed):
+    label = np.random.default_rng(seed).integers(0, 4, 20)
+    assert np.array_equal(with_given_labels(chances(seed), np.eye(4), label), np.eye(4)[label])
+    ignored = with_given_labels(chances(seed), np.full((4, 4), 0.25), label)
+    assert ignored == pytest.approx(chances(seed))
+
+
+def test_a_label_that_is_ruled_out_leaves_the_look_of_the_row():
+    prior = np.array([[0.0, 1.0]])
+    assert np.array_equal(with_given_labels(prior, np.eye(2), np.array([0])), prior)
+
+
+def test_soft_labels_tell_more_than_the_given_labels_or_the_probabilities_alone():
+    """30 % of the labels are wrong, and so is the best class of 25 % of the rows."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 5, 4000)
+    logits = 2.5 * np.eye(5)[truth] + rng.gumbel(size=(4000, 5))
+    probabilities = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    label = symmetric(truth, 0.3, seed=0)
+    found = soft_labels(probabilities, label)
+    alone = max((label == truth).mean(), (probabilities.argmax(axis=1) == truth).mean())
+    assert (found.chance.argmax(axis=1) == truth).mean() > alone + 0.05
+    assert np.diag(found.transition).mean() == pytest.approx(0.7, abs=0.05)
+
+
+def test_a_class_that_no_row_has_is_the_true_one_of_none():
+    label = np.repeat([0, 2], 50)
+    probabilities = 0.1 + 0.7 * np.eye(3)[label]
+    found = soft_labels(probabilities, label)
+    assert not found.chance[:, 1].any()
+    assert found.chance.sum(axis=1) == pytest.approx(1)
