@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from kspr.core.anchors import Anchors
+from kspr.core.anchors import Anchors, bin_sizes
 from kspr.core.knockoffs import closed_form_times
 from kspr.core.linear_fit import LinearFit
 from kspr.core.procedure import Procedure, compare
@@ -137,7 +137,7 @@ def judge_rows(
     values: dict[str, np.ndarray] = {}
     anchors = None
     if counted is not None:
-        anchors = Anchors(codes[counted], half[counted], predictions.n_classes)
+        anchors = Anchors(bin_sizes(codes[counted], half[counted], predictions.n_classes))
     for rows, (columns, shown) in predictions.map(judged):
         put(values, rows, columns, len(codes))
         if anchors is not None and counted is not None:

@@ -169,6 +169,7 @@ class BaseSelector(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is
                 rng=rng,
                 together=together,
                 fit_rows=fit_rows,
+                keep_copies=find_copies,
             )
             yield Prepared(features, labels, plan, seed, rng, copies)
 

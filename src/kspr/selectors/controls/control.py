@@ -30,6 +30,11 @@ class Question:
     neighbours: int = 0  # how many these are
 
     @property
+    def sizes(self) -> np.ndarray:
+        """Number of samples that have each label."""
+        return np.bincount(self.codes, minlength=len(self.classes))
+
+    @property
     def all_classes(self) -> AllClasses:
         """What the fit says of every class."""
         found = self.verdicts.all_classes
