@@ -17,6 +17,7 @@ from kspr.features._store import open_features
 from kspr.features.options import EmbedSettings
 from kspr.sources.opening import open_source, probability_file
 from kspr.sources.options import ReadOptions
+from kspr.sources.places import absolute
 from kspr.sources.records import Records, row_digests
 
 if TYPE_CHECKING:
@@ -216,7 +217,7 @@ def cache_folder(source: Path, settings: EmbedSettings, split: str | None = None
     # Neither of the two changes the features.
     relevant = {k: v for k, v in asdict(settings).items() if k not in ("batch_size", "strict")}
     # Resolved: a relative path and an absolute one share the features.
-    key = json.dumps([str(source.resolve()), split, relevant], sort_keys=True)
+    key = json.dumps([absolute(source), split, relevant], sort_keys=True)
     return root / "kspr" / "embeddings" / hashlib.sha256(key.encode()).hexdigest()[:16]
 
 

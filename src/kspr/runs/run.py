@@ -20,6 +20,7 @@ from kspr.selectors import Selection
 from kspr.selectors.checks import Checks, apply_checks, write_checks
 from kspr.sources.opening import open_source, open_table, probability_file
 from kspr.sources.options import ReadOptions
+from kspr.sources.places import absolute, exists
 from kspr.sources.readers.labels import texts_of
 from kspr.sources.readers.table import Table
 from kspr.sources.records import Items, Records
@@ -178,7 +179,7 @@ class Run:
         except InputError as error:
             # Only what is returned is cached: raised, a source that is gone would be looked for
             # again at every call.
-            moved = "" if source.exists() else " If it has moved, name its place with --source."
+            moved = "" if exists(source) else " If it has moved, name its place with --source."
             return InputError(f"{error}{moved}")
 
     def _records_if_there(self) -> Records | None:
@@ -275,7 +276,7 @@ def load_run(folder: Path, source: Path | None = None) -> Run:
         reason = " ".join(str(error).split())[:120]
         raise InputError(f"{folder} cannot be read as a run ({reason}). Select again.") from error
     if source is not None:
-        origin = replace(origin, source=str(source.resolve()))
+        origin = replace(origin, source=absolute(source))
     return Run(folder, selection, rows, _resolved(origin, folder))
 
 
@@ -324,7 +325,7 @@ def origin_of(loaded: Loaded, options: ReadOptions, command: Sequence[str]) -> O
     if beside is not None:
         given["probabilities"] = str(beside.resolve())
     return Origin(
-        source=str(records.source.resolve()),
+        source=absolute(records.source),
         reader=records.reader,
         options=given,
         command=tuple(command),

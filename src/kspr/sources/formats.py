@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from kspr.errors import InputError
+from kspr.sources.places import address_of, is_pattern, list_files
 
 __all__ = [
     "FORMATS",
@@ -19,7 +20,6 @@ __all__ = [
     "delimiter_of",
     "find_format",
     "format_of",
-    "parquet_files",
     "some_suffixes",
     "written_format",
 ]
@@ -80,13 +80,13 @@ FORMATS: tuple[Format, ...] = (
     ),
     Format(
         "parquet",
-        "parquet file, or a folder of them: feature columns, one list column, images or texts",
+        "parquet file, folder or pattern: feature columns, one list column, images or texts",
         (".parquet", ".pq"),
         has_labels=True,
     ),
     Format(
         "arrow",
-        "Arrow or Feather file: as parquet, memory-mapped where not compressed",
+        "Arrow or Feather file, folder or pattern: as parquet, memory-mapped where not compressed",
         (".arrow", ".feather", ".ipc"),
         has_labels=True,
     ),
@@ -138,31 +138,29 @@ def find_format(name: str) -> Format:
 def format_of(path: Path) -> Format | None:
     """Return the format of a file by its suffix, or of a folder by what it holds.
 
-    None for a file with an unknown suffix. Never raises.
+    A pattern has the format of the files that fit. None for a file with an unknown suffix.
     """
     # The suffix counts for folders too: Spark writes x.parquet as a folder of part files.
     named = _by_suffix(path)
-    if named is not None or not path.is_dir():
+    if named is not None:
         return named
-    if parquet_files(path):
-        return find_format("parquet")
+    if is_pattern(path) or address_of(path) is not None:
+        files = list_files(path)
+        return _by_suffix(Path(files[0])) if files else None
+    if not path.is_dir():
+        return None
     saved = any((path / name).is_file() for name in HUGGING_FACE_FILES)
-    return find_format("huggingface" if saved else "imagefolder")
+    # A saved data set is Arrow files and what is known about them.
+    for name in ("parquet", "huggingface" if saved else "arrow"):
+        if name == "huggingface" or list_files(path, find_format(name).suffixes):
+            return find_format(name)
+    return find_format("imagefolder")
 
 
 def delimiter_of(path: Path) -> str:
     """Return what separates the cells of a CSV file, by its suffix: a comma, or a tab."""
     tabs = path.name.lower().removesuffix(".gz").endswith((".tsv", ".tab"))
     return "\t" if tabs else ","
-
-
-def parquet_files(folder: Path) -> list[Path]:
-    """Return the parquet files directly in a folder, by name; hidden ones are left out."""
-    # Arrow's data sets skip a leading dot or underscore as well: such files are no data. macOS puts
-    # "._" files beside those that it copies.
-    parquet = find_format("parquet")
-    inside = folder.iterdir() if folder.is_dir() else ()
-    return sorted(p for p in inside if parquet.matches(p) and p.name[0] not in "._")
 
 
 def _by_suffix(path: Path) -> Format | None:

@@ -10,9 +10,10 @@ from kspr.errors import InputError
 from kspr.sources.formats import FORMATS, Format, format_of, some_suffixes
 from kspr.sources.joining import with_label_file
 from kspr.sources.options import AS_FOUND, ReadOptions
+from kspr.sources.places import address_of, is_pattern, list_files
 from kspr.sources.published import PUBLISHED, PublishedData, find_root, where
 from kspr.sources.readers._npy import check_features, open_npy
-from kspr.sources.readers.file_checks import check_exists, check_file
+from kspr.sources.readers.file_checks import check_exists, check_file, listed
 from kspr.sources.readers.image_folder import read_image_folder
 from kspr.sources.readers.labels import class_names
 from kspr.sources.readers.numpy_files import read_npy, read_npz
@@ -169,7 +170,10 @@ def _published(path: Path, options: ReadOptions) -> PublishedData | None:
 
 
 def _reader(path: Path) -> Callable[[Path, ReadOptions], Records]:
-    check_exists(path)
+    if is_pattern(path) or address_of(path) is not None:
+        _check_found(path)
+    else:
+        check_exists(path)
     found = format_of(path)
     if found is not None and found.name in READERS:
         return READERS[found.name]
@@ -179,6 +183,19 @@ def _reader(path: Path) -> Callable[[Path, ReadOptions], Records]:
     raise InputError(
         f"{path} has no suffix that kspr knows. Use {known}, or name a folder of images."
     )
+
+
+def _check_found(path: Path) -> None:
+    """Raise unless there are files of a table at an address, or that fit a pattern."""
+    if not list_files(path):
+        raise InputError(f"{address_of(path) or path} fits no file. Correct the name or pattern.")
+    found = format_of(path)
+    if found is None or found.name not in ("parquet", "arrow"):
+        few = listed(list_files(path), 3)
+        raise InputError(
+            f"A pattern or an address stands for parquet or Arrow files, and {path} for {few}. "
+            "Name one file, or a folder of this machine."
+        )
 
 
 @dataclass(frozen=True)

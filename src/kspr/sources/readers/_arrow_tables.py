@@ -4,15 +4,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from kspr.errors import InputError
+from kspr.sources.parts import IpcFile, Part, list_parts, open_ipc, open_parquet
 from kspr.sources.readers._spill import IN_MEMORY, keep
-from kspr.sources.readers.file_checks import check_file, readable
+from kspr.sources.readers.file_checks import readable
 from kspr.sources.readers.table import (
     BLOCK_BYTES,
     Cells,
@@ -28,25 +26,23 @@ from kspr.sources.readers.table import (
 
 __all__ = ["ArrowTable", "ParquetTable", "open_ipc_table", "open_parquet_table"]
 
-_IPC = "an Arrow file"
-_FILE_MAGIC = b"ARROW1"
+_IPC, _PARQUET = "an Arrow file", "a parquet file"
 
 
-def open_ipc_table(*paths: Path) -> Table:
+def open_ipc_table(*uris: str) -> Table:
     """Return the table of Arrow files (Feather is one) or streams with the same columns.
 
     An uncompressed file is memory-mapped; a compressed one is read batch by batch.
     """
-    files = [_open_ipc(path) for path in paths]
-    for path, file in zip(paths, files, strict=True):
-        if not file.schema.equals(files[0].schema):
-            raise InputError(f"{path} has other columns or types than {paths[0]}.")
-    if not all(_is_mapped(path, file) for path, file in zip(paths, files, strict=True)):
-        return _CompressedTable(paths, files[0].schema, fields_of(files[0].schema, str(paths[0])))
-    with readable(paths[0], _IPC):
+    schema, parts = list_parts(uris, "arrow")
+    fields, files = fields_of(schema, uris[0]), [open_ipc(uri) for uri in uris]
+    if not all(_is_mapped(uri, file) for uri, file in zip(uris, files, strict=True)):
+        return _CompressedTable(parts, schema, fields)
+    with readable(uris[0], _IPC):
         batches = chain.from_iterable(file.batches() for file in files)
-        table = pa.Table.from_batches(batches, schema=files[0].schema)
-    return ArrowTable(table, str(paths[0]))
+        rows = (batch.select(schema.names) for batch in batches if batch.num_rows)
+        table = pa.Table.from_batches(rows, schema=schema)
+    return ArrowTable(table, uris[0], parts)
 
 
 class ArrowTable:
@@ -56,8 +52,9 @@ class ArrowTable:
     untyped = False
     notes: tuple[str, ...] = ()
 
-    def __init__(self, table: pa.Table, where: str) -> None:
+    def __init__(self, table: pa.Table, where: str, parts: tuple[Part, ...] = ()) -> None:
         self._table = table
+        self.parts = parts
         self._where = where
         self.rows = table.num_rows
         self.fields: Mapping[str, Field] = fields_of(table.schema, where)
@@ -84,62 +81,48 @@ class ArrowTable:
 
 @dataclass(frozen=True)
 class _CompressedTable:
-    paths: tuple[Path, ...]
+    parts: tuple[Part, ...]
     schema: pa.Schema
     fields: Mapping[str, Field]
-    rows: int | None = None
     untyped: bool = False
     notes: tuple[str, ...] = ()
+
+    @property
+    def rows(self) -> int:
+        return sum(part.rows for part in self.parts)
 
     @property
     def metadata(self) -> Mapping[bytes, bytes]:
         return self.schema.metadata or {}
 
     def batches(self, fields: Sequence[Field]) -> Iterator[list[pa.Array]]:
-        for path, batch in self._stored():
-            yield [sound(pick(batch, field), str(path)) for field in fields]
+        for uri, batch in self._stored():
+            yield [sound(pick(batch, field), uri) for field in fields]
 
     def cells(self, field: Field) -> Cells:
-        return keep((array for (array,) in self.batches([field])), str(self.paths[0]))
+        return keep((array for (array,) in self.batches([field])), self.parts[0].uri)
 
     def columns(self, *, as_text: bool = False) -> Columns:  # noqa: ARG002 - its types are its own
-        return Columns(self.schema, lambda: (sound(b, str(path)) for path, b in self._stored()))
+        names = self.schema.names
+        return Columns(self.schema, lambda: (sound(b, u).select(names) for u, b in self._stored()))
 
-    def _stored(self) -> Iterator[tuple[Path, pa.RecordBatch]]:
-        for path in self.paths:
-            with readable(path, _IPC):
-                for batch in _open_ipc(path).batches():
-                    yield path, batch
-
-
-@dataclass(frozen=True)
-class _OpenFile:
-    whole: pa.Buffer
-    reader: Any
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self.reader.schema
-
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        if isinstance(self.reader, pa.RecordBatchFileReader):
-            for number in range(self.reader.num_record_batches):
-                yield self.reader.get_batch(number)
-        else:
-            yield from self.reader
+    def _stored(self) -> Iterator[tuple[str, pa.RecordBatch]]:
+        for part in filter(_has_rows, self.parts):
+            with readable(part.uri, _IPC):
+                for batch in open_ipc(part.uri).batches():
+                    yield part.uri, batch
 
 
-def _open_ipc(path: Path) -> _OpenFile:
-    check_file(path, _IPC, _FILE_MAGIC)
-    with readable(path, _IPC):
-        return _open_buffer(pa.memory_map(str(path)).read_buffer())
+def _has_rows(part: Part) -> bool:
+    return part.rows > 0
 
 
-def _is_mapped(path: Path, file: _OpenFile) -> bool:
+def _is_mapped(uri: str, file: IpcFile) -> bool:
     """Return whether batches lie in the mapped file itself, and so take no memory."""
-    with readable(path, _IPC):
-        # A second reader: what is taken from a stream here would be missing later.
-        first = next(_open_buffer(file.whole).batches(), None)
+    if file.whole is None:
+        return False
+    with readable(uri, _IPC):
+        first = next(file.again().batches(), None)
         columns = first.columns if first is not None else []
         parts = [part for column in columns for part in column.buffers() if part]
     # Arrow unpacks compressed buffers into new memory, outside of the mapped file.
@@ -147,27 +130,20 @@ def _is_mapped(path: Path, file: _OpenFile) -> bool:
     return all(start <= part.address < end for part in parts if part.size)
 
 
-def _open_buffer(whole: pa.Buffer) -> _OpenFile:
-    is_file = whole.slice(0, len(_FILE_MAGIC)).to_pybytes() == _FILE_MAGIC
-    open_reader = pa.ipc.open_file if is_file else pa.ipc.open_stream
-    return _OpenFile(whole, open_reader(whole))
-
-
-_PARQUET = "a parquet file"
-# A column is read through a buffer of this size, not a whole row group at once.
-_BUFFER = 1 << 16
-
-
 @dataclass(frozen=True)
 class ParquetTable:
     """One parquet file, or several with the same columns."""
 
-    paths: tuple[Path, ...]
+    parts: tuple[Part, ...]
     schema: pa.Schema
     fields: Mapping[str, Field]
-    rows: int
     untyped: bool = False
     notes: tuple[str, ...] = ()
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return sum(part.rows for part in self.parts)
 
     @property
     def metadata(self) -> Mapping[bytes, bytes]:
@@ -175,17 +151,17 @@ class ParquetTable:
 
     def batches(self, fields: Sequence[Field]) -> Iterator[list[pa.Array]]:
         names = [field.name for field in fields]
-        for path in self.paths:
-            with readable(path, _PARQUET), _open_parquet(path) as file:
+        for part in filter(_has_rows, self.parts):
+            with readable(part.uri, _PARQUET), open_parquet(part.uri) as file:
                 step = _rows_per_block(file, fields)
                 for batch in file.iter_batches(step, columns=names):
-                    yield [sound(pick(batch, field), str(path)) for field in fields]
+                    yield [sound(pick(batch, field), part.uri) for field in fields]
 
     def cells(self, field: Field) -> Cells:
-        segments = [s for path in self.paths for s in _segments(path, field)]
+        segments = [s for part in self.parts for s in _segments(part, field)]
         if max(segment.nbytes for segment in segments) > IN_MEMORY:
             # A row group that does not fit into memory cannot be loaded for one cell.
-            return keep((array for (array,) in self.batches([field])), str(self.paths[0]))
+            return keep((array for (array,) in self.batches([field])), self.parts[0].uri)
         return Cells(segments)
 
     def columns(self, *, as_text: bool = False) -> Columns:  # noqa: ARG002 - its types are its own
@@ -194,31 +170,16 @@ class ParquetTable:
     def _walk(self) -> Iterator[pa.RecordBatch]:
         # Members of structs are listed as fields too; their column already holds them.
         everything = [field for field in self.fields.values() if len(field.path) == 1]
-        for path in self.paths:
-            with readable(path, _PARQUET), _open_parquet(path) as file:
+        for part in filter(_has_rows, self.parts):
+            with readable(part.uri, _PARQUET), open_parquet(part.uri) as file:
                 for batch in file.iter_batches(_rows_per_block(file, everything)):
-                    yield sound(batch, str(path))
+                    yield sound(batch, part.uri).select(self.schema.names)
 
 
-def open_parquet_table(*paths: Path) -> ParquetTable:
+def open_parquet_table(*uris: str) -> ParquetTable:
     """Return the table of parquet files; raise if their columns or types differ."""
-    schemas, rows = [], 0
-    for path in paths:
-        check_file(path, _PARQUET, b"PAR1")
-        with readable(path, _PARQUET), _open_parquet(path) as file:
-            schemas.append(file.schema_arrow)
-            rows += file.metadata.num_rows
-    for path, schema in zip(paths, schemas, strict=True):
-        # By default `equals` leaves metadata aside.
-        if not schema.equals(schemas[0]):
-            raise InputError(f"{path} has other columns or types than {paths[0]}.")
-    fields = fields_of(schemas[0], str(paths[0]))
-    return ParquetTable(paths, schemas[0], fields, rows)
-
-
-def _open_parquet(path: Path) -> Any:
-    # Pre-buffering would hold the whole row group in memory.
-    return pq.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False)
+    schema, parts = list_parts(uris, "parquet")
+    return ParquetTable(parts, schema, fields_of(schema, uris[0]))
 
 
 def _chunks_of(file: Any, group: int, fields: Sequence[Field]) -> Iterator[Any]:
@@ -244,14 +205,13 @@ def _rows_per_block(file: Any, fields: Sequence[Field]) -> int:
     return max(256, min(65536, rows))
 
 
-def _segments(path: Path, field: Field) -> Iterator[Segment]:
-    with readable(path, _PARQUET), _open_parquet(path) as file:
-        for group in range(file.num_row_groups):
-            length = file.metadata.row_group(group).num_rows
-            yield Segment(length, _nbytes(file, group, [field]), partial(_load, path, group, field))
+def _segments(part: Part, field: Field) -> Iterator[Segment]:
+    with readable(part.uri, _PARQUET), open_parquet(part.uri) as file:
+        sizes = [_nbytes(file, group, [field]) for group in range(len(part.groups))]
+    for group, (length, size) in enumerate(zip(part.groups, sizes, strict=True)):
+        yield Segment(length, size, partial(_load, part, group, field))
 
 
-def _load(path: Path, group: int, field: Field) -> Any:
-    with readable(path, _PARQUET), _open_parquet(path) as file:
-        cells = pick(file.read_row_group(group, columns=[field.name]), field)
-    return cells if cells.type == field.type else cells.cast(field.type)
+def _load(part: Part, group: int, field: Field) -> Any:
+    (cells,) = part.read([field], group)
+    return cells

@@ -10,6 +10,7 @@ import pyarrow.csv as pacsv
 
 from kspr.errors import InputError
 from kspr.sources.formats import delimiter_of
+from kspr.sources.parts import Part
 from kspr.sources.readers._csv_types import (
     LISTS,
     declared,
@@ -40,6 +41,7 @@ class CsvTable:
     fields: Mapping[str, Field]
     metadata: Mapping[bytes, bytes]
     rows: int | None = None
+    parts: tuple[Part, ...] = ()
     untyped: bool = True
 
     def batches(self, fields: Sequence[Field]) -> Iterator[list[pa.Array]]:

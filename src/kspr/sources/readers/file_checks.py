@@ -126,7 +126,7 @@ def check_file(path: Path, kind: str, *magics: bytes) -> bytes:
 
 
 @contextmanager
-def readable(path: Path, kind: str) -> Iterator[None]:
+def readable(path: Path | str, kind: str) -> Iterator[None]:
     """Turn any error that a library raises at a damaged file into an `InputError`."""
     try:
         yield
@@ -143,7 +143,7 @@ def readable(path: Path, kind: str) -> Iterator[None]:
         raise _damaged(path, kind, error) from error
 
 
-def _damaged(path: Path, kind: str, error: Exception) -> InputError:
+def _damaged(path: Path | str, kind: str, error: Exception) -> InputError:
     reason = " ".join(str(error).split()).split(". ")[0].rstrip(".")
     reason = reason if len(reason) <= 120 else f"{reason[:117]}..."
     return InputError(

@@ -5,7 +5,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,9 @@ import pyarrow.compute as pc
 
 from kspr.errors import InputError
 from kspr.sources.readers.file_checks import listed
+
+if TYPE_CHECKING:
+    from kspr.sources.parts import Part
 
 __all__ = [
     "BLOCK_BYTES",
@@ -144,6 +147,11 @@ class Table(Protocol):
     @property
     def rows(self) -> int | None:
         """Number of rows; None where the whole table would have to be read to know."""
+        ...
+
+    @property
+    def parts(self) -> "tuple[Part, ...]":
+        """Files that can be read apart from each other; empty where there are none."""
         ...
 
     @property

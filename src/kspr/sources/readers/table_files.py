@@ -7,8 +7,9 @@ from typing import Any
 
 from kspr._files import read_json
 from kspr.errors import InputError
-from kspr.sources.formats import HUGGING_FACE_FILES, format_of, parquet_files
+from kspr.sources.formats import HUGGING_FACE_FILES, find_format, format_of
 from kspr.sources.options import AS_FOUND, ReadOptions
+from kspr.sources.places import list_files
 from kspr.sources.readers._arrow_tables import open_ipc_table, open_parquet_table
 from kspr.sources.readers._csv_table import open_csv_table
 from kspr.sources.readers._json_table import open_json_table
@@ -38,20 +39,27 @@ def _open_json(path: Path, options: ReadOptions) -> Table:
 
 
 def _open_arrow(path: Path, _: ReadOptions) -> Table:
-    return open_ipc_table(path)
+    return open_ipc_table(*_files(path, "arrow"))
 
 
 def _open_parquet(path: Path, _: ReadOptions) -> Table:
-    files = parquet_files(path) or [path]
+    return open_parquet_table(*_files(path, "parquet"))
+
+
+def _files(path: Path, name: str) -> list[str]:
+    """Return the files of a table: one, those of a folder, or those that fit a pattern."""
+    files = list_files(path, find_format(name).suffixes)
+    if not files:
+        raise InputError(f"{path} does not exist, or holds no {name} file.")
     # Shards of one split (train-00000-of-00003.parquet) are one table; two splits beside each
     # other are not.
-    names = sorted({re.split(r"[-_.]", file.name)[0].lower() for file in files})
+    names = sorted({re.split(r"[-_.]", Path(file).name)[0].lower() for file in files})
     if len(names) > 1 and set(names) <= SPLITS:
         raise InputError(
             f"{path} holds several splits: {listed(names)}. Name one file, or put each split "
             "into a folder of its own."
         )
-    return open_parquet_table(*files)
+    return files
 
 
 def _open_hugging_face(path: Path, _: ReadOptions) -> Table:
@@ -67,7 +75,7 @@ def _open_hugging_face(path: Path, _: ReadOptions) -> Table:
     if not names:
         raise InputError(f"{path} has no rows.")
     # A name is a file in this folder: a path that leads out of it is not followed.
-    return open_ipc_table(*(path / Path(name).name for name in names))
+    return open_ipc_table(*(str(path / Path(name).name) for name in names))
 
 
 def _file_names(state: Mapping[str, Any]) -> list[str] | None:

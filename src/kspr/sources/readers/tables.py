@@ -35,7 +35,7 @@ from kspr.sources.readers.table import Field, Table
 from kspr.sources.readers.table_files import open_table_file
 from kspr.sources.records import Items, Records
 
-__all__ = ["read_object", "read_table"]
+__all__ = ["read_object", "read_table", "roles_of"]
 
 
 def read_table(path: Path, options: ReadOptions) -> Records:
@@ -46,7 +46,7 @@ def read_table(path: Path, options: ReadOptions) -> Records:
     return _records(table, path, known.name, options)
 
 
-def _roles(table: Table, options: ReadOptions, where: str) -> Roles:
+def roles_of(table: Table, options: ReadOptions, where: str) -> Roles:
     """Return which column of a table is what."""
     fields = _as_named(table.fields, options) if table.untyped else table.fields
     roles = choose_roles(fields, options, where, class_names(table.metadata))
@@ -58,7 +58,7 @@ def _records(table: Table, source: Path, reader: str, options: ReadOptions) -> R
     where = str(source)
     if table.rows == 0:
         raise InputError(f"{where} has no rows.")
-    roles = _roles(table, options, where)
+    roles = roles_of(table, options, where)
     check_numeric(table, roles.features, where)
     check_numeric(table, roles.probabilities, where)
     walked = _walk(table, roles, where)
