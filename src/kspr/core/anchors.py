@@ -74,12 +74,16 @@ class Anchors:
         self._found += other._found
         self._prune()
 
+    def fresh(self) -> "Anchors":
+        """Return a state for the same samples that has found nothing yet."""
+        return Anchors(self._sizes.reshape(2, -1))
+
     def of_part(self, share: float) -> "Anchors":
         """Return a state for a random part, a `share` of the samples, to find a guess by.
 
         Its `least` is what an anchor of all samples must reach, in nearly all cases.
         """
-        part = Anchors(self._sizes.reshape(2, -1))
+        part = self.fresh()
         wanted = share * self._wanted
         # Four standard errors more: a guess that is too high costs another pass.
         part._wanted = np.ceil(wanted + 4 * np.sqrt(wanted) + 4).astype(np.int64)

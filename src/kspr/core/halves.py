@@ -5,6 +5,7 @@ of all rows to use the keys is a state that blocks of rows add to and that merge
 rows exists anywhere, and whoever holds a row knows its half.
 """
 
+import hashlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,13 +59,14 @@ def row_coins(X: np.ndarray, seed: int) -> np.ndarray:
 
 def text_coins(values: np.ndarray, seed: int) -> np.ndarray:
     """Return a random number of 64 bits for each entry, the same for entries of the same text."""
-    import hashlib
-
-    distinct, place = np.unique(np.array([str(v) for v in values.tolist()]), return_inverse=True)
+    if values.dtype.kind == "O":
+        # Values of several types cannot be sorted; their texts can.
+        values = np.array([str(value) for value in values])
+    distinct, place = np.unique(values, return_inverse=True)
     key = seed.to_bytes(8, "little")
     digests = [
-        hashlib.blake2b(text.encode(), digest_size=8, key=key).digest()
-        for text in distinct.tolist()
+        hashlib.blake2b(str(value).encode(), digest_size=8, key=key).digest()
+        for value in distinct.tolist()
     ]
     return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)[place]
 

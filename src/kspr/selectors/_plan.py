@@ -28,6 +28,7 @@ __all__ = [
     "Plan",
     "Reduction",
     "comparable_rows",
+    "plan_part",
     "plan_pieces",
     "reduced_batch",
     "rows_to_fit",
@@ -142,6 +143,15 @@ def plan_pieces(
     batches = list(_batches(pieces, features.shape[1]))
     intercept = procedure.intercept
     return Plan(features, reduction, projection, batches, sketch_seed, intercept, half)
+
+
+def plan_part(
+    features: Features, piece: Pieces, reduction: Reduction, procedure: Procedure, seed: int
+) -> Plan:
+    """Return the plan for a single piece of rows that are at hand; `seed` is that of a sketch."""
+    projection = _projection(features, piece, reduction, procedure, seed)
+    batches = list(_batches([piece], features.shape[1]))
+    return Plan(features, reduction, projection, batches, seed, procedure.intercept, None)
 
 
 def reduced_batch(plan: Plan, pieces: Pieces) -> Array:

@@ -1,0 +1,130 @@
+"""From partitions on a cluster to a `Selection`."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kspr.errors import InputError
+from kspr.selectors._distributed import Choices, Distributed, Outcome, Partitions
+from kspr.selectors._partitions import Rows
+from kspr.selectors.controls.control import cut_group_table
+from kspr.selectors.controls.transition import describe_noise
+from kspr.selectors.cut_groups import uncut
+from kspr.selectors.engines.cluster import Cluster
+from kspr.selectors.selection import Selection
+
+if TYPE_CHECKING:
+    from kspr.selectors.knockoffs_spr import KnockoffsSPR
+
+__all__ = ["check_supported", "passes_of", "select_on_cluster"]
+
+
+def select_on_cluster(
+    selector: "KnockoffsSPR", cluster: Cluster, partitions: Partitions, *, groups: bool = False
+) -> Selection:
+    """Judge all partitions; the columns of the selection are brought to this process."""
+    passes = passes_of(selector, cluster, partitions, groups=groups)
+    if passes.is_small:
+        selection: Selection = passes.at_one_worker(_fit_together, _local(selector))
+        # As if it had been made here: where it was made has no part in the answer.
+        parameters = {**selection.manifest.parameters, "engine": "dask"}
+        return replace(selection, manifest=replace(selection.manifest, parameters=parameters))
+    check_supported(selector)
+    outcome = passes.run()
+    columns = _joined(cluster.results(outcome.columns))
+    return _selection(selector, outcome, columns).at(selector.q)
+
+
+def passes_of(
+    selector: "KnockoffsSPR", cluster: Cluster, partitions: Partitions, *, groups: bool
+) -> Distributed:
+    """Return the passes that `selector` asks for."""
+    if partitions.n_rows < 2:
+        raise InputError(f"X has {partitions.n_rows} rows; a selection needs at least two.")
+    reduction, _ = selector._reduction()
+    choices = Choices(
+        seed=selector._seed(),
+        n_splits=selector.n_splits,
+        fit_rows=selector.fit_rows,
+        keep_copies=selector.duplicates == "together" and not groups,
+        groups=groups,
+        reduction=reduction,
+        procedure=selector._chosen_procedure(),
+        pooled=selector.cut == "pooled",
+        min_class_size=selector.min_class_size,
+        progress=selector.progress,
+    )
+    return Distributed(cluster, partitions, choices)
+
+
+_ONLY: dict[str, tuple[Any, ...]] = {
+    "control": ("transition",),
+    "level": ("fixed",),
+    "neighbours": (None,),
+    "classes_per_group": (None,),
+    "samples_per_class": (None,),
+}
+"""Values of parameters with which rows can be judged where they are."""
+
+
+def check_supported(selector: "KnockoffsSPR") -> None:
+    """Refuse choices that need all rows in one place."""
+    for name, values in _ONLY.items():
+        value = getattr(selector, name)
+        if value not in values:
+            shown = " or ".join(f"{name}={value!r}" for value in values)
+            raise InputError(
+                f"{name}={value!r} needs all rows on one machine, and these are more than are "
+                f"fitted. On a cluster choose {shown}."
+            )
+    if hasattr(selector.reduction, "transform"):
+        raise InputError(
+            "A fitted transformer as reduction does not go with engine='dask'. Transform X first, "
+            "with X.map_blocks, and pass reduction=None."
+        )
+
+
+def _local(selector: "KnockoffsSPR") -> "KnockoffsSPR":
+    # A connection can neither be copied nor sent to a worker.
+    here = {"engine": "serial", "client": None, "progress": False}
+    return type(selector)(**{**selector.get_params(deep=False), **here})
+
+
+def _fit_together(rows: Sequence[Rows], selector: "KnockoffsSPR") -> Selection:
+    """Select from all rows at once, on a worker."""
+    X, y = (np.concatenate([getattr(part, name) for part in rows]) for name in ("X", "y"))
+    groups = None
+    if rows[0].groups is not None:
+        groups = np.concatenate([part.groups for part in rows])
+    return selector.fit(X, y, groups=groups).selection_
+
+
+def _joined(parts: Sequence[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _selection(
+    selector: "KnockoffsSPR", outcome: Outcome, columns: dict[str, np.ndarray]
+) -> Selection:
+    """Return the selection before it is cut."""
+    classes, codes = outcome.classes, columns["code"]
+    pooled = selector.cut == "pooled"
+    cut_group = np.zeros(len(codes), dtype=np.int32) if pooled else codes
+    shape = (len(codes), outcome.n_features)
+    return Selection(
+        label=classes[codes],
+        clean_mask=np.zeros(len(codes), dtype=bool),
+        q_value=outcome.levels.of(columns["grade"], codes),
+        statistic=columns["doubt"],
+        selection_time=columns["Z"],
+        knockoff_label=classes[columns["knockoff"]],
+        suggested_label=classes[columns["best"]],
+        suggestion_probability=columns["chance"],
+        cut_group=cut_group,
+        cut_groups=uncut(cut_group_table(len(classes), pooled=pooled), cut_group),
+        classes=classes,
+        manifest=selector._manifest_for(shape, selector._seed(), outcome.digest),
+        noise=describe_noise(outcome.noise, outcome.sizes, classes),
+    )
