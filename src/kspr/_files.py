@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
+    "checksum_of",
     "process_name",
     "read_json",
+    "read_parquet",
     "read_sealed",
     "read_toml",
     "staged",
@@ -157,8 +159,11 @@ def read_json(path: Path) -> Any:
 
 
 def write_sealed(path: Path, content: dict[str, Any], *files: str) -> None:
-    """Write a JSON document with a checksum of itself and of `files`, which are beside it."""
-    sums = {name: _checksum((path.parent / name).read_bytes()) for name in files}
+    """Write a JSON document with a checksum of itself and of `files`, which are beside it.
+
+    These may be folders of files.
+    """
+    sums = {name: checksum_of(path.parent / name) for name in files}
     sealed = {**content, "checksums": sums}
     write_json(path, {**sealed, "checksum": _checksum(_plain_json(sealed))})
 
@@ -180,9 +185,9 @@ def read_sealed(path: Path, *files: str) -> dict[str, Any]:
     for name in {*files, *sums}:
         beside = path.parent / name
         # A name that leads out of the folder would have other files read.
-        if Path(name).name != name or not beside.is_file():
+        if Path(name).name != name or not (beside.is_file() or beside.is_dir()):
             raise _damaged(beside, "is missing")
-        if sums.get(name) != _checksum(beside.read_bytes()):
+        if sums.get(name) != checksum_of(beside):
             raise _damaged(beside, "is not as it was written")
     return content
 
@@ -191,6 +196,15 @@ def _plain_json(content: Any) -> bytes:
     # Through JSON once: tuples become lists, and keys become texts, as they do in the file.
     plain = json.loads(json.dumps(content))
     return json.dumps(plain, sort_keys=True, separators=(",", ":")).encode()
+
+
+def checksum_of(path: Path) -> str:
+    """Return a checksum of a file, or of the names and the contents of all files in a folder."""
+    if path.is_dir():
+        lines = (f"{part.name} {checksum_of(part)}" for part in sorted(path.iterdir()))
+        return _checksum("\n".join(lines).encode())
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _checksum(content: bytes) -> str:
@@ -211,6 +225,16 @@ def read_toml(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise InputError(f"{path} cannot be read as a TOML file: {why}.") from error
+
+
+def read_parquet(path: Path, columns: list[str] | None = None) -> "pa.Table":
+    """Return the table of a parquet file, or of all such files in a folder, by their names."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if not path.is_dir():
+        return pq.read_table(path, columns=columns)
+    return pa.concat_tables(pq.read_table(part, columns=columns) for part in sorted(path.iterdir()))
 
 
 def write_parquet(path: Path, table: "pa.Table") -> None:

@@ -1,6 +1,7 @@
 """A cluster in this process, and data that is cut into partitions."""
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,9 @@ class HereCluster(Cluster):
         self.calls.append(function.__name__)
         return [function(*block, *shared) for block in blocks]
 
+    def lazily(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        return function(*arguments)
+
     def once(self, function: Callable[..., Any], *arguments: Any) -> Any:
         self.calls.append(function.__name__)
         return function(*arguments)
@@ -57,8 +61,7 @@ def cut(X: np.ndarray, y: np.ndarray, *cuts: int, groups: np.ndarray | None = No
     """Return the data in partitions that begin at `cuts`."""
     edges = [0, *sorted(cuts), len(y)]
     rows = tuple(
-        Rows(X[a:b], y[a:b], None if groups is None else groups[a:b])
-        for a, b in zip(edges[:-1], edges[1:], strict=True)
+        Rows(X[a:b], y[a:b], None if groups is None else groups[a:b]) for a, b in pairwise(edges)
     )
     return Partitions(rows, tuple(len(part.y) for part in rows))
 

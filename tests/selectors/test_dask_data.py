@@ -5,6 +5,7 @@ import pytest
 
 from kspr.errors import InputError
 from kspr.selectors._dask_data import partitions_of
+from kspr.selectors.engines.cluster import Cluster
 from tests.selectors.clusters import HereCluster, noisy_data
 
 da = pytest.importorskip("dask.array")
@@ -13,6 +14,8 @@ X, y = noisy_data(100)
 
 class ComputingCluster(HereCluster):
     """Computes Dask's own objects too."""
+
+    lazily = Cluster.lazily
 
     def each(self, function, blocks, *shared, n_results=None):
         import dask

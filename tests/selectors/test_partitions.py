@@ -103,7 +103,7 @@ def test_a_row_has_the_same_fitted_values_in_any_partition(cuts, floats, seed):
             for part in (parts[0], Predictions.mean(parts))
         ]
         blocks = partitions.blocks()
-        counts = [fit_part(*block, dealt, 16)[1] for block in blocks]
+        counts = [fit_part(rows, start, dealt, 16)[1] for rows, _, start in blocks]
         starts = [start for _, _, start in blocks]
         ends = [start + len(rows.y) for rows, _, start in blocks]
         edges = edges_between(starts, ends, counts, 16)

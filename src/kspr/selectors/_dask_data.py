@@ -1,11 +1,9 @@
 """Dask arrays and data frames as partitions of rows."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from kspr._packages import require
 from kspr.errors import InputError
 from kspr.selectors._distributed import Partitions
 from kspr.selectors._partitions import read_rows
@@ -34,10 +32,9 @@ def partitions_of(cluster: Cluster, X: Any, y: Any, groups: Any = None) -> Parti
     blocks = _cut(X)
     lengths = _lengths(cluster, X, blocks)
     named = (("y", y), *((("groups", groups),) if groups is not None else ()))
-    beside = [_beside(name, values, X, lengths) for name, values in named]
-    delayed: Callable[..., Any] = require("dask", "engine='dask'", "'knockoffs-spr[dask]'").delayed
-    read = delayed(read_rows, pure=False)
-    return Partitions(tuple(read(*parts) for parts in zip(blocks, *beside, strict=True)), lengths)
+    beside = [_beside(name, values, lengths) for name, values in named]
+    parts = zip(blocks, *beside, strict=True)
+    return Partitions(tuple(cluster.lazily(read_rows, *part) for part in parts), lengths)
 
 
 def _cut(values: Any) -> list[Any]:
@@ -53,7 +50,7 @@ def _lengths(cluster: Cluster, X: Any, blocks: list[Any]) -> tuple[int, ...]:
     return tuple(cluster.results(cluster.each(len, [(block,) for block in blocks])))
 
 
-def _beside(name: str, values: Any, X: Any, lengths: tuple[int, ...]) -> list[Any]:
+def _beside(name: str, values: Any, lengths: tuple[int, ...]) -> list[Any]:
     """Return the labels or groups of each partition."""
     if not is_dask(values):
         found = np.asarray(values)

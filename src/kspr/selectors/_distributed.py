@@ -35,6 +35,15 @@ from kspr.selectors._partitions import (
     merge_looks,
 )
 from kspr.selectors._plan import Reduction, rows_to_fit
+from kspr.selectors._saved_passes import (
+    SavedPasses,
+    anchors_of,
+    arrays_of_anchors,
+    arrays_of_fits,
+    arrays_of_look,
+    fits_of,
+    look_of,
+)
 from kspr.selectors.base import split_rng
 from kspr.selectors.engines.cluster import Cluster
 from kspr.selectors.validation import check_classes
@@ -99,8 +108,15 @@ class Outcome:
 class Distributed:
     """One selection on a cluster."""
 
-    def __init__(self, cluster: Cluster, partitions: Partitions, choices: Choices) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        partitions: Partitions,
+        choices: Choices,
+        saved: SavedPasses | None = None,
+    ) -> None:
         self._cluster, self._choices, self._partitions = cluster, choices, partitions
+        self._saved = saved or SavedPasses()
         self._blocks = partitions.blocks()
         rngs = [split_rng(choices.seed, split) for split in range(choices.n_splits)]
         self._seeds = tuple(int(rng.integers(2**63)) for rng in rngs)
@@ -133,10 +149,21 @@ class Distributed:
         found = self._found
         dealt = self._deal(found)
         sizes = dealt.deals[0].sizes.T
-        fits, least, edges = self._fit(found, dealt, sizes)
+        fits, least, borders = self._saved.once(
+            "fits", lambda: self._fit(found, dealt, sizes), arrays_of_fits, fits_of
+        )
         split = self._cluster.keep(Split(dealt, fits, self._choices.procedure.penalty))
-        blocks = [(*block, edge) for block, edge in zip(self._blocks, edges, strict=True)]
-        noise, chances = self._judge(blocks, split, sizes, least)
+        edges = self._edges(borders, found.n_features + len(dealt.classes))
+        placed = zip(self._blocks, edges, strict=True)
+        blocks = [(rows, start, edge) for (rows, _, start), edge in placed]
+        counted, temperature = self._saved.once(
+            "anchors",
+            lambda: self._judge(blocks, split, sizes, least),
+            arrays_of_anchors,
+            anchors_of,
+        )
+        noise = estimate_transition(counted)
+        chances = Chances(noise, temperature)
         grading = Grading(noise, dealt.n_rows, pooled=self._choices.pooled)
         shared = [self._cluster.keep(value) for value in (chances, grading)]
         graded = self._cluster.each(grade, blocks, split, *shared, n_results=2)
@@ -161,8 +188,7 @@ class Distributed:
     @cached_property
     def _found(self) -> Look:
         choices = self._choices
-        states = self._cluster.each(look, self._blocks, self._seeds, choices.keep_copies)
-        found: Look = self._merged(merge_looks, states, "Looking at rows")
+        found = self._saved.once("rows", self._look, arrays_of_look, look_of)
         if found.largest > found.limit or 0 < found.largest < 1 / found.limit:
             raise InputError(
                 f"X must have a largest absolute value between {1 / found.limit:.0e} and "
@@ -173,6 +199,12 @@ class Distributed:
         check_classes(census.classes, census.sizes.sum(axis=(1, 2)), choices.min_class_size)
         return found
 
+    def _look(self) -> Look:
+        copies = self._choices.keep_copies
+        states = self._cluster.each(look, self._blocks, self._seeds, copies)
+        found: Look = self._merged(merge_looks, states, "Looking at rows")
+        return found
+
     def _deal(self, found: Look) -> Dealt:
         """Return who is in which half, and who is fitted."""
         census, groups = found.censuses[0], self._choices.groups
@@ -181,10 +213,11 @@ class Distributed:
 
     def _fit(
         self, found: Look, dealt: Dealt, sizes: np.ndarray
-    ) -> tuple[tuple[LinearFit, ...], np.ndarray, list[dict[int, Edge]]]:
+    ) -> tuple[tuple[LinearFit, ...], np.ndarray, np.ndarray]:
         width = found.n_features + len(dealt.classes)
         shared = self._cluster.keep(dealt)
-        parts = self._cluster.each(fit_part, self._blocks, shared, width, n_results=2)
+        blocks = [(rows, start) for rows, _, start in self._blocks]
+        parts = self._cluster.each(fit_part, blocks, shared, width, n_results=2)
         chosen, counts = [part for part, _ in parts], [counts for _, counts in parts]
         fitted = []
         with Progress(self._choices.progress, "Fitting", len(dealt.seeds)) as progress:
@@ -200,19 +233,23 @@ class Distributed:
                 )
                 done = self._cluster.once(fit_together, chosen, job)
                 fitted.append(self._cluster.result(done, progress))
+        borders = np.array(self._cluster.results(counts))
+        return tuple(fit for fit, _ in fitted), fitted[0][1], borders
+
+    def _edges(self, borders: np.ndarray, width: int) -> list[dict[int, Edge]]:
         starts = [start for _, _, start in self._blocks]
         ends = [start + self._partitions.lengths[number] for _, number, start in self._blocks]
-        edges = edges_between(starts, ends, self._cluster.results(counts), width)
-        return tuple(fit for fit, _ in fitted), fitted[0][1], edges
+        return edges_between(starts, ends, list(borders), width)
 
     def _judge(
         self, blocks: Sequence[Any], split: Any, sizes: np.ndarray, least: np.ndarray
-    ) -> tuple[AnyTransition, Chances]:
+    ) -> tuple[Any, float]:
         for guess in (least, None):
             shared = self._cluster.keep(guess)
             states = self._cluster.each(judge, blocks, split, sizes, shared)
             judged = self._merged(merge_judged, states, "Judging rows")
             if judged.anchors.complete:
                 break
-        noise = estimate_transition(judged.anchors.counts())
-        return noise, Chances.fit(judged.prediction, judged.codes, noise)
+        counted = judged.anchors.counts()
+        noise = estimate_transition(counted)
+        return counted, Chances.fit(judged.prediction, judged.codes, noise).temperature

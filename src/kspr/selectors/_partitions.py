@@ -8,7 +8,7 @@ have on one machine.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import wraps
+from functools import reduce, wraps
 from typing import Any
 
 import numpy as np
@@ -147,13 +147,8 @@ def look(
 
 def merge_looks(*looks: Look | None) -> Look | None:
     """Return what neighbouring partitions have together."""
-    first: Look | None = None
-    for found in looks:
-        if first is None or found is None:
-            first = first or found
-        else:
-            first = _both(first, found)
-    return first
+    there = [found for found in looks if found is not None]
+    return reduce(_both, there) if there else None
 
 
 def _both(one: Look, two: Look) -> Look:
@@ -245,7 +240,7 @@ class Edge:
 
 @_quiet
 def fit_part(
-    rows: Rows, number: int, start: int, dealt: Dealt, width: int
+    rows: Rows, start: int, dealt: Dealt, width: int
 ) -> tuple[tuple[FitPart, ...], tuple[np.ndarray, np.ndarray]]:
     """Return the fitted rows of each split, and the halves of rows in the first and last block.
 
@@ -272,7 +267,7 @@ def fit_part(
 def edges_between(
     starts: Sequence[int],
     ends: Sequence[int],
-    counts: Sequence[tuple[np.ndarray, np.ndarray]],
+    counts: Sequence[Sequence[np.ndarray]],
     width: int,
 ) -> list[dict[int, Edge]]:
     """Return, for each partition, the edges of its blocks that other partitions share, by block.
@@ -400,7 +395,6 @@ class Judged:
 @_quiet
 def judge(
     rows: Rows,
-    number: int,
     start: int,
     edges: dict[int, Edge],
     split: Split,
@@ -438,7 +432,6 @@ def merge_judged(*found: Judged) -> Judged:
 @_quiet
 def grade(
     rows: Rows,
-    number: int,
     start: int,
     edges: dict[int, Edge],
     split: Split,

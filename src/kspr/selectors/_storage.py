@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kspr._files import read_sealed, staged, write_parquet, write_sealed
+from kspr._files import read_parquet, read_sealed, staged, write_parquet, write_sealed
 from kspr.errors import InputError
 from kspr.selectors.controls import ASSUMPTIONS
 from kspr.selectors.controls.checked import Checked, Drawn, Guarantee
@@ -20,7 +20,7 @@ from kspr.selectors.summary import STATUS_MEANING
 if TYPE_CHECKING:
     from kspr.selectors.selection import Selection
 
-__all__ = ["load_fields", "save_selection"]
+__all__ = ["load_fields", "save_selection", "write_about", "write_selection"]
 
 _FORMAT = 3
 _FILES = ("samples.parquet", "cut_groups.parquet", "manifest.json")
@@ -68,7 +68,7 @@ def save_selection(selection: "Selection", path: Path, *, overwrite: bool) -> Pa
         raise InputError(f"{path} exists and is not a saved selection. Choose another directory.")
     with staged(path) as staging:
         staging.mkdir()
-        _write(selection, staging)
+        write_selection(selection, staging)
     return path
 
 
@@ -98,7 +98,7 @@ def load_fields(path: Path) -> dict[str, Any]:
 
 
 def _fields(path: Path, about: dict[str, Any]) -> dict[str, Any]:
-    samples = pq.read_table(path / _FILES[0])
+    samples = read_parquet(path / _FILES[0])
     n = len(samples)
     dtype = np.dtype(about["label_dtype"])
     # The width of a text comes with its values: a large one in the file would fill the memory.
@@ -240,22 +240,45 @@ def _read_checked(
     return Checked(**{**found, **arrays, **numbers}, level=level)
 
 
-def _write(selection: "Selection", folder: Path) -> None:
+def write_selection(selection: "Selection", folder: Path) -> None:
+    """Write the files of a selection into a folder that is there."""
     columns = selection._columns()
     # These three follow from the cut groups.
     columns = {name: columns[name] for name in columns if name not in ("piece", "half", "status")}
     if selection.checked is not None and selection.checked.level is not None:
         columns[_BEFORE] = selection.checked.level
     write_parquet(folder / _FILES[0], pa.table({**columns, "cut_group": selection.cut_group}))
-    write_parquet(folder / _FILES[1], pa.table(cut_group_columns(selection.cut_groups)))
+    write_about(
+        folder,
+        selection.cut_groups,
+        selection.classes,
+        selection.manifest,
+        selection.noise,
+        selection.checked,
+    )
+
+
+def write_about(
+    folder: Path,
+    cut_groups: CutGroups,
+    classes: np.ndarray,
+    manifest: Manifest,
+    noise: NoiseEstimate | None,
+    checked: Checked | None = None,
+) -> None:
+    """Write what a selection has besides its samples, which are in `folder` already.
+
+    They are one file, or a folder of files with the rows in the order of the files' names.
+    """
+    write_parquet(folder / _FILES[1], pa.table(cut_group_columns(cut_groups)))
     about = {
         "format": _FORMAT,
         # pyarrow returns text as objects: the dtype brings back NumPy's own strings.
-        "label_dtype": selection.label.dtype.str,
-        "classes": selection.classes.tolist(),
-        "manifest": asdict(selection.manifest),
-        "noise": _write_noise(selection.noise, folder),
-        "checked": _plain_checked(selection.checked),
+        "label_dtype": classes.dtype.str,
+        "classes": classes.tolist(),
+        "manifest": asdict(manifest),
+        "noise": _write_noise(noise, folder),
+        "checked": _plain_checked(checked),
     }
     sealed = (*_FILES[:2], *([_NOISE] if (folder / _NOISE).exists() else []))
     write_sealed(folder / _FILES[2], about, *sealed)
@@ -285,4 +308,4 @@ def _plain_checked(checked: Checked | None) -> dict[str, Any] | None:
 
 
 def _holds_selection(path: Path) -> bool:
-    return all((path / name).is_file() for name in _FILES)
+    return all((path / name).exists() for name in _FILES)

@@ -1,24 +1,38 @@
 """From partitions on a cluster to a `Selection`."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
+from shutil import rmtree
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
+from kspr._files import write_parquet
+from kspr.core.grading import GradeLevels
 from kspr.errors import InputError
 from kspr.selectors._distributed import Choices, Distributed, Outcome, Partitions
 from kspr.selectors._partitions import Rows
+from kspr.selectors._saved_passes import SavedPasses
+from kspr.selectors._storage import write_about, write_selection
 from kspr.selectors.controls.control import cut_group_table
 from kspr.selectors.controls.transition import describe_noise
-from kspr.selectors.cut_groups import uncut
+from kspr.selectors.cut_groups import CutStats, uncut
 from kspr.selectors.engines.cluster import Cluster
 from kspr.selectors.selection import Selection
 
 if TYPE_CHECKING:
     from kspr.selectors.knockoffs_spr import KnockoffsSPR
 
-__all__ = ["check_supported", "passes_of", "select_on_cluster"]
+__all__ = [
+    "Partitions",
+    "Rows",
+    "Written",
+    "part_name",
+    "select_on_cluster",
+    "write_on_cluster",
+]
 
 
 def select_on_cluster(
@@ -37,8 +51,121 @@ def select_on_cluster(
     return _selection(selector, outcome, columns).at(selector.q)
 
 
+@dataclass(frozen=True)
+class Written:
+    """A selection that workers have written, in a few numbers."""
+
+    n_rows: int
+    n_kept: int
+    share_of_copies: float
+    """Share of the rows that have an exact copy, as estimated; 0 where that was not looked for."""
+
+
+def write_on_cluster(
+    selector: "KnockoffsSPR",
+    cluster: Cluster,
+    partitions: Partitions,
+    folder: Path,
+    *,
+    groups: bool = False,
+) -> Written:
+    """Judge all partitions, and write the selection to `folder`, which all workers must reach.
+
+    Workers write ``samples.parquet``, a folder with one file for each partition; nothing of the
+    size of the data comes to this process. What an earlier call has finished there is not done
+    again.
+    """
+    saved = folder / "passes"
+    saved.mkdir(parents=True, exist_ok=True)
+    passes = passes_of(selector, cluster, partitions, groups=groups, saved=SavedPasses(saved))
+    if passes.is_small:
+        selection: Selection = passes.at_one_worker(_fit_together, _local(selector))
+        write_selection(selection, folder)
+        written = Written(len(selection), int(selection.clean_mask.sum()), 0.0)
+    else:
+        check_supported(selector)
+        written = _write_parts(selector, cluster, partitions, passes.run(), folder)
+    rmtree(saved)
+    return written
+
+
+def _write_parts(
+    selector: "KnockoffsSPR",
+    cluster: Cluster,
+    partitions: Partitions,
+    outcome: Outcome,
+    folder: Path,
+) -> Written:
+    samples = folder / "samples.parquet"
+    samples.mkdir(exist_ok=True)
+    numbers = [number for _, number, _ in partitions.blocks()]
+    paths = [samples / part_name(number) for number in numbers]
+    pooled = selector.cut == "pooled"
+    shared = cluster.keep((outcome.classes, outcome.levels, pooled, selector.q))
+    stats: CutStats = cluster.result(
+        cluster.merged(
+            _merge_stats,
+            cluster.each(_write_part, list(zip(outcome.columns, paths, strict=True)), shared),
+        )
+    )
+    reached = stats.n_kept > 0
+    none = np.empty(0, dtype=np.int64)
+    cut_groups = stats.applied(
+        uncut(cut_group_table(len(outcome.classes), pooled=pooled), none),
+        asked=selector.q,
+        level=np.where(reached, selector.q, np.nan),
+        status=np.where(reached, "controlled", "empty"),
+    )
+    shape = (partitions.n_rows, outcome.n_features)
+    manifest = selector._manifest_for(shape, selector._seed(), outcome.digest)
+    noise = describe_noise(outcome.noise, outcome.sizes, outcome.classes)
+    write_about(folder, cut_groups, outcome.classes, manifest, noise)
+    return Written(partitions.n_rows, int(stats.n_kept.sum()), outcome.share_of_copies)
+
+
+def part_name(number: int) -> str:
+    """Return the name of the file that belongs to a partition; names sort as the partitions do."""
+    return f"part-{number:07d}.parquet"
+
+
+def _write_part(
+    columns: dict[str, np.ndarray], path: Path, about: tuple[np.ndarray, GradeLevels, bool, float]
+) -> CutStats:
+    """Write the rows of a partition, on a worker, and return what they come to."""
+    classes, levels, pooled, q = about
+    codes = columns["code"]
+    cut_group = np.zeros_like(codes) if pooled else codes
+    q_value = levels.of(columns["grade"], codes)
+    keep = q_value <= q
+    table = {
+        "label": classes[codes],
+        "clean": keep,
+        "q_value": q_value,
+        "statistic": columns["doubt"],
+        "selection_time": columns["Z"],
+        "knockoff_label": classes[columns["knockoff"]],
+        "suggested_label": classes[columns["best"]],
+        "suggestion_probability": columns["chance"],
+        "cut_group": cut_group,
+    }
+    write_parquet(path, pa.table(table))
+    groups = 1 if pooled else len(classes)
+    return CutStats.of(cut_group, q_value, columns["doubt"], keep, groups)
+
+
+def _merge_stats(first: CutStats, *others: CutStats) -> CutStats:
+    for other in others:
+        first = first.merge(other)
+    return first
+
+
 def passes_of(
-    selector: "KnockoffsSPR", cluster: Cluster, partitions: Partitions, *, groups: bool
+    selector: "KnockoffsSPR",
+    cluster: Cluster,
+    partitions: Partitions,
+    *,
+    groups: bool,
+    saved: SavedPasses | None = None,
 ) -> Distributed:
     """Return the passes that `selector` asks for."""
     if partitions.n_rows < 2:
@@ -56,7 +183,7 @@ def passes_of(
         min_class_size=selector.min_class_size,
         progress=selector.progress,
     )
-    return Distributed(cluster, partitions, choices)
+    return Distributed(cluster, partitions, choices, saved)
 
 
 _ONLY: dict[str, tuple[Any, ...]] = {

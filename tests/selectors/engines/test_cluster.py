@@ -34,7 +34,7 @@ def test_results_come_in_the_order_of_the_blocks(cluster):
 def test_states_are_merged_in_their_order_whatever_their_number(cluster):
     for n in (1, 2, 8, 9, 30):
         states = cluster.each(lambda i: [i], [(i,) for i in range(n)])
-        merged = cluster.merged(lambda *parts: sum(parts, []), states)
+        merged = cluster.merged(lambda *parts: [i for part in parts for i in part], states)
         assert cluster.result(merged) == list(range(n))
 
 
@@ -56,16 +56,17 @@ def test_without_workers_the_work_is_given_up_in_a_sentence():
     with (
         distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as empty,
         distributed.Client(empty, set_as_default=False) as client,
-        pytest.raises(InputError, match="All workers of the Dask cluster are lost"),
     ):
         alone = Cluster(client, patience=0.2)
-        alone.result(alone.once(len, "abc"))
+        waiting = alone.once(len, "abc")
+        with pytest.raises(InputError, match="All workers of the Dask cluster are lost"):
+            alone.result(waiting)
 
 
 def test_a_scheduler_that_does_not_answer_is_named(monkeypatch):
     monkeypatch.setattr("kspr.selectors.engines.cluster._ANSWER_WITHIN", 0.5)
     with (
-        pytest.raises(InputError, match="No Dask scheduler answers at tcp://127.0.0.1:9"),
+        pytest.raises(InputError, match="No Dask scheduler answers at tcp://127"),
         Cluster.at("tcp://127.0.0.1:9"),
     ):
         pass

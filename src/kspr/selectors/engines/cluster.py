@@ -102,6 +102,10 @@ class Cluster:
         futures = self._client.compute(flat, retries=_RETRIES)
         return [tuple(futures[i : i + n_results]) for i in range(0, len(futures), n_results)]
 
+    def lazily(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Return a value that workers make when they need it, and forget afterwards."""
+        return require("dask", _PURPOSE, _EXTRA).delayed(function, pure=False)(*arguments)
+
     def once(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Return the result, as it will be, of a function that runs on one of the workers."""
         return self._client.submit(function, *arguments, pure=False, retries=_RETRIES)
