@@ -84,7 +84,7 @@ bench-scale: $(DEV)  ## large data and very many classes; resumable; writes docs
 	$(BIN)/python benchmarks/scale.py
 
 bench-dask: $(DEV)  ## one and two workers against one process, bytes that travel; resumable; for docs/clusters.md
-	$(BIN)/python benchmarks/dask.py
+	$(BIN)/python benchmarks/clusters.py
 
 bench-embed: $(DEV)  ## images and texts to features, against plain PyTorch; a few minutes; writes docs/speed.md
 	$(BIN)/python benchmarks/embedding.py
