@@ -10,7 +10,7 @@ DOCS := $(VENV)/.docs
 # Two test workers on two cores: linear algebra must not start threads of its own.
 QUIET := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: help demo test test-slow test-hostile test-kill test-browser test-tools docs check format bench bench-embed bench-scale bench-train bench-train-images bench-review crowd defaults fsr own-model peers results clean
+.PHONY: help demo test test-slow test-hostile test-kill test-browser test-tools test-store docs check format bench bench-embed bench-scale bench-dask bench-train bench-train-images bench-review crowd defaults fsr own-model peers results clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -56,6 +56,13 @@ test-tools:  ## what Label Studio and FiftyOne are given, read by these tools th
 	$(TOOLS)/bin/python -m pip install --quiet --editable . fiftyone hypothesis label-studio-sdk pytest
 	$(QUIET) $(TOOLS)/bin/python -m pytest -rs tests/runs/test_annotation_files_tools.py
 
+# The stand-in for S3 brings thirty packages, and wants an older dateutil than pandas has here.
+STORE := .venv-store
+test-store: $(DEV)  ## a selection on a cluster from files of an object store on loopback
+	@test -x $(STORE)/bin/python || $(PYTHON) -m venv $(STORE)
+	$(STORE)/bin/python -m pip install --quiet 'moto[server]'
+	$(QUIET) $(BIN)/python -m pytest -rs tests/runs/test_cluster_select.py -k object_store
+
 docs: $(DOCS)  ## the documentation as a site in docs/_build/html; runs every example, needs no network
 	$(QUIET) $(BIN)/sphinx-build --fail-on-warning --keep-going --nitpicky --quiet -d docs/_build/doctrees docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
@@ -75,6 +82,9 @@ bench: $(DEV)  ## speed, memory and peers; writes docs/speed.md
 
 bench-scale: $(DEV)  ## large data and very many classes; resumable; writes docs/large-data.md
 	$(BIN)/python benchmarks/scale.py
+
+bench-dask: $(DEV)  ## one and two workers against one process, bytes that travel; resumable; for docs/clusters.md
+	$(BIN)/python benchmarks/clusters.py
 
 bench-embed: $(DEV)  ## images and texts to features, against plain PyTorch; a few minutes; writes docs/speed.md
 	$(BIN)/python benchmarks/embedding.py

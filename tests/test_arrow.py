@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kspr._arrow import as_array, read_parquet
+from kspr._arrow import ParquetRows, as_array, read_parquet
 
 VALUES = {
     pa.int8(): st.integers(-100, 100),
@@ -56,3 +56,19 @@ def test_reading_a_table_does_not_load_pandas(tmp_path):
         "assert 'pandas' not in sys.modules and 'pyarrow.dataset' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "t.parquet")], check=True)
+
+
+@pytest.mark.parametrize("n_files", [1, 3])
+def test_a_folder_of_files_is_one_table_in_the_order_of_their_names(tmp_path, n_files):
+    whole = pa.table({"n": np.arange(30), "x": np.arange(30) / 2})
+    size = 30 // n_files
+    for k in reversed(range(n_files)):
+        part = whole.slice(k * size, size)
+        pq.write_table(part, tmp_path / f"part-{k}.parquet", row_group_size=4)
+    found = ParquetRows(tmp_path)
+    assert (found.n_rows, found.names) == (30, ["n", "x"])
+    assert found.read().equals(whole)
+    assert found.read(["x"]).equals(whole.select(["x"]))
+    batches = list(found.batches(7, ["n"]))
+    assert max(map(len, batches)) <= 7
+    assert pa.Table.from_batches(batches).equals(whole.select(["n"]))

@@ -5,6 +5,7 @@ else that a command does with a small run. Numbers, truth values and texts are t
 it.
 """
 
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,36 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-__all__ = ["as_array", "read_parquet"]
+__all__ = ["ParquetRows", "as_array", "read_parquet"]
+
+
+class ParquetRows:
+    """The rows of a parquet file, or of all such files in a folder in the order of their names."""
+
+    def __init__(self, path: Path) -> None:
+        self._files = sorted(path.iterdir()) if path.is_dir() else [path]
+        metadata = [pq.read_metadata(file) for file in self._files]
+        self.n_rows = sum(part.num_rows for part in metadata)
+        self.names: list[str] = metadata[0].schema.to_arrow_schema().names if metadata else []
+
+    def read(self, columns: list[str] | None = None) -> pa.Table:
+        """Return all rows, or some columns of them."""
+        return pa.concat_tables(list(self._each(lambda file: [file.read(columns)])))
+
+    def batches(self, n_rows: int, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        """Yield some columns, at most `n_rows` rows at a time."""
+        return self._each(lambda file: file.iter_batches(n_rows, columns=columns))
+
+    def _each(self, read: Callable[[pq.ParquetFile], Iterable[Any]]) -> Iterator[Any]:
+        for path in self._files:
+            # `pyarrow.parquet.read_table` would load the whole of pyarrow.dataset, and pandas.
+            with pq.ParquetFile(path) as file:
+                yield from read(file)
 
 
 def read_parquet(path: Path, columns: list[str] | None = None) -> pa.Table:
-    """Return a parquet file, or some columns of it."""
-    # `pyarrow.parquet.read_table` loads the whole of pyarrow.dataset for it.
-    with pq.ParquetFile(path) as file:
-        return file.read(columns)
+    """Return the table of a parquet file, or of all such files in a folder, by their names."""
+    return ParquetRows(path).read(columns)
 
 
 def as_array(column: pa.ChunkedArray) -> np.ndarray:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
+    "checksum_of",
     "process_name",
     "read_json",
     "read_sealed",
@@ -157,8 +158,11 @@ def read_json(path: Path) -> Any:
 
 
 def write_sealed(path: Path, content: dict[str, Any], *files: str) -> None:
-    """Write a JSON document with a checksum of itself and of `files`, which are beside it."""
-    sums = {name: _file_checksum(path.parent / name) for name in files}
+    """Write a JSON document with a checksum of itself and of `files`, which are beside it.
+
+    These may be folders of files.
+    """
+    sums = {name: checksum_of(path.parent / name) for name in files}
     sealed = {**content, "checksums": sums}
     write_json(path, {**sealed, "checksum": _checksum(_plain_json(sealed))})
 
@@ -180,9 +184,9 @@ def read_sealed(path: Path, *files: str) -> dict[str, Any]:
     for name in {*files, *sums}:
         beside = path.parent / name
         # A name that leads out of the folder would have other files read.
-        if Path(name).name != name or not beside.is_file():
+        if Path(name).name != name or not (beside.is_file() or beside.is_dir()):
             raise _damaged(beside, "is missing")
-        if sums.get(name) != _file_checksum(beside):
+        if sums.get(name) != checksum_of(beside):
             raise _damaged(beside, "is not as it was written")
     return content
 
@@ -193,14 +197,18 @@ def _plain_json(content: Any) -> bytes:
     return json.dumps(plain, sort_keys=True, separators=(",", ":")).encode()
 
 
-def _checksum(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-def _file_checksum(path: Path) -> str:
+def checksum_of(path: Path) -> str:
+    """Return a checksum of a file, or of the names and the contents of all files in a folder."""
+    if path.is_dir():
+        lines = (f"{part.name} {checksum_of(part)}" for part in sorted(path.iterdir()))
+        return _checksum("\n".join(lines).encode())
     # A block at a time: a run may have a hundred million rows.
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _checksum(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _damaged(path: Path, how: str) -> InputError:

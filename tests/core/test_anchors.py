@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kspr.core.anchors import ANCHOR_SHARE, Anchors, count_anchors
+from kspr.core.anchors import ANCHOR_SHARE, Anchors, bin_sizes, count_anchors
 
 seeds = st.integers(0, 2**32 - 1)
 laws = settings(max_examples=40, deadline=None)
@@ -42,9 +42,9 @@ def test_blocks_of_any_size_and_merged_states_give_the_same_anchors(
     rng = np.random.default_rng(seed)
     prediction = rng.standard_normal((n, c)).round(0 if ties else 9).astype(np.float32)
     label, half = rng.integers(0, c, n), rng.integers(0, 2, n)
-    merged = Anchors(label, half, c)
+    merged = Anchors(bin_sizes(label, half, c))
     for blocks in np.array_split(np.arange(n), 3):
-        part = Anchors(label, half, c)
+        part = Anchors(bin_sizes(label, half, c))
         for start in range(0, len(blocks), step):
             rows = blocks[start : start + step]
             part.add(prediction[rows], label[rows], half[rows])
@@ -57,3 +57,25 @@ def test_of_samples_that_tie_the_first_are_anchors() -> None:
     nowhere = np.zeros_like(label)
     counts = count_anchors(np.ones((100, 2)), label, nowhere, 2)
     np.testing.assert_array_equal(counts, [[10, 0], [10, 0]])
+
+
+@laws
+@given(seed=seeds, n=st.integers(50, 400), c=st.integers(2, 4), share=st.floats(0.05, 1.0))
+def test_a_guess_is_told_if_it_was_too_high_and_else_changes_nothing(
+    seed: int, n: int, c: int, share: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    prediction = rng.standard_normal((n, c)).astype(np.float32)
+    label, half = rng.integers(0, c, n), rng.integers(0, 2, n)
+    sizes = bin_sizes(label, half, c)
+    part = Anchors(sizes).of_part(share)
+    rows = np.flatnonzero(rng.random(n) < share)
+    part.add(prediction[rows], label[rows], half[rows])
+    guided = Anchors(sizes, part.least)
+    guided.add(prediction, label, half)
+    if guided.complete:
+        expected = count_anchors(prediction, label, half, c)
+        np.testing.assert_array_equal(guided.counts(), expected)
+    high = Anchors(sizes, np.full(2 * c, 100.0))
+    high.add(prediction, label, half)
+    assert not high.complete

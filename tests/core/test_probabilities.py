@@ -40,7 +40,7 @@ def test_the_answer_hardly_depends_on_how_sure_the_model_is(temperature):
     P, truth = held_out(temperature=temperature)
     y = symmetric(truth, 0.2, 0)
     found = calibrate(P, y)
-    assert wrong_share(found.transition, y)[0] == pytest.approx(0.2, abs=0.05)
+    assert wrong_share(found.transition, np.bincount(y))[0] == pytest.approx(0.2, abs=0.05)
     plain = calibrate(held_out()[0], y)
     assert np.abs(found.right - plain.right).mean() < 0.02
 
@@ -53,7 +53,7 @@ def test_saturated_probabilities_do_not_break_the_noise_estimate():
     rounded /= rounded.sum(axis=1, keepdims=True)
     assert np.mean(rounded.max(axis=1) == 1) > 0.3
     found = calibrate(rounded, y)
-    assert wrong_share(found.transition, y)[0] == pytest.approx(0.2, abs=0.08)
+    assert wrong_share(found.transition, np.bincount(y))[0] == pytest.approx(0.2, abs=0.08)
     rate, recall = fsr(rounded, y, truth, 0.1)
     assert rate < 0.12
     assert recall > 0.5

@@ -16,6 +16,7 @@ from kspr.sources.options import AS_FOUND, ReadOptions
 if TYPE_CHECKING:
     from kspr.runs.run import Run
     from kspr.selectors import Annotators
+    from kspr.selectors.cluster_selection import Written
 
 __all__ = ["Chosen", "refuse_spr", "select"]
 
@@ -32,6 +33,8 @@ def select(
     chosen: Chosen = AS_PRESET,
     kind: Literal["features", "probabilities"] = "features",
     checked: Path | None = None,
+    engine: Literal["here", "dask"] = "here",
+    scheduler: str | None = None,
     overwrite: Annotated[bool, Parameter(negative="")] = False,
     options: Annotated[ReadOptions, Parameter(name="*")] = AS_FOUND,
     settings: Annotated[EmbedSettings, Parameter(name="*")] = AS_SHIPPED,
@@ -51,6 +54,9 @@ def select(
 
     Example: kspr select predictions.parquet --label species --probabilities 'p_*' --out run
 
+    Example: kspr select 's3://bucket/parts/*.parquet' --engine dask --scheduler tcp://10.0.0.1:8786
+    --label species --out run
+
     Parameters
     ----------
     source
@@ -65,6 +71,12 @@ def select(
         checked. They are kept or not as the answers say. With a column `drawn_from` that says
         `all`, for rows drawn at random from all rows, they also move the cut. `kspr verify` draws
         rows for a run, and moves its cut without a new fit.
+    engine
+        `dask` lets the workers of a Dask cluster read, judge and write the parquet or Arrow files
+        of SOURCE, one by one; all of them must reach SOURCE and --out.
+    scheduler
+        With --engine dask: address of the scheduler, such as tcp://10.0.0.1:8786; without it, a
+        cluster of processes is started on this machine.
     overwrite
         Replace an earlier run in --out.
     """
@@ -80,6 +92,23 @@ def select(
             f"--groups keeps rows in one half of the data; there are no halves with {what}. "
             "Leave it out."
         )
+    if scheduler is not None and engine != "dask":
+        raise InputError("--scheduler goes with --engine dask. Add it, or leave --scheduler out.")
+    if engine == "dask":
+        _refuse_on_cluster(chosen, kind, checked)
+        from kspr.runs.cluster_select import select_on_cluster
+
+        written = select_on_cluster(
+            source,
+            out,
+            from_options(chosen),
+            options=options,
+            command=INVOCATION.get(),
+            scheduler=scheduler,
+            overwrite=overwrite,
+        )
+        _print_written(written, out, json)
+        return
     if by_model:
         selected = select_by_probabilities(
             source,
@@ -122,6 +151,35 @@ def select(
         checked=checked,
     )
     _print(run, json)
+
+
+def _refuse_on_cluster(chosen: SelectorOptions, kind: str, checked: Path | None) -> None:
+    """Refuse what --engine dask cannot do, before anything is read."""
+    refuse_spr(chosen, "--engine dask")
+    if kind == "probabilities" or checked is not None:
+        what = "--checked" if checked is not None else "--kind probabilities"
+        raise InputError(f"{what} does not go with --engine dask. Leave either out.")
+
+
+_SHOWN = 5_000_000
+"""Rows of a run up to which it is read again to show its summary."""
+
+
+def _print_written(written: "Written", out: Path, json: bool) -> None:
+    """Print the run that a cluster has written; in a few words if it is large."""
+    from kspr.runs.run import load_run
+
+    if written.n_rows <= _SHOWN:
+        _print(load_run(out), json)
+        return
+    if json:
+        print_json({"out": out, "rows": written.n_rows, "kept": written.n_kept})
+        return
+    share = written.n_kept / written.n_rows
+    print(
+        f"{written.n_kept:,} of {written.n_rows:,} labels kept ({share:.1%}).\n"
+        f"The run: {visible(out)}"
+    )
 
 
 def refuse_spr(chosen: SelectorOptions, what: str) -> None:

@@ -6,7 +6,7 @@ They are found in one pass over blocks of samples, and nothing but the best ones
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 
-__all__ = ["ANCHOR_SHARE", "MANY_CLASSES", "Anchors", "count_anchors"]
+__all__ = ["ANCHOR_SHARE", "MANY_CLASSES", "Anchors", "bin_sizes", "count_anchors"]
 
 ANCHOR_SHARE = 0.06
 """Share of a class that serves as anchors: fewer are purer, more are surer."""
@@ -23,28 +23,35 @@ def count_anchors(
 
     `prediction` comes from the other half, so a sample's own label has no part in choosing it.
     """
-    anchors = Anchors(label, half, n_classes)
+    anchors = Anchors(bin_sizes(label, half, n_classes))
     anchors.add(prediction, label, half)
     return anchors.counts()
+
+
+def bin_sizes(label: np.ndarray, half: np.ndarray, n_classes: int) -> np.ndarray:
+    """Return how many samples of each class are in each half: ``(2, classes)``."""
+    return np.stack([np.bincount(label[half == side], minlength=n_classes) for side in (0, 1)])
 
 
 class Anchors:
     """The labels of the anchors among the samples that were added so far.
 
-    `label` and `half` are those of all samples that will be added: they set how many anchors a
-    class has in a half. Blocks may have any size. Of samples that tie at the border those that were
-    added first are anchors, so blocks are added, and states merged, in the order of the samples.
+    `sizes` are the `bin_sizes` of all samples that will be added: they set how many anchors a class
+    has in a half. Blocks may have any size. Of samples that tie at the border those that were added
+    first are anchors, so blocks are added, and states merged, in the order of the samples.
+
+    `least` has for each bin what an anchor must reach at least, if that is known; the less must be
+    kept. It may be a guess: `complete` tells whether it was too high.
     """
 
-    def __init__(self, label: np.ndarray, half: np.ndarray, n_classes: int) -> None:
-        self._n_classes = n_classes
+    def __init__(self, sizes: np.ndarray, least: np.ndarray | None = None) -> None:
+        self._n_classes = sizes.shape[1]
         # A bin is a class in a half.
-        sizes = np.concatenate(
-            [np.bincount(label[half == side], minlength=n_classes) for side in (0, 1)]
-        )
-        few = np.minimum(_LEAST_ANCHORS, np.ceil(sizes / 5))
-        self._wanted = np.maximum(few, np.rint(ANCHOR_SHARE * sizes)).astype(np.int64)
-        self._least = np.full(2 * n_classes, -np.inf)  # what a further anchor must reach
+        self._sizes = sizes.reshape(-1)
+        few = np.minimum(_LEAST_ANCHORS, np.ceil(self._sizes / 5))
+        self._wanted = np.maximum(few, np.rint(ANCHOR_SHARE * self._sizes)).astype(np.int64)
+        # What a further anchor must reach.
+        self._least = np.full(len(self._sizes), -np.inf) if least is None else least.copy()
         # Columns of what may still be anchors: bin, label, prediction.
         self._found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
 
@@ -66,6 +73,36 @@ class Anchors:
         self._least = np.maximum(self._least, other._least)
         self._found += other._found
         self._prune()
+
+    def fresh(self) -> "Anchors":
+        """Return a state for the same samples that has found nothing yet."""
+        return Anchors(self._sizes.reshape(2, -1))
+
+    def of_part(self, share: float) -> "Anchors":
+        """Return a state for a random part, a `share` of the samples, to find a guess by.
+
+        Its `least` is what an anchor of all samples must reach, in nearly all cases.
+        """
+        part = self.fresh()
+        wanted = share * self._wanted
+        # Four standard errors more: a guess that is too high costs another pass.
+        part._wanted = np.ceil(wanted + 4 * np.sqrt(wanted) + 4).astype(np.int64)
+        return part
+
+    @property
+    def least(self) -> np.ndarray:
+        """What a further anchor of each bin would have to reach; -inf where any would be one."""
+        self._prune()
+        return self._least.copy()
+
+    @property
+    def complete(self) -> bool:
+        """Whether all anchors are here; without a guess, they always are once all is added."""
+        self._prune()
+        found = np.bincount(self._found[0][0], minlength=len(self._wanted))
+        members = self._sizes.reshape(2, -1).sum(axis=1, keepdims=True)
+        there = np.minimum(self._wanted.reshape(2, -1), members).reshape(-1)
+        return bool((found >= there).all())
 
     def counts(self) -> np.ndarray | csr_array:
         """Return the number of anchors of each class (row) that have each label (column).

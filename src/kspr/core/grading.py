@@ -2,7 +2,8 @@
 
 Every sample is graded by its doubt of every class as its label. The levels need no more than
 counts per grade, weighted by what a sample with its label tells of the wrong ones of a class
-(`Transition.weights`): sums, which blocks of samples add to and which merge.
+(`Transition.weights`): sums, which blocks of samples add to and which merge. Weights are rounded
+so that these sums are exact: in whatever order they are added, the answer has the same bits.
 """
 
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from kspr.core.arrays import row_blocks
 from kspr.core.cutoffs import reachable
 from kspr.core.transition import AnyTransition
 
-__all__ = ["CAUTION", "Graded", "Grading", "transition_levels"]
+__all__ = ["CAUTION", "GradeCounts", "Graded", "Grading", "transition_levels"]
 
 CAUTION = 0.84
 """Standard errors on top of every estimate: about four in five are then not too low."""
@@ -36,13 +37,13 @@ def transition_levels(
     `right` ``(rows, classes)`` is the chance that each class would be right as the label; it may
     use no sample's own label. One cut per class, or one for all.
     """
-    grading = Grading(transition, pooled=pooled)
-    own = np.empty(len(label), dtype=np.int16)
+    grading = Grading(transition, len(label), pooled=pooled)
+    counts, own = grading.no_counts(), np.empty(len(label), dtype=np.int16)
     for rows in row_blocks(*right.shape):
         graded = grading.grade(right[rows], label[rows])
-        grading.add(graded)
+        counts.add(graded)
         own[rows] = graded.own
-    return grading.levels(own, label)
+    return grading.levels(counts).of(own, label)
 
 
 @dataclass(frozen=True)
@@ -59,24 +60,67 @@ class Graded:
     """Grades of the samples' labels; -1 for a label without hope."""
 
 
-class Grading:
+class GradeCounts:
     """Weighted counts per grade of the samples that were added so far."""
 
-    def __init__(self, transition: AnyTransition, *, pooled: bool) -> None:
-        self._transition = transition
+    def __init__(self, n_places: int) -> None:
+        self.totals = np.zeros((3, n_places))
+        self.kept = np.zeros(n_places, dtype=np.int64)
+
+    def add(self, graded: Graded) -> None:
+        """Add a block."""
+        for total, weight in zip(self.totals, graded.weights, strict=True):
+            np.add.at(total, graded.place, weight)
+        np.add.at(self.kept, graded.kept, 1)
+
+    def merge(self, other: "GradeCounts") -> None:
+        """Add the counts of other samples that were graded in the same way."""
+        self.totals += other.totals
+        self.kept += other.kept
+
+
+@dataclass(frozen=True)
+class GradeLevels:
+    """The smallest level at which each grade of a cut group is kept."""
+
+    first: np.ndarray
+    """Where the grades of each class begin in a line of all cut groups."""
+    found: np.ndarray
+    """The levels of that line."""
+
+    def of(self, own: np.ndarray, label: np.ndarray) -> np.ndarray:
+        """Return the levels of samples, given the grades of their labels.
+
+        A label without hope has the level 1.
+        """
+        levels = np.empty(len(own))
+        for rows in row_blocks(len(own), 8):
+            place = self.first[label[rows]] + own[rows]
+            levels[rows] = np.where(own[rows] < 0, 1.0, self.found[place])
+        return levels
+
+
+class Grading:
+    """How samples are graded and counted, `n_rows` of them in all."""
+
+    def __init__(self, transition: AnyTransition, n_rows: int, *, pooled: bool) -> None:
         n_classes = len(transition.right)
-        groups = 1 if pooled else n_classes
-        self._steps = min(_GRADES, _TABLE // groups)
+        self._groups = 1 if pooled else n_classes
+        self._steps = min(_GRADES, _TABLE // self._groups)
         self._least = _HOPELESS if n_classes > _FEW_CLASSES else 0.0
-        # Where the grades of each class begin in a line of all cut groups.
         self._first = np.zeros(n_classes, dtype=np.int64)
         if not pooled:
             self._first = np.arange(n_classes) * self._steps
-        self._totals = np.zeros((3, groups * self._steps))
-        self._kept = np.zeros(groups * self._steps, dtype=np.int64)
+        # No sum of these weights needs more than the 53 bits of a float, so none is ever rounded.
+        largest = np.maximum(n_rows * transition.weight_bounds(), 1e-300)
+        self._transition = transition.with_rounded_weights(2.0 ** (np.ceil(np.log2(largest)) - 52))
+
+    def no_counts(self) -> GradeCounts:
+        """Return the counts before any block is added."""
+        return GradeCounts(self._groups * self._steps)
 
     def grade(self, right: np.ndarray, label: np.ndarray) -> Graded:
-        """Return what a block ``(rows, classes)`` has to add; the state stays as it is."""
+        """Return what a block ``(rows, classes)`` has to add."""
         row, column = np.nonzero(right >= self._least)
         place = self._grades(right[row, column]) + self._first[column]
         weights = self._transition.weights(label[row], column)
@@ -84,31 +128,13 @@ class Grading:
         own = np.where(chance >= self._least, self._grades(chance), -1)
         return Graded(place, weights, (self._first[label] + own)[own >= 0], own.astype(np.int16))
 
-    def add(self, graded: Graded) -> None:
-        """Add a block."""
-        for total, weight in zip(self._totals, graded.weights, strict=True):
-            np.add.at(total, graded.place, weight)
-        np.add.at(self._kept, graded.kept, 1)
-
-    def merge(self, other: "Grading") -> None:
-        """Add the counts of `other`, which grades other samples by the same transition matrix."""
-        self._totals += other._totals
-        self._kept += other._kept
-
-    def levels(self, own: np.ndarray, label: np.ndarray) -> np.ndarray:
-        """Return the smallest level at which samples are kept, given the grades of their labels.
-
-        A label without hope has the level 1.
-        """
-        found = np.empty(len(self._kept))
+    def levels(self, counts: GradeCounts) -> GradeLevels:
+        """Return the smallest level at which each grade is kept, given the counts of all blocks."""
+        found = np.empty(len(counts.kept))
         for start in range(0, len(found), self._steps):
             group = slice(start, start + self._steps)
-            found[group] = _levels(self._kept[group], self._totals[:, group])
-        levels = np.empty(len(own))
-        for rows in row_blocks(len(own), 8):
-            place = self._first[label[rows]] + own[rows]
-            levels[rows] = np.where(own[rows] < 0, 1.0, found[place])
-        return levels
+            found[group] = _levels(counts.kept[group], counts.totals[:, group])
+        return GradeLevels(self._first, found)
 
     def _grades(self, right: np.ndarray) -> np.ndarray:
         """Return small whole numbers that grow with doubt: nothing is sorted.

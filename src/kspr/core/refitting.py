@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kspr.core.anchors import Anchors
+from kspr.core.anchors import Anchors, bin_sizes
 from kspr.core.arrays import Array, like, namespace, rank_within, row_blocks, to_numpy
 from kspr.core.chances import Chances, calibration_rows
 from kspr.core.regression import Equations, Targets, normal_equations
@@ -139,7 +139,7 @@ def _chance_right(
     """Return each label's chance to be right; what it says of rows that are not valid is void."""
     members = np.flatnonzero(valid)
     nowhere = np.zeros_like(label)
-    anchors = Anchors(label[members], nowhere[members], n_classes)
+    anchors = Anchors(bin_sizes(label[members], nowhere[members], n_classes))
     for rows in row_blocks(len(label), n_classes):
         here = valid[rows]
         anchors.add(fitted(rows)[here], label[rows][here], nowhere[rows][here])

@@ -12,7 +12,15 @@ import numpy as np
 from kspr.core.arrays import Array, double, like, namespace, one_hot, row_blocks, to_numpy
 from kspr.errors import InputError
 
-__all__ = ["Pieces", "group_classes", "make_pieces", "prototypes", "similarity", "thinned"]
+__all__ = [
+    "Pieces",
+    "group_classes",
+    "make_pieces",
+    "part_as_piece",
+    "prototypes",
+    "similarity",
+    "thinned",
+]
 
 
 @dataclass(frozen=True)
@@ -302,6 +310,16 @@ def thinned(piece: Pieces, n_rows: int) -> Pieces:
         kept = place < np.ceil(share * sizes)[label[valid]]
         sides.append((index[valid][kept], label[valid][kept]))
     return _one_piece(sides, piece.classes[0])
+
+
+def part_as_piece(rows: np.ndarray, codes: np.ndarray, half: np.ndarray, n_classes: int) -> Pieces:
+    """Return a single piece of the given rows, which ascend, with their codes and halves."""
+    sides = []
+    for side in (0, 1):
+        mine = np.flatnonzero(half == side)
+        mine = mine[np.argsort(codes[mine], kind="stable")]
+        sides.append((rows[mine], codes[mine]))
+    return _one_piece(sides, np.arange(n_classes))
 
 
 def _one_piece(sides: list[tuple[np.ndarray, np.ndarray]], classes: np.ndarray) -> Pieces:

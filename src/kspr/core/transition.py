@@ -15,7 +15,7 @@ import numpy as np
 from scipy.sparse import csr_array, diags_array, issparse
 
 from kspr.core.intervals import Z95
-from kspr.core.wide_transition import WideTransition
+from kspr.core.wide_transition import WideTransition, rounded
 
 __all__ = ["AnyTransition", "Transition", "estimate_transition", "wrong_among", "wrong_share"]
 
@@ -30,6 +30,8 @@ class Transition:
     """Standard error of the share of wrong labels that all classes have in common."""
     counts: np.ndarray
     """Labels (column) of the anchors of each class (row)."""
+    units: np.ndarray | None = None
+    """What `weights` are multiples of; None where they are not rounded."""
 
     @property
     def right(self) -> np.ndarray:
@@ -68,6 +70,14 @@ class Transition:
         """
         return np.asarray(self._weights[:, label * len(self.matrix) + column])
 
+    def weight_bounds(self) -> np.ndarray:
+        """Return the largest sums of the sizes of the three `weights` over the classes of a row."""
+        return np.asarray(np.abs(self._weights).reshape(3, *self.matrix.shape).sum(axis=2).max(1))
+
+    def with_rounded_weights(self, units: np.ndarray) -> "Transition":
+        """Return the same with `weights` that are multiples of the three `units`."""
+        return replace(self, units=units)
+
     @cached_property
     def _inverse(self) -> np.ndarray:
         return np.linalg.pinv(self.matrix)
@@ -81,7 +91,8 @@ class Transition:
             for noise in (self, self.noisier(self.error), self.noisier(-self.error))
         )
         # Counts vary like Poisson numbers: each sample adds the square of its weight.
-        return np.stack([middle, middle**2, (above - below) / 2]).reshape(3, -1)
+        found = np.stack([middle, middle**2, (above - below) / 2]).reshape(3, -1)
+        return found if self.units is None else rounded(found, self.units)
 
 
 AnyTransition = Transition | WideTransition
@@ -160,8 +171,10 @@ def _noisier(matrix: np.ndarray, change: float | np.ndarray) -> np.ndarray:
     return np.asarray(result)
 
 
-def wrong_share(transition: AnyTransition, label: np.ndarray) -> tuple[float, float, float]:
+def wrong_share(transition: AnyTransition, sizes: np.ndarray) -> tuple[float, float, float]:
     """Return the estimated share of wrong labels in the data, and two standard errors around it.
+
+    `sizes` are the numbers of samples that have each label.
 
     The interval has a coverage of 95 % where all anchors are of their class; with few rows per
     class they are not, and the estimate is too high by more than its sampling error.
@@ -169,9 +182,8 @@ def wrong_share(transition: AnyTransition, label: np.ndarray) -> tuple[float, fl
     differ.
     """
     counts, right = transition.counts, transition.right
-    sizes = np.bincount(label, minlength=len(right)).astype(float)
     # M = inv(T') N, which sampling error can push below 0.
-    true = np.clip(transition.solve_transposed(sizes), 0.0, None)
+    true = np.clip(transition.solve_transposed(sizes.astype(float)), 0.0, None)
     true /= max(true.sum(), 1e-12)
     total = np.maximum(counts.sum(axis=1), 1.0)
     # Agresti and Coull's two extra observations, as for the matrix itself.
@@ -185,13 +197,12 @@ def wrong_share(transition: AnyTransition, label: np.ndarray) -> tuple[float, fl
     return middle, max(0.0, middle - reach), min(1.0, middle + reach)
 
 
-def wrong_among(transition: AnyTransition, label: np.ndarray, errors: float) -> np.ndarray:
+def wrong_among(transition: AnyTransition, sizes: np.ndarray, errors: float) -> np.ndarray:
     """Return the share of wrong ones among each label, every class noisier by `errors`.
 
-    These are standard errors. It is not what each class loses: a rare class's label is often
-    wrong where a common one's is not.
+    `sizes` are the numbers of samples that have each label; errors are standard errors. It is not
+    what each class loses: a rare class's label is often wrong where a common one's is not.
     """
     noise = transition.noisier(errors * transition.error)
-    sizes = np.bincount(label, minlength=len(noise.right)).astype(float)
-    right = noise.right * noise.solve_transposed(sizes)
+    right = noise.right * noise.solve_transposed(sizes.astype(float))
     return np.asarray(np.clip(1.0 - right / np.maximum(sizes, 1.0), 0.0, 1.0))

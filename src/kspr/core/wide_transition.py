@@ -9,14 +9,15 @@ This assumes of each class that more of its labels stay right than go to the cla
 sparse part: what is beyond that counts as spread evenly.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csc_array, csr_array, diags_array, vstack
 from scipy.sparse.linalg import SuperLU, splu
 
-__all__ = ["WideTransition"]
+__all__ = ["WideTransition", "rounded"]
 
 _MOST_OWN = 0.9
 """Labels that go to a class's own directions, at most, as a share of those that stay right."""
@@ -38,6 +39,8 @@ class WideTransition:
     """What the chance of a label (column) is above `even`, given the true class (row)."""
     error: float
     counts: csr_array
+    units: np.ndarray | None = None
+    """What `weights` are multiples of; None where they are not rounded."""
 
     @classmethod
     def spread(
@@ -101,7 +104,33 @@ class WideTransition:
             (label == column) - noise.right[column] * noise._inverse_at(label, column)
             for noise in (self, *self._bounds)
         )
-        return np.stack([middle, middle**2, (above - below) / 2])
+        found = np.stack([middle, middle**2, (above - below) / 2])
+        return found if self.units is None else rounded(found, self.units)
+
+    def weight_bounds(self) -> np.ndarray:
+        """Return bounds on the sums of the sizes of the three `weights` over all classes."""
+        middle, above, below = (1.0 + noise._inverse_bound() for noise in (self, *self._bounds))
+        return np.array([middle, middle**2, (above + below) / 2])
+
+    def with_rounded_weights(self, units: np.ndarray) -> "WideTransition":
+        """Return the same with `weights` that are multiples of the three `units`."""
+        found = replace(self, units=units)
+        # What is factored and inverted already stays so.
+        found.__dict__.update({**self.__dict__, "units": units})
+        return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Factors cannot be sent to other processes, which make them again.
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def _inverse_bound(self) -> float:
+        """Return a bound on the sum of the sizes of any row of the inverse, times `right`."""
+        spread = np.abs(self._column).max() * np.abs(self._row).sum()
+        if not self.own.nnz:
+            return float(spread + np.abs(1 / (self.right - self.even)).max())
+        place, value = self._sparse_inverse
+        sums = np.bincount(place // len(self.right), np.abs(value), minlength=len(self.right))
+        return float(spread + sums.max())
 
     @cached_property
     def _bounds(self) -> tuple["WideTransition", "WideTransition"]:
@@ -144,3 +173,8 @@ class WideTransition:
         wanted = row.astype(np.int64) * len(self.right) + column
         near = np.minimum(np.searchsorted(place, wanted), len(place) - 1)
         return np.asarray(rest + np.where(place[near] == wanted, value[near], 0.0))
+
+
+def rounded(weights: np.ndarray, units: np.ndarray) -> np.ndarray:
+    """Return weights ``(3, pairs)`` as multiples of their units, which are powers of two."""
+    return np.asarray(np.rint(weights / units[:, None]) * units[:, None])

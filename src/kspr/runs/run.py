@@ -27,18 +27,24 @@ from kspr.sources.records import Items, Records
 
 __all__ = [
     "CONSENSUS",
+    "ORIGIN",
+    "ROWS",
     "Origin",
     "Run",
+    "check_folder",
     "describe",
     "load_run",
+    "origin_document",
     "origin_of",
     "rows_of",
     "save_run",
 ]
 
 _FORMAT = 1
-_ORIGIN = "run.json"
-_ROWS = "rows.parquet"
+ORIGIN = "run.json"
+"""File that says where the rows of a run came from."""
+ROWS = "rows.parquet"
+"""File of the rows: their numbers, ids and digests; a folder of such files for many parts."""
 CONSENSUS = "consensus.parquet"
 """Table of the rows' ids and labels, in a run whose source has several labels for each row."""
 
@@ -221,22 +227,26 @@ def save_run(
     of labels to all who open the run.
     """
     check_folder(folder, overwrite=overwrite)
-    sealed = [_ROWS, "manifest.json"]
+    sealed = [ROWS, "manifest.json"]
     with staged(folder) as staging:
         selection.save(staging)
         ids = pa.array(rows.row_id).cast(pa.large_string())
         columns = {"row": rows.row, "row_id": ids, "digest": rows.digest}
-        write_parquet(staging / _ROWS, pa.table(columns))
+        write_parquet(staging / ROWS, pa.table(columns))
         for name, table in (tables or {}).items():
             write_parquet(staging / name, table)
             sealed.append(name)
         if CONSENSUS in sealed:
             origin = _labelled_by_consensus(origin)
-        about = {"format": _FORMAT, "named": rows.named, **asdict(origin)}
-        write_sealed(staging / _ORIGIN, about, *sealed)
+        write_sealed(staging / ORIGIN, origin_document(origin, rows.named), *sealed)
         if checks is not None:
             write_checks(staging, checks)
     return Run(folder, apply_checks(selection, checks), rows, _resolved(origin, folder))
+
+
+def origin_document(origin: Origin, named: bool) -> dict[str, Any]:
+    """Return what `ORIGIN` holds: where rows came from, and whether the source names them."""
+    return {"format": _FORMAT, "named": named, **asdict(origin)}
 
 
 def _labelled_by_consensus(origin: Origin) -> Origin:
@@ -257,7 +267,7 @@ def check_folder(folder: Path, *, overwrite: bool) -> None:
     if not folder.exists():
         return
     # --overwrite is meant for runs; a folder of anything else is never removed.
-    if not (folder / _ORIGIN).is_file():
+    if not (folder / ORIGIN).is_file():
         raise InputError(f"{folder} exists and is not a run of kspr; choose another --out.")
     if not overwrite:
         raise InputError(
@@ -272,14 +282,14 @@ def load_run(folder: Path, source: Path | None = None, *, answers: bool = True) 
     Raise `InputError` with one sentence if a file was changed, or if the files contradict each
     other.
     """
-    if not (folder / _ORIGIN).is_file():
+    if not (folder / ORIGIN).is_file():
         raise InputError(f"{folder} is not a run of kspr. Make one with `kspr select`.")
-    about = read_sealed(folder / _ORIGIN, _ROWS, "manifest.json")
+    about = read_sealed(folder / ORIGIN, ROWS, "manifest.json")
     if about.pop("format", None) != _FORMAT:
         raise InputError(f"{folder} is of another version of kspr. Select again.")
     selection = Selection.load(folder, answers=answers)
     try:
-        rows = _read_rows(folder / _ROWS, about.pop("named"), len(selection))
+        rows = _read_rows(folder / ROWS, about.pop("named"), len(selection))
         origin = _read_origin(about)
     # The checksums hold, so that another program wrote these files: anything may be in them.
     except (KeyError, OSError, OverflowError, TypeError, ValueError, pa.ArrowException) as error:
@@ -316,7 +326,7 @@ def _read_origin(about: dict[str, Any]) -> Origin:
         or counts != {int}
         or not isinstance(origin.options, dict)
     ):
-        raise ValueError(f"{_ORIGIN} has a value of another type")
+        raise ValueError(f"{ORIGIN} has a value of another type")
     return origin
 
 

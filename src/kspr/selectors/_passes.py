@@ -6,19 +6,19 @@ the rows: so neither does the answer.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
 
-from kspr.core.anchors import Anchors
+from kspr.core.anchors import Anchors, bin_sizes
 from kspr.core.knockoffs import closed_form_times
 from kspr.core.linear_fit import LinearFit
 from kspr.core.procedure import Procedure, compare
 from kspr.selectors.engines.local import side_by_side
 from kspr.selectors.feature_rows import Features
 
-__all__ = ["AllClasses", "Predictions", "Verdicts", "judge_rows", "put"]
+__all__ = ["AllClasses", "Predictions", "Verdicts", "block_rows", "judge_rows", "put"]
 
 _BLOCK_FLOATS = 1 << 20
 """Features and fitted values of a block, together."""
@@ -26,6 +26,11 @@ _HELD = 1 << 24
 """Fitted values that are held because they are few; more are computed again in every pass."""
 
 Result = TypeVar("Result")
+
+
+def block_rows(width: int) -> int:
+    """Return the rows of a block, for rows that take `width` numbers each."""
+    return max(64, _BLOCK_FLOATS // width)
 
 
 @dataclass(frozen=True)
@@ -74,13 +79,15 @@ class Predictions:
         if self.n_rows * self.n_classes > _HELD:
             return self
         blocks = [block for _, block in self.map(lambda _, block: block)]
-        return Predictions.held(np.concatenate(blocks))
+        held = np.concatenate(blocks)
+        # Blocks stay as they are: products in them round a row by its place.
+        return replace(self, values=held.__getitem__)
 
     def map(
         self, function: Callable[[slice, np.ndarray], Result]
     ) -> Iterator[tuple[slice, Result]]:
         """Apply `function` to the fitted values of each block; yield results in row order."""
-        step = max(64, _BLOCK_FLOATS // self.width)
+        step = block_rows(self.width)
         blocks = [slice(first, first + step) for first in range(0, self.n_rows, step)]
         results = side_by_side(lambda rows: function(rows, self.values(rows)), blocks)
         return zip(blocks, results, strict=True)
@@ -137,7 +144,7 @@ def judge_rows(
     values: dict[str, np.ndarray] = {}
     anchors = None
     if counted is not None:
-        anchors = Anchors(codes[counted], half[counted], predictions.n_classes)
+        anchors = Anchors(bin_sizes(codes[counted], half[counted], predictions.n_classes))
     for rows, (columns, shown) in predictions.map(judged):
         put(values, rows, columns, len(codes))
         if anchors is not None and counted is not None:

@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from kspr.core.arrays import Array, like, namespace, to_numpy
+from kspr.core.arrays import Array, like, namespace, row_blocks, to_numpy
+from kspr.core.halves import Census, row_coins, row_keys
 from kspr.core.labels import Labels
 from kspr.core.procedure import Procedure, max_directions
 from kspr.core.reduction import PCA, Solver, fit_pca
@@ -14,6 +15,7 @@ from kspr.core.splitting import (
     Pieces,
     group_classes,
     make_pieces,
+    part_as_piece,
     prototypes,
     similarity,
     thinned,
@@ -22,9 +24,17 @@ from kspr.errors import InputError
 from kspr.selectors.engines.local import side_by_side
 from kspr.selectors.feature_rows import DenseFeatures, Features, SparseFeatures
 
-__all__ = ["Plan", "Reduction", "comparable_rows", "plan_pieces", "reduced_batch"]
+__all__ = [
+    "Plan",
+    "Reduction",
+    "comparable_rows",
+    "plan_part",
+    "plan_pieces",
+    "reduced_batch",
+    "rows_to_fit",
+]
 
-_BATCH_BYTES = 16 << 20
+_BATCH_BYTES = _FIT_BLOCK_BYTES = 16 << 20
 _SMALL_WIDTH = 1000
 """Columns of a sparse matrix up to which its covariance matrix is formed."""
 _USUAL = 128
@@ -83,10 +93,13 @@ def plan_pieces(
     rng: np.random.Generator,
     together: np.ndarray | None = None,
     fit_rows: int | Literal["auto", "all"] = "all",
+    keep_copies: bool = False,
 ) -> Plan:
     """Split the data, and reduce it as a whole where that is the same for every piece.
 
-    A single piece that holds all rows is fitted on `fit_rows` of them.
+    A single piece that holds all rows is fitted on `fit_rows` of them. If these are fewer than all
+    rows, and no rows are to stay `together`, row after row decides by its number, or by its content
+    with `keep_copies`, which half it is in and whether it is fitted: see `core/halves.py`.
     """
     n_classes = len(labels.classes)
     if classes_per_group is None or classes_per_group >= n_classes:
@@ -95,15 +108,23 @@ def plan_pieces(
         # Alg. 2, line 1: Eq. prototype and Eq. simialrity (so spelled in the paper's source).
         prototype = prototypes(features.blocks(), labels.codes, n_classes, clean)
         groups = group_classes(similarity(prototype), classes_per_group)
-    # Alg. 2, line 2.
-    pieces = make_pieces(labels.codes, groups, samples_per_class, rng, together)
+    whole = samples_per_class is None and len(groups) == 1
+    wanted = None
+    if whole and fit_rows != "all":
+        wanted = rows_to_fit(fit_rows, features.shape[1], n_classes, reduction, procedure)
+    projection, half = None, None
+    if wanted is not None and wanted < features.shape[0] and together is None:
+        piece, half = _dealt(features, labels, wanted, int(rng.integers(2**63)), keep_copies)
+        pieces = [piece]
+    else:
+        # Alg. 2, line 2.
+        pieces = make_pieces(labels.codes, groups, samples_per_class, rng, together)
+        if whole:
+            half = _half_of(pieces[0], len(labels.codes))
+        if wanted is not None:
+            pieces = [thinned(pieces[0], wanted)]
     # Drawn once for all: a batch's sketch must not depend on the order in which batches are solved.
     sketch_seed = int(rng.integers(2**32))
-    projection, half = None, None
-    if samples_per_class is None and len(groups) == 1:
-        half = _half_of(pieces[0], len(labels.codes))
-        if fit_rows != "all":
-            pieces = [_fitted_part(pieces[0], fit_rows, features, reduction, procedure)]
     if transformer is not None:
         features, reduction = _transformed(features, transformer), Reduction(None, reduction.solver)
     elif isinstance(features, SparseFeatures) and _needs_one_matrix(pieces, reduction):
@@ -122,6 +143,15 @@ def plan_pieces(
     batches = list(_batches(pieces, features.shape[1]))
     intercept = procedure.intercept
     return Plan(features, reduction, projection, batches, sketch_seed, intercept, half)
+
+
+def plan_part(
+    features: Features, piece: Pieces, reduction: Reduction, procedure: Procedure, seed: int
+) -> Plan:
+    """Return the plan for a single piece of rows that are at hand; `seed` is that of a sketch."""
+    projection = _projection(features, piece, reduction, procedure, seed)
+    batches = list(_batches([piece], features.shape[1]))
+    return Plan(features, reduction, projection, batches, seed, procedure.intercept, None)
 
 
 def reduced_batch(plan: Plan, pieces: Pieces) -> Array:
@@ -188,27 +218,61 @@ def _half_of(piece: Pieces, n_rows: int) -> np.ndarray:
     return half
 
 
-def _fitted_part(
-    piece: Pieces,
+def rows_to_fit(
     fit_rows: int | Literal["auto"],
-    features: Features,
+    n_features: int,
+    n_classes: int,
     reduction: Reduction,
     procedure: Procedure,
-) -> Pieces:
-    """Return the part of the only piece that the fit is made on."""
-    if fit_rows == "auto":
-        d = reduction.dimensions(piece.classes.shape[1]) or features.shape[1]
-        if _keeps_many(reduction, procedure, features):
-            d = _MANY
-        width = min(d, features.shape[1])
-        fit_rows = max(_SCORE_BYTES // (4 * width), _ROWS_PER_DIMENSION * width)
-    return thinned(piece, int(fit_rows))
+) -> int:
+    """Return the number of rows that the only piece is fitted on, at most."""
+    if fit_rows != "auto":
+        return fit_rows
+    d = reduction.dimensions(n_classes) or n_features
+    if _keeps_many(reduction, procedure, n_features):
+        d = _MANY
+    width = min(d, n_features)
+    return max(_SCORE_BYTES // (4 * width), _ROWS_PER_DIMENSION * width)
 
 
-def _keeps_many(reduction: Reduction, procedure: Procedure, features: Features) -> bool:
+def _dealt(
+    features: Features, labels: Labels, wanted: int, seed: int, keep_copies: bool
+) -> tuple[Pieces, np.ndarray]:
+    """Return the rows that are fitted as a piece, and the half of every row."""
+    n, codes = len(labels.codes), labels.codes
+    coin, census = np.zeros(n, dtype=np.uint8), None
+    for rows, block in _numbered(features if keep_copies else None, n):
+        keys = row_keys(rows.start, rows.stop - rows.start, seed)
+        coins = keys if block is None else row_coins(to_numpy(block), seed)
+        coin[rows] = coins & np.uint64(1)
+        counted = Census.of(labels.classes, codes[rows], keys, coins)
+        census = counted if census is None else census.merge(counted)
+    assert census is not None  # noqa: S101 - there are rows
+    deal = census.deal(wanted)
+    half, chosen = np.empty(n, dtype=np.int8), []
+    for rows, _ in _numbered(None, n):
+        keys = row_keys(rows.start, rows.stop - rows.start, seed)
+        half[rows] = deal.halves(codes[rows], keys, coin[rows])
+        chosen.append(rows.start + deal.fitted(codes[rows], keys))
+    fitted = np.concatenate(chosen)
+    return part_as_piece(fitted, codes[fitted], half[fitted], len(labels.classes)), half
+
+
+def _numbered(features: Features | None, n_rows: int) -> Iterator[tuple[slice, Array | None]]:
+    """Yield slices that cover all rows, with their features if these are given."""
+    if features is None:
+        yield from ((rows, None) for rows in row_blocks(n_rows, 8))
+        return
+    start = 0
+    for block in features.blocks():
+        yield slice(start, start + block.shape[0]), block
+        start += block.shape[0]
+
+
+def _keeps_many(reduction: Reduction, procedure: Procedure, n_features: int) -> bool:
     """Return whether a ridge decides how much each component counts: no harm in many then."""
     refits = procedure.first_step == "refit"
-    return reduction.components == "auto" and refits and features.shape[1] <= _WIDE
+    return reduction.components == "auto" and refits and n_features <= _WIDE
 
 
 def _projection(
@@ -220,7 +284,7 @@ def _projection(
     if d is None or d >= p:
         return None
     chosen = _rows_of(piece, features)
-    if _keeps_many(reduction, procedure, features):
+    if _keeps_many(reduction, procedure, p):
         n_rows = features.shape[0] if chosen is None else len(chosen)
         d = max(d, min(_MANY, _SCORE_BYTES // (4 * n_rows)))
     # With more directions the fit would leave no residuals: see `max_directions`.
@@ -242,21 +306,47 @@ def _components(
     rng = np.random.default_rng(seed)
 
     def blocks() -> Iterator[Array]:
-        if rows is None:
-            return (block[None] for block in features.blocks())
         return (block[None] for _, block in _gathered(features, rows))
 
     return fit_pca(blocks, d, solver=solver, rng=rng, each=side_by_side)
 
 
-def _gathered(features: Features, rows: np.ndarray) -> Iterator[tuple[slice, Array]]:
-    """Yield the given rows in blocks, and where these stand in `rows`, which ascends."""
-    start = 0
-    for block in features.blocks():
-        here = slice(*np.searchsorted(rows, [start, start + len(block)]))
-        if here.stop > here.start:
-            yield here, block[like(rows[here] - start, block)]
-        start += len(block)
+def _gathered(features: Features, rows: np.ndarray | None) -> Iterator[tuple[slice, Array]]:
+    """Yield the given rows in blocks, and where these stand in `rows`, which ascends.
+
+    None for all rows. Blocks have the same sizes whatever the rows are a part of: so have the sums
+    over them that a fit needs.
+    """
+
+    def parts() -> Iterator[Array]:
+        start = 0
+        for block in features.blocks():
+            if rows is None:
+                yield block
+            else:
+                here = slice(*np.searchsorted(rows, [start, start + len(block)]))
+                yield block[like(rows[here] - start, block)]
+            start += len(block)
+
+    place = 0
+    for block in _recut(parts(), max(256, _FIT_BLOCK_BYTES // (4 * max(1, features.shape[1])))):
+        yield slice(place, place + len(block)), block
+        place += len(block)
+
+
+def _recut(parts: Iterator[Array], step: int) -> Iterator[Array]:
+    """Yield the same rows in blocks of `step`; the last one may be smaller."""
+    held: list[Array] = []
+    for part in parts:
+        while len(part):
+            room = step - sum(map(len, held))
+            held.append(part[:room])
+            part = part[room:]
+            if sum(map(len, held)) == step:
+                yield _join(iter(held))
+                held = []
+    if held:
+        yield _join(iter(held))
 
 
 def _projected(features: Features, pca: PCA, index: np.ndarray, intercept: bool) -> Array:
@@ -294,6 +384,8 @@ def _transformed(features: Features, transformer: Any) -> Features:
 
 def _join(parts: Iterator[Array]) -> Array:
     joined = list(parts)
+    if len(joined) == 1:
+        return joined[0]
     return namespace(joined[0]).concat(joined, axis=0)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kspr._arrow import as_array, read_parquet
+from kspr._arrow import ParquetRows, as_array, read_parquet
 from kspr._files import read_sealed, staged, write_parquet, write_sealed
 from kspr.errors import InputError
 from kspr.selectors.coded import ROWS, Coded, row_ranges
@@ -22,7 +22,7 @@ from kspr.selectors.summary import STATUS_MEANING
 if TYPE_CHECKING:
     from kspr.selectors.selection import Selection
 
-__all__ = ["load_fields", "save_selection"]
+__all__ = ["load_fields", "save_selection", "write_about", "write_selection"]
 
 _FORMAT = 3
 _FILES = ("samples.parquet", "cut_groups.parquet", "manifest.json")
@@ -70,7 +70,7 @@ def save_selection(selection: "Selection", path: Path, *, overwrite: bool) -> Pa
         raise InputError(f"{path} exists and is not a saved selection. Choose another directory.")
     with staged(path) as staging:
         staging.mkdir()
-        _write(selection, staging)
+        write_selection(selection, staging)
     return path
 
 
@@ -100,8 +100,8 @@ def load_fields(path: Path) -> dict[str, Any]:
 
 
 def _fields(path: Path, about: dict[str, Any]) -> dict[str, Any]:
-    samples = pq.ParquetFile(path / _FILES[0])
-    n, present = samples.metadata.num_rows, samples.schema_arrow.names
+    samples = ParquetRows(path / _FILES[0])
+    n, present = samples.n_rows, samples.names
     dtype = np.dtype(about["label_dtype"])
     # The width of a text comes with its values: a large one in the file would fill the memory.
     dtype = np.dtype(np.str_) if dtype.kind == "U" else dtype
@@ -111,7 +111,7 @@ def _fields(path: Path, about: dict[str, Any]) -> dict[str, Any]:
     labels = {name: _labels(samples, name, classes) for name in _LABELS if name in wanted}
     # One column at a time: Arrow's copy of it is let go before the next.
     columns = {
-        name: _column(samples.read(columns=[name]), name, kinds, n)
+        name: _column(samples.read([name]), name, kinds, n)
         for name, kinds in wanted.items()
         if name not in _LABELS
     }
@@ -147,11 +147,11 @@ def _fields(path: Path, about: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _labels(samples: pq.ParquetFile, name: str, classes: np.ndarray) -> Coded:
+def _labels(samples: ParquetRows, name: str, classes: np.ndarray) -> Coded:
     """Return a column of labels as codes, read a row group at a time."""
-    codes = np.empty(samples.metadata.num_rows, np.min_scalar_type(max(0, len(classes) - 1)))
+    codes = np.empty(samples.n_rows, np.min_scalar_type(max(0, len(classes) - 1)))
     start = 0
-    for batch in samples.iter_batches(ROWS, columns=[name]):
+    for batch in samples.batches(ROWS, [name]):
         values = _column(pa.Table.from_batches([batch]), name, _ANY_LABEL, len(batch))
         found = values.astype(classes.dtype if classes.dtype.kind != "U" else np.str_)
         place = np.minimum(np.searchsorted(classes, found), len(classes) - 1)
@@ -256,17 +256,40 @@ def _read_checked(
     return Checked(**{**found, **arrays, **numbers}, level=level)
 
 
-def _write(selection: "Selection", folder: Path) -> None:
+def write_selection(selection: "Selection", folder: Path) -> None:
+    """Write the files of a selection into a folder that is there."""
     _write_samples(selection, folder / _FILES[0])
-    write_parquet(folder / _FILES[1], pa.table(cut_group_columns(selection.cut_groups)))
+    write_about(
+        folder,
+        selection.cut_groups,
+        selection.classes,
+        selection.manifest,
+        selection.noise,
+        selection.checked,
+    )
+
+
+def write_about(
+    folder: Path,
+    cut_groups: CutGroups,
+    classes: np.ndarray,
+    manifest: Manifest,
+    noise: NoiseEstimate | None,
+    checked: Checked | None = None,
+) -> None:
+    """Write what a selection has besides its samples, which are in `folder` already.
+
+    They are one file, or a folder of files with the rows in the order of the files' names.
+    """
+    write_parquet(folder / _FILES[1], pa.table(cut_group_columns(cut_groups)))
     about = {
         "format": _FORMAT,
         # pyarrow returns text as objects: the dtype brings back NumPy's own strings.
-        "label_dtype": selection.classes.dtype.str,
-        "classes": selection.classes.tolist(),
-        "manifest": asdict(selection.manifest),
-        "noise": _write_noise(selection.noise, folder),
-        "checked": _plain_checked(selection.checked),
+        "label_dtype": classes.dtype.str,
+        "classes": classes.tolist(),
+        "manifest": asdict(manifest),
+        "noise": _write_noise(noise, folder),
+        "checked": _plain_checked(checked),
     }
     sealed = (*_FILES[:2], *([_NOISE] if (folder / _NOISE).exists() else []))
     write_sealed(folder / _FILES[2], about, *sealed)
@@ -314,4 +337,4 @@ def _plain_checked(checked: Checked | None) -> dict[str, Any] | None:
 
 
 def _holds_selection(path: Path) -> bool:
-    return all((path / name).is_file() for name in _FILES)
+    return all((path / name).exists() for name in _FILES)

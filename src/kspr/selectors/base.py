@@ -31,7 +31,7 @@ from kspr.selectors.validation import (
     read_labels,
 )
 
-__all__ = ["BaseSelector", "Prepared"]
+__all__ = ["BaseSelector", "Prepared", "split_rng"]
 
 _STREAM = 0x6B737072
 """Makes these random numbers differ from those of a caller who uses the same seed."""
@@ -49,10 +49,17 @@ class Prepared:
     copies: np.ndarray | None = None
 
 
+def split_rng(seed: int, split: int) -> np.random.Generator:
+    """Return the random numbers of one of several splits."""
+    # The first split has no number: n_splits=1 answers as before the option came.
+    return np.random.default_rng([_STREAM, seed, *([split] if split else [])])
+
+
 class BaseSelector(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is not typed
     """A scikit-learn estimator that keeps the samples whose labels can be trusted."""
 
     selection_: Selection
+    _engines: tuple[str, ...] = tuple(ENGINES)
 
     @abstractmethod
     def fit(self, X: Any, y: Any) -> Self:
@@ -106,7 +113,7 @@ class BaseSelector(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is
     def _check_common(self) -> None:
         """Check the parameters that all selectors have."""
         check_choice("penalty", self.penalty, PENALTIES)
-        check_choice("engine", self.engine, ENGINES)
+        check_choice("engine", self.engine, self._engines)
         check_choice("cut", self.cut, get_args(CutName))
         check_choice("pca_solver", self.pca_solver, get_args(Solver))
         check_rate("clean_ratio", self.clean_ratio)
@@ -142,8 +149,7 @@ class BaseSelector(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is
         features = check_features(self, X)
         labels = read_labels(y, features.shape[0], self.min_class_size)
         reduction, transformer = self._reduction()
-        # A RandomState is accepted too; the number that it gives is what the manifest records.
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = self._seed()
         clean = None if clean_mask is None else np.asarray(clean_mask, dtype=bool)
         if clean is not None and clean.shape != labels.codes.shape:
             raise InputError(
@@ -155,8 +161,7 @@ class BaseSelector(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is
         if copies is not None:
             together = copies if together is None else join_sets(together, copies)
         for split in range(n_splits):
-            # The first split has no number: n_splits=1 answers as before the option came.
-            rng = np.random.default_rng([_STREAM, seed, *([split] if split else [])])
+            rng = split_rng(seed, split)
             plan = plan_pieces(
                 features,
                 labels,
@@ -169,8 +174,13 @@ class BaseSelector(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is
                 rng=rng,
                 together=together,
                 fit_rows=fit_rows,
+                keep_copies=find_copies,
             )
             yield Prepared(features, labels, plan, seed, rng, copies)
+
+    def _seed(self) -> int:
+        """Return the seed that the manifest records; a RandomState gives a number too."""
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _reduction(self) -> tuple[Reduction, Any]:
         """Return the principal components to keep, or the user's own transformer."""
@@ -195,15 +205,21 @@ class BaseSelector(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is
         )
 
     def _manifest(self, prepared: Prepared) -> Manifest:
+        found = fingerprint(prepared.features, prepared.labels.values)
+        return self._manifest_for(prepared.features.shape, prepared.seed, found)
+
+    def _manifest_for(self, shape: tuple[int, int], seed: int, found: str) -> Manifest:
+        """Return the manifest for data of that shape and fingerprint."""
         # deep=True would add the parameters of a transformer that is passed as `reduction`.
         parameters = self.get_params(deep=False)
-        n_samples, n_features = prepared.features.shape
+        # A connection says nothing about the answer.
+        parameters.pop("client", None)
         return Manifest(
             method=type(self).__name__,
             parameters={name: plain(value) for name, value in parameters.items()},
-            seed=prepared.seed,
-            n_samples=n_samples,
-            n_features=n_features,
-            fingerprint=fingerprint(prepared.features, prepared.labels.values),
+            seed=seed,
+            n_samples=shape[0],
+            n_features=shape[1],
+            fingerprint=found,
             versions=versions(),
         )

@@ -12,7 +12,14 @@ from kspr.core.cutoffs import best_half, first_level
 if TYPE_CHECKING:
     from kspr.selectors.selection import Selection
 
-__all__ = ["CutGroups", "cut_group_columns", "describe_cuts", "uncut", "with_fallback"]
+__all__ = [
+    "CutGroups",
+    "CutStats",
+    "cut_group_columns",
+    "describe_cuts",
+    "uncut",
+    "with_fallback",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,30 +83,76 @@ def uncut(table: np.ndarray, cut_group: np.ndarray) -> CutGroups:
     )
 
 
+@dataclass(frozen=True)
+class CutStats:
+    """What the rows of each cut group come to, given which are kept; parts of the rows merge."""
+
+    n: np.ndarray
+    n_kept: np.ndarray
+    smallest: np.ndarray
+    """Smallest level of any row; inf without rows."""
+    estimate: np.ndarray
+    """Largest level of a kept row; -inf without any that has one."""
+    cutoff: np.ndarray
+    """Largest size of the statistic of these rows."""
+
+    @classmethod
+    def of(
+        cls,
+        cut_group: np.ndarray,
+        q_value: np.ndarray,
+        statistic: np.ndarray,
+        keep: np.ndarray,
+        n_groups: int,
+    ) -> CutStats:
+        """Return the numbers of some rows."""
+        smallest = np.full(n_groups, np.inf)
+        np.minimum.at(smallest, cut_group, q_value)
+        # A fallback keeps rows that no level reaches: these say nothing of the estimate.
+        met = keep & np.isfinite(q_value)
+        estimate, cutoff = np.full(n_groups, -np.inf), np.zeros(n_groups)
+        # `at`: plain indexing would keep a single row of each group.
+        np.maximum.at(estimate, cut_group[met], q_value[met])
+        np.maximum.at(cutoff, cut_group[met], np.abs(statistic[met]))
+        n, n_kept = (np.bincount(rows, minlength=n_groups) for rows in (cut_group, cut_group[keep]))
+        return cls(n, n_kept, smallest, estimate, cutoff)
+
+    def merge(self, other: CutStats) -> CutStats:
+        """Return the numbers of the rows of both."""
+        return CutStats(
+            self.n + other.n,
+            self.n_kept + other.n_kept,
+            np.minimum(self.smallest, other.smallest),
+            np.maximum(self.estimate, other.estimate),
+            np.maximum(self.cutoff, other.cutoff),
+        )
+
+    def applied(
+        self, cut_groups: CutGroups, *, asked: float, level: np.ndarray, status: np.ndarray
+    ) -> CutGroups:
+        """Return the cut groups with this cut; `level` is nan where none was reached."""
+        met = np.isfinite(self.estimate) & ~np.isnan(level)
+        return replace(
+            cut_groups,
+            n=self.n,
+            n_kept=self.n_kept,
+            q_asked=np.full(len(cut_groups), asked),
+            q_reached=level,
+            estimated_fsr=np.where(met, self.estimate, np.inf),
+            smallest_q=self.smallest,
+            cutoff=self.cutoff,
+            status=status,
+        )
+
+
 def describe_cuts(
     selection: Selection, keep: np.ndarray, *, asked: float, level: np.ndarray, status: np.ndarray
 ) -> CutGroups:
     """Return the cut groups with `keep` applied; `level` is nan where none was reached."""
     cut_group, cut_groups, q_value = selection.cut_group, selection.cut_groups, selection.q_value
     assert q_value is not None  # noqa: S101 - only selections with levels are cut
-    smallest = np.full(len(cut_groups), np.inf)
-    np.minimum.at(smallest, cut_group, q_value)
-    # A fallback keeps rows that no level reaches: these say nothing of the estimate.
-    met = keep & np.isfinite(q_value)
-    estimate, cutoff = np.full(len(cut_groups), -np.inf), np.zeros(len(cut_groups))
-    # `at`: plain indexing would keep a single row of each group.
-    np.maximum.at(estimate, cut_group[met], q_value[met])
-    np.maximum.at(cutoff, cut_group[met], np.abs(selection.statistic[met]))
-    return replace(
-        cut_groups,
-        n_kept=np.bincount(cut_group[keep], minlength=len(cut_groups)),
-        q_asked=np.full(len(cut_groups), asked),
-        q_reached=level,
-        estimated_fsr=np.where(np.isfinite(estimate) & ~np.isnan(level), estimate, np.inf),
-        smallest_q=smallest,
-        cutoff=cutoff,
-        status=status,
-    )
+    stats = CutStats.of(cut_group, q_value, selection.statistic, keep, len(cut_groups))
+    return stats.applied(cut_groups, asked=asked, level=level, status=status)
 
 
 def with_fallback(selection: Selection, levels: np.ndarray) -> tuple[np.ndarray, CutGroups]:

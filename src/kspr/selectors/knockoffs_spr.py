@@ -32,6 +32,7 @@ from kspr.selectors.controls.registry import CONTROLS
 from kspr.selectors.curve import at_best_f1
 from kspr.selectors.cut_groups import uncut, with_fallback
 from kspr.selectors.engines import run
+from kspr.selectors.engines.cluster import Cluster, is_dask
 from kspr.selectors.engines.local import one_level_of_threads
 from kspr.selectors.options import (
     COMPARING,
@@ -155,7 +156,10 @@ class KnockoffsSPR(BaseSelector):
         Seed of splits and random knockoffs. The answer depends on it and on nothing else.
     engine, n_jobs
         Where pieces are solved, ``"serial"``, ``"threads"`` or ``"processes"``, and by how many
-        workers.
+        workers. ``"dask"`` is for data on many machines: `X` is a Dask array or data frame then,
+        and its partitions stay where they are.
+    client
+        For ``engine="dask"``: the `distributed.Client` to use; None for the current one.
     progress
         Whether to show a progress bar: True, False, or ``"auto"``, on a terminal when it takes more
         than two seconds.
@@ -181,6 +185,8 @@ class KnockoffsSPR(BaseSelector):
     KnockoffsSPR: ... of 1,797 labels kept (...) at q = 0.01
     10 classes in 1 cut group: 1 controlled
     """
+
+    _engines = (*BaseSelector._engines, "dask")
 
     def __init__(
         self,
@@ -211,6 +217,7 @@ class KnockoffsSPR(BaseSelector):
         random_state: Any = 0,
         engine: EngineName = "threads",
         n_jobs: int | None = None,
+        client: Any = None,
         progress: ProgressMode = "auto",
     ) -> None:
         self.q = q
@@ -239,6 +246,7 @@ class KnockoffsSPR(BaseSelector):
         self.random_state = random_state
         self.engine = engine
         self.n_jobs = n_jobs
+        self.client = client
         self.progress = progress
 
     @classmethod
@@ -278,9 +286,10 @@ class KnockoffsSPR(BaseSelector):
         Parameters
         ----------
         X : array-like, sparse matrix or torch.Tensor of shape (n_samples, n_features)
-            Features.
+            Features. With ``engine="dask"``, a Dask array or data frame.
         y : array-like of shape (n_samples,)
-            Labels of any type, some of them wrong.
+            Labels of any type, some of them wrong. With ``engine="dask"`` a Dask array or series
+            that is cut at the same rows, or an array of this process.
         scores : array-like of shape (n_samples, n_classes), optional
             Class scores, such as the outputs of a network, one column per class in sorted order.
             They choose the most confident knockoff.
@@ -315,11 +324,36 @@ class KnockoffsSPR(BaseSelector):
         True
         """
         self._check_parameters()
+        if self.engine == "dask" or is_dask(X):
+            given = {"scores": scores, "knockoff_labels": knockoff_labels, "clean_mask": clean_mask}
+            self.selection_ = self._selected_on_cluster(X, y, groups, {**given, "checked": checked})
+            self.classes_ = self.selection_.classes
+            return self
         with one_level_of_threads():
             self.selection_ = self._selected(
                 X, y, scores, knockoff_labels, clean_mask, checked, groups
             )
         return self
+
+    def _selected_on_cluster(
+        self, X: Any, y: Any, groups: Any, others: dict[str, Any]
+    ) -> Selection:
+        """Judge the partitions of Dask's arrays or data frames."""
+        if self.engine != "dask":
+            raise InputError(
+                f"X is a Dask {type(X).__name__}, and engine is {self.engine!r}. Pass "
+                "engine='dask', or X.compute()."
+            )
+        for name, value in others.items():
+            if value is not None:
+                raise InputError(f"{name} does not go with engine='dask'. Leave it out.")
+        # Imported here: only those who have Dask need it.
+        from kspr.selectors._dask_data import partitions_of
+        from kspr.selectors.cluster_selection import select_on_cluster
+
+        cluster = Cluster.current(self.client)
+        partitions = partitions_of(cluster, X, y, groups)
+        return select_on_cluster(self, cluster, partitions, groups=groups is not None)
 
     def _selected(
         self,

@@ -32,7 +32,7 @@ DuplicatesName = Literal["together", "ignore"]
 PenaltyName = Literal["group", "lasso"]
 KnockoffName = Literal["most_confident", "random", "given"]
 StatisticName = Literal["asymmetric", "symmetric_max", "symmetric_min"]
-EngineName = Literal["serial", "threads", "processes"]
+EngineName = Literal["serial", "threads", "processes", "dask"]
 
 DEFAULT_Q = 0.05
 """The error rate where none is given."""

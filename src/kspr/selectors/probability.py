@@ -185,7 +185,7 @@ class ProbabilitySelector(BaseSelector):
             cut_groups=uncut(table, cut_group),
             classes=classes,
             manifest=self._manifest_of(shown, labels),
-            noise=describe_noise(found.transition, codes, classes),
+            noise=describe_noise(found.transition, np.bincount(codes), classes),
             suggestion_probability=found.best_chance if self.control == "transition" else None,
         )
 

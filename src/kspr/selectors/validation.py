@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "check_choice",
+    "check_classes",
     "check_features",
     "check_rate",
     "check_scores",
@@ -78,17 +79,17 @@ def read_labels(y: Any, n_rows: int, min_class_size: int) -> Labels:
     labels = encode_labels(y)
     if len(labels.values) != n_rows:
         raise InputError(f"X has {n_rows} rows but y has {len(labels.values)} labels.")
-    if len(labels.classes) < 2:
-        raise InputError(
-            f"y has only one class ({labels.classes.tolist()[0]!r}). Wrong labels can be found "
-            "only between two or more classes."
-        )
-    _check_class_sizes(labels.classes, labels.codes, min_class_size)
+    check_classes(labels.classes, np.bincount(labels.codes), min_class_size)
     return labels
 
 
-def _check_class_sizes(classes: np.ndarray, codes: np.ndarray, least: int) -> None:
-    counts = np.bincount(codes)
+def check_classes(classes: np.ndarray, counts: np.ndarray, least: int) -> None:
+    """Refuse a single class, and classes of fewer than `least` rows."""
+    if len(classes) < 2:
+        raise InputError(
+            f"y has only one class ({classes.tolist()[0]!r}). Wrong labels can be found "
+            "only between two or more classes."
+        )
     small = np.flatnonzero(counts < least)
     if not small.size:
         return

@@ -12,7 +12,7 @@ from kspr.selectors._passes import AllClasses, Verdicts
 if TYPE_CHECKING:
     from kspr.selectors.controls.noise_estimate import NoiseEstimate
 
-__all__ = ["Control", "Decision", "Question", "whole_cut_groups"]
+__all__ = ["Control", "Decision", "Question", "cut_group_table", "whole_cut_groups"]
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,11 @@ class Question:
     remove_floor: bool
     votes: np.ndarray | None = None  # shares of labels among each sample's neighbours
     neighbours: int = 0  # how many these are
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Number of samples that have each label."""
+        return np.bincount(self.codes, minlength=len(self.classes))
 
     @property
     def all_classes(self) -> AllClasses:
@@ -56,9 +61,14 @@ Control = Callable[[Question], Decision]
 
 def whole_cut_groups(question: Question) -> tuple[np.ndarray, np.ndarray]:
     """Return cut groups across pieces and halves: one per class, or one for all."""
-    # Estimates from all halves and pieces together give cut-offs for all of them together.
-    groups = np.array([-1]) if question.pooled else np.arange(len(question.classes))
     cut_group = np.zeros(len(question.codes), dtype=np.int32)
     if not question.pooled:
         cut_group[:] = question.codes
-    return cut_group, np.stack([np.zeros_like(groups), np.zeros_like(groups), groups], axis=1)
+    return cut_group, cut_group_table(len(question.classes), pooled=question.pooled)
+
+
+def cut_group_table(n_classes: int, *, pooled: bool) -> np.ndarray:
+    """Return piece, half and class of cut groups across pieces and halves."""
+    # Estimates from all halves and pieces together give cut-offs for all of them together.
+    groups = np.array([-1]) if pooled else np.arange(n_classes)
+    return np.stack([np.zeros_like(groups), np.zeros_like(groups), groups], axis=1)

@@ -39,7 +39,7 @@ def exchangeable(question: Question) -> Decision:
         losses.add(Z, own[rows], codes[rows])
     # Also without remove_floor: users see it in `Selection.noise`.
     noise = estimate_transition(question.all_classes.anchors)
-    level = losses.levels(_floor(noise, codes) if question.remove_floor else None)
+    level = losses.levels(_floor(noise, question.sizes) if question.remove_floor else None)
     # The sign has the meaning that it has in W: negative is ahead.
     statistic = np.where(share >= 0.5, -own, own)
     cut_group, table = whole_cut_groups(question)
@@ -50,11 +50,11 @@ def exchangeable(question: Question) -> Decision:
         cut_group,
         table,
         suggested,
-        describe_noise(noise, codes, question.classes),
+        describe_noise(noise, question.sizes, question.classes),
     )
 
 
-def _floor(noise: AnyTransition, codes: np.ndarray) -> np.ndarray:
+def _floor(noise: AnyTransition, sizes: np.ndarray) -> np.ndarray:
     """Return a lower bound of the share of wrong labels, class by class.
 
     The floor comes from the share among those with the label. Where this is above the share among
@@ -62,4 +62,4 @@ def _floor(noise: AnyTransition, codes: np.ndarray) -> np.ndarray:
     two keeps less, and is less wrong under pair flips.
     """
     own = 1.0 - noise.right - _ONE_SIDED * noise.error
-    return np.asarray(np.clip(np.minimum(own, wrong_among(noise, codes, -_ONE_SIDED)), 0.0, 1.0))
+    return np.asarray(np.clip(np.minimum(own, wrong_among(noise, sizes, -_ONE_SIDED)), 0.0, 1.0))

@@ -11,7 +11,7 @@ from kspr.selectors._passes import put
 from kspr.selectors.controls.control import Decision, Question, whole_cut_groups
 from kspr.selectors.controls.noise_estimate import NoiseEstimate
 
-__all__ = ["describe_noise", "transition"]
+__all__ = ["describe_noise", "graded_rows", "transition"]
 
 
 def transition(question: Question) -> Decision:
@@ -20,35 +20,52 @@ def transition(question: Question) -> Decision:
     noise = estimate_transition(question.all_classes.anchors)
     chosen = calibration_rows(len(codes), len(question.classes))
     chances = Chances.fit(predictions.values(chosen), codes[chosen], noise)
-    grading = Grading(noise, pooled=question.pooled)
+    grading = Grading(noise, len(codes), pooled=question.pooled)
 
     def judged(rows: slice, prediction: np.ndarray) -> tuple[Graded, dict[str, np.ndarray]]:
-        own = codes[rows]
         right = chances.right(prediction)
         if question.votes is not None:
             right = with_votes(right, question.votes[rows], noise, question.neighbours)
-        doubt = 1.0 - right[np.arange(len(own)), own].astype(np.float64)
-        best, chance = chances.true_class(prediction, own)
-        graded = grading.grade(right, own)
-        columns = {"grade": graded.own, "doubt": doubt, "chance": chance}
-        return graded, {**columns, "best": best.astype(np.int32)}
+        return graded_rows(prediction, right, codes[rows], chances, grading)
 
-    columns: dict[str, np.ndarray] = {}
+    counts, columns = grading.no_counts(), dict[str, np.ndarray]()
     for rows, (graded, found) in predictions.map(judged):
-        grading.add(graded)
+        counts.add(graded)
         put(columns, rows, found, len(codes))
-    level = grading.levels(columns["grade"], codes)
+    level = grading.levels(counts).of(columns["grade"], codes)
     cut_group, table = whole_cut_groups(question)
-    described = describe_noise(noise, codes, question.classes)
+    described = describe_noise(noise, question.sizes, question.classes)
     return Decision(
         level, columns["doubt"], cut_group, table, columns["best"], described, columns["chance"]
     )
 
 
+def graded_rows(
+    prediction: np.ndarray,
+    right: np.ndarray,
+    label: np.ndarray,
+    chances: Chances,
+    grading: Grading,
+) -> tuple[Graded, dict[str, np.ndarray]]:
+    """Return what a block of rows adds to the counts, and its columns.
+
+    `right` are the chances of all classes to be right as the label, by the fitted values
+    `prediction` and whatever else is known.
+    """
+    doubt = 1.0 - right[np.arange(len(label)), label].astype(np.float64)
+    best, chance = chances.true_class(prediction, label)
+    graded = grading.grade(right, label)
+    columns = {"grade": graded.own, "doubt": doubt, "chance": chance}
+    return graded, {**columns, "best": best.astype(np.int32)}
+
+
 def describe_noise(
-    transition: AnyTransition, codes: np.ndarray, classes: np.ndarray
+    transition: AnyTransition, sizes: np.ndarray, classes: np.ndarray
 ) -> NoiseEstimate:
-    """Return a transition matrix with its intervals and the overall rate."""
+    """Return a transition matrix with its intervals and the overall rate.
+
+    `sizes` are the numbers of samples that have each label.
+    """
     anchors = transition.counts.sum(axis=1)
     matrix = low = high = np.empty((0, 0))
     if isinstance(transition, Transition):
@@ -56,7 +73,7 @@ def describe_noise(
         ends = wilson_interval(transition.counts, anchors[:, None])
         # Shrinkage can move an entry out of the interval of its own anchors.
         low, high = np.minimum(ends[0], matrix), np.maximum(ends[1], matrix)
-    rate, *interval = wrong_share(transition, codes)
+    rate, *interval = wrong_share(transition, sizes)
     return NoiseEstimate(
         rate=rate,
         rate_interval=(interval[0], interval[1]),

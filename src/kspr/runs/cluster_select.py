@@ -1,0 +1,213 @@
+"""From a source of many files to a run, on a Dask cluster: workers read, judge and write parts."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict
+from hashlib import sha256
+from json import dumps
+from pathlib import Path
+from shutil import rmtree
+
+import numpy as np
+import pyarrow as pa
+
+from kspr._files import read_json, staged, write_json, write_parquet, write_sealed
+from kspr.errors import InputError
+from kspr.runs.run import ORIGIN, ROWS, Origin, check_folder, describe, origin_document
+from kspr.selectors import KnockoffsSPR
+from kspr.selectors.cluster_selection import (
+    Partitions,
+    Rows,
+    Written,
+    part_name,
+    write_on_cluster,
+)
+from kspr.selectors.engines.cluster import Cluster, local_cluster
+from kspr.sources.opening import open_source, open_table
+from kspr.sources.options import ReadOptions
+from kspr.sources.parts import Part
+from kspr.sources.places import absolute, local
+from kspr.sources.records import Records, row_digests
+
+__all__ = ["select_on_cluster"]
+
+
+def select_on_cluster(
+    source: Path,
+    out: Path,
+    selector: KnockoffsSPR,
+    *,
+    options: ReadOptions,
+    command: Sequence[str],
+    scheduler: str | None = None,
+    overwrite: bool = False,
+) -> Written:
+    """Select from the files of `source` on a cluster, and write the run to `out`.
+
+    `scheduler` is the address of a Dask scheduler; None starts a cluster on this machine. Workers
+    must reach both the files and `out`. A run that was stopped goes on where it was.
+    """
+    check_folder(out, overwrite=overwrite)
+    parts = _parts(source, options)
+    work = out.resolve().with_name(f".{out.name}.unfinished")
+    with _cluster(scheduler) as cluster:
+        lengths = _lengths(cluster, parts, options)
+        if not sum(lengths):
+            raise InputError(f"{source} has no rows.")
+        # Parts without rows are never read.
+        rows = (cluster.lazily(read_part, p.uri, options) if p.rows else None for p in parts)
+        partitions = Partitions(tuple(rows), lengths)
+        _begin(work, parts, lengths, selector, options)
+        groups = options.groups is not None
+        written = write_on_cluster(selector, cluster, partitions, work, groups=groups)
+        named = _write_rows(cluster, parts, partitions, options, work)
+    origin = Origin(
+        source=absolute(source),
+        reader=parts[0].kind,
+        options=describe(options),
+        command=tuple(command),
+        n_rows=sum(part.rows for part in parts),
+        notes=_notes(parts, lengths, written),
+    )
+    write_sealed(work / ORIGIN, origin_document(origin, named), ROWS, "manifest.json")
+    (work / _KEY).unlink()
+    with staged(out) as staging:
+        work.rename(staging)
+    return written
+
+
+_KEY = "unfinished.json"
+"""What the unfinished run in a folder was asked for."""
+
+
+def read_part(uri: str, options: ReadOptions) -> Rows:
+    """Return the rows of a file, on a worker."""
+    records, chosen = _opened(uri, options)
+    label, features = records.label, records.features
+    assert label is not None  # noqa: S101 - a source without labels is refused
+    if len(chosen) != len(records):
+        label, features = label[chosen], features[chosen]
+    groups = None if records.groups is None else np.asarray(records.groups[chosen])
+    return Rows(np.asarray(features), np.asarray(label), groups)
+
+
+def _opened(uri: str, options: ReadOptions) -> tuple[Records, np.ndarray]:
+    records = open_source(Path(uri), options)
+    if records.features is None:
+        raise InputError(
+            f"{uri} has no features: --engine dask does not embed images or texts. Embed them "
+            "first with `kspr embed`."
+        )
+    if records.label is None:
+        raise InputError(f"{uri} has no labels. Name their column with --label.")
+    return records, records.labelled()
+
+
+def _parts(source: Path, options: ReadOptions) -> tuple[Part, ...]:
+    """Return the files of a source that workers can read one by one."""
+    for name in ("labels", "annotators", "probabilities"):
+        if getattr(options, name) is not None:
+            raise InputError(
+                f"--{name} does not go with --engine dask, which reads each file by itself. Put "
+                "the labels into the files."
+            )
+    table = open_table(source, options)
+    if table is None or not table.parts:
+        raise InputError(
+            f"--engine dask reads parquet and Arrow files, such as 'parts/*.parquet', and {source} "
+            "is none of these. Leave --engine out."
+        )
+    return table.parts
+
+
+def _lengths(cluster: Cluster, parts: Sequence[Part], options: ReadOptions) -> tuple[int, ...]:
+    if options.missing == "refuse":
+        return tuple(part.rows for part in parts)
+    # Which rows have labels is known to those who read them.
+    there = [(part.uri, options) for part in parts if part.rows]
+    counted = iter(cluster.results(cluster.each(_count_labelled, there)))
+    return tuple(next(counted) if part.rows else 0 for part in parts)
+
+
+def _count_labelled(uri: str, options: ReadOptions) -> int:
+    return len(_opened(uri, options)[1])
+
+
+def _begin(
+    work: Path,
+    parts: Sequence[Part],
+    lengths: Sequence[int],
+    selector: KnockoffsSPR,
+    options: ReadOptions,
+) -> None:
+    """Make the folder of an unfinished run; one that was asked for something else is removed."""
+    asked = {
+        "parts": [asdict(part) for part in parts],
+        "files": [_stamp(part.uri) for part in parts],
+        "lengths": list(lengths),
+        "parameters": {k: repr(v) for k, v in selector.get_params(deep=False).items()},
+        "options": describe(options),
+    }
+    key = sha256(dumps(asked, sort_keys=True).encode()).hexdigest()
+    if work.exists() and read_json(work / _KEY) != {"asked": key}:
+        rmtree(work)
+    work.mkdir(parents=True, exist_ok=True)
+    write_json(work / _KEY, {"asked": key})
+
+
+def _stamp(uri: str) -> list[int]:
+    """Return what changes when a file of this machine is written again."""
+    path = local(uri)
+    about = None if path is None else path.stat()
+    return [] if about is None else [about.st_size, about.st_mtime_ns]
+
+
+def _write_rows(
+    cluster: Cluster,
+    parts: Sequence[Part],
+    partitions: Partitions,
+    options: ReadOptions,
+    work: Path,
+) -> bool:
+    """Let workers write what identifies the rows; return whether the files name them."""
+    folder = work / ROWS
+    folder.mkdir(exist_ok=True)
+    blocks = [
+        (parts[number].uri, parts[number].first, options, folder / part_name(number))
+        for _, number, _ in partitions.blocks()
+    ]
+    return all(cluster.results(cluster.each(_write_row_part, blocks)))
+
+
+def _write_row_part(uri: str, first: int, options: ReadOptions, path: Path) -> bool:
+    records, chosen = _opened(uri, options)
+    row = first + chosen
+    ids = records.row_id[chosen] if records.named else row.astype(str)
+    columns = {
+        "row": row,
+        "row_id": pa.array(ids).cast(pa.large_string()),
+        "digest": row_digests(records)[chosen],
+    }
+    write_parquet(path, pa.table(columns))
+    return records.named
+
+
+def _notes(parts: Sequence[Part], lengths: Sequence[int], written: Written) -> tuple[str, ...]:
+    notes = [
+        "Selected on a cluster: exact copies of rows are judged by a fit that has seen none of "
+        "them; near copies were not looked for, and each copy counts as a row of its own."
+    ]
+    if written.share_of_copies > 0:
+        notes.append(f"About {written.share_of_copies:.1%} of the rows have an exact copy.")
+    left_out = sum(part.rows for part in parts) - sum(lengths)
+    if left_out:
+        notes.append(f"{left_out:,} rows have no label and are left out.")
+    return tuple(notes)
+
+
+@contextmanager
+def _cluster(scheduler: str | None) -> Iterator[Cluster]:
+    found: AbstractContextManager[Cluster]
+    found = local_cluster() if scheduler is None else Cluster.at(scheduler)
+    with found as cluster:
+        yield cluster

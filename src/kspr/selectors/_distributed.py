@@ -1,0 +1,255 @@
+"""A selection on many machines: four passes over partitions, each of which stays where it is.
+
+What travels are the rows that are fitted, to one worker, and states whose size does not grow with
+the number of rows. `_partitions.py` has what runs on the workers.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from kspr._progress import Progress, ProgressMode
+from kspr.core.chances import Chances
+from kspr.core.grading import GradeLevels, Grading
+from kspr.core.linear_fit import LinearFit
+from kspr.core.procedure import Procedure
+from kspr.core.transition import AnyTransition, estimate_transition
+from kspr.errors import InputError
+from kspr.selectors._partitions import (
+    Dealt,
+    Edge,
+    FitJob,
+    Look,
+    Split,
+    edges_between,
+    fit_part,
+    fit_together,
+    grade,
+    judge,
+    look,
+    merge_counts,
+    merge_judged,
+    merge_looks,
+)
+from kspr.selectors._plan import Reduction, rows_to_fit
+from kspr.selectors._saved_passes import (
+    SavedPasses,
+    anchors_of,
+    arrays_of_anchors,
+    arrays_of_fits,
+    arrays_of_look,
+    fits_of,
+    look_of,
+)
+from kspr.selectors.base import split_rng
+from kspr.selectors.engines.cluster import Cluster
+from kspr.selectors.validation import check_classes
+
+__all__ = ["Choices", "Distributed", "Outcome", "Partitions"]
+
+
+@dataclass(frozen=True)
+class Partitions:
+    """Rows on many machines: what makes the rows of each partition, and how many these are."""
+
+    rows: tuple[Any, ...]
+    lengths: tuple[int, ...]
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of all partitions."""
+        return sum(self.lengths)
+
+    def blocks(self) -> list[tuple[Any, int, int]]:
+        """Return the partitions that have rows, with their numbers and their first rows."""
+        starts = np.cumsum((0, *self.lengths)).tolist()
+        return [
+            (rows, number, starts[number])
+            for number, rows in enumerate(self.rows)
+            if self.lengths[number]
+        ]
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The parameters of a selector that the passes need."""
+
+    seed: int
+    n_splits: int
+    fit_rows: int | None
+    keep_copies: bool
+    groups: bool
+    reduction: Reduction
+    procedure: Procedure
+    pooled: bool
+    min_class_size: int
+    progress: ProgressMode
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What is known when all rows are graded."""
+
+    classes: np.ndarray
+    sizes: np.ndarray
+    """Rows of each class."""
+    noise: AnyTransition
+    levels: GradeLevels
+    columns: list[Any]
+    """The columns of each partition that has rows, where they are."""
+    n_features: int
+    digest: str
+    share_of_copies: float
+
+
+class Distributed:
+    """One selection on a cluster."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        partitions: Partitions,
+        choices: Choices,
+        saved: SavedPasses | None = None,
+    ) -> None:
+        self._cluster, self._choices, self._partitions = cluster, choices, partitions
+        self._saved = saved or SavedPasses()
+        self._blocks = partitions.blocks()
+        rngs = [split_rng(choices.seed, split) for split in range(choices.n_splits)]
+        self._seeds = tuple(int(rng.integers(2**63)) for rng in rngs)
+        self._sketch_seeds = tuple(int(rng.integers(2**32)) for rng in rngs)
+
+    @cached_property
+    def _wanted(self) -> int:
+        """Number of rows that are fitted, at most."""
+        census, choices = self._found.censuses[0], self._choices
+        return rows_to_fit(
+            "auto" if choices.fit_rows is None else choices.fit_rows,
+            self._found.n_features,
+            len(census.classes),
+            choices.reduction,
+            choices.procedure,
+        )
+
+    @property
+    def is_small(self) -> bool:
+        """Whether all rows are fitted, so that one worker holds all of them in any case."""
+        return self._found.censuses[0].n_rows <= self._wanted
+
+    def at_one_worker(self, function: Callable[..., Any], *more: Any) -> Any:
+        """Return what `function` makes of the rows of all partitions, on one of the workers."""
+        rows = [rows for rows, _, _ in self._blocks]
+        return self._cluster.result(self._cluster.each(function, [(rows, *more)])[0])
+
+    def run(self) -> Outcome:
+        """Run all passes."""
+        found = self._found
+        dealt = self._deal(found)
+        sizes = dealt.deals[0].sizes.T
+        fits, least, borders = self._saved.once(
+            "fits", lambda: self._fit(found, dealt, sizes), arrays_of_fits, fits_of
+        )
+        split = self._cluster.keep(Split(dealt, fits, self._choices.procedure.penalty))
+        edges = self._edges(borders, found.n_features + len(dealt.classes))
+        placed = zip(self._blocks, edges, strict=True)
+        blocks = [(rows, start, edge) for (rows, _, start), edge in placed]
+        counted, temperature = self._saved.once(
+            "anchors",
+            lambda: self._judge(blocks, split, sizes, least),
+            arrays_of_anchors,
+            anchors_of,
+        )
+        noise = estimate_transition(counted)
+        chances = Chances(noise, temperature)
+        grading = Grading(noise, dealt.n_rows, pooled=self._choices.pooled)
+        shared = [self._cluster.keep(value) for value in (chances, grading)]
+        graded = self._cluster.each(grade, blocks, split, *shared, n_results=2)
+        counts = self._merged(merge_counts, [counts for counts, _ in graded], "Grading rows")
+        return Outcome(
+            classes=dealt.classes,
+            sizes=sizes.sum(axis=0),
+            noise=noise,
+            levels=grading.levels(counts),
+            columns=[columns for _, columns in graded],
+            n_features=found.n_features,
+            digest=f"{found.digest:016x}",
+            share_of_copies=found.censuses[0].share_of_copies,
+        )
+
+    def _merged(self, merge: Any, states: Sequence[Any], what: str) -> Any:
+        with Progress(self._choices.progress, what, len(states)) as progress:
+            last = self._cluster.merged(merge, states)
+            self._cluster.finish(states, progress)
+            return self._cluster.result(last)
+
+    @cached_property
+    def _found(self) -> Look:
+        choices = self._choices
+        found = self._saved.once("rows", self._look, arrays_of_look, look_of)
+        if found.largest > found.limit or 0 < found.largest < 1 / found.limit:
+            raise InputError(
+                f"X must have a largest absolute value between {1 / found.limit:.0e} and "
+                f"{found.limit:.0e}, got {found.largest:.0e}: its squares would be infinite or "
+                "zero. Multiply X by a constant."
+            )
+        census = found.censuses[0]
+        check_classes(census.classes, census.sizes.sum(axis=(1, 2)), choices.min_class_size)
+        return found
+
+    def _look(self) -> Look:
+        copies = self._choices.keep_copies
+        states = self._cluster.each(look, self._blocks, self._seeds, copies)
+        found: Look = self._merged(merge_looks, states, "Looking at rows")
+        return found
+
+    def _deal(self, found: Look) -> Dealt:
+        """Return who is in which half, and who is fitted."""
+        census, groups = found.censuses[0], self._choices.groups
+        deals = tuple(census.deal(self._wanted, groups=groups) for census in found.censuses)
+        return Dealt(census.classes, census.n_rows, self._seeds, deals, self._choices.keep_copies)
+
+    def _fit(
+        self, found: Look, dealt: Dealt, sizes: np.ndarray
+    ) -> tuple[tuple[LinearFit, ...], np.ndarray, np.ndarray]:
+        width = found.n_features + len(dealt.classes)
+        shared = self._cluster.keep(dealt)
+        blocks = [(rows, start) for rows, _, start in self._blocks]
+        parts = self._cluster.each(fit_part, blocks, shared, width, n_results=2)
+        chosen, counts = [part for part, _ in parts], [counts for _, counts in parts]
+        fitted = []
+        with Progress(self._choices.progress, "Fitting", len(dealt.seeds)) as progress:
+            for split, seed in enumerate(self._sketch_seeds):
+                job = FitJob(
+                    split,
+                    len(dealt.classes),
+                    dealt.n_rows,
+                    self._choices.reduction,
+                    self._choices.procedure,
+                    seed,
+                    sizes,
+                )
+                done = self._cluster.once(fit_together, chosen, job)
+                fitted.append(self._cluster.result(done, progress))
+        borders = np.array(self._cluster.results(counts))
+        return tuple(fit for fit, _ in fitted), fitted[0][1], borders
+
+    def _edges(self, borders: np.ndarray, width: int) -> list[dict[int, Edge]]:
+        starts = [start for _, _, start in self._blocks]
+        ends = [start + self._partitions.lengths[number] for _, number, start in self._blocks]
+        return edges_between(starts, ends, list(borders), width)
+
+    def _judge(
+        self, blocks: Sequence[Any], split: Any, sizes: np.ndarray, least: np.ndarray
+    ) -> tuple[Any, float]:
+        for guess in (least, None):
+            shared = self._cluster.keep(guess)
+            states = self._cluster.each(judge, blocks, split, sizes, shared)
+            judged = self._merged(merge_judged, states, "Judging rows")
+            if judged.anchors.complete:
+                break
+        counted = judged.anchors.counts()
+        noise = estimate_transition(counted)
+        return counted, Chances.fit(judged.prediction, judged.codes, noise).temperature

@@ -1,0 +1,257 @@
+"""From partitions on a cluster to a `Selection`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from shutil import rmtree
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from kspr._files import write_parquet
+from kspr.core.grading import GradeLevels
+from kspr.errors import InputError
+from kspr.selectors._distributed import Choices, Distributed, Outcome, Partitions
+from kspr.selectors._partitions import Rows
+from kspr.selectors._saved_passes import SavedPasses
+from kspr.selectors._storage import write_about, write_selection
+from kspr.selectors.controls.control import cut_group_table
+from kspr.selectors.controls.transition import describe_noise
+from kspr.selectors.cut_groups import CutStats, uncut
+from kspr.selectors.engines.cluster import Cluster
+from kspr.selectors.selection import Selection
+
+if TYPE_CHECKING:
+    from kspr.selectors.knockoffs_spr import KnockoffsSPR
+
+__all__ = [
+    "Partitions",
+    "Rows",
+    "Written",
+    "part_name",
+    "select_on_cluster",
+    "write_on_cluster",
+]
+
+
+def select_on_cluster(
+    selector: "KnockoffsSPR", cluster: Cluster, partitions: Partitions, *, groups: bool = False
+) -> Selection:
+    """Judge all partitions; the columns of the selection are brought to this process."""
+    passes = passes_of(selector, cluster, partitions, groups=groups)
+    if passes.is_small:
+        selection: Selection = passes.at_one_worker(_fit_together, _local(selector))
+        # As if it had been made here: where it was made has no part in the answer.
+        parameters = {**selection.manifest.parameters, "engine": "dask"}
+        return replace(selection, manifest=replace(selection.manifest, parameters=parameters))
+    check_supported(selector)
+    outcome = passes.run()
+    columns = _joined(cluster.results(outcome.columns))
+    return _selection(selector, outcome, columns).at(selector.q)
+
+
+@dataclass(frozen=True)
+class Written:
+    """A selection that workers have written, in a few numbers."""
+
+    n_rows: int
+    n_kept: int
+    share_of_copies: float
+    """Share of the rows that have an exact copy, as estimated; 0 where that was not looked for."""
+
+
+def write_on_cluster(
+    selector: "KnockoffsSPR",
+    cluster: Cluster,
+    partitions: Partitions,
+    folder: Path,
+    *,
+    groups: bool = False,
+) -> Written:
+    """Judge all partitions, and write the selection to `folder`, which all workers must reach.
+
+    Workers write ``samples.parquet``, a folder with one file for each partition; nothing of the
+    size of the data comes to this process. What an earlier call has finished there is not done
+    again.
+    """
+    saved = folder / "passes"
+    saved.mkdir(parents=True, exist_ok=True)
+    passes = passes_of(selector, cluster, partitions, groups=groups, saved=SavedPasses(saved))
+    if passes.is_small:
+        selection: Selection = passes.at_one_worker(_fit_together, _local(selector))
+        write_selection(selection, folder)
+        written = Written(len(selection), int(selection.clean_mask.sum()), 0.0)
+    else:
+        check_supported(selector)
+        written = _write_parts(selector, cluster, partitions, passes.run(), folder)
+    rmtree(saved)
+    return written
+
+
+def _write_parts(
+    selector: "KnockoffsSPR",
+    cluster: Cluster,
+    partitions: Partitions,
+    outcome: Outcome,
+    folder: Path,
+) -> Written:
+    samples = folder / "samples.parquet"
+    samples.mkdir(exist_ok=True)
+    numbers = [number for _, number, _ in partitions.blocks()]
+    paths = [samples / part_name(number) for number in numbers]
+    pooled = selector.cut == "pooled"
+    shared = cluster.keep((outcome.classes, outcome.levels, pooled, selector.q))
+    stats: CutStats = cluster.result(
+        cluster.merged(
+            _merge_stats,
+            cluster.each(_write_part, list(zip(outcome.columns, paths, strict=True)), shared),
+        )
+    )
+    reached = stats.n_kept > 0
+    none = np.empty(0, dtype=np.int64)
+    cut_groups = stats.applied(
+        uncut(cut_group_table(len(outcome.classes), pooled=pooled), none),
+        asked=selector.q,
+        level=np.where(reached, selector.q, np.nan),
+        status=np.where(reached, "controlled", "empty"),
+    )
+    shape = (partitions.n_rows, outcome.n_features)
+    manifest = selector._manifest_for(shape, selector._seed(), outcome.digest)
+    noise = describe_noise(outcome.noise, outcome.sizes, outcome.classes)
+    write_about(folder, cut_groups, outcome.classes, manifest, noise)
+    return Written(partitions.n_rows, int(stats.n_kept.sum()), outcome.share_of_copies)
+
+
+def part_name(number: int) -> str:
+    """Return the name of the file that belongs to a partition; names sort as the partitions do."""
+    return f"part-{number:07d}.parquet"
+
+
+def _write_part(
+    columns: dict[str, np.ndarray], path: Path, about: tuple[np.ndarray, GradeLevels, bool, float]
+) -> CutStats:
+    """Write the rows of a partition, on a worker, and return what they come to."""
+    classes, levels, pooled, q = about
+    codes = columns["code"]
+    cut_group = np.zeros_like(codes) if pooled else codes
+    q_value = levels.of(columns["grade"], codes)
+    keep = q_value <= q
+    table = {
+        "label": classes[codes],
+        "clean": keep,
+        "q_value": q_value,
+        "statistic": columns["doubt"],
+        "selection_time": columns["Z"],
+        "knockoff_label": classes[columns["knockoff"]],
+        "suggested_label": classes[columns["best"]],
+        "suggestion_probability": columns["chance"],
+        "cut_group": cut_group,
+    }
+    write_parquet(path, pa.table(table))
+    groups = 1 if pooled else len(classes)
+    return CutStats.of(cut_group, q_value, columns["doubt"], keep, groups)
+
+
+def _merge_stats(first: CutStats, *others: CutStats) -> CutStats:
+    for other in others:
+        first = first.merge(other)
+    return first
+
+
+def passes_of(
+    selector: "KnockoffsSPR",
+    cluster: Cluster,
+    partitions: Partitions,
+    *,
+    groups: bool,
+    saved: SavedPasses | None = None,
+) -> Distributed:
+    """Return the passes that `selector` asks for."""
+    if partitions.n_rows < 2:
+        raise InputError(f"X has {partitions.n_rows} rows; a selection needs at least two.")
+    reduction, _ = selector._reduction()
+    choices = Choices(
+        seed=selector._seed(),
+        n_splits=selector.n_splits,
+        fit_rows=selector.fit_rows,
+        keep_copies=selector.duplicates == "together" and not groups,
+        groups=groups,
+        reduction=reduction,
+        procedure=selector._chosen_procedure(),
+        pooled=selector.cut == "pooled",
+        min_class_size=selector.min_class_size,
+        progress=selector.progress,
+    )
+    return Distributed(cluster, partitions, choices, saved)
+
+
+_ONLY: dict[str, tuple[Any, ...]] = {
+    "control": ("transition",),
+    "level": ("fixed",),
+    "neighbours": (None,),
+    "classes_per_group": (None,),
+    "samples_per_class": (None,),
+}
+"""Values of parameters with which rows can be judged where they are."""
+
+
+def check_supported(selector: "KnockoffsSPR") -> None:
+    """Refuse choices that need all rows in one place."""
+    for name, values in _ONLY.items():
+        value = getattr(selector, name)
+        if value not in values:
+            shown = " or ".join(f"{name}={value!r}" for value in values)
+            raise InputError(
+                f"{name}={value!r} needs all rows on one machine, and these are more than are "
+                f"fitted. On a cluster choose {shown}."
+            )
+    if hasattr(selector.reduction, "transform"):
+        raise InputError(
+            "A fitted transformer as reduction does not go with engine='dask'. Transform X first, "
+            "with X.map_blocks, and pass reduction=None."
+        )
+
+
+def _local(selector: "KnockoffsSPR") -> "KnockoffsSPR":
+    # A connection can neither be copied nor sent to a worker.
+    here = {"engine": "serial", "client": None, "progress": False}
+    return type(selector)(**{**selector.get_params(deep=False), **here})
+
+
+def _fit_together(rows: Sequence[Rows], selector: "KnockoffsSPR") -> Selection:
+    """Select from all rows at once, on a worker."""
+    X, y = (np.concatenate([getattr(part, name) for part in rows]) for name in ("X", "y"))
+    groups = None
+    if rows[0].groups is not None:
+        groups = np.concatenate([part.groups for part in rows])
+    return selector.fit(X, y, groups=groups).selection_
+
+
+def _joined(parts: Sequence[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _selection(
+    selector: "KnockoffsSPR", outcome: Outcome, columns: dict[str, np.ndarray]
+) -> Selection:
+    """Return the selection before it is cut."""
+    classes, codes = outcome.classes, columns["code"]
+    pooled = selector.cut == "pooled"
+    cut_group = np.zeros(len(codes), dtype=np.int32) if pooled else codes
+    shape = (len(codes), outcome.n_features)
+    return Selection(
+        label=classes[codes],
+        clean_mask=np.zeros(len(codes), dtype=bool),
+        q_value=outcome.levels.of(columns["grade"], codes),
+        statistic=columns["doubt"],
+        selection_time=columns["Z"],
+        knockoff_label=classes[columns["knockoff"]],
+        suggested_label=classes[columns["best"]],
+        suggestion_probability=columns["chance"],
+        cut_group=cut_group,
+        cut_groups=uncut(cut_group_table(len(classes), pooled=pooled), cut_group),
+        classes=classes,
+        manifest=selector._manifest_for(shape, selector._seed(), outcome.digest),
+        noise=describe_noise(outcome.noise, outcome.sizes, classes),
+    )

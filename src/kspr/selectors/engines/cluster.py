@@ -1,0 +1,221 @@
+"""A Dask cluster: work goes to the blocks of rows, and small states come back.
+
+Blocks are pure functions of where their rows come from, and states are merged in the order of the
+blocks: so the answer depends neither on the number of workers nor on the loss of some of them.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from threadpoolctl import ThreadpoolController
+
+from kspr._packages import require
+from kspr._progress import Progress
+from kspr.errors import InputError
+
+__all__ = ["Cluster", "is_dask", "local_cluster", "one_blas_thread"]
+
+_PURPOSE, _EXTRA = "engine='dask'", "'knockoffs-spr[dask]'"
+_ANSWER_WITHIN = 5.0
+"""Seconds in which a scheduler must answer."""
+_PATIENCE = 20.0
+"""Seconds without any worker after which the work is given up; workers that restart take less."""
+_POLL = 0.5
+_RETRIES = 3
+_FAN_IN = 8
+"""States that one task merges."""
+
+
+def is_dask(values: Any) -> bool:
+    """Return whether `values` is a Dask array, data frame or series, without importing Dask."""
+    package = type(values).__module__.partition(".")[0]
+    return package in ("dask", "dask_expr") and hasattr(values, "dask")
+
+
+class Cluster:
+    """The workers behind a `distributed.Client`."""
+
+    def __init__(self, client: Any, *, patience: float = _PATIENCE) -> None:
+        self._client, self._patience = client, patience
+
+    @classmethod
+    def current(cls, client: Any = None) -> "Cluster":
+        """Return the cluster of `client`, or of the client that was made last."""
+        distributed = require("distributed", _PURPOSE, _EXTRA)
+        if client is None:
+            try:
+                client = distributed.default_client()
+            except ValueError as error:
+                raise InputError(
+                    "engine='dask' needs a client, and there is none. Make one first with "
+                    "dask.distributed.Client(...), or pass it as client=."
+                ) from error
+        return cls(client)
+
+    @classmethod
+    @contextmanager
+    def at(cls, address: str) -> Iterator["Cluster"]:
+        """Connect to the scheduler at an address such as ``tcp://10.0.0.1:8786``."""
+        distributed = require("distributed", _PURPOSE, _EXTRA)
+        try:
+            client = distributed.Client(address, timeout=_ANSWER_WITHIN, set_as_default=False)
+        except (OSError, TimeoutError, ValueError) as error:
+            raise InputError(
+                f"No Dask scheduler answers at {address}. Start one with `dask scheduler`, and "
+                "name the address that it prints."
+            ) from error
+        with client:
+            yield cls(client)
+
+    @property
+    def n_workers(self) -> int:
+        """Workers that are there now."""
+        return len(self._client.ncores())
+
+    def keep(self, value: Any) -> Any:
+        """Return a value that workers can be given many times and is sent to each of them once.
+
+        It is kept as a task: what is scattered would be lost together with its worker.
+        """
+        return self._client.submit(_same, value, pure=False)
+
+    def each(
+        self,
+        function: Callable[..., Any],
+        blocks: Sequence[Sequence[Any]],
+        *shared: Any,
+        n_results: int | None = None,
+    ) -> list[Any]:
+        """Return the results of ``function(*block, *shared)`` for each block, as they will be.
+
+        With `n_results` a function returns that many values, each of which can be used alone.
+        """
+        dask = require("dask", _PURPOSE, _EXTRA)
+        task = dask.delayed(function, pure=False, nout=n_results)
+        made = [task(*block, *shared) for block in blocks]
+        if n_results is None:
+            return list(self._client.compute(made, retries=_RETRIES))
+        flat = [part for results in made for part in results]
+        futures = self._client.compute(flat, retries=_RETRIES)
+        return [tuple(futures[i : i + n_results]) for i in range(0, len(futures), n_results)]
+
+    def lazily(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Return a value that workers make when they need it, and forget afterwards."""
+        return require("dask", _PURPOSE, _EXTRA).delayed(function, pure=False)(*arguments)
+
+    def once(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Return the result, as it will be, of a function that runs on one of the workers."""
+        return self._client.submit(function, *arguments, pure=False, retries=_RETRIES)
+
+    def merged(self, merge: Callable[..., Any], states: Sequence[Any]) -> Any:
+        """Return what `merge` makes of all states, neighbours first, in a fixed order."""
+        states = list(states)
+        while len(states) > 1:
+            states = [
+                self.once(merge, *states[i : i + _FAN_IN])
+                if len(states[i : i + _FAN_IN]) > 1
+                else states[i]
+                for i in range(0, len(states), _FAN_IN)
+            ]
+        return states[0]
+
+    def result(self, future: Any, progress: Progress | None = None) -> Any:
+        """Wait for a result; raise `InputError` if there is nobody left who could compute it."""
+        return self.results([future], progress)[0]
+
+    def results(self, futures: Sequence[Any], progress: Progress | None = None) -> list[Any]:
+        """Wait for results."""
+        self.finish(futures, progress)
+        return list(self._client.gather(list(futures)))
+
+    def finish(self, futures: Sequence[Any], progress: Progress | None = None) -> None:
+        """Wait until all results are there; they stay where they are."""
+        distributed = require("distributed", _PURPOSE, _EXTRA)
+        alone_since, done = None, 0
+        while not all(future.done() for future in futures):
+            # `wait` looks for the current client, which need not be this one.
+            with suppress(TimeoutError), self._client.as_current():
+                distributed.wait(list(futures), timeout=_POLL)
+            finished = sum(future.done() for future in futures)
+            for _ in range(finished - done):
+                if progress is not None:
+                    progress.advance()
+            done = finished
+            alone_since = self._check_alive(alone_since)
+        for future in futures:
+            if future.status == "error":
+                raise _as_sentence(future.exception()) from future.exception()
+
+    def _check_alive(self, alone_since: float | None) -> float | None:
+        """Return since when there is no worker; None if there is one."""
+        try:
+            if self.n_workers:
+                return None
+        except (OSError, ValueError) as error:
+            raise InputError(
+                "The Dask scheduler does not answer any more. Start the same command again when "
+                "the cluster is back: what was finished is not done again."
+            ) from error
+        now = time.monotonic()
+        alone_since = alone_since or now
+        if now - alone_since > self._patience:
+            raise InputError(
+                "All workers of the Dask cluster are lost. Start the same command again when there "
+                "are workers: what was finished is not done again."
+            )
+        return alone_since
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _as_sentence(error: BaseException) -> BaseException:
+    """Return the error, or a sentence for one that says nothing about the data."""
+    if type(error).__name__ == "KilledWorker":
+        return InputError(
+            "A block of rows ended every worker that worked at it, most likely because it does not "
+            "fit into their memory. Cut the data into smaller partitions."
+        )
+    return error
+
+
+@contextmanager
+def local_cluster(n_workers: int | None = None) -> Iterator[Cluster]:
+    """Start a cluster of processes on this machine, one thread each; None for one per core."""
+    distributed = require("distributed", _PURPOSE, _EXTRA)
+    with (
+        distributed.LocalCluster(
+            n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=":0"
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        yield Cluster(client)
+
+
+_LOCK, _INSIDE = threading.Lock(), 0
+_LIMIT: Any = None
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Run linear algebra on one thread: sums round differently with the number of threads.
+
+    A worker runs several tasks at once in one process. The first one sets the limit, and the last
+    one that ends lifts it.
+    """
+    global _INSIDE, _LIMIT
+    with _LOCK:
+        if _INSIDE == 0:
+            _LIMIT = ThreadpoolController().select(user_api="blas").limit(limits=1)
+        _INSIDE += 1
+    try:
+        yield
+    finally:
+        with _LOCK:
+            _INSIDE -= 1
+            if _INSIDE == 0:
+                _LIMIT.restore_original_limits()

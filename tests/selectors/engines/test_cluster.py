@@ -1,0 +1,108 @@
+"""The cluster itself: order, retries, and what is said when nobody is there."""
+
+import threading
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info
+
+from kspr.errors import InputError
+from kspr.selectors.engines.cluster import Cluster, is_dask, one_blas_thread
+
+distributed = pytest.importorskip("distributed")
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Two workers that are threads of this process: quick to start."""
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"
+        ) as workers,
+        distributed.Client(workers, set_as_default=False) as client,
+    ):
+        yield Cluster(client, patience=0.2)
+
+
+def test_results_come_in_the_order_of_the_blocks(cluster):
+    futures = cluster.each(lambda a, b, shared: a * b + shared, [(i, 2) for i in range(20)], 5)
+    assert cluster.results(futures) == [2 * i + 5 for i in range(20)]
+    pairs = cluster.each(lambda a: (a, -a), [(i,) for i in range(5)], n_results=2)
+    assert cluster.results([second for _, second in pairs]) == [0, -1, -2, -3, -4]
+
+
+def test_states_are_merged_in_their_order_whatever_their_number(cluster):
+    for n in (1, 2, 8, 9, 30):
+        states = cluster.each(lambda i: [i], [(i,) for i in range(n)])
+        merged = cluster.merged(lambda *parts: [i for part in parts for i in part], states)
+        assert cluster.result(merged) == list(range(n))
+
+
+def test_what_is_kept_is_there_for_all_blocks(cluster):
+    kept = cluster.keep(np.arange(3))
+    sums = cluster.each(lambda i, values: int(values.sum()) + i, [(i,) for i in range(4)], kept)
+    assert cluster.results(sums) == [3, 4, 5, 6]
+
+
+def test_an_error_of_a_block_is_raised_here(cluster):
+    def refuse(_: int) -> None:
+        raise InputError("Partition 3 is no good.")
+
+    with pytest.raises(InputError, match="Partition 3 is no good"):
+        cluster.result(cluster.each(refuse, [(1,)])[0])
+
+
+def test_without_workers_the_work_is_given_up_in_a_sentence():
+    with (
+        distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as empty,
+        distributed.Client(empty, set_as_default=False) as client,
+    ):
+        alone = Cluster(client, patience=0.2)
+        waiting = alone.once(len, "abc")
+        with pytest.raises(InputError, match="All workers of the Dask cluster are lost"):
+            alone.result(waiting)
+
+
+def test_a_scheduler_that_does_not_answer_is_named(monkeypatch):
+    monkeypatch.setattr("kspr.selectors.engines.cluster._ANSWER_WITHIN", 0.5)
+    with (
+        pytest.raises(InputError, match="No Dask scheduler answers at tcp://127"),
+        Cluster.at("tcp://127.0.0.1:9"),
+    ):
+        pass
+    with pytest.raises(InputError, match="answers at nowhere://x"), Cluster.at("nowhere://x"):
+        pass
+
+
+def test_without_a_client_a_sentence_says_how_to_make_one():
+    with pytest.raises(InputError, match="needs a client, and there is none"):
+        Cluster.current()
+
+
+def test_dask_is_recognised_by_its_name():
+    import dask.array as da
+
+    assert is_dask(da.ones(3))
+    assert not is_dask(np.ones(3))
+    assert not is_dask(None)
+
+
+def test_the_limit_of_threads_ends_with_the_last_of_several_tasks():
+    def threads() -> int:
+        return max(lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas")
+
+    before, entered, leave = threads(), threading.Event(), threading.Event()
+
+    def other() -> None:
+        with one_blas_thread():
+            entered.set()
+            leave.wait(10)
+
+    task = threading.Thread(target=other)
+    with one_blas_thread():
+        task.start()
+        entered.wait(10)
+    assert threads() == 1
+    leave.set()
+    task.join()
+    assert threads() == before
