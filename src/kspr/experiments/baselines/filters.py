@@ -5,7 +5,8 @@
 - `IterativeCV`: each half is judged by a network of the other half (Chen et al. 2019).
 - `Graded`: three kinds of loss by how far prototypes support a label, as in FM-SRM.
 
-Numbers of epochs in these papers are kept as shares of the run.
+Numbers of epochs in these papers are kept as shares of the run. The public code of `TopoFilter`
+(github.com/pxiangwu/TopoFilter) begins at epoch 30 of 180, as here, and judges every 5 epochs.
 """
 
 import math

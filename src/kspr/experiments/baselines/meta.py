@@ -2,7 +2,8 @@
 
 Before each step, labels of half of the batch are replaced by those of near rows, several times. A
 step on such labels should leave the predictions as the averaged network has them; how far it does
-not is added to the loss. The gradient of that term is taken to first order.
+not is added to the loss. The gradient of that term is taken to first order. The share of replaced
+labels and the number of neighbours are those of the public code (github.com/LiJunnan1992/MLNT).
 """
 
 from collections.abc import Sequence

@@ -5,7 +5,9 @@
 - `DivideMix`: a Gaussian mixture divides the rows for the other network, which takes the labels of
   the doubtful ones from both (Li, Socher and Hoi 2020).
 
-Numbers of epochs in these papers are kept as shares of the run.
+Numbers of epochs in these papers are kept as shares of the run. Constants are those of the public
+code (github.com/PaulAlbert31/LabelNoiseCorrection; github.com/LiJunnan1992/DivideMix). That of
+`DivideMix` adds a penalty in the warm-up if it is told that the noise is asymmetric; not so here.
 """
 
 import warnings

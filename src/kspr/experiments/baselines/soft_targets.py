@@ -6,7 +6,10 @@
 - `PENCIL`: labels are parameters with a gradient of their own (Yi and Wu 2019).
 - `D2L`: labels move to predictions as the dimension of features rises (Ma et al. 2018).
 
-Numbers of epochs in these papers are kept as shares of the run.
+Numbers of epochs in these papers are kept as shares of the run. Constants of `ELR` and `D2L` are
+those of their public code (github.com/shengliu66/ELR; xingjunm/dimensionality-driven-learning), and
+so are the epochs of `PENCIL` (yikun2019/PENCIL) and of `JointOptim`
+(DaikiTanaka-UT/JointOptimization). Their other constants differ: docs/methods.md says how.
 """
 
 import copy
