@@ -72,8 +72,12 @@ def test_progress_names_what_is_measured(table, tmp_path, capsys):
 
 
 def test_the_end_of_a_training_promises_no_error_rate_that_is_not_held(table, tmp_path, capsys):
-    out = tmp_path / "run"
-    said = run(*train(table, out), capsys=capsys)
+    """The network judges labels that it has learned; by referees the error rate is held."""
+    out, own = tmp_path / "run", tmp_path / "own.toml"
+    own.write_text(f'select_on = "network"\n{SHORT}')
+    said = run(
+        "train", table, "--settings", own, "--features", "emb_*", "--out", out, capsys=capsys
+    )
     assert "controlled" not in said
     assert "Which labels to trust: " in said
     assert f"kspr report {out}/frozen" in said

@@ -62,6 +62,21 @@ def test_pretraining_comes_first_and_is_resumable(settings, tmp_path):
         assert torch.equal(a, b)
 
 
+@pytest.mark.parametrize("pretrain_epochs", [0, 1])
+def test_referees_judge_images_with_and_without_features_of_before(settings, pretrain_epochs):
+    X, truth = digit_images(240)
+    y = symmetric(truth, 0.3, seed=0)
+    small = {"width": 16, "bottleneck": 8, "batch_size": 64}
+    chosen = settings.changed(
+        select_on="referees", epochs=3, pretrain_epochs=pretrain_epochs, pretrain=small
+    )
+    trained = fit(X, y, settings=chosen, truth=truth)
+    assert trained.selection.manifest.method == "ProbabilitySelector"
+    assert not trained.selection.manifest.seen_labels
+    assert (trained.frozen is None) == (pretrain_epochs == 0)
+    assert (trained.predict(X) == truth).mean() > 0.3
+
+
 def test_an_unknown_parameter_of_simsiam_is_named(settings):
     X, y = digit_images(50)
     with pytest.raises(InputError, match=r"parameter that SimSiam does not have.*depth"):

@@ -52,8 +52,9 @@ class Trained:
     classes: np.ndarray
     """The user's own labels, in the order of the logits."""
     selection: Selection | None
-    """The selection by the features of this network, which has seen the labels: its error rate is
-    an estimate that is too low. With ``select_every=0`` or ``select_on="inputs"``, the last one
+    """With ``select_on="referees"``, the selection by networks that have not seen the labels which
+    they judge. With ``"network"``, that by the features of this network, which has seen them: its
+    error rate is an estimate that is too low. With ``"inputs"`` or ``select_every=0``, the last one
     that was made. None if there is none, and on processes other than the first."""
     frozen: Selection | None
     """The selection by features that have not seen the labels: the embeddings, or those of a

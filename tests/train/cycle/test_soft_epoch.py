@@ -4,12 +4,14 @@ import numpy as np
 import torch
 from torch.nn import functional
 
+from kspr.train import TrainSettings
 from kspr.train.cycle.epoch import Pools, train_epoch
 from kspr.train.cycle.learner import Learner
 from kspr.train.cycle.soft_epoch import train_soft_epoch
 from kspr.train.cycle.task import make_task, network_for
 from kspr.train.distributed import Alone
 from kspr.train.pipelines import pipeline_for
+from tests.train.digits import digit_images
 
 ALONE = Alone(torch.device("cpu"))
 
@@ -47,3 +49,19 @@ def test_soft_labels_of_other_rows_are_never_read(small, quick):
             train_soft_epoch(learner, task, rows, targets, pipeline, quick, ALONE, (0, 0))
         )
     assert losses[0] == losses[1]
+
+
+def test_images_learn_soft_labels_too():
+    X, y = digit_images(64)
+    settings = TrainSettings.from_preset(
+        "cifar10", network="resnet_small", batch_size=16, padding=1
+    )
+    task = make_task(X, y, settings)
+    learner = Learner(network_for(task, settings, None), settings, 12, ALONE)
+    pipeline, rows = pipeline_for(task.inputs, settings), torch.arange(64)
+    soft = torch.full((64, 10), 0.01) + 0.9 * functional.one_hot(task.label, 10)
+    losses = [
+        train_soft_epoch(learner, task, rows, soft, pipeline, settings, ALONE, (0, epoch))
+        for epoch in range(3)
+    ]
+    assert losses[2] < losses[0]

@@ -53,3 +53,16 @@ def test_a_class_that_no_row_has_is_the_true_one_of_none():
     found = soft_labels(probabilities, label)
     assert not found.chance[:, 1].any()
     assert found.chance.sum(axis=1) == pytest.approx(1)
+
+
+def test_the_share_of_every_class_is_found_under_heavy_noise():
+    """A model that likes one class too much, and 70 % wrong labels: shares differ by at most 0.02.
+
+    With 20,000 rows their standard error is about 0.006.
+    """
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 5, 20_000)
+    logits = 2.0 * np.eye(5)[truth] + rng.gumbel(size=(20_000, 5)) + [1.5, 0, 0, 0, -1.5]
+    probabilities = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    found = soft_labels(probabilities, symmetric(truth, 0.7, seed=0))
+    assert found.prior.mean(axis=0) == pytest.approx(0.2, abs=0.02)
