@@ -203,6 +203,7 @@ def checksum_of(path: Path) -> str:
     if path.is_dir():
         lines = (f"{part.name} {checksum_of(part)}" for part in sorted(path.iterdir()))
         return _checksum("\n".join(lines).encode())
+    # A block at a time: a run may have a hundred million rows.
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -9,7 +9,8 @@ import torch
 from sklearn.decomposition import PCA, TruncatedSVD
 
 from kspr import KnockoffsSPR
-from kspr.selectors.feature_rows import _mapped_file, as_features, largest_size
+from kspr.selectors import feature_rows
+from kspr.selectors.feature_rows import DenseFeatures, _mapped_file, as_features, largest_size
 
 CONTROLS = ("transition", "exchangeable", "paper", "theorem")
 
@@ -128,3 +129,16 @@ def test_the_largest_size_is_that_of_either_sign_in_any_container():
     for held in (X, sp.csr_array(X), torch.tensor(X), X.astype(np.float32)):
         assert largest_size(as_features(held))[0] == 7.0
     assert largest_size(as_features(X.astype(np.float32)))[1] < 1e16
+
+
+def test_rows_gathered_from_a_file_are_those_of_the_array(tmp_path, monkeypatch):
+    monkeypatch.setattr(feature_rows, "_BLOCK_BYTES", 1 << 12)
+    X = np.random.default_rng(0).standard_normal((3000, 5)).astype(np.float16)
+    np.save(tmp_path / "x.npy", X)
+    mapped = DenseFeatures(np.load(tmp_path / "x.npy", mmap_mode="r"))
+    # In any order, some of them twice, in any shape.
+    for index in (np.array([2999, 0, 7, 7, 1500]), np.arange(3000)[::-1].reshape(2, 3, 500)):
+        found = mapped.take(index)
+        assert found.dtype == np.float32
+        np.testing.assert_array_equal(found, X[index].astype(np.float32))
+    assert mapped.take(np.empty(0, dtype=np.int64)).shape == (0, 5)

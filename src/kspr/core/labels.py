@@ -35,6 +35,7 @@ __all__ = [
 ]
 
 _TRUTH_VALUES = {"true": 1, "false": 0}
+_BLOCK = 1 << 16
 _PLAIN = "biufU"
 """Kinds of arrays whose entries ``==`` compares by the rule, if both have the same kind."""
 
@@ -65,13 +66,26 @@ def encode_labels(y: Any, argument: str = "y") -> Labels:
             "rows first."
         )
     try:
-        classes, codes = np.unique(values, return_inverse=True)
+        classes, codes = _coded(values)
     except TypeError as error:
         raise InputError(
             f"{argument} mixes types that cannot be ordered, such as numbers and text. Turn all "
             "labels into text with str()."
         ) from error
     return Labels(values, classes, codes)
+
+
+def _coded(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct values, sorted, and which of them each value is."""
+    if len(values) <= _BLOCK or values.dtype.kind not in _PLAIN:
+        return np.unique(values, return_inverse=True)
+    # In blocks: sorting all rows would take several times their memory, and text has much of it.
+    blocks = [values[start : start + _BLOCK] for start in range(0, len(values), _BLOCK)]
+    classes = np.unique(np.concatenate([np.unique(block) for block in blocks]))
+    codes = np.empty(len(values), dtype=np.intp)
+    for number, block in enumerate(blocks):
+        codes[number * _BLOCK : number * _BLOCK + len(block)] = np.searchsorted(classes, block)
+    return classes, codes
 
 
 def as_label_array(y: Any, argument: str = "y") -> np.ndarray:

@@ -59,14 +59,14 @@ class Loaded:
     @property
     def row_id(self) -> np.ndarray:
         """What identifies each of these rows, as text."""
-        return np.asarray(self.records.row_id[self.row])
+        return np.asarray(_at(self.records.row_id, self.row))
 
     @property
     def digest(self) -> np.ndarray:
         """A digest of the content of each of these rows, by which they are known again."""
         # Embedding has read all items; they are not read once more.
         found = self.read_digest
-        return np.asarray((row_digests(self.records) if found is None else found)[self.row])
+        return np.asarray(_at(row_digests(self.records) if found is None else found, self.row))
 
     @property
     def label(self) -> np.ndarray:
@@ -75,7 +75,7 @@ class Loaded:
         # An entry without meaning must never be taken for a class.
         if gaps is not None and np.isin(self.row, gaps).any():
             raise InputError(self.records.no_labels or "Rows without a label cannot be used here.")
-        return np.asarray(label[self.row])
+        return np.asarray(_at(label, self.row))
 
     @property
     def groups(self) -> np.ndarray | None:
@@ -110,7 +110,7 @@ def load(
     records = open_source(source, options, unlabelled=not labelled)
     wanted = records.labelled()
     if labelled:
-        check_labels(_labels(records)[wanted])
+        check_labels(_at(_labels(records), wanted))
     # A source of class probabilities may have neither features nor items.
     if records.features is not None or records.items is None or not embed:
         return Loaded(records, _at(records.features, wanted), wanted)
@@ -223,8 +223,14 @@ def cache_folder(source: Path, settings: EmbedSettings, split: str | None = None
 
 def check_labels(label: np.ndarray) -> None:
     """Raise if every row has a label of its own: such a column holds names, not classes."""
-    distinct = len(np.unique(label))
-    if distinct == len(label) and distinct > 1:
+    # As a set of Python's own values: sorting texts would copy all of them.
+    seen: set[Any] = set()
+    for start in range(0, len(label), 1 << 16):
+        seen.update(label[start : start + (1 << 16)].tolist())
+        if len(seen) < min(len(label), start + (1 << 16)):
+            return
+    distinct = len(seen)
+    if distinct > 1:
         raise InputError(
             f"All {distinct} labels are distinct; is this the right label column? A class needs "
             "at least two samples."

@@ -13,6 +13,7 @@ from kspr._packages import version
 from kspr.errors import InputError, UnreadableItemError
 from kspr.runs.run import Run
 from kspr.selectors.checks import CANNOT_TELL, NO_CLASS
+from kspr.selectors.coded import label_at
 from kspr.sources.readers.file_checks import shown
 from kspr.sources.readers.label_studio import CONTROL
 from kspr.sources.records import Items
@@ -79,7 +80,7 @@ def write_fiftyone(run: Run, chosen: np.ndarray, marks: _Marks, out: Path) -> li
                 f"Two images are called {shown(name, 60)} but for their suffixes, by which "
                 "FiftyOne cannot tell them. Rename one, and select again."
             )
-        given = code[str(run.selection.label[position])]
+        given = code[str(label_at(run.selection, "label", position))]
         labels[name] = {"label": given, "attributes": dict(fields)}
     write_json(out, {"classes": classes, "labels": labels})
     return [int(position) for position in chosen]
@@ -128,7 +129,7 @@ def _within(run: Run, items: Items, position: int) -> Path:
 
 def _prediction(run: Run, position: int) -> dict[str, Any]:
     selection = run.selection
-    choice = {"choices": [str(selection.suggested_label[position])]}
+    choice = {"choices": [str(label_at(selection, "suggested_label", position))]}
     found = {"from_name": CONTROL, "to_name": _ITEM, "type": "choices", "value": choice}
     said: dict[str, Any] = {"model_version": f"kspr {version('knockoffs-spr')}", "result": [found]}
     if selection.suggestion_probability is not None:

@@ -7,6 +7,7 @@ import numpy as np
 
 from kspr.errors import InputError, UnreadableItemError
 from kspr.runs.run import Run
+from kspr.selectors.coded import label_at
 from kspr.sources.readers.image_folder import IMAGE_SUFFIXES
 from kspr.sources.records import Items
 
@@ -86,7 +87,7 @@ def _name(run: Run, position: int) -> list[str]:
         return [f"{run.row[position]:08d}"]
     path = PurePosixPath(str(run.row_id[position]).replace("\\", "/"))
     parts = [part for part in path.parts if part not in ("/", "..")] or ["_"]
-    below = parts[1:] if parts[0] == str(run.selection.label[position]) else parts[-1:]
+    below = parts[1:] if parts[0] == str(label_at(run.selection, "label", position)) else parts[-1:]
     below = below or parts[-1:]
     if Path(below[-1]).suffix.lower() in IMAGE_SUFFIXES:
         below[-1] = Path(below[-1]).stem

@@ -14,6 +14,7 @@ from kspr.errors import InputError, UnreadableItemError
 from kspr.runs.run import Run, load_run
 from kspr.selectors import Selection
 from kspr.selectors.checks import Checks, read_checks, write_checks
+from kspr.selectors.coded import label_at
 from kspr.selectors.controls.checked import Drawn, Guarantee
 from kspr.selectors.options import DOUBTING
 from kspr.selectors.validation import check_rate
@@ -254,8 +255,8 @@ def _line(run: Run, position: int, drawn: Drawn, truth: str = "") -> list[str]:
     cells = [
         run.row[position],
         run.row_id[position],
-        run.selection.label[position],
-        run.selection.suggested_label[position],
+        label_at(run.selection, "label", position),
+        label_at(run.selection, "suggested_label", position),
         truth,
         drawn,
     ]

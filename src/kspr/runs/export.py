@@ -19,6 +19,7 @@ from kspr.runs._image_files import write_images
 from kspr.runs.run import Run, load_run
 from kspr.selectors import Selection
 from kspr.selectors.checks import read_checks
+from kspr.selectors.coded import label_at
 from kspr.selectors.relabelling import THRESHOLD
 from kspr.sources.formats import Format, WrittenFormat, written_format
 from kspr.sources.readers.file_checks import listed
@@ -238,7 +239,7 @@ def _write_changes(path: Path, run: Run, plan: Plan, files: dict[int, str] | Non
         writer = csv.writer(file)
         writer.writerow(_LISTED if files is None else [*_LISTED, "file"])
         for k in shown.tolist():
-            given, new = selection.label[k], selection.suggested_label[k]
+            given, new = (label_at(selection, name, k) for name in ("label", "suggested_label"))
             if k in gone:
                 action, to, why = "left out", "", "gone from the source, or changed there"
             elif k not in changed:

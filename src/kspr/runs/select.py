@@ -11,7 +11,7 @@ from kspr.errors import InputError
 from kspr.features import Loaded, load
 from kspr.features.options import AS_SHIPPED, EmbedSettings
 from kspr.runs.answers import Rows, checked_rows
-from kspr.runs.run import CONSENSUS, Run, check_folder, origin_of, rows_of, save_run
+from kspr.runs.run import CONSENSUS, Run, check_folder, describe, origin_of, rows_of, save_run
 from kspr.selectors import (
     SPR,
     Annotators,
@@ -20,9 +20,12 @@ from kspr.selectors import (
     ProbabilitySelector,
     Selection,
 )
+from kspr.selectors.checkpoint import Checkpoint, resumable
 from kspr.selectors.checks import Checks
+from kspr.selectors.manifest import plain, versions
 from kspr.selectors.options import DEFAULT_Q
 from kspr.sources.options import ReadOptions
+from kspr.sources.places import versions_of
 from kspr.sources.vote_columns import VoteColumns, read_vote_columns
 
 __all__ = ["select_by_annotators", "select_by_probabilities", "select_source", "votes_have_changed"]
@@ -53,9 +56,29 @@ def select_source(
         extra = {} if found.groups is None else {"groups": found.groups}
         return selector.fit(found.features, found.label, **extra).selection_
 
-    selection, checks = _with_answers(found, fit, checked)
+    states = _states(out, found, selector, options)
+    with resumable(states):
+        selection, checks = _with_answers(found, fit, checked)
     origin = origin_of(found, options, command)
-    return save_run(out, selection, rows_of(found), origin, overwrite=overwrite, checks=checks)
+    run = save_run(out, selection, rows_of(found), origin, overwrite=overwrite, checks=checks)
+    states.remove()
+    return run
+
+
+def _states(
+    out: Path, found: Loaded, selector: SPR | KnockoffsSPR, options: ReadOptions
+) -> Checkpoint:
+    """Return where a long selection keeps its states: beside the run, until that is written."""
+    files = [found.records.source, *filter(None, (options.labels,))]
+    about = {
+        "files": [version for file in files for version in versions_of(file)],
+        "items": found.fingerprint,
+        "shape": found.features.shape,
+        "options": describe(options),
+        "selector": {name: plain(value) for name, value in selector.get_params(deep=False).items()},
+        "versions": versions(),
+    }
+    return Checkpoint(out.with_name(f"{out.name}.part"), about)
 
 
 def select_by_probabilities(

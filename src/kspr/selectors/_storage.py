@@ -1,5 +1,6 @@
 """Selections on disk: parquet tables and a JSON manifest, in a folder that appears as a whole."""
 
+from collections.abc import Iterator
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -8,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kspr._files import read_parquet, read_sealed, staged, write_parquet, write_sealed
+from kspr._files import read_sealed, staged, write_parquet, write_sealed
 from kspr.errors import InputError
+from kspr.selectors.coded import ROWS, Coded, row_ranges
 from kspr.selectors.controls import ASSUMPTIONS
 from kspr.selectors.controls.checked import Checked, Drawn, Guarantee
 from kspr.selectors.controls.transition import NoiseEstimate
@@ -98,23 +100,23 @@ def load_fields(path: Path) -> dict[str, Any]:
 
 
 def _fields(path: Path, about: dict[str, Any]) -> dict[str, Any]:
-    samples = read_parquet(path / _FILES[0])
-    n = len(samples)
+    samples = _Samples(path / _FILES[0])
+    n, present = samples.n_rows, samples.names
     dtype = np.dtype(about["label_dtype"])
     # The width of a text comes with its values: a large one in the file would fill the memory.
     dtype = np.dtype(np.str_) if dtype.kind == "U" else dtype
     classes = np.array(about["classes"], dtype=dtype)
-    columns = {name: _column(samples, name, kinds, n) for name, kinds in _SAMPLES.items()}
-    columns |= {
-        name: _column(samples, name, kinds, n)
-        # SPR has no levels before rows are checked, and no knockoffs.
-        for name, kinds in _OPTIONAL.items()
-        if name in samples.column_names
+    # SPR has no levels before rows are checked, and no knockoffs.
+    wanted = {**_SAMPLES, **{name: k for name, k in _OPTIONAL.items() if name in present}}
+    labels = {name: _labels(samples, name, classes) for name in _LABELS if name in wanted}
+    # One column at a time: Arrow's copy of it is let go before the next.
+    columns = {
+        name: _column(samples.read(name), name, kinds, n)
+        for name, kinds in wanted.items()
+        if name not in _LABELS
     }
-    labels = {name: columns[name].astype(dtype) for name in _LABELS if name in columns}
-    _require(np.array_equal(np.unique(labels["label"]), classes), "classes must be the labels")
-    for name, values in labels.items():
-        _require(bool(np.isin(values, classes).all()), f"{name} has values that are no classes")
+    used = np.unique(labels["label"].codes)
+    _require(np.array_equal(used, np.arange(len(classes))), "classes must be the labels")
     cut_groups = _read_cut_groups(path, len(classes))
     cut_group = columns["cut_group"]
     _require(_within(cut_group, len(cut_groups)), "cut_group must number the cut groups")
@@ -143,6 +145,39 @@ def _fields(path: Path, about: dict[str, Any]) -> dict[str, Any]:
         "noise": _read_noise(path, about["noise"], classes),
         "checked": _read_checked(about["checked"], len(classes), n, columns.get(_BEFORE)),
     }
+
+
+class _Samples:
+    """The rows of a selection: one file, or the files of a folder in the order of their names."""
+
+    def __init__(self, path: Path) -> None:
+        paths = sorted(path.iterdir()) if path.is_dir() else [path]
+        self._files = [pq.ParquetFile(part) for part in paths]
+        self.n_rows = sum(file.metadata.num_rows for file in self._files)
+        self.names = self._files[0].schema_arrow.names
+
+    def read(self, name: str) -> pa.Table:
+        """Return one of the columns."""
+        return pa.concat_tables(file.read(columns=[name]) for file in self._files)
+
+    def batches(self, name: str) -> Iterator[pa.RecordBatch]:
+        """Yield one of the columns in few rows at a time."""
+        for file in self._files:
+            yield from file.iter_batches(ROWS, columns=[name])
+
+
+def _labels(samples: _Samples, name: str, classes: np.ndarray) -> Coded:
+    """Return a column of labels as codes, read a row group at a time."""
+    codes = np.empty(samples.n_rows, np.min_scalar_type(max(0, len(classes) - 1)))
+    start = 0
+    for batch in samples.batches(name):
+        values = _column(pa.Table.from_batches([batch]), name, _ANY_LABEL, len(batch))
+        found = values.astype(classes.dtype if classes.dtype.kind != "U" else np.str_)
+        place = np.minimum(np.searchsorted(classes, found), len(classes) - 1)
+        _require(bool((classes[place] == found).all()), f"{name} has values that are no classes")
+        codes[start : start + len(batch)] = place
+        start += len(batch)
+    return Coded(codes, classes)
 
 
 def _column(table: pa.Table, name: str, kinds: str, n: int) -> np.ndarray:
@@ -242,12 +277,7 @@ def _read_checked(
 
 def write_selection(selection: "Selection", folder: Path) -> None:
     """Write the files of a selection into a folder that is there."""
-    columns = selection._columns()
-    # These three follow from the cut groups.
-    columns = {name: columns[name] for name in columns if name not in ("piece", "half", "status")}
-    if selection.checked is not None and selection.checked.level is not None:
-        columns[_BEFORE] = selection.checked.level
-    write_parquet(folder / _FILES[0], pa.table({**columns, "cut_group": selection.cut_group}))
+    _write_samples(selection, folder / _FILES[0])
     write_about(
         folder,
         selection.cut_groups,
@@ -282,6 +312,24 @@ def write_about(
     }
     sealed = (*_FILES[:2], *([_NOISE] if (folder / _NOISE).exists() else []))
     write_sealed(folder / _FILES[2], about, *sealed)
+
+
+def _write_samples(selection: "Selection", path: Path) -> None:
+    """Write one line per row, a row group at a time: never all columns as Arrow has them."""
+    writer = None
+    try:
+        for rows in row_ranges(len(selection)):
+            columns = selection._columns(rows)
+            # These three follow from the cut groups.
+            part = {n: c for n, c in columns.items() if n not in ("piece", "half", "status")}
+            if selection.checked is not None and selection.checked.level is not None:
+                part[_BEFORE] = selection.checked.level[rows]
+            table = pa.table({**part, "cut_group": selection.cut_group[rows]})
+            writer = writer or pq.ParquetWriter(path, table.schema)
+            writer.write_table(table)
+    finally:
+        if writer is not None:
+            writer.close()
 
 
 def _write_noise(noise: NoiseEstimate | None, folder: Path) -> dict[str, Any] | None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kspr._text import text_table
+from kspr.selectors.coded import changed
 
 if TYPE_CHECKING:
     from kspr.selectors.selection import Selection
@@ -93,4 +94,4 @@ def at_best_f1(selection: "Selection", q: float) -> "Selection":
     chosen = selection.at(q if best is None else float(np.clip(best, *_LEVEL_ENDS)))
     # `at` has recorded the level as "fixed".
     parameters = {**chosen.manifest.parameters, "level": "f1"}
-    return replace(chosen, manifest=replace(chosen.manifest, parameters=parameters))
+    return changed(chosen, manifest=replace(chosen.manifest, parameters=parameters))

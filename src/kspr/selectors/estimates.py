@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from kspr._text import percent
-from kspr.core.labels import codes_in
 from kspr.core.prediction_powered import Estimate, assisted_share, combined, plain_share
 from kspr.errors import InputError
+from kspr.selectors.coded import stored_codes
 from kspr.selectors.options import DOUBTING
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def _errors(mask: np.ndarray, kept: np.ndarray, wrong: np.ndarray) -> Estimate:
 def _per_class(
     selection: Selection, kept: np.ndarray, rows: np.ndarray, wrong: np.ndarray
 ) -> tuple[ClassErrors, ...]:
-    code = codes_in(selection.classes, selection.label, "label")
+    code = stored_codes(selection, "label").astype(np.intp)
     found = []
     for k, label in enumerate(selection.classes.tolist()):
         member, own = code == k, code[rows] == k

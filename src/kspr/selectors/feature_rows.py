@@ -6,6 +6,7 @@ precision and memory-mapped data are widened a block at a time, never as a whole
 
 import mmap
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, Protocol
 
 import array_api_compat as compat
@@ -105,10 +106,27 @@ class DenseFeatures:
 
     def take(self, index: np.ndarray) -> Array:
         """Return the rows at `index`."""
+        if self._host and _mapped_file(self._X) is not None:
+            return self._gathered(index)
         if self._host:
             return self._widen(self._X[index])
         rows = self._xp.asarray(index, device=compat.device(self._X))
         return self._widen(self._X[rows])
+
+    def _gathered(self, index: np.ndarray) -> np.ndarray:
+        """Return rows of a file, read in its order: every page once, and few at a time."""
+        n, p = self.shape
+        flat = index.reshape(-1)
+        order = np.argsort(flat, kind="stable")
+        found = np.empty((len(flat), p), dtype=self._dtype)
+        step = max(256, _BLOCK_BYTES // (4 * max(1, p)))
+        borders = np.searchsorted(flat[order], np.arange(0, n + step, step))
+        for first, last in pairwise(borders.tolist()):
+            here = order[first:last]
+            if len(here):
+                found[here] = self._X[flat[here]]
+                self._drop_pages()
+        return found.reshape(*index.shape, p)
 
     def _widen(self, rows: Array) -> Array:
         return self._xp.astype(rows, self._dtype, copy=False)

@@ -1,7 +1,6 @@
 """Knockoffs-SPR: keep the samples whose labels can be trusted, at an error rate of choice."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Any, Self, get_args
 
@@ -24,6 +23,8 @@ from kspr.selectors._passes import Predictions, Verdicts, judge_rows
 from kspr.selectors._pieces import collect, fit_whole, solve
 from kspr.selectors._plan import comparable_rows
 from kspr.selectors.base import BaseSelector, Prepared
+from kspr.selectors.checkpoint import keep_fit, keep_verdicts, kept_fit, kept_verdicts
+from kspr.selectors.coded import changed, coded
 from kspr.selectors.controls import CONTROLS, Decision, Question
 from kspr.selectors.controls.checked import Guarantee, read_checked
 from kspr.selectors.controls.paper import level_factors
@@ -487,15 +488,23 @@ class KnockoffsSPR(BaseSelector):
 
         predictions = Predictions.mean(parts).held_if_few()
         alone = fitted if len(parts) > 1 else None
-        return judge_rows(predictions, codes, half, procedure, choose, self._counted(first), alone)
+        found = kept_verdicts(predictions, half)
+        if found is None:
+            counted = self._counted(first)
+            found = judge_rows(predictions, codes, half, procedure, choose, counted, alone)
+            keep_verdicts(found)
+        return found
 
     def _fitted(self, prepared: Prepared, procedure: Procedure) -> tuple[Predictions, np.ndarray]:
         """Return the fitted values of all classes, and the half that each sample is in."""
         plan = prepared.plan
         if plan.half is not None:
             steps = ROUNDS if self.first_step == "refit" else STEPS
-            with Progress(self.progress, "Knockoffs-SPR", steps) as progress:
-                fit = fit_whole(plan, procedure, progress.advance)
+            fit = kept_fit(f"fit-{plan.seed}")
+            if fit is None:
+                with Progress(self.progress, "Knockoffs-SPR", steps) as progress:
+                    fit = fit_whole(plan, procedure, progress.advance)
+                keep_fit(f"fit-{plan.seed}", fit)
             return Predictions.by(fit, plan.features, plan.half), plan.half
         verdicts = self._solved(prepared, procedure, predictions=True)
         return Predictions.held(verdicts.values["prediction"]), verdicts.half
@@ -556,13 +565,13 @@ class KnockoffsSPR(BaseSelector):
                 decision, copies, labels.codes, verdicts.values["Z"], control=self.control
             )
         selection = Selection(
-            label=labels.values,
+            label=coded(labels.codes, labels.classes, labels.values),
             clean_mask=np.zeros(len(labels.codes), dtype=bool),
             q_value=decision.q_value,
             statistic=decision.statistic,
             selection_time=verdicts.values["Z"],
-            knockoff_label=labels.classes[verdicts.values["knockoff"]],
-            suggested_label=labels.classes[decision.suggested],
+            knockoff_label=coded(verdicts.values["knockoff"], labels.classes),
+            suggested_label=coded(decision.suggested, labels.classes),
             suggestion_probability=decision.suggestion_probability,
             cut_group=decision.cut_group,
             cut_groups=uncut(decision.table, decision.cut_group),
@@ -578,7 +587,7 @@ class KnockoffsSPR(BaseSelector):
         # q comes first even where it is none of the paper's levels.
         levels = np.concatenate([[self.q], LEVELS[self.q < LEVELS]])
         keep, cut_groups = with_fallback(selection, levels)
-        return replace(selection, clean_mask=keep, cut_groups=cut_groups)
+        return changed(selection, clean_mask=keep, cut_groups=cut_groups)
 
 
 def held_out_values(

@@ -10,7 +10,7 @@ from kspr import _packages
 from kspr.core.arrays import to_numpy
 from kspr.selectors.feature_rows import Features
 
-__all__ = ["Manifest", "fingerprint", "versions"]
+__all__ = ["Manifest", "fingerprint", "plain", "versions"]
 
 
 @dataclass(frozen=True)

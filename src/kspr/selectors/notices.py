@@ -12,7 +12,7 @@ import numpy as np
 
 from kspr._text import percent, shorten
 from kspr.core.duplicates import conflicting
-from kspr.core.labels import codes_in
+from kspr.selectors.coded import stored_codes
 from kspr.selectors.sensitivity import FACTORS, in_words
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _copies(selection: Selection) -> tuple[Notice, ...]:
     """Return the notice about copies with different labels, or none."""
     if selection.copies is None:
         return ()
-    code = codes_in(selection.classes, selection.label, "labels")
+    code = stored_codes(selection, "label").astype(np.intp)
     rows = np.flatnonzero(conflicting(selection.copies, code))
     if not rows.size:
         return ()
@@ -147,7 +147,7 @@ def _notice(selection: Selection, status: str) -> Notice:
     cut_groups, cut_group = selection.cut_groups, selection.cut_group
     affected = cut_groups.status == status
     rows = np.flatnonzero(affected[cut_group])
-    code = codes_in(selection.classes, selection.label, "labels")
+    code = stored_codes(selection, "label").astype(np.intp)
     codes = code[rows]
     size = np.bincount(code, minlength=len(selection.classes))
     hit = np.bincount(codes, minlength=len(selection.classes))

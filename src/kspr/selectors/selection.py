@@ -7,8 +7,8 @@ from typing import Any, Literal
 import numpy as np
 
 from kspr.core.duplicates import contradicted
-from kspr.core.labels import codes_in
 from kspr.errors import InputError, MissingExtraError
+from kspr.selectors.coded import Coded, changed, coded, coded_columns, stored_codes
 from kspr.selectors.controls import ASSUMPTIONS, SEEN_LABELS
 from kspr.selectors.controls.checked import (
     Checked,
@@ -32,6 +32,7 @@ from kspr.selectors.validation import check_count, check_rate
 __all__ = ["Selection"]
 
 
+@coded_columns("label", "knockoff_label", "suggested_label")
 @dataclass(frozen=True, eq=False, repr=False)
 class Selection:
     """Which samples can be trusted, and how that was decided.
@@ -183,7 +184,7 @@ class Selection:
         manifest = replace(
             self.manifest, parameters={**self.manifest.parameters, "q": q, "level": "fixed"}
         )
-        return replace(self, clean_mask=keep, cut_groups=cut_groups, manifest=manifest)
+        return changed(self, clean_mask=keep, cut_groups=cut_groups, manifest=manifest)
 
     def draw(self, n: int, *, q: float | None = None, seed: int = 0) -> np.ndarray:
         """Return rows for a person to check, drawn at random from those that could be kept.
@@ -289,17 +290,18 @@ class Selection:
             confidence=confidence,
             seed=seed,
         )
-        suggested, told = self.suggested_label.copy(), checked.true_code >= 0
-        suggested[checked.rows[told]] = self.classes[checked.true_code[told]]
+        told = checked.true_code >= 0
+        suggested = np.array(stored_codes(self, "suggested_label"))
+        suggested[checked.rows[told]] = checked.true_code[told]
         chance = self.suggestion_probability
         if chance is not None:
             chance = chance.copy()
             # What a person says is sure; nothing is known where nobody can tell.
             chance[checked.rows] = np.where(told, 1.0, 0.0)
-        answered = replace(
+        answered = changed(
             self,
             q_value=q_value,
-            suggested_label=suggested,
+            suggested_label=coded(suggested, self.classes),
             suggestion_probability=chance,
             noise=_noise(self, checked),
             checked=checked,
@@ -309,7 +311,7 @@ class Selection:
         # SPR with rows that do not set a cut: only they change.
         keep = self.clean_mask.copy()
         keep[checked.rows] = checked.right
-        return replace(answered, clean_mask=keep)
+        return changed(answered, clean_mask=keep)
 
     def forecast(
         self,
@@ -420,7 +422,7 @@ class Selection:
         if self.checked is not None:
             level = self.checked.level
         if self.copies is not None:
-            codes = codes_in(self.classes, self.label, "label")
+            codes = stored_codes(self, "label").astype(np.intp)
             # Checks move the cut; they do not bring back a label that fits worse than a copy's.
             lost = contradicted(self.copies, codes, self.selection_time)
             doubt = np.where(lost, np.inf, doubt)
@@ -620,28 +622,30 @@ class Selection:
     def _repr_html_(self) -> str:
         return self.summary().to_html()
 
-    def _columns(self) -> dict[str, Any]:
-        columns: dict[str, Any] = {
-            "label": self.label,
-            "clean": self.clean_mask,
-            **({} if self.q_value is None else {"q_value": self.q_value}),
-            "statistic": self.statistic,
-            "selection_time": self.selection_time,
+    def _columns(self, rows: slice = slice(None)) -> dict[str, Any]:
+        """Return some rows of the columns; those that this selection does not have are left out."""
+        stored = {
+            "label": "label",
+            "clean": "clean_mask",
+            "q_value": "q_value",
+            "statistic": "statistic",
+            "selection_time": "selection_time",
+            "knockoff_label": "knockoff_label",
+            "suggested_label": "suggested_label",
+            "suggestion_probability": "suggestion_probability",
+            "copies": "copies",
         }
-        if self.knockoff_label is not None:
-            columns["knockoff_label"] = self.knockoff_label
+        columns = {name: self.__dict__[field] for name, field in stored.items()}
+        group = self.cut_group[rows]
         return {
-            **columns,
-            "suggested_label": self.suggested_label,
-            **(
-                {}
-                if self.suggestion_probability is None
-                else {"suggestion_probability": self.suggestion_probability}
-            ),
-            **({} if self.copies is None else {"copies": self.copies}),
-            "piece": self.cut_groups.piece[self.cut_group],
-            "half": self.cut_groups.half[self.cut_group],
-            "status": self.cut_groups.status[self.cut_group],
+            **{
+                name: column.values(rows) if isinstance(column, Coded) else column[rows]
+                for name, column in columns.items()
+                if column is not None
+            },
+            "piece": self.cut_groups.piece[group],
+            "half": self.cut_groups.half[group],
+            "status": self.cut_groups.status[group],
         }
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kspr._text import shorten, text_table
-from kspr.core.labels import codes_in
+from kspr.selectors.coded import stored_codes
 from kspr.selectors.notices import Notice, basis, notices
 
 if TYPE_CHECKING:
@@ -158,8 +158,8 @@ def summarise(selection: Selection) -> Summary:
     """Return the summary of a selection."""
     cut_groups, cut_group, kept = selection.cut_groups, selection.cut_group, selection.clean_mask
     n_classes = len(selection.classes)
-    codes = codes_in(selection.classes, selection.label, "label")
-    relabelled = ~kept & (selection.suggested_label != selection.label)
+    codes = stored_codes(selection, "label").astype(np.intp)
+    relabelled = ~kept & (stored_codes(selection, "suggested_label") != codes)
     names, status = np.unique(cut_groups.status, return_inverse=True)
     # A two-way table, (class, status), from one count.
     by_status = np.bincount(

@@ -14,7 +14,16 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from kspr.errors import InputError, MissingExtraError
 
-__all__ = ["absolute", "address_of", "exists", "is_pattern", "list_files", "local", "open_input"]
+__all__ = [
+    "absolute",
+    "address_of",
+    "exists",
+    "is_pattern",
+    "list_files",
+    "local",
+    "open_input",
+    "versions_of",
+]
 
 # A letter alone is a drive of Windows.
 _ADDRESS = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):/{1,2}(?=[^/])")
@@ -79,6 +88,20 @@ def list_files(source: Path | str, suffixes: tuple[str, ...] = ("",)) -> list[st
     pattern = PurePosixPath(root + text if address else text)
     files = _matching(system, pattern, suffixes)
     return sorted(_uri(parts, root, path) if address else path for path in files)
+
+
+def versions_of(source: Path | str) -> list[tuple[str, int, int]]:
+    """Return name, size and time of change of each file of a source, to tell whether they changed.
+
+    Files deeper than in the folder itself do not count.
+    """
+    found = []
+    for uri in list_files(source):
+        address = address_of(uri)
+        system, root = _system(urlsplit(address or ""))
+        about = system.get_file_info(root + urlsplit(address).path if address else uri)
+        found.append((uri, int(about.size or 0), int(about.mtime_ns or 0)))
+    return found
 
 
 def open_input(uri: str) -> Any:

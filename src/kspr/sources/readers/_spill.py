@@ -20,7 +20,7 @@ from kspr.sources.readers.table import Cells, in_memory
 
 __all__ = ["IN_MEMORY", "RowSink", "keep", "map_bytes", "room", "scratch_file"]
 
-IN_MEMORY = 1 << 30
+IN_MEMORY = 256 << 20
 """Bytes above which rows go to a file."""
 
 
