@@ -12,7 +12,7 @@ import pyarrow as pa
 from kspr._files import write_parquet
 from kspr.core.grading import GradeLevels
 from kspr.errors import InputError
-from kspr.selectors._distributed import Choices, Distributed, Outcome, Partitions
+from kspr.selectors._cluster_passes import Choices, Distributed, Outcome, Partitions
 from kspr.selectors._partitions import Rows
 from kspr.selectors._saved_passes import SavedPasses
 from kspr.selectors._storage import write_about, write_selection
