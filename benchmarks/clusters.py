@@ -151,7 +151,9 @@ def warm_up() -> None:
 
 def moved(client) -> int:
     """Return the bytes that workers have received from each other."""
-    counts = client.run(lambda dask_worker: dask_worker.transfer_incoming_bytes_total)
+    counts = client.run(
+        lambda dask_worker: sum(entry["total"] for entry in dask_worker.transfer_incoming_log)
+    )
     return int(sum(counts.values()))
 
 

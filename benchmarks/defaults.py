@@ -79,6 +79,7 @@ def signature(model: kspr.KnockoffsSPR) -> dict[str, Any]:
         "confidence",
         "duplicates",
         "guarantee",
+        "client",
         "engine",
         "n_jobs",
         "neighbours",

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -9,8 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from kspr import KnockoffsSPR, Selection
+from kspr.cli.select import select
+from kspr.errors import InputError
 from kspr.report.run_report import report_run
 from kspr.runs.run import load_run
+from kspr.selectors.options import SelectorOptions
 from tests.cli.commands import SAID, fails, run
 
 
@@ -358,3 +362,14 @@ def test_groups_are_refused_where_there_are_no_halves(scans, tmp_path, capsys):
     )
     assert "goes with `kspr select`" in fails("embed", *said, capsys=capsys)
     assert "no column 'person'" in fails("select", *said[:-3], "person", *said[-2:], capsys=capsys)
+
+
+def test_what_does_not_go_with_a_cluster_is_refused_before_anything_is_read():
+    for choices, words in (
+        ({"scheduler": "tcp://x:1"}, "--scheduler goes with --engine dask"),
+        ({"engine": "dask", "kind": "probabilities"}, "--kind probabilities does not go"),
+        ({"engine": "dask", "checked": Path("c.csv")}, "--checked does not go"),
+        ({"engine": "dask", "chosen": SelectorOptions(preset="spr")}, "--engine dask goes with"),
+    ):
+        with pytest.raises(InputError, match=words):
+            select(Path("none"), out=Path("run"), **choices)

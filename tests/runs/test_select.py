@@ -135,3 +135,35 @@ def test_checked_rows_are_used_with_probabilities(predictions, tmp_path, true_na
     assert found.checked.calibrate
     right = found.label == true_names
     assert np.array_equal(found.clean_mask[::2], right[::2])
+
+
+def test_a_pattern_of_files_gives_a_run_like_the_one_large_file(tmp_path, digits40):
+    columns = {f"x{i}": digits40.X[:, i].astype(np.float32) for i in range(digits40.X.shape[1])}
+    ids = [f"d{i}" for i in range(len(digits40.y))]
+    table = pa.table({"id": ids, **columns, "label": digits40.y})
+    (tmp_path / "parts").mkdir()
+    pq.write_table(table, tmp_path / "whole.parquet")
+    for number, start in enumerate(range(0, len(table), 700)):
+        part = tmp_path / "parts" / f"{number}.parquet"
+        pq.write_table(table.slice(start, 700), part, row_group_size=100)
+    sources = (tmp_path / "whole.parquet", tmp_path / "parts" / "*.parquet")
+    runs = [
+        select_source(
+            source,
+            tmp_path / f"run{number}",
+            KnockoffsSPR(q=0.1),
+            options=ReadOptions(id="id"),
+            settings=AS_SHIPPED,
+            command=("kspr",),
+        )
+        for number, source in enumerate(sources)
+    ]
+    for name in ("clean_mask", "q_value", "suggested_label"):
+        one, many = (getattr(run.selection, name) for run in runs)
+        np.testing.assert_array_equal(one, many)
+    again = load_run(tmp_path / "run1")
+    assert again.joined.whole
+    assert not again.notes()
+    np.testing.assert_array_equal(again.features(), np.stack(list(columns.values()), axis=1))
+    assert again.table().rows == len(table)
+    assert not list(tmp_path.glob("*.part"))

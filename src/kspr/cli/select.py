@@ -48,6 +48,8 @@ def select(
 
     Example: kspr select embeddings.parquet --label species --q 0.05 --out run
 
+    Example: kspr select 'parts/*.parquet' --label species --out run
+
     Example: kspr select scans.parquet --label finding --groups patient --out run
 
     Example: kspr select answers.parquet --annotators 'rater_*' --q 0.05 --out run
@@ -60,9 +62,11 @@ def select(
     Parameters
     ----------
     source
-        A file or folder; `kspr datasets` lists what can be read.
+        A file or folder; `kspr datasets` lists what can be read. Of parquet or Arrow files also a
+        pattern in quotes, such as 'parts/*.parquet', or an address, such as s3://bucket/parts.
     out
-        Directory to make for the run.
+        Directory to make for the run. A selection that takes long keeps what is done in OUT.part;
+        after a crash, the same command goes on from there.
     kind
         What the numbers of an npy file are: features, or class `probabilities` of your own model,
         one column per class in the sorted order of the classes.

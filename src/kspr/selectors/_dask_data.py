@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from kspr.errors import InputError
-from kspr.selectors._distributed import Partitions
+from kspr.selectors._cluster_passes import Partitions
 from kspr.selectors._partitions import read_rows
 from kspr.selectors.engines.cluster import Cluster, is_dask
 

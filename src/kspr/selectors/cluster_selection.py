@@ -12,10 +12,11 @@ import pyarrow as pa
 from kspr._files import write_parquet
 from kspr.core.grading import GradeLevels
 from kspr.errors import InputError
-from kspr.selectors._distributed import Choices, Distributed, Outcome, Partitions
+from kspr.selectors._cluster_passes import Choices, Distributed, Outcome, Partitions
 from kspr.selectors._partitions import Rows
 from kspr.selectors._saved_passes import SavedPasses
 from kspr.selectors._storage import write_about, write_selection
+from kspr.selectors.coded import changed, coded
 from kspr.selectors.controls.control import cut_group_table
 from kspr.selectors.controls.transition import describe_noise
 from kspr.selectors.cut_groups import CutStats, uncut
@@ -44,7 +45,7 @@ def select_on_cluster(
         selection: Selection = passes.at_one_worker(_fit_together, _local(selector))
         # As if it had been made here: where it was made has no part in the answer.
         parameters = {**selection.manifest.parameters, "engine": "dask"}
-        return replace(selection, manifest=replace(selection.manifest, parameters=parameters))
+        return changed(selection, manifest=replace(selection.manifest, parameters=parameters))
     check_supported(selector)
     outcome = passes.run()
     columns = _joined(cluster.results(outcome.columns))
@@ -241,13 +242,13 @@ def _selection(
     cut_group = np.zeros(len(codes), dtype=np.int32) if pooled else codes
     shape = (len(codes), outcome.n_features)
     return Selection(
-        label=classes[codes],
+        label=coded(codes, classes),
         clean_mask=np.zeros(len(codes), dtype=bool),
         q_value=outcome.levels.of(columns["grade"], codes),
         statistic=columns["doubt"],
         selection_time=columns["Z"],
-        knockoff_label=classes[columns["knockoff"]],
-        suggested_label=classes[columns["best"]],
+        knockoff_label=coded(columns["knockoff"], classes),
+        suggested_label=coded(columns["best"], classes),
         suggestion_probability=columns["chance"],
         cut_group=cut_group,
         cut_groups=uncut(cut_group_table(len(classes), pooled=pooled), cut_group),

@@ -1,10 +1,10 @@
 """The cluster itself: order, retries, and what is said when nobody is there."""
 
-import threading
+from multiprocessing.pool import ThreadPool
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from kspr.errors import InputError
 from kspr.selectors.engines.cluster import Cluster, is_dask, one_blas_thread
@@ -87,22 +87,15 @@ def test_dask_is_recognised_by_its_name():
     assert not is_dask(None)
 
 
-def test_the_limit_of_threads_ends_with_the_last_of_several_tasks():
+@pytest.mark.parametrize("inside", ["this thread", "another thread"])
+def test_a_task_has_one_thread_of_linear_algebra_in_whichever_thread_it_runs(inside):
     def threads() -> int:
         return max(lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas")
 
-    before, entered, leave = threads(), threading.Event(), threading.Event()
-
-    def other() -> None:
+    def task() -> int:
         with one_blas_thread():
-            entered.set()
-            leave.wait(10)
+            return threads()
 
-    task = threading.Thread(target=other)
-    with one_blas_thread():
-        task.start()
-        entered.wait(10)
-    assert threads() == 1
-    leave.set()
-    task.join()
-    assert threads() == before
+    with ThreadPool(1) as pool, threadpool_limits(2, user_api="blas"):
+        assert (task() if inside == "this thread" else pool.apply(task)) == 1
+        assert threads() == 2

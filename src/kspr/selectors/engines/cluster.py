@@ -4,7 +4,6 @@ Blocks are pure functions of where their rows come from, and states are merged i
 blocks: so the answer depends neither on the number of workers nor on the loss of some of them.
 """
 
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -196,26 +195,12 @@ def local_cluster(n_workers: int | None = None) -> Iterator[Cluster]:
         yield Cluster(client)
 
 
-_LOCK, _INSIDE = threading.Lock(), 0
-_LIMIT: Any = None
-
-
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Run linear algebra on one thread: sums round differently with the number of threads.
 
-    A worker runs several tasks at once in one process. The first one sets the limit, and the last
-    one that ends lifts it.
+    Dask's nannies start workers with one thread of linear algebra; this is for other workers. Every
+    task sets the limit for itself, because OpenBLAS keeps it thread by thread.
     """
-    global _INSIDE, _LIMIT
-    with _LOCK:
-        if _INSIDE == 0:
-            _LIMIT = ThreadpoolController().select(user_api="blas").limit(limits=1)
-        _INSIDE += 1
-    try:
+    with ThreadpoolController().select(user_api="blas").limit(limits=1):
         yield
-    finally:
-        with _LOCK:
-            _INSIDE -= 1
-            if _INSIDE == 0:
-                _LIMIT.restore_original_limits()

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from kspr import KnockoffsSPR
 from kspr.errors import InputError
-from kspr.selectors import _distributed, _partitions
+from kspr.selectors import _cluster_passes, _partitions
 from kspr.selectors.cluster_selection import select_on_cluster
 from tests.selectors.clusters import HereCluster, assert_same_bits, cut, noisy_data
 
@@ -57,7 +57,7 @@ def test_a_guess_that_was_too_high_costs_a_pass_and_changes_nothing(monkeypatch)
         fit, least = fit_together(parts, job)
         return fit, np.full_like(least, 100.0)
 
-    monkeypatch.setattr(_distributed, "fit_together", too_high)
+    monkeypatch.setattr(_cluster_passes, "fit_together", too_high)
     cluster = HereCluster()
     assert_same_bits(expected, select_on_cluster(selector(), cluster, cut(X, y, 500)))
     assert cluster.calls.count("judge") == 2
