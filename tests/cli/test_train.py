@@ -78,7 +78,7 @@ def test_the_end_of_a_training_promises_no_error_rate_that_is_not_held(table, tm
     said = run(
         "train", table, "--settings", own, "--features", "emb_*", "--out", out, capsys=capsys
     )
-    assert "controlled" not in said
+    assert "assumed" not in said
     assert "Which labels to trust: " in said
     assert f"kspr report {out}/frozen" in said
     assert f"kspr report {out}/selection\n  Its error rate is not held." in said
@@ -87,7 +87,7 @@ def test_the_end_of_a_training_promises_no_error_rate_that_is_not_held(table, tm
         page = (tmp_path / f"{name}.html").read_text()
         assert ("which is not held" not in page) == held
         assert ("is an estimate that is too low" not in page) == held
-        assert held or "controlled" not in page
+        assert held or ">assumed<" not in page
 
 
 def test_the_folder_of_the_selection_is_a_run(trained, capsys):

@@ -37,7 +37,7 @@ def test_the_accuracy_of_each_annotator_is_found(fitted):
 def test_few_kept_labels_are_wrong(fitted):
     selection = fitted.selection_
     assert (selection.label != TRUTH)[selection.clean_mask].mean() <= 0.02
-    assert set(selection.cut_groups.status.tolist()) == {"controlled"}
+    assert set(selection.cut_groups.status.tolist()) == {"assumed"}
     assert "annotators err independently" in selection.assumption
 
 

@@ -55,7 +55,7 @@ def test_the_curve_of_a_fit_agrees_with_every_cut(digits40, control, cut):
         last = int(np.searchsorted(curve.q, q, side="right")) - 1
         moved = selection.at(q)
         assert moved.clean_mask.sum() == (curve.n_kept[last] if last >= 0 else 0)
-        assert set(moved.cut_groups.status) <= {"controlled", "empty"}
+        assert set(moved.cut_groups.status) <= {"assumed", "empty"}
         assert (moved.cut_groups.estimated_fsr[moved.cut_groups.n_kept > 0] <= q).all()
     lines = str(curve).splitlines()
     assert len(lines) == 8

@@ -47,6 +47,6 @@ def test_the_smallest_level_is_the_one_that_alg_1_stops_at(
             assert cut_groups.n_kept[k] == -(-len(own) // 2)
             assert cut_groups.estimated_fsr[k] == math.inf
         else:
-            assert cut_groups.status[k] == ("controlled" if met == Fraction(1, 50) else "raised")
+            assert cut_groups.status[k] == ("assumed" if met == Fraction(1, 50) else "raised")
             np.testing.assert_array_equal(keep[cut_group == k], (own >= -T) & (own < 0))
             assert cut_groups.estimated_fsr[k] <= float(met)

@@ -34,7 +34,7 @@ def shares(blobs):
 
 
 def test_met_levels_and_shares_need_no_notice(met, shares):
-    assert set(met.cut_groups.status) == {"controlled"}
+    assert set(met.cut_groups.status) == {"assumed"}
     assert notices(met) == ()
     assert notices(shares) == ()
 
@@ -117,7 +117,7 @@ def test_a_level_out_of_reach_is_empty_and_says_what_would_help(digits40, contro
     assert "rows that you have checked" in notice.help
     assert notice.help in str(selection.summary())
     reachable = selection.at(float(selection.cut_groups.smallest_q.max()))
-    assert set(reachable.cut_groups.status) == {"controlled"}
+    assert set(reachable.cut_groups.status) == {"assumed"}
     assert reachable.summary().notices == ()
 
 

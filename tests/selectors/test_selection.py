@@ -55,7 +55,7 @@ def test_a_level_out_of_reach_keeps_nothing_and_says_so(digits40):
     assert "Nothing could be kept there at the level asked for" in str(selection.summary())
     assert (selection.cut_groups.smallest_q > 0.001).all()
     reachable = selection.at(float(selection.cut_groups.smallest_q.max()))
-    assert set(reachable.cut_groups.status) == {"controlled"}
+    assert set(reachable.cut_groups.status) == {"assumed"}
 
 
 @pytest.mark.parametrize("backend", ["pandas", "polars", "pyarrow"])

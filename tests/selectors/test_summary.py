@@ -14,7 +14,7 @@ def selection(digits40) -> Selection:
 
 def test_repr_and_html_name_the_verdict(selection):
     assert "labels kept" in repr(selection)
-    assert "1 controlled" in repr(selection)
+    assert "1 assumed" in repr(selection)
     html = selection._repr_html_()
     assert html.count("<tr>") == 11
     assert "digit 7" in html
@@ -29,7 +29,7 @@ def test_html_escapes_labels(blobs):
 
 def test_one_cut_group_is_one_and_several_are_several(blobs):
     model = KnockoffsSPR(q=0.2, cut="pooled").fit(blobs.X, blobs.y)
-    assert repr(model.selection_).endswith("3 classes in 1 cut group: 1 controlled")
+    assert repr(model.selection_).endswith("3 classes in 1 cut group: 1 assumed")
     model.set_params(cut="per_class").fit(blobs.X, blobs.y)
     assert "3 classes in 3 cut groups: " in repr(model.selection_)
 

@@ -101,17 +101,17 @@ def _weights(trained):
     return torch.cat([value.flatten().float() for value in trained.network.state_dict().values()])
 
 
-def test_no_selection_by_a_network_that_has_seen_the_labels_counts_as_controlled(
+def test_no_selection_by_a_network_that_has_seen_the_labels_counts_as_assumed(
     small, quick, tmp_path
 ):
     own = fit(small.X, small.y, settings=quick).selection
     stored = kspr.Selection.load(own.save(tmp_path / "s"))
     for selection in (own, stored, stored.at(0.3)):
-        assert "controlled" not in selection.cut_groups.status
+        assert "assumed" not in selection.cut_groups.status
         assert "estimated" in selection.cut_groups.status
         assert "is an estimate that is too low" in selection.assumption
         text = str(selection.summary())
-        assert "controlled" not in text
+        assert "assumed" not in text
         assert "was asked for and is not held" in text
 
 
@@ -120,13 +120,13 @@ def test_the_frozen_selection_is_the_one_on_the_embeddings(cycled, parts):
     own = kspr.KnockoffsSPR(q=0.1, cut="pooled", random_state=0).fit(X, y).selection_
     assert np.array_equal(cycled.frozen.clean_mask, own.clean_mask)
     assert not cycled.frozen.manifest.seen_labels
-    assert set(cycled.frozen.cut_groups.status) == {"controlled"}
+    assert set(cycled.frozen.cut_groups.status) == {"assumed"}
 
 
 def test_a_selection_by_referees_has_not_seen_the_labels(cycled, parts):
     assert not cycled.selection.manifest.seen_labels
     assert cycled.selection.manifest.method == "ProbabilitySelector"
-    assert set(cycled.selection.cut_groups.status) == {"controlled"}
+    assert set(cycled.selection.cut_groups.status) == {"assumed"}
     assert "depends on the true class only" in cycled.selection.assumption
 
 

@@ -215,5 +215,5 @@ def _print(run: "Run", json: bool, people: "Annotators | None" = None) -> None:
     print(
         f"\nThe run: {visible(run.folder)}\n"
         f"Look at it: kspr report {folder} --open\n"
-        f"Check rows: kspr verify {folder} --checks 100"
+        f"Check a hundred rows: kspr review {folder}, or kspr verify {folder} --checks 100"
     )

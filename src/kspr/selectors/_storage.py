@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["load_fields", "save_selection", "write_about", "write_selection"]
 
-_FORMAT = 3
+_FORMAT = 4
 _FILES = ("samples.parquet", "cut_groups.parquet", "manifest.json")
 _NOISE = "noise.parquet"
 _MATRICES = ("transition", "low", "high")

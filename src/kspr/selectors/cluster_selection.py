@@ -115,7 +115,7 @@ def _write_parts(
         uncut(cut_group_table(len(outcome.classes), pooled=pooled), none),
         asked=selector.q,
         level=np.where(reached, selector.q, np.nan),
-        status=np.where(reached, "controlled", "empty"),
+        status=np.where(reached, "assumed", "empty"),
     )
     shape = (partitions.n_rows, outcome.n_features)
     manifest = selector._manifest_for(shape, selector._seed(), outcome.digest)

@@ -51,7 +51,7 @@ class CutGroups:
     cutoff: np.ndarray
     """Size of the statistic of the last sample that is kept."""
     status: np.ndarray
-    """``controlled``, ``checked``, ``estimated``, ``raised``, ``fallback``, ``empty``, or
+    """``assumed``, ``checked``, ``estimated``, ``raised``, ``fallback``, ``empty``, or
     ``share``."""
 
     @property
@@ -166,7 +166,7 @@ def with_fallback(selection: Selection, levels: np.ndarray) -> tuple[np.ndarray,
     # No q-value is below 0: a group that falls back keeps nothing by its level.
     keep = q_value <= np.where(fallback, -1.0, level)[cut_group]
     keep |= best_half(selection.statistic, cut_group, len(level)) & fallback[cut_group]
-    status = np.where(fallback, "fallback", np.where(level > levels[0], "raised", "controlled"))
+    status = np.where(fallback, "fallback", np.where(level > levels[0], "raised", "assumed"))
     return keep, describe_cuts(selection, keep, asked=float(levels[0]), level=level, status=status)
 
 

@@ -183,7 +183,7 @@ class KnockoffsSPR(BaseSelector):
     True
     >>> print(selection)  # doctest: +ELLIPSIS
     KnockoffsSPR: ... of 1,797 labels kept (...) at q = 0.01
-    10 classes in 1 cut group: 1 controlled
+    10 classes in 1 cut group: 1 assumed
     """
 
     _engines = (*BaseSelector._engines, "dask")

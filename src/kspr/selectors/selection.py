@@ -161,7 +161,7 @@ class Selection:
                 "with another clean_ratio, or pass checked rows to with_checks."
             )
         keep = self.q_value <= q
-        name = "estimated" if self.manifest.seen_labels else "controlled"
+        name = "estimated" if self.manifest.seen_labels else "assumed"
         if self.checked is not None and self.checked.calibrate:
             name = "checked"
         judged = keep.copy()

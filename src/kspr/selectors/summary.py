@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["ClassSummary", "Summary", "summarise"]
 
 STATUS_MEANING = {
-    "controlled": "kept at the level asked for",
+    "assumed": "kept at the level asked for, if what is assumed is true",
     "checked": "kept at the level asked for, by the checked rows",
     "estimated": "kept by an estimate that is too low: the network has seen these labels",
     "raised": "kept at a higher level, the smallest that could be reached",

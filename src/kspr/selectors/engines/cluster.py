@@ -200,7 +200,7 @@ def one_blas_thread() -> Iterator[None]:
     """Run linear algebra on one thread: sums round differently with the number of threads.
 
     Dask's nannies start workers with one thread of linear algebra; this is for other workers. Every
-    task sets the limit for itself, because OpenBLAS keeps it thread by thread.
+    task sets the limit for itself, because OpenBLAS keeps limits thread by thread.
     """
     with ThreadpoolController().select(user_api="blas").limit(limits=1):
         yield

@@ -103,10 +103,10 @@ def choose(
 def with_seen_labels(selection: Selection) -> Selection:
     """Return a selection that says that its features have learned these labels.
 
-    Its error rate is then an estimate, and no cut group counts as controlled, at no level.
+    Its error rate is then an estimate, and no cut group has the status ``assumed``, at no level.
     """
     status = selection.cut_groups.status
-    status = np.where(status == "controlled", "estimated", status)
+    status = np.where(status == "assumed", "estimated", status)
     return replace(
         selection,
         cut_groups=replace(selection.cut_groups, status=status),
