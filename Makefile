@@ -83,7 +83,7 @@ bench: $(DEV)  ## speed, memory and peers; writes docs/speed.md
 bench-scale: $(DEV)  ## large data and very many classes; resumable; writes docs/large-data.md
 	$(BIN)/python benchmarks/scale.py
 
-bench-dask: $(DEV)  ## one and two workers against one process, bytes that travel; resumable; for docs/clusters.md
+bench-dask: $(DEV)  ## one and two workers against one process; resumable; for docs/clusters.md
 	$(BIN)/python benchmarks/clusters.py
 
 bench-embed: $(DEV)  ## images and texts to features, against plain PyTorch; a few minutes; writes docs/speed.md

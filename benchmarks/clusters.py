@@ -1,4 +1,4 @@
-"""One and two Dask workers against one process: time, processor time, and bytes that travel.
+"""One and two Dask workers against one process: time and processor time.
 
     python benchmarks/clusters.py [--rows 4000000] [--columns 128]
 
@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -114,7 +113,7 @@ def on_workers(selector, folder: Path, labels: np.ndarray, n_workers: int) -> di
     import dask.array as da
     from dask import delayed
 
-    from kspr.selectors.engines.cluster import Cluster, local_cluster
+    from kspr.selectors.engines.cluster import local_cluster
 
     with local_cluster(n_workers) as cluster:
         client = cluster._client
@@ -126,44 +125,24 @@ def on_workers(selector, folder: Path, labels: np.ndarray, n_workers: int) -> di
             for path in paths
         ]
         X = da.concatenate(blocks)
-        travelled, each = {}, Cluster.each
-
-        def counted(self, function, *rest, **more):
-            travelled[function.__name__] = moved(client)
-            return each(self, function, *rest, **more)
-
-        Cluster.each = counted
         used = sum(client.run(time.process_time).values()) + time.process_time()
         begin = time.perf_counter()
         found = selector.set_params(engine="dask", client=client).fit(X, labels).selection_
         seconds = time.perf_counter() - begin
         cpu = sum(client.run(time.process_time).values()) + time.process_time() - used
-        travelled["end"] = moved(client)
-    names = list(travelled)
-    passes = {a: travelled[b] - travelled[a] for a, b in pairwise(names)}
     kept = {"kept": int(found.clean_mask.sum()), "q_sum": float(found.q_value.sum())}
-    return {"seconds": seconds, "cpu": cpu, "between_workers": passes, **kept}
+    return {"seconds": seconds, "cpu": cpu, **kept}
 
 
 def warm_up() -> None:
     import kspr.selectors.cluster_selection  # noqa: F401
 
 
-def moved(client) -> int:
-    """Return the bytes that workers have received from each other."""
-    counts = client.run(
-        lambda dask_worker: sum(entry["total"] for entry in dask_worker.transfer_incoming_log)
-    )
-    return int(sum(counts.values()))
-
-
 def show(lines: list[dict]) -> None:
     by_kind = {line["kind"]: line for line in lines}
     for kind, line in by_kind.items():
         print(f"{kind:10} {line['seconds']:8.1f} s {line['cpu']:8.1f} s of processors", end="")
-        print(
-            f"  load {line['load']:.1f}  kept {line['kept']:,}  {line.get('between_workers', '')}"
-        )
+        print(f"  load {line['load']:.1f}  kept {line['kept']:,}")
     if set(KINDS) <= set(by_kind):
         assert len({line["q_sum"] for line in by_kind.values()}) == 1
         one, two, here = (by_kind[kind] for kind in ("workers 1", "workers 2", "process"))
