@@ -34,9 +34,10 @@ ALLOWED = {
     "review/access.py": {"starlette"},
     "review/app.py": {"starlette"},
     "review/server.py": {"socket", "uvicorn"},
+    "sources/places.py": {"fsspec", "urllib"},
 }
-"""Exceptions that SECURITY.md names: bfloat16 may kill a process, so a child tries it first; and
-the server of `kspr review`."""
+"""Exceptions that SECURITY.md names: bfloat16 may kill a process, so a child tries it first; the
+server of `kspr review`; and sources at an address."""
 SAFE_DEFAULTS = {"np.load": "False"}
 """What a call that leaves the argument out gets, in every version that pyproject.toml allows."""
 

@@ -57,12 +57,12 @@ def test_the_page_says_what_to_do_with_the_answers(chosen, drawn, write):
     assert "nothing is computed here" in page.text
 
 
-def test_both_scripts_of_the_page_may_run_and_no_other(chosen, drawn, write):
+def test_the_three_scripts_of_the_page_may_run_and_no_other(chosen, drawn, write):
     source = write(chosen, to_check=drawn, run=Path("r")).source
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', source)[1]
     scripts = re.findall(r"<script>(.*?)</script>", source, re.S)
     hashes = [base64.b64encode(hashlib.sha256(s.encode()).digest()).decode() for s in scripts]
-    assert len(scripts) == 2
+    assert len(scripts) == 3
     allowed = " ".join(f"'sha256-{digest}'" for digest in hashes)
     assert f"script-src {allowed};" in policy
     assert "default-src 'none'" in policy

@@ -292,3 +292,24 @@ def test_damaged_pages_of_sealed_rows_are_one_sentence(run_of, table):
     write_sealed(folder / "run.json", about, "rows.parquet", "manifest.json")
     with pytest.raises(InputError, match="cannot be read as a run"):
         load_run(folder)
+
+
+def test_no_address_is_opened_because_a_run_names_it(run_of, table):
+    fsspec = pytest.importorskip("fsspec")
+    address = Path("memory://runs/x.parquet")
+    fsspec.filesystem("memory").pipe("/runs/x.parquet", table.read_bytes())
+    made = run_of(table)
+    about = read_json(made.folder / "run.json")
+    about = {k: v for k, v in about.items() if not k.startswith("checksum")}
+    about["source"] = "memory://runs/x.parquet"
+    write_sealed(made.folder / "run.json", about, "rows.parquet", "manifest.json")
+    found = load_run(made.folder)
+    for read in (found.records, found.table):
+        with pytest.raises(InputError, match=r"pass --source memory://runs/x\.parquet\.$"):
+            read()
+    assert found.features() is None
+    asked = load_run(made.folder, address)
+    np.testing.assert_array_equal(asked.features(), made.features())
+    labels = replace(found.origin, source=str(table), options={"labels": "memory://runs/y.csv"})
+    with pytest.raises(InputError, match="no address is opened"):
+        replace(found, origin=labels).records()

@@ -56,7 +56,7 @@ def select(
 
     Example: kspr select predictions.parquet --label species --probabilities 'p_*' --out run
 
-    Example: kspr select 's3://bucket/parts/*.parquet' --engine dask --scheduler tcp://10.0.0.1:8786
+    Example: kspr select parts --label species --engine dask --out run
     --label species --out run
 
     Parameters

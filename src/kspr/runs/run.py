@@ -20,7 +20,7 @@ from kspr.selectors import Selection
 from kspr.selectors.checks import Checks, apply_checks, write_checks
 from kspr.sources.opening import open_source, open_table, probability_file
 from kspr.sources.options import ReadOptions
-from kspr.sources.places import absolute, exists
+from kspr.sources.places import absolute, address_of, exists
 from kspr.sources.readers.labels import texts_of
 from kspr.sources.readers.table import Table
 from kspr.sources.records import Items, Records
@@ -41,6 +41,8 @@ __all__ = [
 ]
 
 _FORMAT = 1
+_FILES_BESIDE = ("labels", "probabilities", "votes")
+"""Options of a run that may name files."""
 ORIGIN = "run.json"
 """File that says where the rows of a run came from."""
 ROWS = "rows.parquet"
@@ -95,6 +97,8 @@ class Run:
     selection: Selection
     rows: RunRows
     origin: Origin
+    source_is_asked_for: bool = True
+    """Whether the user has named the source, and not only the run on disk."""
 
     @property
     def row(self) -> np.ndarray:
@@ -184,18 +188,35 @@ class Run:
 
         Raise `InputError` if the source cannot be read any more.
         """
-        return open_table(Path(self.origin.source), self.origin.read_options())
+        return open_table(self._place(), self.origin.read_options())
 
     @cached_property
     def _opened(self) -> Records | InputError:
         source = Path(self.origin.source)
         try:
-            return open_source(source, self.origin.read_options())
+            return open_source(self._place(), self.origin.read_options())
         except InputError as error:
             # Only what is returned is cached: raised, a source that is gone would be looked for
             # again at every call.
-            moved = "" if exists(source) else " If it has moved, name its place with --source."
+            is_there = address_of(source) is not None or exists(source)
+            moved = "" if is_there else " If it has moved, name its place with --source."
             return InputError(f"{error}{moved}")
+
+    def _place(self) -> Path:
+        """Return where the source is; raise `InputError` if only the run itself says so.
+
+        A file of this machine is opened all the same. A connection is not: a run from somebody else
+        could name any address.
+        """
+        options = self.origin.options
+        named = [self.origin.source, *(options.get(name, "") for name in _FILES_BESIDE)]
+        addresses = [name for name in named if address_of(Path(name)) is not None]
+        if addresses and not self.source_is_asked_for:
+            raise InputError(
+                f"{self.folder} was made from {addresses[0]}, and no address is opened because a "
+                f"run names it. If you know it, pass --source {self.origin.source}."
+            )
+        return Path(self.origin.source)
 
     def _records_if_there(self) -> Records | None:
         """Return the source's rows; None if it is gone, or does not hold this run's rows."""
@@ -297,7 +318,7 @@ def load_run(folder: Path, source: Path | None = None, *, answers: bool = True) 
         raise InputError(f"{folder} cannot be read as a run ({reason}). Select again.") from error
     if source is not None:
         origin = replace(origin, source=absolute(source))
-    return Run(folder, selection, rows, _resolved(origin, folder))
+    return Run(folder, selection, rows, _resolved(origin, folder), source is not None)
 
 
 def _read_rows(path: Path, named: Any, n: int) -> RunRows:

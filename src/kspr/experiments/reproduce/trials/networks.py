@@ -53,7 +53,17 @@ def settings_of(spec: TrialSpec) -> TrainSettings:
     # The preset's parameters are meant for the preset's selector.
     own = base.selection if base.selector == spec.variant.selector else {}
     chosen = {**own, **spec.variant.parameters}
-    return replace(base, selector=spec.variant.selector, selection=chosen, seed=spec.seed)
+    select_on = base.select_on
+    if select_on == "referees" and spec.variant.selector != "default":
+        # Referees learn from our selector; the paper's selectors judge the network itself.
+        select_on = "network"
+    return replace(
+        base,
+        selector=spec.variant.selector,
+        select_on=select_on,
+        selection=chosen,
+        seed=spec.seed,
+    )
 
 
 def measured(trained: Trained, sample: Sample) -> dict[str, Any]:
