@@ -57,7 +57,6 @@ def select(
     Example: kspr select predictions.parquet --label species --probabilities 'p_*' --out run
 
     Example: kspr select parts --label species --engine dask --out run
-    --label species --out run
 
     Parameters
     ----------
