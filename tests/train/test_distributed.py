@@ -45,7 +45,9 @@ def torchrun(*arguments, cwd):
     return done.stdout
 
 
-@pytest.fixture(scope="module", params=["network", "referees"])
+@pytest.fixture(
+    scope="module", params=[pytest.param("network", marks=pytest.mark.slow), "referees"]
+)
 def ranks(request, small, tmp_path_factory):
     folder = tmp_path_factory.mktemp("two")
     np.savez(folder / "data.npz", X=small.X, y=small.y, truth=small.y_true)
@@ -89,6 +91,7 @@ with open(f"rank{os.environ['RANK']}.txt", "w") as out:
 """
 
 
+@pytest.mark.slow
 def test_one_machine_without_bfloat16_means_float32_on_all(small, tmp_path):
     np.savez(tmp_path / "data.npz", X=small.X, y=small.y)
     (tmp_path / "script.py").write_text(UNEQUAL)

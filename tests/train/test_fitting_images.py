@@ -29,6 +29,7 @@ def settings():
     )
 
 
+@pytest.mark.slow
 def test_on_images_the_user_is_not_worse_off(settings):
     """40 % noise on digits as images; plain training has no time to memorise, and does well.
 
@@ -83,7 +84,10 @@ def test_an_unknown_parameter_of_simsiam_is_named(settings):
         fit(X, y, settings=settings.changed(pretrain={"depth": 3}))
 
 
-@pytest.mark.parametrize("changes", [{"precision": "bfloat16"}, {"channels_last": True}])
+@pytest.mark.parametrize(
+    "changes",
+    [pytest.param({"precision": "bfloat16"}, marks=pytest.mark.slow), {"channels_last": True}],
+)
 def test_faster_arithmetic_trains_as_well(settings, changes):
     X, y = digit_images(200)
     trained = fit(X, y, settings=settings.changed(**changes, deterministic=True))

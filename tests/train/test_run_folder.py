@@ -61,7 +61,10 @@ def killed(folder: Path, data: Path, delay: float, select_on: str) -> None:
     assert done.returncode == -signal.SIGKILL, done.stderr
 
 
-@pytest.mark.parametrize(("delay", "select_on"), [(0.0, "referees"), (0.03, "network")])
+@pytest.mark.parametrize(
+    ("delay", "select_on"),
+    [(0.0, "referees"), pytest.param(0.03, "network", marks=pytest.mark.slow)],
+)
 def test_a_killed_run_ends_with_the_same_weights(small, settings, data, tmp_path, delay, select_on):
     settings = settings.changed(select_on=select_on)
     killed(tmp_path / "run", data, delay, select_on)

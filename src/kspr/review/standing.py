@@ -19,7 +19,7 @@ _LEVELS = np.round(np.geomspace(0.005, 0.5, 80), 4)
 """Levels of the slider."""
 _POINTS = 120
 """Points of the picture's curve."""
-_FORECAST_EVERY = 5
+_FORECAST_EVERY = 10
 """Checks after which a forecast is made anew: it is rough, and takes longer than all the rest."""
 
 

@@ -19,6 +19,7 @@ def test_two_jobs_give_the_answer_of_one(once, tmp_path):
     assert values(reproduce(QUICK, "smoke", tmp_path, jobs=2)) == values(once)
 
 
+@pytest.mark.slow
 def test_training_does_not_depend_on_the_number_of_jobs(tmp_path):
     recipe = load_recipe("table3")
     one, two = (reproduce(recipe, "smoke", tmp_path / str(n), jobs=n) for n in (1, 2))
