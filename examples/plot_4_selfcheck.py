@@ -20,13 +20,14 @@ check = selfcheck(
 print(check)
 
 # %%
-# A bar above its mark by more than two standard errors is "not held". A self-check that says "held"
-# says so for flips of these kinds. Whether the labels at hand go wrong in these ways can only be
-# told by a person who looks at some of them: see the example on checked rows.
+# A bar above its mark by more than two standard errors is "not held". A self-check that says
+# "held" says so for flips of these kinds. "hard" has no verdict: it shows how far the rate would
+# be off. Whether the labels at hand go wrong in these ways can only be told by a person who looks
+# at some of them: see the example on checked rows.
 
 names = [kind.kind for kind in check.kinds]
 place = np.arange(len(names))
-colours = {"held": "C2", "not held": "C3", "cannot tell": "0.6"}
+colours = {"held": "C2", "not held": "C3", "cannot tell": "0.6", None: "0.8"}
 figure, ax = plt.subplots(figsize=(8, 3.6), layout="constrained")
 ax.bar(
     place,
@@ -38,5 +39,5 @@ ax.bar(
 )
 ax.hlines([kind.promised for kind in check.kinds], place - 0.35, place + 0.35, color="k")
 ax.set(ylabel="wrong labels among the kept", xticks=place)
-ax.set_xticklabels([f"{kind.kind}\n{kind.verdict}" for kind in check.kinds])
+ax.set_xticklabels([f"{kind.kind}\n{kind.verdict or 'no verdict'}" for kind in check.kinds])
 plt.show()
