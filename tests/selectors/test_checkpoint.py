@@ -5,7 +5,7 @@ import pytest
 
 from kspr import KnockoffsSPR
 from kspr.selectors import checkpoint
-from kspr.selectors.checkpoint import Checkpoint, resumable
+from kspr.selectors.checkpoint import Checkpoint, once, resumable
 
 CONTROLS = ("transition", "exchangeable", "paper")
 
@@ -83,3 +83,19 @@ def test_a_short_selection_leaves_no_files(tmp_path, digits40):
         KnockoffsSPR().fit(digits40.X, digits40.y)
     assert not (tmp_path / "part").exists()
     assert checkpoint._CURRENT.get() is None
+
+
+def test_without_a_checkpoint_work_is_done_each_time():
+    calls = []
+    for _ in range(2):
+        once("pass", lambda: calls.append(1), dict, dict)
+    assert len(calls) == 2
+
+
+def test_what_cannot_be_packed_is_done_again(tmp_path):
+    calls = []
+    with resumable(Checkpoint(tmp_path / "part", "data", patience=0)):
+        for _ in range(2):
+            once("fit", lambda: calls.append(1), lambda _: None, dict)
+    assert len(calls) == 2
+    assert not (tmp_path / "part").exists()

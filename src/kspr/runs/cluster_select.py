@@ -2,19 +2,17 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict
-from hashlib import sha256
-from json import dumps
 from pathlib import Path
-from shutil import rmtree
 
 import numpy as np
 import pyarrow as pa
 
-from kspr._files import read_json, staged, write_json, write_parquet, write_sealed
+from kspr._files import staged, write_parquet, write_sealed
 from kspr.errors import InputError
 from kspr.runs.run import ORIGIN, ROWS, Origin, check_folder, describe, origin_document
+from kspr.runs.select import states_of
 from kspr.selectors import KnockoffsSPR
+from kspr.selectors.checkpoint import resumable
 from kspr.selectors.cluster_selection import (
     Partitions,
     Rows,
@@ -26,7 +24,7 @@ from kspr.selectors.engines.cluster import Cluster, local_cluster
 from kspr.sources.opening import open_source, open_table
 from kspr.sources.options import ReadOptions
 from kspr.sources.parts import Part
-from kspr.sources.places import absolute, local
+from kspr.sources.places import absolute
 from kspr.sources.records import Records, row_digests
 
 __all__ = ["select_on_cluster"]
@@ -49,35 +47,31 @@ def select_on_cluster(
     """
     check_folder(out, overwrite=overwrite)
     parts = _parts(source, options)
-    work = out.resolve().with_name(f".{out.name}.unfinished")
-    with _cluster(scheduler) as cluster:
+    # Small sums, which a cluster was started for: they are always worth a file.
+    states = states_of(out, [source], selector, options, patience=0.0)
+    with _cluster(scheduler) as cluster, staged(out) as staging:
+        staging.mkdir()
         lengths = _lengths(cluster, parts, options)
         if not sum(lengths):
             raise InputError(f"{source} has no rows.")
         # Parts without rows are never read.
         rows = (cluster.lazily(read_part, p.uri, options) if p.rows else None for p in parts)
         partitions = Partitions(tuple(rows), lengths)
-        _begin(work, parts, lengths, selector, options)
         groups = options.groups is not None
-        written = write_on_cluster(selector, cluster, partitions, work, groups=groups)
-        named = _write_rows(cluster, parts, partitions, options, work)
-    origin = Origin(
-        source=absolute(source),
-        reader=parts[0].kind,
-        options=describe(options),
-        command=tuple(command),
-        n_rows=sum(part.rows for part in parts),
-        notes=_notes(parts, lengths, written),
-    )
-    write_sealed(work / ORIGIN, origin_document(origin, named), ROWS, "manifest.json")
-    (work / _KEY).unlink()
-    with staged(out) as staging:
-        work.rename(staging)
+        with resumable(states):
+            written = write_on_cluster(selector, cluster, partitions, staging, groups=groups)
+        named = _write_rows(cluster, parts, partitions, options, staging)
+        origin = Origin(
+            source=absolute(source),
+            reader=parts[0].kind,
+            options=describe(options),
+            command=tuple(command),
+            n_rows=sum(part.rows for part in parts),
+            notes=_notes(parts, lengths, written),
+        )
+        write_sealed(staging / ORIGIN, origin_document(origin, named), ROWS, "manifest.json")
+    states.remove()
     return written
-
-
-_KEY = "unfinished.json"
-"""What the unfinished run in a folder was asked for."""
 
 
 def read_part(uri: str, options: ReadOptions) -> Rows:
@@ -133,44 +127,15 @@ def _count_labelled(uri: str, options: ReadOptions) -> int:
     return len(_opened(uri, options)[1])
 
 
-def _begin(
-    work: Path,
-    parts: Sequence[Part],
-    lengths: Sequence[int],
-    selector: KnockoffsSPR,
-    options: ReadOptions,
-) -> None:
-    """Make the folder of an unfinished run; one that was asked for something else is removed."""
-    asked = {
-        "parts": [asdict(part) for part in parts],
-        "files": [_stamp(part.uri) for part in parts],
-        "lengths": list(lengths),
-        "parameters": {k: repr(v) for k, v in selector.get_params(deep=False).items()},
-        "options": describe(options),
-    }
-    key = sha256(dumps(asked, sort_keys=True).encode()).hexdigest()
-    if work.exists() and read_json(work / _KEY) != {"asked": key}:
-        rmtree(work)
-    work.mkdir(parents=True, exist_ok=True)
-    write_json(work / _KEY, {"asked": key})
-
-
-def _stamp(uri: str) -> list[int]:
-    """Return what changes when a file of this machine is written again."""
-    path = local(uri)
-    about = None if path is None else path.stat()
-    return [] if about is None else [about.st_size, about.st_mtime_ns]
-
-
 def _write_rows(
     cluster: Cluster,
     parts: Sequence[Part],
     partitions: Partitions,
     options: ReadOptions,
-    work: Path,
+    staging: Path,
 ) -> bool:
     """Let workers write what identifies the rows; return whether the files name them."""
-    folder = work / ROWS
+    folder = staging / ROWS
     folder.mkdir(exist_ok=True)
     blocks = [
         (parts[number].uri, parts[number].first, options, folder / part_name(number))

@@ -1,8 +1,9 @@
 """From a source to a run: read, embed what needs it, select, write."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,7 @@ from kspr.selectors import (
     ProbabilitySelector,
     Selection,
 )
-from kspr.selectors.checkpoint import Checkpoint, resumable
+from kspr.selectors.checkpoint import PATIENCE, Checkpoint, resumable
 from kspr.selectors.checks import Checks
 from kspr.selectors.manifest import plain, versions
 from kspr.selectors.options import DEFAULT_Q
@@ -28,7 +29,13 @@ from kspr.sources.options import ReadOptions
 from kspr.sources.places import versions_of
 from kspr.sources.vote_columns import VoteColumns, read_vote_columns
 
-__all__ = ["select_by_annotators", "select_by_probabilities", "select_source", "votes_have_changed"]
+__all__ = [
+    "select_by_annotators",
+    "select_by_probabilities",
+    "select_source",
+    "states_of",
+    "votes_have_changed",
+]
 
 
 def select_source(
@@ -56,7 +63,10 @@ def select_source(
         extra = {} if found.groups is None else {"groups": found.groups}
         return selector.fit(found.features, found.label, **extra).selection_
 
-    states = _states(out, found, selector, options)
+    files = [found.records.source, *filter(None, (options.labels,))]
+    states = states_of(
+        out, files, selector, options, items=found.fingerprint, shape=found.features.shape
+    )
     with resumable(states):
         selection, checks = _with_answers(found, fit, checked)
     origin = origin_of(found, options, command)
@@ -65,20 +75,27 @@ def select_source(
     return run
 
 
-def _states(
-    out: Path, found: Loaded, selector: SPR | KnockoffsSPR, options: ReadOptions
+def states_of(
+    out: Path,
+    files: Iterable[Path],
+    selector: SPR | KnockoffsSPR,
+    options: ReadOptions,
+    *,
+    patience: float = PATIENCE,
+    **more: Any,
 ) -> Checkpoint:
-    """Return where a long selection keeps its states: beside the run, until that is written."""
-    files = [found.records.source, *filter(None, (options.labels,))]
+    """Return where a long selection keeps its states: beside the run, until that is written.
+
+    They count only for the same `files`, `selector`, `options` and whatever `more` there is.
+    """
     about = {
+        **more,
         "files": [version for file in files for version in versions_of(file)],
-        "items": found.fingerprint,
-        "shape": found.features.shape,
         "options": describe(options),
         "selector": {name: plain(value) for name, value in selector.get_params(deep=False).items()},
         "versions": versions(),
     }
-    return Checkpoint(out.with_name(f"{out.name}.part"), about)
+    return Checkpoint(out.with_name(f"{out.name}.part"), about, patience)
 
 
 def select_by_probabilities(

@@ -18,6 +18,14 @@ from kspr.core.linear_fit import LinearFit
 from kspr.core.procedure import Procedure
 from kspr.core.transition import AnyTransition, estimate_transition
 from kspr.errors import InputError
+from kspr.selectors._cluster_states import (
+    pack_anchors,
+    pack_fits,
+    pack_look,
+    unpack_anchors,
+    unpack_fits,
+    unpack_look,
+)
 from kspr.selectors._partitions import (
     Dealt,
     Edge,
@@ -35,16 +43,8 @@ from kspr.selectors._partitions import (
     merge_looks,
 )
 from kspr.selectors._plan import Reduction, rows_to_fit
-from kspr.selectors._saved_passes import (
-    SavedPasses,
-    anchors_of,
-    arrays_of_anchors,
-    arrays_of_fits,
-    arrays_of_look,
-    fits_of,
-    look_of,
-)
 from kspr.selectors.base import split_rng
+from kspr.selectors.checkpoint import once
 from kspr.selectors.engines.cluster import Cluster
 from kspr.selectors.validation import check_classes
 
@@ -108,15 +108,8 @@ class Outcome:
 class Distributed:
     """One selection on a cluster."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        partitions: Partitions,
-        choices: Choices,
-        saved: SavedPasses | None = None,
-    ) -> None:
+    def __init__(self, cluster: Cluster, partitions: Partitions, choices: Choices) -> None:
         self._cluster, self._choices, self._partitions = cluster, choices, partitions
-        self._saved = saved or SavedPasses()
         self._blocks = partitions.blocks()
         rngs = [split_rng(choices.seed, split) for split in range(choices.n_splits)]
         self._seeds = tuple(int(rng.integers(2**63)) for rng in rngs)
@@ -149,18 +142,18 @@ class Distributed:
         found = self._found
         dealt = self._deal(found)
         sizes = dealt.deals[0].sizes.T
-        fits, least, borders = self._saved.once(
-            "fits", lambda: self._fit(found, dealt, sizes), arrays_of_fits, fits_of
+        fits, least, borders = once(
+            "fits", lambda: self._fit(found, dealt, sizes), pack_fits, unpack_fits
         )
         split = self._cluster.keep(Split(dealt, fits, self._choices.procedure.penalty))
         edges = self._edges(borders, found.n_features + len(dealt.classes))
         placed = zip(self._blocks, edges, strict=True)
         blocks = [(rows, start, edge) for (rows, _, start), edge in placed]
-        counted, temperature = self._saved.once(
+        counted, temperature = once(
             "anchors",
             lambda: self._judge(blocks, split, sizes, least),
-            arrays_of_anchors,
-            anchors_of,
+            pack_anchors,
+            unpack_anchors,
         )
         noise = estimate_transition(counted)
         chances = Chances(noise, temperature)
@@ -188,7 +181,7 @@ class Distributed:
     @cached_property
     def _found(self) -> Look:
         choices = self._choices
-        found = self._saved.once("rows", self._look, arrays_of_look, look_of)
+        found = once("rows", self._look, pack_look, unpack_look)
         if found.largest > found.limit or 0 < found.largest < 1 / found.limit:
             raise InputError(
                 f"X must have a largest absolute value between {1 / found.limit:.0e} and "

@@ -1,20 +1,20 @@
 """States of a long selection on disk: a process that was killed is continued by the next start.
 
-What is saved is what a pass over all rows leaves: the coefficients of a fit, and the columns of the
-judged rows. Nothing is saved unless somebody has asked for it with `resumable`, and the selection
-has taken long already.
+What is saved is what a pass over all rows leaves: the coefficients of a fit, the columns of the
+judged rows; on a cluster, sums. Nothing is saved unless somebody has asked for it with `resumable`,
+and the selection has taken long already.
 """
 
 import hashlib
 import json
 import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from shutil import rmtree
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
@@ -24,30 +24,46 @@ from kspr._progress import say
 from kspr.core.linear_fit import LinearFit
 from kspr.selectors._passes import AllClasses, Predictions, Verdicts
 
-__all__ = ["Checkpoint", "keep_fit", "keep_verdicts", "kept_fit", "kept_verdicts", "resumable"]
+__all__ = [
+    "PATIENCE",
+    "Arrays",
+    "Checkpoint",
+    "once",
+    "pack_counts",
+    "pack_fit",
+    "pack_verdicts",
+    "resumable",
+    "unpack_counts",
+    "unpack_fit",
+    "unpack_verdicts",
+]
 
-_PATIENCE = 30.0
+Arrays = dict[str, np.ndarray]
+Result = TypeVar("Result")
+
+PATIENCE = 30.0
 """Seconds that a selection takes before its states are worth a file."""
 _KEY = "key"
+_SPARSE = ("data", "indices", "indptr")
 _DAMAGE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile)
 
 
 class Checkpoint:
     """States in a folder, by name; those of other data or parameters are not there."""
 
-    def __init__(self, folder: Path, about: Any, patience: float = _PATIENCE) -> None:
+    def __init__(self, folder: Path, about: Any, patience: float = PATIENCE) -> None:
         plain = json.dumps(about, sort_keys=True, default=str)
         self._key = hashlib.sha256(plain.encode()).hexdigest()
         self._folder = folder
         self._from = time.monotonic() + patience
 
-    def save(self, name: str, arrays: dict[str, np.ndarray]) -> None:
+    def save(self, name: str, arrays: Arrays) -> None:
         """Write a state, whole or not at all, if the selection has taken long."""
         if time.monotonic() >= self._from:
             with staged(self._folder / f"{name}.npz") as path:
                 np.savez(path, **{_KEY: np.array(self._key)}, **arrays)  # type: ignore[arg-type]
 
-    def load(self, name: str) -> dict[str, np.ndarray] | None:
+    def load(self, name: str) -> Arrays | None:
         """Return a state; None if there is none of this data with these parameters."""
         path = self._folder / f"{name}.npz"
         if not path.is_file():
@@ -83,51 +99,66 @@ def resumable(checkpoint: Checkpoint) -> Iterator[None]:
         _CURRENT.reset(token)
 
 
-def kept_fit(name: str) -> LinearFit | None:
-    """Return the fit that an earlier start has made; None without one."""
-    found = _load(name)
-    return None if found is None else LinearFit(**found)
+def once(
+    name: str,
+    work: Callable[[], Result],
+    pack: Callable[[Result], Arrays | None],
+    unpack: Callable[[Arrays], Result],
+) -> Result:
+    """Return what `work` returns, or what it returned to an earlier start of the same selection.
+
+    `pack` and `unpack` turn it into arrays and back; a result that `pack` makes None of is not
+    saved. Outside of `resumable`, nothing is.
+    """
+    checkpoint = _CURRENT.get()
+    if checkpoint is None:
+        return work()
+    found = checkpoint.load(name)
+    if found is not None:
+        return unpack(found)
+    result = work()
+    arrays = pack(result)
+    if arrays is not None:
+        checkpoint.save(name, arrays)
+    return result
 
 
-def keep_fit(name: str, fit: LinearFit) -> None:
-    """Save a fit; one on tensors is made again."""
-    arrays = vars(fit)
-    if all(isinstance(array, np.ndarray) for array in arrays.values()):
-        _save(name, arrays)
+def pack_fit(fit: LinearFit) -> Arrays | None:
+    """Return a fit as arrays; None for one on tensors, which is made again."""
+    on_host = all(isinstance(array, np.ndarray) for array in vars(fit).values())
+    return dict(vars(fit)) if on_host else None
 
 
-def kept_verdicts(predictions: Predictions, half: np.ndarray) -> Verdicts | None:
-    """Return the judged rows of an earlier start; None without them."""
-    found = _load("judged")
-    if found is None:
-        return None
-    values = {key[2:]: array for key, array in found.items() if key.startswith("v:")}
-    anchors: Any = found.get("anchors")
-    if "a:data" in found:
-        parts = tuple(found[f"a:{part}"] for part in ("data", "indices", "indptr"))
-        anchors = csr_array(parts, shape=tuple(found["a:shape"].tolist()))
-    seen = None if anchors is None else AllClasses(predictions, anchors)
+def unpack_fit(arrays: Arrays) -> LinearFit:
+    """Return the fit that `pack_fit` has packed."""
+    return LinearFit(**arrays)
+
+
+def pack_verdicts(verdicts: Verdicts) -> Arrays:
+    """Return judged rows and the labels of the anchors as arrays."""
+    seen = verdicts.all_classes
+    counts = {} if seen is None else pack_counts(seen.anchors)
+    return {f"v:{name}": column for name, column in verdicts.values.items()} | counts
+
+
+def unpack_verdicts(predictions: Predictions, half: np.ndarray, arrays: Arrays) -> Verdicts:
+    """Return the judged rows that `pack_verdicts` has packed, of the given fit."""
+    values = {name[2:]: array for name, array in arrays.items() if name.startswith("v:")}
+    has_anchors = len(values) < len(arrays)
+    seen = AllClasses(predictions, unpack_counts(arrays)) if has_anchors else None
     return Verdicts(values, np.zeros_like(half), half, seen)
 
 
-def keep_verdicts(verdicts: Verdicts) -> None:
-    """Save judged rows and the labels of the anchors."""
-    arrays = {f"v:{name}": column for name, column in verdicts.values.items()}
-    anchors: Any = None if verdicts.all_classes is None else verdicts.all_classes.anchors
-    if issparse(anchors):
-        arrays |= {f"a:{part}": getattr(anchors, part) for part in ("data", "indices", "indptr")}
-        arrays["a:shape"] = np.array(anchors.shape)
-    elif anchors is not None:
-        arrays["anchors"] = anchors
-    _save("judged", arrays)
+def pack_counts(counts: Any) -> Arrays:
+    """Return a square matrix of counts, dense or sparse, as arrays."""
+    if issparse(counts):
+        return {part: getattr(counts, part) for part in _SPARSE}
+    return {"counts": counts}
 
 
-def _load(name: str) -> dict[str, np.ndarray] | None:
-    checkpoint = _CURRENT.get()
-    return None if checkpoint is None else checkpoint.load(name)
-
-
-def _save(name: str, arrays: dict[str, np.ndarray]) -> None:
-    checkpoint = _CURRENT.get()
-    if checkpoint is not None:
-        checkpoint.save(name, arrays)
+def unpack_counts(arrays: Arrays) -> Any:
+    """Return the matrix that `pack_counts` has packed."""
+    if "counts" in arrays:
+        return arrays["counts"]
+    c = len(arrays["indptr"]) - 1
+    return csr_array(tuple(arrays[part] for part in _SPARSE), shape=(c, c))

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from shutil import rmtree
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from kspr.core.grading import GradeLevels
 from kspr.errors import InputError
 from kspr.selectors._cluster_passes import Choices, Distributed, Outcome, Partitions
 from kspr.selectors._partitions import Rows
-from kspr.selectors._saved_passes import SavedPasses
 from kspr.selectors._storage import write_about, write_selection
 from kspr.selectors.coded import changed, coded
 from kspr.selectors.controls.control import cut_group_table
@@ -73,21 +71,15 @@ def write_on_cluster(
     """Judge all partitions, and write the selection to `folder`, which all workers must reach.
 
     Workers write ``samples.parquet``, a folder with one file for each partition; nothing of the
-    size of the data comes to this process. What an earlier call has finished there is not done
-    again.
+    size of the data comes to this process.
     """
-    saved = folder / "passes"
-    saved.mkdir(parents=True, exist_ok=True)
-    passes = passes_of(selector, cluster, partitions, groups=groups, saved=SavedPasses(saved))
+    passes = passes_of(selector, cluster, partitions, groups=groups)
     if passes.is_small:
         selection: Selection = passes.at_one_worker(_fit_together, _local(selector))
         write_selection(selection, folder)
-        written = Written(len(selection), int(selection.clean_mask.sum()), 0.0)
-    else:
-        check_supported(selector)
-        written = _write_parts(selector, cluster, partitions, passes.run(), folder)
-    rmtree(saved)
-    return written
+        return Written(len(selection), int(selection.clean_mask.sum()), 0.0)
+    check_supported(selector)
+    return _write_parts(selector, cluster, partitions, passes.run(), folder)
 
 
 def _write_parts(
@@ -161,12 +153,7 @@ def _merge_stats(first: CutStats, *others: CutStats) -> CutStats:
 
 
 def passes_of(
-    selector: "KnockoffsSPR",
-    cluster: Cluster,
-    partitions: Partitions,
-    *,
-    groups: bool,
-    saved: SavedPasses | None = None,
+    selector: "KnockoffsSPR", cluster: Cluster, partitions: Partitions, *, groups: bool
 ) -> Distributed:
     """Return the passes that `selector` asks for."""
     if partitions.n_rows < 2:
@@ -184,7 +171,7 @@ def passes_of(
         min_class_size=selector.min_class_size,
         progress=selector.progress,
     )
-    return Distributed(cluster, partitions, choices, saved)
+    return Distributed(cluster, partitions, choices)
 
 
 _ONLY: dict[str, tuple[Any, ...]] = {

@@ -12,6 +12,7 @@ from kspr.core.cutoffs import LEVELS
 from kspr.core.duplicates import repeated
 from kspr.core.knockoffs import STATISTICS, most_confident, random_labels
 from kspr.core.labels import Labels, codes_in
+from kspr.core.linear_fit import LinearFit
 from kspr.core.penalties import PENALTIES
 from kspr.core.procedure import FirstStep, Procedure
 from kspr.core.reduction import Solver
@@ -23,7 +24,7 @@ from kspr.selectors._passes import Predictions, Verdicts, judge_rows
 from kspr.selectors._pieces import collect, fit_whole, solve
 from kspr.selectors._plan import comparable_rows
 from kspr.selectors.base import BaseSelector, Prepared
-from kspr.selectors.checkpoint import keep_fit, keep_verdicts, kept_fit, kept_verdicts
+from kspr.selectors.checkpoint import once, pack_fit, pack_verdicts, unpack_fit, unpack_verdicts
 from kspr.selectors.coded import changed, coded
 from kspr.selectors.controls.checked import Guarantee, read_checked
 from kspr.selectors.controls.control import Decision, Question
@@ -489,23 +490,25 @@ class KnockoffsSPR(BaseSelector):
 
         predictions = Predictions.mean(parts).held_if_few()
         alone = fitted if len(parts) > 1 else None
-        found = kept_verdicts(predictions, half)
-        if found is None:
-            counted = self._counted(first)
-            found = judge_rows(predictions, codes, half, procedure, choose, counted, alone)
-            keep_verdicts(found)
-        return found
+        counted = self._counted(first)
+        return once(
+            "judged",
+            lambda: judge_rows(predictions, codes, half, procedure, choose, counted, alone),
+            pack_verdicts,
+            partial(unpack_verdicts, predictions, half),
+        )
 
     def _fitted(self, prepared: Prepared, procedure: Procedure) -> tuple[Predictions, np.ndarray]:
         """Return the fitted values of all classes, and the half that each sample is in."""
         plan = prepared.plan
         if plan.half is not None:
             steps = ROUNDS if self.first_step == "refit" else STEPS
-            fit = kept_fit(f"fit-{plan.seed}")
-            if fit is None:
+
+            def work() -> LinearFit:
                 with Progress(self.progress, "Knockoffs-SPR", steps) as progress:
-                    fit = fit_whole(plan, procedure, progress.advance)
-                keep_fit(f"fit-{plan.seed}", fit)
+                    return fit_whole(plan, procedure, progress.advance)
+
+            fit = once(f"fit-{plan.seed}", work, pack_fit, unpack_fit)
             return Predictions.by(fit, plan.features, plan.half), plan.half
         verdicts = self._solved(prepared, procedure, predictions=True)
         return Predictions.held(verdicts.values["prediction"]), verdicts.half
