@@ -139,6 +139,17 @@ def test_another_question_does_not_go_on_with_an_unfinished_run(tmp_path, cluste
     assert "look" in cluster.calls
 
 
+def test_data_that_cannot_be_selected_from_leaves_nothing_behind(tmp_path, cluster):
+    source = write_parts(tmp_path / "parts", 300)
+    part = tmp_path / "parts" / "p0.parquet"
+    table = pq.read_table(part)
+    label = ["dodo", *table["label"].to_pylist()[1:]]
+    pq.write_table(table.set_column(12, "label", pa.array(label)), part)
+    with pytest.raises(InputError, match="Class 'dodo' has 1 sample"):
+        select(source, tmp_path / "run")
+    assert {path.name for path in tmp_path.iterdir()} == {"parts"}
+
+
 def test_rows_without_labels_are_left_out_if_asked(tmp_path, cluster):
     source = write_parts(tmp_path / "parts", 300)
     part = tmp_path / "parts" / "p0.parquet"
@@ -177,6 +188,10 @@ def test_other_sources_and_other_columns_are_refused_in_a_sentence(tmp_path, clu
     with pytest.raises(InputError, match="reads parquet and Arrow files"):
         select(tmp_path / "x.npy", tmp_path / "run")
     source = write_parts(tmp_path / "parts", 300)
+    cluster.calls.clear()
+    with pytest.raises(InputError, match="no column 'lable'. Did you mean 'label'"):
+        select(source, tmp_path / "run", ReadOptions(label="lable"))
+    assert not cluster.calls
     pq.write_table(pa.table({"label": NAMES[y]}), tmp_path / "parts" / "p9.parquet")
     with pytest.raises(InputError, match="must have the same columns"):
         select(source, tmp_path / "run")

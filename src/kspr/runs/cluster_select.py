@@ -25,6 +25,7 @@ from kspr.sources.opening import open_source, open_table
 from kspr.sources.options import ReadOptions
 from kspr.sources.parts import Part
 from kspr.sources.places import absolute
+from kspr.sources.readers.tables import roles_of
 from kspr.sources.records import Records, row_digests
 
 __all__ = ["select_on_cluster"]
@@ -111,6 +112,8 @@ def _parts(source: Path, options: ReadOptions) -> tuple[Part, ...]:
             f"--engine dask reads parquet and Arrow files, such as 'parts/*.parquet', and {source} "
             "is none of these. Leave --engine out."
         )
+    # Before a cluster is started: a column that is missing in one file is missing in all.
+    roles_of(table, options, str(source))
     return table.parts
 
 

@@ -180,8 +180,13 @@ class Distributed:
 
     @cached_property
     def _found(self) -> Look:
+        return once("rows", self._look, pack_look, unpack_look)
+
+    def _look(self) -> Look:
+        """Look at all rows; raise `InputError` if no selection can be made from them."""
         choices = self._choices
-        found = once("rows", self._look, pack_look, unpack_look)
+        states = self._cluster.each(look, self._blocks, self._seeds, choices.keep_copies)
+        found: Look = self._merged(merge_looks, states, "Looking at rows")
         if found.largest > found.limit or 0 < found.largest < 1 / found.limit:
             raise InputError(
                 f"X must have a largest absolute value between {1 / found.limit:.0e} and "
@@ -190,12 +195,6 @@ class Distributed:
             )
         census = found.censuses[0]
         check_classes(census.classes, census.sizes.sum(axis=(1, 2)), choices.min_class_size)
-        return found
-
-    def _look(self) -> Look:
-        copies = self._choices.keep_copies
-        states = self._cluster.each(look, self._blocks, self._seeds, copies)
-        found: Look = self._merged(merge_looks, states, "Looking at rows")
         return found
 
     def _deal(self, found: Look) -> Dealt:

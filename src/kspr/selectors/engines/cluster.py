@@ -4,6 +4,7 @@ Blocks are pure functions of where their rows come from, and states are merged i
 blocks: so the answer depends neither on the number of workers nor on the loss of some of them.
 """
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -188,7 +189,13 @@ def local_cluster(n_workers: int | None = None) -> Iterator[Cluster]:
     distributed = require("distributed", _PURPOSE, _EXTRA)
     with (
         distributed.LocalCluster(
-            n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=":0"
+            n_workers=n_workers,
+            threads_per_worker=1,
+            processes=True,
+            # No port that nobody has asked for.
+            dashboard_address=None,
+            # What goes wrong on a worker is raised here; its log would say it again.
+            silence_logs=logging.CRITICAL,
         ) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):
