@@ -1,16 +1,29 @@
-"""Labels stored as codes: read as they were given, changed without being decoded."""
+"""Columns in few bytes: read as they were given, changed without being decoded."""
 
 from dataclasses import dataclass
 
+import hypothesis.extra.numpy as hnp
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kspr import KnockoffsSPR, Selection
 from kspr.selectors import coded
-from kspr.selectors.coded import Coded, changed, coded_columns, label_at, row_ranges, stored_codes
+from kspr.selectors.coded import (
+    Coded,
+    as_read,
+    changed,
+    doubts,
+    label_at,
+    part_of,
+    row_ranges,
+    stored_codes,
+    stored_columns,
+)
 
 
-@coded_columns("label")
+@stored_columns("label")
 @dataclass(frozen=True, eq=False)
 class Answer:
     label: np.ndarray
@@ -38,6 +51,15 @@ def test_a_coded_field_is_read_as_an_array_and_kept_as_codes():
     for answer in (found, plain):
         assert stored_codes(answer, "label").tolist()[:2] == [1, 0]
         assert label_at(answer, "label", 1) == "cat"
+
+
+@given(hnp.arrays(np.float32, st.integers(1, 30), elements=st.floats(0, 1, width=32)))
+def test_doubts_keep_the_order_of_the_most_suspicious_rows(right):
+    column = doubts(right)
+    expected = 1.0 - right.astype(np.float64)
+    np.testing.assert_array_equal(as_read(column), expected)
+    np.testing.assert_array_equal(part_of(column, slice(1, 3)), expected[1:3])
+    assert as_read(expected) is expected
 
 
 def test_large_columns_are_not_kept_decoded(monkeypatch):

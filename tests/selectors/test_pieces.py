@@ -60,3 +60,13 @@ def test_classes_of_very_unequal_size_are_all_judged():
             np.bincount(selection.cut_groups.class_code, selection.cut_groups.n).tolist() == sizes
         )
         assert selection.clean_mask[y == 0].mean() > 0.8
+
+
+def test_more_classes_than_a_byte_counts_are_cut_one_by_one():
+    rng = np.random.default_rng(0)
+    y = np.arange(2000) % 200
+    X = rng.standard_normal((200, 16))[y] + 0.1 * rng.standard_normal((2000, 16))
+    found = KnockoffsSPR(control="paper", cut="per_class").fit(X, y).selection_
+    assert len(found.cut_groups) == 2 * 200
+    assert (found.cut_groups.class_code[found.cut_group] == y).all()
+    assert (found.cut_groups.n == 5).all()

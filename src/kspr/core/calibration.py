@@ -7,9 +7,10 @@ docs/theory.md.
 
 import numpy as np
 
+from kspr.core.conformal import LevelSteps
 from kspr.core.intervals import clopper_pearson_bounds
 
-__all__ = ["anytime_levels", "confidence_levels"]
+__all__ = ["anytime_levels", "anytime_steps", "confidence_levels", "confidence_steps"]
 
 _CUTS = 200
 """Number of cuts that are tested, from tight to loose."""
@@ -34,6 +35,13 @@ def confidence_levels(
     >>> levels.max().round(2)
     np.float64(0.05)
     """
+    return confidence_steps(doubt, checked, wrong, q, confidence).of(doubt)
+
+
+def confidence_steps(
+    doubt: np.ndarray, checked: np.ndarray, wrong: np.ndarray, q: float, confidence: float
+) -> LevelSteps:
+    """Return the levels of `confidence_levels` as a function of the doubt."""
     ordered = np.sort(doubt)
     cuts = _cuts(ordered, _start(len(checked), q, confidence))
     n_below = np.searchsorted(ordered, cuts, side="right")
@@ -41,7 +49,7 @@ def confidence_levels(
     bad = np.sort(doubt[checked[wrong]])
     n_seen = np.searchsorted(seen, cuts, side="right")
     n_wrong = np.searchsorted(bad, cuts, side="right")
-    return _levels(doubt, cuts, _most_wrong(n_below, n_seen, n_wrong, 1 - confidence) / n_below)
+    return _steps(cuts, _most_wrong(n_below, n_seen, n_wrong, 1 - confidence) / n_below)
 
 
 def anytime_levels(
@@ -57,6 +65,13 @@ def anytime_levels(
     >>> levels.max().round(2)
     np.float64(0.11)
     """
+    return anytime_steps(doubt, checked, wrong, confidence).of(doubt)
+
+
+def anytime_steps(
+    doubt: np.ndarray, checked: np.ndarray, wrong: np.ndarray, confidence: float
+) -> LevelSteps:
+    """Return the levels of `anytime_levels` as a function of the doubt."""
     ordered = np.sort(doubt)
     cuts = _cuts(ordered, _ANYTIME_START)
     n_below = np.searchsorted(ordered, cuts, side="right")
@@ -90,7 +105,7 @@ def anytime_levels(
         middle = (low + high) / 2
         enough = capital(middle) >= -np.log(1 - confidence)
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-    return _levels(doubt, cuts, high)
+    return _steps(cuts, high)
 
 
 def _start(n_checked: int, q: float, confidence: float) -> float:
@@ -134,10 +149,9 @@ def _most_wrong(
     return np.asarray(low)
 
 
-def _levels(doubt: np.ndarray, cuts: np.ndarray, bound: np.ndarray) -> np.ndarray:
-    """Return the level of each row, given the upper bound of the share of wrong ones at each cut.
+def _steps(cuts: np.ndarray, bound: np.ndarray) -> LevelSteps:
+    """Return the levels, given the upper bound of the share of wrong ones at each cut.
 
     A sequence of tests ends at its first failure, so a cut has the largest bound up to it.
     """
-    reached = np.append(np.maximum.accumulate(bound), np.inf)
-    return np.asarray(reached[np.searchsorted(cuts, doubt)])
+    return LevelSteps(cuts, np.append(np.maximum.accumulate(bound), np.inf))

@@ -6,11 +6,14 @@ from it at random. Then the checked rows and the others are exchangeable, and no
 labels go wrong is needed: the proof is in docs/theory.md.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
+from kspr.core.arrays import row_blocks
 from kspr.core.cutoffs import reachable
 
-__all__ = ["conformal_levels", "draw_order", "loose_pool"]
+__all__ = ["LevelSteps", "conformal_levels", "conformal_steps", "draw_order", "loose_pool"]
 
 _LOOSER = 2.0
 """Level at which rows enter the pool, as a multiple of the level asked for."""
@@ -29,10 +32,14 @@ def loose_pool(doubt: np.ndarray, level: np.ndarray | None, q: float) -> np.ndar
     if level is None:
         return np.asarray(able)
     size = max(int(np.sum(able & (level <= _LOOSER * q))), min(_LEAST_POOL, int(able.sum())))
-    pool = np.zeros(len(doubt), dtype=bool)
+    if size == 0:
+        return np.zeros(len(doubt), dtype=bool)
     # By doubt alone: a cut per class has levels in another order.
-    pool[np.argsort(doubt, kind="stable")[:size]] = True
-    return pool
+    last = np.partition(doubt, size - 1)[size - 1]
+    pool = doubt < last
+    # Of rows of equal doubt the first ones.
+    pool[np.flatnonzero(doubt == last)[: size - np.count_nonzero(pool)]] = True
+    return np.asarray(pool)
 
 
 def draw_order(pool: np.ndarray, seed: int) -> np.ndarray:
@@ -47,6 +54,27 @@ def draw_order(pool: np.ndarray, seed: int) -> np.ndarray:
 
 _STREAM = 0x636865636B
 """Keeps this draw apart from a user's own `default_rng(seed)`."""
+
+
+@dataclass(frozen=True)
+class LevelSteps:
+    """Levels of all rows as a function of their doubt: one for each of a few cuts."""
+
+    cuts: np.ndarray
+    """Doubts, ascending."""
+    levels: np.ndarray
+    """The level of a row up to each cut and above the one before; last, of those above all."""
+
+    def places(self, doubt: np.ndarray) -> np.ndarray:
+        """Return which of the levels each row has."""
+        found = np.empty(len(doubt), dtype=np.min_scalar_type(len(self.cuts)))
+        for rows in row_blocks(len(doubt), 8):
+            found[rows] = np.searchsorted(self.cuts, doubt[rows])
+        return found
+
+    def of(self, doubt: np.ndarray) -> np.ndarray:
+        """Return the levels of rows."""
+        return np.asarray(self.levels[self.places(doubt)])
 
 
 def conformal_levels(doubt: np.ndarray, checked: np.ndarray, wrong: np.ndarray) -> np.ndarray:
@@ -66,15 +94,30 @@ def conformal_levels(doubt: np.ndarray, checked: np.ndarray, wrong: np.ndarray) 
     array([0.381, 0.381, 0.381, 0.381, 0.381, 0.381, 0.381, 0.381, 0.667,
            0.667])
     """
+    return conformal_steps(doubt, checked, wrong).of(doubt)
+
+
+def conformal_steps(doubt: np.ndarray, checked: np.ndarray, wrong: np.ndarray) -> LevelSteps:
+    """Return the levels of `conformal_levels` as a function of the doubt.
+
+    Between two checked rows that are wrong the level of a cut only falls as more rows are kept: so
+    the last cut before each wrong row is as good as all of them.
+    """
     rest = np.ones(len(doubt), dtype=bool)
     rest[checked] = False
-    ordered = np.sort(doubt[rest])
-    bad = np.sort(doubt[checked[wrong]])
-    # Rows of equal doubt are kept together, and a wrong row of the same doubt counts against them.
-    n_kept = np.searchsorted(ordered, ordered, side="right")
-    n_wrong = np.searchsorted(bad, ordered, side="right")
+    bad = np.unique(doubt[checked[wrong]])
+    n_wrong = np.searchsorted(np.sort(doubt[checked[wrong]]), bad, side="right")
+    size = np.zeros(len(bad) + 1, dtype=np.int64)
+    last = np.full(len(bad) + 1, -np.inf)
+    for rows in row_blocks(len(doubt), 8):
+        open_doubt = doubt[rows][rest[rows]]
+        # A wrong row of the same doubt counts against a row.
+        place = np.searchsorted(bad, open_doubt, side="right")
+        size += np.bincount(place, minlength=len(size))
+        np.maximum.at(last, place, open_doubt)
+    used = size > 0
+    n_kept, n_wrong = np.cumsum(size)[used], np.append(0, n_wrong)[used]
     # Both "+ 1" count the row that is decided on among the checked ones, as a wrong one.
-    estimate = len(ordered) * (1 + n_wrong) / ((len(checked) + 1) * n_kept)
+    estimate = size.sum() * (1 + n_wrong) / ((len(checked) + 1) * n_kept)
     # A looser cut with a smaller estimate keeps this row as well.
-    levels = np.append(reachable(estimate), np.inf)
-    return np.asarray(levels[np.searchsorted(ordered, doubt)])
+    return LevelSteps(last[used], np.append(reachable(estimate), np.inf))

@@ -88,16 +88,22 @@ class GradeLevels:
     found: np.ndarray
     """The levels of that line."""
 
-    def of(self, own: np.ndarray, label: np.ndarray) -> np.ndarray:
-        """Return the levels of samples, given the grades of their labels.
+    @property
+    def table(self) -> np.ndarray:
+        """All levels, and last the level 1 of labels without hope."""
+        return np.append(self.found, 1.0)
 
-        A label without hope has the level 1.
-        """
-        levels = np.empty(len(own))
+    def places(self, own: np.ndarray, label: np.ndarray) -> np.ndarray:
+        """Return where in `table` the levels of samples are, given the grades of their labels."""
+        places = np.empty(len(own), dtype=np.min_scalar_type(len(self.found)))
         for rows in row_blocks(len(own), 8):
             place = self.first[label[rows]] + own[rows]
-            levels[rows] = np.where(own[rows] < 0, 1.0, self.found[place])
-        return levels
+            places[rows] = np.where(own[rows] < 0, len(self.found), place)
+        return places
+
+    def of(self, own: np.ndarray, label: np.ndarray) -> np.ndarray:
+        """Return the levels of samples, given the grades of their labels."""
+        return np.asarray(self.table[self.places(own, label)])
 
 
 class Grading:

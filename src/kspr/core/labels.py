@@ -82,7 +82,8 @@ def _coded(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     # In blocks: sorting all rows would take several times their memory, and text has much of it.
     blocks = [values[start : start + _BLOCK] for start in range(0, len(values), _BLOCK)]
     classes = np.unique(np.concatenate([np.unique(block) for block in blocks]))
-    codes = np.empty(len(values), dtype=np.intp)
+    # Four bytes: codes are held until all rows are judged.
+    codes = np.empty(len(values), dtype=np.int32)
     for number, block in enumerate(blocks):
         codes[number * _BLOCK : number * _BLOCK + len(block)] = np.searchsorted(classes, block)
     return classes, codes

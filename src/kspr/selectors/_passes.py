@@ -18,7 +18,15 @@ from kspr.core.procedure import Procedure, compare
 from kspr.selectors.engines.local import side_by_side
 from kspr.selectors.feature_rows import Features
 
-__all__ = ["AllClasses", "Predictions", "Verdicts", "block_rows", "judge_rows", "put"]
+__all__ = [
+    "AllClasses",
+    "Predictions",
+    "Verdicts",
+    "block_rows",
+    "judge_rows",
+    "put",
+    "small_codes",
+]
 
 _BLOCK_FLOATS = 1 << 20
 """Features and fitted values of a block, together."""
@@ -130,9 +138,10 @@ def judge_rows(
 
     def judged(rows: slice, prediction: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
         own, other = codes[rows], choose(rows, prediction)
-        # Codes in four bytes: columns of all rows are what is left to fill the memory.
-        best = np.argmax(prediction, axis=1).astype(np.int32)
-        columns = {"knockoff": other.astype(np.int32), "suggested": best}
+        columns = {
+            "knockoff": small_codes(other, predictions.n_classes),
+            "suggested": small_codes(np.argmax(prediction, axis=1), predictions.n_classes),
+        }
         if counted is None:
             Z, _, W = compare(prediction, own, other, procedure)
             return {"Z": Z, "W": W, **columns}, prediction
@@ -152,6 +161,11 @@ def judge_rows(
             anchors.add(shown[here], codes[rows][here], half[rows][here])
     seen = None if anchors is None else AllClasses(predictions, anchors.counts())
     return Verdicts(values, np.zeros_like(half), half, seen)
+
+
+def small_codes(codes: np.ndarray, n_classes: int) -> np.ndarray:
+    """Return codes in few bytes: columns of all rows are what is left to fill the memory."""
+    return codes.astype(np.min_scalar_type(n_classes - 1), copy=False)
 
 
 def put(

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from kspr.core.arrays import Array, like, to_numpy
+from kspr.core.arrays import Array, like, row_blocks, to_numpy
 from kspr.core.knockoffs import random_labels
 from kspr.core.linear_fit import LinearFit
 from kspr.core.procedure import Procedure, fit_halves, judge
@@ -61,11 +61,19 @@ def number_cut_groups(
     piece: np.ndarray, half: np.ndarray, codes: np.ndarray, *, pooled: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return each sample's cut group, and the groups' (piece, half, class); -1: pooled class."""
-    column = np.full_like(codes, -1) if pooled else codes
     # Room for -1, the class of a pooled cut group, which becomes 0.
-    width = int(column.max()) + 2
-    key = (piece * 2 + half) * width + column + 1
-    keys, cut_group = np.unique(key, return_inverse=True)
+    width = 1 if pooled else int(codes.max()) + 2
+
+    def keys_of(rows: slice) -> np.ndarray:
+        column = 0 if pooled else codes[rows].astype(np.int64) + 1
+        return np.asarray((piece[rows].astype(np.int64) * 2 + half[rows]) * width + column)
+
+    # In blocks: sorting all rows would take several times their memory.
+    blocks = list(row_blocks(len(codes), 8))
+    keys = np.unique(np.concatenate([np.unique(keys_of(rows)) for rows in blocks]))
+    cut_group = np.empty(len(codes), dtype=np.int32)
+    for rows in blocks:
+        cut_group[rows] = np.searchsorted(keys, keys_of(rows))
     place, shifted = np.divmod(keys, width)
     return cut_group, np.stack([place // 2, place % 2, shifted - 1], axis=1)
 

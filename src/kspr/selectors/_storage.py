@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from kspr._arrow import ParquetRows, as_array, read_parquet
 from kspr._files import read_sealed, staged, write_parquet, write_sealed
 from kspr.errors import InputError
-from kspr.selectors.coded import ROWS, Coded, row_ranges
+from kspr.selectors.coded import ROWS, Coded, row_ranges, rows_of
 from kspr.selectors.controls import ASSUMPTIONS
 from kspr.selectors.controls.checked import Checked, Drawn, Guarantee
 from kspr.selectors.controls.noise_estimate import NoiseEstimate
@@ -303,8 +303,8 @@ def _write_samples(selection: "Selection", path: Path) -> None:
             columns = selection._columns(rows)
             # These three follow from the cut groups.
             part = {n: c for n, c in columns.items() if n not in ("piece", "half", "status")}
-            if selection.checked is not None and selection.checked.level is not None:
-                part[_BEFORE] = selection.checked.level[rows]
+            if selection.checked is not None and selection.checked.__dict__["level"] is not None:
+                part[_BEFORE] = rows_of(selection.checked, "level", rows)
             table = pa.table({**part, "cut_group": selection.cut_group[rows]})
             writer = writer or pq.ParquetWriter(path, table.schema)
             writer.write_table(table)

@@ -14,8 +14,8 @@ from kspr.errors import InputError
 from kspr.selectors._cluster_passes import Choices, Distributed, Outcome, Partitions
 from kspr.selectors._partitions import Rows
 from kspr.selectors._storage import write_about, write_selection
-from kspr.selectors.coded import changed, coded
-from kspr.selectors.controls.control import cut_group_table
+from kspr.selectors.coded import as_read, changed, coded, doubts
+from kspr.selectors.controls.control import cut_group_table, only_group
 from kspr.selectors.controls.transition import describe_noise
 from kspr.selectors.cut_groups import CutStats, uncut
 from kspr.selectors.engines.cluster import Cluster
@@ -128,13 +128,13 @@ def _write_part(
     classes, levels, pooled, q = about
     codes = columns["code"]
     cut_group = np.zeros_like(codes) if pooled else codes
-    q_value = levels.of(columns["grade"], codes)
+    q_value, doubt = levels.of(columns["grade"], codes), as_read(doubts(columns["right"]))
     keep = q_value <= q
     table = {
         "label": classes[codes],
         "clean": keep,
         "q_value": q_value,
-        "statistic": columns["doubt"],
+        "statistic": doubt,
         "selection_time": columns["Z"],
         "knockoff_label": classes[columns["knockoff"]],
         "suggested_label": classes[columns["best"]],
@@ -143,7 +143,7 @@ def _write_part(
     }
     write_parquet(path, pa.table(table))
     groups = 1 if pooled else len(classes)
-    return CutStats.of(cut_group, q_value, columns["doubt"], keep, groups)
+    return CutStats.of(cut_group, q_value, doubt, keep, groups)
 
 
 def _merge_stats(first: CutStats, *others: CutStats) -> CutStats:
@@ -226,13 +226,13 @@ def _selection(
     """Return the selection before it is cut."""
     classes, codes = outcome.classes, columns["code"]
     pooled = selector.cut == "pooled"
-    cut_group = np.zeros(len(codes), dtype=np.int32) if pooled else codes
+    cut_group = only_group(len(codes)) if pooled else codes
     shape = (len(codes), outcome.n_features)
     return Selection(
         label=coded(codes, classes),
         clean_mask=np.zeros(len(codes), dtype=bool),
-        q_value=outcome.levels.of(columns["grade"], codes),
-        statistic=columns["doubt"],
+        q_value=coded(outcome.levels.places(columns["grade"], codes), outcome.levels.table),
+        statistic=doubts(columns["right"]),
         selection_time=columns["Z"],
         knockoff_label=coded(columns["knockoff"], classes),
         suggested_label=coded(columns["best"], classes),

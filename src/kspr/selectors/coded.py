@@ -1,5 +1,10 @@
-"""Columns of labels, stored as small numbers: a text costs up to a hundred bytes, in every row."""
+"""Columns of a selection in few bytes: what is stored is small, and what is read is an array.
 
+Of a hundred million rows, every byte of a column is a tenth of a gigabyte. A text costs up to a
+hundred bytes in every row, as a code one to four.
+"""
+
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import fields
 from typing import Any, TypeVar
@@ -11,12 +16,16 @@ from kspr.core.labels import codes_in
 __all__ = [
     "ROWS",
     "Coded",
+    "as_read",
     "changed",
     "coded",
-    "coded_columns",
+    "doubts",
     "label_at",
+    "part_of",
     "row_ranges",
+    "rows_of",
     "stored_codes",
+    "stored_columns",
 ]
 
 ROWS = 1 << 18
@@ -25,8 +34,30 @@ _KEPT = 16 << 20
 Value = TypeVar("Value")
 
 
-class Coded:
-    """Labels as positions in their classes.
+class _Stored(ABC):
+    """A column that is made when it is read."""
+
+    _array: np.ndarray | None = None
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def values(self, rows: Any = slice(None)) -> np.ndarray:
+        """Return what some rows are read as, all by default."""
+
+    def array(self) -> np.ndarray:
+        """Return the whole column; where it takes little memory, the same array every time."""
+        if self._array is not None:
+            return self._array
+        found = self.values()
+        if found.nbytes <= _KEPT:
+            self._array = found
+        return found
+
+
+class Coded(_Stored):
+    """Labels, or levels, as positions among the different ones.
 
     >>> Coded(np.array([1, 0, 1]), np.array(["cat", "dog"])).values().tolist()
     ['dog', 'cat', 'dog']
@@ -35,23 +66,38 @@ class Coded:
     def __init__(self, codes: np.ndarray, classes: np.ndarray) -> None:
         self.codes = codes.astype(np.min_scalar_type(max(0, len(classes) - 1)), copy=False)
         self.classes = classes
-        self._array: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.codes)
 
-    def values(self, rows: slice = slice(None)) -> np.ndarray:
+    def values(self, rows: Any = slice(None)) -> np.ndarray:
         """Return the labels themselves."""
         return np.asarray(self.classes[self.codes[rows]])
 
-    def array(self) -> np.ndarray:
-        """Return all labels; where they take little memory, the same array every time."""
-        if self._array is not None:
-            return self._array
-        found = self.values()
-        if found.nbytes <= _KEPT:
-            self._array = found
-        return found
+
+class _Doubts(_Stored):
+    """Chances that labels are wrong, from those that they are right, in single precision.
+
+    Stored as doubts in single precision, the most suspicious rows would all have the doubt 1.
+
+    >>> _Doubts(np.array([0.75, 2.0**-40], dtype=np.float32)).values().tolist()
+    [0.25, 0.9999999999990905]
+    """
+
+    def __init__(self, right: np.ndarray) -> None:
+        self.right = right
+
+    def __len__(self) -> int:
+        return len(self.right)
+
+    def values(self, rows: Any = slice(None)) -> np.ndarray:
+        """Return the doubts in double precision."""
+        return np.asarray(1.0 - self.right[rows].astype(np.float64))
+
+
+def doubts(right: np.ndarray) -> Any:
+    """Return the doubt of labels as it is best stored, from their chances to be right."""
+    return _Doubts(right)
 
 
 def coded(codes: np.ndarray, classes: np.ndarray, values: np.ndarray | None = None) -> Any:
@@ -61,33 +107,45 @@ def coded(codes: np.ndarray, classes: np.ndarray, values: np.ndarray | None = No
     return values if objects else Coded(codes, classes)
 
 
-def coded_columns(*names: str) -> Callable[[type[Value]], type[Value]]:
-    """Return a decorator of a dataclass: these fields may be given as `Coded`, and read as arrays.
+def stored_columns(*names: str) -> Callable[[type[Value]], type[Value]]:
+    """Return a decorator of a dataclass: these fields may be given as they are best stored.
 
-    They are stored as they are given.
+    Whatever they are stored as, they are read as arrays.
     """
 
     def decorate(owner: type[Value]) -> type[Value]:
         # After the dataclass is made, which would take a descriptor for a default.
         for name in names:
-            setattr(owner, name, _CodedColumn(name))
+            setattr(owner, name, _Column(name))
         return owner
 
     return decorate
 
 
-class _CodedColumn:
+class _Column:
     def __init__(self, name: str) -> None:
         self._name = name
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        if instance is None:
-            return self
-        stored = instance.__dict__[self._name]
-        return stored.array() if isinstance(stored, Coded) else stored
+        return self if instance is None else as_read(instance.__dict__[self._name])
 
     def __set__(self, instance: Any, value: Any) -> None:
         instance.__dict__[self._name] = value
+
+
+def as_read(column: Any) -> Any:
+    """Return a column as an array, however it is stored."""
+    return column.array() if isinstance(column, _Stored) else column
+
+
+def part_of(column: Any, rows: Any) -> np.ndarray:
+    """Return some rows of a column, however it is stored."""
+    return column.values(rows) if isinstance(column, _Stored) else np.asarray(column[rows])
+
+
+def rows_of(value: Any, name: str, rows: Any) -> np.ndarray:
+    """Return some rows of a column of a selection: reading the column would make all rows."""
+    return part_of(value.__dict__[name], rows)
 
 
 def stored_codes(value: Any, name: str) -> np.ndarray:
@@ -114,4 +172,4 @@ def changed(value: Value, **changes: Any) -> Value:
 def row_ranges(n_rows: int) -> Iterator[slice]:
     """Yield neighbouring rows, few enough that columns of them take little memory."""
     for start in range(0, n_rows, ROWS):
-        yield slice(start, start + ROWS)
+        yield slice(start, min(start + ROWS, n_rows))

@@ -1,12 +1,12 @@
 """Every level at once: how much it keeps, and its estimated error rate."""
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kspr._text import text_table
-from kspr.selectors.coded import changed
+from kspr.selectors.coded import changed, part_of, row_ranges
 
 if TYPE_CHECKING:
     from kspr.selectors.selection import Selection
@@ -58,26 +58,25 @@ class Curve:
         return text_table(("q", "kept", "share", "estimate"), rows, left=0)
 
 
-def trace_curve(q_value: np.ndarray, cut_group: np.ndarray, n_right: float | None = None) -> Curve:
+def trace_curve(q_value: Any, cut_group: np.ndarray, n_right: float | None = None) -> Curve:
     """Return the curve of samples that are kept from their `q_value` on.
 
-    `n_right` is how many labels are right, where there is an estimate of it.
+    These are an array, or a column as it is stored. `n_right` is how many labels are right, where
+    there is an estimate of it.
     """
-    reached = np.flatnonzero(np.isfinite(q_value))
-    order = reached[np.lexsort((q_value[reached], cut_group[reached]))]
-    own, place = q_value[order], cut_group[order]
+    own, place, count = _steps(q_value, cut_group)
     first = np.searchsorted(place, place)
-    # A cut group's expected wrong ones grow, with each sample, from rank x level to the next.
-    rank = np.arange(len(order)) - first + 1
+    before = np.cumsum(count) - count
+    # A cut group's expected wrong ones grow, with each level, from rank x level to the next.
+    rank = before + count - before[first]
     expected = rank * own
-    before = np.where(rank > 1, np.concatenate([[0.0], expected[:-1]]), 0.0)
+    expected -= np.where(np.arange(len(own)) > first, np.append(0.0, expected[:-1]), 0.0)
     merged = np.argsort(own, kind="stable")
     levels = own[merged]
-    wrong = np.cumsum((expected - before)[merged])
-    # Samples of one level are kept together, so only the last of them is a point of the curve.
+    # Samples of one level are kept together, whatever their group.
     last = np.searchsorted(levels, np.unique(levels), side="right") - 1
-    n_kept = last + 1
-    fsr = np.minimum(wrong[last] / n_kept, levels[last])
+    wrong, n_kept = np.cumsum(expected[merged])[last], np.cumsum(count[merged])[last]
+    fsr = np.minimum(wrong / n_kept, levels[last])
     # F1 = 2 TP / (kept + right), with TP = kept (1 - FSR).
     return Curve(
         q=levels[last],
@@ -86,6 +85,35 @@ def trace_curve(q_value: np.ndarray, cut_group: np.ndarray, n_right: float | Non
         estimated_fsr=fsr,
         estimated_f1=None if n_right is None else 2 * n_kept * (1 - fsr) / (n_kept + n_right),
     )
+
+
+def _steps(q_value: Any, cut_group: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the levels that samples are reached at, their cut groups, and how many samples.
+
+    One entry for every different pair of these, ordered by group and level. Large data has many
+    rows and few levels: rows are sorted in parts, and pairs are counted.
+    """
+    none = np.empty(0, dtype=np.int64)
+    parts = [(np.empty(0), none, none)]
+    for rows in row_ranges(len(cut_group)):
+        level = part_of(q_value, rows)
+        reached = np.isfinite(level)
+        ones = np.ones(np.count_nonzero(reached), dtype=np.int64)
+        parts.append(_counted(level[reached], cut_group[rows][reached], ones))
+    level, group, count = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return _counted(level, group, count)
+
+
+def _counted(
+    level: np.ndarray, group: np.ndarray, count: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the different pairs of a level and a group, in order, and the sums of their counts."""
+    order = np.lexsort((level, group))
+    level, group = level[order], group[order]
+    new = np.append(True, (level[1:] != level[:-1]) | (group[1:] != group[:-1]))[: len(level)]
+    first = np.flatnonzero(new)
+    total = np.add.reduceat(count[order], first) if len(first) else count
+    return level[first], group[first], total
 
 
 def at_best_f1(selection: "Selection", q: float) -> "Selection":

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kspr.core.cutoffs import best_half, first_level
+from kspr.selectors.coded import row_ranges, rows_of
 
 if TYPE_CHECKING:
     from kspr.selectors.selection import Selection
@@ -16,7 +18,7 @@ __all__ = [
     "CutGroups",
     "CutStats",
     "cut_group_columns",
-    "describe_cuts",
+    "cut_stats",
     "uncut",
     "with_fallback",
 ]
@@ -67,7 +69,9 @@ def uncut(table: np.ndarray, cut_group: np.ndarray) -> CutGroups:
     """Return the cut groups before they are cut: only their sizes are known."""
     # Shared by the fields below: none of them is ever written into.
     unknown = np.full(len(table), np.nan)
-    n = np.bincount(cut_group, minlength=len(table))
+    n = np.zeros(len(table), dtype=np.int64)
+    for rows in row_ranges(len(cut_group)):
+        n += np.bincount(cut_group[rows], minlength=len(table))
     return CutGroups(
         piece=table[:, 0],
         half=table[:, 1],
@@ -145,14 +149,21 @@ class CutStats:
         )
 
 
-def describe_cuts(
-    selection: Selection, keep: np.ndarray, *, asked: float, level: np.ndarray, status: np.ndarray
-) -> CutGroups:
-    """Return the cut groups with `keep` applied; `level` is nan where none was reached."""
-    cut_group, cut_groups, q_value = selection.cut_group, selection.cut_groups, selection.q_value
-    assert q_value is not None  # noqa: S101 - only selections with levels are cut
-    stats = CutStats.of(cut_group, q_value, selection.statistic, keep, len(cut_groups))
-    return stats.applied(cut_groups, asked=asked, level=level, status=status)
+def cut_stats(selection: Selection, keep: np.ndarray) -> CutStats:
+    """Return what the rows of each cut group come to, if those in `keep` are kept."""
+    # The first part has no rows, so that a selection without any is no special case.
+    parts = [slice(0, 0), *row_ranges(len(keep))]
+    found = (
+        CutStats.of(
+            selection.cut_group[rows],
+            rows_of(selection, "q_value", rows),
+            rows_of(selection, "statistic", rows),
+            keep[rows],
+            len(selection.cut_groups),
+        )
+        for rows in parts
+    )
+    return reduce(CutStats.merge, found)
 
 
 def with_fallback(selection: Selection, levels: np.ndarray) -> tuple[np.ndarray, CutGroups]:
@@ -167,7 +178,10 @@ def with_fallback(selection: Selection, levels: np.ndarray) -> tuple[np.ndarray,
     keep = q_value <= np.where(fallback, -1.0, level)[cut_group]
     keep |= best_half(selection.statistic, cut_group, len(level)) & fallback[cut_group]
     status = np.where(fallback, "fallback", np.where(level > levels[0], "raised", "assumed"))
-    return keep, describe_cuts(selection, keep, asked=float(levels[0]), level=level, status=status)
+    stats = cut_stats(selection, keep)
+    return keep, stats.applied(
+        selection.cut_groups, asked=float(levels[0]), level=level, status=status
+    )
 
 
 def cut_group_columns(cut_groups: CutGroups) -> dict[str, np.ndarray]:

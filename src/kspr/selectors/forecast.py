@@ -8,7 +8,7 @@ import numpy as np
 
 from kspr.core.conformal import loose_pool
 from kspr.errors import InputError
-from kspr.selectors.controls.checked import Guarantee, levels_of
+from kspr.selectors.controls.checked import Guarantee, steps_of
 from kspr.selectors.options import DOUBTING
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ def expected_recall(
         rng = np.random.default_rng(seed)
         drawn = rng.permutation(len(inside))[:n]
         wrong = rng.random(n) < chance[inside[drawn]]
-        keep = levels_of(doubt[inside], drawn, wrong, q, guarantee, confidence) <= q
+        steps = steps_of(doubt[inside], drawn, wrong, q, guarantee, confidence)
+        keep = steps.of(doubt[inside]) <= q
         keep[drawn] = False
         # Answers decide on their own rows.
         kept.append(np.sum(1 - chance[inside[keep]]) + np.sum(~wrong))

@@ -26,7 +26,7 @@ from kspr.selectors._plan import comparable_rows
 from kspr.selectors.base import BaseSelector, Prepared
 from kspr.selectors.checkpoint import once, pack_fit, pack_verdicts, unpack_fit, unpack_verdicts
 from kspr.selectors.coded import changed, coded
-from kspr.selectors.controls.checked import Guarantee, read_checked
+from kspr.selectors.controls.checked import Drawn, Guarantee, read_checked
 from kspr.selectors.controls.control import Decision, Question
 from kspr.selectors.controls.paper import level_factors
 from kspr.selectors.controls.registry import CONTROLS
@@ -331,8 +331,19 @@ class KnockoffsSPR(BaseSelector):
             self.classes_ = self.selection_.classes
             return self
         with one_level_of_threads():
-            self.selection_ = self._selected(
+            self.selection_, answers = self._selected(
                 X, y, scores, knockoff_labels, clean_mask, checked, groups
+            )
+        # Only now: what the fit needed of all rows is no longer held.
+        if answers is not None:
+            rows, truth, drawn = answers
+            self.selection_ = self.selection_.with_checks(
+                rows,
+                truth,
+                q=self.q,
+                guarantee=self.guarantee,
+                confidence=self.confidence,
+                drawn=drawn,
             )
         return self
 
@@ -365,8 +376,8 @@ class KnockoffsSPR(BaseSelector):
         clean_mask: Any,
         checked: Any,
         groups: Any,
-    ) -> Selection:
-        """Check the data, fit, and cut."""
+    ) -> tuple[Selection, tuple[Any, Any, Drawn] | None]:
+        """Check the data, fit, and cut; return the checked rows too, which are not applied yet."""
         procedure = self._chosen_procedure()
         # A generator: a split is prepared when its turn comes, not all of them at once.
         splits = self._prepared(
@@ -389,18 +400,7 @@ class KnockoffsSPR(BaseSelector):
         answers = None if checked is None else read_checked(checked, labels.values)
         verdicts = self._judge(first, splits, procedure, scores, given)
         self.classes_ = labels.classes
-        selection = self._select(first, verdicts, self._decide(first, verdicts))
-        if answers is not None:
-            rows, truth, drawn = answers
-            selection = selection.with_checks(
-                rows,
-                truth,
-                q=self.q,
-                guarantee=self.guarantee,
-                confidence=self.confidence,
-                drawn=drawn,
-            )
-        return selection
+        return self._select(first, verdicts, self._decide(first, verdicts)), answers
 
     def _chosen_procedure(self) -> Procedure:
         return self._procedure(first_step=self.first_step, statistic=STATISTICS[self.statistic])

@@ -8,7 +8,7 @@ import numpy as np
 
 from kspr.core.duplicates import contradicted
 from kspr.errors import InputError, MissingExtraError
-from kspr.selectors.coded import Coded, changed, coded, coded_columns, stored_codes
+from kspr.selectors.coded import changed, coded, row_ranges, rows_of, stored_codes, stored_columns
 from kspr.selectors.controls import ASSUMPTIONS, SEEN_LABELS
 from kspr.selectors.controls.checked import (
     Checked,
@@ -21,7 +21,7 @@ from kspr.selectors.controls.checked import (
 )
 from kspr.selectors.controls.noise_estimate import NoiseEstimate
 from kspr.selectors.curve import Curve, trace_curve
-from kspr.selectors.cut_groups import CutGroups, describe_cuts
+from kspr.selectors.cut_groups import CutGroups, cut_stats
 from kspr.selectors.estimates import Estimates, estimate, noise_rate
 from kspr.selectors.manifest import Manifest
 from kspr.selectors.options import DEFAULT_Q, DOUBTING
@@ -32,7 +32,7 @@ from kspr.selectors.validation import check_count, check_rate
 __all__ = ["Selection"]
 
 
-@coded_columns("label", "knockoff_label", "suggested_label")
+@stored_columns("label", "q_value", "statistic", "knockoff_label", "suggested_label")
 @dataclass(frozen=True, eq=False, repr=False)
 class Selection:
     """Which samples can be trusted, and how that was decided.
@@ -160,26 +160,28 @@ class Selection:
                 "at(q) needs an error rate, which SPR does not have. Use KnockoffsSPR, or fit SPR "
                 "with another clean_ratio, or pass checked rows to with_checks."
             )
-        keep = self.q_value <= q
+        keep = np.empty(len(self), dtype=bool)
+        for rows in row_ranges(len(self)):
+            keep[rows] = rows_of(self, "q_value", rows) <= q
         name = "estimated" if self.manifest.seen_labels else "assumed"
         if self.checked is not None and self.checked.calibrate:
             name = "checked"
+        answered = np.empty(0, dtype=np.int64) if self.checked is None else self.checked.rows
         judged = keep.copy()
-        if self.checked is not None:
-            # A row that a person kept does not make its group reach q.
-            judged[self.checked.rows] = False
-        reached = np.bincount(self.cut_group[judged], minlength=len(self.cut_groups)) > 0
-        cut_groups = describe_cuts(
-            self,
-            judged,
+        # A row that a person kept does not make its group reach q.
+        judged[answered] = False
+        stats = cut_stats(self, judged)
+        reached = stats.n_kept > 0
+        cut_groups = stats.applied(
+            self.cut_groups,
             asked=q,
             level=np.where(reached, q, np.nan),
             status=np.where(reached, name, "empty"),
         )
         # Only the counts: levels and cut-offs are those of the cut, without a person's answers.
-        cut_groups = replace(
-            cut_groups, n_kept=np.bincount(self.cut_group[keep], minlength=len(cut_groups))
-        )
+        by_answer = self.cut_group[answered[keep[answered]]]
+        n_kept = stats.n_kept + np.bincount(by_answer, minlength=len(cut_groups))
+        cut_groups = replace(cut_groups, n_kept=n_kept)
         # The manifest describes this selection, so that a new fit would give the same.
         manifest = replace(
             self.manifest, parameters={**self.manifest.parameters, "q": q, "level": "fixed"}
@@ -418,15 +420,15 @@ class Selection:
         return estimate(self)
 
     def _ranking(self) -> Ranking:
-        level, doubt = self.q_value, self._doubt
+        codes, level = stored_codes(self, "label"), self.__dict__["q_value"]
+        doubt = self.__dict__["statistic"] if self.control in DOUBTING else self._doubt
         if self.checked is not None:
-            level = self.checked.level
+            level = self.checked.__dict__["level"]
         if self.copies is not None:
-            codes = stored_codes(self, "label").astype(np.intp)
             # Checks move the cut; they do not bring back a label that fits worse than a copy's.
-            lost = contradicted(self.copies, codes, self.selection_time)
-            doubt = np.where(lost, np.inf, doubt)
-        return Ranking(self.label, self.classes, doubt, level, self.checked)
+            lost = contradicted(self.copies, codes.astype(np.intp), self.selection_time)
+            doubt = np.where(lost, np.inf, self._doubt)
+        return Ranking(codes, self.classes, doubt, level, self.checked)
 
     def _asked(self, q: float | None) -> float:
         """Return `q`, or else the level that was asked for."""
@@ -456,7 +458,7 @@ class Selection:
         if self.q_value is None:
             raise InputError("curve() needs an error rate, which SPR does not have.")
         n_right = None if self.noise is None else len(self) * (1 - self.noise.rate)
-        return trace_curve(self.q_value, self.cut_group, n_right)
+        return trace_curve(self.__dict__["q_value"], self.cut_group, n_right)
 
     def rate_if(self, times: float) -> float:
         """Return the share of wrong labels among the kept ones if hard rows are mislabelled more.
@@ -635,13 +637,12 @@ class Selection:
             "suggestion_probability": "suggestion_probability",
             "copies": "copies",
         }
-        columns = {name: self.__dict__[field] for name, field in stored.items()}
         group = self.cut_group[rows]
         return {
             **{
-                name: column.values(rows) if isinstance(column, Coded) else column[rows]
-                for name, column in columns.items()
-                if column is not None
+                name: rows_of(self, field, rows)
+                for name, field in stored.items()
+                if self.__dict__[field] is not None
             },
             "piece": self.cut_groups.piece[group],
             "half": self.cut_groups.half[group],

@@ -16,6 +16,7 @@ from kspr.core.duplicates import (
 )
 from kspr.core.labels import Labels, as_label_array, missing_labels, name_rows
 from kspr.errors import InputError
+from kspr.selectors.coded import as_read
 from kspr.selectors.controls.control import Decision
 from kspr.selectors.feature_rows import Features, SparseFeatures
 
@@ -121,10 +122,11 @@ def with_copies(
 
     `Z` are the selection times of the given labels `codes`.
     """
-    level = decision.q_value
+    level = as_read(decision.q_value)
     if control == "transition":
         # Some of these labels are wrong: an average over all rows is not enough for them.
-        level = np.where(conflicting(copies, codes), np.maximum(level, decision.statistic), level)
+        doubt = as_read(decision.statistic)
+        level = np.where(conflicting(copies, codes), np.maximum(level, doubt), level)
     out = contradicted(copies, codes, Z)
     noise = decision.noise
     if noise is not None:

@@ -166,8 +166,10 @@ def test_a_loaded_selection_answers_as_before(digits40, tmp_path, choice, told):
     assert str(after.curve()) == str(before.curve())
     assert (after.checked is None) == (not told)
     if told:
-        for name, value in vars(before.checked).items():
-            np.testing.assert_array_equal(getattr(after.checked, name), value)
+        for name in vars(before.checked):
+            np.testing.assert_array_equal(
+                getattr(after.checked, name), getattr(before.checked, name)
+            )
     assert (after.noise is None) == (before.noise is None)
     if before.noise is not None:
         for name in ("rate", "rate_interval", "transition", "low", "high", "anchors", "classes"):

@@ -5,11 +5,12 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from kspr.core.calibration import anytime_levels, confidence_levels
-from kspr.core.conformal import conformal_levels, draw_order, loose_pool
-from kspr.core.labels import codes_in, places_in
+from kspr.core.calibration import anytime_steps, confidence_steps
+from kspr.core.conformal import LevelSteps, conformal_steps, draw_order, loose_pool
+from kspr.core.labels import places_in
 from kspr.core.noise import check_seed
 from kspr.errors import InputError
+from kspr.selectors.coded import coded, stored_columns
 from kspr.selectors.validation import check_choice, check_count, check_rate
 
 __all__ = [
@@ -20,10 +21,10 @@ __all__ = [
     "Guarantee",
     "Ranking",
     "add_checks",
-    "levels_of",
     "next_rows",
     "promise",
     "read_checked",
+    "steps_of",
 ]
 
 Guarantee = Literal["mean", "confidence", "anytime"]
@@ -34,6 +35,7 @@ NO_CLASS, CANNOT_TELL = -1, -2
 """Answers that are no position in the classes."""
 
 
+@stored_columns("level")
 @dataclass(frozen=True, eq=False)
 class Checked:
     """Checked rows, the answers, and what the answers are used for."""
@@ -68,11 +70,13 @@ class Checked:
         return (self.drawn, self.q, self.seed) == (drawn, q, seed)
 
 
+@stored_columns("doubt", "level")
 @dataclass(frozen=True, eq=False)
 class Ranking:
     """What checked rows need to know of a selection."""
 
-    label: np.ndarray
+    codes: np.ndarray
+    """Positions of the given labels in the classes."""
     classes: np.ndarray
     doubt: np.ndarray
     """Small for rows to keep first; infinite for rows that no cut may keep."""
@@ -111,13 +115,16 @@ def add_checks(
     guarantee: Guarantee,
     confidence: float,
     seed: int,
-) -> tuple[Checked, np.ndarray | None]:
-    """Return all checked rows with the new ones, and the level of every row that follows."""
+) -> tuple[Checked, Any]:
+    """Return all checked rows with the new ones, and the level of every row that follows.
+
+    Levels are an array, or `coded`; None where there are none.
+    """
     check_choice("drawn", drawn, get_args(Drawn))
     check_choice("guarantee", guarantee, get_args(Guarantee))
     check_rate("confidence", confidence)
     check_seed(seed)
-    rows = _read_rows(rows, len(ranking.label))
+    rows = _read_rows(rows, len(ranking.codes))
     code = _read_truth(true_labels, rows, ranking.classes)
     known = dict(zip(rows.tolist(), code.tolist(), strict=True))
     sampled = [] if drawn == "chosen" else rows.tolist()
@@ -144,7 +151,7 @@ def add_checks(
     checked = Checked(
         rows=every,
         true_code=codes,
-        right=codes == codes_in(ranking.classes, ranking.label[every], "label"),
+        right=codes == ranking.codes[every],
         sampled=from_draw,
         counted=from_draw & pool[every],
         drawn=drawn,
@@ -152,7 +159,7 @@ def add_checks(
         confidence=confidence,
         q=q,
         seed=seed,
-        level=ranking.level,
+        level=ranking.__dict__["level"],
     )
     return checked, _applied(ranking, checked, pool)
 
@@ -187,42 +194,52 @@ def promise(checked: Checked) -> str:
     )
 
 
-def _applied(ranking: Ranking, checked: Checked, pool: np.ndarray) -> np.ndarray | None:
+def _applied(ranking: Ranking, checked: Checked, pool: np.ndarray) -> Any:
     """Return the smallest level at which each row is kept; answers decide on their own rows."""
     if checked.calibrate:
-        level = np.full(len(ranking.label), np.inf)
-        inside = np.flatnonzero(pool)
-        position = np.searchsorted(inside, checked.rows[checked.counted])
-        level[inside] = levels_of(
-            ranking.doubt[inside],
-            position,
+        doubt = ranking.doubt
+        steps = steps_of(
+            doubt[pool],
+            _positions(pool, checked.rows[checked.counted]),
             ~checked.right[checked.counted],
             checked.q,
             checked.guarantee,
             checked.confidence,
         )
-    elif ranking.level is None:
+        # The last of the steps keeps no row, and one more keeps those that are right.
+        never, always = len(steps.cuts), len(steps.levels)
+        place = steps.places(doubt)
+        place[~pool] = never
+        place[checked.rows] = np.where(checked.right, always, never)
+        return coded(place, np.append(steps.levels, 0.0))
+    if ranking.level is None:
         return None
-    else:
-        level = ranking.level.copy()
+    level = ranking.level.copy()
     level[checked.rows] = np.where(checked.right, 0.0, np.inf)
     return level
 
 
-def levels_of(
+def _positions(pool: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return which rows of the pool these are: how many of it come before each."""
+    ends = np.unique(np.append(rows, 0))
+    counts = np.add.reduceat(pool, ends, dtype=np.int64)
+    return np.asarray((np.cumsum(counts) - counts)[np.searchsorted(ends, rows)])
+
+
+def steps_of(
     doubt: np.ndarray,
     position: np.ndarray,
     wrong: np.ndarray,
     q: float,
     guarantee: Guarantee,
     confidence: float,
-) -> np.ndarray:
-    """Return the smallest level at which each row of a pool is kept, by the guarantee."""
+) -> LevelSteps:
+    """Return the smallest level at which the rows of a pool are kept, by the guarantee."""
     if guarantee == "mean":
-        return conformal_levels(doubt, position, wrong)
+        return conformal_steps(doubt, position, wrong)
     if guarantee == "anytime":
-        return anytime_levels(doubt, position, wrong, confidence)
-    return confidence_levels(doubt, position, wrong, q, confidence)
+        return anytime_steps(doubt, position, wrong, confidence)
+    return confidence_steps(doubt, position, wrong, q, confidence)
 
 
 def _read_rows(rows: Any, n: int) -> np.ndarray:

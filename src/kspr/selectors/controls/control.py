@@ -2,17 +2,24 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kspr.core.penalties import Penalty
-from kspr.selectors._passes import AllClasses, Verdicts
+from kspr.selectors._passes import AllClasses, Verdicts, small_codes
 
 if TYPE_CHECKING:
     from kspr.selectors.controls.noise_estimate import NoiseEstimate
 
-__all__ = ["Control", "Decision", "Question", "cut_group_table", "whole_cut_groups"]
+__all__ = [
+    "Control",
+    "Decision",
+    "Question",
+    "cut_group_table",
+    "only_group",
+    "whole_cut_groups",
+]
 
 
 @dataclass(frozen=True)
@@ -46,8 +53,8 @@ class Question:
 class Decision:
     """The output of a control: the smallest level that keeps each sample, and the cut groups."""
 
-    q_value: np.ndarray
-    statistic: np.ndarray
+    q_value: Any  # an array, or `coded` levels
+    statistic: Any  # an array, or `doubts`
     cut_group: np.ndarray
     table: np.ndarray  # (piece, half, class) of every cut group
     suggested: np.ndarray
@@ -61,10 +68,14 @@ Control = Callable[[Question], Decision]
 
 def whole_cut_groups(question: Question) -> tuple[np.ndarray, np.ndarray]:
     """Return cut groups across pieces and halves: one per class, or one for all."""
-    cut_group = np.zeros(len(question.codes), dtype=np.int32)
-    if not question.pooled:
-        cut_group[:] = question.codes
-    return cut_group, cut_group_table(len(question.classes), pooled=question.pooled)
+    n, n_classes = len(question.codes), len(question.classes)
+    cut_group = only_group(n) if question.pooled else small_codes(question.codes, n_classes)
+    return cut_group, cut_group_table(n_classes, pooled=question.pooled)
+
+
+def only_group(n_rows: int) -> np.ndarray:
+    """Return the cut group of rows that are all in one: zeros that take no memory."""
+    return np.broadcast_to(np.zeros(1, dtype=np.uint8), (n_rows,))
 
 
 def cut_group_table(n_classes: int, *, pooled: bool) -> np.ndarray:

@@ -18,7 +18,9 @@ def paper(question: Question) -> Decision:
     )
     W = verdicts.values["W"]
     # Theorem 2 wants an estimate of at most factor * q, so it holds from q = estimate / factor on.
-    level = q_values(W, cut_group) / question.factor[verdicts.piece]
+    level = q_values(W, cut_group)
+    if (question.factor != 1.0).any():
+        level /= question.factor[verdicts.piece]
     return Decision(level, W, cut_group, table, verdicts.values["suggested"])
 
 

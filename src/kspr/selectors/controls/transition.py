@@ -7,7 +7,8 @@ from kspr.core.grading import Graded, Grading
 from kspr.core.intervals import wilson_interval
 from kspr.core.transition import AnyTransition, Transition, estimate_transition, wrong_share
 from kspr.core.votes import with_votes
-from kspr.selectors._passes import put
+from kspr.selectors._passes import put, small_codes
+from kspr.selectors.coded import coded, doubts
 from kspr.selectors.controls.control import Decision, Question, whole_cut_groups
 from kspr.selectors.controls.noise_estimate import NoiseEstimate
 
@@ -32,12 +33,12 @@ def transition(question: Question) -> Decision:
     for rows, (graded, found) in predictions.map(judged):
         counts.add(graded)
         put(columns, rows, found, len(codes))
-    level = grading.levels(counts).of(columns["grade"], codes)
+    levels = grading.levels(counts)
+    level = coded(levels.places(columns.pop("grade"), codes), levels.table)
     cut_group, table = whole_cut_groups(question)
     described = describe_noise(noise, question.sizes, question.classes)
-    return Decision(
-        level, columns["doubt"], cut_group, table, columns["best"], described, columns["chance"]
-    )
+    doubt = doubts(columns["right"])
+    return Decision(level, doubt, cut_group, table, columns["best"], described, columns["chance"])
 
 
 def graded_rows(
@@ -52,11 +53,14 @@ def graded_rows(
     `right` are the chances of all classes to be right as the label, by the fitted values
     `prediction` and whatever else is known.
     """
-    doubt = 1.0 - right[np.arange(len(label)), label].astype(np.float64)
     best, chance = chances.true_class(prediction, label)
     graded = grading.grade(right, label)
-    columns = {"grade": graded.own, "doubt": doubt, "chance": chance}
-    return graded, {**columns, "best": best.astype(np.int32)}
+    return graded, {
+        "grade": graded.own,
+        "right": right[np.arange(len(label)), label],
+        "chance": chance.astype(right.dtype),
+        "best": small_codes(best, prediction.shape[1]),
+    }
 
 
 def describe_noise(
