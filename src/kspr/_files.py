@@ -10,6 +10,7 @@ import tomllib
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -227,12 +228,17 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise InputError(f"{path} cannot be read as a TOML file: {why}.") from error
 
 
-def write_parquet(path: Path, table: "pa.Table") -> None:
-    """Write an Arrow table as parquet, whole or not at all."""
+def write_parquet(path: Path, table: "pa.Table | Iterator[pa.Table]") -> None:
+    """Write an Arrow table as parquet, whole or not at all; parts of one come one by one."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
+    parts = iter([table]) if isinstance(table, pa.Table) else table
     with staged(path) as staging:
-        pq.write_table(table, staging)
+        first = next(parts)
+        with pq.ParquetWriter(staging, first.schema) as writer:
+            for part in chain([first], parts):
+                writer.write_table(part)
 
 
 def user_cache() -> Path:

@@ -9,8 +9,9 @@ import torch
 from sklearn.decomposition import PCA, TruncatedSVD
 
 from kspr import KnockoffsSPR
+from kspr.core.arrays import mapped_file
 from kspr.selectors import feature_rows
-from kspr.selectors.feature_rows import DenseFeatures, _mapped_file, as_features, largest_size
+from kspr.selectors.feature_rows import DenseFeatures, as_features, largest_size
 
 CONTROLS = ("transition", "exchangeable", "paper", "theorem")
 
@@ -120,8 +121,8 @@ def test_a_pass_leaves_anonymous_memory_alone():
 def test_pages_of_a_map_that_was_opened_for_reading_are_dropped(tmp_path):
     np.save(tmp_path / "X.npy", np.zeros((10, 4), dtype=np.float32))
     X = np.load(tmp_path / "X.npy", mmap_mode="r")
-    assert _mapped_file(np.asarray(X)[2:]) is X._mmap
-    assert _mapped_file(np.zeros((2, 2))) is None
+    assert mapped_file(np.asarray(X)[2:]) is X._mmap
+    assert mapped_file(np.zeros((2, 2))) is None
 
 
 def test_the_largest_size_is_that_of_either_sign_in_any_container():

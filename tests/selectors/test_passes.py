@@ -1,5 +1,7 @@
 """Passes over blocks: the same answer for any size of blocks, held or computed again."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
@@ -70,3 +72,11 @@ def test_several_splits_average_their_fitted_values():
     parts = [Predictions.held(np.full((2, 3), value)) for value in (1.0, 2.0, 6.0)]
     np.testing.assert_allclose(Predictions.mean(parts).values(slice(None)), 3.0)
     assert Predictions.mean(parts[:1]) is parts[0]
+
+
+def test_a_long_pass_shows_its_name_and_how_far_it_is(capsys):
+    values = np.zeros((10, 3))
+    for mode, shown in ((True, True), (False, False)):
+        held = replace(Predictions.held(values), progress=mode)
+        assert len(list(held.map(lambda rows, block: None, "Grading rows"))) == 1
+        assert ("Grading rows" in capsys.readouterr().err) == shown

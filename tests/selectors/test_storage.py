@@ -64,7 +64,7 @@ def test_a_failed_save_leaves_nothing_behind(selection, tmp_path, monkeypatch):
     def full(*args, **kwargs):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("pyarrow.parquet.write_table", full)
+    monkeypatch.setattr("pyarrow.parquet.ParquetWriter.write_table", full)
     with pytest.raises(OSError, match="No space"):
         selection.at(0.2).save(tmp_path / "run", overwrite=True)
     assert [entry.name for entry in tmp_path.iterdir()] == ["run"]

@@ -1,5 +1,6 @@
 """Helpers that keep the core free of any one array library."""
 
+import mmap
 from collections.abc import Iterator
 from typing import Any
 
@@ -38,6 +39,25 @@ def to_numpy(values: Array) -> np.ndarray:
         # np.asarray refuses a tensor that lies on a GPU.
         values = compat.to_device(values, "cpu")
     return np.asarray(values)
+
+
+def mapped_file(X: np.ndarray) -> Any:
+    """Return the map behind an array that was opened for reading, if its pages may be dropped."""
+    base: Any = X
+    while base is not None and not isinstance(base, np.memmap):
+        base = getattr(base, "base", None)
+    # Dropping pages of any other map loses data: a copy-on-write map ("c") forgets its changes, and
+    # an anonymous one becomes zeros. A read-only view does not tell which kind it looks at.
+    if base is None or base.mode != "r" or not hasattr(mmap, "MADV_DONTNEED"):
+        return None
+    return base._mmap  # type: ignore[attr-defined]
+
+
+def drop_pages(X: np.ndarray) -> None:
+    """Forget what has been read of a mapped file, or a pass would make the whole file resident."""
+    file = mapped_file(X)
+    if file is not None:
+        file.madvise(mmap.MADV_DONTNEED)
 
 
 def one_hot(labels: Array, n_classes: int, dtype: Any) -> Array:

@@ -15,7 +15,7 @@ from kspr.sources.joining import join_label_file
 from kspr.sources.opening import open_source
 from kspr.sources.readers.file_checks import listed
 from kspr.sources.readers.label_files import open_label_file
-from kspr.sources.readers.labels import numbered
+from kspr.sources.records import RowNumbers
 
 __all__ = ["ClassEvaluation", "Evaluation", "Truth", "evaluate", "evaluate_run", "true_labels"]
 
@@ -111,9 +111,11 @@ def _from_file(run: Run, path: Path) -> Truth:
     count = run.origin.n_rows
     file = open_label_file(path, "truth", count=count, id_column=run.origin.options.get("id"))
     # A file without ids has a line for each row of the source; the run may have left some out.
-    row_id = numbered(count)
-    row_id = row_id.astype(np.result_type(row_id, run.row_id))
-    row_id[run.row] = run.row_id
+    row_id: Any = RowNumbers(np.arange(count))
+    if run.rows.named:
+        numbers = np.asarray(row_id)
+        row_id = numbers.astype(np.result_type(numbers, run.row_id))
+        row_id[run.row] = run.row_id
     found = join_label_file(file, row_id, run.rows.named, run.origin.source)
     known = np.flatnonzero(~np.isin(run.row, found.missing))
     missing = np.setdiff1d(np.arange(len(run.rows)), known)

@@ -22,7 +22,8 @@ class RunRows:
 
     row: np.ndarray
     """Row numbers in the source as it was, in ascending order."""
-    row_id: np.ndarray
+    row_id: Any
+    """Texts: an array, or `RowNumbers`."""
     digest: np.ndarray
     """64 bits of each row's content: its features, else the stored bytes of its item."""
     named: bool
@@ -80,10 +81,13 @@ def join_rows(before: RunRows, label: np.ndarray, now: Records) -> Joined:
     By id where both have ids, and no id twice; else by content and label, which rows that are
     copies of each other share: where their number has changed, `InputError` is raised.
     """
-    distinct = all(len(set(ids.tolist())) == len(ids) for ids in (before.row_id, now.row_id))
-    if before.named and now.named and distinct:
+    if before.named and now.named and all(map(_distinct, (before.row_id, now.row_id))):
         return _by_id(before, label, now)
     return _by_content(before, label, now)
+
+
+def _distinct(ids: np.ndarray) -> bool:
+    return len(set(ids.tolist())) == len(ids)
 
 
 def _by_id(before: RunRows, label: np.ndarray, now: Records) -> Joined:

@@ -1,7 +1,7 @@
 """A run on disk: a saved selection, its rows, and the source that they came from."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,12 +18,13 @@ from kspr.features.loading import stored_features
 from kspr.runs.joining import Joined, JoinedItems, RunRows, join_rows
 from kspr.selectors import Selection
 from kspr.selectors.checks import Checks, apply_checks, write_checks
+from kspr.selectors.coded import row_ranges
 from kspr.sources.opening import open_source, open_table, probability_file
 from kspr.sources.options import ReadOptions
 from kspr.sources.places import absolute, address_of, exists
 from kspr.sources.readers.labels import texts_of
 from kspr.sources.readers.table import Table
-from kspr.sources.records import Items, Records
+from kspr.sources.records import Items, Records, RowNumbers
 
 __all__ = [
     "CONSENSUS",
@@ -106,8 +107,8 @@ class Run:
         return self.rows.row
 
     @property
-    def row_id(self) -> np.ndarray:
-        """What identifies each row, as text."""
+    def row_id(self) -> Any:
+        """What identifies each row, as text: an array, or `RowNumbers`."""
         return self.rows.row_id
 
     def records(self) -> Records:
@@ -251,9 +252,7 @@ def save_run(
     sealed = [ROWS, "manifest.json"]
     with staged(folder) as staging:
         selection.save(staging)
-        ids = pa.array(rows.row_id).cast(pa.large_string())
-        columns = {"row": rows.row, "row_id": ids, "digest": rows.digest}
-        write_parquet(staging / ROWS, pa.table(columns))
+        write_parquet(staging / ROWS, _tables(rows))
         for name, table in (tables or {}).items():
             write_parquet(staging / name, table)
             sealed.append(name)
@@ -263,6 +262,13 @@ def save_run(
         if checks is not None:
             write_checks(staging, checks)
     return Run(folder, apply_checks(selection, checks), rows, _resolved(origin, folder))
+
+
+def _tables(rows: RunRows) -> Iterator[pa.Table]:
+    """Yield the rows a few at a time: as Arrow has them, their ids take much memory."""
+    for part in row_ranges(len(rows)):
+        ids = pa.array(rows.row_id[part]).cast(pa.large_string())
+        yield pa.table({"row": rows.row[part], "row_id": ids, "digest": rows.digest[part]})
 
 
 def origin_document(origin: Origin, named: bool) -> dict[str, Any]:
@@ -331,7 +337,7 @@ def _read_rows(path: Path, named: Any, n: int) -> RunRows:
     sound = ascending and texts and complete and digest.dtype == np.uint64
     if len(row) != n or not sound or not isinstance(named, bool):
         raise ValueError(f"{path.name} does not fit the selection of {n} rows")
-    return RunRows(row, texts_of(table["row_id"]), digest, named)
+    return RunRows(row, texts_of(table["row_id"]) if named else RowNumbers(row), digest, named)
 
 
 def _read_origin(about: dict[str, Any]) -> Origin:

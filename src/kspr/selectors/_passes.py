@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from kspr._progress import Progress, ProgressMode
 from kspr.core.anchors import Anchors, bin_sizes
 from kspr.core.knockoffs import closed_form_times
 from kspr.core.linear_fit import LinearFit
@@ -49,6 +50,7 @@ class Predictions:
     n_rows: int
     n_classes: int
     width: int  # numbers that a row takes while it is worked at
+    progress: ProgressMode = False
 
     @classmethod
     def held(cls, values: np.ndarray) -> "Predictions":
@@ -57,7 +59,9 @@ class Predictions:
         return cls(values.__getitem__, n, c, width=c)
 
     @classmethod
-    def by(cls, fit: LinearFit, features: Features, half: np.ndarray) -> "Predictions":
+    def by(
+        cls, fit: LinearFit, features: Features, half: np.ndarray, progress: ProgressMode = False
+    ) -> "Predictions":
         """Return what `fit` says of each row; `half` is the half of the data that it is in."""
 
         def values(rows: slice | np.ndarray) -> np.ndarray:
@@ -65,7 +69,7 @@ class Predictions:
             return fit.predict(X, half[rows])
 
         n, p = features.shape
-        return cls(values, n, fit.n_classes, width=p + fit.n_classes)
+        return cls(values, n, fit.n_classes, p + fit.n_classes, progress)
 
     @classmethod
     def mean(cls, parts: Sequence["Predictions"]) -> "Predictions":
@@ -80,7 +84,8 @@ class Predictions:
             return np.asarray(sum(part.values(rows) for part in parts) / len(parts))
 
         first = parts[0]
-        return cls(values, first.n_rows, first.n_classes, max(part.width for part in parts))
+        width = max(part.width for part in parts)
+        return cls(values, first.n_rows, first.n_classes, width, first.progress)
 
     def held_if_few(self) -> "Predictions":
         """Return the same values, computed once and held where that takes little memory."""
@@ -92,13 +97,19 @@ class Predictions:
         return replace(self, values=held.__getitem__)
 
     def map(
-        self, function: Callable[[slice, np.ndarray], Result]
+        self, function: Callable[[slice, np.ndarray], Result], what: str = "Judging rows"
     ) -> Iterator[tuple[slice, Result]]:
-        """Apply `function` to the fitted values of each block; yield results in row order."""
+        """Apply `function` to the fitted values of each block; yield results in row order.
+
+        `what` is the name of the pass that a person sees if it takes long.
+        """
         step = block_rows(self.width)
         blocks = [slice(first, first + step) for first in range(0, self.n_rows, step)]
         results = side_by_side(lambda rows: function(rows, self.values(rows)), blocks)
-        return zip(blocks, results, strict=True)
+        with Progress(self.progress, what, len(blocks)) as progress:
+            for rows, result in zip(blocks, results, strict=True):
+                yield rows, result
+                progress.advance()
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ The selectors see only blocks and gathered rows, in single or double precision; 
 precision and memory-mapped data are widened a block at a time, never as a whole.
 """
 
-import mmap
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, Protocol
@@ -13,7 +12,7 @@ import array_api_compat as compat
 import numpy as np
 import scipy.sparse as sp
 
-from kspr.core.arrays import Array, to_numpy
+from kspr.core.arrays import Array, drop_pages, mapped_file, to_numpy
 
 __all__ = [
     "DenseFeatures",
@@ -92,21 +91,19 @@ class DenseFeatures:
     def read(self, rows: slice) -> Array:
         """Return neighbouring rows."""
         found = self._widen(self._X[rows])
-        if self._host and np.may_share_memory(found, self._X) and _mapped_file(self._X):
+        if self._host and np.may_share_memory(found, self._X) and mapped_file(self._X):
             # A copy, because the pages themselves are dropped.
             found = found.copy()
         self._drop_pages()
         return found
 
     def _drop_pages(self) -> None:
-        """Forget what has been read of a file, or a pass would make the whole file resident."""
-        file = _mapped_file(self._X) if self._host else None
-        if file is not None:
-            file.madvise(mmap.MADV_DONTNEED)
+        if self._host:
+            drop_pages(self._X)
 
     def take(self, index: np.ndarray) -> Array:
         """Return the rows at `index`."""
-        if self._host and _mapped_file(self._X) is not None:
+        if self._host and mapped_file(self._X) is not None:
             return self._gathered(index)
         if self._host:
             return self._widen(self._X[index])
@@ -130,18 +127,6 @@ class DenseFeatures:
 
     def _widen(self, rows: Array) -> Array:
         return self._xp.astype(rows, self._dtype, copy=False)
-
-
-def _mapped_file(X: np.ndarray) -> Any:
-    """Return the map behind an array that was opened for reading, if its pages may be dropped."""
-    base: Any = X
-    while base is not None and not isinstance(base, np.memmap):
-        base = getattr(base, "base", None)
-    # Dropping pages of any other map loses data: a copy-on-write map ("c") forgets its changes, and
-    # an anonymous one becomes zeros. A read-only view does not tell which kind it looks at.
-    if base is None or base.mode != "r" or not hasattr(mmap, "MADV_DONTNEED"):
-        return None
-    return base._mmap  # type: ignore[attr-defined]
 
 
 class SparseFeatures:

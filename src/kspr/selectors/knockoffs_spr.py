@@ -509,7 +509,7 @@ class KnockoffsSPR(BaseSelector):
                     return fit_whole(plan, procedure, progress.advance)
 
             fit = once(f"fit-{plan.seed}", work, pack_fit, unpack_fit)
-            return Predictions.by(fit, plan.features, plan.half), plan.half
+            return Predictions.by(fit, plan.features, plan.half, self.progress), plan.half
         verdicts = self._solved(prepared, procedure, predictions=True)
         return Predictions.held(verdicts.values["prediction"]), verdicts.half
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from kspr._text import percent
 from kspr.errors import InputError
+from kspr.selectors.coded import row_ranges, rows_of
 
 if TYPE_CHECKING:
     from kspr.selectors.selection import Selection
@@ -33,19 +34,24 @@ def rate_if(selection: Selection, times: float) -> float:
         )
     if not times >= 1:
         raise InputError(f"times must be at least 1, got {times}.")
-    kept, doubt = selection.clean_mask, selection.statistic
-    groups = selection.cut_groups
+    kept, groups = selection.clean_mask, selection.cut_groups
     known = np.isfinite(groups.estimated_fsr) & (groups.n_kept > 0)
     if not known.any():
         return float("nan")
     rate = float(np.average(groups.estimated_fsr[known], weights=groups.n_kept[known]))
-    rank = np.empty(len(doubt))
-    rank[np.argsort(doubt, kind="stable")] = np.linspace(0, 1, len(doubt))
-    odds = times ** rank[kept]
-    before = np.maximum(doubt[kept], 1e-9)
-    after = before * odds / (1 - before + before * odds)
+    ordered = np.sort(selection.statistic)
+    before = after = 0.0
+    for rows in row_ranges(len(kept)):
+        doubt = rows_of(selection, "statistic", rows)[kept[rows]]
+        # Rows of equal doubt have the mean of their ranks.
+        ends = (np.searchsorted(ordered, doubt, side=side) for side in ("left", "right"))
+        rank = (sum(ends) - 1) / (2 * max(len(ordered) - 1, 1))
+        odds = times**rank
+        doubt = np.maximum(doubt, 1e-9)
+        before += float(doubt.sum())
+        after += float((doubt * odds / (1 - doubt + doubt * odds)).sum())
     # The level has a margin for chance on top of the mean doubt; both grow alike.
-    return min(1.0, rate * float(after.mean() / before.mean()))
+    return min(1.0, rate * after / before)
 
 
 def in_words(rates: Sequence[tuple[float, float]]) -> str | None:

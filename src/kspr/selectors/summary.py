@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kspr._text import shorten, text_table
-from kspr.selectors.coded import stored_codes
+from kspr.selectors.coded import row_ranges, stored_codes
 from kspr.selectors.notices import Notice, basis, notices
 
 if TYPE_CHECKING:
@@ -156,24 +156,11 @@ def _cells(row: ClassSummary) -> list[str]:
 
 def summarise(selection: Selection) -> Summary:
     """Return the summary of a selection."""
-    cut_groups, cut_group, kept = selection.cut_groups, selection.cut_group, selection.clean_mask
-    n_classes = len(selection.classes)
-    codes = stored_codes(selection, "label").astype(np.intp)
-    relabelled = ~kept & (stored_codes(selection, "suggested_label") != codes)
+    cut_groups = selection.cut_groups
     names, status = np.unique(cut_groups.status, return_inverse=True)
-    # A two-way table, (class, status), from one count.
-    by_status = np.bincount(
-        codes * len(names) + status[cut_group], minlength=n_classes * len(names)
-    )
-    by_status = by_status.reshape(n_classes, len(names))
-    level = cut_groups.q_reached[cut_group]
-    # A fallback keeps rows without a level.
-    known = kept & ~np.isnan(level)
-    n, n_kept, n_known, n_relabelled = (
-        np.bincount(codes[mask], minlength=n_classes)
-        for mask in (np.ones_like(kept), kept, known, relabelled)
-    )
-    level_sum = np.bincount(codes[known], weights=level[known], minlength=n_classes)
+    counted = _counts(selection, status, len(names))
+    n, n_kept, n_known, n_relabelled, level_sum = counted[:5]
+    by_status = counted[5:].T
     rows = [
         ClassSummary(
             label=label,
@@ -193,7 +180,7 @@ def summarise(selection: Selection) -> Summary:
         n=len(selection),
         n_kept=int(selection.clean_mask.sum()),
         q_asked=float(asked[0]) if asked.size else None,
-        q_reached=float(level[known].mean()) if known.any() else float("nan"),
+        q_reached=float(level_sum.sum() / n_known.sum()) if n_known.any() else float("nan"),
         per_class=tuple(rows),
         cut_groups=dict(zip(names.tolist(), counts.tolist(), strict=True)),
         assumption=selection.assumption,
@@ -202,6 +189,30 @@ def summarise(selection: Selection) -> Summary:
         estimates=str(selection.estimates()) if _has_checks(selection) else None,
         notices=notices(selection),
     )
+
+
+def _counts(selection: Selection, status: np.ndarray, n_statuses: int) -> np.ndarray:
+    """Return counts for every class, by columns.
+
+    All rows, kept ones, kept ones with a level, relabelled ones; the sum of the levels; and the
+    rows of each status, of which `status` numbers that of each cut group.
+    """
+    label, suggested = (stored_codes(selection, name) for name in ("label", "suggested_label"))
+    n_classes = len(selection.classes)
+    total = np.zeros((5 + n_statuses, n_classes))
+    for rows in row_ranges(len(selection)):
+        codes, group = label[rows].astype(np.intp), selection.cut_group[rows]
+        kept, level = selection.clean_mask[rows], selection.cut_groups.q_reached[group]
+        # A fallback keeps rows without a level.
+        known = kept & ~np.isnan(level)
+        other = ~kept & (suggested[rows] != codes)
+        for column, mask in enumerate((np.ones_like(kept), kept, known, other)):
+            total[column] += np.bincount(codes[mask], minlength=n_classes)
+        total[4] += np.bincount(codes[known], weights=level[known], minlength=n_classes)
+        # A two-way table, (status, class), from one count.
+        both = np.bincount(status[group] * n_classes + codes, minlength=n_statuses * n_classes)
+        total[5:] += both.reshape(n_statuses, n_classes)
+    return total
 
 
 def _has_checks(selection: Selection) -> bool:

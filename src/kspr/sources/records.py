@@ -8,7 +8,9 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-__all__ = ["Items", "Records", "content_digests", "row_digests"]
+from kspr.core.arrays import drop_pages
+
+__all__ = ["Items", "Records", "RowNumbers", "content_digests", "row_digests"]
 
 _BLOCK_BYTES = 16 << 20
 
@@ -46,6 +48,37 @@ class Items(Protocol):
         ...
 
 
+class RowNumbers:
+    """Row numbers as ids: read as texts, stored as numbers, which take a fifth of the memory.
+
+    >>> ids = RowNumbers(np.arange(8, 12))
+    >>> ids[1:].tolist(), ids[0], len(ids)
+    (['9', '10', '11'], '8', 4)
+    """
+
+    def __init__(self, row: np.ndarray) -> None:
+        self.row = row
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def __getitem__(self, place: Any) -> Any:
+        found = self.row[place]
+        return _numbers_as_texts(found) if isinstance(found, np.ndarray) else str(found)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return _numbers_as_texts(self.row).astype(dtype or np.str_, copy=False)
+
+    def tolist(self) -> list[str]:
+        """Return all ids."""
+        return [str(row) for row in self.row.tolist()]
+
+
+def _numbers_as_texts(row: np.ndarray) -> np.ndarray:
+    # astype(str) would take 21 characters, 84 bytes, for every number.
+    return row.astype(f"<U{len(str(row.max(initial=0)))}")
+
+
 @dataclass(frozen=True)
 class Records:
     """The rows of a source."""
@@ -53,8 +86,9 @@ class Records:
     source: Path
     reader: str
     """Name of the format, or of the published data set, as in `kspr datasets`."""
-    row_id: np.ndarray
-    """Text by which a person recognises a row: a path, a value of the id column, a number."""
+    row_id: Any
+    """Text by which a person recognises a row: a path, a value of the id column, a number. An
+    array, or `RowNumbers`."""
     label: np.ndarray | None = None
     features: Any = None
     """``(rows, p)``: an array or memory map; None where there are items to be embedded."""
@@ -111,5 +145,7 @@ def _number_rows(numbers: Any) -> Iterator[np.ndarray]:
     for start in range(0, len(numbers), step):
         # Values beyond single precision become infinite, here and at every later reading.
         with np.errstate(over="ignore", invalid="ignore"):
-            block = np.ascontiguousarray(numbers[start : start + step], dtype="<f4")
+            block = np.array(numbers[start : start + step], dtype="<f4", order="C")
+        if isinstance(numbers, np.ndarray):
+            drop_pages(numbers)
         yield from block.view(np.uint8)

@@ -7,11 +7,11 @@ import pytest
 from kspr.errors import InputError
 from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
+from kspr.sources.readers import labels
 from kspr.sources.readers.labels import (
     class_names,
     labels_from_array,
     labels_from_column,
-    numbered,
     texts_to_labels,
 )
 
@@ -38,12 +38,6 @@ def test_a_missing_label_is_named_by_its_row():
     for values in (np.array([1.0, np.nan]), np.array(["a", " "])):
         with pytest.raises(InputError, match="x has no label in row 1"):
             labels_from_array(values, "x")
-
-
-def test_row_numbers_are_texts_of_the_width_that_they_need():
-    assert numbered(11).tolist() == [str(k) for k in range(11)]
-    assert numbered(11).dtype == "<U2"
-    assert numbered(0).tolist() == []
 
 
 def test_labels_that_are_not_utf8_are_refused(tmp_path, refusal, features):
@@ -79,3 +73,18 @@ def test_one_long_id_takes_no_room_in_every_row(parquet_file, monkeypatch):
 def test_labels_without_a_row_are_refused(tmp_path, refusal, features):
     np.savez(tmp_path / "x.npz", X=features[:2], y=np.array(3))
     assert "Array 'y'" in refusal(tmp_path / "x.npz")
+
+
+def test_labels_of_many_rows_are_labels_however_much_memory_their_texts_take(monkeypatch):
+    # Beyond this, texts of ids are kept as objects; labels have few distinct values.
+    monkeypatch.setattr(labels, "_WIDE", 10)
+    column = pa.chunked_array([["cat", "dog"], ["dog"], ["cat"]])
+    assert labels_from_column(column, "x").tolist() == ["cat", "dog", "dog", "cat"]
+    with pytest.raises(InputError, match="x holds a text of 1,001 characters"):
+        labels_from_column(pa.chunked_array([["cat", "d" * 1001]]), "x")
+
+
+def test_the_row_without_a_label_is_named_where_texts_repeat():
+    column = pa.chunked_array([["cat", "cat", "dog", " ", "cat"]])
+    with pytest.raises(InputError, match="x has no label in row 3"):
+        labels_from_column(column, "x")

@@ -30,12 +30,12 @@ def exchangeable(question: Question) -> Decision:
         return all_times(prediction, question.penalty)
 
     columns: dict[str, np.ndarray] = {}
-    for rows, Z in predictions.map(leads):
+    for rows, Z in predictions.map(leads, "Comparing rows"):
         own, share = lead(Z, codes[rows])
         put(columns, rows, {"own": own, "share": share}, len(codes))
     own, share = columns["own"], columns["share"]
     losses = Losses(own, share, codes, n_classes, pooled=question.pooled)
-    for rows, Z in predictions.map(leads):
+    for rows, Z in predictions.map(leads, "Counting losses"):
         losses.add(Z, own[rows], codes[rows])
     # Also without remove_floor: users see it in `Selection.noise`.
     noise = estimate_transition(question.all_classes.anchors)

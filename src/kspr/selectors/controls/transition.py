@@ -30,7 +30,7 @@ def transition(question: Question) -> Decision:
         return graded_rows(prediction, right, codes[rows], chances, grading)
 
     counts, columns = grading.no_counts(), dict[str, np.ndarray]()
-    for rows, (graded, found) in predictions.map(judged):
+    for rows, (graded, found) in predictions.map(judged, "Grading rows"):
         counts.add(graded)
         put(columns, rows, found, len(codes))
     levels = grading.levels(counts)

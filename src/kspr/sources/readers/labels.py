@@ -21,13 +21,14 @@ __all__ = [
     "labels_from_column",
     "labels_with_gaps",
     "no_label_in",
-    "numbered",
     "texts_of",
     "texts_to_labels",
 ]
 
 # "007" is a name, not the number 7; so is what double precision cannot hold.
 _WHOLE_NUMBER = r"^-?(0|[1-9][0-9]{0,14})(\.0+)?$"
+_LONGEST_LABEL = 1_000
+"""Characters of a text that nobody uses as a label: it would take its room in every row."""
 _WIDE = 256 << 20
 """Bytes of an array of texts above which they are kept as objects, each as long as it is."""
 _TRUTH_VALUES = ("true", "True", "TRUE", "false", "False", "FALSE")
@@ -69,13 +70,17 @@ def labels_from_column(
         return _named(column.to_numpy(), names, what)
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
         return labels_from_array(column.to_numpy(), what)
-    texts = texts_of(column)
-    if texts.dtype == object:
-        longest = max(map(len, texts))
+    texts, place = _distinct_texts(column)
+    longest = max(map(len, texts), default=0)
+    if longest > _LONGEST_LABEL:
         raise InputError(
             f"{what} holds a text of {longest:,} characters, not labels. Name another."
         )
-    return texts_to_labels(texts, what) if untyped else labels_from_array(texts, what)
+    words = np.array(texts, dtype=np.str_)
+    # A row is named by its number in the column, not by that of its text among the different ones.
+    _check_present(np.flatnonzero(np.isin(np.strings.strip(words), _MISSING)[place]), what)
+    labels = texts_to_labels(words, what) if untyped else labels_from_array(words, what)
+    return np.asarray(labels[place])
 
 
 def labels_with_gaps(
@@ -201,12 +206,6 @@ def group_names(column: pa.ChunkedArray, what: str) -> np.ndarray:
     return texts_of(column)
 
 
-def numbered(count: int) -> np.ndarray:
-    """Return the row numbers as text."""
-    # astype(str) would take 21 characters, 84 bytes, for every number.
-    return np.arange(count).astype(f"<U{len(str(max(0, count - 1)))}")
-
-
 def _named(codes: np.ndarray, names: Sequence[str], what: str) -> np.ndarray:
     # In Hugging Face data sets, -1 stands for a missing label.
     _check_present(np.flatnonzero(codes == -1), what)
@@ -234,18 +233,26 @@ def _is_binary(kind: pa.DataType) -> bool:
 
 def texts_of(column: Any) -> np.ndarray:
     """Return a column of any simple type as text: of fixed width, or objects if one is long."""
-    # Labels have few distinct values, and a Python object for each row would be slow.
-    coded = column.cast(pa.large_string()).combine_chunks().dictionary_encode()
-    if isinstance(coded, pa.ChunkedArray):
-        coded = coded.unify_dictionaries().combine_chunks()
-    if not len(coded):
-        return np.empty(0, "<U1")
+    texts, place = _distinct_texts(column)
     # In an array of fixed width, one long text takes its room in every row.
-    width = pc.max(pc.utf8_length(coded.dictionary)).as_py()
-    fixed = 4 * width * len(coded) <= _WIDE
-    values = np.array(coded.dictionary.to_pylist(), dtype=np.str_ if fixed else object)
+    fixed = 4 * max(map(len, texts), default=0) * len(place) <= _WIDE
+    return np.asarray(np.array(texts, dtype=np.str_ if fixed else object)[place])
+
+
+def _distinct_texts(column: Any) -> tuple[list[str], np.ndarray]:
+    """Return the different texts of a column, and which of them each row has.
+
+    Labels have few distinct values, and a Python object for each row would be slow.
+    """
+    coded = column.cast(pa.large_string()).dictionary_encode()
+    if isinstance(coded, pa.ChunkedArray):
+        # Once unified, all chunks have one dictionary; without rows there may be no chunk.
+        chunks = coded.unify_dictionaries().chunks or [pa.array([], coded.type)]
+    else:
+        chunks = [coded]
     # Arrow's to_numpy would load pandas.
-    return np.asarray(values[np.from_dlpack(coded.indices)])
+    place = np.concatenate([np.from_dlpack(chunk.indices) for chunk in chunks])
+    return chunks[-1].dictionary.to_pylist(), place
 
 
 def check_rows(labels: np.ndarray, count: int, labels_from: object, source: object) -> None:

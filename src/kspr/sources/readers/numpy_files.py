@@ -32,11 +32,10 @@ from kspr.sources.readers.labels import (
     check_rows,
     labels_from_array,
     no_label_in,
-    numbered,
 )
 from kspr.sources.readers.roles import LABEL_NAMES, SPLITS, TRUTH_NAMES
 from kspr.sources.readers.single_precision import as_single
-from kspr.sources.records import Records
+from kspr.sources.records import Records, RowNumbers
 
 __all__ = ["choose_features", "choose_labels", "choose_truth", "read_npy", "read_npz"]
 
@@ -102,7 +101,9 @@ def _unclear(shapes: Shapes, where: str, wanted: str, most: int = 12) -> InputEr
 def read_npy(path: Path, options: ReadOptions) -> Records:  # noqa: ARG001 - every reader's form
     """Return the features in an npy file, which has no labels."""
     features, notes = as_single(check_features(open_npy(path), str(path)), str(path))
-    return Records(path, "npy", numbered(len(features)), features=features, notes=notes)
+    return Records(
+        path, "npy", RowNumbers(np.arange(len(features))), features=features, notes=notes
+    )
 
 
 _KIND = "an npz archive"
@@ -166,9 +167,9 @@ def _labels(archive: "_Archive", features: str, options: ReadOptions, count: int
     return {"label": label, "no_labels": no_label_in(empty, what), "unlabelled": empty}
 
 
-def _row_id(archive: "_Archive", options: ReadOptions, count: int) -> np.ndarray:
+def _row_id(archive: "_Archive", options: ReadOptions, count: int) -> Any:
     if options.id is None:
-        return numbered(count)
+        return RowNumbers(np.arange(count))
     if options.id not in archive.headers:
         raise no_such(options.id, archive.headers, str(archive.path), "array")
     return archive.labels(options.id, count).astype(np.str_)

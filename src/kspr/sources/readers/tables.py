@@ -27,12 +27,11 @@ from kspr.sources.readers.labels import (
     labels_from_column,
     labels_with_gaps,
     no_label_in,
-    numbered,
 )
 from kspr.sources.readers.roles import Fields, Roles, choose_roles, is_list, is_text
 from kspr.sources.readers.table import Field, Table
 from kspr.sources.readers.table_files import open_table_file
-from kspr.sources.records import Items, Records
+from kspr.sources.records import Items, Records, RowNumbers
 
 __all__ = ["read_object", "read_table", "roles_of"]
 
@@ -67,6 +66,9 @@ def _records(table: Table, source: Path, reader: str, options: ReadOptions) -> R
     if not count:
         raise InputError(f"{where} has no rows.")
     row_id = _row_id(walked, roles, options, where)
+    labels = _given_labels(table, walked, roles.label, where)
+    # What is used up stays with Arrow otherwise: as much as labels and ids take themselves.
+    pa.default_memory_pool().release_unused()
     used = used_columns(table.fields, roles)
     warning: tuple[str, ...] = ()
     # Who names the columns knows what they are.
@@ -76,7 +78,7 @@ def _records(table: Table, source: Path, reader: str, options: ReadOptions) -> R
         source=source,
         # A CSV file of paths is a list of images.
         reader="manifest" if table.untyped and roles.image else reader,
-        row_id=numbered(count) if row_id is None else row_id,
+        row_id=RowNumbers(np.arange(count)) if row_id is None else row_id,
         features=walked.features,
         items=items,
         truth=_true_labels(table, walked, roles.truth, where),
@@ -87,7 +89,7 @@ def _records(table: Table, source: Path, reader: str, options: ReadOptions) -> R
         probabilities=walked.probabilities,
         # The members of one column of lists have no names.
         probability_columns=tuple(f.name for f in roles.probabilities if not is_list(f.type)),
-        **_given_labels(table, walked, roles.label, where),
+        **labels,
     )
 
 
