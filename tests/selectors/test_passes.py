@@ -11,6 +11,7 @@ from kspr import KnockoffsSPR
 from kspr.core.noise import symmetric
 from kspr.selectors import _passes
 from kspr.selectors._passes import Predictions
+from kspr.selectors.engines import local
 from kspr.selectors.selection import Selection
 
 CHOICES = {
@@ -52,6 +53,8 @@ def test_the_answer_does_not_depend_on_blocks(choice, monkeypatch):
 
 def test_the_answer_does_not_depend_on_threads(monkeypatch):
     monkeypatch.setattr(_passes, "_BLOCK_FLOATS", 74 * 100)
+    # Otherwise these few rows are worked at by one thread in any case.
+    monkeypatch.setattr(local, "_WORTH_THREADS", 0)
     answers = []
     for threads in (1, 2):
         with threadpool_limits(threads, user_api="blas"):

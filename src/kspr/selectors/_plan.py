@@ -35,6 +35,8 @@ __all__ = [
 ]
 
 _BATCH_BYTES = _FIT_BLOCK_BYTES = 16 << 20
+_SCORE_BLOCK_BYTES = 4 << 20
+"""Size of the blocks whose scores are put into one array: several are in work at a time."""
 _SMALL_WIDTH = 1000
 """Columns of a sparse matrix up to which its covariance matrix is formed."""
 _USUAL = 128
@@ -311,7 +313,9 @@ def _components(
     return fit_pca(blocks, d, solver=solver, rng=rng, each=side_by_side)
 
 
-def _gathered(features: Features, rows: np.ndarray | None) -> Iterator[tuple[slice, Array]]:
+def _gathered(
+    features: Features, rows: np.ndarray | None, block_bytes: int = _FIT_BLOCK_BYTES
+) -> Iterator[tuple[slice, Array]]:
     """Yield the given rows in blocks, and where these stand in `rows`, which ascends.
 
     None for all rows. Blocks have the same sizes whatever the rows are a part of: so have the sums
@@ -321,17 +325,23 @@ def _gathered(features: Features, rows: np.ndarray | None) -> Iterator[tuple[sli
     def parts() -> Iterator[Array]:
         start = 0
         for block in features.blocks():
-            if rows is None:
+            own = None if rows is None else _between(rows, start, start + len(block)) - start
+            # Whole blocks are not copied. An empty slot repeats a row: a count would not tell.
+            if own is None or np.array_equal(own, np.arange(len(block))):
                 yield block
             else:
-                here = slice(*np.searchsorted(rows, [start, start + len(block)]))
-                yield block[like(rows[here] - start, block)]
+                yield block[like(own, block)]
             start += len(block)
 
     place = 0
-    for block in _recut(parts(), max(256, _FIT_BLOCK_BYTES // (4 * max(1, features.shape[1])))):
+    for block in _recut(parts(), max(256, block_bytes // (4 * max(1, features.shape[1])))):
         yield slice(place, place + len(block)), block
         place += len(block)
+
+
+def _between(rows: np.ndarray, start: int, end: int) -> np.ndarray:
+    """Return those of ascending `rows` that are numbered from `start` to `end`."""
+    return rows[slice(*np.searchsorted(rows, [start, end]))]
 
 
 def _recut(parts: Iterator[Array], step: int) -> Iterator[Array]:
@@ -356,19 +366,24 @@ def _projected(features: Features, pca: PCA, index: np.ndarray, intercept: bool)
     nor their scores are ever held twice.
     """
     slot = np.argsort(index, axis=None, kind="stable")
-    out: Array = None
+    parts = _gathered(features, index.reshape(-1)[slot], _SCORE_BLOCK_BYTES)
     first = int(intercept)
+    here, block = next(parts)
+    scores = pca.transform(block[None])[0]
+    xp = namespace(scores)
+    # With an intercept the first column stays 1.
+    shape = (index.size, first + scores.shape[1])
+    out = xp.ones(shape, dtype=scores.dtype, device=scores.device)
+    out[like(slot[here], scores), first:] = scores
 
-    def scored(part: tuple[slice, Array]) -> tuple[slice, Array]:
-        return part[0], pca.transform(part[1][None])[0]
+    def put_scores(part: tuple[slice, Array]) -> None:
+        # Put by the thread that has them: scores that wait would take as much memory as all blocks
+        # in work. No two blocks have a row in common.
+        found = pca.transform(part[1][None])[0]
+        out[like(slot[part[0]], found), first:] = found
 
-    for here, scores in side_by_side(scored, _gathered(features, index.reshape(-1)[slot])):
-        if out is None:
-            xp = namespace(scores)
-            shape = (index.size, first + scores.shape[1])
-            # With an intercept the first column stays 1.
-            out = xp.ones(shape, dtype=scores.dtype, device=scores.device)
-        out[like(slot[here], scores), first:] = scores
+    for _ in side_by_side(put_scores, parts):
+        pass
     return out.reshape(*index.shape, -1)
 
 

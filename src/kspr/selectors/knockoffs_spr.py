@@ -1,5 +1,6 @@
 """Knockoffs-SPR: keep the samples whose labels can be trusted, at an error rate of choice."""
 
+import math
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, Self, get_args
@@ -330,7 +331,8 @@ class KnockoffsSPR(BaseSelector):
             self.selection_ = self._selected_on_cluster(X, y, groups, {**given, "checked": checked})
             self.classes_ = self.selection_.classes
             return self
-        with one_level_of_threads():
+        # A list has no shape, and is no large data.
+        with one_level_of_threads(math.prod(getattr(X, "shape", ()) or (0,))):
             self.selection_, answers = self._selected(
                 X, y, scores, knockoff_labels, clean_mask, checked, groups
             )

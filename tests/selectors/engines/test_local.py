@@ -11,6 +11,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from kspr.core.procedure import FirstStep, Judgement, Procedure, judge
+from kspr.selectors.engines import local
 from kspr.selectors.engines.local import one_level_of_threads, side_by_side
 
 STEPS = 5
@@ -61,6 +62,15 @@ def test_threads_are_shared_out_where_there_are_several() -> None:
 def test_one_thread_stays_one() -> None:
     """An engine's worker has one thread for its linear algebra, and starts no others."""
     with threadpool_limits(limits=1, user_api="blas"), one_level_of_threads():
+        found = list(side_by_side(lambda _: threading.get_ident(), [1, 2]))
+    assert found == [threading.get_ident()] * 2
+
+
+def test_few_numbers_are_worked_at_by_one_thread() -> None:
+    with (
+        threadpool_limits(limits=2, user_api="blas"),
+        one_level_of_threads(local._WORTH_THREADS - 1),
+    ):
         found = list(side_by_side(lambda _: threading.get_ident(), [1, 2]))
     assert found == [threading.get_ident()] * 2
 

@@ -12,6 +12,12 @@ from threadpoolctl import ThreadpoolController
 
 __all__ = ["one_level_of_threads", "processes", "serial", "side_by_side", "threads"]
 
+_WORTH_THREADS = 5e6
+"""Numbers in the features from which on several threads gain more than they lose.
+
+Below, handing out the work takes as long as they save; and beside another busy program, a thread
+that waits for its turn while it holds Python's lock makes the others wait too.
+"""
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -51,16 +57,17 @@ def _joblib(
 
 
 @contextmanager
-def one_level_of_threads() -> Iterator[None]:
+def one_level_of_threads(size: float = float("inf")) -> Iterator[None]:
     """Run linear algebra on one thread, and `side_by_side` on as many as that could have used.
 
     Threads of linear algebra wait for each other and spin meanwhile: beside another busy program
-    they make a fit several times slower. And sums round differently with their number.
+    they make a fit several times slower. And sums round differently with their number. `size` is
+    how many numbers there are to work at: few are worked at by one thread.
     """
     blas = ThreadpoolController().select(user_api="blas")
     # NumPy and SciPy may each bring a BLAS; the most restricted one counts.
     available = min((library["num_threads"] for library in blas.info()), default=1)
-    token = _WORKERS.set(available)
+    token = _WORKERS.set(available if size >= _WORTH_THREADS else 1)
     try:
         with blas.limit(limits=1):
             yield
