@@ -80,6 +80,7 @@ def signature(model: kspr.KnockoffsSPR) -> dict[str, Any]:
         "duplicates",
         "guarantee",
         "client",
+        "device",
         "engine",
         "n_jobs",
         "neighbours",

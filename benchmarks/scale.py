@@ -22,6 +22,8 @@ from typing import Any
 
 import numpy as np
 
+from _prose import wrap_prose
+
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "scale.json"
 PAGE = ROOT / "docs" / "large-data.md"
@@ -29,6 +31,18 @@ BEGIN, END = "<!-- scale table: written by `make bench-scale` -->\n", "<!-- end 
 NOISE_RATE, BLOCK = 0.3, 8192
 SHORT = (1_500, 5_000, 50_000)
 PARTS = (50_000, 25_000, 12_500)
+
+
+CHOICES: dict[str, dict[str, Any]] = {
+    "default": {},
+    "cut per class": {"cut": "per_class"},
+    "level f1": {"level": "f1"},
+    "exchangeable": {"control": "exchangeable"},
+    "paper": {"control": "paper"},
+    "theorem": {"control": "theorem"},
+    "checked rows": {"checked": True},
+}
+"""Ways to decide of which the bytes a row are counted."""
 
 
 @dataclass(frozen=True)
@@ -63,12 +77,16 @@ def main() -> None:
     options.add_argument("--before", type=Path, help="checkout of an earlier version")
     options.add_argument("--child", type=Path, help="measure the data in this folder")
     options.add_argument("--seconds", type=Path, help="time short fits of the data in this folder")
+    options.add_argument("--peak", nargs=3, help="peak of a fit: folder, choice, rows")
     chosen = options.parse_args()
     if chosen.child:
         print(json.dumps(measured(chosen.child)))
         return
     if chosen.seconds:
         print(json.dumps(short_fits(chosen.seconds)))
+        return
+    if chosen.peak:
+        print(peak_of(Path(chosen.peak[0]), chosen.peak[1], int(chosen.peak[2])))
         return
     found = {} if chosen.again or not RESULTS.exists() else json.loads(RESULTS.read_text())
     for case in CASES:
@@ -85,7 +103,12 @@ def main() -> None:
         found["before"] = before_and_now(chosen.before)
         print(f"before: {json.dumps(found['before'])}", flush=True)
         RESULTS.write_text(json.dumps(found, indent=1) + "\n")
-    for name, work in (("neighbour", beside_a_busy_process), ("parts", fitted_parts)):
+    others = {
+        "neighbour": beside_a_busy_process,
+        "bytes": bytes_a_row,
+        "parts": fitted_parts,
+    }
+    for name, work in others.items():
         if chosen.only in (None, name) and (name not in found or chosen.quick):
             found[name] = work()
             print(f"{name}: {json.dumps(found[name])}", flush=True)
@@ -194,6 +217,41 @@ def before_and_now(checkout: Path) -> dict[str, dict[str, float]]:
     }
 
 
+def bytes_a_row() -> dict[str, float]:
+    """Return by how many bytes a row more raises the peak of a fit, for each of the `CHOICES`.
+
+    The fit itself is on few rows, so that its memory does not hide that of the columns.
+    """
+    found = {}
+    few, many = 1_000_000, 5_000_000
+    with tempfile.TemporaryDirectory() as place:
+        make(Path(place), many, 64, 10)
+        for name in CHOICES:
+            peaks = []
+            for n in (few, many):
+                command = [sys.executable, __file__, "--peak", place, name, str(n)]
+                done = subprocess.run(command, check=True, capture_output=True, text=True)
+                peaks.append(int(done.stdout))
+            found[name] = (peaks[1] - peaks[0]) / (many - few)
+    return found
+
+
+def peak_of(folder: Path, choice: str, n: int) -> int:
+    """Return the peak of one fit of the first `n` rows, after a short one that loads all code."""
+    from _peak_memory import peak, reset_peak
+    from kspr import KnockoffsSPR
+
+    X, y = np.load(folder / "X.npy", mmap_mode="r")[:n], np.load(folder / "y.npy")[:n].copy()
+    parameters = dict(CHOICES[choice])
+    rows = np.random.default_rng(0).choice(n, 200, replace=False)
+    truth = np.load(folder / "truth.npy", mmap_mode="r")[rows]
+    checked = (rows, truth) if parameters.pop("checked", False) else None
+    KnockoffsSPR(fit_rows=20_000, **parameters).fit(X[:30_000], y[:30_000])
+    reset_peak()
+    KnockoffsSPR(fit_rows=100_000, **parameters).fit(X, y, checked=checked)
+    return peak()
+
+
 def short_fits(folder: Path) -> dict[str, float]:
     """Return the median seconds of five fits, for each number of rows."""
     from kspr import KnockoffsSPR
@@ -256,13 +314,20 @@ def more_rows(found: dict[str, Any]) -> list[str]:
     lines = []
     if {"rows", "8 x the rows"} <= set(found):
         few, many = found["rows"], found["8 x the rows"]
-        bytes_a_row = (many["peak_bytes"] - few["peak_bytes"]) / (many["n"] - few["n"])
+        more = (many["peak_bytes"] - few["peak_bytes"]) / (many["n"] - few["n"])
         times = many["fit"]["seconds"] / few["fit"]["seconds"]
         lines += [
             "",
             f"Eight times the rows ({few['n']:,} to {many['n']:,}) take {times:.1f} times as long "
-            f"(<= 8.5), and {bytes_a_row:.0f} bytes of memory for each row more (<= 40), the "
-            "caller's own labels of 8 bytes among them.",
+            f"(<= 8.5), and {more:.0f} bytes of memory for each row more (<= 40). The peak of the "
+            "smaller case is that of its fit.",
+        ]
+    if found.get("bytes"):
+        counted = ", ".join(f"{name} {value:.0f}" for name, value in found["bytes"].items())
+        lines += [
+            "",
+            "Bytes that a row more adds to the peak of all other passes, the caller's own labels "
+            f"of 8 bytes among them (asked for: 40): {counted}.",
         ]
     if found.get("before"):
         old, new = found["before"]["before"], found["before"]["now"]
@@ -311,7 +376,7 @@ def write_page(found: dict[str, Any]) -> None:
         ]
     before, _, rest = PAGE.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)
-    PAGE.write_text(f"{before}{BEGIN}" + "\n".join(lines) + f"\n{END}{after}")
+    PAGE.write_text(f"{before}{BEGIN}" + wrap_prose("\n".join(lines)) + f"\n{END}{after}")
 
 
 if __name__ == "__main__":

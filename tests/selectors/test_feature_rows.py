@@ -8,10 +8,10 @@ import scipy.sparse as sp
 import torch
 from sklearn.decomposition import PCA, TruncatedSVD
 
-from kspr import KnockoffsSPR
+from kspr import InputError, KnockoffsSPR
 from kspr.core.arrays import mapped_file
-from kspr.selectors import feature_rows
-from kspr.selectors.feature_rows import DenseFeatures, as_features, largest_size
+from kspr.selectors import _passes, base, feature_rows
+from kspr.selectors.feature_rows import DenseFeatures, MovedFeatures, as_features, largest_size
 
 CONTROLS = ("transition", "exchangeable", "paper", "theorem")
 
@@ -143,3 +143,40 @@ def test_rows_gathered_from_a_file_are_those_of_the_array(tmp_path, monkeypatch)
         assert found.dtype == np.float32
         np.testing.assert_array_equal(found, X[index].astype(np.float32))
     assert mapped.take(np.empty(0, dtype=np.int64)).shape == (0, 5)
+
+
+@controls
+def test_rows_are_moved_to_a_device_in_every_pass_and_not_more_often(
+    digits40, control, monkeypatch
+):
+    """The same code runs on a GPU; here the device is the CPU, and what moves is counted."""
+    made = []
+
+    def counting(*given):
+        made.append(MovedFeatures(*given))
+        return made[-1]
+
+    monkeypatch.setattr(base, "MovedFeatures", counting)
+    monkeypatch.setattr(_passes, "_HELD", 0)
+    choice = {"reduction": 20, "control": control}
+    here = KnockoffsSPR(**choice).fit(digits40.X, digits40.y).selection_
+    there = KnockoffsSPR(**choice, device="cpu").fit(digits40.X, digits40.y).selection_
+    assert np.allclose(here.statistic, there.statistic)
+    assert np.array_equal(here.clean_mask, there.clean_mask)
+    # Copies are looked for in one pass and two samples, which are all of so few rows; components
+    # take two passes and scores one; then rows are judged and, by two controls, graded.
+    passes = {"transition": 10, "exchangeable": 10, "paper": 8, "theorem": 8}[control]
+    assert made[0].moved / len(digits40.X) == pytest.approx(passes, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("X", "choice", "sentence"),
+    [
+        (np.eye(8), {"device": "cudda"}, "device must be one that torch can use here"),
+        (np.eye(8), {"device": "cpu", "engine": "processes"}, "goes with engine='serial' or"),
+        (sp.eye_array(8), {"device": "cpu"}, "device='cpu' needs a dense X, got a sparse matrix"),
+    ],
+)
+def test_a_device_that_cannot_serve_is_refused_in_a_sentence(X, choice, sentence):
+    with pytest.raises(InputError, match=sentence):
+        KnockoffsSPR(**choice).fit(X, np.arange(8) % 2)

@@ -18,7 +18,7 @@ from kspr.core.reduction import Solver
 from kspr.errors import InputError
 from kspr.selectors._plan import Plan, Reduction, plan_pieces
 from kspr.selectors.engines import ENGINES
-from kspr.selectors.feature_rows import Features
+from kspr.selectors.feature_rows import DenseFeatures, Features, MovedFeatures
 from kspr.selectors.manifest import Manifest, fingerprint, plain, versions
 from kspr.selectors.options import CutName
 from kspr.selectors.selection import Selection
@@ -146,7 +146,7 @@ class BaseSelector(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is
 
         Rows of one of the `groups` stay in one half, and so do copies if they are to be found.
         """
-        features = check_features(self, X)
+        features = self._placed(check_features(self, X))
         labels = read_labels(y, features.shape[0], self.min_class_size)
         reduction, transformer = self._reduction()
         seed = self._seed()
@@ -177,6 +177,18 @@ class BaseSelector(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is
                 keep_copies=find_copies,
             )
             yield Prepared(features, labels, plan, seed, rng, copies)
+
+    def _placed(self, features: Features) -> Features:
+        """Return the features where the linear algebra is to run."""
+        device = getattr(self, "device", None)
+        if device is None:
+            return features
+        if not isinstance(features, DenseFeatures):
+            raise InputError(
+                f"device={device!r} needs a dense X, got a sparse matrix. Reduce it first, for "
+                "example with sklearn.decomposition.TruncatedSVD."
+            )
+        return MovedFeatures(features, device)
 
     def _seed(self) -> int:
         """Return the seed that the manifest records; a RandomState gives a number too."""

@@ -4,19 +4,24 @@ The selectors see only blocks and gathered rows, in single or double precision; 
 precision and memory-mapped data are widened a block at a time, never as a whole.
 """
 
+import math
 from collections.abc import Iterator
 from itertools import pairwise
+from threading import Lock
 from typing import Any, Protocol
 
 import array_api_compat as compat
 import numpy as np
 import scipy.sparse as sp
 
+from kspr._packages import require
 from kspr.core.arrays import Array, drop_pages, mapped_file, to_numpy
+from kspr.errors import InputError
 
 __all__ = [
     "DenseFeatures",
     "Features",
+    "MovedFeatures",
     "SparseFeatures",
     "as_features",
     "largest_size",
@@ -127,6 +132,56 @@ class DenseFeatures:
 
     def _widen(self, rows: Array) -> Array:
         return self._xp.astype(rows, self._dtype, copy=False)
+
+
+class MovedFeatures:
+    """Rows that are worked at on another device: what is read of them moves there, and no more.
+
+    Nothing of the rows moves back; what is computed from them, such as fitted values, does.
+    """
+
+    def __init__(self, features: DenseFeatures, device: str) -> None:
+        self._torch = require("torch", f"device={device!r}", "'knockoffs-spr[train]'")
+        try:
+            self._torch.empty(0, device=device)
+        # torch says AssertionError where it was built without CUDA.
+        except (RuntimeError, AssertionError, NotImplementedError) as error:
+            reason = str(error).splitlines()[0]
+            raise InputError(
+                f"device must be one that torch can use here, such as 'cpu' or 'cuda', got "
+                f"{device!r} ({reason})"
+            ) from error
+        self._features, self._device, self._lock = features, device, Lock()
+        self.moved = 0
+        """Rows that were moved so far, those that were moved again among them."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self._features.shape
+
+    def raw_blocks(self) -> Iterator[Array]:
+        """Yield the rows as they are stored, where they are."""
+        return self._features.raw_blocks()
+
+    def blocks(self) -> Iterator[Array]:
+        """Yield the rows in blocks of floating-point numbers."""
+        return map(self._move, self._features.blocks())
+
+    def read(self, rows: slice) -> Array:
+        """Return neighbouring rows."""
+        return self._move(self._features.read(rows))
+
+    def take(self, index: np.ndarray) -> Array:
+        """Return the rows at `index`."""
+        return self._move(self._features.take(index))
+
+    def _move(self, rows: Array) -> Array:
+        with self._lock:
+            self.moved += math.prod(rows.shape[:-1])
+        # A map that is open for reading only is no memory that torch may look at.
+        plain = np.require(rows, requirements=("C", "W")) if isinstance(rows, np.ndarray) else rows
+        return self._torch.as_tensor(plain, device=self._device)
 
 
 class SparseFeatures:

@@ -162,6 +162,10 @@ class KnockoffsSPR(BaseSelector):
         and its partitions stay where they are.
     client
         For ``engine="dask"``: the `distributed.Client` to use; None for the current one.
+    device
+        Where the linear algebra runs, as torch names it, such as ``"cuda"``: blocks of rows are
+        moved there as tensors when they are needed. None for where `X` is. For ``"serial"`` and
+        ``"threads"``.
     progress
         Whether to show a progress bar: True, False, or ``"auto"``, on a terminal when it takes more
         than two seconds.
@@ -220,6 +224,7 @@ class KnockoffsSPR(BaseSelector):
         engine: EngineName = "threads",
         n_jobs: int | None = None,
         client: Any = None,
+        device: str | None = None,
         progress: ProgressMode = "auto",
     ) -> None:
         self.q = q
@@ -249,6 +254,7 @@ class KnockoffsSPR(BaseSelector):
         self.engine = engine
         self.n_jobs = n_jobs
         self.client = client
+        self.device = device
         self.progress = progress
 
     @classmethod

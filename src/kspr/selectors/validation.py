@@ -217,6 +217,11 @@ def check_together(selector: "KnockoffsSPR") -> None:
             f"clean_ratio={selector.clean_ratio} goes with first_step='spr', as in the preset "
             f"'paper', got {selector.first_step!r}. Choose either, or leave clean_ratio out."
         )
+    if selector.device is not None and selector.engine not in ("serial", "threads"):
+        raise InputError(
+            f"device={selector.device!r} goes with engine='serial' or 'threads', got "
+            f"{selector.engine!r}. Change either."
+        )
     if selector.remove_floor and selector.control != "exchangeable":
         raise InputError(
             f"remove_floor goes with control='exchangeable', got {selector.control!r}."
