@@ -189,7 +189,7 @@ def test_other_sources_and_other_columns_are_refused_in_a_sentence(tmp_path, clu
         select(tmp_path / "x.npy", tmp_path / "run")
     source = write_parts(tmp_path / "parts", 300)
     cluster.calls.clear()
-    with pytest.raises(InputError, match="no column 'lable'. Did you mean 'label'"):
+    with pytest.raises(InputError, match=r"no column 'lable'\. Did you mean 'label'"):
         select(source, tmp_path / "run", ReadOptions(label="lable"))
     assert not cluster.calls
     pq.write_table(pa.table({"label": NAMES[y]}), tmp_path / "parts" / "p9.parquet")

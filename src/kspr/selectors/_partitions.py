@@ -6,9 +6,9 @@ products of matrices round a row by its place in them, and so every row has the 
 have on one machine.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce, wraps
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from kspr.selectors._passes import block_rows, put
 from kspr.selectors._pieces import fit_whole
 from kspr.selectors._plan import Reduction, plan_part
 from kspr.selectors.controls.transition import graded_rows
-from kspr.selectors.engines.cluster import one_blas_thread
+from kspr.selectors.engines.cluster import on_worker
 from kspr.selectors.engines.local import one_level_of_threads
 from kspr.selectors.feature_rows import DenseFeatures, largest_size, rows_not_finite
 
@@ -72,17 +72,6 @@ def read_rows(X: Any, y: Any, groups: Any = None) -> Rows:
     return Rows(found, as_label_array(y), own)
 
 
-def _quiet(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Run a function with one thread of linear algebra, as one machine does."""
-
-    @wraps(function)
-    def alone(*arguments: Any) -> Any:
-        with one_blas_thread():
-            return function(*arguments)
-
-    return alone
-
-
 # The first pass: what is there.
 
 
@@ -103,7 +92,7 @@ class Look:
     digest: int
 
 
-@_quiet
+@on_worker
 def look(
     rows: Rows, number: int, start: int, seeds: Sequence[int], keep_copies: bool
 ) -> Look | None:
@@ -238,7 +227,7 @@ class Edge:
     after: np.ndarray
 
 
-@_quiet
+@on_worker
 def fit_part(
     rows: Rows, start: int, dealt: Dealt, width: int
 ) -> tuple[tuple[FitPart, ...], tuple[np.ndarray, np.ndarray]]:
@@ -307,6 +296,7 @@ class FitJob:
     sizes: np.ndarray
 
 
+@on_worker
 def fit_together(parts: Sequence[tuple[FitPart, ...]], job: FitJob) -> tuple[LinearFit, np.ndarray]:
     """Fit the rows that all partitions have sent, and guess what an anchor must reach."""
     chosen = [part[job.split] for part in parts if len(part[job.split].codes)]
@@ -392,7 +382,7 @@ class Judged:
     codes: np.ndarray
 
 
-@_quiet
+@on_worker
 def judge(
     rows: Rows,
     start: int,
@@ -429,7 +419,7 @@ def merge_judged(*found: Judged) -> Judged:
     )
 
 
-@_quiet
+@on_worker
 def grade(
     rows: Rows,
     start: int,

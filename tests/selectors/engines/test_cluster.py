@@ -5,7 +5,8 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from kspr.errors import InputError
-from kspr.selectors.engines.cluster import Cluster, is_dask, one_blas_thread
+from kspr.selectors.engines import cluster as engine
+from kspr.selectors.engines.cluster import Cluster, is_dask, kept_memory, one_blas_thread
 
 distributed = pytest.importorskip("distributed")
 
@@ -93,3 +94,32 @@ def test_a_task_has_one_thread_of_linear_algebra_and_gives_the_others_back():
         with one_blas_thread():
             assert threads() == 1
         assert threads() == 2
+
+
+class Library:
+    """Writes down what the C library is asked for."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[int, ...]] = []
+
+    def mallopt(self, option: int, value: int) -> None:
+        self.calls.append((option, value))
+
+    def malloc_trim(self, pad: int) -> None:
+        self.calls.append((pad,))
+
+
+@pytest.mark.parametrize(("variable", "n_calls"), [("65536", 5), (None, 0), ("many", 0)])
+def test_a_task_keeps_freed_memory_only_where_dask_gives_it_back_at_once(
+    monkeypatch, variable, n_calls
+):
+    library = Library()
+    monkeypatch.setattr(engine, "_c_library", lambda: library)
+    monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
+    if variable is not None:
+        monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", variable)
+    with kept_memory():
+        assert len(library.calls) == min(n_calls, 2)
+    assert len(library.calls) == n_calls
+    # As it was before, and then what is free goes back.
+    assert library.calls[2:] == [(-1, 65536), (-3, 128 << 10), (0,)][:n_calls]

@@ -4,10 +4,14 @@ Blocks are pure functions of where their rows come from, and states are merged i
 blocks: so the answer depends neither on the number of workers nor on the loss of some of them.
 """
 
+import ctypes
 import logging
+import os
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import wraps
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
@@ -16,7 +20,7 @@ from kspr._packages import require
 from kspr._progress import Progress
 from kspr.errors import InputError
 
-__all__ = ["Cluster", "is_dask", "local_cluster", "one_blas_thread"]
+__all__ = ["Cluster", "is_dask", "kept_memory", "local_cluster", "on_worker", "one_blas_thread"]
 
 _PURPOSE, _EXTRA = "engine='dask'", "'knockoffs-spr[dask]'"
 _ANSWER_WITHIN = 5.0
@@ -27,6 +31,10 @@ _POLL = 0.5
 _RETRIES = 3
 _FAN_IN = 8
 """States that one task merges."""
+_TRIM_VARIABLE = "MALLOC_TRIM_THRESHOLD_"
+_KEEP_FREE, _LARGEST_KEPT, _USUAL_MMAP = 256 << 20, 32 << 20, 128 << 10
+"""Bytes: free memory that a task keeps, the largest arrays that it is kept of, which is also the
+largest number that the C library takes, and what that number is without us."""
 
 
 def is_dask(values: Any) -> bool:
@@ -202,6 +210,17 @@ def local_cluster(n_workers: int | None = None) -> Iterator[Cluster]:
         yield Cluster(client)
 
 
+def on_worker(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function as workers run it: with one thread of linear algebra, and quick memory."""
+
+    @wraps(function)
+    def run(*arguments: Any) -> Any:
+        with one_blas_thread(), kept_memory():
+            return function(*arguments)
+
+    return run
+
+
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Run linear algebra on one thread: sums round differently with the number of threads.
@@ -211,3 +230,38 @@ def one_blas_thread() -> Iterator[None]:
     """
     with ThreadpoolController().select(user_api="blas").limit(limits=1):
         yield
+
+
+@contextmanager
+def kept_memory() -> Iterator[None]:
+    """Keep memory that is freed for the next arrays, and give it back at the end.
+
+    Dask's nannies start workers with ``MALLOC_TRIM_THRESHOLD_``, and then the C library gives every
+    array of more than 128 KB back to the system at once. The next block asks for it again, page by
+    page, which took more than half of the time of a pass.
+    """
+    library = _c_library()
+    trim = os.environ.get(_TRIM_VARIABLE, "")
+    if library is None or not trim.isdecimal():
+        yield
+        return
+    _set_thresholds(library, trim=_KEEP_FREE, mmap=_LARGEST_KEPT)
+    try:
+        yield
+    finally:
+        _set_thresholds(library, trim=int(trim), mmap=_USUAL_MMAP)
+        library.malloc_trim(0)
+
+
+def _set_thresholds(library: ctypes.CDLL, *, trim: int, mmap: int) -> None:
+    # Numbers of the options from malloc.h: M_TRIM_THRESHOLD and M_MMAP_THRESHOLD.
+    library.mallopt(-1, trim)
+    library.mallopt(-3, mmap)
+
+
+def _c_library() -> ctypes.CDLL | None:
+    """Return the C library if its memory can be tuned: that of most Linux systems."""
+    if sys.platform != "linux":
+        return None
+    library = ctypes.CDLL(None)
+    return library if hasattr(library, "mallopt") and hasattr(library, "malloc_trim") else None
