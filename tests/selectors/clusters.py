@@ -36,7 +36,7 @@ class HereCluster(Cluster):
     def lazily(self, function: Callable[..., Any], *arguments: Any) -> Any:
         return function(*arguments)
 
-    def once(self, function: Callable[..., Any], *arguments: Any) -> Any:
+    def once(self, function: Callable[..., Any], *arguments: Any, place: int | None = None) -> Any:
         self.calls.append(function.__name__)
         return function(*arguments)
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from kspr import KnockoffsSPR
 from kspr.errors import InputError
-from kspr.selectors import _cluster_passes, _partitions
+from kspr.selectors import _partitions_fit
 from kspr.selectors.cluster_selection import select_on_cluster
 from tests.selectors.clusters import HereCluster, assert_same_bits, cut, noisy_data
 
@@ -51,13 +51,13 @@ def test_labels_of_texts_and_classes_that_only_one_partition_has():
 
 def test_a_guess_that_was_too_high_costs_a_pass_and_changes_nothing(monkeypatch):
     expected = select_on_cluster(selector(), HereCluster(), cut(X, y, 500))
-    fit_together = _partitions.fit_together
+    join = _partitions_fit.join
 
-    def too_high(parts, job):
-        fit, least = fit_together(parts, job)
+    def too_high(*arguments):
+        fit, least = join(*arguments)
         return fit, np.full_like(least, 100.0)
 
-    monkeypatch.setattr(_cluster_passes, "fit_together", too_high)
+    monkeypatch.setattr(_partitions_fit, "join", too_high)
     cluster = HereCluster()
     assert_same_bits(expected, select_on_cluster(selector(), cluster, cut(X, y, 500)))
     assert cluster.calls.count("judge") == 2

@@ -114,9 +114,23 @@ class Cluster:
         """Return a value that workers make when they need it, and forget afterwards."""
         return require("dask", _PURPOSE, _EXTRA).delayed(function, pure=False)(*arguments)
 
-    def once(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Return the result, as it will be, of a function that runs on one of the workers."""
-        return self._client.submit(function, *arguments, pure=False, retries=_RETRIES)
+    def once(self, function: Callable[..., Any], *arguments: Any, place: int | None = None) -> Any:
+        """Return the result, as it will be, of a function that runs on one of the workers.
+
+        Work of different `place`s goes to different workers, while there are as many.
+        """
+        there = sorted(self._client.ncores())
+        if place is None or not there:
+            return self._client.submit(function, *arguments, pure=False, retries=_RETRIES)
+        return self._client.submit(
+            function,
+            *arguments,
+            pure=False,
+            retries=_RETRIES,
+            workers=[there[place % len(there)]],
+            # That worker may be lost.
+            allow_other_workers=True,
+        )
 
     def merged(self, merge: Callable[..., Any], states: Sequence[Any]) -> Any:
         """Return what `merge` makes of all states, neighbours first, in a fixed order."""
