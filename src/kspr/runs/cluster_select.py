@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -25,8 +26,9 @@ from kspr.sources.opening import open_source, open_table
 from kspr.sources.options import ReadOptions
 from kspr.sources.parts import Part
 from kspr.sources.places import absolute
+from kspr.sources.readers.table import Field
 from kspr.sources.readers.tables import roles_of
-from kspr.sources.records import Records, row_digests
+from kspr.sources.records import Records, number_digests
 
 __all__ = ["select_on_cluster"]
 
@@ -47,7 +49,7 @@ def select_on_cluster(
     must reach both the files and `out`. A run that was stopped goes on where it was.
     """
     check_folder(out, overwrite=overwrite)
-    parts = _parts(source, options)
+    parts, row_bytes = _parts(source, options)
     # Small sums, which a cluster was started for: they are always worth a file.
     states = states_of(out, [source], selector, options, patience=0.0)
     with _cluster(scheduler) as cluster, staged(out) as staging:
@@ -56,12 +58,14 @@ def select_on_cluster(
         if not sum(lengths):
             raise InputError(f"{source} has no rows.")
         # Parts without rows are never read.
-        rows = (cluster.lazily(read_part, p.uri, options) if p.rows else None for p in parts)
-        partitions = Partitions(tuple(rows), lengths)
+        made = [cluster.lazily(read_part, part.uri, options) for part in parts if part.rows]
+        held = iter(cluster.held(made, row_bytes * sum(lengths)))
+        rows = tuple(next(held) if part.rows else None for part in parts)
+        partitions = Partitions(rows, lengths)
         groups = options.groups is not None
         with resumable(states):
             written = write_on_cluster(selector, cluster, partitions, staging, groups=groups)
-        named = _write_rows(cluster, parts, partitions, options, staging)
+        named = _write_rows(cluster, parts, partitions, staging)
         origin = Origin(
             source=absolute(source),
             reader=parts[0].kind,
@@ -75,15 +79,26 @@ def select_on_cluster(
     return written
 
 
-def read_part(uri: str, options: ReadOptions) -> Rows:
+@dataclass(frozen=True)
+class FileRows(Rows):
+    """The rows of a file, and what identifies them."""
+
+    row: np.ndarray | None = None
+    """Their numbers in the file; None for all of its rows."""
+    ids: np.ndarray | None = None
+
+
+def read_part(uri: str, options: ReadOptions) -> FileRows:
     """Return the rows of a file, on a worker."""
     records, chosen = _opened(uri, options)
     label, features = records.label, records.features
     assert label is not None  # noqa: S101 - a source without labels is refused
-    if len(chosen) != len(records):
-        label, features = label[chosen], features[chosen]
-    groups = None if records.groups is None else np.asarray(records.groups[chosen])
-    return Rows(np.asarray(features), np.asarray(label), groups)
+    ids = np.asarray(records.row_id) if records.named else None
+    groups = None if records.groups is None else np.asarray(records.groups)
+    if len(chosen) == len(records):
+        return FileRows(np.asarray(features), np.asarray(label), groups, None, ids)
+    ids, groups = (None if column is None else column[chosen] for column in (ids, groups))
+    return FileRows(np.asarray(features[chosen]), np.asarray(label[chosen]), groups, chosen, ids)
 
 
 def _opened(uri: str, options: ReadOptions) -> tuple[Records, np.ndarray]:
@@ -98,8 +113,8 @@ def _opened(uri: str, options: ReadOptions) -> tuple[Records, np.ndarray]:
     return records, records.labelled()
 
 
-def _parts(source: Path, options: ReadOptions) -> tuple[Part, ...]:
-    """Return the files of a source that workers can read one by one."""
+def _parts(source: Path, options: ReadOptions) -> tuple[tuple[Part, ...], int]:
+    """Return the files of a source that workers can read one by one, and the bytes of a row."""
     for name in ("labels", "annotators", "probabilities"):
         if getattr(options, name) is not None:
             raise InputError(
@@ -113,8 +128,20 @@ def _parts(source: Path, options: ReadOptions) -> tuple[Part, ...]:
             "is none of these. Leave --engine out."
         )
     # Before a cluster is started: a column that is missing in one file is missing in all.
-    roles_of(table, options, str(source))
-    return table.parts
+    roles = roles_of(table, options, str(source))
+    return table.parts, sum(_width(field, table.parts) for field in roles.features)
+
+
+def _width(field: Field, parts: Sequence[Part]) -> int:
+    """Return about how many bytes a value of a column takes in memory."""
+    length, numbers = 1, field.type
+    if pa.types.is_fixed_size_list(numbers):
+        length, numbers = numbers.list_size, numbers.value_type
+    elif pa.types.is_list(numbers) or pa.types.is_large_list(numbers):
+        part = next((part for part in parts if part.rows), None)
+        first = None if part is None else part.read([field], group=0)[0][0].as_py()
+        length, numbers = len(first or ()), numbers.value_type
+    return length * (4 if numbers in (pa.float16(), pa.float32()) else 8)
 
 
 def _lengths(cluster: Cluster, parts: Sequence[Part], options: ReadOptions) -> tuple[int, ...]:
@@ -131,33 +158,29 @@ def _count_labelled(uri: str, options: ReadOptions) -> int:
 
 
 def _write_rows(
-    cluster: Cluster,
-    parts: Sequence[Part],
-    partitions: Partitions,
-    options: ReadOptions,
-    staging: Path,
+    cluster: Cluster, parts: Sequence[Part], partitions: Partitions, staging: Path
 ) -> bool:
     """Let workers write what identifies the rows; return whether the files name them."""
     folder = staging / ROWS
     folder.mkdir(exist_ok=True)
     blocks = [
-        (parts[number].uri, parts[number].first, options, folder / part_name(number))
-        for _, number, _ in partitions.blocks()
+        (rows, parts[number].first, folder / part_name(number))
+        for rows, number, _ in partitions.blocks()
     ]
     return all(cluster.results(cluster.each(_write_row_part, blocks)))
 
 
-def _write_row_part(uri: str, first: int, options: ReadOptions, path: Path) -> bool:
-    records, chosen = _opened(uri, options)
-    row = first + chosen
-    ids = records.row_id[chosen] if records.named else row.astype(str)
+def _write_row_part(rows: FileRows, first: int, path: Path) -> bool:
+    row = first + (np.arange(len(rows.y)) if rows.row is None else rows.row)
     columns = {
         "row": row,
-        "row_id": pa.array(ids).cast(pa.large_string()),
-        "digest": row_digests(records)[chosen],
+        "row_id": pa.array(row.astype(str) if rows.ids is None else rows.ids).cast(
+            pa.large_string()
+        ),
+        "digest": number_digests(rows.X),
     }
     write_parquet(path, pa.table(columns))
-    return records.named
+    return rows.ids is not None
 
 
 def _notes(parts: Sequence[Part], lengths: Sequence[int], written: Written) -> tuple[str, ...]:

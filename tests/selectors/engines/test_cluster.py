@@ -43,6 +43,28 @@ def test_what_is_kept_is_there_for_all_blocks(cluster):
     assert cluster.results(sums) == [3, 4, 5, 6]
 
 
+@pytest.mark.parametrize(("n_bytes", "times"), [(1.0, 1), (1e18, 3)])
+def test_values_are_made_once_if_workers_have_room_for_them(cluster, tmp_path, n_bytes, times):
+    def made(number: int) -> int:
+        with (tmp_path / str(number)).open("a") as file:
+            file.write("x")
+        return number
+
+    values = cluster.held([cluster.lazily(made, i) for i in range(3)], n_bytes)
+    for _ in range(3):
+        assert cluster.results(cluster.each(abs, [(value,) for value in values])) == [0, 1, 2]
+    assert [len((tmp_path / str(i)).read_text()) for i in range(3)] == [times] * 3
+
+
+def test_work_of_different_places_goes_to_different_workers(cluster):
+    def at() -> str:
+        return distributed.get_worker().address
+
+    first, second, third = cluster.results([cluster.once(at, place=i) for i in range(3)])
+    assert first != second
+    assert first == third
+
+
 def test_an_error_of_a_block_is_raised_here(cluster):
     def refuse(_: int) -> None:
         raise InputError("Partition 3 is no good.")

@@ -6,6 +6,7 @@ blocks: so the answer depends neither on the number of workers nor on the loss o
 
 import ctypes
 import logging
+import math
 import os
 import sys
 import time
@@ -31,6 +32,8 @@ _POLL = 0.5
 _RETRIES = 3
 _FAN_IN = 8
 """States that one task merges."""
+_HELD_SHARE = 0.4
+"""Share of the memory of all workers that rows may take; the rest is for work on them."""
 _TRIM_VARIABLE = "MALLOC_TRIM_THRESHOLD_"
 _KEEP_FREE, _LARGEST_KEPT, _USUAL_MMAP = 256 << 20, 32 << 20, 128 << 10
 """Bytes: free memory that a task keeps, the largest arrays that it is kept of, which is also the
@@ -113,6 +116,22 @@ class Cluster:
     def lazily(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Return a value that workers make when they need it, and forget afterwards."""
         return require("dask", _PURPOSE, _EXTRA).delayed(function, pure=False)(*arguments)
+
+    def held(self, values: Sequence[Any], n_bytes: float) -> list[Any]:
+        """Return what `lazily` has returned as values that are made once, and then held.
+
+        Unless they are too large for that, all together: then they are made whenever they are
+        needed. A value whose worker is lost is made again.
+        """
+        if n_bytes > _HELD_SHARE * self._memory():
+            return list(values)
+        return list(self._client.compute(list(values), retries=_RETRIES))
+
+    def _memory(self) -> float:
+        """Return the bytes that all workers may use together."""
+        workers = self._client.scheduler_info()["workers"].values()
+        # A worker without a limit says 0 or None.
+        return float(sum(worker.get("memory_limit") or math.inf for worker in workers))
 
     def once(self, function: Callable[..., Any], *arguments: Any, place: int | None = None) -> Any:
         """Return the result, as it will be, of a function that runs on one of the workers.
