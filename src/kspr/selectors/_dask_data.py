@@ -11,13 +11,11 @@ from kspr.selectors.engines.cluster import Cluster, is_dask
 
 __all__ = ["partitions_of"]
 
-_WIDEST = 8
-"""Bytes of a number, at most."""
-
 
 def partitions_of(cluster: Cluster, X: Any, y: Any, groups: Any = None) -> Partitions:
-    """Return the partitions of `X` with their labels, held by the workers if these have room.
+    """Return the partitions of `X` with their labels; nothing is computed but missing lengths.
 
+    Every pass computes them again, unless the user has persisted them.
     `y` and `groups` are cut at the same rows, or are arrays of this process.
     """
     if not is_dask(X):
@@ -37,14 +35,7 @@ def partitions_of(cluster: Cluster, X: Any, y: Any, groups: Any = None) -> Parti
     named = (("y", y), *((("groups", groups),) if groups is not None else ()))
     beside = [_beside(cluster, name, values, lengths) for name, values in named]
     parts = [cluster.lazily(read_rows, *part) for part in zip(blocks, *beside, strict=True)]
-    return Partitions(tuple(cluster.held(parts, _n_bytes(X, lengths))), lengths)
-
-
-def _n_bytes(X: Any, lengths: tuple[int, ...]) -> int:
-    """Return about how much memory the rows take."""
-    # The columns of a data frame may differ; as one array they have the widest type.
-    width = X.dtype.itemsize if hasattr(X, "dtype") else _WIDEST
-    return sum(lengths) * int(X.shape[1] * width)
+    return Partitions(tuple(parts), lengths)
 
 
 def _cut(values: Any) -> list[Any]:

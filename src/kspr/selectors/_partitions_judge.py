@@ -200,15 +200,17 @@ def grade(
 ) -> tuple[GradeCounts, dict[str, np.ndarray]]:
     """Grade a partition: return its counts, and its columns."""
     counts, columns = grading.no_counts(), dict[str, np.ndarray]()
+    # Columns of all rows may travel: codes in few bytes.
+    small = np.min_scalar_type(split.n_classes - 1)
     for tile in _tiles(rows, placed, start, split, edges):
         prediction, codes = tile.mean[tile.own], tile.codes
         right = chances.right(tile.mean)[tile.own]
         graded, found = graded_rows(prediction, right, codes, chances, grading)
         counts.add(graded)
         more = {
-            "code": codes.astype(np.int32),
+            "code": codes.astype(small),
             "Z": closed_form_times(prediction, codes, split.penalty),
-            "knockoff": to_numpy(most_confident(prediction, codes)).astype(np.int32),
+            "knockoff": to_numpy(most_confident(prediction, codes)).astype(small),
         }
         put(columns, tile.rows, {**found, **more}, len(rows.y))
     return counts, columns

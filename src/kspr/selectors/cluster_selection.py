@@ -126,7 +126,7 @@ def _write_part(
 ) -> CutStats:
     """Write the rows of a partition, on a worker, and return what they come to."""
     classes, levels, pooled, q = about
-    codes = columns["code"]
+    codes = columns["code"].astype(np.int32)
     cut_group = np.zeros_like(codes) if pooled else codes
     q_value = levels.of(columns["grade"], codes)
     keep = q_value <= q
@@ -224,7 +224,7 @@ def _selection(
     selector: "KnockoffsSPR", outcome: Outcome, columns: dict[str, np.ndarray]
 ) -> Selection:
     """Return the selection before it is cut."""
-    classes, codes = outcome.classes, columns["code"]
+    classes, codes = outcome.classes, columns["code"].astype(np.int32)
     pooled = selector.cut == "pooled"
     cut_group = np.zeros(len(codes), dtype=np.int32) if pooled else codes
     shape = (len(codes), outcome.n_features)

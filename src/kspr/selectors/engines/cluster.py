@@ -123,9 +123,21 @@ class Cluster:
         Unless they are too large for that, all together: then they are made whenever they are
         needed. A value whose worker is lost is made again.
         """
-        if n_bytes > _HELD_SHARE * self._memory():
+        there = sorted(self._client.ncores())
+        if not there or n_bytes > _HELD_SHARE * self._memory():
             return list(values)
-        return list(self._client.compute(list(values), retries=_RETRIES))
+        made: list[Any] = [None] * len(values)
+        # In turn: work is handed out in the order of the values, and a worker that had the first
+        # ones would look busy to Dask, which then moves values to others.
+        for number, address in enumerate(there[: len(values)]):
+            made[number :: len(there)] = self._client.compute(
+                list(values[number :: len(there)]),
+                retries=_RETRIES,
+                workers=[address],
+                # That worker may be lost.
+                allow_other_workers=True,
+            )
+        return made
 
     def _memory(self) -> float:
         """Return the bytes that all workers may use together."""
@@ -238,7 +250,8 @@ def local_cluster(n_workers: int | None = None) -> Iterator[Cluster]:
             # What goes wrong on a worker is raised here; its log would say it again.
             silence_logs=logging.CRITICAL,
         ) as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
+        # On one machine all reach all; elsewhere results may have to pass the scheduler.
+        distributed.Client(cluster, set_as_default=False, direct_to_workers=True) as client,
     ):
         yield Cluster(client)
 
