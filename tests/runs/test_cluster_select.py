@@ -61,7 +61,17 @@ def select(source: Path, out: Path, options=None, overwrite=False, **choices):
     )
 
 
-@pytest.mark.parametrize("choices", [{}, {"cut": "per_class"}, {"fit_rows": None}])
+CHOICES = (
+    {},
+    {"cut": "per_class"},
+    {"fit_rows": None},
+    {"control": "exchangeable"},
+    {"level": "f1"},
+    {"level": "f1", "cut": "per_class"},
+)
+
+
+@pytest.mark.parametrize("choices", CHOICES)
 def test_a_run_of_a_cluster_is_that_of_one_machine(tmp_path, cluster, choices):
     source = write_parts(tmp_path / "parts", 200, 200, 650)
     here = select_source(
@@ -76,6 +86,9 @@ def test_a_run_of_a_cluster_is_that_of_one_machine(tmp_path, cluster, choices):
     there = load_run(tmp_path / "there")
     assert_same_bits(here.selection, there.selection)
     assert written.n_kept == here.selection.clean_mask.sum()
+    for name in ("q", "level", "control"):
+        one, two = (run.selection.manifest.parameters[name] for run in (here, there))
+        assert one == two
     np.testing.assert_array_equal(here.row_id, there.row_id)
     np.testing.assert_array_equal(here.rows.digest, there.rows.digest)
     # The rows are found again in the source.

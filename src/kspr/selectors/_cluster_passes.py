@@ -14,6 +14,7 @@ import numpy as np
 
 from kspr._progress import Progress, ProgressMode
 from kspr.core.chances import Chances
+from kspr.core.exchangeable import TimeLevels
 from kspr.core.grading import GradeLevels, Grading
 from kspr.core.linear_fit import LinearFit
 from kspr.core.procedure import Procedure
@@ -32,15 +33,18 @@ from kspr.selectors._partitions_fit import FitJob, fit_in_two, fit_part, place_p
 from kspr.selectors._partitions_judge import (
     Edge,
     Split,
+    compare,
     edges_between,
     grade,
     judge,
     merge_counts,
     merge_judged,
+    merge_losses,
 )
 from kspr.selectors._plan import Reduction, rows_to_fit
 from kspr.selectors.base import split_rng
 from kspr.selectors.checkpoint import once
+from kspr.selectors.controls.exchangeable import check_enough, noise_floor
 from kspr.selectors.engines.cluster import Cluster
 from kspr.selectors.validation import check_classes
 
@@ -80,7 +84,9 @@ class Choices:
     groups: bool
     reduction: Reduction
     procedure: Procedure
+    control: str
     pooled: bool
+    remove_floor: bool
     min_class_size: int
     progress: ProgressMode
 
@@ -93,12 +99,18 @@ class Outcome:
     sizes: np.ndarray
     """Rows of each class."""
     noise: AnyTransition
-    levels: GradeLevels
+    levels: GradeLevels | TimeLevels
+    kept: np.ndarray | None
+    """Rows that have each of the levels; None where that is not known."""
     columns: list[Any]
     """The columns of each partition that has rows, where they are."""
     n_features: int
     digest: str
     share_of_copies: float
+
+
+_Graded = tuple[GradeLevels | TimeLevels, np.ndarray | None, list[Any]]
+"""Levels, rows that have each of them, and the columns of each partition."""
 
 
 class Distributed:
@@ -155,21 +167,39 @@ class Distributed:
             unpack_anchors,
         )
         noise = estimate_transition(counted)
-        chances = Chances(noise, temperature)
-        grading = Grading(noise, dealt.n_rows, pooled=self._choices.pooled)
-        shared = [self._cluster.keep(value) for value in (chances, grading)]
-        graded = self._cluster.each(grade, blocks, split, *shared, n_results=2)
-        counts = self._merged(merge_counts, [counts for counts, _ in graded], "Grading rows")
+        if self._choices.control == "exchangeable":
+            levels, kept, columns = self._compare(blocks, split, noise, sizes.sum(axis=0))
+        else:
+            chances = Chances(noise, temperature)
+            levels, kept, columns = self._grade(blocks, split, chances, dealt.n_rows)
         return Outcome(
             classes=dealt.classes,
             sizes=sizes.sum(axis=0),
             noise=noise,
-            levels=grading.levels(counts),
-            columns=[columns for _, columns in graded],
+            levels=levels,
+            kept=kept,
+            columns=columns,
             n_features=found.n_features,
             digest=f"{found.digest:016x}",
             share_of_copies=found.censuses[0].share_of_copies,
         )
+
+    def _grade(self, blocks: Sequence[Any], split: Any, chances: Chances, n_rows: int) -> _Graded:
+        """Grade all rows for ``control="transition"``."""
+        grading = Grading(chances.noise, n_rows, pooled=self._choices.pooled)
+        shared = [self._cluster.keep(value) for value in (chances, grading)]
+        graded = self._cluster.each(grade, blocks, split, *shared, n_results=2)
+        counts = self._merged(merge_counts, [counts for counts, _ in graded], "Grading rows")
+        return grading.levels(counts), counts.kept, [columns for _, columns in graded]
+
+    def _compare(
+        self, blocks: Sequence[Any], split: Any, noise: AnyTransition, sizes: np.ndarray
+    ) -> _Graded:
+        """Compare all rows for ``control="exchangeable"``."""
+        found = self._cluster.each(compare, blocks, split, self._choices.pooled, n_results=2)
+        losses = self._merged(merge_losses, [losses for losses, _ in found], "Comparing rows")
+        floor = noise_floor(noise, sizes) if self._choices.remove_floor else None
+        return losses.levels(floor), None, [columns for _, columns in found]
 
     def _merged(self, merge: Any, states: Sequence[Any], what: str) -> Any:
         with Progress(self._choices.progress, what, len(states)) as progress:
@@ -197,6 +227,8 @@ class Distributed:
             )
         census = found.censuses[0]
         check_classes(census.classes, census.sizes.sum(axis=(1, 2)), choices.min_class_size)
+        if choices.control == "exchangeable":
+            check_enough(len(census.classes))
         return found
 
     def _deal(self, found: Look) -> Dealt:

@@ -14,8 +14,9 @@ import numpy as np
 from kspr.core.anchors import Anchors
 from kspr.core.arrays import to_numpy
 from kspr.core.chances import Chances, calibration_rows
+from kspr.core.exchangeable import GradedLosses
 from kspr.core.grading import GradeCounts, Grading
-from kspr.core.knockoffs import closed_form_times, most_confident
+from kspr.core.knockoffs import all_times, closed_form_times, most_confident
 from kspr.core.linear_fit import LinearFit
 from kspr.selectors._partitions import Placed, Rows
 from kspr.selectors._passes import block_rows, put
@@ -27,11 +28,13 @@ __all__ = [
     "Edge",
     "Judged",
     "Split",
+    "compare",
     "edges_between",
     "grade",
     "judge",
     "merge_counts",
     "merge_judged",
+    "merge_losses",
 ]
 
 
@@ -200,20 +203,52 @@ def grade(
 ) -> tuple[GradeCounts, dict[str, np.ndarray]]:
     """Grade a partition: return its counts, and its columns."""
     counts, columns = grading.no_counts(), dict[str, np.ndarray]()
-    # Columns of all rows may travel: codes in few bytes.
-    small = np.min_scalar_type(split.n_classes - 1)
     for tile in _tiles(rows, placed, start, split, edges):
         prediction, codes = tile.mean[tile.own], tile.codes
         right = chances.right(tile.mean)[tile.own]
         graded, found = graded_rows(prediction, right, codes, chances, grading)
         counts.add(graded)
-        more = {
-            "code": codes.astype(small),
-            "Z": closed_form_times(prediction, codes, split.penalty),
-            "knockoff": to_numpy(most_confident(prediction, codes)).astype(small),
-        }
-        put(columns, tile.rows, {**found, **more}, len(rows.y))
+        found |= _compared(prediction, codes, split)
+        put(columns, tile.rows, found, len(rows.y))
     return counts, columns
+
+
+@on_worker
+def compare(
+    rows: Rows, placed: Placed, start: int, edges: dict[int, Edge], split: Split, pooled: bool
+) -> tuple[GradedLosses, dict[str, np.ndarray]]:
+    """Compare the labels of a partition with all others: return its losses, and its columns."""
+    losses, columns = GradedLosses(split.n_classes, pooled=pooled), dict[str, np.ndarray]()
+    small = np.min_scalar_type(split.n_classes - 1)
+    for tile in _tiles(rows, placed, start, split, edges):
+        prediction, codes = tile.mean[tile.own], tile.codes
+        grade, statistic = losses.add(all_times(prediction, split.penalty), codes)
+        more = {
+            "grade": grade,
+            "statistic": statistic,
+            "best": np.argmax(prediction, axis=1).astype(small),
+        }
+        put(columns, tile.rows, {**_compared(prediction, codes, split), **more}, len(rows.y))
+    return losses, columns
+
+
+def _compared(prediction: np.ndarray, codes: np.ndarray, split: Split) -> dict[str, np.ndarray]:
+    """Return the columns that all controls have."""
+    # Columns of all rows may travel: codes in few bytes.
+    small = np.min_scalar_type(split.n_classes - 1)
+    return {
+        "code": codes.astype(small),
+        "Z": closed_form_times(prediction, codes, split.penalty),
+        "knockoff": to_numpy(most_confident(prediction, codes)).astype(small),
+    }
+
+
+def merge_losses(*found: GradedLosses) -> GradedLosses:
+    """Return the losses of several partitions together."""
+    total = found[0].fresh()
+    for part in found:
+        total.merge(part)
+    return total
 
 
 def merge_counts(*counts: GradeCounts) -> GradeCounts:

@@ -11,7 +11,7 @@ from kspr.selectors.coded import changed
 if TYPE_CHECKING:
     from kspr.selectors.selection import Selection
 
-__all__ = ["Curve", "at_best_f1", "trace_curve"]
+__all__ = ["Curve", "at_best_f1", "best_level", "trace_curve"]
 
 _LEVEL_ENDS = (1e-6, 1 - 1e-6)
 """Range of levels that `Selection.at` takes; an estimate may lie on its border."""
@@ -86,6 +86,36 @@ def trace_curve(q_value: np.ndarray, cut_group: np.ndarray, n_right: float | Non
         estimated_fsr=fsr,
         estimated_f1=None if n_right is None else 2 * n_kept * (1 - fsr) / (n_kept + n_right),
     )
+
+
+def best_level(
+    level: np.ndarray, group: np.ndarray, count: np.ndarray, n_right: float, *, at_least: float
+) -> float:
+    """Return the level with the greatest estimated F1, of rows that are counted and not listed.
+
+    `count` rows of a cut group have each `level`. As for `at_best_f1`, the level is one that
+    `Selection.at` takes; `at_least` where there are no rows.
+    """
+    there = np.flatnonzero(count)
+    if not len(there):
+        return at_least
+    order = there[np.lexsort((level[there], group[there]))]
+    own, place, count = level[order], group[order], count[order]
+    # Rows of a group that have one level are one step.
+    new = np.append(True, (own[1:] != own[:-1]) | (place[1:] != place[:-1]))
+    first = np.flatnonzero(new)
+    own, place, count = own[first], place[first], np.add.reduceat(count, first)
+    start = np.searchsorted(place, place)
+    before = np.cumsum(count) - count
+    expected = (before + count - before[start]) * own
+    expected -= np.where(np.arange(len(own)) > start, np.append(0.0, expected[:-1]), 0.0)
+    merged = np.argsort(own, kind="stable")
+    levels = own[merged]
+    last = np.searchsorted(levels, np.unique(levels), side="right") - 1
+    wrong, n_kept = np.cumsum(expected[merged])[last], np.cumsum(count[merged])[last]
+    fsr = np.minimum(wrong / n_kept, levels[last])
+    f1 = 2 * n_kept * (1 - fsr) / (n_kept + n_right)
+    return float(np.clip(levels[last][f1.argmax()], *_LEVEL_ENDS))
 
 
 def at_best_f1(selection: "Selection", q: float) -> "Selection":
