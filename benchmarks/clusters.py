@@ -180,7 +180,7 @@ def on_files(selector: Any, folder: Path) -> dict:
         def given(_: Any) -> Iterator[Any]:
             yield cluster
 
-        cluster_select._cluster = given
+        cluster_select.opened_cluster = given
         with tempfile.TemporaryDirectory() as out:
             written = cluster_select.select_on_cluster(
                 folder / "*.parquet",

@@ -46,7 +46,7 @@ def cluster(monkeypatch):
     def here(_):
         yield found
 
-    monkeypatch.setattr(cluster_select, "_cluster", here)
+    monkeypatch.setattr(cluster_select, "opened_cluster", here)
     return found
 
 

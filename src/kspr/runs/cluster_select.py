@@ -26,11 +26,11 @@ from kspr.sources.opening import open_source, open_table
 from kspr.sources.options import ReadOptions
 from kspr.sources.parts import Part
 from kspr.sources.places import absolute
-from kspr.sources.readers.table import Field
+from kspr.sources.readers.table import Field, Table
 from kspr.sources.readers.tables import roles_of
 from kspr.sources.records import Records, number_digests
 
-__all__ = ["select_on_cluster"]
+__all__ = ["check_own_files", "opened_cluster", "select_on_cluster"]
 
 
 def select_on_cluster(
@@ -52,7 +52,7 @@ def select_on_cluster(
     parts, row_bytes = _parts(source, options)
     # Small sums, which a cluster was started for: they are always worth a file.
     states = states_of(out, [source], selector, options, patience=0.0)
-    with _cluster(scheduler) as cluster, staged(out) as staging:
+    with opened_cluster(scheduler) as cluster, staged(out) as staging:
         staging.mkdir()
         lengths = _lengths(cluster, parts, options)
         if not sum(lengths):
@@ -105,8 +105,8 @@ def _opened(uri: str, options: ReadOptions) -> tuple[Records, np.ndarray]:
     records = open_source(Path(uri), options)
     if records.features is None:
         raise InputError(
-            f"{uri} has no features: --engine dask does not embed images or texts. Embed them "
-            "first with `kspr embed`."
+            f"{uri} has no features. Embed its images or texts first, with `kspr embed --engine "
+            "dask`."
         )
     if records.label is None:
         raise InputError(f"{uri} has no labels. Name their column with --label.")
@@ -115,6 +115,14 @@ def _opened(uri: str, options: ReadOptions) -> tuple[Records, np.ndarray]:
 
 def _parts(source: Path, options: ReadOptions) -> tuple[tuple[Part, ...], int]:
     """Return the files of a source that workers can read one by one, and the bytes of a row."""
+    table = check_own_files(source, options)
+    # Before a cluster is started: a column that is missing in one file is missing in all.
+    roles = roles_of(table, options, str(source))
+    return table.parts, sum(_width(field, table.parts) for field in roles.features)
+
+
+def check_own_files(source: Path, options: ReadOptions) -> Table:
+    """Return a source as a table of files that each has all of its rows' columns."""
     for name in ("labels", "annotators", "probabilities"):
         if getattr(options, name) is not None:
             raise InputError(
@@ -127,9 +135,7 @@ def _parts(source: Path, options: ReadOptions) -> tuple[tuple[Part, ...], int]:
             f"--engine dask reads parquet and Arrow files, such as 'parts/*.parquet', and {source} "
             "is none of these. Leave --engine out."
         )
-    # Before a cluster is started: a column that is missing in one file is missing in all.
-    roles = roles_of(table, options, str(source))
-    return table.parts, sum(_width(field, table.parts) for field in roles.features)
+    return table
 
 
 def _width(field: Field, parts: Sequence[Part]) -> int:
@@ -197,7 +203,8 @@ def _notes(parts: Sequence[Part], lengths: Sequence[int], written: Written) -> t
 
 
 @contextmanager
-def _cluster(scheduler: str | None) -> Iterator[Cluster]:
+def opened_cluster(scheduler: str | None) -> Iterator[Cluster]:
+    """Connect to the scheduler at an address, or start a cluster on this machine."""
     found: AbstractContextManager[Cluster]
     found = local_cluster() if scheduler is None else Cluster.at(scheduler)
     with found as cluster:
