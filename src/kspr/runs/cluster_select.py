@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +10,21 @@ import pyarrow as pa
 
 from kspr._files import staged, write_parquet, write_sealed
 from kspr.errors import InputError
-from kspr.runs.run import ORIGIN, ROWS, Origin, check_folder, describe, origin_document
-from kspr.runs.select import states_of
+from kspr.runs.answers import Rows as AnswerRows
+from kspr.runs.answers import checked_rows
+from kspr.runs.run import (
+    ORIGIN,
+    ROWS,
+    Origin,
+    check_folder,
+    describe,
+    load_run,
+    origin_document,
+)
+from kspr.runs.select import checks_of, states_of
 from kspr.selectors import KnockoffsSPR
 from kspr.selectors.checkpoint import resumable
+from kspr.selectors.checks import apply_checks, write_checks
 from kspr.selectors.cluster_selection import (
     Partitions,
     Rows,
@@ -42,11 +53,13 @@ def select_on_cluster(
     command: Sequence[str],
     scheduler: str | None = None,
     overwrite: bool = False,
+    checked: Path | None = None,
 ) -> Written:
     """Select from the files of `source` on a cluster, and write the run to `out`.
 
     `scheduler` is the address of a Dask scheduler; None starts a cluster on this machine. Workers
-    must reach both the files and `out`. A run that was stopped goes on where it was.
+    must reach both the files and `out`. A run that was stopped goes on where it was. `checked` is
+    as for `select_source`.
     """
     check_folder(out, overwrite=overwrite)
     parts, row_bytes = _parts(source, options)
@@ -76,7 +89,23 @@ def select_on_cluster(
         )
         write_sealed(staging / ORIGIN, origin_document(origin, named), ROWS, "manifest.json")
     states.remove()
-    return written
+    return written if checked is None else _with_answers(written, out, checked)
+
+
+def _with_answers(written: Written, out: Path, checked: Path) -> Written:
+    """Add the answers in the file `checked` to the run in `out`."""
+    run = load_run(out)
+    try:
+        answers, drawn = checked_rows(checked, AnswerRows(run.row, run.row_id, run.selection.label))
+    except InputError as error:
+        raise InputError(
+            f"{error} The run in {out} is without answers; add them with `kspr verify {out} "
+            "--answers FILE`."
+        ) from error
+    checks = checks_of(run.selection, answers, drawn)
+    write_checks(out, checks)
+    kept = int(apply_checks(run.selection, checks).clean_mask.sum())
+    return replace(written, n_kept=kept)
 
 
 @dataclass(frozen=True)
