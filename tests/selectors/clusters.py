@@ -36,6 +36,9 @@ class HereCluster(Cluster):
     def lazily(self, function: Callable[..., Any], *arguments: Any) -> Any:
         return function(*arguments)
 
+    def inlined(self, values: Sequence[Any]) -> list[Any]:
+        return list(values)
+
     def held(self, values: Sequence[Any], n_bytes: float) -> list[Any]:
         return list(values)
 

@@ -35,7 +35,7 @@ def partitions_of(cluster: Cluster, X: Any, y: Any, groups: Any = None) -> Parti
     named = (("y", y), *((("groups", groups),) if groups is not None else ()))
     beside = [_beside(cluster, name, values, lengths) for name, values in named]
     parts = [cluster.lazily(read_rows, *part) for part in zip(blocks, *beside, strict=True)]
-    return Partitions(tuple(parts), lengths)
+    return Partitions(tuple(cluster.inlined(parts)), lengths)
 
 
 def _cut(values: Any) -> list[Any]:

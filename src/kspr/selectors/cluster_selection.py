@@ -21,7 +21,7 @@ from kspr.selectors.controls.noise_estimate import NoiseEstimate
 from kspr.selectors.controls.transition import describe_noise
 from kspr.selectors.curve import at_best_f1, best_level
 from kspr.selectors.cut_groups import CutStats, uncut
-from kspr.selectors.engines.cluster import Cluster
+from kspr.selectors.engines.cluster import Cluster, made
 from kspr.selectors.selection import Selection
 
 if TYPE_CHECKING:
@@ -246,6 +246,7 @@ def _local(selector: "KnockoffsSPR") -> "KnockoffsSPR":
 
 def _fit_together(rows: Sequence[Rows], selector: "KnockoffsSPR") -> Selection:
     """Select from all rows at once, on a worker."""
+    rows = [made(part) for part in rows]
     X, y = (np.concatenate([getattr(part, name) for part in rows]) for name in ("X", "y"))
     groups = None
     if rows[0].groups is not None:

@@ -6,7 +6,14 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from kspr.errors import InputError
 from kspr.selectors.engines import cluster as engine
-from kspr.selectors.engines.cluster import Cluster, is_dask, kept_memory, one_blas_thread
+from kspr.selectors.engines.cluster import (
+    Cluster,
+    Recipe,
+    is_dask,
+    kept_memory,
+    on_worker,
+    one_blas_thread,
+)
 
 distributed = pytest.importorskip("distributed")
 
@@ -41,6 +48,25 @@ def test_what_is_kept_is_there_for_all_blocks(cluster):
     kept = cluster.keep(np.arange(3))
     sums = cluster.each(lambda i, values: int(values.sum()) + i, [(i,) for i in range(4)], kept)
     assert cluster.results(sums) == [3, 4, 5, 6]
+
+
+def test_recipes_are_followed_by_the_task_that_needs_them(cluster):
+    def doubled(values: np.ndarray) -> np.ndarray:
+        return 2 * values
+
+    lazy = [cluster.lazily(doubled, cluster.lazily(np.arange, i)) for i in range(3)]
+    recipes = cluster.inlined(lazy)
+    assert all(isinstance(recipe, Recipe) for recipe in recipes)
+    totals = cluster.each(on_worker(np.sum), [(recipe,) for recipe in recipes])
+    assert cluster.results(totals) == [0, 0, 2]
+
+
+def test_values_with_data_or_of_other_tasks_are_no_recipes(cluster):
+    large = [cluster.lazily(np.sum, np.zeros(20_000))]
+    assert cluster.inlined(large)[0] is large[0]
+    other = [cluster.lazily(np.sum, cluster.keep(np.zeros(3)))]
+    assert cluster.inlined(other)[0] is other[0]
+    assert cluster.inlined([]) == []
 
 
 @pytest.mark.parametrize(("n_bytes", "times"), [(1.0, 1), (1e18, 3)])

@@ -8,10 +8,12 @@ import ctypes
 import logging
 import math
 import os
+import pickle
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
@@ -21,7 +23,16 @@ from kspr._packages import require
 from kspr._progress import Progress
 from kspr.errors import InputError
 
-__all__ = ["Cluster", "is_dask", "kept_memory", "local_cluster", "on_worker", "one_blas_thread"]
+__all__ = [
+    "Cluster",
+    "Recipe",
+    "is_dask",
+    "kept_memory",
+    "local_cluster",
+    "made",
+    "on_worker",
+    "one_blas_thread",
+]
 
 _PURPOSE, _EXTRA = "engine='dask'", "'knockoffs-spr[dask]'"
 _ANSWER_WITHIN = 5.0
@@ -32,6 +43,8 @@ _POLL = 0.5
 _RETRIES = 3
 _FAN_IN = 8
 """States that one task merges."""
+_RECIPE = 1 << 16
+"""Bytes of a recipe, at most; a longer one has data in it, which must not be sent in every pass."""
 _HELD_SHARE = 0.4
 """Share of the memory of all workers that rows may take; the rest is for work on them."""
 _TRIM_VARIABLE = "MALLOC_TRIM_THRESHOLD_"
@@ -44,6 +57,28 @@ def is_dask(values: Any) -> bool:
     """Return whether `values` is a Dask array, data frame or series, without importing Dask."""
     package = type(values).__module__.partition(".")[0]
     return package in ("dask", "dask_expr") and hasattr(values, "dask")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a value is made, by the task that needs it."""
+
+    pickled: bytes
+    """The tasks that make it, and which of them is the last."""
+
+    def make(self) -> Any:
+        """Return the value."""
+        local = require("dask.local", _PURPOSE, _EXTRA)
+        return local.get_sync(*pickle.loads(self.pickled))  # noqa: S301 - as Dask sends all tasks
+
+
+def _pickled(value: Any) -> bytes:
+    return bytes(require("cloudpickle", _PURPOSE, _EXTRA).dumps(value))
+
+
+def made(value: Any) -> Any:
+    """Return a value, made here if it came as a recipe."""
+    return value.make() if isinstance(value, Recipe) else value
 
 
 class Cluster:
@@ -116,6 +151,24 @@ class Cluster:
     def lazily(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Return a value that workers make when they need it, and forget afterwards."""
         return require("dask", _PURPOSE, _EXTRA).delayed(function, pure=False)(*arguments)
+
+    def inlined(self, values: Sequence[Any]) -> list[Any]:
+        """Return what `lazily` has returned as recipes that each task follows by itself.
+
+        Otherwise Dask makes a value first and then moves it to whoever is idle, although making it
+        again there would be quicker. Values that need others of the cluster, or that hold data,
+        stay as they are.
+        """
+        distributed = require("distributed", _PURPOSE, _EXTRA)
+        graphs = [value.__dask_graph__() for value in values]
+        if not all(hasattr(graph, "layers") for graph in graphs) or distributed.futures_of(values):
+            return list(values)
+        tasks = dict(type(graphs[0]).merge(*graphs)) if graphs else {}
+        cull = require("dask.optimization", _PURPOSE, _EXTRA).cull
+        made = [_pickled((cull(tasks, [value.key])[0], value.key)) for value in values]
+        if any(len(recipe) > _RECIPE for recipe in made):
+            return list(values)
+        return [Recipe(recipe) for recipe in made]
 
     def held(self, values: Sequence[Any], n_bytes: float) -> list[Any]:
         """Return what `lazily` has returned as values that are made once, and then held.
@@ -257,12 +310,15 @@ def local_cluster(n_workers: int | None = None) -> Iterator[Cluster]:
 
 
 def on_worker(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function as workers run it: with one thread of linear algebra, and quick memory."""
+    """Return a function as workers run it: one thread of linear algebra, and quick memory.
+
+    Arguments that come as recipes are made first.
+    """
 
     @wraps(function)
     def run(*arguments: Any) -> Any:
         with one_blas_thread(), kept_memory():
-            return function(*arguments)
+            return function(*map(made, arguments))
 
     return run
 
