@@ -5,6 +5,7 @@ blocks: so the answer depends neither on the number of workers nor on the loss o
 """
 
 import ctypes
+import io
 import logging
 import math
 import os
@@ -72,8 +73,18 @@ class Recipe:
         return local.get_sync(*pickle.loads(self.pickled))  # noqa: S301 - as Dask sends all tasks
 
 
-def _pickled(value: Any) -> bytes:
-    return bytes(require("cloudpickle", _PURPOSE, _EXTRA).dumps(value))
+def _recipe(tasks: dict[Any, Any], key: Any) -> Recipe | None:
+    """Return how `key` is made; None if that takes results of the cluster, or is full of data."""
+    future = require("distributed", _PURPOSE, _EXTRA).Future
+    needed = require("dask.optimization", _PURPOSE, _EXTRA).cull(tasks, [key])[0]
+    pickled, results = io.BytesIO(), []
+    pickler = require("cloudpickle", _PURPOSE, _EXTRA).Pickler(pickled)
+    # Called with every object that is pickled: results may be anywhere in the arguments of tasks.
+    pickler.persistent_id = lambda value: results.append(value) if type(value) is future else None
+    pickler.dump((needed, key))
+    if results or pickled.tell() > _RECIPE:
+        return None
+    return Recipe(pickled.getvalue())
 
 
 def made(value: Any) -> Any:
@@ -159,16 +170,12 @@ class Cluster:
         again there would be quicker. Values that need others of the cluster, or that hold data,
         stay as they are.
         """
-        distributed = require("distributed", _PURPOSE, _EXTRA)
         graphs = [value.__dask_graph__() for value in values]
-        if not all(hasattr(graph, "layers") for graph in graphs) or distributed.futures_of(values):
+        if not graphs or not all(hasattr(graph, "layers") for graph in graphs):
             return list(values)
-        tasks = dict(type(graphs[0]).merge(*graphs)) if graphs else {}
-        cull = require("dask.optimization", _PURPOSE, _EXTRA).cull
-        made = [_pickled((cull(tasks, [value.key])[0], value.key)) for value in values]
-        if any(len(recipe) > _RECIPE for recipe in made):
-            return list(values)
-        return [Recipe(recipe) for recipe in made]
+        tasks = dict(type(graphs[0]).merge(*graphs))
+        recipes = [_recipe(tasks, value.key) for value in values]
+        return list(values) if None in recipes else recipes
 
     def held(self, values: Sequence[Any], n_bytes: float) -> list[Any]:
         """Return what `lazily` has returned as values that are made once, and then held.
