@@ -1,10 +1,12 @@
-"""One and two Dask workers against one process: time and processor time.
+"""One and two Dask workers against one process: time, processor time, and bytes over the wire.
 
-    python benchmarks/clusters.py [--rows 4000000] [--columns 128]
+    python benchmarks/clusters.py [--only "workers 2"] [--data FOLDER] [--again]
 
 Each measurement is a process of its own and a line of ``benchmarks/results/clusters.jsonl``; those
-that are there are not measured again. Linear algebra has one thread everywhere, near copies are
-not looked for, and workers have one thread each. Numbers for docs/clusters.md.
+that are there are not measured again. At the end docs/clusters.md gets its tables and what follows
+from them for many machines. Everything has one thread: linear algebra, the process, each worker.
+Near copies are not looked for, which only one machine could do. Files are made in ``--data``, a
+temporary folder by default.
 """
 
 import argparse
@@ -14,140 +16,265 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from _clock import _foreign_seconds
+from _clusters_page import write_page
+from _common import RESULTS as FOLDER
 from kspr._packages import machine
 
-RESULTS = Path(__file__).parent / "results" / "clusters.jsonl"
+RESULTS = FOLDER / "clusters.jsonl"
 CLASSES, PARTS, SEED = 10, 16, 0
-KINDS = ("process", "workers 1", "workers 2")
+CASES = (
+    ("process", 4_000_000, 128),
+    ("workers 1", 4_000_000, 128),
+    ("workers 2", 4_000_000, 128),
+    ("files", 600_000, 512),
+)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=4_000_000)
-    parser.add_argument("--columns", type=int, default=128)
-    parser.add_argument("--measure", choices=KINDS)
-    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--only", choices=[kind for kind, _, _ in CASES])
+    parser.add_argument("--again", action="store_true", help="measure what is there, too")
+    parser.add_argument("--data", type=Path, help="where files are made, and kept")
+    parser.add_argument("--measure", help="for the processes that this one starts")
     chosen = parser.parse_args()
     if chosen.measure:
-        print(json.dumps(measure(chosen.measure, chosen.folder)))
+        print(json.dumps(measure(chosen.measure, chosen.data)))
         return
     done = {(line["kind"], line["rows"], line["columns"]) for line in results()}
-    missing = [kind for kind in KINDS if (kind, chosen.rows, chosen.columns) not in done]
-    if missing:
-        with tempfile.TemporaryDirectory() as folder:
-            make(Path(folder), chosen.rows, chosen.columns)
-            for kind in missing:
-                found = in_a_process(kind, folder)
-                found |= {"kind": kind, "rows": chosen.rows, "columns": chosen.columns}
-                keep({**found, "load": os.getloadavg()[0], "machine": machine("numpy", "dask")})
-    show([line for line in results() if line["rows"] == chosen.rows])
+    for case in CASES:
+        if chosen.only in (None, case[0]) and (chosen.again or case not in done):
+            with prepared(case, chosen.data) as folder:
+                keep(in_a_process(case, folder))
+    write_page(results())
 
 
 def results() -> list[dict]:
-    return (
-        [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
-    )
+    lines = RESULTS.read_text().splitlines() if RESULTS.exists() else []
+    return [json.loads(line) for line in lines]
 
 
 def keep(found: dict) -> None:
-    RESULTS.parent.mkdir(exist_ok=True)
-    with RESULTS.open("a") as file:
-        file.write(json.dumps(found) + "\n")
+    """Replace what is stored of the same case."""
+    case = ("kind", "rows", "columns")
+    others = [line for line in results() if any(line[key] != found[key] for key in case)]
+    RESULTS.write_text("".join(json.dumps(line) + "\n" for line in [*others, found]))
 
 
-def make(folder: Path, n: int, p: int) -> None:
+@contextmanager
+def prepared(case: tuple[str, int, int], data: Path | None) -> Iterator[Path]:
+    """Give the folder with the files of a case."""
+    kind, n, p = case
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = (data or Path(temporary)) / f"{'files' if kind == 'files' else 'arrays'}-{n}-{p}"
+        if not folder.exists():
+            folder.mkdir(parents=True)
+            make(folder, n, p, files=kind == "files")
+        yield folder
+
+
+def make(folder: Path, n: int, p: int, *, files: bool = False) -> None:
     """Write features and labels in parts; a fifth of the labels is wrong."""
     rng = np.random.default_rng(SEED)
     centres = rng.standard_normal((CLASSES, p), dtype=np.float32)
+    whole = None
+    if not files:
+        whole = np.lib.format.open_memmap(folder / "whole.npy", "w+", np.float16, (n, p))
     for number, rows in enumerate(np.array_split(np.arange(n), PARTS)):
         true = rng.integers(0, CLASSES, len(rows))
         X = centres[true] + 4 * rng.standard_normal((len(rows), p), dtype=np.float32)
         wrong = rng.random(len(rows)) < 0.2
         y = np.where(wrong, rng.integers(0, CLASSES, len(rows)), true)
+        if whole is None:
+            write_part(folder / f"{number:03d}.parquet", X.astype(np.float16), y)
+            continue
         np.save(folder / f"X{number:03d}.npy", X.astype(np.float16))
         np.save(folder / f"y{number:03d}.npy", y)
+        # For one process, which reads one file.
+        whole[rows[0] : rows[-1] + 1] = X
 
 
-def in_a_process(kind: str, folder: str) -> dict:
+def write_part(path: Path, X: np.ndarray, y: np.ndarray) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    lists = pa.FixedSizeListArray.from_arrays(pa.array(X.reshape(-1)), X.shape[1])
+    pq.write_table(pa.table({"features": lists, "label": y}), path, row_group_size=16384)
+
+
+def in_a_process(case: tuple[str, int, int], folder: Path) -> dict:
     one = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, __file__, "--measure", kind, "--folder", folder]
+    command = [sys.executable, __file__, "--measure", case[0], "--data", str(folder)]
     done = subprocess.run(
         command, env={**os.environ, **one}, check=True, stdout=subprocess.PIPE, text=True
     )
-    return json.loads(done.stdout.splitlines()[-1])
+    found = json.loads(done.stdout.splitlines()[-1])
+    named = dict(zip(("kind", "rows", "columns"), case, strict=True))
+    return {**named, **found, "machine": machine("numpy", "dask", "distributed")}
 
 
 def measure(kind: str, folder: Path) -> dict:
     from kspr import KnockoffsSPR
 
-    labels = np.concatenate([np.load(path) for path in sorted(folder.glob("y*.npy"))])
     selector = KnockoffsSPR(q=0.05, duplicates="ignore", progress=False)
     if kind == "process":
-        # One file, as one process would have it.
-        whole = np.lib.format.open_memmap(
-            folder / "whole.npy", "w+", np.float16, (len(labels), shape(folder)[1])
-        )
-        start = 0
-        for path in sorted(folder.glob("X*.npy")):
-            part = np.load(path)
-            whole[start : start + len(part)] = part
-            start += len(part)
-        whole.flush()
+        y = np.concatenate([np.load(path) for path in sorted(folder.glob("y*.npy"))])
         X = np.load(folder / "whole.npy", mmap_mode="r")
-        begin, used = time.perf_counter(), time.process_time()
-        found = selector.fit(X, labels).selection_
-        times = {"seconds": time.perf_counter() - begin, "cpu": time.process_time() - used}
-        return {**times, "kept": int(found.clean_mask.sum()), "q_sum": float(found.q_value.sum())}
-    return on_workers(selector, folder, labels, int(kind.split()[1]))
+        return timed(lambda: summed(selector.fit(X, y).selection_), time.process_time)
+    if kind == "files":
+        return on_files(selector, folder)
+    return on_workers(selector, folder, int(kind.split()[1]))
 
 
-def shape(folder: Path) -> tuple[int, int]:
-    return np.load(next(folder.glob("X*.npy")), mmap_mode="r").shape
+def timed(work: Callable[[], dict], processor: Callable[[], float]) -> dict:
+    """Return seconds, those of our processors, and the cores that others used meanwhile."""
+    load, foreign = os.getloadavg()[0], _foreign_seconds() + time.process_time()
+    used, begin = processor(), time.perf_counter()
+    found = work()
+    seconds, cpu = time.perf_counter() - begin, processor() - used
+    others = (_foreign_seconds() + time.process_time() - foreign - cpu) / seconds
+    shown = {"seconds": seconds, "cpu": cpu, "others": max(0.0, others), "load": load}
+    return {**{name: round(value, 3) for name, value in shown.items()}, **found}
 
 
-def on_workers(selector, folder: Path, labels: np.ndarray, n_workers: int) -> dict:
+def summed(selection: Any) -> dict:
+    return {"kept": int(selection.clean_mask.sum()), "q_sum": float(selection.q_value.sum())}
+
+
+def on_workers(selector: Any, folder: Path, n_workers: int) -> dict:
+    """Measure arrays of which workers load a part each; columns come to this process."""
     import dask.array as da
     from dask import delayed
 
-    from kspr.selectors.engines.cluster import local_cluster
+    def loaded(names: str, dtype: Any) -> Any:
+        shapes = [(path, np.load(path, mmap_mode="r").shape) for path in sorted(folder.glob(names))]
+        parts = (
+            da.from_delayed(delayed(np.load)(path, mmap_mode="r"), shape, dtype)
+            for path, shape in shapes
+        )
+        return da.concatenate(list(parts))
+
+    def work(cluster: Any) -> dict:
+        X, y = loaded("X*.npy", np.float16), loaded("y*.npy", np.int64)
+        chosen = selector.set_params(engine="dask", client=cluster._client)
+        return summed(chosen.fit(X, y).selection_)
+
+    return on_cluster(work, n_workers)
+
+
+def on_files(selector: Any, folder: Path) -> dict:
+    """Measure what `kspr select --engine dask` does with files, by one worker."""
+    from kspr.runs import cluster_select
+    from kspr.sources.options import ReadOptions
+
+    def work(cluster: Any) -> dict:
+        @contextmanager
+        def given(_: Any) -> Iterator[Any]:
+            yield cluster
+
+        cluster_select.opened_cluster = given
+        with tempfile.TemporaryDirectory() as out:
+            written = cluster_select.select_on_cluster(
+                folder / "*.parquet",
+                Path(out) / "run",
+                selector,
+                options=ReadOptions(),
+                command=(),
+            )
+        return {"kept": written.n_kept, "parts": PARTS}
+
+    return on_cluster(work, 1)
+
+
+def on_cluster(work: Callable[[Any], dict], n_workers: int) -> dict:
+    from distributed import get_task_stream
+
+    from kspr.selectors.engines.cluster import Cluster, local_cluster
 
     with local_cluster(n_workers) as cluster:
         client = cluster._client
         # Imports are not what is measured.
         client.run(warm_up)
-        paths = sorted(folder.glob("X*.npy"))
-        blocks = [
-            da.from_delayed(delayed(np.load)(path), np.load(path, mmap_mode="r").shape, np.float16)
-            for path in paths
-        ]
-        X = da.concatenate(blocks)
-        used = sum(client.run(time.process_time).values()) + time.process_time()
-        begin = time.perf_counter()
-        found = selector.set_params(engine="dask", client=client).fit(X, labels).selection_
-        seconds = time.perf_counter() - begin
-        cpu = sum(client.run(time.process_time).values()) + time.process_time() - used
-    kept = {"kept": int(found.clean_mask.sum()), "q_sum": float(found.q_value.sum())}
-    return {"seconds": seconds, "cpu": cpu, **kept}
+        warm_up()
+
+        def processor() -> float:
+            return sum(client.run(time.process_time).values()) + time.process_time()
+
+        def sent() -> int:
+            return sum(client.run(bytes_sent).values()) + bytes_sent()
+
+        marks = [("start", time.perf_counter(), sent())]
+        each = Cluster.each
+
+        def marked(self: Any, function: Any, *rest: Any, **more: Any) -> Any:
+            marks.append((function.__name__, time.perf_counter(), sent()))
+            return each(self, function, *rest, **more)
+
+        Cluster.each = marked
+        with get_task_stream(client) as stream:
+            found = timed(lambda: work(cluster), processor)
+        marks.append(("end", time.perf_counter(), sent()))
+    passes = [
+        {"name": name.strip("_"), "seconds": round(after[1] - at, 3), "bytes": after[2] - begun}
+        for (name, at, begun), after in pairwise(marks[1:])
+    ]
+    return {**found, "passes": passes, "tasks": tasks_of(stream.data)}
+
+
+def tasks_of(records: list[dict]) -> dict[str, list[float]]:
+    """Return how many tasks of each function there were, and their seconds: all, and the longest.
+
+    A record repeats what happened to the same task before.
+    """
+    found: dict[str, dict[tuple, float]] = {}
+    for record in records:
+        key = record["key"] if isinstance(record["key"], str) else record["key"][0]
+        name = "-".join(part for part in key.split("-") if not set(part) <= set("0123456789abcdef"))
+        for step in record["startstops"]:
+            if step["action"] == "compute":
+                seconds = step["stop"] - step["start"]
+                found.setdefault(name, {})[(str(record["key"]), step["start"])] = seconds
+    return {
+        name: [len(own), round(sum(own.values()), 3), round(max(own.values()), 3)]
+        for name, own in found.items()
+    }
 
 
 def warm_up() -> None:
+    import kspr.runs.cluster_select
     import kspr.selectors.cluster_selection  # noqa: F401
 
+    count_bytes()
 
-def show(lines: list[dict]) -> None:
-    by_kind = {line["kind"]: line for line in lines}
-    for kind, line in by_kind.items():
-        print(f"{kind:10} {line['seconds']:8.1f} s {line['cpu']:8.1f} s of processors", end="")
-        print(f"  load {line['load']:.1f}  kept {line['kept']:,}")
-    if set(KINDS) <= set(by_kind):
-        assert len({line["q_sum"] for line in by_kind.values()}) == 1
-        one, two, here = (by_kind[kind] for kind in ("workers 1", "workers 2", "process"))
-        print(f"two workers: {one['seconds'] / two['seconds']:.2f} x as fast as one")
-        print(f"one worker: {one['cpu'] / here['cpu']:.2f} x the processor time of one process")
+
+def count_bytes() -> None:
+    """Count what this process writes to others: each message is written once."""
+    from distributed.comm.tcp import TCP
+
+    write = TCP.write
+    # Kept at the class: what is kept here would be another copy in each call from outside.
+    TCP.bytes_sent = 0
+
+    async def counted(self: Any, *arguments: Any, **more: Any) -> int:
+        n_bytes = await write(self, *arguments, **more)
+        TCP.bytes_sent += n_bytes
+        return n_bytes
+
+    TCP.write = counted
+
+
+def bytes_sent() -> int:
+    from distributed.comm.tcp import TCP
+
+    return TCP.bytes_sent
 
 
 if __name__ == "__main__":

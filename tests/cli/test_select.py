@@ -368,7 +368,6 @@ def test_what_does_not_go_with_a_cluster_is_refused_before_anything_is_read():
     for choices, words in (
         ({"scheduler": "tcp://x:1"}, "--scheduler goes with --engine dask"),
         ({"engine": "dask", "kind": "probabilities"}, "--kind probabilities does not go"),
-        ({"engine": "dask", "checked": Path("c.csv")}, "--checked does not go"),
         ({"engine": "dask", "chosen": SelectorOptions(preset="spr")}, "--engine dask goes with"),
     ):
         with pytest.raises(InputError, match=words):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kspr.core.exchangeable import exchangeable_levels, lead
+from kspr.core.exchangeable import GradedLosses, exchangeable_levels, lead
 
 seeds = st.integers(0, 2**32 - 1)
 laws = settings(max_examples=40, deadline=None)
@@ -152,3 +152,38 @@ def test_the_error_rate_breaks_where_wrong_labels_look_right() -> None:
         keep = exchangeable_levels(Z, label, None, pooled=True) <= 0.1
         fsr.append(np.sum(keep & wrong) / max(1, np.sum(keep)))
     assert np.mean(fsr) > 0.1 + 3 * np.std(fsr) / np.sqrt(50)
+
+
+@laws
+@given(seed=seeds, pooled=st.booleans(), cuts=st.lists(st.integers(0, 300), max_size=3))
+def test_grades_give_the_levels_of_times_that_are_cut_there(seed, pooled, cuts):
+    """Times with few bits have grades of their own, so nothing is lost; blocks have no part."""
+    rng = np.random.default_rng(seed)
+    Z, label, _ = times(rng, 300, 5, 0.3)
+    # Ten bits behind the leading one: fewer than grades tell apart.
+    Z = (Z.astype(np.float32).view(np.int32) >> 13 << 13).view(np.float32).astype(np.float64)
+    floor = np.full(5, 0.1) if seed % 2 else None
+    parts, grades, statistic = [], [], []
+    for rows in np.split(np.arange(300), sorted(cuts)):
+        part = GradedLosses(5, pooled=pooled)
+        grade, shown = part.add(Z[rows], label[rows])
+        parts.append(part)
+        grades.append(grade)
+        statistic.append(shown)
+    whole = parts[0].fresh()
+    for part in reversed(parts):
+        whole.merge(part)
+    found = whole.levels(floor).of(np.concatenate(grades), label)
+    expected = exchangeable_levels(Z, label, floor, pooled=pooled)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    own, share = lead(Z, label)
+    np.testing.assert_array_equal(np.concatenate(statistic), np.where(share >= 0.5, -own, own))
+
+
+def test_times_beyond_all_grades_count_as_their_ends():
+    Z = np.array([[0.0, 50.0, 60.0], [1e-9, 1e9, 1e10], [40.0, 30.0, 20.0]])
+    losses = GradedLosses(3, pooled=True)
+    grade, _ = losses.add(Z, np.array([0, 0, 1]))
+    assert grade[0] == grade[1] == 0
+    assert grade[2] > 60_000
+    assert losses.levels(None).of(np.array([-1]), np.array([0])).tolist() == [np.inf]

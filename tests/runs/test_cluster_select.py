@@ -1,5 +1,6 @@
 """Runs that a cluster writes: those of one machine, part by part, and they go on after a stop."""
 
+import csv
 import itertools
 import socket
 import subprocess
@@ -19,6 +20,7 @@ from kspr.runs.run import load_run
 from kspr.runs.select import select_source
 from kspr.selectors import KnockoffsSPR
 from kspr.sources.options import ReadOptions
+from tests.cli import commands
 from tests.selectors.clusters import HereCluster, assert_same_bits, noisy_data
 
 X, y = noisy_data(900)
@@ -46,7 +48,7 @@ def cluster(monkeypatch):
     def here(_):
         yield found
 
-    monkeypatch.setattr(cluster_select, "_cluster", here)
+    monkeypatch.setattr(cluster_select, "opened_cluster", here)
     return found
 
 
@@ -61,7 +63,17 @@ def select(source: Path, out: Path, options=None, overwrite=False, **choices):
     )
 
 
-@pytest.mark.parametrize("choices", [{}, {"cut": "per_class"}, {"fit_rows": None}])
+CHOICES = (
+    {},
+    {"cut": "per_class"},
+    {"fit_rows": None},
+    {"control": "exchangeable"},
+    {"level": "f1"},
+    {"level": "f1", "cut": "per_class"},
+)
+
+
+@pytest.mark.parametrize("choices", CHOICES)
 def test_a_run_of_a_cluster_is_that_of_one_machine(tmp_path, cluster, choices):
     source = write_parts(tmp_path / "parts", 200, 200, 650)
     here = select_source(
@@ -76,6 +88,9 @@ def test_a_run_of_a_cluster_is_that_of_one_machine(tmp_path, cluster, choices):
     there = load_run(tmp_path / "there")
     assert_same_bits(here.selection, there.selection)
     assert written.n_kept == here.selection.clean_mask.sum()
+    for name in ("q", "level", "control"):
+        one, two = (run.selection.manifest.parameters[name] for run in (here, there))
+        assert one == two
     np.testing.assert_array_equal(here.row_id, there.row_id)
     np.testing.assert_array_equal(here.rows.digest, there.rows.digest)
     # The rows are found again in the source.
@@ -245,3 +260,43 @@ def test_files_of_an_object_store_are_read_by_their_address(tmp_path, cluster, b
     select(source, tmp_path / "here")
     runs = [load_run(tmp_path / name) for name in ("here", "there")]
     assert_same_bits(*(run.selection for run in runs))
+
+
+def test_a_run_that_workers_wrote_is_verified_reported_and_exported(tmp_path, cluster, capsys):
+    source, run = write_parts(tmp_path / "parts", 300, 650), tmp_path / "run"
+    select(source, run)
+    before = load_run(run).selection.clean_mask.sum()
+    checks = tmp_path / "checks.csv"
+    commands.run("verify", run, "--checks", "100", "--out", checks)
+    with checks.open(newline="") as file:
+        drawn = list(csv.DictReader(file))
+    assert len(drawn) == 100
+    assert drawn[0]["label"] == NAMES[y[int(drawn[0]["row"])]]
+    with checks.open("w", newline="") as file:
+        writer = csv.DictWriter(file, drawn[0])
+        writer.writeheader()
+        writer.writerows({**row, "true_label": row["label"]} for row in drawn)
+    commands.run("verify", run, "--answers", checks)
+    after = load_run(run).selection
+    assert (after.cut_groups.status == "checked").all()
+    assert after.clean_mask.sum() > before
+    commands.run("report", run)
+    assert "<html" in (run / "report.html").read_text()
+    commands.run("export", run, "--to", "parquet", "--out", tmp_path / "clean.parquet")
+    assert pq.read_metadata(tmp_path / "clean.parquet").num_rows == after.clean_mask.sum()
+
+
+def test_checked_rows_give_the_run_of_one_machine(tmp_path, cluster):
+    source, checked = write_parts(tmp_path / "parts", 300), tmp_path / "checked.csv"
+    rows = [f"{i},{NAMES[y[i]]},all" for i in range(0, 900, 7)]
+    checked.write_text("\n".join(["row,true_label,drawn_from", *rows]))
+    options = {"options": ReadOptions(), "command": (), "checked": checked}
+    here = select_source(source, tmp_path / "here", selector(), settings=AS_SHIPPED, **options)
+    written = cluster_select.select_on_cluster(source, tmp_path / "there", selector(), **options)
+    there = load_run(tmp_path / "there")
+    assert_same_bits(here.selection, there.selection)
+    assert written.n_kept == there.selection.clean_mask.sum()
+    checked.write_text("row,true_label\n9999,ant\n")
+    with pytest.raises(InputError, match=r"The run in .* is without answers"):
+        cluster_select.select_on_cluster(source, tmp_path / "other", selector(), **options)
+    assert load_run(tmp_path / "other").selection.checked is None

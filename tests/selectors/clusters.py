@@ -36,7 +36,13 @@ class HereCluster(Cluster):
     def lazily(self, function: Callable[..., Any], *arguments: Any) -> Any:
         return function(*arguments)
 
-    def once(self, function: Callable[..., Any], *arguments: Any) -> Any:
+    def inlined(self, values: Sequence[Any]) -> list[Any]:
+        return list(values)
+
+    def held(self, values: Sequence[Any], n_bytes: float) -> list[Any]:
+        return list(values)
+
+    def once(self, function: Callable[..., Any], *arguments: Any, place: int | None = None) -> Any:
         self.calls.append(function.__name__)
         return function(*arguments)
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from kspr import KnockoffsSPR
 from kspr.errors import InputError
-from kspr.selectors import _cluster_passes, _partitions
+from kspr.selectors import _partitions_fit
 from kspr.selectors.cluster_selection import select_on_cluster
 from tests.selectors.clusters import HereCluster, assert_same_bits, cut, noisy_data
 
@@ -20,6 +20,11 @@ CHOICES = {
     "rows that repeat": {"duplicates": "ignore"},
     "components": {"reduction": 5},
     "all rows are fitted": {"fit_rows": None},
+    "exchangeable": {"control": "exchangeable"},
+    "exchangeable, per class": {"control": "exchangeable", "cut": "per_class"},
+    "exchangeable, without a floor": {"control": "exchangeable", "remove_floor": True},
+    "greatest F1": {"level": "f1"},
+    "greatest F1, per class": {"level": "f1", "cut": "per_class"},
 }
 
 
@@ -51,13 +56,13 @@ def test_labels_of_texts_and_classes_that_only_one_partition_has():
 
 def test_a_guess_that_was_too_high_costs_a_pass_and_changes_nothing(monkeypatch):
     expected = select_on_cluster(selector(), HereCluster(), cut(X, y, 500))
-    fit_together = _partitions.fit_together
+    join = _partitions_fit.join
 
-    def too_high(parts, job):
-        fit, least = fit_together(parts, job)
+    def too_high(*arguments):
+        fit, least = join(*arguments)
         return fit, np.full_like(least, 100.0)
 
-    monkeypatch.setattr(_cluster_passes, "fit_together", too_high)
+    monkeypatch.setattr(_partitions_fit, "join", too_high)
     cluster = HereCluster()
     assert_same_bits(expected, select_on_cluster(selector(), cluster, cut(X, y, 500)))
     assert cluster.calls.count("judge") == 2
@@ -84,7 +89,7 @@ def test_exact_copies_share_a_half_and_the_share_of_them_is_known():
     ("choices", "words"),
     [
         ({"control": "paper"}, "control='paper' needs all rows on one machine"),
-        ({"level": "f1"}, "On a cluster choose level='fixed'"),
+        ({"control": "theorem"}, "choose control='transition' or control='exchangeable'"),
         ({"neighbours": 5}, "neighbours=5 needs all rows"),
     ],
 )
@@ -100,6 +105,9 @@ def test_two_few_classes_or_rows_are_refused_as_on_one_machine():
         select_on_cluster(
             selector(), HereCluster(), cut(X, np.where(np.arange(1200) == 7, 9, y), 5)
         )
+    two = selector(control="exchangeable")
+    with pytest.raises(InputError, match="needs at least three classes"):
+        select_on_cluster(two, HereCluster(), cut(X, y % 2, 5))
     with pytest.raises(InputError, match="X has 0 rows"):
         select_on_cluster(selector(), HereCluster(), cut(X[:0], y[:0]))
     with pytest.raises(InputError, match="largest absolute value"):

@@ -49,8 +49,18 @@ def test_small_data_is_judged_by_one_worker_as_on_one_machine(cluster):
 def test_dask_and_arrays_of_this_process_are_not_confused():
     with pytest.raises(InputError, match="Pass engine='dask', or"):
         selector().fit(da.from_array(X), y)
-    with pytest.raises(InputError, match="checked does not go with engine='dask'"):
-        selector(engine="dask").fit(da.from_array(X), y, checked=([1], [0]))
+    with pytest.raises(InputError, match="scores does not go with engine='dask'"):
+        selector(engine="dask").fit(da.from_array(X), y, scores=X)
+
+
+def test_checked_rows_move_the_cut_as_on_one_machine(cluster):
+    rows = np.arange(0, 1200, 6)
+    checked = (rows, np.where(rows % 240 == 0, (y[rows] + 1) % 4, y[rows]))
+    here = selector().fit(X, y, checked=checked).selection_
+    there = selector(engine="dask", client=cluster._client)
+    there.fit(da.from_array(X, chunks=(400, -1)), y, checked=checked)
+    assert_same_bits(here, there.selection_)
+    assert (there.selection_.cut_groups.status == "checked").all()
 
 
 @pytest.mark.slow

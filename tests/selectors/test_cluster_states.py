@@ -28,7 +28,7 @@ def through_disk(tmp_path, found, pack, unpack):
 
 @pytest.mark.parametrize("labels", [y, np.array(["a", "b", "c", "dd"])[y].astype(object)])
 def test_a_look_comes_back(tmp_path, labels):
-    found = look(Rows(X, labels), 0, 0, (1, 2), True)
+    found, _ = look(Rows(X, labels), 0, 0, (1, 2), True)
     again = through_disk(tmp_path, found, pack_look, unpack_look)
     for name in ("number", "n_features", "dtype", "texts", "largest", "limit", "digest"):
         assert getattr(again, name) == getattr(found, name)

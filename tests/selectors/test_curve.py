@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kspr import SPR, InputError, KnockoffsSPR
 from kspr.core.cutoffs import q_values
-from kspr.selectors.curve import trace_curve
+from kspr.selectors.curve import best_level, trace_curve
 from tests.core.test_cutoffs import random_groups, tied_groups
 from tests.selectors.simulated import as_selection
 
@@ -85,3 +85,24 @@ def test_spr_has_no_curve(blobs):
 def test_a_session_shows_the_table():
     curve = trace_curve(np.array([0.1, 0.2]), np.zeros(2, dtype=int))
     assert repr(curve) == str(curve)
+
+
+@settings(max_examples=60, deadline=None)
+@given(case=cases, n_right=st.floats(1, 200))
+def test_counted_rows_have_the_best_level_of_listed_ones(
+    case: tuple[np.ndarray, np.ndarray, int], n_right: float
+) -> None:
+    selection = as_selection(*case)
+    own, group = selection.q_value, selection.cut_group
+    reached = np.isfinite(own)
+    curve = trace_curve(own, group, n_right)
+    # Levels that no row has make no difference.
+    level, place = (np.tile(column[reached], 3) for column in (own, group))
+    count = np.repeat([1, 0, 0], reached.sum())
+    found = best_level(level, place, count, n_right, at_least=0.25)
+    if not reached.any():
+        assert found == 0.25
+        return
+    best = curve.estimated_f1.max()
+    at = curve.estimated_f1[np.searchsorted(np.clip(curve.q, 1e-6, 1 - 1e-6), found)]
+    assert at == pytest.approx(best, rel=1e-12)

@@ -1,36 +1,20 @@
-"""The work at a partition: checks that name rows of the whole data, and blocks that are shared."""
+"""The first look at a partition: checks that name rows of the whole data, and what is noted."""
+
+import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from kspr.core.halves import Census
-from kspr.core.linear_fit import LinearFit
 from kspr.errors import InputError
-from kspr.selectors import _passes
-from kspr.selectors._partitions import (
-    Dealt,
-    Rows,
-    Split,
-    _tiles,
-    edges_between,
-    fit_part,
-    look,
-    merge_looks,
-    read_rows,
-)
-from kspr.selectors._passes import Predictions
-from kspr.selectors.feature_rows import DenseFeatures
+from kspr.selectors._partitions import Dealt, Rows, look, mark, merge_looks, read_rows
 from tests.selectors.clusters import cut, noisy_data
 
-laws = settings(max_examples=25, deadline=None)
 X, y = noisy_data(300)
 
 
 def looked(*rows: Rows) -> object:
     starts = np.cumsum([0, *(len(part.y) for part in rows)]).tolist()
-    states = [look(part, i, starts[i], (1,), True) for i, part in enumerate(rows)]
+    states = [look(part, i, starts[i], (1,), True)[0] for i, part in enumerate(rows)]
     return merge_looks(*states)
 
 
@@ -67,54 +51,28 @@ def test_the_digest_tells_any_change_and_does_not_depend_on_partitions():
         assert looked(changed).digest != whole
 
 
-@laws
-@given(
-    cuts=st.lists(st.integers(0, 300), max_size=5),
-    floats=st.sampled_from([16 * 64, 16 * 100, 16 * 300]),
-    seed=st.integers(0, 9),
-)
-def test_a_row_has_the_same_fitted_values_in_any_partition(cuts, floats, seed):
-    """To the last bit, though products of single-precision matrices round by place."""
-    rng = np.random.default_rng(seed)
-    seeds = (seed, seed + 1)
-    partitions = cut(X, y, *cuts)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_passes, "_BLOCK_FLOATS", floats)
-        found = looked(*[part for part in partitions.rows if len(part.y)])
-        census: Census = look(Rows(X, y), 0, 0, seeds, True).censuses
-        assert found is not None
-        dealt = Dealt(census[0].classes, 300, seeds, tuple(one.deal(60) for one in census), True)
-        fits = tuple(
-            LinearFit(
-                rng.standard_normal(12).astype(np.float32),
-                rng.standard_normal((2, 12, 4)).astype(np.float32),
-                np.zeros((2, 4), dtype=np.float32),
-            )
-            for _ in seeds
-        )
-        split = Split(dealt, fits, None)
-        features = DenseFeatures(X)
-        halves = [dealt.place(Rows(X, y), features, 0, s)[2] for s in (0, 1)]
-        parts = [
-            Predictions.by(fit, features, half) for fit, half in zip(fits, halves, strict=True)
-        ]
-        expected = [
-            np.concatenate([block for _, block in part.map(lambda _, block: block)])
-            for part in (parts[0], Predictions.mean(parts))
-        ]
-        blocks = partitions.blocks()
-        counts = [fit_part(rows, start, dealt, 16)[1] for rows, _, start in blocks]
-        starts = [start for _, _, start in blocks]
-        ends = [start + len(rows.y) for rows, _, start in blocks]
-        edges = edges_between(starts, ends, counts, 16)
-        tiles = [
-            tile
-            for (rows, _, start), edge in zip(blocks, edges, strict=True)
-            for tile in _tiles(rows, start, split, edge)
-        ]
-    for name, values in zip(("first", "mean"), expected, strict=True):
-        got = np.concatenate([getattr(tile, name)[tile.own] for tile in tiles])
-        np.testing.assert_array_equal(got, values)
+@pytest.mark.parametrize("groups", [None, np.arange(300) // 3])
+@pytest.mark.parametrize("keep_copies", [True, False])
+def test_marks_are_the_same_whenever_they_are_made(groups, keep_copies):
+    rows = Rows(X, y, groups)
+    _, first = look(rows, 0, 0, (1, 2), keep_copies)
+    again = mark(rows, (1, 2), keep_copies)
+    for name, value in vars(first).items():
+        np.testing.assert_array_equal(getattr(again, name), value)
+    assert (first.coins is None) == (groups is None and not keep_copies)
+
+
+def test_equal_rows_and_rows_of_a_group_are_in_one_half():
+    doubled, labels = np.concatenate([X, X]), np.concatenate([y, y])
+    for groups in (None, np.tile(np.arange(300), 2)):
+        found, marks = look(Rows(doubled, labels, groups), 0, 0, (5,), True)
+        census = found.censuses[0]
+        # More than half of the rows have a copy, which is no reason to part those of a group.
+        deal = census.deal(100, groups=groups is not None)
+        placed, _ = Dealt(census.classes, 600, (5,), (deal,), True).place(marks, 0)
+        same = (placed.half[0, :300] == placed.half[0, 300:]).all()
+        assert same == (groups is not None)
+    assert sys.getsizeof(marks) > marks.coins.nbytes + marks.codes.nbytes
 
 
 def test_arrays_and_lists_become_rows():

@@ -1,14 +1,18 @@
 """`kspr embed`: images or texts to features."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
 from kspr._text import visible
 from kspr.cli._output import Json, print_json
+from kspr.errors import InputError
 from kspr.features.options import AS_SHIPPED, EmbedSettings
 from kspr.sources.options import AS_FOUND, ReadOptions, refuse_annotators, refuse_groups
+
+if TYPE_CHECKING:
+    from kspr.runs.cluster_embed import EmbeddedParts
 
 __all__ = ["embed"]
 
@@ -18,6 +22,8 @@ def embed(
     /,
     *,
     out: Path,
+    engine: Literal["here", "dask"] = "here",
+    scheduler: str | None = None,
     overwrite: Annotated[bool, Parameter(negative="")] = False,
     options: Annotated[ReadOptions, Parameter(name="*")] = AS_FOUND,
     settings: Annotated[EmbedSettings, Parameter(name="*")] = AS_SHIPPED,
@@ -32,17 +38,40 @@ def embed(
 
     Example: kspr select features/features.npy --labels features/rows.parquet --out run
 
+    Example: kspr embed 'parts/*.parquet' --text review --engine dask --out features
+
     Parameters
     ----------
     source
         A folder of images, a table with image or text columns, or a published data set.
     out
         Directory for the features.
+    engine
+        `dask` lets the workers of a Dask cluster embed the parquet or Arrow files of SOURCE, one by
+        one, into OUT/*.parquet, which `kspr select` reads; all of them must reach SOURCE and --out.
+    scheduler
+        With --engine dask: address of the scheduler, such as tcp://10.0.0.1:8786; without it, a
+        cluster of processes is started on this machine.
     overwrite
         Replace the features of another source in --out.
     """
     refuse_annotators(options, "embed")
     refuse_groups(options, "embed")
+    if scheduler is not None and engine != "dask":
+        raise InputError("--scheduler goes with --engine dask. Add it, or leave --scheduler out.")
+    if engine == "dask":
+        from kspr.runs.cluster_embed import embed_on_cluster
+
+        made = embed_on_cluster(
+            source,
+            out,
+            options=options,
+            settings=settings,
+            scheduler=scheduler,
+            overwrite=overwrite,
+        )
+        _print_parts(made, json)
+        return
     from kspr.features.loading import embed_source
 
     embedded = embed_source(source, out, options=options, settings=settings, overwrite=overwrite)
@@ -58,8 +87,26 @@ def embed(
         return
     rows, dimensions = embedded.features.shape
     print(f"{rows:,} rows of {dimensions} features: {out / 'features.npy'}")
-    if embedded.unreadable:
-        print(f"{len(embedded.unreadable):,} items could not be read and were left out:")
-        for row, reason in list(embedded.unreadable.items())[:5]:
-            print(visible(f"  row {row}: {reason}"))
+    _print_unreadable(embedded.unreadable)
     print(f"Next: kspr select {out / 'features.npy'} --labels {out / 'rows.parquet'} --out RUN")
+
+
+def _print_parts(made: "EmbeddedParts", json: bool) -> None:
+    """Print what a cluster has embedded."""
+    files = made.folder / "*.parquet"
+    if json:
+        numbers = {"rows": made.rows, "dimensions": made.dimensions}
+        print_json({"out": made.folder, **numbers, "unreadable": made.unreadable})
+        return
+    print(f"{made.rows:,} rows of {made.dimensions} features: {visible(files)}")
+    if made.found:
+        print(f"{made.found:,} of the files were there from an earlier start.")
+    _print_unreadable(made.unreadable)
+    print(visible(f"Next: kspr select {str(files)!r} --engine dask --out RUN"))
+
+
+def _print_unreadable(unreadable: dict[int, str]) -> None:
+    if unreadable:
+        print(f"{len(unreadable):,} items could not be read and were left out:")
+        for row, reason in list(unreadable.items())[:5]:
+            print(visible(f"  row {row}: {reason}"))

@@ -98,7 +98,11 @@ def select(
     if scheduler is not None and engine != "dask":
         raise InputError("--scheduler goes with --engine dask. Add it, or leave --scheduler out.")
     if engine == "dask":
-        _refuse_on_cluster(chosen, kind, checked)
+        refuse_spr(chosen, "--engine dask")
+        if kind == "probabilities":
+            raise InputError(
+                "--kind probabilities does not go with --engine dask. Leave either out."
+            )
         from kspr.runs.cluster_select import select_on_cluster
 
         written = select_on_cluster(
@@ -109,6 +113,7 @@ def select(
             command=INVOCATION.get(),
             scheduler=scheduler,
             overwrite=overwrite,
+            checked=checked,
         )
         _print_written(written, out, json)
         return
@@ -154,14 +159,6 @@ def select(
         checked=checked,
     )
     _print(run, json)
-
-
-def _refuse_on_cluster(chosen: SelectorOptions, kind: str, checked: Path | None) -> None:
-    """Refuse what --engine dask cannot do, before anything is read."""
-    refuse_spr(chosen, "--engine dask")
-    if kind == "probabilities" or checked is not None:
-        what = "--checked" if checked is not None else "--kind probabilities"
-        raise InputError(f"{what} does not go with --engine dask. Leave either out.")
 
 
 _SHOWN = 5_000_000

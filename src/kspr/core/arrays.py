@@ -1,7 +1,7 @@
 """Helpers that keep the core free of any one array library."""
 
 import mmap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import array_api_compat as compat
@@ -106,3 +106,10 @@ def double(values: Array) -> Array:
     """Return `values` in double precision."""
     xp = namespace(values)
     return xp.astype(values, xp.float64)
+
+
+def in_order(parts: Iterable[Array], so_far: Array = 0.0) -> Array:
+    """Return the sum, added up in the order given: another order would round differently."""
+    for part in parts:
+        so_far = so_far + part
+    return so_far

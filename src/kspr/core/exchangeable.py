@@ -8,11 +8,20 @@ answer that does not depend on a draw. `docs/theory.md` has the proof and what i
 Results are on the host by now, so these functions take NumPy arrays only.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from kspr.core.cutoffs import reachable
 
-__all__ = ["Losses", "exchangeable_levels", "lead"]
+__all__ = ["GradedLosses", "Losses", "TimeLevels", "exchangeable_levels", "lead"]
+
+_OCTAVES = 16
+_LARGEST = 16.0
+"""Times are graded over so many doublings up to the largest; what is outside counts as its end."""
+_FINEST, _TABLE = 12, 1 << 24
+"""Bits of a time that are told apart within a doubling, and entries of the table of all cut groups,
+at most: very many cut groups have fewer grades."""
 
 
 def lead(Z: np.ndarray, label: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -104,6 +113,105 @@ class Losses:
 
     def _group(self, label: np.ndarray) -> np.ndarray:
         return np.zeros_like(label) if self._pooled else label
+
+
+class GradedLosses:
+    """The same as `Losses` for more rows than should be sorted: times are cut at fixed grades.
+
+    A grade is a step of at most a fortieth of a percent of the time, unless there are very many
+    cut groups; what falls into one enters together. So blocks need one pass, states of any blocks
+    merge to the same counts, and their size does not depend on the rows.
+    """
+
+    def __init__(self, n_classes: int, *, pooled: bool) -> None:
+        self._n_classes, self._pooled = n_classes, pooled
+        self._groups = 1 if pooled else n_classes
+        room = max(2, _TABLE // (self._groups * _OCTAVES))
+        self._bits = min(_FINEST, int(np.log2(room)))
+        self._steps = _OCTAVES << self._bits
+        self._beaten = np.zeros(self._groups * self._steps, dtype=np.int64)
+        self._lost = np.zeros_like(self._beaten)
+
+    def add(self, Z: np.ndarray, label: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Add a block: the times of all classes as labels. Return the labels' grades and `lead`.
+
+        A label that does not beat half of the others is never kept: its grade is -1.
+        """
+        own, share = lead(Z, label)
+        ahead = share >= 0.5
+        grade = np.where(ahead, self._grades(own), -1).astype(np.int32)
+        first = self._first[label]
+        beaten = np.rint(share * (self._n_classes - 1)).astype(np.int64)
+        np.add.at(self._beaten, (first + grade)[ahead], beaten[ahead])
+        for g in np.unique(first):
+            member = first == g
+            lost = self._grades(_losses(Z[member], own[member]))
+            self._lost[g : g + self._steps] += np.bincount(lost, minlength=self._steps)
+        return grade, np.where(ahead, -own, own)
+
+    def merge(self, other: "GradedLosses") -> None:
+        """Add the counts of other samples."""
+        self._beaten += other._beaten
+        self._lost += other._lost
+
+    def fresh(self) -> "GradedLosses":
+        """Return the same before any block is added."""
+        return GradedLosses(self._n_classes, pooled=self._pooled)
+
+    def levels(self, floor: np.ndarray | None) -> "TimeLevels":
+        """Return the smallest level at which each grade is kept; `floor` as for `Losses`."""
+        odds = _odds(floor, self._n_classes, pooled=self._pooled)
+        others = self._n_classes - 1
+        found = np.empty(len(self._lost))
+        for g in range(self._groups):
+            here = slice(g * self._steps, (g + 1) * self._steps)
+            # Sums of whole numbers: their order has no part.
+            kept, behind = (np.cumsum(c[here]) / others for c in (self._beaten, self._lost))
+            off = odds[g] / others
+            wrong = np.clip((behind - off * kept) / (1.0 - off), 0.0, behind)
+            # A grade that no label has is no place to cut at.
+            wrong[self._beaten[here] == 0] = 0.0
+            estimate = np.full(self._steps, np.inf)
+            np.divide(1.0 + np.maximum.accumulate(wrong), kept, out=estimate, where=kept > 0)
+            found[here] = reachable(estimate)
+        return TimeLevels(self._first, found)
+
+    @property
+    def _first(self) -> np.ndarray:
+        """Where the grades of each class begin."""
+        groups = np.zeros(self._n_classes) if self._pooled else np.arange(self._n_classes)
+        return groups.astype(np.int64) * self._steps
+
+    def _grades(self, times: np.ndarray) -> np.ndarray:
+        """Return small whole numbers that grow with the times: the leading bits of these."""
+        shown = np.minimum(times, _LARGEST * (1 - 2.0**-20)).astype(np.float32)
+        # The bits of floats that are not negative are in the order of the floats.
+        bits = shown.view(np.int32) >> (23 - self._bits)
+        top = int(np.float32(_LARGEST).view(np.int32)) >> (23 - self._bits)
+        return np.asarray(np.maximum(bits - (top - self._steps), 0), dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class TimeLevels:
+    """The smallest level at which each grade of a cut group is kept."""
+
+    first: np.ndarray
+    """Where the grades of each class begin in a line of all cut groups."""
+    found: np.ndarray
+    """The levels of that line."""
+
+    @property
+    def table(self) -> np.ndarray:
+        """All levels, and last that of labels which are never kept."""
+        return np.append(self.found, np.inf)
+
+    def places(self, own: np.ndarray, label: np.ndarray) -> np.ndarray:
+        """Return where in `table` the levels of samples are, given the grades of their labels."""
+        return np.asarray(np.where(own < 0, len(self.found), self.first[label] + own))
+
+    def of(self, own: np.ndarray, label: np.ndarray) -> np.ndarray:
+        """Return the levels of samples, given the grades of their labels."""
+        return np.asarray(self.table[self.places(own, label)])
 
 
 def _odds(floor: np.ndarray | None, n_classes: int, *, pooled: bool) -> np.ndarray:

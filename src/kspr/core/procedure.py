@@ -22,11 +22,13 @@ __all__ = [
     "Judgement",
     "Procedure",
     "compare",
+    "fit_half",
     "fit_halves",
     "judge",
     "keep_smallest",
     "max_directions",
     "spr_times",
+    "swapped_fit",
 ]
 
 FirstStep = Literal["refit", "spr", "least_squares"]
@@ -152,7 +154,11 @@ def fit_halves(
     del X  # the caller may not need it either, and it is as large as anything here
     Q = xp.reshape(Q, (*flat, Q.shape[-1]))
     labels, rows = xp.reshape(like(label, Q), flat), xp.reshape(whole, flat)
-    beta = _first_step(Q, labels, rows, n_classes, procedure, on_step, each)
+    return swapped_fit(basis, _first_step(Q, labels, rows, n_classes, procedure, on_step, each))
+
+
+def swapped_fit(basis: Basis, beta: Array) -> LinearFit:
+    """Return the fit in which each of the two halves is judged by what the other has learned."""
     return LinearFit.in_features(basis, _swap(beta))
 
 
@@ -217,7 +223,7 @@ def _first_step(
     each: Each,
 ) -> Array:
     """Return beta of each half."""
-    fit = partial(_half_fit, n_classes=n_classes, procedure=procedure)
+    fit = partial(fit_half, n_classes=n_classes, procedure=procedure)
     halves = Q.shape[0]
     if halves > FEW_PIECES or not isinstance(Q, np.ndarray):
         return fit(Q, label, valid, on_step=on_step)
@@ -240,16 +246,19 @@ def _one_in(times: int, call: Callable[[], None]) -> Callable[[], None]:
     return counted
 
 
-def _half_fit(
+def fit_half(
     Q: Array,
     label: Array,
     valid: Array,
     *,
     n_classes: int,
     procedure: Procedure,
-    on_step: Callable[[], None] | None,
+    on_step: Callable[[], None] | None = None,
 ) -> Array:
-    """Return beta of halves that are fitted together."""
+    """Return beta of halves ``(halves, slots, k)`` that are fitted together.
+
+    `Q` are coordinates, conditioned as for `judge`.
+    """
     if procedure.first_step == "refit":
         intercept = procedure.intercept
         return refit(Q, label, valid, n_classes, intercept=intercept, on_step=on_step)

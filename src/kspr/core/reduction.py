@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from kspr.core.arrays import Array, double, gram_of, like, namespace
+from kspr.core.arrays import Array, double, gram_of, in_order, like, namespace
 
 __all__ = ["PCA", "Solver", "fit_pca"]
 
@@ -154,7 +154,7 @@ def _unresolved(values: Array, dtype: Any) -> bool:
 
 def _covariance_directions(rows: Blocks, d: int, each: Each) -> tuple[Array, Array]:
     """Return the leading eigenvalues and eigenvectors of ``X'X``, largest first."""
-    gram = _total(each(gram_of, rows()))
+    gram = in_order(each(gram_of, rows()))
     xp = namespace(gram)
     # eigh sorts ascending: the leading directions are the last columns.
     values, vectors = xp.linalg.eigh(double(gram))
@@ -171,10 +171,10 @@ def _randomised(rows: Blocks, d: int, rng: np.random.Generator, each: Each) -> t
     start = like(rng.standard_normal((p, width)), first, dtype=first.dtype)
     V = xp.broadcast_to(start, (pieces, p, width))
     for _ in range(POWER_ITERATIONS + 1):
-        product = _total(each(partial(_twice, V=V), rows()))
+        product = in_order(each(partial(_twice, V=V), rows()))
         # Without this, all columns would turn towards the first direction.
         V = xp.linalg.qr(product).Q
-    small = _total(each(lambda block: gram_of(block @ V), rows()))
+    small = in_order(each(lambda block: gram_of(block @ V), rows()))
     values, rotation = xp.linalg.eigh(double(small))
     vectors = V @ xp.astype(xp.flip(rotation[..., -d:], axis=-1), V.dtype)
     return xp.flip(values[..., -d:], axis=-1), vectors
@@ -182,11 +182,3 @@ def _randomised(rows: Blocks, d: int, rng: np.random.Generator, each: Each) -> t
 
 def _twice(block: Array, V: Array) -> Array:
     return namespace(block).matrix_transpose(block) @ (block @ V)
-
-
-def _total(parts: Iterable[Array]) -> Array:
-    """Return the sum, added up in order: so it does not depend on who worked at which part."""
-    total: Array = 0.0
-    for part in parts:
-        total = total + part
-    return total

@@ -7,19 +7,23 @@ its matrices are (p x p), so no array here grows faster than the data.
 """
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from kspr.core.arrays import Array, double, gram_of, namespace, one_hot, row_blocks
+from kspr.core.arrays import Array, double, gram_of, in_order, namespace, one_hot, row_blocks
 from kspr.core.penalties import Penalty, group, shrink
 
 __all__ = [
     "Basis",
     "Equations",
     "Targets",
+    "WeightedBlocks",
+    "basis_from",
+    "column_products",
+    "column_sums",
     "fit_basis",
     "gamma_path",
     "least_squares",
@@ -74,31 +78,56 @@ def fit_basis(X: Array, valid: Array, intercept: bool, max_directions: int) -> B
     xp = namespace(X)
     pieces, n, p = X.shape
     weight = xp.astype(valid, X.dtype)[..., None]
+
+    def blocks() -> WeightedBlocks:
+        return ((X[:, rows, :], weight[:, rows, :]) for rows in row_blocks(n, pieces * p))
+
     total = xp.sum(double(weight), axis=1, keepdims=True)
     total = xp.where(total > 0, total, 1.0)  # a half may be empty
     mean = xp.zeros((pieces, 1, p), dtype=X.dtype, device=X.device)
     if intercept:
-        sums = double(mean)
-        for rows in row_blocks(n, pieces * p):
-            sums = sums + xp.sum(double(X[:, rows, :] * weight[:, rows, :]), axis=1, keepdims=True)
-        mean = xp.astype(sums / total, X.dtype)
-    # Double precision: this matrix has the squared condition number of the columns.
-    gram = xp.zeros((pieces, p, p), dtype=xp.float64, device=X.device)
-    for rows in row_blocks(n, pieces * p):
-        block = double((X[:, rows, :] - mean) * weight[:, rows, :])
-        gram = gram + xp.matrix_transpose(block) @ block
+        mean = xp.astype(in_order(column_sums(blocks())) / total, X.dtype)
+    gram = in_order(column_products(blocks(), mean))
+    return basis_from(gram, mean, total, intercept, max_directions)
+
+
+WeightedBlocks = Iterable[tuple[Array, Array]]
+"""Rows ``(pieces, rows, p)`` with their weights ``(pieces, rows, 1)``."""
+
+
+def column_sums(blocks: WeightedBlocks) -> Iterator[Array]:
+    """Yield the sums of the columns, block by block, in double precision."""
+    for X, weight in blocks:
+        yield namespace(X).sum(double(X * weight), axis=1, keepdims=True)
+
+
+def column_products(blocks: WeightedBlocks, mean: Array) -> Iterator[Array]:
+    """Yield the products of the centred columns, block by block.
+
+    In double precision: their sum has the squared condition number of the columns.
+    """
+    for X, weight in blocks:
+        block = double((X - mean) * weight)
+        yield namespace(X).matrix_transpose(block) @ block
+
+
+def basis_from(
+    gram: Array, mean: Array, total: Array, intercept: bool, max_directions: int
+) -> Basis:
+    """Return the basis, given the products of its centred columns over `total` rows."""
+    xp = namespace(gram)
     size = xp.sqrt(xp.linalg.diagonal(gram))
     scale = xp.where(size > 0, 1.0 / xp.where(size > 0, size, 1.0), 0.0)
     values, vectors = xp.linalg.eigh(gram * scale[:, :, None] * scale[:, None, :])
-    k = min(p, max_directions)
+    k = min(gram.shape[-1], max_directions)
     # eigh sorts ascending: the leading directions are the last.
     values, vectors = values[:, -k:], vectors[:, :, -k:]
-    floor = 1e-8 if X.dtype == xp.float32 else 1e-13
+    floor = 1e-8 if mean.dtype == xp.float32 else 1e-13
     kept = values > floor * xp.maximum(values[:, -1:], xp.full_like(values[:, -1:], 1e-300))
     # Unit mean square, the size of the intercept's column of ones.
     spread = xp.where(kept, xp.sqrt(total[:, :, 0] / xp.where(kept, values, 1.0)), 0.0)
     directions = scale[:, :, None] * vectors * spread[:, None, :]
-    return Basis(mean, xp.astype(directions, X.dtype), intercept)
+    return Basis(mean, xp.astype(directions, mean.dtype), intercept)
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ from kspr.sources.readers.file_checks import pixel_limit
 from kspr.sources.readers.items import Decoded, decoded
 from kspr.sources.records import Items, content_digests
 
-__all__ = ["Embedded", "embed"]
+__all__ = ["Embedded", "Shard", "content_fingerprint", "embed", "embed_shards"]
 
 
 @dataclass(frozen=True)
@@ -228,6 +228,18 @@ def _fill(
         for path, rows in missing.items():
             part = islice(stream, len(rows))
             write_shard(path, _shard(part, embedder, np.dtype(manifest.precision), batch_size, bar))
+
+
+def embed_shards(
+    items: Items, embedder: Embedder, precision: str, *, batch_size: int, shard_rows: int = 4096
+) -> Iterator[Shard]:
+    """Yield the features of `items` in shards; who asks for them keeps them."""
+    _check(items, batch_size=batch_size, shard_rows=shard_rows)
+    stream = decoded(items, range(len(items)), embedder.prepare, ahead=batch_size)
+    with closing(stream), Progress(False, "Embedding", 0) as bar:
+        for start in range(0, len(items), shard_rows):
+            part = islice(stream, min(shard_rows, len(items) - start))
+            yield _shard(part, embedder, np.dtype(precision), batch_size, bar)
 
 
 def _shard(

@@ -23,6 +23,7 @@ from kspr.selectors import (
 )
 from kspr.selectors.checkpoint import PATIENCE, Checkpoint, resumable
 from kspr.selectors.checks import Checks
+from kspr.selectors.controls.checked import Drawn
 from kspr.selectors.manifest import plain, versions
 from kspr.selectors.options import DEFAULT_Q
 from kspr.sources.options import ReadOptions
@@ -30,6 +31,7 @@ from kspr.sources.places import versions_of
 from kspr.sources.vote_columns import VoteColumns, read_vote_columns
 
 __all__ = [
+    "checks_of",
     "select_by_annotators",
     "select_by_probabilities",
     "select_source",
@@ -209,6 +211,11 @@ def _with_answers(
     # Before the fit, which may take minutes: the file may be about other data.
     answers, drawn = checked_rows(checked, Rows(found.row, found.row_id, found.label))
     selection = fit()
+    return selection, checks_of(selection, answers, drawn)
+
+
+def checks_of(selection: Selection, answers: dict[int, str], drawn: Drawn) -> Checks:
+    """Return the answers of a file that `kspr select` was given, as they are kept in a run."""
     parameters = selection.manifest.parameters
     checks = Checks(
         drawn=drawn,
@@ -219,4 +226,4 @@ def _with_answers(
         fingerprint=selection.manifest.fingerprint,
         positions=tuple(answers) if drawn == "all" else (),
     )
-    return selection, checks.with_answers(answers)
+    return checks.with_answers(answers)

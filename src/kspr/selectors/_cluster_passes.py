@@ -1,7 +1,8 @@
 """A selection on many machines: four passes over partitions, each of which stays where it is.
 
-What travels are the rows that are fitted, to one worker, and states whose size does not grow with
-the number of rows. `_partitions.py` has what runs on the workers.
+What travels are the rows that are fitted, to two workers, and states whose size does not grow with
+the number of rows. `_partitions.py`, `_partitions_fit.py` and `_partitions_judge.py` have what runs
+on the workers.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,6 +14,7 @@ import numpy as np
 
 from kspr._progress import Progress, ProgressMode
 from kspr.core.chances import Chances
+from kspr.core.exchangeable import TimeLevels
 from kspr.core.grading import GradeLevels, Grading
 from kspr.core.linear_fit import LinearFit
 from kspr.core.procedure import Procedure
@@ -26,25 +28,23 @@ from kspr.selectors._cluster_states import (
     unpack_fits,
     unpack_look,
 )
-from kspr.selectors._partitions import (
-    Dealt,
+from kspr.selectors._partitions import Dealt, Look, look, mark, merge_looks
+from kspr.selectors._partitions_fit import FitJob, fit_in_two, fit_part, place_part
+from kspr.selectors._partitions_judge import (
     Edge,
-    FitJob,
-    Look,
     Split,
+    compare,
     edges_between,
-    fit_part,
-    fit_together,
     grade,
     judge,
-    look,
     merge_counts,
     merge_judged,
-    merge_looks,
+    merge_losses,
 )
 from kspr.selectors._plan import Reduction, rows_to_fit
 from kspr.selectors.base import split_rng
 from kspr.selectors.checkpoint import once
+from kspr.selectors.controls.exchangeable import check_enough, noise_floor
 from kspr.selectors.engines.cluster import Cluster
 from kspr.selectors.validation import check_classes
 
@@ -84,7 +84,9 @@ class Choices:
     groups: bool
     reduction: Reduction
     procedure: Procedure
+    control: str
     pooled: bool
+    remove_floor: bool
     min_class_size: int
     progress: ProgressMode
 
@@ -97,12 +99,18 @@ class Outcome:
     sizes: np.ndarray
     """Rows of each class."""
     noise: AnyTransition
-    levels: GradeLevels
+    levels: GradeLevels | TimeLevels
+    kept: np.ndarray | None
+    """Rows that have each of the levels; None where that is not known."""
     columns: list[Any]
     """The columns of each partition that has rows, where they are."""
     n_features: int
     digest: str
     share_of_copies: float
+
+
+_Graded = tuple[GradeLevels | TimeLevels, np.ndarray | None, list[Any]]
+"""Levels, rows that have each of them, and the columns of each partition."""
 
 
 class Distributed:
@@ -111,6 +119,9 @@ class Distributed:
     def __init__(self, cluster: Cluster, partitions: Partitions, choices: Choices) -> None:
         self._cluster, self._choices, self._partitions = cluster, choices, partitions
         self._blocks = partitions.blocks()
+        # What workers have noted of the rows, a few bytes each; they make it again if it is lost.
+        self._noted: list[Any] | None = None
+        self._placed: list[Any] | None = None
         rngs = [split_rng(choices.seed, split) for split in range(choices.n_splits)]
         self._seeds = tuple(int(rng.integers(2**63)) for rng in rngs)
         self._sketch_seeds = tuple(int(rng.integers(2**32)) for rng in rngs)
@@ -145,10 +156,10 @@ class Distributed:
         fits, least, borders = once(
             "fits", lambda: self._fit(found, dealt, sizes), pack_fits, unpack_fits
         )
-        split = self._cluster.keep(Split(dealt, fits, self._choices.procedure.penalty))
+        split = self._cluster.keep(Split(fits, dealt.n_rows, self._choices.procedure.penalty))
         edges = self._edges(borders, found.n_features + len(dealt.classes))
-        placed = zip(self._blocks, edges, strict=True)
-        blocks = [(rows, start, edge) for (rows, _, start), edge in placed]
+        parts = zip(self._blocks, self._places(dealt), edges, strict=True)
+        blocks = [(rows, placed, start, edge) for (rows, _, start), placed, edge in parts]
         counted, temperature = once(
             "anchors",
             lambda: self._judge(blocks, split, sizes, least),
@@ -156,21 +167,39 @@ class Distributed:
             unpack_anchors,
         )
         noise = estimate_transition(counted)
-        chances = Chances(noise, temperature)
-        grading = Grading(noise, dealt.n_rows, pooled=self._choices.pooled)
-        shared = [self._cluster.keep(value) for value in (chances, grading)]
-        graded = self._cluster.each(grade, blocks, split, *shared, n_results=2)
-        counts = self._merged(merge_counts, [counts for counts, _ in graded], "Grading rows")
+        if self._choices.control == "exchangeable":
+            levels, kept, columns = self._compare(blocks, split, noise, sizes.sum(axis=0))
+        else:
+            chances = Chances(noise, temperature)
+            levels, kept, columns = self._grade(blocks, split, chances, dealt.n_rows)
         return Outcome(
             classes=dealt.classes,
             sizes=sizes.sum(axis=0),
             noise=noise,
-            levels=grading.levels(counts),
-            columns=[columns for _, columns in graded],
+            levels=levels,
+            kept=kept,
+            columns=columns,
             n_features=found.n_features,
             digest=f"{found.digest:016x}",
             share_of_copies=found.censuses[0].share_of_copies,
         )
+
+    def _grade(self, blocks: Sequence[Any], split: Any, chances: Chances, n_rows: int) -> _Graded:
+        """Grade all rows for ``control="transition"``."""
+        grading = Grading(chances.noise, n_rows, pooled=self._choices.pooled)
+        shared = [self._cluster.keep(value) for value in (chances, grading)]
+        graded = self._cluster.each(grade, blocks, split, *shared, n_results=2)
+        counts = self._merged(merge_counts, [counts for counts, _ in graded], "Grading rows")
+        return grading.levels(counts), counts.kept, [columns for _, columns in graded]
+
+    def _compare(
+        self, blocks: Sequence[Any], split: Any, noise: AnyTransition, sizes: np.ndarray
+    ) -> _Graded:
+        """Compare all rows for ``control="exchangeable"``."""
+        found = self._cluster.each(compare, blocks, split, self._choices.pooled, n_results=2)
+        losses = self._merged(merge_losses, [losses for losses, _ in found], "Comparing rows")
+        floor = noise_floor(noise, sizes) if self._choices.remove_floor else None
+        return losses.levels(floor), None, [columns for _, columns in found]
 
     def _merged(self, merge: Any, states: Sequence[Any], what: str) -> Any:
         with Progress(self._choices.progress, what, len(states)) as progress:
@@ -185,8 +214,11 @@ class Distributed:
     def _look(self) -> Look:
         """Look at all rows; raise `InputError` if no selection can be made from them."""
         choices = self._choices
-        states = self._cluster.each(look, self._blocks, self._seeds, choices.keep_copies)
-        found: Look = self._merged(merge_looks, states, "Looking at rows")
+        looked = self._cluster.each(
+            look, self._blocks, self._seeds, choices.keep_copies, n_results=2
+        )
+        self._noted = [marks for _, marks in looked]
+        found: Look = self._merged(merge_looks, [state for state, _ in looked], "Looking at rows")
         if found.largest > found.limit or 0 < found.largest < 1 / found.limit:
             raise InputError(
                 f"X must have a largest absolute value between {1 / found.limit:.0e} and "
@@ -195,6 +227,8 @@ class Distributed:
             )
         census = found.censuses[0]
         check_classes(census.classes, census.sizes.sum(axis=(1, 2)), choices.min_class_size)
+        if choices.control == "exchangeable":
+            check_enough(len(census.classes))
         return found
 
     def _deal(self, found: Look) -> Dealt:
@@ -203,30 +237,65 @@ class Distributed:
         deals = tuple(census.deal(self._wanted, groups=groups) for census in found.censuses)
         return Dealt(census.classes, census.n_rows, self._seeds, deals, self._choices.keep_copies)
 
+    def _marks(self) -> list[Any]:
+        """Return what the first look has noted; workers look again after another start."""
+        if self._noted is None:
+            rows = [(rows,) for rows, _, _ in self._blocks]
+            keep_copies = self._choices.keep_copies
+            self._noted = self._cluster.each(mark, rows, self._seeds, keep_copies)
+        return self._noted
+
+    def _places(self, dealt: Dealt) -> list[Any]:
+        """Return where the rows of each partition belong."""
+        if self._placed is None:
+            marked = zip(self._marks(), self._blocks, strict=True)
+            blocks = [(marks, start) for marks, (_, _, start) in marked]
+            self._placed = self._cluster.each(place_part, blocks, self._cluster.keep(dealt))
+        return self._placed
+
     def _fit(
         self, found: Look, dealt: Dealt, sizes: np.ndarray
     ) -> tuple[tuple[LinearFit, ...], np.ndarray, np.ndarray]:
-        width = found.n_features + len(dealt.classes)
-        shared = self._cluster.keep(dealt)
-        blocks = [(rows, start) for rows, _, start in self._blocks]
-        parts = self._cluster.each(fit_part, blocks, shared, width, n_results=2)
-        chosen, counts = [part for part, _ in parts], [counts for _, counts in parts]
-        fitted = []
-        with Progress(self._choices.progress, "Fitting", len(dealt.seeds)) as progress:
-            for split, seed in enumerate(self._sketch_seeds):
-                job = FitJob(
-                    split,
-                    len(dealt.classes),
-                    dealt.n_rows,
-                    self._choices.reduction,
-                    self._choices.procedure,
-                    seed,
-                    sizes,
-                )
-                done = self._cluster.once(fit_together, chosen, job)
-                fitted.append(self._cluster.result(done, progress))
-        borders = np.array(self._cluster.results(counts))
-        return tuple(fit for fit, _ in fitted), fitted[0][1], borders
+        n_splits = len(dealt.seeds)
+        marked = zip(self._blocks, self._marks(), strict=True)
+        parts = self._cluster.each(
+            fit_part,
+            [(rows, marks, start) for (rows, _, start), marks in marked],
+            self._cluster.keep(dealt),
+            found.n_features + len(dealt.classes),
+            n_results=2 * n_splits + 2,
+        )
+        self._noted, self._placed = None, [part[-1] for part in parts]
+        counts = np.array(self._cluster.results([part[-2] for part in parts]))
+        fits = []
+        for split, n_fitted in enumerate(counts[:, 2].sum(axis=0)):
+            job = self._job(split, found, dealt, sizes, n_fitted)
+            first, second = ([part[2 * split + side] for part in parts] for side in (0, 1))
+            fits.append(fit_in_two(self._at, first, second, job, 2 * split))
+        # Rows that no fit needs any more are forgotten.
+        del parts, first, second
+        with Progress(self._choices.progress, "Fitting", n_splits) as progress:
+            fitted = self._cluster.results(fits, progress)
+        return tuple(fit for fit, _ in fitted), fitted[0][1], counts[:, :2]
+
+    def _job(
+        self, split: int, found: Look, dealt: Dealt, sizes: np.ndarray, n_fitted: np.ndarray
+    ) -> FitJob:
+        narrow = np.dtype(found.dtype) in (np.dtype("f2"), np.dtype("f4"))
+        return FitJob(
+            n_classes=len(dealt.classes),
+            n_rows=dealt.n_rows,
+            n_features=found.n_features,
+            dtype="float32" if narrow else "float64",
+            n_fitted=(int(n_fitted[0]), int(n_fitted[1])),
+            reduction=self._choices.reduction,
+            procedure=self._choices.procedure,
+            sketch_seed=self._sketch_seeds[split],
+            sizes=sizes,
+        )
+
+    def _at(self, place: int, function: Callable[..., Any], *arguments: Any) -> Any:
+        return self._cluster.once(function, *arguments, place=place)
 
     def _edges(self, borders: np.ndarray, width: int) -> list[dict[int, Edge]]:
         starts = [start for _, _, start in self._blocks]

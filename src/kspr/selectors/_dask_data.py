@@ -15,6 +15,7 @@ __all__ = ["partitions_of"]
 def partitions_of(cluster: Cluster, X: Any, y: Any, groups: Any = None) -> Partitions:
     """Return the partitions of `X` with their labels; nothing is computed but missing lengths.
 
+    Every pass computes them again, unless the user has persisted them.
     `y` and `groups` are cut at the same rows, or are arrays of this process.
     """
     if not is_dask(X):
@@ -32,9 +33,9 @@ def partitions_of(cluster: Cluster, X: Any, y: Any, groups: Any = None) -> Parti
     blocks = _cut(X)
     lengths = _lengths(cluster, X, blocks)
     named = (("y", y), *((("groups", groups),) if groups is not None else ()))
-    beside = [_beside(name, values, lengths) for name, values in named]
-    parts = zip(blocks, *beside, strict=True)
-    return Partitions(tuple(cluster.lazily(read_rows, *part) for part in parts), lengths)
+    beside = [_beside(cluster, name, values, lengths) for name, values in named]
+    parts = [cluster.lazily(read_rows, *part) for part in zip(blocks, *beside, strict=True)]
+    return Partitions(tuple(cluster.inlined(parts)), lengths)
 
 
 def _cut(values: Any) -> list[Any]:
@@ -50,13 +51,14 @@ def _lengths(cluster: Cluster, X: Any, blocks: list[Any]) -> tuple[int, ...]:
     return tuple(cluster.results(cluster.each(len, [(block,) for block in blocks])))
 
 
-def _beside(name: str, values: Any, lengths: tuple[int, ...]) -> list[Any]:
+def _beside(cluster: Cluster, name: str, values: Any, lengths: tuple[int, ...]) -> list[Any]:
     """Return the labels or groups of each partition."""
     if not is_dask(values):
         found = np.asarray(values)
         if len(found) != sum(lengths):
             raise InputError(f"X has {sum(lengths)} rows but {name} has {len(found)} labels.")
-        return list(np.split(found, np.cumsum(lengths)[:-1]))
+        # Sent once, not with every pass.
+        return [cluster.keep(part) for part in np.split(found, np.cumsum(lengths)[:-1])]
     known = hasattr(values, "chunks") and not np.isnan(values.chunks[0]).any()
     if known and sum(values.chunks[0]) != sum(lengths):
         raise InputError(

@@ -81,6 +81,12 @@ class Plan:
     intercept: bool
     half: np.ndarray | None  # of each sample where one piece holds all of them; else None
 
+    @property
+    def fits_a_part(self) -> bool:
+        """Whether one piece holds all samples, and fewer of them are fitted."""
+        fitted = sum(int(pieces.valid.sum()) for _, pieces in self.batches)
+        return self.half is not None and fitted < len(self.half)
+
 
 def plan_pieces(
     features: Features,

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from kspr._files import write_parquet
+from kspr.core.exchangeable import TimeLevels
 from kspr.core.grading import GradeLevels
 from kspr.errors import InputError
 from kspr.selectors._cluster_passes import Choices, Distributed, Outcome, Partitions
@@ -16,9 +17,11 @@ from kspr.selectors._partitions import Rows
 from kspr.selectors._storage import write_about, write_selection
 from kspr.selectors.coded import as_read, changed, coded, doubts
 from kspr.selectors.controls.control import cut_group_table, only_group
+from kspr.selectors.controls.noise_estimate import NoiseEstimate
 from kspr.selectors.controls.transition import describe_noise
+from kspr.selectors.curve import at_best_f1, best_level
 from kspr.selectors.cut_groups import CutStats, uncut
-from kspr.selectors.engines.cluster import Cluster
+from kspr.selectors.engines.cluster import Cluster, made
 from kspr.selectors.selection import Selection
 
 if TYPE_CHECKING:
@@ -47,7 +50,8 @@ def select_on_cluster(
     check_supported(selector)
     outcome = passes.run()
     columns = _joined(cluster.results(outcome.columns))
-    return _selection(selector, outcome, columns).at(selector.q)
+    selection = _selection(selector, outcome, columns)
+    return at_best_f1(selection, selector.q) if selector.level == "f1" else selection.at(selector.q)
 
 
 @dataclass(frozen=True)
@@ -93,8 +97,9 @@ def _write_parts(
     samples.mkdir(exist_ok=True)
     numbers = [number for _, number, _ in partitions.blocks()]
     paths = [samples / part_name(number) for number in numbers]
-    pooled = selector.cut == "pooled"
-    shared = cluster.keep((outcome.classes, outcome.levels, pooled, selector.q))
+    pooled, noise = selector.cut == "pooled", _noise(outcome)
+    q = _best_level(selector, outcome, noise) if selector.level == "f1" else selector.q
+    shared = cluster.keep((outcome.classes, outcome.levels, pooled, q))
     stats: CutStats = cluster.result(
         cluster.merged(
             _merge_stats,
@@ -105,15 +110,36 @@ def _write_parts(
     none = np.empty(0, dtype=np.int64)
     cut_groups = stats.applied(
         uncut(cut_group_table(len(outcome.classes), pooled=pooled), none),
-        asked=selector.q,
-        level=np.where(reached, selector.q, np.nan),
+        asked=q,
+        level=np.where(reached, q, np.nan),
         status=np.where(reached, "assumed", "empty"),
     )
     shape = (partitions.n_rows, outcome.n_features)
     manifest = selector._manifest_for(shape, selector._seed(), outcome.digest)
-    noise = describe_noise(outcome.noise, outcome.sizes, outcome.classes)
+    manifest = replace(manifest, parameters={**manifest.parameters, "q": q})
     write_about(folder, cut_groups, outcome.classes, manifest, noise)
     return Written(partitions.n_rows, int(stats.n_kept.sum()), outcome.share_of_copies)
+
+
+def _noise(outcome: Outcome) -> NoiseEstimate:
+    return describe_noise(outcome.noise, outcome.sizes, outcome.classes)
+
+
+def _best_level(selector: "KnockoffsSPR", outcome: Outcome, noise: NoiseEstimate) -> float:
+    """Return the level with the greatest estimated F1, from how many rows have each level."""
+    assert outcome.kept is not None  # noqa: S101 - the only control that f1 goes with counts them
+    found, sizes = outcome.levels.found, outcome.sizes
+    groups = 1 if selector.cut == "pooled" else len(sizes)
+    # Labels without hope have the level 1, and no entry of their own.
+    kept = outcome.kept.reshape(groups, -1).sum(axis=1)
+    lost = (sizes.sum() if groups == 1 else sizes) - kept
+    return best_level(
+        np.append(found, np.ones(groups)),
+        np.append(np.repeat(np.arange(groups), len(found) // groups), np.arange(groups)),
+        np.append(outcome.kept, lost),
+        float(sizes.sum()) * (1 - noise.rate),
+        at_least=selector.q,
+    )
 
 
 def part_name(number: int) -> str:
@@ -122,28 +148,37 @@ def part_name(number: int) -> str:
 
 
 def _write_part(
-    columns: dict[str, np.ndarray], path: Path, about: tuple[np.ndarray, GradeLevels, bool, float]
+    columns: dict[str, np.ndarray],
+    path: Path,
+    about: tuple[np.ndarray, GradeLevels | TimeLevels, bool, float],
 ) -> CutStats:
     """Write the rows of a partition, on a worker, and return what they come to."""
     classes, levels, pooled, q = about
-    codes = columns["code"]
+    codes = columns["code"].astype(np.int32)
     cut_group = np.zeros_like(codes) if pooled else codes
-    q_value, doubt = levels.of(columns["grade"], codes), as_read(doubts(columns["right"]))
+    q_value, statistic = levels.of(columns["grade"], codes), as_read(_statistic(columns))
     keep = q_value <= q
     table = {
         "label": classes[codes],
         "clean": keep,
         "q_value": q_value,
-        "statistic": doubt,
+        "statistic": statistic,
         "selection_time": columns["Z"],
         "knockoff_label": classes[columns["knockoff"]],
         "suggested_label": classes[columns["best"]],
-        "suggestion_probability": columns["chance"],
+        "suggestion_probability": columns.get("chance"),
         "cut_group": cut_group,
     }
+    # As in any selection, what a control does not estimate is no column.
+    table = {name: column for name, column in table.items() if column is not None}
     write_parquet(path, pa.table(table))
     groups = 1 if pooled else len(classes)
-    return CutStats.of(cut_group, q_value, doubt, keep, groups)
+    return CutStats.of(cut_group, q_value, statistic, keep, groups)
+
+
+def _statistic(columns: dict[str, np.ndarray]) -> Any:
+    """Return what rows are ordered by, as a selection stores it."""
+    return columns["statistic"] if "statistic" in columns else doubts(columns["right"])
 
 
 def _merge_stats(first: CutStats, *others: CutStats) -> CutStats:
@@ -167,7 +202,9 @@ def passes_of(
         groups=groups,
         reduction=reduction,
         procedure=selector._chosen_procedure(),
+        control=selector.control,
         pooled=selector.cut == "pooled",
+        remove_floor=selector.remove_floor,
         min_class_size=selector.min_class_size,
         progress=selector.progress,
     )
@@ -175,8 +212,8 @@ def passes_of(
 
 
 _ONLY: dict[str, tuple[Any, ...]] = {
-    "control": ("transition",),
-    "level": ("fixed",),
+    "control": ("transition", "exchangeable"),
+    "level": ("fixed", "f1"),
     "neighbours": (None,),
     "classes_per_group": (None,),
     "samples_per_class": (None,),
@@ -209,6 +246,7 @@ def _local(selector: "KnockoffsSPR") -> "KnockoffsSPR":
 
 def _fit_together(rows: Sequence[Rows], selector: "KnockoffsSPR") -> Selection:
     """Select from all rows at once, on a worker."""
+    rows = [made(part) for part in rows]
     X, y = (np.concatenate([getattr(part, name) for part in rows]) for name in ("X", "y"))
     groups = None
     if rows[0].groups is not None:
@@ -224,7 +262,7 @@ def _selection(
     selector: "KnockoffsSPR", outcome: Outcome, columns: dict[str, np.ndarray]
 ) -> Selection:
     """Return the selection before it is cut."""
-    classes, codes = outcome.classes, columns["code"]
+    classes, codes = outcome.classes, columns["code"].astype(np.int32)
     pooled = selector.cut == "pooled"
     cut_group = only_group(len(codes)) if pooled else codes
     shape = (len(codes), outcome.n_features)
@@ -232,14 +270,14 @@ def _selection(
         label=coded(codes, classes),
         clean_mask=np.zeros(len(codes), dtype=bool),
         q_value=coded(outcome.levels.places(columns["grade"], codes), outcome.levels.table),
-        statistic=doubts(columns["right"]),
+        statistic=_statistic(columns),
         selection_time=columns["Z"],
         knockoff_label=coded(columns["knockoff"], classes),
         suggested_label=coded(columns["best"], classes),
-        suggestion_probability=columns["chance"],
+        suggestion_probability=columns.get("chance"),
         cut_group=cut_group,
         cut_groups=uncut(cut_group_table(len(classes), pooled=pooled), cut_group),
         classes=classes,
         manifest=selector._manifest_for(shape, selector._seed(), outcome.digest),
-        noise=describe_noise(outcome.noise, outcome.sizes, classes),
+        noise=_noise(outcome),
     )

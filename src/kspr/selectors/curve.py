@@ -11,8 +11,11 @@ from kspr.selectors.coded import changed, part_of, row_ranges
 if TYPE_CHECKING:
     from kspr.selectors.selection import Selection
 
-__all__ = ["Curve", "at_best_f1", "trace_curve"]
+__all__ = ["Curve", "at_best_f1", "best_level", "trace_curve"]
 
+Steps = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Levels, their cut groups, and how many samples each pair of these has: in the order of groups,
+then of levels, no pair twice."""
 _LEVEL_ENDS = (1e-6, 1 - 1e-6)
 """Range of levels that `Selection.at` takes; an estimate may lie on its border."""
 
@@ -64,7 +67,12 @@ def trace_curve(q_value: Any, cut_group: np.ndarray, n_right: float | None = Non
     These are an array, or a column as it is stored. `n_right` is how many labels are right, where
     there is an estimate of it.
     """
-    own, place, count = _steps(q_value, cut_group)
+    return _curve(_steps(q_value, cut_group), len(q_value), n_right)
+
+
+def _curve(steps: Steps, n_rows: int, n_right: float | None) -> Curve:
+    """Return the curve of `n_rows` samples, those that are never kept among them."""
+    own, place, count = steps
     first = np.searchsorted(place, place)
     before = np.cumsum(count) - count
     # A cut group's expected wrong ones grow, with each level, from rank x level to the next.
@@ -81,17 +89,16 @@ def trace_curve(q_value: Any, cut_group: np.ndarray, n_right: float | None = Non
     return Curve(
         q=levels[last],
         n_kept=n_kept,
-        share_kept=n_kept / len(q_value),
+        share_kept=n_kept / n_rows,
         estimated_fsr=fsr,
         estimated_f1=None if n_right is None else 2 * n_kept * (1 - fsr) / (n_kept + n_right),
     )
 
 
-def _steps(q_value: Any, cut_group: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _steps(q_value: Any, cut_group: np.ndarray) -> Steps:
     """Return the levels that samples are reached at, their cut groups, and how many samples.
 
-    One entry for every different pair of these, ordered by group and level. Large data has many
-    rows and few levels: rows are sorted in parts, and pairs are counted.
+    Large data has many rows and few levels: rows are sorted in parts, and pairs are counted.
     """
     none = np.empty(0, dtype=np.int64)
     parts = [(np.empty(0), none, none)]
@@ -104,9 +111,7 @@ def _steps(q_value: Any, cut_group: np.ndarray) -> tuple[np.ndarray, np.ndarray,
     return _counted(level, group, count)
 
 
-def _counted(
-    level: np.ndarray, group: np.ndarray, count: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _counted(level: np.ndarray, group: np.ndarray, count: np.ndarray) -> Steps:
     """Return the different pairs of a level and a group, in order, and the sums of their counts."""
     order = np.lexsort((level, group))
     level, group = level[order], group[order]
@@ -114,6 +119,22 @@ def _counted(
     first = np.flatnonzero(new)
     total = np.add.reduceat(count[order], first) if len(first) else count
     return level[first], group[first], total
+
+
+def best_level(
+    level: np.ndarray, group: np.ndarray, count: np.ndarray, n_right: float, *, at_least: float
+) -> float:
+    """Return the level with the greatest estimated F1, of rows that are counted and not listed.
+
+    `count` rows of a cut group have each `level`. As for `at_best_f1`, the level is one that
+    `Selection.at` takes; `at_least` where there are no rows.
+    """
+    there = np.flatnonzero(count)
+    if not len(there):
+        return at_least
+    steps = _counted(level[there], group[there], count[there])
+    best = _curve(steps, int(count.sum()), n_right).best_f1_level
+    return at_least if best is None else float(np.clip(best, *_LEVEL_ENDS))
 
 
 def at_best_f1(selection: "Selection", q: float) -> "Selection":

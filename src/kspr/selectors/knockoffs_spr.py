@@ -334,25 +334,18 @@ class KnockoffsSPR(BaseSelector):
         self._check_parameters()
         if self.engine == "dask" or is_dask(X):
             given = {"scores": scores, "knockoff_labels": knockoff_labels, "clean_mask": clean_mask}
-            self.selection_ = self._selected_on_cluster(X, y, groups, {**given, "checked": checked})
-            self.classes_ = self.selection_.classes
+            selection = self._selected_on_cluster(X, y, groups, given)
+            answers = None if checked is None else read_checked(checked, selection.label)
+            self.selection_ = self._with_answers(selection, answers)
+            self.classes_ = selection.classes
             return self
         # A list has no shape, and is no large data.
         with one_level_of_threads(math.prod(getattr(X, "shape", ()) or (0,))):
-            self.selection_, answers = self._selected(
+            selection, answers = self._selected(
                 X, y, scores, knockoff_labels, clean_mask, checked, groups
             )
         # Only now: what the fit needed of all rows is no longer held.
-        if answers is not None:
-            rows, truth, drawn = answers
-            self.selection_ = self.selection_.with_checks(
-                rows,
-                truth,
-                q=self.q,
-                guarantee=self.guarantee,
-                confidence=self.confidence,
-                drawn=drawn,
-            )
+        self.selection_ = self._with_answers(selection, answers)
         return self
 
     def _selected_on_cluster(
@@ -409,6 +402,20 @@ class KnockoffsSPR(BaseSelector):
         verdicts = self._judge(first, splits, procedure, scores, given)
         self.classes_ = labels.classes
         return self._select(first, verdicts, self._decide(first, verdicts)), answers
+
+    def _with_answers(self, selection: Selection, answers: Any) -> Selection:
+        """Apply checked rows, as `read_checked` returns them; None without any."""
+        if answers is None:
+            return selection
+        rows, truth, drawn = answers
+        return selection.with_checks(
+            rows,
+            truth,
+            q=self.q,
+            guarantee=self.guarantee,
+            confidence=self.confidence,
+            drawn=drawn,
+        )
 
     def _chosen_procedure(self) -> Procedure:
         return self._procedure(first_step=self.first_step, statistic=STATISTICS[self.statistic])
@@ -552,6 +559,7 @@ class KnockoffsSPR(BaseSelector):
                 remove_floor=self.remove_floor,
                 votes=self._votes(prepared, verdicts),
                 neighbours=self.neighbours or 0,
+                graded=prepared.plan.fits_a_part,
             )
         )
 

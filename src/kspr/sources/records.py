@@ -10,7 +10,14 @@ import numpy as np
 
 from kspr.core.arrays import drop_pages
 
-__all__ = ["Items", "Records", "RowNumbers", "content_digests", "row_digests"]
+__all__ = [
+    "Items",
+    "Records",
+    "RowNumbers",
+    "content_digests",
+    "number_digests",
+    "row_digests",
+]
 
 _BLOCK_BYTES = 16 << 20
 
@@ -129,7 +136,12 @@ def row_digests(records: Records) -> np.ndarray:
     if records.features is None and records.items is not None:
         return content_digests(records.items.content())
     numbers = records.probabilities if records.features is None else records.features
-    return content_digests(() if numbers is None else _number_rows(numbers))
+    return content_digests(()) if numbers is None else number_digests(numbers)
+
+
+def number_digests(numbers: Any) -> np.ndarray:
+    """Return what `row_digests` returns for rows of these numbers."""
+    return content_digests(_number_rows(numbers))
 
 
 def content_digests(contents: Iterable[Any]) -> np.ndarray:

@@ -5,7 +5,15 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from kspr.errors import InputError
-from kspr.selectors.engines.cluster import Cluster, is_dask, one_blas_thread
+from kspr.selectors.engines import cluster as engine
+from kspr.selectors.engines.cluster import (
+    Cluster,
+    Recipe,
+    is_dask,
+    kept_memory,
+    on_worker,
+    one_blas_thread,
+)
 
 distributed = pytest.importorskip("distributed")
 
@@ -40,6 +48,47 @@ def test_what_is_kept_is_there_for_all_blocks(cluster):
     kept = cluster.keep(np.arange(3))
     sums = cluster.each(lambda i, values: int(values.sum()) + i, [(i,) for i in range(4)], kept)
     assert cluster.results(sums) == [3, 4, 5, 6]
+
+
+def test_recipes_are_followed_by_the_task_that_needs_them(cluster):
+    def doubled(values: np.ndarray) -> np.ndarray:
+        return 2 * values
+
+    lazy = [cluster.lazily(doubled, cluster.lazily(np.arange, i)) for i in range(3)]
+    recipes = cluster.inlined(lazy)
+    assert all(isinstance(recipe, Recipe) for recipe in recipes)
+    totals = cluster.each(on_worker(np.sum), [(recipe,) for recipe in recipes])
+    assert cluster.results(totals) == [0, 0, 2]
+
+
+def test_values_with_data_or_of_other_tasks_are_no_recipes(cluster):
+    large = [cluster.lazily(np.sum, np.zeros(20_000))]
+    assert cluster.inlined(large)[0] is large[0]
+    other = [cluster.lazily(np.sum, cluster.keep(np.zeros(3)))]
+    assert cluster.inlined(other)[0] is other[0]
+    assert cluster.inlined([]) == []
+
+
+@pytest.mark.parametrize(("n_bytes", "times"), [(1.0, 1), (1e18, 3)])
+def test_values_are_made_once_if_workers_have_room_for_them(cluster, tmp_path, n_bytes, times):
+    def made(number: int) -> int:
+        with (tmp_path / str(number)).open("a") as file:
+            file.write("x")
+        return number
+
+    values = cluster.held([cluster.lazily(made, i) for i in range(3)], n_bytes)
+    for _ in range(3):
+        assert cluster.results(cluster.each(abs, [(value,) for value in values])) == [0, 1, 2]
+    assert [len((tmp_path / str(i)).read_text()) for i in range(3)] == [times] * 3
+
+
+def test_work_of_different_places_goes_to_different_workers(cluster):
+    def at() -> str:
+        return distributed.get_worker().address
+
+    first, second, third = cluster.results([cluster.once(at, place=i) for i in range(3)])
+    assert first != second
+    assert first == third
 
 
 def test_an_error_of_a_block_is_raised_here(cluster):
@@ -93,3 +142,32 @@ def test_a_task_has_one_thread_of_linear_algebra_and_gives_the_others_back():
         with one_blas_thread():
             assert threads() == 1
         assert threads() == 2
+
+
+class Library:
+    """Writes down what the C library is asked for."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[int, ...]] = []
+
+    def mallopt(self, option: int, value: int) -> None:
+        self.calls.append((option, value))
+
+    def malloc_trim(self, pad: int) -> None:
+        self.calls.append((pad,))
+
+
+@pytest.mark.parametrize(("variable", "n_calls"), [("65536", 5), (None, 0), ("many", 0)])
+def test_a_task_keeps_freed_memory_only_where_dask_gives_it_back_at_once(
+    monkeypatch, variable, n_calls
+):
+    library = Library()
+    monkeypatch.setattr(engine, "_c_library", lambda: library)
+    monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
+    if variable is not None:
+        monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", variable)
+    with kept_memory():
+        assert len(library.calls) == min(n_calls, 2)
+    assert len(library.calls) == n_calls
+    # As it was before, and then what is free goes back.
+    assert library.calls[2:] == [(-1, 65536), (-3, 128 << 10), (0,)][:n_calls]

@@ -35,6 +35,7 @@ class Question:
     remove_floor: bool
     votes: np.ndarray | None = None  # shares of labels among each sample's neighbours
     neighbours: int = 0  # how many these are
+    graded: bool = False  # whether there are too many rows to be sorted: more than are fitted
 
     @property
     def sizes(self) -> np.ndarray:

@@ -4,10 +4,16 @@ Blocks are pure functions of where their rows come from, and states are merged i
 blocks: so the answer depends neither on the number of workers nor on the loss of some of them.
 """
 
+import ctypes
+import io
 import logging
+import math
+import os
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import wraps
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
@@ -16,7 +22,16 @@ from kspr._packages import require
 from kspr._progress import Progress
 from kspr.errors import InputError
 
-__all__ = ["Cluster", "is_dask", "local_cluster", "one_blas_thread"]
+__all__ = [
+    "Cluster",
+    "Recipe",
+    "is_dask",
+    "kept_memory",
+    "local_cluster",
+    "made",
+    "on_worker",
+    "one_blas_thread",
+]
 
 _PURPOSE, _EXTRA = "engine='dask'", "'knockoffs-spr[dask]'"
 _ANSWER_WITHIN = 5.0
@@ -27,12 +42,51 @@ _POLL = 0.5
 _RETRIES = 3
 _FAN_IN = 8
 """States that one task merges."""
+_RECIPE = 1 << 16
+"""Bytes of a recipe, at most; a longer one has data in it, which must not be sent in every pass."""
+_HELD_SHARE = 0.4
+"""Share of the memory of all workers that rows may take; the rest is for work on them."""
+_TRIM_VARIABLE = "MALLOC_TRIM_THRESHOLD_"
+_KEEP_FREE, _LARGEST_KEPT, _USUAL_MMAP = 256 << 20, 32 << 20, 128 << 10
+"""Bytes: free memory that a task keeps, the largest arrays that it is kept of, which is also the
+largest number that the C library takes, and what that number is without us."""
 
 
 def is_dask(values: Any) -> bool:
     """Return whether `values` is a Dask array, data frame or series, without importing Dask."""
     package = type(values).__module__.partition(".")[0]
     return package in ("dask", "dask_expr") and hasattr(values, "dask")
+
+
+class Recipe:
+    """How a value is made, by the task that needs it.
+
+    No dataclass, nor a tuple: Dask looks into these for tasks of its own.
+    """
+
+    def __init__(self, tasks: dict[Any, Any], key: Any) -> None:
+        self._tasks, self._key = tasks, key
+
+    def make(self) -> Any:
+        """Return the value."""
+        return require("dask.local", _PURPOSE, _EXTRA).get_sync(self._tasks, self._key)
+
+
+def _recipe(tasks: dict[Any, Any], key: Any) -> Recipe | None:
+    """Return how `key` is made; None if that takes results of the cluster, or is full of data."""
+    future = require("distributed", _PURPOSE, _EXTRA).Future
+    needed = require("dask.optimization", _PURPOSE, _EXTRA).cull(tasks, [key])[0]
+    pickled, results = io.BytesIO(), []
+    pickler = require("cloudpickle", _PURPOSE, _EXTRA).Pickler(pickled)
+    # Called with every object that is pickled: results may be anywhere in the arguments of tasks.
+    pickler.persistent_id = lambda value: results.append(value) if type(value) is future else None
+    pickler.dump(needed)
+    return None if results or pickled.tell() > _RECIPE else Recipe(needed, key)
+
+
+def made(value: Any) -> Any:
+    """Return a value, made here if it came as a recipe."""
+    return value.make() if isinstance(value, Recipe) else value
 
 
 class Cluster:
@@ -106,9 +160,65 @@ class Cluster:
         """Return a value that workers make when they need it, and forget afterwards."""
         return require("dask", _PURPOSE, _EXTRA).delayed(function, pure=False)(*arguments)
 
-    def once(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Return the result, as it will be, of a function that runs on one of the workers."""
-        return self._client.submit(function, *arguments, pure=False, retries=_RETRIES)
+    def inlined(self, values: Sequence[Any]) -> list[Any]:
+        """Return what `lazily` has returned as recipes that each task follows by itself.
+
+        Otherwise Dask makes a value first and then moves it to whoever is idle, although making it
+        again there would be quicker. Values that need others of the cluster, or that hold data,
+        stay as they are.
+        """
+        graphs = [value.__dask_graph__() for value in values]
+        if not graphs or not all(hasattr(graph, "layers") for graph in graphs):
+            return list(values)
+        tasks = dict(type(graphs[0]).merge(*graphs))
+        recipes = [_recipe(tasks, value.key) for value in values]
+        return list(values) if None in recipes else recipes
+
+    def held(self, values: Sequence[Any], n_bytes: float) -> list[Any]:
+        """Return what `lazily` has returned as values that are made once, and then held.
+
+        Unless they are too large for that, all together: then they are made whenever they are
+        needed. A value whose worker is lost is made again.
+        """
+        there = sorted(self._client.ncores())
+        if not there or n_bytes > _HELD_SHARE * self._memory():
+            return list(values)
+        made: list[Any] = [None] * len(values)
+        # In turn: work is handed out in the order of the values, and a worker that had the first
+        # ones would look busy to Dask, which then moves values to others.
+        for number, address in enumerate(there[: len(values)]):
+            made[number :: len(there)] = self._client.compute(
+                list(values[number :: len(there)]),
+                retries=_RETRIES,
+                workers=[address],
+                # That worker may be lost.
+                allow_other_workers=True,
+            )
+        return made
+
+    def _memory(self) -> float:
+        """Return the bytes that all workers may use together."""
+        workers = self._client.scheduler_info()["workers"].values()
+        # A worker without a limit says 0 or None.
+        return float(sum(worker.get("memory_limit") or math.inf for worker in workers))
+
+    def once(self, function: Callable[..., Any], *arguments: Any, place: int | None = None) -> Any:
+        """Return the result, as it will be, of a function that runs on one of the workers.
+
+        Work of different `place`s goes to different workers, while there are as many.
+        """
+        there = sorted(self._client.ncores())
+        if place is None or not there:
+            return self._client.submit(function, *arguments, pure=False, retries=_RETRIES)
+        return self._client.submit(
+            function,
+            *arguments,
+            pure=False,
+            retries=_RETRIES,
+            workers=[there[place % len(there)]],
+            # That worker may be lost.
+            allow_other_workers=True,
+        )
 
     def merged(self, merge: Callable[..., Any], states: Sequence[Any]) -> Any:
         """Return what `merge` makes of all states, neighbours first, in a fixed order."""
@@ -197,9 +307,24 @@ def local_cluster(n_workers: int | None = None) -> Iterator[Cluster]:
             # What goes wrong on a worker is raised here; its log would say it again.
             silence_logs=logging.CRITICAL,
         ) as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
+        # On one machine all reach all; elsewhere results may have to pass the scheduler.
+        distributed.Client(cluster, set_as_default=False, direct_to_workers=True) as client,
     ):
         yield Cluster(client)
+
+
+def on_worker(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function as workers run it: one thread of linear algebra, and quick memory.
+
+    Arguments that come as recipes are made first.
+    """
+
+    @wraps(function)
+    def run(*arguments: Any) -> Any:
+        with one_blas_thread(), kept_memory():
+            return function(*map(made, arguments))
+
+    return run
 
 
 @contextmanager
@@ -211,3 +336,38 @@ def one_blas_thread() -> Iterator[None]:
     """
     with ThreadpoolController().select(user_api="blas").limit(limits=1):
         yield
+
+
+@contextmanager
+def kept_memory() -> Iterator[None]:
+    """Keep memory that is freed for the next arrays, and give it back at the end.
+
+    Dask's nannies start workers with ``MALLOC_TRIM_THRESHOLD_``, and then the C library gives every
+    array of more than 128 KB back to the system at once. The next block asks for it again, page by
+    page, which took more than half of the time of a pass.
+    """
+    library = _c_library()
+    trim = os.environ.get(_TRIM_VARIABLE, "")
+    if library is None or not trim.isdecimal():
+        yield
+        return
+    _set_thresholds(library, trim=_KEEP_FREE, mmap=_LARGEST_KEPT)
+    try:
+        yield
+    finally:
+        _set_thresholds(library, trim=int(trim), mmap=_USUAL_MMAP)
+        library.malloc_trim(0)
+
+
+def _set_thresholds(library: ctypes.CDLL, *, trim: int, mmap: int) -> None:
+    # Numbers of the options from malloc.h: M_TRIM_THRESHOLD and M_MMAP_THRESHOLD.
+    library.mallopt(-1, trim)
+    library.mallopt(-3, mmap)
+
+
+def _c_library() -> ctypes.CDLL | None:
+    """Return the C library if its memory can be tuned: that of most Linux systems."""
+    if sys.platform != "linux":
+        return None
+    library = ctypes.CDLL(None)
+    return library if hasattr(library, "mallopt") and hasattr(library, "malloc_trim") else None
