@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kspr.core.conformal import conformal_levels, draw_order, loose_pool
+from kspr.core import conformal
+from kspr.core.conformal import conformal_levels, draw_order, loose_pool, smallest
 
 
 @st.composite
@@ -131,3 +132,21 @@ def test_rows_of_infinite_doubt_are_in_no_pool():
     doubt = np.array([0.1, np.inf, 0.2])
     assert loose_pool(doubt, None, 0.1).tolist() == [True, False, True]
     assert loose_pool(doubt, np.zeros(3), 0.1).tolist() == [True, False, True]
+
+
+@given(st.lists(st.floats(allow_nan=False), min_size=1, max_size=40), st.data())
+def test_the_smallest_values_are_those_of_a_sort(values, data):
+    k = data.draw(st.integers(1, len(values)))
+    assert smallest(np.array(values), k) == np.sort(values)[k - 1]
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=30), st.integers(1, 30))
+def test_a_pool_takes_the_least_doubtful_rows_and_of_equal_ones_the_first(doubts, size):
+    doubt = np.array(doubts, dtype=float)
+    # As many rows as are to be in it have a low level, whichever these are.
+    level = np.where(np.arange(len(doubt)) < size, 0.0, 1.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(conformal, "_LEAST_POOL", 1)
+        found = loose_pool(doubt, level, 0.1)
+    expected = np.argsort(doubt, kind="stable")[:size]
+    assert np.flatnonzero(found).tolist() == sorted(expected.tolist())

@@ -7,13 +7,21 @@ labels go wrong is needed: the proof is in docs/theory.md.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from kspr.core.arrays import row_blocks
 from kspr.core.cutoffs import reachable
 
-__all__ = ["LevelSteps", "conformal_levels", "conformal_steps", "draw_order", "loose_pool"]
+__all__ = [
+    "LevelSteps",
+    "conformal_levels",
+    "conformal_steps",
+    "draw_order",
+    "loose_pool",
+    "smallest",
+]
 
 _LOOSER = 2.0
 """Level at which rows enter the pool, as a multiple of the level asked for."""
@@ -21,25 +29,64 @@ _LEAST_POOL = 1_000
 """Rows of least doubt that are in the pool even where no level reaches them."""
 
 
-def loose_pool(doubt: np.ndarray, level: np.ndarray | None, q: float) -> np.ndarray:
+def loose_pool(doubt: Any, level: Any, q: float) -> np.ndarray:
     """Return a mask of the rows that checks are drawn from: those that could be kept at a loose q.
 
-    `level` is the smallest level at which each row is kept without checks; None where there are no
-    levels, and then every row is in the pool. A pool much larger than what can be kept wastes
-    checks; a smaller one loses rows that checks could have kept.
+    `doubt` orders the rows. `level` is the smallest level at which each row is kept without checks;
+    None where there are no levels, and then every row is in the pool. A pool much larger than what
+    can be kept wastes checks; a smaller one loses rows that checks could have kept. Both are
+    arrays, or anything that gives arrays for slices.
     """
-    able = np.isfinite(doubt)
+    blocks = list(row_blocks(len(doubt), 8))
+    pool = np.empty(len(doubt), dtype=bool)
+    for rows in blocks:
+        pool[rows] = np.isfinite(doubt[rows])
     if level is None:
-        return np.asarray(able)
-    size = max(int(np.sum(able & (level <= _LOOSER * q))), min(_LEAST_POOL, int(able.sum())))
-    if size == 0:
-        return np.zeros(len(doubt), dtype=bool)
+        return pool
+    loose = sum(int(np.sum(pool[rows] & (level[rows] <= _LOOSER * q))) for rows in blocks)
+    size = max(loose, min(_LEAST_POOL, int(pool.sum())))
     # By doubt alone: a cut per class has levels in another order.
-    last = np.partition(doubt, size - 1)[size - 1]
-    pool = doubt < last
-    # Of rows of equal doubt the first ones.
-    pool[np.flatnonzero(doubt == last)[: size - np.count_nonzero(pool)]] = True
-    return np.asarray(pool)
+    last = smallest(doubt, size) if size else -np.inf
+    left = size - sum(int(np.sum(doubt[rows] < last)) for rows in blocks)
+    for rows in blocks:
+        block = doubt[rows]
+        pool[rows] = block < last
+        # Of rows of equal doubt the first ones.
+        equal = np.flatnonzero(block == last)[:left]
+        pool[rows][equal] = True
+        left -= len(equal)
+    return pool
+
+
+def smallest(values: Any, k: int) -> float:
+    """Return the `k`-th smallest of all values, which give arrays for slices: none is copied whole.
+
+    >>> smallest(np.array([3.0, -1.0, np.inf, 0.5]), 2)
+    0.5
+    """
+    known = 0
+    # Sixteen bits after the other: how many values begin with those that are known already?
+    for shift in (48, 32, 16, 0):
+        counts = np.zeros(1 << 16, dtype=np.int64)
+        for rows in row_blocks(len(values), 8):
+            bits = _ordered_bits(np.asarray(values[rows], dtype=np.float64)) >> np.uint64(shift)
+            same = bits[bits >> np.uint64(16) == np.uint64(known)]
+            counts += np.bincount((same & np.uint64(0xFFFF)).astype(np.int64), minlength=1 << 16)
+        below = np.cumsum(counts)
+        place = int(np.searchsorted(below, k))
+        k -= int(below[place] - counts[place])
+        known = (known << 16) | place
+    key = np.array([known], dtype=np.uint64)
+    return float(np.where(key >> _SIGN, key ^ (np.uint64(1) << _SIGN), ~key).view(np.float64)[0])
+
+
+def _ordered_bits(values: np.ndarray) -> np.ndarray:
+    """Return whole numbers in the order of the values; adding 0 makes 0 of -0."""
+    bits = (values + 0.0).view(np.uint64)
+    return np.asarray(np.where(bits >> _SIGN, ~bits, bits | (np.uint64(1) << _SIGN)))
+
+
+_SIGN = np.uint64(63)
 
 
 def draw_order(pool: np.ndarray, seed: int) -> np.ndarray:
@@ -65,8 +112,8 @@ class LevelSteps:
     levels: np.ndarray
     """The level of a row up to each cut and above the one before; last, of those above all."""
 
-    def places(self, doubt: np.ndarray) -> np.ndarray:
-        """Return which of the levels each row has."""
+    def places(self, doubt: Any) -> np.ndarray:
+        """Return which of the levels each row has; `doubt` gives arrays for slices."""
         found = np.empty(len(doubt), dtype=np.min_scalar_type(len(self.cuts)))
         for rows in row_blocks(len(doubt), 8):
             found[rows] = np.searchsorted(self.cuts, doubt[rows])

@@ -46,6 +46,9 @@ class _Stored(ABC):
     def values(self, rows: Any = slice(None)) -> np.ndarray:
         """Return what some rows are read as, all by default."""
 
+    def __getitem__(self, rows: Any) -> np.ndarray:
+        return self.values(rows)
+
     def array(self) -> np.ndarray:
         """Return the whole column; where it takes little memory, the same array every time."""
         if self._array is not None:
@@ -92,7 +95,9 @@ class _Doubts(_Stored):
 
     def values(self, rows: Any = slice(None)) -> np.ndarray:
         """Return the doubts in double precision."""
-        return np.asarray(1.0 - self.right[rows].astype(np.float64))
+        found = np.array(self.right[rows], dtype=np.float64)
+        # In place: one copy of a large column is enough.
+        return np.asarray(np.subtract(1.0, found, out=found))
 
 
 def doubts(right: np.ndarray) -> Any:
@@ -140,7 +145,7 @@ def as_read(column: Any) -> Any:
 
 def part_of(column: Any, rows: Any) -> np.ndarray:
     """Return some rows of a column, however it is stored."""
-    return column.values(rows) if isinstance(column, _Stored) else np.asarray(column[rows])
+    return np.asarray(column[rows])
 
 
 def rows_of(value: Any, name: str, rows: Any) -> np.ndarray:

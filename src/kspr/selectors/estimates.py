@@ -10,7 +10,7 @@ import numpy as np
 from kspr._text import percent
 from kspr.core.prediction_powered import Estimate, assisted_share, combined, plain_share
 from kspr.errors import InputError
-from kspr.selectors.coded import stored_codes
+from kspr.selectors.coded import row_ranges, stored_codes
 from kspr.selectors.options import DOUBTING
 
 if TYPE_CHECKING:
@@ -116,12 +116,16 @@ def estimate(selection: Selection) -> Estimates:
     )
 
 
-def noise_rate(checked: Checked, chance: np.ndarray | None) -> Estimate:
-    """Return the share of wrong labels among all rows, if the checked ones were drawn from all."""
+def noise_rate(checked: Checked, chance: Any) -> Estimate:
+    """Return the share of wrong labels among all rows, if the checked ones were drawn from all.
+
+    `chance` is the fit's chance that each label is wrong, as it is stored; None without it.
+    """
     rows, wrong = checked.rows[checked.sampled], ~checked.right[checked.sampled]
     if chance is None:
         return plain_share(int(wrong.sum()), len(rows))
-    return assisted_share(wrong, chance[rows], float(chance.mean()))
+    total = sum(float(chance[part].sum()) for part in row_ranges(len(chance)))
+    return assisted_share(wrong, chance[rows], total / len(chance))
 
 
 def _chance(selection: Selection) -> np.ndarray:

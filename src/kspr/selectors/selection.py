@@ -655,5 +655,6 @@ def _noise(selection: Selection, checked: Checked) -> NoiseEstimate | None:
     noise = selection.noise
     if noise is None or checked.drawn != "all" or not checked.sampled.any():
         return noise
-    found = noise_rate(checked, selection.statistic if selection.control in DOUBTING else None)
+    chance = selection.__dict__["statistic"] if selection.control in DOUBTING else None
+    found = noise_rate(checked, chance)
     return replace(noise, rate=found.value, rate_interval=(found.low, found.high))

@@ -10,7 +10,7 @@ from kspr.core.conformal import LevelSteps, conformal_steps, draw_order, loose_p
 from kspr.core.labels import places_in
 from kspr.core.noise import check_seed
 from kspr.errors import InputError
-from kspr.selectors.coded import coded, stored_columns
+from kspr.selectors.coded import as_read, coded, stored_columns
 from kspr.selectors.validation import check_choice, check_count, check_rate
 
 __all__ = [
@@ -70,17 +70,16 @@ class Checked:
         return (self.drawn, self.q, self.seed) == (drawn, q, seed)
 
 
-@stored_columns("doubt", "level")
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """What checked rows need to know of a selection."""
+    """What checked rows need to know of a selection; columns are as they are stored."""
 
     codes: np.ndarray
     """Positions of the given labels in the classes."""
     classes: np.ndarray
-    doubt: np.ndarray
+    doubt: Any
     """Small for rows to keep first; infinite for rows that no cut may keep."""
-    level: np.ndarray | None
+    level: Any
     checked: Checked | None
 
     def pool(self, q: float) -> np.ndarray:
@@ -159,7 +158,7 @@ def add_checks(
         confidence=confidence,
         q=q,
         seed=seed,
-        level=ranking.__dict__["level"],
+        level=ranking.level,
     )
     return checked, _applied(ranking, checked, pool)
 
@@ -197,9 +196,8 @@ def promise(checked: Checked) -> str:
 def _applied(ranking: Ranking, checked: Checked, pool: np.ndarray) -> Any:
     """Return the smallest level at which each row is kept; answers decide on their own rows."""
     if checked.calibrate:
-        doubt = ranking.doubt
         steps = steps_of(
-            doubt[pool],
+            ranking.doubt[pool],
             _positions(pool, checked.rows[checked.counted]),
             ~checked.right[checked.counted],
             checked.q,
@@ -208,13 +206,13 @@ def _applied(ranking: Ranking, checked: Checked, pool: np.ndarray) -> Any:
         )
         # The last of the steps keeps no row, and one more keeps those that are right.
         never, always = len(steps.cuts), len(steps.levels)
-        place = steps.places(doubt)
+        place = steps.places(ranking.doubt)
         place[~pool] = never
         place[checked.rows] = np.where(checked.right, always, never)
         return coded(place, np.append(steps.levels, 0.0))
     if ranking.level is None:
         return None
-    level = ranking.level.copy()
+    level = np.array(as_read(ranking.level))
     level[checked.rows] = np.where(checked.right, 0.0, np.inf)
     return level
 
