@@ -9,7 +9,7 @@ __all__ = ["write_page"]
 
 PAGE = ROOT / "docs" / "clusters.md"
 BEGIN, END = "<!-- measured by `make bench-dask` -->\n", "<!-- end of what was measured -->"
-MACHINES, ROWS, COLUMNS, PART_ROWS = 32, 100_000_000, 512, 250_000
+MACHINES, ROWS, COLUMNS = 32, 100_000_000, 512
 NETWORK = 1.25e9
 """Bytes a second: 10 gigabits."""
 PASSES = {
@@ -63,7 +63,8 @@ def times(lines: dict[str, dict]) -> str:
             "process, and each worker; processor time is that of all processes, with the client "
             "and the scheduler. Near copies are not looked for. Arrays are 16 memory maps, one for "
             "the process, and end in a `Selection` in one process; files are 16 parquet files, and "
-            "end in a run that workers have written. All have the same levels, to the last bit.",
+            "end in a run that workers have written. All have the same levels, to the last bit. "
+            "Each line is the fastest of the measurements that others hardly disturbed.",
             "",
             markdown_table(head, rows),
             "",
@@ -143,9 +144,9 @@ class Forecast:
 
     @property
     def state_bytes(self) -> float:
-        """What all other passes send, in proportion to the partitions."""
+        """What all other passes send, in proportion to the rows: anchors are a share of these."""
         sent = sum(p["bytes"] for p in self.line["passes"] if p["name"] != "fit_part")
-        return sent / self.line["parts"] * ROWS / PART_ROWS
+        return sent * ROWS / self.line["rows"]
 
     @property
     def travel(self) -> float:
@@ -191,8 +192,7 @@ def many(line: dict) -> str:
             f"seconds of each function over the rows: read, look, place, judge, grade, write, "
             f"write ids take {each} = {total:.1f} microseconds a row. The fit takes "
             f"{duration(one.fit)}, whatever the number of rows: 262,144 of them are fitted. "
-            f"States that merge are taken in proportion to the rows, or to partitions of "
-            f"{PART_ROWS:,} rows.",
+            "States that travel and merge are taken in proportion to the rows.",
             "",
             markdown_table(head, rows),
             "",
