@@ -86,7 +86,8 @@ def test_what_many_machines_take_follows_from_what_one_worker_took(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     import _clusters_page as page
 
-    tasks = dict.fromkeys((*page.PER_ROW, *page.MERGED, "reduce_rows", "join"), [16, 0.5, 0.1])
+    names = (*page.PER_ROW, *page.MERGED, "reduce_rows", "join")
+    tasks = {name: [16, 0.5, 0.1] for name in names}
     passes = [{"name": "look", "bytes": 1000}, {"name": "fit_part", "bytes": 10**9}]
     line = {"rows": 1_000_000, "tasks": {**tasks, "fit_scores": [2, 3.0, 2.0]}, "passes": passes}
     forecast = page.Forecast(line, 32)
