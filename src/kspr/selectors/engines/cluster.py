@@ -9,13 +9,11 @@ import io
 import logging
 import math
 import os
-import pickle
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
@@ -61,17 +59,18 @@ def is_dask(values: Any) -> bool:
     return package in ("dask", "dask_expr") and hasattr(values, "dask")
 
 
-@dataclass(frozen=True)
 class Recipe:
-    """How a value is made, by the task that needs it."""
+    """How a value is made, by the task that needs it.
 
-    pickled: bytes
-    """The tasks that make it, and which of them is the last."""
+    No dataclass, nor a tuple: Dask looks into these for tasks of its own.
+    """
+
+    def __init__(self, tasks: dict[Any, Any], key: Any) -> None:
+        self._tasks, self._key = tasks, key
 
     def make(self) -> Any:
         """Return the value."""
-        local = require("dask.local", _PURPOSE, _EXTRA)
-        return local.get_sync(*pickle.loads(self.pickled))  # noqa: S301 - as Dask sends all tasks
+        return require("dask.local", _PURPOSE, _EXTRA).get_sync(self._tasks, self._key)
 
 
 def _recipe(needed: dict[Any, Any], key: Any) -> Recipe | None:
@@ -81,10 +80,8 @@ def _recipe(needed: dict[Any, Any], key: Any) -> Recipe | None:
     pickler = require("cloudpickle", _PURPOSE, _EXTRA).Pickler(pickled)
     # Called with every object that is pickled: results may be anywhere in the arguments of tasks.
     pickler.persistent_id = lambda value: results.append(value) if type(value) is future else None
-    pickler.dump((needed, key))
-    if results or pickled.tell() > _RECIPE:
-        return None
-    return Recipe(pickled.getvalue())
+    pickler.dump(needed)
+    return None if results or pickled.tell() > _RECIPE else Recipe(needed, key)
 
 
 def _share_work(graphs: Sequence[dict[Any, Any]]) -> bool:
