@@ -96,13 +96,11 @@ def main() -> None:
         row = in_child(case, n, chosen.folder)
         print(f"{case.name}: {json.dumps(row)}", flush=True)
         if not chosen.quick:
-            # After every row: the next start goes on from here.
-            found[case.name] = row
-            RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+            found = stored(case.name, row)
     if chosen.before and chosen.only in (None, "before"):
         found["before"] = before_and_now(chosen.before)
         print(f"before: {json.dumps(found['before'])}", flush=True)
-        RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+        found = stored("before", found["before"])
     others = {
         "neighbour": beside_a_busy_process,
         "bytes": bytes_a_row,
@@ -113,9 +111,20 @@ def main() -> None:
             found[name] = work()
             print(f"{name}: {json.dumps(found[name])}", flush=True)
             if not chosen.quick:
-                RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+                found = stored(name, found[name])
     if not chosen.quick:
         write_page(found)
+
+
+def stored(name: str, row: Any) -> dict[str, Any]:
+    """Store a row, and return all: the next start goes on from here.
+
+    The file is read anew, because another start may have measured other rows meanwhile.
+    """
+    found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    found[name] = row
+    RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+    return dict(found)
 
 
 def in_child(case: Case, n: int, folder: Path | None) -> dict[str, Any]:

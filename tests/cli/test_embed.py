@@ -73,13 +73,13 @@ def test_a_cluster_embeds_files_that_select_reads(tmp_path, monkeypatch, capsys)
     monkeypatch.setattr(cluster_embed, "opened_cluster", here)
     monkeypatch.chdir(tmp_path)
     own = "import numpy as np\ndef f(b): return np.array([[len(t), ord(t[0])] for t in b], float)"
-    (tmp_path / "letters.py").write_text(own)
+    (tmp_path / "letters_of_parts.py").write_text(own)
     (tmp_path / "parts").mkdir()
     for part in (0, 1):
         texts = [f"{'abc'[i % 3]}{'x' * (i % 5)}" for i in range(30)]
         table = pa.table({"text": texts, "label": [i % 3 for i in range(30)]})
         pq.write_table(table, tmp_path / "parts" / f"{part}.parquet")
-    said = ["embed", "parts/*.parquet", "--engine", "dask", "--embedder", "letters:f"]
+    said = ["embed", "parts/*.parquet", "--engine", "dask", "--embedder", "letters_of_parts:f"]
     text = run(*said, "--out", "f", capsys=capsys)
     assert "60 rows of 2 features: f/*.parquet" in text
     assert "Next: kspr select 'f/*.parquet' --engine dask" in text

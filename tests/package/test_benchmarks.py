@@ -80,3 +80,21 @@ def test_a_value_that_differs_or_a_kind_that_is_missing_is_refused(migrate, tmp_
     assert any("values differ" in reason for reason in found)
     rows = comparison(migrate, tmp_path, before, entries(migrate, most=1))
     assert len(migrate.objections(rows)) == len(migrate.REQUIRED)
+
+
+def test_what_many_machines_take_follows_from_what_one_worker_took(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    import _clusters_page as page
+
+    names = (*page.PER_ROW, *page.MERGED, "reduce_rows", "join")
+    tasks = {name: [16, 0.5, 0.1] for name in names}
+    passes = [{"name": "look", "bytes": 1000}, {"name": "fit_part", "bytes": 10**9}]
+    line = {"rows": 1_000_000, "tasks": {**tasks, "fit_scores": [2, 3.0, 2.0]}, "passes": passes}
+    forecast = page.Forecast(line, 32)
+    assert forecast.work == pytest.approx(7 * 0.5 * 100 / 32)
+    assert forecast.fit == pytest.approx(0.5 + 2.0 + 0.5)
+    assert forecast.merging == pytest.approx(4 * 0.5 * 100)
+    assert forecast.state_bytes == 100_000
+    parts = forecast.work + forecast.fit + forecast.merging + forecast.travel
+    assert forecast.total == pytest.approx(parts)
+    assert (page.size(1.5e6), page.size(12), page.duration(90)) == ("1.5 MB", "12 bytes", "90.0 s")

@@ -69,6 +69,17 @@ def test_values_with_data_or_of_other_tasks_are_no_recipes(cluster):
     assert cluster.inlined([]) == []
 
 
+def test_work_that_values_have_in_common_is_done_once(cluster):
+    import dask.array as da
+
+    array = da.random.default_rng(0).random((40, 3), chunks=(10, -1))
+    alone = [cluster.lazily(np.sum, block) for block in array.to_delayed().ravel()]
+    assert all(isinstance(value, Recipe) for value in cluster.inlined(alone))
+    centred = array - array.mean(axis=0)
+    together = [cluster.lazily(np.sum, block) for block in centred.to_delayed().ravel()]
+    assert not any(isinstance(value, Recipe) for value in cluster.inlined(together))
+
+
 @pytest.mark.parametrize(("n_bytes", "times"), [(1.0, 1), (1e18, 3)])
 def test_values_are_made_once_if_workers_have_room_for_them(cluster, tmp_path, n_bytes, times):
     def made(number: int) -> int:

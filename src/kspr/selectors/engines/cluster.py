@@ -11,6 +11,7 @@ import math
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import wraps
@@ -72,16 +73,27 @@ class Recipe:
         return require("dask.local", _PURPOSE, _EXTRA).get_sync(self._tasks, self._key)
 
 
-def _recipe(tasks: dict[Any, Any], key: Any) -> Recipe | None:
+def _recipe(needed: dict[Any, Any], key: Any) -> Recipe | None:
     """Return how `key` is made; None if that takes results of the cluster, or is full of data."""
     future = require("distributed", _PURPOSE, _EXTRA).Future
-    needed = require("dask.optimization", _PURPOSE, _EXTRA).cull(tasks, [key])[0]
     pickled, results = io.BytesIO(), []
     pickler = require("cloudpickle", _PURPOSE, _EXTRA).Pickler(pickled)
     # Called with every object that is pickled: results may be anywhere in the arguments of tasks.
     pickler.persistent_id = lambda value: results.append(value) if type(value) is future else None
     pickler.dump(needed)
     return None if results or pickled.tell() > _RECIPE else Recipe(needed, key)
+
+
+def _share_work(graphs: Sequence[dict[Any, Any]]) -> bool:
+    """Return whether a task is part of several graphs, such as a mean over all of them."""
+    tasks = (
+        key
+        for graph in graphs
+        for key, node in graph.items()
+        # A tuple in earlier versions of Dask; other nodes are data, or other names of nodes.
+        if isinstance(node, tuple) or callable(getattr(node, "func", None))
+    )
+    return any(times > 1 for times in Counter(tasks).values())
 
 
 def made(value: Any) -> Any:
@@ -164,15 +176,19 @@ class Cluster:
         """Return what `lazily` has returned as recipes that each task follows by itself.
 
         Otherwise Dask makes a value first and then moves it to whoever is idle, although making it
-        again there would be quicker. Values that need others of the cluster, or that hold data,
-        stay as they are.
+        again there would be quicker. Values that have work in common, that need others of the
+        cluster, or that hold data, stay as they are.
         """
         graphs = [value.__dask_graph__() for value in values]
         if not graphs or not all(hasattr(graph, "layers") for graph in graphs):
             return list(values)
+        cull = require("dask.optimization", _PURPOSE, _EXTRA).cull
         tasks = dict(type(graphs[0]).merge(*graphs))
-        recipes = [_recipe(tasks, value.key) for value in values]
-        return list(values) if None in recipes else recipes
+        needed = [cull(tasks, [value.key])[0] for value in values]
+        if _share_work(needed):
+            return list(values)
+        made = [_recipe(graph, value.key) for graph, value in zip(needed, values, strict=True)]
+        return list(values) if None in made else made
 
     def held(self, values: Sequence[Any], n_bytes: float) -> list[Any]:
         """Return what `lazily` has returned as values that are made once, and then held.
