@@ -91,7 +91,7 @@ def test_a_full_disk_or_an_interrupt_leaves_nothing_half_written(
     def fail(*args, **kwargs):
         raise fault
 
-    monkeypatch.setattr("kspr.selectors._storage.pq.write_table", fail)
+    monkeypatch.setattr("pyarrow.parquet.ParquetWriter.write_table", fail)
     fails("select", table, *SAID, "--out", tmp_path / "r", capsys=capsys, code=code)
     assert list(tmp_path.iterdir()) == []
 

@@ -337,7 +337,11 @@ def _read_rows(path: Path, named: Any, n: int) -> RunRows:
     sound = ascending and texts and complete and digest.dtype == np.uint64
     if len(row) != n or not sound or not isinstance(named, bool):
         raise ValueError(f"{path.name} does not fit the selection of {n} rows")
-    return RunRows(row, texts_of(table["row_id"]) if named else RowNumbers(row), digest, named)
+    ids = texts_of(table["row_id"]) if named else RowNumbers(row)
+    del table
+    # What is used up stays with Arrow otherwise, and is as large as the columns.
+    pa.default_memory_pool().release_unused()
+    return RunRows(row, ids, digest, named)
 
 
 def _read_origin(about: dict[str, Any]) -> Origin:

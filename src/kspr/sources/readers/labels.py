@@ -28,7 +28,8 @@ __all__ = [
 # "007" is a name, not the number 7; so is what double precision cannot hold.
 _WHOLE_NUMBER = r"^-?(0|[1-9][0-9]{0,14})(\.0+)?$"
 _LONGEST_LABEL = 1_000
-"""Characters of a text that nobody uses as a label: it would take its room in every row."""
+"""Characters of a text that is no label where it takes much memory: its room is that of each row.
+"""
 _WIDE = 256 << 20
 """Bytes of an array of texts above which they are kept as objects, each as long as it is."""
 _TRUTH_VALUES = ("true", "True", "TRUE", "false", "False", "FALSE")
@@ -72,7 +73,7 @@ def labels_from_column(
         return labels_from_array(column.to_numpy(), what)
     texts, place = _distinct_texts(column)
     longest = max(map(len, texts), default=0)
-    if longest > _LONGEST_LABEL:
+    if longest > _LONGEST_LABEL and 4 * longest * len(place) > _WIDE:
         raise InputError(
             f"{what} holds a text of {longest:,} characters, not labels. Name another."
         )
