@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kspr.core.noise import symmetric
-from kspr.train.cycle.soft_labels import soft_labels, with_given_labels
+from kspr.train.cycle.soft_labels import combined, mean_of, soft_labels, with_given_labels
 
 
 def chances(seed: int, n: int = 20, classes: int = 4) -> np.ndarray:
@@ -66,3 +66,25 @@ def test_the_share_of_every_class_is_found_under_heavy_noise():
     probabilities = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     found = soft_labels(probabilities, symmetric(truth, 0.7, seed=0))
     assert found.prior.mean(axis=0) == pytest.approx(0.2, abs=0.02)
+
+
+def test_two_priors_tell_more_than_one_and_a_useless_one_is_ignored():
+    """60 % of the labels are wrong; two models err apart from each other, a third guesses."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 5, 8000)
+    models = [1.5 * np.eye(5)[truth] + rng.gumbel(size=(8000, 5)) for _ in range(2)]
+    models.append(rng.gumbel(size=(8000, 5)))
+    priors = [np.exp(m) / np.exp(m).sum(axis=1, keepdims=True) for m in models]
+    label, noise = symmetric(truth, 0.6, seed=0), np.full((5, 5), 0.15) + 0.25 * np.eye(5)
+
+    def right(*chosen: int) -> float:
+        found = combined([priors[k] for k in chosen], noise, label)
+        return float((found.argmax(axis=1) == truth).mean())
+
+    assert right(0, 1) > max(right(0), right(1)) + 0.05
+    assert right(0, 1, 2) == pytest.approx(right(0, 1), abs=0.01)
+
+
+@given(st.integers(0, 100))
+def test_the_mean_of_equal_priors_is_the_prior(seed):
+    assert mean_of([chances(seed), chances(seed)]) == pytest.approx(chances(seed))

@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from kspr.selectors import Selection
 from kspr.train.cycle.epoch import Pools, train_epoch
 from kspr.train.cycle.guard import Health, examine, is_behind, keeps_nearly_all, unchanged
-from kspr.train.cycle.halves import Halves, second_half
+from kspr.train.cycle.halves import Halves, first_copies, second_half
 from kspr.train.cycle.learner import Learner
 from kspr.train.cycle.metrics import (
     Epoch,
@@ -290,14 +291,20 @@ class Cycle:
         if keeps_nearly_all(self.state.keep):
             self._release_if_guarded()
         elif self.state.keep is not None:
-            self.state.targets = teach(halves, self.task, chances, self.world)
+            first = first_copies(len(chances), self._copies())
+            self.state.targets = teach(
+                halves, self.task, chances, features, first, self.settings, self.world
+            )
         return replace(judged, seconds=made.seconds + time.perf_counter() - start)
 
     def _second_half(self) -> Tensor:
-        """Return the mask of the second half; only rank 0 knows which rows are copies."""
-        copies = None if self.frozen is None else self.frozen.copies
-        mask = second_half(self.task.label, copies, self.settings.seed)
+        """Return the mask of the second half."""
+        mask = second_half(self.task.label, self._copies(), self.settings.seed)
         return self.world.broadcast(mask.to(torch.uint8)).bool()
+
+    def _copies(self) -> np.ndarray | None:
+        """Return which rows are copies of each other; only rank 0 knows."""
+        return None if self.frozen is None else self.frozen.copies
 
     def _judged(self, *, with_scores: bool) -> tuple[Tensor, _Made, Tensor]:
         """Select by the network's features on rank 0; return the masks and the scores on all."""
