@@ -122,9 +122,6 @@ METHODS: dict[str, Callable[[Data], Trained]] = {
     "right labels": lambda data: on_all(data, data.y == data.truth),
 }
 
-EARLIER = "soft labels calibrated by 5,000 rows"
-"""What `code` says in trials of the default cycle from before they were calibrated by all rows."""
-
 ON_REQUEST = ("default cycle, no guard", "own features")
 """Measured only if named with --methods: shows what the guard does, and what referees do."""
 
@@ -224,7 +221,6 @@ def write_page() -> None:
         ),
         checks=CHECKS,
         draws=DRAWS,
-        earlier=_earlier(cycles),
         own_seeds=", ".join(str(seed) for seed in sorted({r["seed"] for r in cycles})),
         targets=markdown_table(["the default cycle", "measured", "target", ""], _targets(trials)),
         n=len(trials),
@@ -232,17 +228,6 @@ def write_page() -> None:
         cpu=trials[0]["machine"]["cpu"] if trials else "no machine",
     )
     PAGE.write_text(wrap_prose(page))
-
-
-def _earlier(cycles: list[dict[str, Any]]) -> str:
-    """Return a sentence on the trials that the newest code has not repeated; empty without any."""
-    noises = [r["noise"] for r in cycles if r.get("code") == EARLIER]
-    if not noises:
-        return ""
-    return (
-        " These trials of the default cycle are from the version before the last, which calibrated "
-        f"soft labels by 5,000 rows instead of all: {', '.join(noises)}."
-    )
 
 
 def _mean_share(trials: list[dict[str, Any]]) -> str:
@@ -330,7 +315,7 @@ default before: the network judges the labels that it has learned. The selection
 teachers included, took {share} of the default cycle's time where there is noise, and {clean_share}
 where there is none and no other network is trained. A dash means that it was not run. "default
 once" and "own features" were measured before the default of the selection changed (SPR first, 128
-components).{earlier}
+components).
 
 Made by `make bench-train` from `benchmarks/results/train_head.jsonl`: {n} trials that took
 {minutes:.0f} minutes on one core ({cpu}, beside other work).

@@ -280,6 +280,10 @@ class Cycle:
         if self._halves is None or keeps_nearly_all(self.state.keep):
             return made
         start = time.perf_counter()
+        if self.settings.input == "images" and self.settings.weights is None:
+            # What SimSiam learns from the images at hand knows less than referees that learn the
+            # labels of their half.
+            features = None
         halves = self._halves(self._second_half())
         chances = ask_referees(halves, self.task, features, self.settings, self.world)
         masks, judged = torch.zeros((3, len(chances)), dtype=torch.uint8), _Made()
@@ -290,7 +294,8 @@ class Cycle:
         self._use(self.world.broadcast(masks).bool(), chances.log())
         if keeps_nearly_all(self.state.keep):
             self._release_if_guarded()
-        elif self.state.keep is not None:
+        else:
+            # Also where the selection is not healthy: soft labels say how little is known.
             first = first_copies(len(chances), self._copies())
             self.state.targets = teach(
                 halves, self.task, chances, features, first, self.settings, self.world

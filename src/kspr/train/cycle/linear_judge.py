@@ -55,7 +55,8 @@ def linear_probabilities(
 
 def parts_of(first: np.ndarray, seed: int) -> np.ndarray:
     """Return a random part of every row; rows with the same entry in `first` share one."""
-    return np.random.default_rng([seed, _PARTS]).permutation(len(first))[first] % _PARTS
+    order = np.random.default_rng([seed, _PARTS]).permutation(len(first))
+    return np.asarray(order[first] % _PARTS)
 
 
 def _scaled(X: np.ndarray) -> np.ndarray:

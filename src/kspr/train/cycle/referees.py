@@ -26,6 +26,7 @@ from kspr.train.cycle.select_step import make_selector
 from kspr.train.cycle.soft_labels import (
     SoftLabels,
     combined,
+    likely_noise,
     mean_of,
     soft_labels,
     with_given_labels,
@@ -71,16 +72,22 @@ def teach(
     first copy.
     """
     label = task.label.numpy()
-    found = soft_labels(probabilities.numpy(), label)
-    if features is not None and world.rank == 0:
+    said = probabilities.numpy().astype(np.float64)
+    found = soft_labels(said, label)
+    if features is None:
+        found = likely_noise(said, found.transition, label)
+    elif world.rank == 0:
         found = _with_linear(found, features, label, first, settings.seed)
     # Of rank 0, here and below: processors may round differently.
     start = world.broadcast(torch.from_numpy(found.chance).float())
-    taught = soft_labels(halves.predict_across(start, "teacher").numpy(), label)
-    # To teachers fewer labels look wrong: the noise is that which the referees found, and both are
-    # given equal weight, where a likelihood would take the teachers alone.
-    prior = mean_of([taught.prior, found.prior])
-    chance = with_given_labels(prior, found.transition, label)
+    taught = halves.predict_across(start, "teacher").numpy().astype(np.float64)
+    if features is None:
+        chance = likely_noise(mean_of([taught, said]), found.transition, label).chance
+    else:
+        # To teachers fewer labels look wrong: the noise is that which the referees found, and both
+        # are given equal weight, where a likelihood would take the teachers alone.
+        prior = mean_of([soft_labels(taught, label).prior, found.prior])
+        chance = with_given_labels(prior, found.transition, label)
     return world.broadcast(torch.from_numpy(chance).float())
 
 

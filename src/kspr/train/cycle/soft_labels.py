@@ -10,8 +10,12 @@ from scipy.special import softmax
 from kspr.core.labels import codes_in
 from kspr.core.probabilities import calibrate
 
-__all__ = ["SoftLabels", "combined", "mean_of", "soft_labels", "with_given_labels"]
+__all__ = ["SoftLabels", "combined", "likely_noise", "mean_of", "soft_labels", "with_given_labels"]
 
+_ROUNDS = 20
+_OBSERVATIONS = 10.0
+"""How many normal observations the logarithm of a power, and each offset, counts as. With none,
+nearly useless probabilities under a nearly flat transition matrix would become certainties."""
 _MOST_VALUES = 20_000_000
 """Probabilities from which on a part of the rows is enough to calibrate by."""
 
@@ -45,13 +49,39 @@ def soft_labels(probabilities: np.ndarray, label: np.ndarray) -> SoftLabels:
     return SoftLabels(with_given_labels(prior, transition, label), prior, transition)
 
 
-def combined(parts: Sequence[np.ndarray], transition: np.ndarray, label: np.ndarray) -> np.ndarray:
+def likely_noise(prior: np.ndarray, transition: np.ndarray, label: np.ndarray) -> SoftLabels:
+    """Return soft labels with the noise under which the given labels are most likely.
+
+    For probabilities of weak models, whose surest rows are of the wrong class too often to serve as
+    anchors: these make the noise look larger than it is. The search begins at `transition`; noise
+    and calibration take turns (EM).
+    """
+    present = np.unique(label)
+    codes = codes_in(present, label, "label")
+    shown, matrix = prior[:, present], transition[np.ix_(present, present)]
+    for _ in range(_ROUNDS):
+        chance = with_given_labels(combined([shown], matrix, codes, _OBSERVATIONS), matrix, codes)
+        counts = np.stack([chance[codes == k].sum(axis=0) for k in range(len(present))], axis=1)
+        matrix = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1e-30)
+    found, whole = np.zeros(prior.shape), np.eye(prior.shape[1])
+    found[:, present] = combined([shown], matrix, codes, _OBSERVATIONS)
+    whole[np.ix_(present, present)] = matrix
+    return SoftLabels(with_given_labels(found, whole, label), found, whole)
+
+
+def combined(
+    parts: Sequence[np.ndarray],
+    transition: np.ndarray,
+    label: np.ndarray,
+    observations: float = 0.0,
+) -> np.ndarray:
     """Return one prior from several: a product of powers, times an offset for each class.
 
     The powers and offsets are those under which the given labels are most likely, so none of
     `parts` may have seen the labels. Under Sym. 80 % a few thousand rows leave the share of a class
     unsure by half of it, and networks that learn from the soft labels make such an error larger:
-    all rows are used, unless they are very many.
+    all rows are used, unless they are very many. `observations` draws the powers to 1 divided by
+    their number and the offsets to 0.
     """
     n, n_classes, m = len(label), len(transition), len(parts)
     # Evenly spaced: files are often sorted by class.
@@ -69,7 +99,9 @@ def combined(parts: Sequence[np.ndarray], transition: np.ndarray, label: np.ndar
         slopes = [
             p * np.mean(np.sum(change * s, axis=1)) for p, s in zip(powers, shown, strict=True)
         ]
-        return -float(np.mean(np.log(seen))), -np.concatenate([slopes, change.mean(axis=0)])
+        away = (values - start) * observations / len(some)
+        total = 0.5 * float((values - start) @ away) - float(np.mean(np.log(seen)))
+        return total, away - np.concatenate([slopes, change.mean(axis=0)])
 
     start = np.concatenate([np.full(m, -np.log(m)), np.zeros(n_classes)])
     best = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 50}).x
