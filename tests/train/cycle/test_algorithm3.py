@@ -86,6 +86,16 @@ def test_referees_that_find_no_wrong_label_end_the_guard_too(digits40, refereed)
     assert_same_weights(trained.network, other.network)
 
 
+def test_where_nothing_can_be_kept_the_soft_labels_are_trained_on(digits40, refereed):
+    """At this error rate no label is kept; plain training would learn four of ten wrong labels."""
+    X, y, truth = digits40.X[:1200], digits40.y[:1200], digits40.y_true[:1200]
+    chosen = refereed.changed(selection={"q": 1e-5}, epochs=6)
+    with pytest.warns(UserWarning, match="all soft labels are used"):
+        trained = fit(X, y, settings=chosen)
+    assert trained.clean_mask.sum() == 0
+    assert (trained.predict(X) == truth).mean() > 0.9
+
+
 def test_a_run_whose_guard_let_go_is_resumed_as_it_was(digits40, quick, tmp_path):
     X, y = digits40.X[:600], digits40.y_true[:600]
     chosen = quick.changed(epochs=3, warmup_epochs=0, select_every=1)

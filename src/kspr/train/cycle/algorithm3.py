@@ -345,10 +345,12 @@ class Cycle:
         return found.selection, _made(found, health), health
 
     def _health(self, selection: Selection) -> Health:
+        labels = "given labels" if self._halves is None else "soft labels"
+        otherwise = f"all {labels} are used"
         if self.settings.guard:
-            return examine(selection)
+            return examine(selection, otherwise)
         # Batch normalisation needs two samples on each rank.
-        return unchanged(selection, 2 * self.world.size)
+        return unchanged(selection, 2 * self.world.size, otherwise)
 
     def _use(self, masks: Tensor, scores: Tensor) -> None:
         self.state.selected = masks[0]

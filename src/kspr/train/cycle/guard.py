@@ -45,8 +45,8 @@ class Health:
     """Sentences that describe the faults; none for a selection that is used unchanged."""
 
 
-def examine(selection: Selection) -> Health:
-    """Return the labels of `selection` that may be used.
+def examine(selection: Selection, otherwise: str = "all given labels are used") -> Health:
+    """Return the labels of `selection` that may be used; `otherwise` says what is, without any.
 
     An empty selection, and one that starves most classes, is not used. Otherwise each starved class
     gets its best-ranked samples back, the same share as the median class keeps.
@@ -60,7 +60,8 @@ def examine(selection: Selection) -> Health:
     usual = float(np.median(share))
     starved = (share < STARVED * usual) | (kept < np.minimum(LEAST, size // 4))
     if starved.sum() * 2 > n_classes or usual == 0:
-        return Health(None, (_unhealthy(int(starved.sum()), n_classes, kept.sum() / size.sum()),))
+        share = kept.sum() / size.sum()
+        return Health(None, (_unhealthy(int(starved.sum()), n_classes, share, otherwise),))
     if not starved.any():
         return Health(selection.clean_mask)
     # The selection itself is not changed: users see what it really kept.
@@ -77,10 +78,10 @@ def examine(selection: Selection) -> Health:
     )  # fmt: skip
 
 
-def _unhealthy(n_starved: int, n_classes: int, share: float) -> str:
+def _unhealthy(n_starved: int, n_classes: int, share: float, otherwise: str) -> str:
     return (
-        f"{n_starved} of {n_classes} classes kept hardly any labels ({share:.1%} of all); all "
-        "given labels are used."
+        f"{n_starved} of {n_classes} classes kept hardly any labels ({share:.1%} of all); "
+        f"{otherwise}."
     )
 
 
@@ -90,11 +91,13 @@ def _best(selection: Selection, codes: np.ndarray, code: int, n: int) -> np.ndar
     return rows[np.argsort(selection.selection_time[rows], kind="stable")[:n]]
 
 
-def unchanged(selection: Selection, least: int) -> Health:
+def unchanged(
+    selection: Selection, least: int, otherwise: str = "all given labels are used"
+) -> Health:
     """Return `selection` unchanged, as in the paper; all labels if it keeps fewer than `least`."""
     # A training step needs two samples on each rank.
     if selection.clean_mask.sum() < least:
-        return Health(None, ("The selection is empty; all given labels are used.",))
+        return Health(None, (f"The selection is empty; {otherwise}.",))
     return Health(selection.clean_mask)
 
 
