@@ -230,8 +230,8 @@ network in training (`select_on = "network"`), with the guard, after 3 epochs on
 A dash in the column FSR means that nothing was kept, or that there is no selection. "Weights" is
 the accuracy of the last weights without averaging ("- EMA" in the paper). "Final network" is the
 one that the run ends with. "Memorised" is the share of wrong labels that it predicts. The standard
-error of an accuracy is up to {error:.3f}: differences of that size say nothing. How `default` works was
-chosen by 3,000 other training images with their true labels, before these trials were run.
+error of an accuracy is up to {error:.3f}: differences of that size say nothing. How `default` works
+was chosen by 3,000 other training images with their true labels, before these trials were run.
 
 {rows}
 
