@@ -15,7 +15,14 @@ from torch import Tensor, nn
 
 from kspr.selectors import Selection
 from kspr.train.cycle.epoch import Pools, train_epoch
-from kspr.train.cycle.guard import Health, examine, is_behind, keeps_nearly_all, unchanged
+from kspr.train.cycle.guard import (
+    Health,
+    examine,
+    finds_little_noise,
+    is_behind,
+    keeps_nearly_all,
+    unchanged,
+)
 from kspr.train.cycle.halves import Halves, first_copies, second_half
 from kspr.train.cycle.learner import Learner
 from kspr.train.cycle.metrics import (
@@ -109,6 +116,7 @@ class Cycle:
         self.learner, self.reference = learner, reference
         self.settings, self.world, self.state = settings, world, State()
         self._halves = halves
+        self._is_plain = False
         self.selection: Selection | None = None
         self.frozen: Selection | None = None
         self.best = None if reference is None else BestSoFar()
@@ -243,9 +251,19 @@ class Cycle:
         # Only the first: a network that has memorised labels makes later selections keep more.
         is_first = self.state.selected is None
         self._use(masks, scores)
-        if is_first and keeps_nearly_all(self.state.keep):
+        self._is_plain = is_first and self._finds_no_noise(masks)
+        if self._is_plain:
             self._release_if_guarded()
         return made
+
+    def _finds_no_noise(self, masks: Tensor) -> bool:
+        """Return whether a selection leaves nothing to do but plain training.
+
+        At q = 0.1 it keeps all labels if fewer than a tenth are wrong. Only soft labels can be
+        better then, so with referees the estimated noise must be small too.
+        """
+        is_small = self._halves is None or bool(masks[3].all())
+        return keeps_nearly_all(self.state.keep) and is_small
 
     def _release_if_guarded(self) -> None:
         if self.reference is not None:
@@ -277,7 +295,7 @@ class Cycle:
         `features` have not seen the labels. Where nearly all labels are kept there is nothing to
         judge, and training is plain.
         """
-        if self._halves is None or keeps_nearly_all(self.state.keep):
+        if self._halves is None or self._is_plain:
             return made
         start = time.perf_counter()
         if self.settings.input == "images" and self.settings.weights is None:
@@ -286,13 +304,14 @@ class Cycle:
             features = None
         halves = self._halves(self._second_half())
         chances = ask_referees(halves, self.task, features, self.settings, self.world)
-        masks, judged = torch.zeros((3, len(chances)), dtype=torch.uint8), _Made()
+        masks, judged = torch.zeros((4, len(chances)), dtype=torch.uint8), _Made()
         if self.world.rank == 0:
             found = choose_by_referees(self.settings, chances, self.task)
             self.selection, health = found.selection, self._health(found.selection)
             masks, judged = _masks(found.selection, health), _made(found, health)
-        self._use(self.world.broadcast(masks).bool(), chances.log())
-        if keeps_nearly_all(self.state.keep):
+        masks = self.world.broadcast(masks).bool()
+        self._use(masks, chances.log())
+        if self._finds_no_noise(masks):
             self._release_if_guarded()
         else:
             # Also where the selection is not healthy: soft labels say how little is known.
@@ -320,7 +339,7 @@ class Cycle:
         if by_inputs:
             features = self.task.inputs.take(torch.arange(len(self.task.inputs)))
         self._check_converged((features, scores))
-        masks, made = torch.zeros((3, len(self.task.label)), dtype=torch.uint8), _Made()
+        masks, made = torch.zeros((4, len(self.task.label)), dtype=torch.uint8), _Made()
         if self.world.rank == 0:
             found, made, health = self._judge(features, scores if with_scores else None)
             # Before the first epoch, the network has not seen the labels either.
@@ -423,8 +442,9 @@ def _made(found: Chosen, health: Health) -> _Made:
 
 
 def _masks(selection: Selection, health: Health) -> Tensor:
-    """Return three masks: what was selected, what is used, and whether it is used at all."""
-    masks = torch.zeros((3, len(selection)), dtype=torch.uint8)
+    """Return what was selected, what is used, whether it is at all, and whether noise is small."""
+    masks = torch.zeros((4, len(selection)), dtype=torch.uint8)
+    masks[3] = int(finds_little_noise(selection))
     masks[0] = torch.from_numpy(selection.clean_mask)
     if health.keep is not None:
         masks[1], masks[2] = torch.from_numpy(health.keep), 1

@@ -10,7 +10,8 @@ Five rules, explained with measurements in ``docs/training.md``:
 3. When the cycle is clearly behind the reference (`is_behind`), it continues from the reference's
    weights.
 4. The run ends with the better network (`kspr.train.cycle.model_choice`).
-5. If the first selection keeps nearly every label (`keeps_nearly_all`), both networks would learn
+5. If the first selection keeps nearly every label (`keeps_nearly_all`; with referees also: finds
+   hardly any to be wrong, `finds_little_noise`), both networks would learn
    the same. The held-out samples are then used for training, and the reference is dropped.
 """
 
@@ -23,7 +24,14 @@ from torch import Tensor
 from kspr.core.labels import codes_in
 from kspr.selectors import Selection
 
-__all__ = ["Health", "examine", "is_behind", "keeps_nearly_all", "unchanged"]
+__all__ = [
+    "Health",
+    "examine",
+    "finds_little_noise",
+    "is_behind",
+    "keeps_nearly_all",
+    "unchanged",
+]
 
 STARVED = 0.25
 """A class is starved if it keeps less than this share of what the median class keeps..."""
@@ -33,6 +41,10 @@ MARGIN = 2.0
 """Standard errors by which the cycle may be behind before it continues from the reference."""
 NEARLY_ALL = 0.99
 """Share of labels from which on a selection hardly differs from plain training."""
+
+LITTLE_NOISE = 0.02
+"""Estimated share of wrong labels up to which soft labels have nothing to correct. Of right labels
+of CIFAR-10, 0.005 are estimated to be wrong."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,3 +130,8 @@ def is_behind(own: Tensor, other: Tensor, margin: float = MARGIN) -> bool:
 def keeps_nearly_all(keep: Tensor | None) -> bool:
     """Return whether a selection keeps 99 % of the labels; False for None, an unused one."""
     return keep is not None and float(keep.double().mean()) >= NEARLY_ALL
+
+
+def finds_little_noise(selection: Selection) -> bool:
+    """Return whether `selection` estimates that few labels are wrong; True without an estimate."""
+    return selection.noise is None or selection.noise.rate <= LITTLE_NOISE
