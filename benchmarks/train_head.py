@@ -315,9 +315,11 @@ referees, which have not seen them. "own features" is the same with `select_on =
 default before: the network judges the labels that it has learned. The selection, referees and
 teachers included, took {share} of the default cycle's time where there is noise (the median), and
 {clean_share} where there is none and no other network is trained. How soft labels are made was
-chosen on 40,000 of the training rows, by the true labels of the other 10,000. A dash means that it
-was not run. "default once" and "own features" were measured before the default of the selection
-changed (SPR first, 128 components).
+chosen on 40,000 of the training rows, by the true labels of the other 10,000. One rule came after a
+look at this page: training is plain only where little noise is found, and not wherever all labels
+may be kept at q; before it, `aggre` and one seed of Asy. 20 % were trained plainly. A dash means
+that it was not run. "default once" and "own features" were measured before the default of the
+selection changed (SPR first, 128 components).
 
 Made by `make bench-train` from `benchmarks/results/train_head.jsonl`: {n} trials that took
 {minutes:.0f} minutes on one core ({cpu}, beside other work).
