@@ -4,8 +4,9 @@ A network makes the labels that it was trained on look right, so a label is judg
 that was trained on the other half: a referee. No step of its training has used that label, so the
 error rate of a selection by referees means what it means in `ProbabilitySelector`.
 
-Referees are trained on soft labels, from a linear fit by `KnockoffsSPR` inside their own half.
-Their probabilities, with the given labels, make better soft labels for all rows. A second pair of
+Referees are trained on soft labels, from a linear fit by `KnockoffsSPR` inside their own half, or
+on the given labels where there are no features to fit to. Their probabilities, those of a linear
+model on the features, and the given labels make better soft labels for all rows. A second pair of
 networks, the teachers, is trained on these, again half by half. Teachers have seen every label
 through the soft labels: what they say is used to train on, and never to select.
 """
