@@ -14,7 +14,9 @@ from kspr.train.outcome import (
     read_about,
     read_metrics,
     read_result,
+    read_sides,
     write_curves,
+    write_sides,
 )
 
 LINE = {
@@ -90,3 +92,24 @@ def test_the_same_metrics_give_the_same_curves_and_gaps_stay_empty(run):
     lines = [LINE, {"epoch": 2, "loss": "x", "kept": float("inf")}, {**LINE, "epoch": 3}]
     (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert write_curves(run).read_bytes() == write_curves(run, run / "b.svg").read_bytes()
+
+
+@pytest.mark.parametrize("n", [1, 8, 1001])
+def test_sides_come_back_by_epoch_from_a_bit_a_row(run, n):
+    masks = {epoch: np.random.default_rng(epoch).random(n) < 0.5 for epoch in (2, 10)}
+    for epoch, kept in masks.items():
+        write_sides(run, epoch, kept)
+    found = read_sides(run, n)
+    assert list(found) == [2, 10]
+    assert all(np.array_equal(found[epoch], masks[epoch]) for epoch in masks)
+    assert (run / "sides" / "000002.npy").stat().st_size < 128 + n / 8 + 1
+
+
+def test_a_run_without_sides_has_none_and_damaged_ones_are_named(run):
+    assert read_sides(run, 10) == {}
+    write_sides(run, 1, np.ones(10, dtype=bool))
+    with pytest.raises(InputError, match=r"000001\.npy is damaged; remove it"):
+        read_sides(run, 100)
+    (run / "sides" / "000001.npy").write_bytes(b"no array")
+    with pytest.raises(InputError, match="is damaged"):
+        read_sides(run, 10)

@@ -14,7 +14,7 @@ import torch
 
 from kspr.errors import InputError
 from kspr.train import fit, load_trained
-from kspr.train.outcome import read_metrics
+from kspr.train.outcome import read_metrics, read_sides
 from kspr.train.run_folder import newest_checkpoint, read_tensors, write_tensors
 
 CHILD = """
@@ -244,3 +244,18 @@ def test_a_checkpoint_of_another_program_is_one_sentence(small, quick, tmp_path,
     torch.save({**read_tensors(path), **change}, path)
     with pytest.raises(InputError, match="does not fit this training"):
         fit(small.X, small.y, settings=quick.changed(epochs=1), out=tmp_path / "run", resume=True)
+
+
+def test_selections_by_the_network_leave_the_sides_of_the_rows(small, quick, tmp_path):
+    """Four epochs, a selection after each: the last file says what the run's selection says."""
+    trained = fit(small.X, small.y, settings=quick, out=tmp_path / "own")
+    found = read_sides(tmp_path / "own", len(small.y))
+    assert len(found) > 1
+    assert max(found) == quick.epochs
+    if trained.model_choice.startswith("cycle") and trained.epoch == quick.epochs:
+        assert np.array_equal(found[quick.epochs], trained.selection.clean_mask)
+
+
+def test_referees_judge_once_and_leave_no_sides(small, refereed, tmp_path):
+    fit(small.X, small.y, settings=refereed, out=tmp_path / "run")
+    assert read_sides(tmp_path / "run", len(small.y)) == {}

@@ -116,16 +116,18 @@ def _read_training(folder: Path, source: Path | None = None) -> "TrainingRun":
     `source` is where the data of the run is now, if that has moved.
     """
     from kspr.report.training_run import TrainingRun
-    from kspr.train.outcome import RESULT, read_about, read_metrics, read_result
+    from kspr.train.outcome import RESULT, read_about, read_metrics, read_result, read_sides
 
     finished = (folder / RESULT).is_file()
+    about = read_about(folder)
     return TrainingRun(
         folder=folder,
-        about=read_about(folder),
+        about=about,
         history=read_metrics(folder),
         result=read_result(folder) if finished else None,
         before=_inner_run(folder / "frozen", source),
         after=_inner_run(folder / "selection", source),
+        sides=read_sides(folder, int(about["rows"])),
     )
 
 

@@ -15,6 +15,7 @@ from kspr._figures import ACCENT, INK, KEPT, LINE, MUTED, canvas, style, to_svg
 from kspr._text import visible
 from kspr.report._cards import Card, Contents, judge
 from kspr.report._next import Step
+from kspr.report._sides import restless_rows, sides_by_epoch
 from kspr.report._template import environment, shared_parts
 from kspr.report.training_run import TrainingRun, in_short
 from kspr.runs.run import Run
@@ -86,7 +87,8 @@ class Moved:
 def render(run: TrainingRun, title: str | None, megabytes: float) -> str:
     """Return the page as text."""
     templates = environment()
-    left, joined = moved_rows(run, Contents(_items(run), megabytes * 1e6))
+    contents = Contents(_items(run), megabytes * 1e6)
+    left, joined = moved_rows(run, contents)
     source = run.about.get("origin", {}).get("source")
     name = Path(source).name if source else run.folder.name
     return templates.get_template("training.html").render(
@@ -101,6 +103,9 @@ def render(run: TrainingRun, title: str | None, megabytes: float) -> str:
         compares=run.before is not None and run.after is not None,
         left=left,
         joined=joined,
+        has_referees=run.has_referees,
+        sides=sides_by_epoch(run.sides),
+        restless=restless_rows(run, contents),
         kind=run.about.get("items"),
         command=_command(run),
         facts=_facts(run),

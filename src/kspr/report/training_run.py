@@ -4,9 +4,11 @@ Whoever has read the folder hands it over: this room does not know how networks 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from kspr.runs.run import Run
 
@@ -27,12 +29,19 @@ class TrainingRun:
     before: Run | None = None
     """The selection by features that have not seen the labels."""
     after: Run | None = None
-    """The selection by the trained network, or the last one in training."""
+    """The selection by referees or by the trained network, or the last one in training."""
+    sides: Mapping[int, np.ndarray] = field(default_factory=dict)
+    """Masks of the kept rows by epoch, for selections that were made during training."""
 
     @property
     def judged(self) -> Run | None:
         """The selection that says which labels to trust; None without any."""
         return self.before or self.after
+
+    @property
+    def has_referees(self) -> bool:
+        """Whether labels were judged once, by networks that have not seen them."""
+        return bool(self.about["settings"].get("select_on") == "referees")
 
 
 def in_short(

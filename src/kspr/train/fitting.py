@@ -271,11 +271,21 @@ class _Fit:
         if self._folder is not None:
             if epoch.epoch == 1 and cycle.frozen is not None:
                 self._folder.save_frozen(cycle.frozen)
-            self._folder.after_epoch(epoch.epoch, self._history, cycle.selection)
+            self._folder.after_epoch(
+                epoch.epoch, self._history, cycle.selection, self._new_sides(cycle, epoch)
+            )
             # Last: a run that is killed before it repeats this epoch and writes the same files.
             self._folder.checkpoint(epoch.epoch, self._content(cycle))
         if on_epoch is not None:
             on_epoch(epoch)
+
+    def _new_sides(self, cycle: Cycle, epoch: Epoch) -> np.ndarray | None:
+        """Return which rows a selection of this epoch keeps; None without a new one.
+
+        Referees judge once, so no row changes sides.
+        """
+        made = epoch.select_seconds > 0 and not self._settings.has_referees
+        return _as_array(cycle.state.selected) if made else None
 
     def _content(self, cycle: Cycle) -> dict[str, Any]:
         return {

@@ -17,11 +17,15 @@ __all__ = [
     "read_about",
     "read_metrics",
     "read_result",
+    "read_sides",
     "shape_from_json",
     "write_curves",
+    "write_sides",
 ]
 
 ABOUT, METRICS, RESULT = "train.json", "metrics.jsonl", "result.json"
+SIDES = "sides"
+"""Folder with a file for each selection during training: one bit a row, 1 where it was kept."""
 
 
 def is_training_run(path: Path) -> bool:
@@ -71,6 +75,31 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     if not sound:
         raise InputError(f"{file} is damaged; train again into another folder.")
     return lines
+
+
+def write_sides(path: Path, epoch: int, kept: np.ndarray) -> None:
+    """Write which rows the selection after `epoch` keeps to the run in `path`, a bit for each."""
+    # A kilobyte for 8,000 rows: whole selections of every epoch would fill a disk.
+    with staged(path / SIDES / f"{epoch:06d}.npy") as staging:
+        np.save(staging, np.packbits(kept))
+
+
+def read_sides(path: Path, n: int) -> dict[int, np.ndarray]:
+    """Return masks of the kept rows of the run in `path` by epoch, for runs that have such.
+
+    `n` is the number of rows of the run.
+    """
+    found = {}
+    for file in sorted((path / SIDES).glob("[0-9]*.npy")):
+        try:
+            packed = np.load(file, allow_pickle=False)
+            sound = packed.dtype == np.uint8 and packed.shape == (-(-n // 8),)
+        except (OSError, ValueError, EOFError):
+            sound = False
+        if not (sound and file.stem.isascii() and file.stem.isdigit()):
+            raise InputError(f"{file} is damaged; remove it, and the report leaves that epoch out.")
+        found[int(file.stem)] = np.unpackbits(packed, count=n).astype(bool)
+    return found
 
 
 def _read_json(path: Path, name: str) -> dict[str, Any]:

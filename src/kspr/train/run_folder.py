@@ -9,12 +9,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from kspr._files import staged, write_json, write_text
 from kspr.errors import InputError
 from kspr.selectors import Selection
-from kspr.train.outcome import ABOUT, METRICS, RESULT, check_out, read_about, read_result
+from kspr.train.outcome import (
+    ABOUT,
+    METRICS,
+    RESULT,
+    check_out,
+    read_about,
+    read_result,
+    write_sides,
+)
 
 __all__ = [
     "RunFolder",
@@ -174,13 +183,22 @@ class RunFolder:
         self._board = _tensorboard(self.path / "tensorboard")
 
     def after_epoch(
-        self, epoch: int, history: list[dict[str, Any]], selection: Selection | None
+        self,
+        epoch: int,
+        history: list[dict[str, Any]],
+        selection: Selection | None,
+        kept: np.ndarray | None = None,
     ) -> None:
-        """Write the metrics so far, the last selection and the curves of TensorBoard."""
+        """Write the metrics so far, the last selection and the curves of TensorBoard.
+
+        `kept` is the mask of a selection by the network that was made after this epoch.
+        """
         # Rewritten whole: an appended line could be left half-written by a kill.
         write_text(self.path / METRICS, "".join(json.dumps(line) + "\n" for line in history))
         if selection is not None:
             self.save_selection(selection)
+        if kept is not None:
+            write_sides(self.path, epoch, kept)
         if self._board is not None:
             for name, value in history[-1].items():
                 if isinstance(value, (int, float)) and name != "epoch":

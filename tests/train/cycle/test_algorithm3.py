@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import kspr
+from kspr.core.noise import symmetric
 from kspr.errors import InputError
 from kspr.train import fit
 from kspr.train.cycle.algorithm3 import Cycle
@@ -84,6 +85,27 @@ def test_referees_that_find_no_wrong_label_end_the_guard_too(digits40, refereed)
     assert trained.history[0]["kept"] == 1
     assert trained.held_out == {}
     assert_same_weights(trained.network, other.network)
+
+
+def test_labels_that_may_all_be_kept_at_q_are_still_not_all_right(digits40, refereed):
+    """8 % are wrong and a tenth is allowed: plain training would keep them all, and learn them."""
+    truth = digits40.y_true[:1200]
+    y = symmetric(truth, 0.08, seed=0)
+    chosen = refereed.changed(selection={"q": 0.1}, epochs=6)
+    trained = fit(digits40.X[:1200], y, settings=chosen)
+    assert trained.clean_mask.mean() > 0.99
+    assert trained.held_out != {}  # the guard goes on
+    assert (trained.predict(digits40.X[:1200]) == truth).mean() > 0.95
+
+
+def test_where_nothing_can_be_kept_the_soft_labels_are_trained_on(digits40, refereed):
+    """At this error rate no label is kept; plain training would learn four of ten wrong labels."""
+    X, y, truth = digits40.X[:1200], digits40.y[:1200], digits40.y_true[:1200]
+    chosen = refereed.changed(selection={"q": 1e-5}, epochs=6)
+    with pytest.warns(UserWarning, match="all soft labels are used"):
+        trained = fit(X, y, settings=chosen)
+    assert trained.clean_mask.sum() == 0
+    assert (trained.predict(X) == truth).mean() > 0.9
 
 
 def test_a_run_whose_guard_let_go_is_resumed_as_it_was(digits40, quick, tmp_path):

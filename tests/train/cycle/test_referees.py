@@ -51,7 +51,8 @@ def test_referees_keep_the_error_rate_and_teachers_know_more(digits40, settings)
     kept = choose_by_referees(settings, chances, task).selection.clean_mask
     assert (y != truth)[kept].mean() < 0.1 + 0.035
     assert kept[y == truth].mean() > 0.9
-    targets = teach(halves, task, chances, ALONE).numpy()
+    features = task.inputs.take(torch.arange(len(y)))
+    targets = teach(halves, task, chances, features, np.arange(len(y)), settings, ALONE).numpy()
     assert targets.sum(axis=1) == pytest.approx(1, abs=1e-5)
     taught = (targets.argmax(axis=1) == truth).mean()
     assert taught > (chances.numpy().argmax(axis=1) == truth).mean()

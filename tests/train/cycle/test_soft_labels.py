@@ -6,7 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kspr.core.noise import symmetric
-from kspr.train.cycle.soft_labels import soft_labels, with_given_labels
+from kspr.train.cycle.soft_labels import (
+    combined,
+    likely_noise,
+    mean_of,
+    soft_labels,
+    with_given_labels,
+)
 
 
 def chances(seed: int, n: int = 20, classes: int = 4) -> np.ndarray:
@@ -66,3 +72,56 @@ def test_the_share_of_every_class_is_found_under_heavy_noise():
     probabilities = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     found = soft_labels(probabilities, symmetric(truth, 0.7, seed=0))
     assert found.prior.mean(axis=0) == pytest.approx(0.2, abs=0.02)
+
+
+def test_two_priors_tell_more_than_one_and_a_useless_one_is_ignored():
+    """60 % of the labels are wrong; two models err apart from each other, a third guesses."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 5, 8000)
+    models = [1.5 * np.eye(5)[truth] + rng.gumbel(size=(8000, 5)) for _ in range(2)]
+    models.append(rng.gumbel(size=(8000, 5)))
+    priors = [np.exp(m) / np.exp(m).sum(axis=1, keepdims=True) for m in models]
+    label, noise = symmetric(truth, 0.6, seed=0), np.full((5, 5), 0.15) + 0.25 * np.eye(5)
+
+    def right(*chosen: int) -> float:
+        found = combined([priors[k] for k in chosen], noise, label)
+        return float((found.argmax(axis=1) == truth).mean())
+
+    assert right(0, 1) > max(right(0), right(1)) + 0.05
+    assert right(0, 1, 2) == pytest.approx(right(0, 1), abs=0.01)
+
+
+@given(st.integers(0, 100))
+def test_the_mean_of_equal_priors_is_the_prior(seed):
+    assert mean_of([chances(seed), chances(seed)]) == pytest.approx(chances(seed))
+
+
+def test_the_noise_of_a_weak_model_is_found_by_the_likelihood_and_not_by_anchors():
+    """40 % wrong labels, and a model that is wrong on 40 % of the rows and never sure."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 5, 4000)
+    logits = 0.9 * np.eye(5)[truth] + rng.gumbel(size=(4000, 5)) / 2
+    probabilities = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    label = symmetric(truth, 0.4, seed=0)
+    anchors = soft_labels(probabilities, label)
+    found = likely_noise(probabilities, anchors.transition, label)
+    assert np.diag(anchors.transition).mean() < 0.53
+    assert np.diag(found.transition).mean() == pytest.approx(0.6, abs=0.05)
+    own = np.arange(4000), truth
+    assert np.log(found.chance[own]).mean() > np.log(anchors.chance[own]).mean()
+
+
+def test_probabilities_that_say_nothing_do_not_become_certain():
+    """Under Sym. 80 % the likelihood is nearly flat, and any power would do as well as another."""
+    rng = np.random.default_rng(0)
+    label, probabilities = rng.integers(0, 10, 2000), rng.dirichlet(np.full(10, 20.0), 2000)
+    found = likely_noise(probabilities, soft_labels(probabilities, label).transition, label)
+    assert found.prior.max(axis=1).mean() < 0.5
+    assert found.chance.sum(axis=1) == pytest.approx(1)
+
+
+def test_likely_noise_gives_a_class_that_no_row_has_no_chance():
+    label = np.repeat([0, 2], 50)
+    probabilities = 0.1 + 0.7 * np.eye(3)[label]
+    found = likely_noise(probabilities, np.eye(3), label)
+    assert not found.chance[:, 1].any()

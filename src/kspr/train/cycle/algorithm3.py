@@ -9,13 +9,21 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from kspr.selectors import Selection
 from kspr.train.cycle.epoch import Pools, train_epoch
-from kspr.train.cycle.guard import Health, examine, is_behind, keeps_nearly_all, unchanged
-from kspr.train.cycle.halves import Halves, second_half
+from kspr.train.cycle.guard import (
+    Health,
+    examine,
+    finds_little_noise,
+    is_behind,
+    keeps_nearly_all,
+    unchanged,
+)
+from kspr.train.cycle.halves import Halves, first_copies, second_half
 from kspr.train.cycle.learner import Learner
 from kspr.train.cycle.metrics import (
     Epoch,
@@ -108,6 +116,7 @@ class Cycle:
         self.learner, self.reference = learner, reference
         self.settings, self.world, self.state = settings, world, State()
         self._halves = halves
+        self._is_plain = False
         self.selection: Selection | None = None
         self.frozen: Selection | None = None
         self.best = None if reference is None else BestSoFar()
@@ -242,9 +251,19 @@ class Cycle:
         # Only the first: a network that has memorised labels makes later selections keep more.
         is_first = self.state.selected is None
         self._use(masks, scores)
-        if is_first and keeps_nearly_all(self.state.keep):
+        self._is_plain = is_first and self._finds_no_noise(masks)
+        if self._is_plain:
             self._release_if_guarded()
         return made
+
+    def _finds_no_noise(self, masks: Tensor) -> bool:
+        """Return whether a selection leaves nothing to do but plain training.
+
+        At q = 0.1 it keeps all labels if fewer than a tenth are wrong. Only soft labels can be
+        better then, so with referees the estimated noise must be small too.
+        """
+        is_small = self._halves is None or bool(masks[3].all())
+        return keeps_nearly_all(self.state.keep) and is_small
 
     def _release_if_guarded(self) -> None:
         if self.reference is not None:
@@ -276,28 +295,40 @@ class Cycle:
         `features` have not seen the labels. Where nearly all labels are kept there is nothing to
         judge, and training is plain.
         """
-        if self._halves is None or keeps_nearly_all(self.state.keep):
+        if self._halves is None or self._is_plain:
             return made
         start = time.perf_counter()
+        if self.settings.input == "images" and self.settings.weights is None:
+            # What SimSiam learns from the images at hand knows less than referees that learn the
+            # labels of their half.
+            features = None
         halves = self._halves(self._second_half())
         chances = ask_referees(halves, self.task, features, self.settings, self.world)
-        masks, judged = torch.zeros((3, len(chances)), dtype=torch.uint8), _Made()
+        masks, judged = torch.zeros((4, len(chances)), dtype=torch.uint8), _Made()
         if self.world.rank == 0:
             found = choose_by_referees(self.settings, chances, self.task)
             self.selection, health = found.selection, self._health(found.selection)
             masks, judged = _masks(found.selection, health), _made(found, health)
-        self._use(self.world.broadcast(masks).bool(), chances.log())
-        if keeps_nearly_all(self.state.keep):
+        masks = self.world.broadcast(masks).bool()
+        self._use(masks, chances.log())
+        if self._finds_no_noise(masks):
             self._release_if_guarded()
-        elif self.state.keep is not None:
-            self.state.targets = teach(halves, self.task, chances, self.world)
+        else:
+            # Also where the selection is not healthy: soft labels say how little is known.
+            first = first_copies(len(chances), self._copies())
+            self.state.targets = teach(
+                halves, self.task, chances, features, first, self.settings, self.world
+            )
         return replace(judged, seconds=made.seconds + time.perf_counter() - start)
 
     def _second_half(self) -> Tensor:
-        """Return the mask of the second half; only rank 0 knows which rows are copies."""
-        copies = None if self.frozen is None else self.frozen.copies
-        mask = second_half(self.task.label, copies, self.settings.seed)
+        """Return the mask of the second half."""
+        mask = second_half(self.task.label, self._copies(), self.settings.seed)
         return self.world.broadcast(mask.to(torch.uint8)).bool()
+
+    def _copies(self) -> np.ndarray | None:
+        """Return which rows are copies of each other; only rank 0 knows."""
+        return None if self.frozen is None else self.frozen.copies
 
     def _judged(self, *, with_scores: bool) -> tuple[Tensor, _Made, Tensor]:
         """Select by the network's features on rank 0; return the masks and the scores on all."""
@@ -308,7 +339,7 @@ class Cycle:
         if by_inputs:
             features = self.task.inputs.take(torch.arange(len(self.task.inputs)))
         self._check_converged((features, scores))
-        masks, made = torch.zeros((3, len(self.task.label)), dtype=torch.uint8), _Made()
+        masks, made = torch.zeros((4, len(self.task.label)), dtype=torch.uint8), _Made()
         if self.world.rank == 0:
             found, made, health = self._judge(features, scores if with_scores else None)
             # Before the first epoch, the network has not seen the labels either.
@@ -333,10 +364,12 @@ class Cycle:
         return found.selection, _made(found, health), health
 
     def _health(self, selection: Selection) -> Health:
+        labels = "given labels" if self._halves is None else "soft labels"
+        otherwise = f"all {labels} are used"
         if self.settings.guard:
-            return examine(selection)
+            return examine(selection, otherwise)
         # Batch normalisation needs two samples on each rank.
-        return unchanged(selection, 2 * self.world.size)
+        return unchanged(selection, 2 * self.world.size, otherwise)
 
     def _use(self, masks: Tensor, scores: Tensor) -> None:
         self.state.selected = masks[0]
@@ -409,8 +442,9 @@ def _made(found: Chosen, health: Health) -> _Made:
 
 
 def _masks(selection: Selection, health: Health) -> Tensor:
-    """Return three masks: what was selected, what is used, and whether it is used at all."""
-    masks = torch.zeros((3, len(selection)), dtype=torch.uint8)
+    """Return what was selected, what is used, whether it is at all, and whether noise is small."""
+    masks = torch.zeros((4, len(selection)), dtype=torch.uint8)
+    masks[3] = int(finds_little_noise(selection))
     masks[0] = torch.from_numpy(selection.clean_mask)
     if health.keep is not None:
         masks[1], masks[2] = torch.from_numpy(health.keep), 1

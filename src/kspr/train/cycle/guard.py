@@ -10,7 +10,8 @@ Five rules, explained with measurements in ``docs/training.md``:
 3. When the cycle is clearly behind the reference (`is_behind`), it continues from the reference's
    weights.
 4. The run ends with the better network (`kspr.train.cycle.model_choice`).
-5. If the first selection keeps nearly every label (`keeps_nearly_all`), both networks would learn
+5. If the first selection keeps nearly every label (`keeps_nearly_all`; with referees also: finds
+   hardly any to be wrong, `finds_little_noise`), both networks would learn
    the same. The held-out samples are then used for training, and the reference is dropped.
 """
 
@@ -23,7 +24,14 @@ from torch import Tensor
 from kspr.core.labels import codes_in
 from kspr.selectors import Selection
 
-__all__ = ["Health", "examine", "is_behind", "keeps_nearly_all", "unchanged"]
+__all__ = [
+    "Health",
+    "examine",
+    "finds_little_noise",
+    "is_behind",
+    "keeps_nearly_all",
+    "unchanged",
+]
 
 STARVED = 0.25
 """A class is starved if it keeps less than this share of what the median class keeps..."""
@@ -33,6 +41,10 @@ MARGIN = 2.0
 """Standard errors by which the cycle may be behind before it continues from the reference."""
 NEARLY_ALL = 0.99
 """Share of labels from which on a selection hardly differs from plain training."""
+
+LITTLE_NOISE = 0.02
+"""Estimated share of wrong labels up to which soft labels have nothing to correct. Of right labels
+of CIFAR-10, 0.005 are estimated to be wrong."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +57,8 @@ class Health:
     """Sentences that describe the faults; none for a selection that is used unchanged."""
 
 
-def examine(selection: Selection) -> Health:
-    """Return the labels of `selection` that may be used.
+def examine(selection: Selection, otherwise: str = "all given labels are used") -> Health:
+    """Return the labels of `selection` that may be used; `otherwise` says what is, without any.
 
     An empty selection, and one that starves most classes, is not used. Otherwise each starved class
     gets its best-ranked samples back, the same share as the median class keeps.
@@ -60,7 +72,8 @@ def examine(selection: Selection) -> Health:
     usual = float(np.median(share))
     starved = (share < STARVED * usual) | (kept < np.minimum(LEAST, size // 4))
     if starved.sum() * 2 > n_classes or usual == 0:
-        return Health(None, (_unhealthy(int(starved.sum()), n_classes, kept.sum() / size.sum()),))
+        share = kept.sum() / size.sum()
+        return Health(None, (_unhealthy(int(starved.sum()), n_classes, share, otherwise),))
     if not starved.any():
         return Health(selection.clean_mask)
     # The selection itself is not changed: users see what it really kept.
@@ -77,10 +90,10 @@ def examine(selection: Selection) -> Health:
     )  # fmt: skip
 
 
-def _unhealthy(n_starved: int, n_classes: int, share: float) -> str:
+def _unhealthy(n_starved: int, n_classes: int, share: float, otherwise: str) -> str:
     return (
-        f"{n_starved} of {n_classes} classes kept hardly any labels ({share:.1%} of all); all "
-        "given labels are used."
+        f"{n_starved} of {n_classes} classes kept hardly any labels ({share:.1%} of all); "
+        f"{otherwise}."
     )
 
 
@@ -90,11 +103,13 @@ def _best(selection: Selection, codes: np.ndarray, code: int, n: int) -> np.ndar
     return rows[np.argsort(selection.selection_time[rows], kind="stable")[:n]]
 
 
-def unchanged(selection: Selection, least: int) -> Health:
+def unchanged(
+    selection: Selection, least: int, otherwise: str = "all given labels are used"
+) -> Health:
     """Return `selection` unchanged, as in the paper; all labels if it keeps fewer than `least`."""
     # A training step needs two samples on each rank.
     if selection.clean_mask.sum() < least:
-        return Health(None, ("The selection is empty; all given labels are used.",))
+        return Health(None, (f"The selection is empty; {otherwise}.",))
     return Health(selection.clean_mask)
 
 
@@ -115,3 +130,8 @@ def is_behind(own: Tensor, other: Tensor, margin: float = MARGIN) -> bool:
 def keeps_nearly_all(keep: Tensor | None) -> bool:
     """Return whether a selection keeps 99 % of the labels; False for None, an unused one."""
     return keep is not None and float(keep.double().mean()) >= NEARLY_ALL
+
+
+def finds_little_noise(selection: Selection) -> bool:
+    """Return whether `selection` estimates that few labels are wrong; True without an estimate."""
+    return selection.noise is None or selection.noise.rate <= LITTLE_NOISE

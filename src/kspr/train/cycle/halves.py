@@ -20,22 +20,30 @@ from kspr.train.randomness import generator_for
 from kspr.train.run_folder import newest_checkpoint, write_checkpoint
 from kspr.train.settings import TrainSettings
 
-__all__ = ["Halves", "second_half"]
+__all__ = ["Halves", "first_copies", "second_half"]
 
 _PAIRS = {"referee": (2, 3), "teacher": (4, 5)}
 """Numbers of the learners, which make their random numbers differ; 0 and 1 are the cycle's own."""
 
 
-def second_half(label: Tensor, copies: np.ndarray | None, seed: int) -> Tensor:
-    """Return a random mask with half of the rows of each class; copies are on the same side.
+def first_copies(n: int, copies: np.ndarray | None) -> np.ndarray:
+    """Return for each of `n` rows the number of its first copy: its own, where there is none.
 
     `copies` numbers sets of copies as `Selection.copies` does: -1 for a row without any.
     """
-    first = torch.arange(len(label))
-    if copies is not None:
-        # The first row of each set stands for all of them.
-        _, leader, member = np.unique(copies, return_index=True, return_inverse=True)
-        first = torch.from_numpy(np.where(copies < 0, np.arange(len(label)), leader[member]))
+    if copies is None:
+        return np.arange(n)
+    # The first row of each set stands for all of them.
+    _, leader, member = np.unique(copies, return_index=True, return_inverse=True)
+    return np.where(copies < 0, np.arange(n), leader[member])
+
+
+def second_half(label: Tensor, copies: np.ndarray | None, seed: int) -> Tensor:
+    """Return a random mask with half of the rows of each class; copies are on the same side.
+
+    `copies` is as in `first_copies`.
+    """
+    first = torch.from_numpy(first_copies(len(label), copies))
     leaders = torch.unique(first)
     # A place of its own: the guard's held-out samples are drawn from the start of this stream.
     shuffled = leaders[torch.randperm(len(leaders), generator=generator_for(seed, "split", 1))]

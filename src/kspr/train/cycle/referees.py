@@ -4,8 +4,9 @@ A network makes the labels that it was trained on look right, so a label is judg
 that was trained on the other half: a referee. No step of its training has used that label, so the
 error rate of a selection by referees means what it means in `ProbabilitySelector`.
 
-Referees are trained on soft labels, from a linear fit by `KnockoffsSPR` inside their own half.
-Their probabilities, with the given labels, make better soft labels for all rows. A second pair of
+Referees are trained on soft labels, from a linear fit by `KnockoffsSPR` inside their own half, or
+on the given labels where there are no features to fit to. Their probabilities, those of a linear
+model on the features, and the given labels make better soft labels for all rows. A second pair of
 networks, the teachers, is trained on these, again half by half. Teachers have seen every label
 through the soft labels: what they say is used to train on, and never to select.
 """
@@ -17,11 +18,20 @@ from torch import Tensor
 from torch.nn import functional
 
 from kspr.core.arrays import to_numpy
+from kspr.core.labels import codes_in
 from kspr.selectors import KnockoffsSPR
 from kspr.selectors.knockoffs_spr import held_out_values
 from kspr.train.cycle.halves import Halves
+from kspr.train.cycle.linear_judge import linear_probabilities, parts_of
 from kspr.train.cycle.select_step import make_selector
-from kspr.train.cycle.soft_labels import soft_labels, with_given_labels
+from kspr.train.cycle.soft_labels import (
+    SoftLabels,
+    combined,
+    likely_noise,
+    mean_of,
+    soft_labels,
+    with_given_labels,
+)
 from kspr.train.cycle.task import Task
 from kspr.train.distributed import World
 from kspr.train.settings import TrainSettings
@@ -48,16 +58,55 @@ def ask_referees(
     return halves.predict_across(world.broadcast(targets), "referee")
 
 
-def teach(halves: Halves, task: Task, probabilities: Tensor, world: World) -> Tensor:
-    """Return soft labels of all rows, from the probabilities of the referees."""
+def teach(
+    halves: Halves,
+    task: Task,
+    probabilities: Tensor,
+    features: Tensor | None,
+    first: np.ndarray,
+    settings: TrainSettings,
+    world: World,
+) -> Tensor:
+    """Return soft labels of all rows, from the `probabilities` of the referees.
+
+    `features` have not seen the labels, or are None. `first` has for each row the number of its
+    first copy.
+    """
     label = task.label.numpy()
-    found = soft_labels(probabilities.numpy(), label)
+    said = probabilities.numpy().astype(np.float64)
+    found = soft_labels(said, label)
+    if features is None:
+        found = likely_noise(said, found.transition, label)
+    elif world.rank == 0:
+        found = _with_linear(found, features, label, first, settings.seed)
     # Of rank 0, here and below: processors may round differently.
-    first = world.broadcast(torch.from_numpy(found.chance).float())
-    taught = soft_labels(halves.predict_across(first, "teacher").numpy(), label)
-    # The noise is that which the referees found: to teachers, fewer labels look wrong.
-    chance = with_given_labels(taught.prior, found.transition, label)
+    start = world.broadcast(torch.from_numpy(found.chance).float())
+    taught = halves.predict_across(start, "teacher").numpy().astype(np.float64)
+    if features is None:
+        chance = likely_noise(mean_of([taught, said]), found.transition, label).chance
+    else:
+        # To teachers fewer labels look wrong: the noise is that which the referees found, and both
+        # are given equal weight, where a likelihood would take the teachers alone.
+        prior = mean_of([soft_labels(taught, label).prior, found.prior])
+        chance = with_given_labels(prior, found.transition, label)
     return world.broadcast(torch.from_numpy(chance).float())
+
+
+def _with_linear(
+    found: SoftLabels, features: Tensor, label: np.ndarray, first: np.ndarray, seed: int
+) -> SoftLabels:
+    """Return soft labels from `found`, by referees, and a linear model on `features` together."""
+    # The other classes are the true one of no row, and have no chance already.
+    present = np.unique(label)
+    codes = codes_in(present, label, "label")
+    transition = found.transition[np.ix_(present, present)]
+    # All rows judge one another here, not halves: each is asked of a fit to four fifths.
+    linear = linear_probabilities(
+        to_numpy(features.detach()), codes, transition, parts_of(first, seed)
+    )
+    prior = np.zeros_like(found.prior)
+    prior[:, present] = combined([found.prior[:, present], linear], transition, codes)
+    return SoftLabels(with_given_labels(prior, found.transition, label), prior, found.transition)
 
 
 def _linear_chances(features: Tensor, rows: Tensor, task: Task, settings: TrainSettings) -> Tensor:
