@@ -7,6 +7,7 @@ from sklearn.datasets import load_digits
 from kspr import KnockoffsSPR
 from kspr.core.noise import symmetric
 from kspr.selectors import _plan
+from kspr.selectors.feature_rows import DenseFeatures
 
 
 @pytest.fixture(scope="module")
@@ -57,3 +58,11 @@ def test_rare_classes_are_fitted_too():
     X = rng.standard_normal((len(y), 8)) + 6 * np.eye(8)[y]
     clean = KnockoffsSPR(q=0.1, fit_rows=200).fit(X, y).selection_.clean_mask
     assert clean[y == 2].mean() > 0.8
+
+
+def test_as_many_rows_as_a_block_has_need_not_be_its_rows():
+    """An empty slot of a piece repeats a row, which must not stand for one that is left out."""
+    X = np.arange(8, dtype=np.float32).reshape(4, 2)
+    for rows in ([0, 0, 2, 3], [0, 1, 2, 3], [1, 3]):
+        parts = [block for _, block in _plan._gathered(DenseFeatures(X), np.array(rows))]
+        np.testing.assert_array_equal(np.concatenate(parts), X[rows])
