@@ -82,6 +82,17 @@ def test_anchors_read_the_transition_matrix_off_their_predictions():
     torch.testing.assert_close(found, transition)
 
 
+def test_with_many_classes_the_anchor_is_the_surest_row():
+    """Of 60 classes each has less than 3 % of the rows: that percentile is a row of another."""
+    run, _ = small_run(n=240, n_classes=60, epochs=2)
+    true = torch.arange(240) % 60
+    transition = 0.7 * torch.eye(60) + 0.3 * torch.eye(60).roll(1, 0)
+    run.probabilities = lambda: transition[true]
+    run.epoch = 2
+    Forward().after_epoch(run)
+    torch.testing.assert_close(run.memory["transition"], transition)
+
+
 def test_forward_estimates_after_its_first_stage_and_uses_it_in_the_second():
     run, batch = small_run(epochs=2)
     method = Forward()

@@ -127,7 +127,9 @@ def symmetric_cross_entropy(
 class Forward(Method):
     """Train plainly, estimate the transition matrix, and train again through it."""
 
-    percentile: float = 0.97
+    few: float = 0.97
+    """Which row is the anchor of a class; of more than 50 classes, each has too few rows."""
+    many: float = 1.0
     n_stages = 2
 
     def losses(self, run: Run, batch: Batch) -> Sequence[Tensor]:
@@ -140,8 +142,8 @@ class Forward(Method):
     def after_epoch(self, run: Run) -> None:
         """Estimate the matrix when the first stage ends."""
         if run.stage_is_done and run.stage == 1:
-            found = transition_by_anchors(run.probabilities(), self.percentile)
-            run.memory["transition"] = found
+            percentile = run.few_or_many(self.few, self.many)
+            run.memory["transition"] = transition_by_anchors(run.probabilities(), percentile)
 
 
 def corrected(logits: Tensor, label: Tensor, transition: Tensor) -> Tensor:
@@ -153,8 +155,9 @@ def corrected(logits: Tensor, label: Tensor, transition: Tensor) -> Tensor:
 def transition_by_anchors(probabilities: Tensor, percentile: float = 0.97) -> Tensor:
     """Return the matrix whose row i is the prediction for an anchor of class i.
 
-    The anchor is the row at this percentile of the class's probability: the very highest are
-    often outliers.
+    The anchor is the row at this percentile of the class's probability, among all rows: the very
+    highest are often outliers. At 1 it is the highest; a class with fewer than ``1 - percentile``
+    of the rows needs that, or the anchor is of another class.
     """
     place = min(int(percentile * len(probabilities)), len(probabilities) - 1)
     order = probabilities.argsort(dim=0, stable=True)
