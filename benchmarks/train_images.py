@@ -231,7 +231,9 @@ A dash in the column FSR means that nothing was kept, or that there is no select
 the accuracy of the last weights without averaging ("- EMA" in the paper). "Final network" is the
 one that the run ends with. "Memorised" is the share of wrong labels that it predicts. The standard
 error of an accuracy is up to {error:.3f}: differences of that size say nothing. How `default` works
-was chosen by 3,000 other training images with their true labels, before these trials were run.
+was chosen by other training images with their true labels, before these trials were run: 3,000 for
+how soft labels are made. Five parts were fixed before these trials too, by the accuracy of referees
+on rows that they had not seen; training.md has what they changed.
 
 {rows}
 

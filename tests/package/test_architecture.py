@@ -152,7 +152,6 @@ SAME_IDEA = {
     "cifar": "the noise between CIFAR's classes, and its files",
     "exchangeable": "the mathematics of a control, and the control",
     "figures": "what all figures share, and the figures of the paper",
-    "halves": "the two halves of the data, of which neither judges itself: of a fit, of referees",
     "joining": "labels of a file, and rows of a run, are found by what identifies them",
     "labels": "what a label is, and how files hold them",
     "metrics": "how good a selection is, and a network that learns from it",

@@ -50,7 +50,7 @@ def quick() -> TrainSettings:
 @pytest.fixture
 def refereed(quick) -> TrainSettings:
     """Four short epochs on what referees say."""
-    return quick.changed(select_on="referees", warmup_epochs=0)
+    return quick.changed(select_on="referees", warmup_epochs=0, referee_parts=3)
 
 
 @pytest.fixture(scope="session")

@@ -69,7 +69,7 @@ def test_referees_judge_images_with_and_without_features_of_before(settings, pre
     y = symmetric(truth, 0.3, seed=0)
     small = {"width": 16, "bottleneck": 8, "batch_size": 64}
     chosen = settings.changed(
-        select_on="referees", epochs=3, pretrain_epochs=pretrain_epochs, pretrain=small
+        select_on="referees", epochs=6, pretrain_epochs=pretrain_epochs, pretrain=small
     )
     trained = fit(X, y, settings=chosen, truth=truth)
     assert trained.selection.manifest.method == "ProbabilitySelector"

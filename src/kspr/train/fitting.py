@@ -16,10 +16,10 @@ from kspr.errors import InputError
 from kspr.models.device import use_bfloat16
 from kspr.selectors import Selection
 from kspr.train.cycle.algorithm3 import Cycle, State
-from kspr.train.cycle.halves import Halves
 from kspr.train.cycle.learner import Learner
 from kspr.train.cycle.metrics import Epoch
 from kspr.train.cycle.model_choice import BestSoFar
+from kspr.train.cycle.referee_parts import Parts
 from kspr.train.cycle.select_step import make_selector, referee_selector
 from kspr.train.cycle.task import Task, make_task, network_for, signature_of
 from kspr.train.distributed import World, the_world
@@ -198,7 +198,7 @@ class _Fit:
     def _cycle(self, stored: dict[str, Any] | None) -> Cycle:
         # For the cosine of the learning rate, which falls to 0 at this step.
         total = self._settings.epochs * self._task.steps(self._settings.batch_size)
-        reference, halves = None, self._halves()
+        reference, parts = None, self._parts()
         if self._settings.guard:
             # Before the learner takes the network over: both start from the same weights.
             reference = Learner(copy.deepcopy(self._network), self._settings, total, self._world)
@@ -210,7 +210,7 @@ class _Fit:
             reference,
             self._settings,
             self._world,
-            halves,
+            parts,
         )
         if stored is not None:
             try:
@@ -226,16 +226,16 @@ class _Fit:
                 ) from error
         return cycle
 
-    def _halves(self) -> Callable[[Tensor], Halves] | None:
-        """Return what makes the halves that referees are trained on; None without referees."""
+    def _parts(self) -> Callable[[Tensor], Parts] | None:
+        """Return what makes the parts that referees are trained on; None without referees."""
         if not self._settings.has_referees:
             return None
         # Copied before any training: all networks start from the same weights.
         network = copy.deepcopy(self._network)
         folder = None if self._folder is None else self._folder.checkpoints
-        return lambda second: Halves(
+        return lambda part: Parts(
             self._task,
-            second,
+            part,
             self._pipeline,
             network,
             self._settings,

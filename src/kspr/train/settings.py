@@ -74,9 +74,12 @@ class TrainSettings:
     select_every: int = 1
     """Epochs between two selections; 0 selects once, after the warm-up, and needs no referees."""
     select_on: Literal["referees", "network", "inputs"] = "network"
-    """What labels are judged by. ``"referees"``: two networks, each trained on one half, that judge
-    the other half once, before the first epoch. ``"network"``: the features of the network in
+    """What labels are judged by. ``"referees"``: networks that judge a part of the rows which they
+    were not trained on, once, before the first epoch. ``"network"``: the features of the network in
     training, which has learned these labels (Alg. 3). ``"inputs"``: the embeddings."""
+    referee_parts: int = 2
+    """Parts that the rows are cut into for referees. One is trained for each part, on all others:
+    more parts make better referees and cost more time."""
     selector: Literal["default", "paper", "spr"] = "default"
     """`KnockoffsSPR()`, `KnockoffsSPR.paper()` or `SPR()`."""
     selection: Mapping[str, Any] = field(default_factory=dict)
@@ -194,6 +197,7 @@ _COUNTS = {
     "pretrain_epochs": 0,
     "batch_size": 2,
     "select_every": 0,
+    "referee_parts": 2,
     "padding": 0,
 }
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from kspr.train import TrainSettings
-from kspr.train.cycle.halves import Halves, second_half
+from kspr.train.cycle.referee_parts import Parts, random_parts
 from kspr.train.cycle.referees import ask_referees, teach
 from kspr.train.cycle.select_step import choose_by_referees
 from kspr.train.cycle.task import make_task, network_for
@@ -17,42 +17,43 @@ ALONE = Alone(torch.device("cpu"))
 
 @pytest.fixture(scope="module")
 def settings():
-    return TrainSettings.from_preset("cpu", epochs=6, batch_size=32)
+    return TrainSettings.from_preset("cpu", epochs=6, batch_size=32, referee_parts=3)
 
 
-def asked(X, y, second, settings, *, by_features=True):
+def asked(X, y, part, settings, *, by_features=True):
     task = make_task(X, y, settings)
     network = network_for(task, settings, None)
     pipeline = pipeline_for(task.inputs, settings)
-    halves = Halves(task, second, pipeline, network, settings, ALONE, None, {})
+    parts = Parts(task, part, pipeline, network, settings, ALONE, None, {})
     features = task.inputs.take(torch.arange(len(X))) if by_features else None
-    return task, halves, ask_referees(halves, task, features, settings, ALONE)
+    return task, parts, ask_referees(parts, task, features, settings, ALONE)
 
 
 @pytest.mark.parametrize("by_features", [True, False])
 def test_no_label_has_a_part_in_its_own_judgement(digits40, settings, by_features):
-    """Other labels in a half change how the other half is judged, and nothing in it."""
+    """Other labels in a part change how the other parts are judged, and nothing in it."""
     X, y = digits40.X[:600], digits40.y[:600]
     bare = settings.changed(guard=False)  # held-out samples are drawn by label
-    second = second_half(torch.from_numpy(y), None, 0)
-    other = np.where(second.numpy(), np.roll(y, 7), y)
+    part = random_parts(torch.from_numpy(y), None, 3, 0)
+    own = part == 1
+    other = np.where(own.numpy(), np.roll(y, 7), y)
     found, changed = (
-        asked(X, labels, second, bare, by_features=by_features)[2] for labels in (y, other)
+        asked(X, labels, part, bare, by_features=by_features)[2] for labels in (y, other)
     )
-    assert torch.equal(found[second], changed[second])
-    assert not torch.equal(found[~second], changed[~second])
+    assert torch.equal(found[own], changed[own])
+    assert not torch.equal(found[~own], changed[~own])
 
 
 def test_referees_keep_the_error_rate_and_teachers_know_more(digits40, settings):
     """1,200 digits, 40 % wrong labels: about 690 are kept, so three standard errors are 0.035."""
     X, y, truth = digits40.X[:1200], digits40.y[:1200], digits40.y_true[:1200]
-    second = second_half(torch.from_numpy(y), None, 0)
-    task, halves, chances = asked(X, y, second, settings)
+    part = random_parts(torch.from_numpy(y), None, 3, 0)
+    task, parts, chances = asked(X, y, part, settings)
     kept = choose_by_referees(settings, chances, task).selection.clean_mask
     assert (y != truth)[kept].mean() < 0.1 + 0.035
     assert kept[y == truth].mean() > 0.9
     features = task.inputs.take(torch.arange(len(y)))
-    targets = teach(halves, task, chances, features, np.arange(len(y)), settings, ALONE).numpy()
+    targets = teach(parts, task, chances, features, np.arange(len(y)), settings, ALONE).numpy()
     assert targets.sum(axis=1) == pytest.approx(1, abs=1e-5)
     taught = (targets.argmax(axis=1) == truth).mean()
     assert taught > (chances.numpy().argmax(axis=1) == truth).mean()

@@ -4,6 +4,6 @@
 `select_step` makes one selection, `guard` and `model_choice` compare with plain training, `learner`
 holds a network in training, `task` the data, and `metrics` what is measured.
 
-`referees` has labels judged by networks that have not seen them, trained by `halves`; from their
-answers `soft_labels` are computed, which `soft_epoch` trains on.
+`referees` has labels judged by networks that have not seen them, trained by `referee_parts`; from
+their answers `soft_labels` are computed, which `soft_epoch` trains on.
 """

@@ -23,7 +23,6 @@ from kspr.train.cycle.guard import (
     keeps_nearly_all,
     unchanged,
 )
-from kspr.train.cycle.halves import Halves, first_copies, second_half
 from kspr.train.cycle.learner import Learner
 from kspr.train.cycle.metrics import (
     Epoch,
@@ -34,6 +33,7 @@ from kspr.train.cycle.metrics import (
     quality_of,
 )
 from kspr.train.cycle.model_choice import BestSoFar, ModelChoice, choose_model
+from kspr.train.cycle.referee_parts import Parts, first_copies, random_parts
 from kspr.train.cycle.referees import ask_referees, teach
 from kspr.train.cycle.select_step import Chosen, choose, choose_by_referees, with_seen_labels
 from kspr.train.cycle.soft_epoch import train_soft_epoch
@@ -97,9 +97,9 @@ class Cycle:
         How to train and to select.
     world
         The processes that train together.
-    halves
-        Function that makes the halves that referees are trained on, from the mask of the second
-        one; None without referees.
+    parts
+        Function that makes the parts that referees are trained on, from the part of each row; None
+        without referees.
     """
 
     def __init__(
@@ -110,12 +110,12 @@ class Cycle:
         reference: Learner | None,
         settings: TrainSettings,
         world: World,
-        halves: Callable[[Tensor], Halves] | None = None,
+        parts: Callable[[Tensor], Parts] | None = None,
     ) -> None:
         self.task, self.pipeline = task, pipeline
         self.learner, self.reference = learner, reference
         self.settings, self.world, self.state = settings, world, State()
-        self._halves = halves
+        self._parts = parts
         self._is_plain = False
         self.selection: Selection | None = None
         self.frozen: Selection | None = None
@@ -239,7 +239,7 @@ class Cycle:
         referees the selection before the first epoch is the last.
         """
         every, since = self.settings.select_every, self.state.epoch - self.settings.warmup_epochs
-        if self._halves is not None:
+        if self._parts is not None:
             return False
         if every == 0:
             return since == 0 and self.state.epoch < self.settings.epochs
@@ -262,7 +262,7 @@ class Cycle:
         At q = 0.1 it keeps all labels if fewer than a tenth are wrong. Only soft labels can be
         better then, so with referees the estimated noise must be small too.
         """
-        is_small = self._halves is None or bool(masks[3].all())
+        is_small = self._parts is None or bool(masks[3].all())
         return keeps_nearly_all(self.state.keep) and is_small
 
     def _release_if_guarded(self) -> None:
@@ -295,15 +295,15 @@ class Cycle:
         `features` have not seen the labels. Where nearly all labels are kept there is nothing to
         judge, and training is plain.
         """
-        if self._halves is None or self._is_plain:
+        if self._parts is None or self._is_plain:
             return made
         start = time.perf_counter()
         if self.settings.input == "images" and self.settings.weights is None:
             # What SimSiam learns from the images at hand knows less than referees that learn the
-            # labels of their half.
+            # labels of other parts.
             features = None
-        halves = self._halves(self._second_half())
-        chances = ask_referees(halves, self.task, features, self.settings, self.world)
+        parts = self._parts(self._random_parts())
+        chances = ask_referees(parts, self.task, features, self.settings, self.world)
         masks, judged = torch.zeros((4, len(chances)), dtype=torch.uint8), _Made()
         if self.world.rank == 0:
             found = choose_by_referees(self.settings, chances, self.task)
@@ -317,14 +317,15 @@ class Cycle:
             # Also where the selection is not healthy: soft labels say how little is known.
             first = first_copies(len(chances), self._copies())
             self.state.targets = teach(
-                halves, self.task, chances, features, first, self.settings, self.world
+                parts, self.task, chances, features, first, self.settings, self.world
             )
         return replace(judged, seconds=made.seconds + time.perf_counter() - start)
 
-    def _second_half(self) -> Tensor:
-        """Return the mask of the second half."""
-        mask = second_half(self.task.label, self._copies(), self.settings.seed)
-        return self.world.broadcast(mask.to(torch.uint8)).bool()
+    def _random_parts(self) -> Tensor:
+        """Return the part of each row, as rank 0 draws it."""
+        settings = self.settings
+        part = random_parts(self.task.label, self._copies(), settings.referee_parts, settings.seed)
+        return self.world.broadcast(part)
 
     def _copies(self) -> np.ndarray | None:
         """Return which rows are copies of each other; only rank 0 knows."""
@@ -364,7 +365,7 @@ class Cycle:
         return found.selection, _made(found, health), health
 
     def _health(self, selection: Selection) -> Health:
-        labels = "given labels" if self._halves is None else "soft labels"
+        labels = "given labels" if self._parts is None else "soft labels"
         otherwise = f"all {labels} are used"
         if self.settings.guard:
             return examine(selection, otherwise)

@@ -1,14 +1,14 @@
 """Referees judge labels that they have not seen; teachers turn their verdicts into soft labels.
 
 A network makes the labels that it was trained on look right, so a label is judged by a network
-that was trained on the other half: a referee. No step of its training has used that label, so the
-error rate of a selection by referees means what it means in `ProbabilitySelector`.
+that was trained on other parts of the data: a referee. No step of its training has used that label,
+so the error rate of a selection by referees means what it means in `ProbabilitySelector`.
 
-Referees are trained on soft labels, from a linear fit by `KnockoffsSPR` inside their own half, or
-on the given labels where there are no features to fit to. Their probabilities, those of a linear
-model on the features, and the given labels make better soft labels for all rows. A second pair of
-networks, the teachers, is trained on these, again half by half. Teachers have seen every label
-through the soft labels: what they say is used to train on, and never to select.
+Referees are trained on soft labels, from a linear fit by `KnockoffsSPR` to the rows that they learn
+from, or on the given labels where there are no features to fit to. Their probabilities, those of a
+linear model on the features, and the given labels make better soft labels for all rows. More
+networks, the teachers, are trained on these, again on all parts but one. Teachers have seen every
+label through the soft labels: what they say is used to train on, and never to select.
 """
 
 import numpy as np
@@ -21,8 +21,8 @@ from kspr.core.arrays import to_numpy
 from kspr.core.labels import codes_in
 from kspr.selectors import KnockoffsSPR
 from kspr.selectors.knockoffs_spr import held_out_values
-from kspr.train.cycle.halves import Halves
 from kspr.train.cycle.linear_judge import linear_probabilities, parts_of
+from kspr.train.cycle.referee_parts import Parts
 from kspr.train.cycle.select_step import make_selector
 from kspr.train.cycle.soft_labels import (
     SoftLabels,
@@ -43,23 +43,28 @@ _SHARPNESS = 10.0
 
 
 def ask_referees(
-    halves: Halves, task: Task, features: Tensor | None, settings: TrainSettings, world: World
+    parts: Parts, task: Task, features: Tensor | None, settings: TrainSettings, world: World
 ) -> Tensor:
-    """Return class probabilities of every row, by the referee that has not seen its half.
+    """Return class probabilities of every row, by the referee that has not seen its part.
 
     `features` have not seen the labels either. Without any (None), the referees learn the given
-    labels of their half.
+    labels of the other parts.
     """
     targets = functional.one_hot(task.label, task.n_classes).float()
-    if features is not None and world.rank == 0:
-        for rows in halves.rows:
-            # From each half alone: otherwise its referee would have seen labels of the other.
-            targets[rows] = _linear_chances(features, rows, task, settings)
-    return halves.predict_across(world.broadcast(targets), "referee")
+    if features is None:
+        return parts.predict_across([targets] * len(parts.rows), "referee")
+    learned = []
+    for rows in parts.rows:
+        own = targets.clone()
+        if world.rank == 0:
+            # From these rows alone: otherwise the referee would have seen labels that it judges.
+            own[rows] = _linear_chances(features, rows, task, settings)
+        learned.append(world.broadcast(own))
+    return parts.predict_across(learned, "referee")
 
 
 def teach(
-    halves: Halves,
+    parts: Parts,
     task: Task,
     probabilities: Tensor,
     features: Tensor | None,
@@ -81,7 +86,7 @@ def teach(
         found = _with_linear(found, features, label, first, settings.seed)
     # Of rank 0, here and below: processors may round differently.
     start = world.broadcast(torch.from_numpy(found.chance).float())
-    taught = halves.predict_across(start, "teacher").numpy().astype(np.float64)
+    taught = parts.predict_across([start] * len(parts.rows), "teacher").numpy().astype(np.float64)
     if features is None:
         chance = likely_noise(mean_of([taught, said]), found.transition, label).chance
     else:
@@ -100,7 +105,7 @@ def _with_linear(
     present = np.unique(label)
     codes = codes_in(present, label, "label")
     transition = found.transition[np.ix_(present, present)]
-    # All rows judge one another here, not halves: each is asked of a fit to four fifths.
+    # Parts of their own, however many those of the referees are.
     linear = linear_probabilities(
         to_numpy(features.detach()), codes, transition, parts_of(first, seed)
     )
@@ -112,7 +117,7 @@ def _with_linear(
 def _linear_chances(features: Tensor, rows: Tensor, task: Task, settings: TrainSettings) -> Tensor:
     """Return the chance of each class to be the true one, by a linear fit inside `rows`."""
     label = task.label[rows].numpy()
-    # A rare class may have one row in a half.
+    # A rare class may have one row here.
     selector = make_selector(settings.changed(selection={"min_class_size": 1}))
     if not isinstance(selector, KnockoffsSPR):
         raise TypeError("Referees learn from KnockoffsSPR; the settings hold another selector.")

@@ -1,6 +1,7 @@
-"""Two networks, each trained on one half of the data, each predicting the half it has not seen."""
+"""Networks that are each trained on all parts of the data but one, and predict that one."""
 
 import copy
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,10 @@ from kspr.train.randomness import generator_for
 from kspr.train.run_folder import newest_checkpoint, write_checkpoint
 from kspr.train.settings import TrainSettings
 
-__all__ = ["Halves", "first_copies", "second_half"]
+__all__ = ["Parts", "first_copies", "random_parts"]
 
-_PAIRS = {"referee": (2, 3), "teacher": (4, 5)}
-"""Numbers of the learners, which make their random numbers differ; 0 and 1 are the cycle's own."""
+_FIRST, _KINDS = 2, ("referee", "teacher")
+"""Number of the first learner; 0 and 1 are the cycle's own. Their random numbers differ by it."""
 
 
 def first_copies(n: int, copies: np.ndarray | None) -> np.ndarray:
@@ -38,31 +39,32 @@ def first_copies(n: int, copies: np.ndarray | None) -> np.ndarray:
     return np.where(copies < 0, np.arange(n), leader[member])
 
 
-def second_half(label: Tensor, copies: np.ndarray | None, seed: int) -> Tensor:
-    """Return a random mask with half of the rows of each class; copies are on the same side.
+def random_parts(label: Tensor, copies: np.ndarray | None, n_parts: int, seed: int) -> Tensor:
+    """Return a random part of each row, from 0 to ``n_parts - 1``; copies share one.
 
-    `copies` is as in `first_copies`.
+    Every part has an equal share of each class, to a row. `copies` is as in `first_copies`.
     """
     first = torch.from_numpy(first_copies(len(label), copies))
     leaders = torch.unique(first)
     # A place of its own: the guard's held-out samples are drawn from the start of this stream.
     shuffled = leaders[torch.randperm(len(leaders), generator=generator_for(seed, "split", 1))]
-    mask = torch.zeros(len(label), dtype=torch.bool)
+    part = torch.zeros(len(label), dtype=torch.long)
     for code in torch.unique(label).tolist():
         own = shuffled[label[shuffled] == code]
-        mask[own[: len(own) // 2]] = True
-    return mask[first]
+        # Of rows that do not divide evenly, the last parts have one more.
+        part[own] = n_parts - 1 - torch.arange(len(own)).flip(0) * n_parts // len(own)
+    return part[first]
 
 
-class Halves:
-    """The two halves of a task, and what it takes to train a network on each.
+class Parts:
+    """The parts of a task, and what it takes to train a network on all but each of them.
 
     Parameters
     ----------
     task
         Rows and labels. Held-out samples are predicted, but trained on by none.
-    second
-        Mask of the rows of the second half.
+    part
+        Number of the part of each row, as `random_parts` gives it.
     pipeline
         How rows become batches.
     network
@@ -80,7 +82,7 @@ class Halves:
     def __init__(
         self,
         task: Task,
-        second: Tensor,
+        part: Tensor,
         pipeline: InputPipeline,
         network: Network,
         settings: TrainSettings,
@@ -88,22 +90,28 @@ class Halves:
         folder: Path | None,
         signature: dict[str, Any],
     ) -> None:
-        self._task, self._sides, self._pipeline = task, (~second, second), pipeline
+        self._task, self._pipeline = task, pipeline
+        self._asked = [torch.nonzero(part == k)[:, 0] for k in range(settings.referee_parts)]
         self._network, self._settings, self._world = network, settings, world
         self._folder, self._signature = folder, signature
-        self.rows = [torch.nonzero(side & ~task.held_out)[:, 0] for side in self._sides]
-        """Row numbers that each network is trained on."""
-        if min(map(len, self.rows)) < 2 * world.size:
+        self.rows = [
+            torch.nonzero((part != k) & ~task.held_out)[:, 0] for k in range(len(self._asked))
+        ]
+        """Row numbers that each network is trained on: all parts but its own."""
+        # Each process needs two rows in a step, and at least one to predict.
+        if min(map(len, self.rows)) < 2 * world.size or min(map(len, self._asked)) < world.size:
             raise InputError(
-                f"There are too few samples to train two networks on halves, which need "
-                f"{2 * world.size} each. Pass select_on='inputs'."
+                f"There are too few samples for referee_parts={len(self._asked)}: each network "
+                f"needs {2 * world.size} to learn from and {world.size} to judge. Pass "
+                "referee_parts=2, or select_on='inputs'."
             )
 
-    def predict_across(self, targets: Tensor, name: str) -> Tensor:
-        """Train a network on the soft labels of each half; return probabilities of the other.
+    def predict_across(self, targets: Sequence[Tensor], name: str) -> Tensor:
+        """Train a network on all parts but one, for each part; return probabilities of that one.
 
-        `name` is ``referee`` or ``teacher``. The probabilities ``(rows, classes)`` are computed
-        once: a run that is resumed reads them.
+        `targets` has the soft labels ``(all rows, classes)`` that each network learns. `name` is
+        ``referee`` or ``teacher``. The probabilities ``(rows, classes)`` are computed once: a run
+        that is resumed reads them.
         """
         folder = None if self._folder is None else self._folder / f"{name}s"
         stored = None if folder is None else newest_checkpoint(folder, self._signature)
@@ -116,8 +124,9 @@ class Halves:
             for learner, state in zip(learners, stored["learners"], strict=True):
                 learner.load(state)
         for epoch in range(done, self._epochs):
-            for learner, own, number in zip(learners, self.rows, _PAIRS[name], strict=True):
-                self._train(learner, own, targets, (number, epoch), name)
+            for k, (learner, own) in enumerate(zip(learners, self.rows, strict=True)):
+                number = _FIRST + len(learners) * _KINDS.index(name) + k
+                self._train(learner, own, targets[k], (number, epoch), name)
             states = [learner.state() for learner in learners]
             self._keep(folder, epoch + 1, {"epoch": epoch + 1, "learners": states})
         found = self._predicted(learners)
@@ -160,10 +169,9 @@ class Halves:
         )
 
     def _predicted(self, learners: list[Learner]) -> Tensor:
-        """Return the probabilities of each half, by the network of the other."""
+        """Return the probabilities of each part, by the network that has not seen it."""
         found = torch.zeros((len(self._task.label), self._task.n_classes))
-        for learner, other in zip(learners, reversed(self._sides), strict=True):
-            rows = torch.nonzero(other)[:, 0]
+        for learner, rows in zip(learners, self._asked, strict=True):
             outputs = network_outputs(
                 learner.average, self._task.inputs, self._pipeline, self._world, rows
             )
