@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from kspr._files import read_json, write_parquet
+from kspr.core.coded import Coded, as_read, chosen_rows, stored_of
 from kspr.errors import InputError
 from kspr.features._store import open_features
 from kspr.features.options import EmbedSettings
@@ -72,11 +73,16 @@ class Loaded:
     @property
     def label(self) -> np.ndarray:
         """The label of each of these rows."""
+        return np.asarray(as_read(self.stored_label))
+
+    @property
+    def stored_label(self) -> Any:
+        """The same as it is stored, which may be codes: what selectors take, and far smaller."""
         label, gaps = _labels(self.records), self.records.unlabelled
         # An entry without meaning must never be taken for a class.
         if gaps is not None and np.isin(self.row, gaps).any():
             raise InputError(self.records.no_labels or "Rows without a label cannot be used here.")
-        return np.asarray(_at(label, self.row))
+        return _at(label, self.row)
 
     @property
     def groups(self) -> np.ndarray | None:
@@ -154,7 +160,7 @@ def _at(features: Any, place: np.ndarray) -> Any:
     """Return the rows at `place`; all of them as they are, for example as a memory map."""
     if features is None or len(place) == len(features):
         return features
-    return features[place]
+    return chosen_rows(features, place)
 
 
 def options_for_test(source: Path, options: ReadOptions) -> ReadOptions:
@@ -222,8 +228,10 @@ def cache_folder(source: Path, settings: EmbedSettings, split: str | None = None
     return root / "kspr" / "embeddings" / hashlib.sha256(key.encode()).hexdigest()[:16]
 
 
-def check_labels(label: np.ndarray) -> None:
+def check_labels(label: Any) -> None:
     """Raise if every row has a label of its own: such a column holds names, not classes."""
+    if isinstance(label, Coded):
+        label = label.codes
     # As a set of Python's own values: sorting texts would copy all of them.
     seen: set[Any] = set()
     for start in range(0, len(label), 1 << 16):
@@ -238,10 +246,11 @@ def check_labels(label: np.ndarray) -> None:
         )
 
 
-def _labels(records: Records) -> np.ndarray:
-    if records.label is None:
+def _labels(records: Records) -> Any:
+    """Return the labels of all rows, as they are stored."""
+    if stored_of(records, "label") is None:
         raise InputError(
             f"{records.source} has no labels that could be found. Name their column with --label, "
             "or their file with --labels."
         )
-    return records.label
+    return stored_of(records, "label")

@@ -10,10 +10,10 @@ import numpy as np
 
 from kspr._files import write_json, write_text
 from kspr._packages import version
+from kspr.core.coded import label_at
 from kspr.errors import InputError, UnreadableItemError
 from kspr.runs.run import Run
 from kspr.selectors.checks import CANNOT_TELL, NO_CLASS
-from kspr.selectors.coded import label_at
 from kspr.sources.readers.file_checks import shown
 from kspr.sources.readers.label_studio import CONTROL
 from kspr.sources.records import Items

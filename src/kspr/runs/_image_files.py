@@ -5,9 +5,9 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
+from kspr.core.coded import label_at
 from kspr.errors import InputError, UnreadableItemError
 from kspr.runs.run import Run
-from kspr.selectors.coded import label_at
 from kspr.sources.readers.image_folder import IMAGE_SUFFIXES
 from kspr.sources.records import Items
 

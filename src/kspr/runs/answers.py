@@ -31,8 +31,10 @@ class Rows:
     """The rows that answers can be about: numbers in the source, ids, given labels."""
 
     row: np.ndarray
-    row_id: np.ndarray
-    label: np.ndarray
+    row_id: Any
+    """Texts: an array, or `RowNumbers`."""
+    label: Any
+    """An array, or `Coded`."""
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ import numpy as np
 
 from kspr._files import staged
 from kspr._text import spreadsheet_cell
+from kspr.core.coded import label_at
 from kspr.core.noise import check_seed
 from kspr.errors import InputError, UnreadableItemError
 from kspr.runs.run import Run, load_run
 from kspr.selectors import Selection
 from kspr.selectors.checks import Checks, read_checks, write_checks
-from kspr.selectors.coded import label_at
 from kspr.selectors.controls.checked import Drawn, Guarantee
 from kspr.selectors.options import DOUBTING
 from kspr.selectors.validation import check_rate

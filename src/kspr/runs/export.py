@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from kspr._files import staged
 from kspr._text import spreadsheet_cell
+from kspr.core.coded import label_at
 from kspr.errors import InputError
 from kspr.runs._annotation_files import ANNOTATION_WRITERS, config_beside
 from kspr.runs._cleaned_table import Plan, marks, write_rows
@@ -19,7 +20,6 @@ from kspr.runs._image_files import write_images
 from kspr.runs.run import Run, load_run
 from kspr.selectors import Selection
 from kspr.selectors.checks import read_checks
-from kspr.selectors.coded import label_at
 from kspr.selectors.relabelling import THRESHOLD
 from kspr.sources.formats import Format, WrittenFormat, written_format
 from kspr.sources.readers.file_checks import listed

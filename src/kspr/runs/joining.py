@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from kspr.core.coded import chosen_rows, stored_of
 from kspr.core.labels import encode_labels, places_in, same_label
 from kspr.errors import InputError, UnreadableItemError
 from kspr.sources.joining import places_of
@@ -48,6 +49,11 @@ class Joined:
     n_other: int
     """Rows of the source that the run does not know."""
 
+    def is_all_of(self, n_rows: int) -> bool:
+        """Return whether these are all rows of a source of `n_rows`, in its order."""
+        place = self.place
+        return len(place) == n_rows and bool((place[1:] > place[:-1]).all())
+
     @property
     def whole(self) -> bool:
         """Whether every row of the run is there as it was."""
@@ -75,8 +81,10 @@ class Joined:
         return tuple(said)
 
 
-def join_rows(before: RunRows, label: np.ndarray, now: Records) -> Joined:
+def join_rows(before: RunRows, label: Any, now: Records) -> Joined:
     """Find the rows of a run, which had the labels `label`, in its source as it is `now`.
+
+    `label` is an array, or `Coded`.
 
     By id where both have ids, and no id twice; else by content and label, which rows that are
     copies of each other share: where their number has changed, `InputError` is raised.
@@ -90,12 +98,13 @@ def _distinct(ids: np.ndarray) -> bool:
     return len(set(ids.tolist())) == len(ids)
 
 
-def _by_id(before: RunRows, label: np.ndarray, now: Records) -> Joined:
+def _by_id(before: RunRows, label: Any, now: Records) -> Joined:
     place = places_of(before.row_id, now.row_id)
     there = np.flatnonzero(place >= 0)
     same = np.zeros(len(there), dtype=bool)
-    if now.label is not None:
-        same = same_label(label[there], now.label[place[there]])
+    given = stored_of(now, "label")
+    if given is not None:
+        same = same_label(chosen_rows(label, there), chosen_rows(given, place[there]))
         # What the labels hold of a row without one has no meaning.
         same &= np.isin(place[there], now.labelled())
     # Image files are not all read for this: `JoinedItems` checks each one that is shown.
@@ -111,18 +120,14 @@ def _by_id(before: RunRows, label: np.ndarray, now: Records) -> Joined:
     )
 
 
-def _by_content(before: RunRows, label: np.ndarray, now: Records) -> Joined:
-    classes = encode_labels(label, "label").classes
-    then = _keys(before.digest, places_in(classes, label))
-    # Without labels, no row is what it was.
-    codes = np.full(len(now), -1)
-    if now.label is not None:
-        codes[now.labelled()] = places_in(classes, now.label[now.labelled()])
-    here = _keys(row_digests(now), codes)
-    if np.array_equal(then, here):
+def _by_content(before: RunRows, label: Any, now: Records) -> Joined:
+    known = encode_labels(label, "label")
+    code, digest = _codes_now(now, known.classes), row_digests(now)
+    if np.array_equal(known.codes, code) and np.array_equal(before.digest, digest):
         # As it was, row by row, the usual case: nothing has to be sorted.
-        every, none = np.arange(len(before)), np.empty(0, dtype=np.int64)
+        every, none = _all_rows(before), np.empty(0, dtype=np.int64)
         return Joined(position=every, place=every, gone=none, changed=none, n_other=0)
+    then, here = _keys(before.digest, known.codes), _keys(digest, code)
     number = np.unique(np.concatenate([then, here]), return_inverse=True)[1]
     first, second = number[: len(then)], number[len(then) :]
     counts = [np.bincount(part, minlength=number.max(initial=-1) + 1) for part in (first, second)]
@@ -139,6 +144,24 @@ def _by_content(before: RunRows, label: np.ndarray, now: Records) -> Joined:
         changed=np.empty(0, dtype=np.int64),
         n_other=len(np.setdiff1d(now.labelled(), place[position])),
     )
+
+
+def _codes_now(now: Records, classes: np.ndarray) -> np.ndarray:
+    """Return the place of each row's label among `classes`; -1 for others, and for rows without."""
+    label = stored_of(now, "label")
+    codes = np.full(len(now), -1, dtype=np.int32)
+    # Without labels, no row is what it was.
+    if label is not None:
+        codes[:] = places_in(classes, label)
+        codes[now.unlabelled if now.unlabelled is not None else slice(0)] = -1
+    return codes
+
+
+def _all_rows(rows: RunRows) -> np.ndarray:
+    """Return the position of every row."""
+    # Numbers that ascend to the last row are these positions: one array for both.
+    is_whole = len(rows) == 0 or rows.row[-1] == len(rows) - 1
+    return rows.row if is_whole else np.arange(len(rows))
 
 
 def _keys(digest: np.ndarray, code: np.ndarray) -> np.ndarray:

@@ -10,15 +10,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kspr._arrow import as_array, read_parquet
+from kspr._arrow import ParquetRows, as_array
 from kspr._files import read_sealed, staged, write_parquet, write_sealed
+from kspr.core.coded import ROWS as ROWS_AT_ONCE
+from kspr.core.coded import row_ranges, stored_of
 from kspr.errors import InputError
 from kspr.features import Loaded
 from kspr.features.loading import stored_features
 from kspr.runs.joining import Joined, JoinedItems, RunRows, join_rows
 from kspr.selectors import Selection
 from kspr.selectors.checks import Checks, apply_checks, write_checks
-from kspr.selectors.coded import row_ranges
 from kspr.sources.opening import open_source, open_table, probability_file
 from kspr.sources.options import ReadOptions
 from kspr.sources.places import absolute, address_of, exists
@@ -129,7 +130,7 @@ class Run:
 
     def join(self, records: Records) -> Joined:
         """Return where the run's rows are in `records`, which the source gave."""
-        found = join_rows(self.rows, self.selection.label, records)
+        found = join_rows(self.rows, stored_of(self.selection, "label"), records)
         if len(self.rows) and not len(found.position):
             raise InputError(
                 f"None of the rows of {self.folder} is in {self.origin.source} as it was. Name the "
@@ -154,9 +155,8 @@ class Run:
         if records is None or records.features is None or not self.joined.whole:
             return None
         # A whole source stays a memory map; any choice of its rows is a copy.
-        place = self.joined.place
-        whole = np.array_equal(place, np.arange(len(records)))
-        return records.features if whole else records.features[place]
+        whole = self.joined.is_all_of(len(records))
+        return records.features if whole else records.features[self.joined.place]
 
     def groups(self) -> np.ndarray | None:
         """Return which of this run's rows belong together; None if the user named no groups.
@@ -328,17 +328,25 @@ def load_run(folder: Path, source: Path | None = None, *, answers: bool = True) 
 
 
 def _read_rows(path: Path, named: Any, n: int) -> RunRows:
-    table = read_parquet(path, ["row", "row_id", "digest"])
-    row, digest = (as_array(table[name]) for name in ("row", "digest"))
-    # Rows ascend: where they were in the source decides nothing any more, but people read it.
-    ascending = row.dtype.kind == "i" and bool((np.diff(row, prepend=-1) > 0).all())
-    texts = table["row_id"].type in (pa.string(), pa.large_string())
-    complete = not any(column.null_count for column in table.columns)
-    sound = ascending and texts and complete and digest.dtype == np.uint64
-    if len(row) != n or not sound or not isinstance(named, bool):
-        raise ValueError(f"{path.name} does not fit the selection of {n} rows")
-    ids = texts_of(table["row_id"]) if named else RowNumbers(row)
-    del table
+    stored = ParquetRows(path)
+    wrong = ValueError(f"{path.name} does not fit the selection of {n} rows")
+    if stored.n_rows != n or not isinstance(named, bool):
+        raise wrong
+    row, digest = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.uint64)
+    start, last = 0, -1
+    for batch in stored.batches(ROWS_AT_ONCE, ["row", "row_id", "digest"]):
+        part = slice(start, start + len(batch))
+        numbers, digests = (as_array(pa.chunked_array([batch[name]])) for name in ("row", "digest"))
+        # Rows ascend: where they were in the source decides nothing any more, but people read it.
+        ascend = numbers.dtype.kind == "i" and bool((np.diff(numbers, prepend=last) > 0).all())
+        texts = batch["row_id"].type in (pa.string(), pa.large_string())
+        complete = not any(column.null_count for column in batch.columns)
+        if not (ascend and texts and complete and digests.dtype == np.uint64):
+            raise wrong
+        row[part], digest[part] = numbers, digests
+        start, last = part.stop, int(numbers[-1]) if len(numbers) else last
+    # Ids that are only numbers are not kept: as texts they take more than all else.
+    ids = texts_of(stored.read(["row_id"])["row_id"]) if named else RowNumbers(row)
     # What is used up stays with Arrow otherwise, and is as large as the columns.
     pa.default_memory_pool().release_unused()
     return RunRows(row, ids, digest, named)

@@ -1,5 +1,6 @@
 """Selections on disk: parquet tables and a JSON manifest, in a folder that appears as a whole."""
 
+from collections.abc import Iterator
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -10,8 +11,8 @@ import pyarrow.parquet as pq
 
 from kspr._arrow import ParquetRows, as_array, read_parquet
 from kspr._files import read_sealed, staged, write_parquet, write_sealed
+from kspr.core.coded import ROWS, Coded, class_sizes, doubts, row_ranges, rows_of
 from kspr.errors import InputError
-from kspr.selectors.coded import ROWS, Coded, row_ranges, rows_of
 from kspr.selectors.controls import ASSUMPTIONS
 from kspr.selectors.controls.checked import Checked, Drawn, Guarantee
 from kspr.selectors.controls.noise_estimate import NoiseEstimate
@@ -36,6 +37,7 @@ _CHECKED = {
     "sampled": bool,
     "counted": bool,
 }
+_MOST_LEVELS = 1 << 16
 _LABELS = ("label", "knockoff_label", "suggested_label")
 _ANY_LABEL = "biufOUSM"
 _SAMPLES = {
@@ -109,17 +111,16 @@ def _fields(path: Path, about: dict[str, Any]) -> dict[str, Any]:
     # SPR has no levels before rows are checked, and no knockoffs.
     wanted = {**_SAMPLES, **{name: k for name, k in _OPTIONAL.items() if name in present}}
     labels = {name: _labels(samples, name, classes) for name in _LABELS if name in wanted}
-    # One column at a time: Arrow's copy of it is let go before the next.
     columns = {
-        name: _column(samples.read([name]), name, kinds, n)
-        for name, kinds in wanted.items()
-        if name not in _LABELS
+        name: _stored(samples, name, kinds) for name, kinds in wanted.items() if name not in _LABELS
     }
-    used = np.unique(labels["label"].codes)
-    _require(np.array_equal(used, np.arange(len(classes))), "classes must be the labels")
+    used = class_sizes(labels["label"].codes, len(classes)) > 0
+    _require(bool(used.all()), "classes must be the labels")
     cut_groups = _read_cut_groups(path, len(classes))
     cut_group = columns["cut_group"]
     _require(_within(cut_group, len(cut_groups)), "cut_group must number the cut groups")
+    # What is used up stays with Arrow otherwise.
+    pa.default_memory_pool().release_unused()
     if "copies" in columns:
         _require(_within(columns["copies"] + 1, n + 1), "copies must number sets of rows")
     manifest = _read_manifest(
@@ -150,15 +151,62 @@ def _fields(path: Path, about: dict[str, Any]) -> dict[str, Any]:
 def _labels(samples: ParquetRows, name: str, classes: np.ndarray) -> Coded:
     """Return a column of labels as codes, read a row group at a time."""
     codes = np.empty(samples.n_rows, np.min_scalar_type(max(0, len(classes) - 1)))
-    start = 0
-    for batch in samples.batches(ROWS, [name]):
-        values = _column(pa.Table.from_batches([batch]), name, _ANY_LABEL, len(batch))
+    for rows, values in _batches(samples, name, _ANY_LABEL):
         found = values.astype(classes.dtype if classes.dtype.kind != "U" else np.str_)
         place = np.minimum(np.searchsorted(classes, found), len(classes) - 1)
         _require(bool((classes[place] == found).all()), f"{name} has values that are no classes")
-        codes[start : start + len(batch)] = place
-        start += len(batch)
+        codes[rows] = place
     return Coded(codes, classes)
+
+
+def _stored(samples: ParquetRows, name: str, kinds: str) -> Any:
+    """Return a column in as few bytes as it had when it was written, read in row groups."""
+    n = samples.n_rows
+    if n <= ROWS:
+        return _column(samples.read([name]), name, kinds, n)
+    if name == "q_value" and (levels := _as_levels(samples, name, kinds)) is not None:
+        return levels
+    if name == "statistic" and (found := _as_doubts(samples, name, kinds)) is not None:
+        return found
+    whole: np.ndarray | None = None
+    for rows, values in _batches(samples, name, kinds):
+        whole = np.empty(n, values.dtype) if whole is None else whole
+        whole[rows] = values
+    return whole
+
+
+def _as_levels(samples: ParquetRows, name: str, kinds: str) -> Coded | None:
+    """Return levels as codes; None if there are many different ones."""
+    classes = np.empty(0)
+    for _, values in _batches(samples, name, kinds):
+        classes = np.union1d(classes, values)
+        if len(classes) > _MOST_LEVELS or np.isnan(classes).any():
+            return None
+    codes = np.empty(samples.n_rows, np.min_scalar_type(max(0, len(classes) - 1)))
+    for rows, values in _batches(samples, name, kinds):
+        codes[rows] = np.searchsorted(classes, values)
+    return Coded(codes, classes)
+
+
+def _as_doubts(samples: ParquetRows, name: str, kinds: str) -> Any:
+    """Return doubts as `doubts` stores them; None if they were not made from single precision."""
+    right = np.empty(samples.n_rows, dtype=np.float32)
+    for rows, values in _batches(samples, name, kinds):
+        with np.errstate(over="ignore"):
+            right[rows] = 1.0 - values
+        # Then reading gives exactly what was written.
+        if not np.array_equal(1.0 - right[rows].astype(np.float64), values):
+            return None
+    return doubts(right)
+
+
+def _batches(samples: ParquetRows, name: str, kinds: str) -> Iterator[tuple[slice, np.ndarray]]:
+    """Yield a column part by part, with the rows of each part."""
+    start = 0
+    for batch in samples.batches(ROWS, [name]):
+        values = _column(pa.Table.from_batches([batch]), name, kinds, len(batch))
+        yield slice(start, start + len(values)), values
+        start += len(values)
 
 
 def _column(table: pa.Table, name: str, kinds: str, n: int) -> np.ndarray:

@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from kspr._files import write_parquet
+from kspr.core.coded import as_read, changed, coded, doubts
 from kspr.core.exchangeable import TimeLevels
 from kspr.core.grading import GradeLevels
 from kspr.errors import InputError
 from kspr.selectors._cluster_passes import Choices, Distributed, Outcome, Partitions
 from kspr.selectors._partitions import Rows
 from kspr.selectors._storage import write_about, write_selection
-from kspr.selectors.coded import as_read, changed, coded, doubts
 from kspr.selectors.controls.control import cut_group_table, only_group
 from kspr.selectors.controls.noise_estimate import NoiseEstimate
 from kspr.selectors.controls.transition import describe_noise

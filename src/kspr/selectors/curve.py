@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kspr._text import text_table
-from kspr.selectors.coded import changed, part_of, row_ranges
+from kspr.core.coded import changed, part_of, row_ranges
 
 if TYPE_CHECKING:
     from kspr.selectors.selection import Selection

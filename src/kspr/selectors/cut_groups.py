@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kspr.core.coded import class_sizes, row_ranges, rows_of
 from kspr.core.cutoffs import best_half, first_level
-from kspr.selectors.coded import row_ranges, rows_of
 
 if TYPE_CHECKING:
     from kspr.selectors.selection import Selection
@@ -69,9 +69,7 @@ def uncut(table: np.ndarray, cut_group: np.ndarray) -> CutGroups:
     """Return the cut groups before they are cut: only their sizes are known."""
     # Shared by the fields below: none of them is ever written into.
     unknown = np.full(len(table), np.nan)
-    n = np.zeros(len(table), dtype=np.int64)
-    for rows in row_ranges(len(cut_group)):
-        n += np.bincount(cut_group[rows], minlength=len(table))
+    n = class_sizes(cut_group, len(table))
     return CutGroups(
         piece=table[:, 0],
         half=table[:, 1],

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from kspr._text import percent
+from kspr.core.coded import class_sizes, row_ranges
+from kspr.core.labels import stored_codes
 from kspr.core.prediction_powered import Estimate, assisted_share, combined, plain_share
 from kspr.errors import InputError
-from kspr.selectors.coded import row_ranges, stored_codes
 from kspr.selectors.options import DOUBTING
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def estimate(selection: Selection) -> Estimates:
         n_checked=len(rows),
         noise_rate=share(frame, np.ones(len(rows), dtype=bool)),
         recall=combined(recall, share(kept, inside), share(left, ~inside)),
-        fsr=_errors(selection.clean_mask, kept, wrong[inside]),
+        fsr=_errors(int(selection.clean_mask.sum()), int(kept.sum()), wrong[inside]),
         per_class=_per_class(selection, kept, rows[inside], wrong[inside]),
         noise_rate_elsewhere=float(chance[elsewhere].mean()) if model else None,
     )
@@ -140,25 +141,26 @@ def _known(found: Estimate, mean: float) -> Estimate:
     return Estimate(mean, 0.0, 1.0) if np.isnan(found.value) else found
 
 
-def _errors(mask: np.ndarray, kept: np.ndarray, wrong: np.ndarray) -> Estimate:
-    """Return the share of wrong labels among the kept rows `mask`, of which `kept` are unchecked.
+def _errors(n_kept: int, n_unchecked: int, wrong: np.ndarray) -> Estimate:
+    """Return the share of wrong labels among `n_kept` rows, of which `n_unchecked` are unchecked.
 
     Checked rows are kept only if they are right. Among what a cut keeps, chances hardly tell right
     from wrong, so that the fit would not narrow the interval.
     """
     found = plain_share(int(wrong.sum()), len(wrong))
-    part = kept.sum() / max(int(mask.sum()), 1)
+    part = n_unchecked / max(n_kept, 1)
     return Estimate(*(float(part * end) for end in (found.value, found.low, found.high)))
 
 
 def _per_class(
     selection: Selection, kept: np.ndarray, rows: np.ndarray, wrong: np.ndarray
 ) -> tuple[ClassErrors, ...]:
-    code = stored_codes(selection, "label").astype(np.intp)
+    code, n_classes = stored_codes(selection, "label"), len(selection.classes)
+    n_kept = class_sizes(code, n_classes, selection.clean_mask).tolist()
+    n_unchecked = class_sizes(code, n_classes, kept).tolist()
     found = []
     for k, label in enumerate(selection.classes.tolist()):
-        member, own = code == k, code[rows] == k
-        mask = selection.clean_mask & member
-        errors = _errors(mask, kept & member, wrong[own])
-        found.append(ClassErrors(label, int(mask.sum()), int(own.sum()), errors))
+        own = code[rows] == k
+        errors = _errors(n_kept[k], n_unchecked[k], wrong[own])
+        found.append(ClassErrors(label, n_kept[k], int(own.sum()), errors))
     return tuple(found)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kspr.core.coded import row_ranges
 from kspr.core.conformal import loose_pool
 from kspr.errors import InputError
 from kspr.selectors.controls.checked import Guarantee, steps_of
@@ -60,12 +61,9 @@ def checks_needed(
     More than `done`, which have not been enough. None if more than `MOST_CHECKS` are needed, or no
     cut keeps anything.
     """
-    chance = _chances(selection)
-    ordered = chance[np.argsort(selection.statistic, kind="stable")]
-    within = np.flatnonzero(np.cumsum(ordered) <= q * np.arange(1, len(ordered) + 1))
-    if not within.size:
+    best = _best_recall(_chances(selection), q)
+    if best is None:
         return None
-    best = np.sum(1 - ordered[: within[-1] + 1]) / np.sum(1 - ordered)
     return next(
         (
             n
@@ -75,6 +73,23 @@ def checks_needed(
         ),
         None,
     )
+
+
+def _best_recall(chance: np.ndarray, q: float) -> float | None:
+    """Return the share of right labels below the loosest cut that meets `q`; None without one.
+
+    `chance` rises with the doubt by which rows are ordered, so its own order is theirs.
+    """
+    ordered = np.sort(chance)
+    n_kept, wrong, wrong_kept = 0, 0.0, 0.0
+    # Part by part: sums of all rows at once take several times their memory.
+    for rows in row_ranges(len(ordered)):
+        total = wrong + np.cumsum(ordered[rows])
+        within = np.flatnonzero(total <= q * np.arange(rows.start + 1, rows.stop + 1))
+        if within.size:
+            n_kept, wrong_kept = rows.start + int(within[-1]) + 1, float(total[within[-1]])
+        wrong = float(total[-1])
+    return (n_kept - wrong_kept) / (len(ordered) - wrong) if n_kept else None
 
 
 def _chances(selection: Selection) -> np.ndarray:

@@ -9,6 +9,7 @@ import numpy as np
 
 from kspr._progress import Progress, ProgressMode
 from kspr.core.arrays import like, to_numpy
+from kspr.core.coded import changed, coded
 from kspr.core.cutoffs import LEVELS
 from kspr.core.duplicates import repeated
 from kspr.core.knockoffs import STATISTICS, most_confident, random_labels
@@ -26,7 +27,6 @@ from kspr.selectors._pieces import collect, fit_whole, solve
 from kspr.selectors._plan import comparable_rows
 from kspr.selectors.base import BaseSelector, Prepared
 from kspr.selectors.checkpoint import once, pack_fit, pack_verdicts, unpack_fit, unpack_verdicts
-from kspr.selectors.coded import changed, coded
 from kspr.selectors.controls.checked import Drawn, Guarantee, read_checked
 from kspr.selectors.controls.control import Decision, Question
 from kspr.selectors.controls.paper import level_factors

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kspr._text import percent, shorten
+from kspr.core.coded import class_sizes, row_ranges
 from kspr.core.duplicates import conflicting
-from kspr.selectors.coded import stored_codes
+from kspr.core.labels import stored_codes
 from kspr.selectors.sensitivity import FACTORS, in_words
 
 if TYPE_CHECKING:
@@ -146,15 +147,15 @@ _HEADLINE = {
 def _notice(selection: Selection, status: str) -> Notice:
     cut_groups, cut_group = selection.cut_groups, selection.cut_group
     affected = cut_groups.status == status
-    rows = np.flatnonzero(affected[cut_group])
-    code = stored_codes(selection, "label").astype(np.intp)
-    codes = code[rows]
-    size = np.bincount(code, minlength=len(selection.classes))
-    hit = np.bincount(codes, minlength=len(selection.classes))
+    code, mask = stored_codes(selection, "label"), affected[cut_group]
+    size = class_sizes(code, len(selection.classes))
+    hit = class_sizes(code, len(selection.classes), mask)
     measure = cut_groups.q_reached if status == "raised" else cut_groups.smallest_q
     worst = np.zeros(len(selection.classes))
-    # `worst[codes] = maximum(...)` would keep only the last value of a class.
-    np.maximum.at(worst, codes, measure[cut_group[rows]])
+    for rows in row_ranges(len(mask)):
+        here = mask[rows]
+        # `worst[code] = maximum(...)` would keep only the last value of a class.
+        np.maximum.at(worst, code[rows][here], measure[cut_group[rows][here]])
     listed = np.flatnonzero(hit)
     # The last key of lexsort counts first.
     listed = listed[np.lexsort((-hit[listed], -worst[listed]))]
@@ -168,7 +169,7 @@ def _notice(selection: Selection, status: str) -> Notice:
     where = _of_classes(len(listed), len(selection.classes))
     return Notice(
         status=status,
-        headline=f"{_HEADLINE[status]} in {where} ({len(rows):,} rows)",
+        headline=f"{_HEADLINE[status]} in {where} ({np.count_nonzero(mask):,} rows)",
         meaning=_MEANING[status],
         help=_help(selection, affected),
         classes=shown,

@@ -6,9 +6,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from kspr.core.coded import changed, coded, row_ranges, rows_of, stored_columns
 from kspr.core.duplicates import contradicted
+from kspr.core.labels import stored_codes
 from kspr.errors import InputError, MissingExtraError
-from kspr.selectors.coded import changed, coded, row_ranges, rows_of, stored_codes, stored_columns
 from kspr.selectors.controls import ASSUMPTIONS, SEEN_LABELS
 from kspr.selectors.controls.checked import (
     Checked,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kspr._text import percent
+from kspr.core.coded import row_ranges, rows_of
 from kspr.errors import InputError
-from kspr.selectors.coded import row_ranges, rows_of
 
 if TYPE_CHECKING:
     from kspr.selectors.selection import Selection

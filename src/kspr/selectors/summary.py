@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kspr._text import shorten, text_table
-from kspr.selectors.coded import row_ranges, stored_codes
+from kspr.core.coded import row_ranges
+from kspr.core.labels import stored_codes
 from kspr.selectors.notices import Notice, basis, notices
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from kspr.core.arrays import like, to_numpy
+from kspr.core.coded import as_read
 from kspr.core.duplicates import (
     Views,
     conflicting,
@@ -16,7 +17,6 @@ from kspr.core.duplicates import (
 )
 from kspr.core.labels import Labels, as_label_array, missing_labels, name_rows
 from kspr.errors import InputError
-from kspr.selectors.coded import as_read
 from kspr.selectors.controls.control import Decision
 from kspr.selectors.feature_rows import Features, SparseFeatures
 

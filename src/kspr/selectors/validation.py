@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_h
 import array_api_compat as compat
 import numpy as np
 
+from kspr.core.coded import class_sizes
 from kspr.core.labels import Labels, encode_labels, name_rows
 from kspr.errors import InputError
 from kspr.selectors.feature_rows import Features, as_features, largest_size, rows_not_finite
@@ -79,7 +80,7 @@ def read_labels(y: Any, n_rows: int, min_class_size: int) -> Labels:
     labels = encode_labels(y)
     if len(labels.values) != n_rows:
         raise InputError(f"X has {n_rows} rows but y has {len(labels.values)} labels.")
-    check_classes(labels.classes, np.bincount(labels.codes), min_class_size)
+    check_classes(labels.classes, class_sizes(labels.codes, len(labels.classes)), min_class_size)
     return labels
 
 

@@ -1,11 +1,12 @@
 """Joining labels in a file of their own to the rows that they are about: by id, else by order."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from kspr.core.coded import changed
 from kspr.errors import InputError
 from kspr.sources.options import ReadOptions
 from kspr.sources.readers.file_checks import listed
@@ -46,17 +47,17 @@ def with_label_file(records: Records, options: ReadOptions) -> Records:
     groups = options.groups if records.groups is None else None
     file = open_label_file(options.labels, "label", options.label, len(records), options.id, groups)
     found = join_label_file(file, records.row_id, records.named, records.source)
-    labelled = replace(records, label=found.label, notes=(*records.notes, *found.notes))
+    labelled = changed(records, label=found.label, notes=(*records.notes, *found.notes))
     if found.groups is not None:
-        labelled = replace(labelled, groups=found.groups)
+        labelled = changed(labelled, groups=found.groups)
     if not found.missing.size:
-        return replace(labelled, no_labels=None, unlabelled=None)
+        return changed(labelled, no_labels=None, unlabelled=None)
     few = listed(records.row_id[found.missing].tolist(), 5)
     reason = (
         f"{file.path} has no label for {_rows(found.missing.size)} of {records.source}: {few}. "
         "Add them, or leave these rows out with --missing drop."
     )
-    return replace(labelled, no_labels=reason, unlabelled=found.missing)
+    return changed(labelled, no_labels=reason, unlabelled=found.missing)
 
 
 def join_label_file(

@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from kspr.core.arrays import drop_pages
+from kspr.core.coded import stored_columns
 
 __all__ = [
     "Items",
@@ -86,9 +87,13 @@ def _numbers_as_texts(row: np.ndarray) -> np.ndarray:
     return row.astype(f"<U{len(str(row.max(initial=0)))}")
 
 
-@dataclass(frozen=True)
+@stored_columns("label", "truth")
+@dataclass(frozen=True, eq=False)
 class Records:
-    """The rows of a source."""
+    """The rows of a source.
+
+    Labels and true labels are read as arrays; those of a table are stored as codes.
+    """
 
     source: Path
     reader: str
@@ -123,7 +128,9 @@ class Records:
 
     def labelled(self) -> np.ndarray:
         """Return the numbers of the rows that have a label, in order."""
-        rows = np.arange(len(self))
+        # Ids that are numbers count the rows already.
+        counted = isinstance(self.row_id, RowNumbers)
+        rows = self.row_id.row if counted else np.arange(len(self))
         return rows if self.unlabelled is None else np.delete(rows, self.unlabelled)
 
 
@@ -141,15 +148,19 @@ def row_digests(records: Records) -> np.ndarray:
 
 def number_digests(numbers: Any) -> np.ndarray:
     """Return what `row_digests` returns for rows of these numbers."""
-    return content_digests(_number_rows(numbers))
+    return content_digests(_number_rows(numbers), len(numbers))
 
 
-def content_digests(contents: Iterable[Any]) -> np.ndarray:
-    """Return a 64-bit digest of each of `contents`, which are bytes or arrays of bytes."""
+def content_digests(contents: Iterable[Any], count: int = -1) -> np.ndarray:
+    """Return a 64-bit digest of each of `contents`, which are bytes or arrays of bytes.
+
+    `count` is their number; -1 where it is not known.
+    """
     # BLAKE2: whoever does not know a content cannot write its digest into a run.
     digests = (hashlib.blake2b(content, digest_size=8).digest() for content in contents)
     # One by one: joined, all of them would be Python objects at once, of five times the size.
-    return np.fromiter((int.from_bytes(digest, "little") for digest in digests), dtype=np.uint64)
+    numbers = (int.from_bytes(digest, "little") for digest in digests)
+    return np.fromiter(numbers, dtype=np.uint64, count=count)
 
 
 def _number_rows(numbers: Any) -> Iterator[np.ndarray]:

@@ -23,7 +23,7 @@ def checked_labels(y: Any) -> np.ndarray:
     labels = as_label_array(y)
     if not len(labels):
         raise InputError("y must be a column of labels, got none.")
-    return encode_labels(labels).values
+    return np.asarray(encode_labels(labels).values)
 
 
 def coded(y: Any) -> Labels:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kspr.core.coded import class_sizes
 from kspr.core.penalties import Penalty
 from kspr.selectors._passes import AllClasses, Verdicts, small_codes
 
@@ -40,7 +41,7 @@ class Question:
     @property
     def sizes(self) -> np.ndarray:
         """Number of samples that have each label."""
-        return np.bincount(self.codes, minlength=len(self.classes))
+        return class_sizes(self.codes, len(self.classes))
 
     @property
     def all_classes(self) -> AllClasses:

@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import numpy as np
 
+from kspr.core.coded import coded
 from kspr.core.exchangeable import GradedLosses, Losses, lead
 from kspr.core.knockoffs import all_times
 from kspr.core.transition import AnyTransition, estimate_transition, wrong_among
 from kspr.errors import InputError
 from kspr.selectors._passes import put
-from kspr.selectors.coded import coded
 from kspr.selectors.controls.control import Decision, Question, whole_cut_groups
 from kspr.selectors.controls.transition import describe_noise
 

@@ -3,12 +3,12 @@
 import numpy as np
 
 from kspr.core.chances import Chances, calibration_rows
+from kspr.core.coded import coded, doubts
 from kspr.core.grading import Graded, Grading
 from kspr.core.intervals import wilson_interval
 from kspr.core.transition import AnyTransition, Transition, estimate_transition, wrong_share
 from kspr.core.votes import with_votes
 from kspr.selectors._passes import put, small_codes
-from kspr.selectors.coded import coded, doubts
 from kspr.selectors.controls.control import Decision, Question, whole_cut_groups
 from kspr.selectors.controls.noise_estimate import NoiseEstimate
 

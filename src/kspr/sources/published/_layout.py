@@ -1,12 +1,13 @@
 """What the published data sets have in common: their form, their checks, their errors."""
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
+from kspr.core.coded import changed, stored_of
 from kspr.errors import InputError
 from kspr.sources.joining import with_label_file
 from kspr.sources.options import ReadOptions
@@ -138,7 +139,7 @@ def with_labels(records: Records, options: ReadOptions, *, verified: bool) -> Re
     if options.labels is None:
         return records
     found = with_label_file(records, options)
-    return replace(found, truth=records.label if verified else records.truth)
+    return changed(found, truth=stored_of(records, "label" if verified else "truth"))
 
 
 def name_classes(codes: Any, classes: Sequence[str]) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Labels as NumPy arrays of text or whole numbers: from columns and arrays."""
+"""Labels as text or whole numbers, from columns and arrays; those of a table are kept as codes."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kspr.core.coded import Coded, as_read
 from kspr.errors import InputError
 from kspr.sources.readers.file_checks import rows
 
@@ -17,6 +18,8 @@ __all__ = [
     "class_names",
     "group_names",
     "identifiers",
+    "label_column",
+    "label_column_with_gaps",
     "labels_from_array",
     "labels_from_column",
     "labels_with_gaps",
@@ -56,46 +59,79 @@ def class_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
 def labels_from_column(
     column: pa.ChunkedArray, what: str, names: Sequence[str] | None = None, untyped: bool = False
 ) -> np.ndarray:
-    """Return a column's labels; `what` names it in errors.
+    """Return a column's labels as an array; otherwise like `label_column`."""
+    return np.asarray(as_read(label_column(column, what, names, untyped)))
 
-    With `untyped`, text that is a whole number in every row becomes numbers.
+
+def labels_with_gaps(
+    column: pa.ChunkedArray, what: str, names: Sequence[str] | None = None, untyped: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return a column's labels as an array; otherwise like `label_column_with_gaps`."""
+    label, empty = label_column_with_gaps(column, what, names, untyped)
+    return np.asarray(as_read(label)), empty
+
+
+def label_column(
+    column: pa.ChunkedArray, what: str, names: Sequence[str] | None = None, untyped: bool = False
+) -> Any:
+    """Return a column's labels like `label_column_with_gaps`; raise if a row has none."""
+    label, empty = label_column_with_gaps(column, what, names, untyped)
+    _check_present(empty, what)
+    return label
+
+
+def label_column_with_gaps(
+    column: pa.ChunkedArray, what: str, names: Sequence[str] | None = None, untyped: bool = False
+) -> tuple[Any, np.ndarray]:
+    """Return a column's labels as they are best stored, and the numbers of the rows without one.
+
+    Numbers are stored as an array, texts as codes; what they hold in rows without a label has no
+    meaning. `what` names the column in errors. With `untyped`, text that is a whole number in every
+    row becomes numbers.
     """
-    kind = column.type
-    if pa.types.is_dictionary(kind):
-        column = column.cast(kind.value_type)
-        kind = column.type
+    kind = _kind_of(column)
     if pa.types.is_nested(kind) or _is_binary(kind):
         raise InputError(f"{what} holds {kind}, not one label per row. Name another with --label.")
-    _check_present(np.flatnonzero(pc.is_null(column).to_numpy()), what)
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
+        return _text_labels(column, what, untyped)
+    empty = _is_empty(column, names)
+    if empty.any():
+        column = column.filter(pa.array(~empty))
+    values = column.cast(kind).to_numpy()
     if names and pa.types.is_integer(kind):
-        return _named(column.to_numpy(), names, what)
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
-        return labels_from_array(column.to_numpy(), what)
+        found = _named(values, names, what)
+        codes, missing = _spread(found.codes, empty)
+        return Coded(codes, found.classes), missing
+    return _spread(labels_from_array(values, what), empty)
+
+
+def _text_labels(column: pa.ChunkedArray, what: str, untyped: bool) -> tuple[Coded, np.ndarray]:
     texts, place = _distinct_texts(column)
     longest = max(map(len, texts), default=0)
     if longest > _LONGEST_LABEL and 4 * longest * len(place) > _WIDE:
         raise InputError(
             f"{what} holds a text of {longest:,} characters, not labels. Name another."
         )
-    words = np.array(texts, dtype=np.str_)
-    # A row is named by its number in the column, not by that of its text among the different ones.
-    _check_present(np.flatnonzero(np.isin(np.strings.strip(words), _MISSING)[place]), what)
-    labels = texts_to_labels(words, what) if untyped else labels_from_array(words, what)
-    return np.asarray(labels[place])
+    # The last one is that of rows without a text, which have the place -1.
+    words = np.array([*texts, ""], dtype=np.str_)
+    there = ~np.isin(np.strings.strip(words), _MISSING)
+    empty = np.flatnonzero(~there[place])
+    if not there.any():
+        return Coded(np.zeros(len(place), np.uint8), words[-1:]), empty
+    read = texts_to_labels if untyped else labels_from_array
+    labels = read(words[there], what)
+    # Any label, for those that have none.
+    whole = np.full(len(words), labels[0], dtype=labels.dtype)
+    whole[there] = labels
+    return _coded(whole, place), empty
 
 
-def labels_with_gaps(
-    column: pa.ChunkedArray, what: str, names: Sequence[str] | None = None, untyped: bool = False
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return a column's labels, and the numbers of the rows that have none.
-
-    What the array holds in these rows has no meaning.
-    """
-    empty = _is_empty(column, names)
-    if not empty.any():
-        return labels_from_column(column, what, names, untyped), np.flatnonzero(empty)
-    present = column.filter(pa.array(~empty))
-    return _spread(labels_from_column(present, what, names, untyped), empty)
+def _coded(labels: np.ndarray, place: np.ndarray) -> Coded:
+    """Return ``labels[place]`` as codes; two different texts may be one label."""
+    classes, code = np.unique(labels, return_inverse=True)
+    # Few bytes before they are as many as the rows.
+    few = code.astype(np.min_scalar_type(max(0, len(classes) - 1)))
+    return Coded(few[place], classes)
 
 
 def array_with_gaps(values: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray]:
@@ -116,9 +152,14 @@ def _spread(present: np.ndarray, empty: np.ndarray) -> tuple[np.ndarray, np.ndar
     return labels, np.flatnonzero(empty)
 
 
+def _kind_of(column: pa.ChunkedArray) -> pa.DataType:
+    """Return the type of a column's values, also where these are kept in a dictionary."""
+    return column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+
+
 def _is_empty(column: pa.ChunkedArray, names: Sequence[str] | None) -> np.ndarray:
     """Return which cells hold no label: nothing, a word for nothing, or NaN."""
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    kind = _kind_of(column)
     empty = pc.is_null(column, nan_is_null=pa.types.is_floating(kind))
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         words = pa.array(_MISSING)
@@ -207,7 +248,7 @@ def group_names(column: pa.ChunkedArray, what: str) -> np.ndarray:
     return texts_of(column)
 
 
-def _named(codes: np.ndarray, names: Sequence[str], what: str) -> np.ndarray:
+def _named(codes: np.ndarray, names: Sequence[str], what: str) -> Coded:
     # In Hugging Face data sets, -1 stands for a missing label.
     _check_present(np.flatnonzero(codes == -1), what)
     outside = np.flatnonzero((codes < 0) | (codes >= len(names)))
@@ -216,7 +257,7 @@ def _named(codes: np.ndarray, names: Sequence[str], what: str) -> np.ndarray:
             f"{what} has the value {codes[outside[0]]} in row {outside[0]}, but only "
             f"{len(names)} class names."
         )
-    return np.asarray(np.asarray(names)[codes])
+    return _coded(np.asarray(names), codes)
 
 
 def _check_present(missing: np.ndarray, what: str) -> None:
@@ -241,19 +282,23 @@ def texts_of(column: Any) -> np.ndarray:
 
 
 def _distinct_texts(column: Any) -> tuple[list[str], np.ndarray]:
-    """Return the different texts of a column, and which of them each row has.
+    """Return the different texts of a column, and which of them each row has: -1 for none.
 
     Labels have few distinct values, and a Python object for each row would be slow.
     """
-    coded = column.cast(pa.large_string()).dictionary_encode()
+    coded = column
+    if not pa.types.is_dictionary(column.type):
+        coded = column.cast(pa.large_string()).dictionary_encode()
     if isinstance(coded, pa.ChunkedArray):
         # Once unified, all chunks have one dictionary; without rows there may be no chunk.
         chunks = coded.unify_dictionaries().chunks or [pa.array([], coded.type)]
     else:
         chunks = [coded]
     # Arrow's to_numpy would load pandas.
-    place = np.concatenate([np.from_dlpack(chunk.indices) for chunk in chunks])
-    return chunks[-1].dictionary.to_pylist(), place
+    place = np.concatenate([np.from_dlpack(chunk.indices.fill_null(-1)) for chunk in chunks])
+    # A dictionary of others may hold nothing as one of its values.
+    texts = chunks[-1].dictionary.cast(pa.large_string()).fill_null("").to_pylist()
+    return texts, place
 
 
 def check_rows(labels: np.ndarray, count: int, labels_from: object, source: object) -> None:

@@ -24,8 +24,8 @@ from kspr.sources.readers.labels import (
     class_names,
     group_names,
     identifiers,
-    labels_from_column,
-    labels_with_gaps,
+    label_column,
+    label_column_with_gaps,
     no_label_in,
 )
 from kspr.sources.readers.roles import Fields, Roles, choose_roles, is_list, is_text
@@ -41,7 +41,10 @@ def read_table(path: Path, options: ReadOptions) -> Records:
     table, known = open_table_file(path, options), format_of(path)
     if table is None or known is None:
         raise InputError(f"{path} is not a table.")
-    return _records(table, path, known.name, options)
+    records = _records(table, path, known.name, options)
+    # What is used up stays with Arrow otherwise: as much as labels and ids take themselves.
+    pa.default_memory_pool().release_unused()
+    return records
 
 
 def roles_of(table: Table, options: ReadOptions, where: str) -> Roles:
@@ -67,8 +70,6 @@ def _records(table: Table, source: Path, reader: str, options: ReadOptions) -> R
         raise InputError(f"{where} has no rows.")
     row_id = _row_id(walked, roles, options, where)
     labels = _given_labels(table, walked, roles.label, where)
-    # What is used up stays with Arrow otherwise: as much as labels and ids take themselves.
-    pa.default_memory_pool().release_unused()
     used = used_columns(table.fields, roles)
     warning: tuple[str, ...] = ()
     # Who names the columns knows what they are.
@@ -106,6 +107,8 @@ def _walk(table: Table, roles: Roles, where: str) -> _Walked:
     """Read labels, truth, ids and features in one pass."""
     # One column may have two roles; it is read once.
     small = list(dict.fromkeys(f for f in _small(roles) if f))
+    # Labels are few texts, many times: what is kept of a batch is a number for each.
+    texts = [f for f in (roles.label, roles.truth) if f is not None and is_text(f.type)]
     builders = [
         FeatureBuilder(chosen, table.rows, where) if chosen else None
         for chosen in (roles.features, roles.probabilities)
@@ -116,8 +119,9 @@ def _walk(table: Table, roles: Roles, where: str) -> _Walked:
     try:
         for arrays in table.batches(fields) if fields else ():
             # The features come after the small columns: the shorter list ends the loop.
-            for kept, array in zip(chunks, arrays, strict=False):
-                kept.append(array)
+            for kept, field, array in zip(chunks, small, arrays, strict=False):
+                coded = field in texts and not pa.types.is_dictionary(array.type)
+                kept.append(array.dictionary_encode() if coded else array)
             for builder, start, end in zip(builders, places[:-1], places[1:], strict=True):
                 if builder:
                     builder.append(arrays[start:end])
@@ -127,7 +131,7 @@ def _walk(table: Table, roles: Roles, where: str) -> _Walked:
             builder.discard()
         raise
     columns = {
-        field.name: pa.chunked_array(kept, field.type)
+        field.name: pa.chunked_array(kept, kept[0].type if kept else field.type)
         for field, kept in zip(small, chunks, strict=True)
     }
     features, probabilities = (builder.result() if builder else None for builder in builders)
@@ -168,20 +172,18 @@ def _given_labels(table: Table, walked: _Walked, field: Field | None, where: str
         return {}
     what, names = f"Label column {field.name!r} of {where}", class_names(table.metadata)
     column = walked.columns[field.name]
-    label, empty = labels_with_gaps(column, what, names.get(field.name), table.untyped)
+    label, empty = label_column_with_gaps(column, what, names.get(field.name), table.untyped)
     if not empty.size:
         return {"label": label}
     return {"label": label, "no_labels": no_label_in(empty, what), "unlabelled": empty}
 
 
-def _true_labels(
-    table: Table, walked: _Walked, field: Field | None, where: str
-) -> np.ndarray | None:
+def _true_labels(table: Table, walked: _Walked, field: Field | None, where: str) -> Any:
     if field is None:
         return None
     what, names = f"Truth column {field.name!r} of {where}", class_names(table.metadata)
     column = walked.columns[field.name]
-    return labels_from_column(column, what, names.get(field.name), table.untyped)
+    return label_column(column, what, names.get(field.name), table.untyped)
 
 
 def _groups(walked: _Walked, field: Field | None, where: str) -> np.ndarray | None:

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kspr import KnockoffsSPR, Selection
-from kspr.selectors import coded
-from kspr.selectors.coded import (
+from kspr.core import coded
+from kspr.core.coded import (
     Coded,
     as_read,
     changed,
@@ -18,9 +18,9 @@ from kspr.selectors.coded import (
     label_at,
     part_of,
     row_ranges,
-    stored_codes,
     stored_columns,
 )
+from kspr.core.labels import stored_codes
 
 
 @stored_columns("label")

@@ -1,7 +1,7 @@
-"""Columns of a selection in few bytes: what is stored is small, and what is read is an array.
+"""Columns in few bytes: what is stored is small, and what is read is an array.
 
-Of a hundred million rows, every byte of a column is a tenth of a gigabyte. A text costs up to a
-hundred bytes in every row, as a code one to four.
+They are those of a source, and of a selection. Of a hundred million rows, every byte of a column is
+a tenth of a gigabyte. A text costs up to a hundred bytes in every row, as a code one to four.
 """
 
 from abc import ABC, abstractmethod
@@ -11,21 +11,21 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from kspr.core.labels import codes_in
-
 __all__ = [
     "ROWS",
     "Coded",
     "as_read",
     "changed",
+    "chosen_rows",
+    "class_sizes",
     "coded",
     "doubts",
     "label_at",
     "part_of",
     "row_ranges",
     "rows_of",
-    "stored_codes",
     "stored_columns",
+    "stored_of",
 ]
 
 ROWS = 1 << 18
@@ -48,6 +48,10 @@ class _Stored(ABC):
 
     def __getitem__(self, rows: Any) -> np.ndarray:
         return self.values(rows)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        # What `array` returns is not a copy: it may be kept.
+        return np.array(self.array(), dtype=dtype, copy=copy)
 
     def array(self) -> np.ndarray:
         """Return the whole column; where it takes little memory, the same array every time."""
@@ -76,6 +80,10 @@ class Coded(_Stored):
     def values(self, rows: Any = slice(None)) -> np.ndarray:
         """Return the labels themselves."""
         return np.asarray(self.classes[self.codes[rows]])
+
+    def at(self, rows: np.ndarray) -> "Coded":
+        """Return some rows, as codes too."""
+        return Coded(self.codes[rows], self.classes)
 
 
 class _Doubts(_Stored):
@@ -148,17 +156,19 @@ def part_of(column: Any, rows: Any) -> np.ndarray:
     return np.asarray(column[rows])
 
 
+def chosen_rows(column: Any, rows: np.ndarray) -> Any:
+    """Return some rows of a column; codes stay codes."""
+    return column.at(rows) if isinstance(column, Coded) else column[rows]
+
+
 def rows_of(value: Any, name: str, rows: Any) -> np.ndarray:
     """Return some rows of a column of a selection: reading the column would make all rows."""
     return part_of(value.__dict__[name], rows)
 
 
-def stored_codes(value: Any, name: str) -> np.ndarray:
-    """Return which of its `classes` each label in a column of a selection is."""
-    column = value.__dict__[name]
-    if isinstance(column, Coded):
-        return column.codes
-    return codes_in(value.classes, column, name)
+def stored_of(value: Any, name: str) -> Any:
+    """Return a column as it is stored: an array, or `Coded` and the like."""
+    return value.__dict__[name]
 
 
 def label_at(value: Any, name: str, row: int) -> Any:
@@ -172,6 +182,20 @@ def changed(value: Value, **changes: Any) -> Value:
     # `dataclasses.replace` would read the labels, and so keep all of them as texts.
     stored = {field.name: value.__dict__[field.name] for field in fields(value)}  # type: ignore[arg-type]
     return type(value)(**{**stored, **changes})
+
+
+def class_sizes(codes: np.ndarray, n_classes: int, mask: np.ndarray | None = None) -> np.ndarray:
+    """Return how many rows have each code; of the rows in `mask`, if one is given.
+
+    >>> class_sizes(np.array([0, 2, 2], dtype=np.uint8), 3).tolist()
+    [1, 0, 2]
+    """
+    total = np.zeros(n_classes, dtype=np.int64)
+    # `np.bincount` makes eight bytes of every code.
+    for rows in row_ranges(len(codes)):
+        part = codes[rows] if mask is None else codes[rows][mask[rows]]
+        total += np.bincount(part, minlength=n_classes)
+    return total
 
 
 def row_ranges(n_rows: int) -> Iterator[slice]:
