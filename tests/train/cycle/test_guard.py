@@ -7,7 +7,13 @@ import pytest
 import torch
 
 import kspr
-from kspr.train.cycle.guard import examine, is_behind, keeps_nearly_all
+from kspr.train.cycle.guard import (
+    credit_table,
+    estimated_transition,
+    examine,
+    is_behind,
+    keeps_nearly_all,
+)
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +48,31 @@ def test_a_selection_that_starves_most_classes_is_not_used(selection):
     assert health.keep is None
     assert "all given labels are used" in health.reasons[0]
     assert examine(emptied(selection, *range(10))).keep is None
+
+
+def test_the_mean_worth_of_a_prediction_is_its_chance_to_be_right():
+    """For every true class, over the labels that the noise gives it."""
+    generator = torch.Generator().manual_seed(0)
+    transition = torch.rand((6, 6), generator=generator) + 6 * torch.eye(6)
+    transition /= transition.sum(dim=1, keepdim=True)
+    expected = transition @ credit_table(transition)
+    torch.testing.assert_close(expected, torch.eye(6), atol=1e-5, rtol=0)
+
+
+def test_classes_that_noise_makes_equal_are_not_told_apart():
+    same = credit_table(torch.tensor([[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]))
+    torch.testing.assert_close(same[0], same[1])
+    assert float(same.abs().max()) < 2
+
+
+def test_classes_without_an_estimate_keep_their_labels(selection):
+    classes = np.arange(12)  # of two, there are no samples
+    found = estimated_transition(selection, classes)
+    np.testing.assert_allclose(found[:10, :10], selection.noise.transition, rtol=1e-6)
+    torch.testing.assert_close(found[10:], torch.eye(12)[10:])
+    torch.testing.assert_close(estimated_transition(None, classes), torch.eye(12))
+    unknown = replace(selection, noise=None)
+    torch.testing.assert_close(estimated_transition(unknown, classes), torch.eye(12))
 
 
 def test_behind_is_more_than_luck():

@@ -68,6 +68,12 @@ def test_performance_is_measured_on_held_out_rows_and_on_the_test_set(small, qui
     assert len(found.right) == int(task.held_out.sum())
     assert found.held_out == pytest.approx(float(found.right.double().mean()))
     assert 0 <= found.test_accuracy <= 1
+    assert torch.equal(found.worth, found.right.float())
+    twice = performance_of(
+        network, task, pipeline_for(task.inputs, quick), WORLD, 2 * torch.eye(10) - 1
+    )
+    assert torch.equal(twice.worth, 2 * found.right.float() - 1)
+    assert twice.held_out == found.held_out
     bare = make_task(small.X, small.y, quick.changed(guard=False))
     none = performance_of(network, bare, pipeline_for(bare.inputs, quick), WORLD)
     assert none.test_accuracy is None

@@ -53,8 +53,11 @@ def test_referees_keep_the_error_rate_and_teachers_know_more(digits40, settings)
     assert (y != truth)[kept].mean() < 0.1 + 0.035
     assert kept[y == truth].mean() > 0.9
     features = task.inputs.take(torch.arange(len(y)))
-    targets = teach(parts, task, chances, features, np.arange(len(y)), settings, ALONE).numpy()
+    taught = teach(parts, task, chances, features, np.arange(len(y)), settings, ALONE)
+    targets, transition = (part.numpy() for part in taught)
+    assert transition.sum(axis=1) == pytest.approx(1, abs=1e-5)
+    assert 0.45 < np.diag(transition).mean() < 0.75  # 0.6 of the labels are right
     assert targets.sum(axis=1) == pytest.approx(1, abs=1e-5)
-    taught = (targets.argmax(axis=1) == truth).mean()
-    assert taught > (chances.numpy().argmax(axis=1) == truth).mean()
-    assert taught > 0.9
+    known = (targets.argmax(axis=1) == truth).mean()
+    assert known > (chances.numpy().argmax(axis=1) == truth).mean()
+    assert known > 0.9

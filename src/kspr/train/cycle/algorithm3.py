@@ -16,7 +16,10 @@ from torch import Tensor, nn
 from kspr.selectors import Selection
 from kspr.train.cycle.epoch import Pools, train_epoch
 from kspr.train.cycle.guard import (
+    MOST_CLASSES,
     Health,
+    credit_table,
+    estimated_transition,
     examine,
     finds_little_noise,
     is_behind,
@@ -62,6 +65,8 @@ class State:
     """Mask of the rejected samples that may be mixed in."""
     targets: Tensor | None = None
     """Soft labels of all samples, where referees have judged them; None to use given labels."""
+    credit: Tensor | None = None
+    """What predictions for held-out samples are worth, by `credit_table`; None counts labels."""
     is_released: bool = False
     """Whether the guard has ended, and its held-out samples are trained on."""
 
@@ -131,6 +136,7 @@ class Cycle:
                 # The classifier is untrained, so its scores are noise.
                 made = self._select(with_scores=False)
             made = self._ask_referees(features, made)
+            self._compare_by_frozen_noise()
         while self.state.epoch < self.settings.epochs:
             on_epoch(self._epoch(made))
             made = _Made()
@@ -316,10 +322,21 @@ class Cycle:
         else:
             # Also where the selection is not healthy: soft labels say how little is known.
             first = first_copies(len(chances), self._copies())
-            self.state.targets = teach(
+            self.state.targets, transition = teach(
                 parts, self.task, chances, features, first, self.settings, self.world
             )
+            self.state.credit = credit_table(transition)
         return replace(judged, seconds=made.seconds + time.perf_counter() - start)
+
+    def _compare_by_frozen_noise(self) -> None:
+        """Let the guard compare networks by the noise that was estimated before training.
+
+        Not by that of later selections: a network that has learned the labels finds too little.
+        """
+        if self.reference is None or self._parts is not None or self.task.n_classes > MOST_CLASSES:
+            return
+        transition = estimated_transition(self.frozen, self.task.classes)
+        self.state.credit = credit_table(self.world.broadcast(transition))
 
     def _random_parts(self) -> Tensor:
         """Return the part of each row, as rank 0 draws it."""
@@ -392,14 +409,14 @@ class Cycle:
 
     def _performances(self) -> dict[str, Performance]:
         return {
-            name: performance_of(network, self.task, self.pipeline, self.world)
+            name: performance_of(network, self.task, self.pipeline, self.world, self.state.credit)
             for name, network in self._networks().items()
         }
 
     def _start_over_if_behind(self, found: dict[str, Performance]) -> tuple[str, ...]:
         """Copy the reference's weights to the learner if that is clearly behind."""
         if self.reference is None or not is_behind(
-            _better(found, "cycle"), _better(found, "reference")
+            _better(found, "cycle").worth, _better(found, "reference").worth
         ):
             return ()
         # Optimiser and average too: it continues from the whole state of the reference.
@@ -456,19 +473,19 @@ def _network_metrics(found: dict[str, Performance], learner: str) -> dict[str, f
     if f"{learner} weights" not in found:
         return dict.fromkeys(("accuracy", "accuracy_average", "held_out"))
     weights, average = found[f"{learner} weights"], found[f"{learner} average"]
-    right = _better(found, learner)
+    better = _better(found, learner)
     return {
         "accuracy": weights.test_accuracy,
         "accuracy_average": average.test_accuracy,
-        "held_out": float(right.double().mean()) if len(right) else None,
+        "held_out": better.held_out if len(better.right) else None,
     }
 
 
-def _better(found: dict[str, Performance], learner: str) -> Tensor:
-    """Return where the better of a learner's two networks predicts the given label."""
+def _better(found: dict[str, Performance], learner: str) -> Performance:
+    """Return the performance of the better of a learner's two networks."""
     weights, average = found[f"{learner} weights"], found[f"{learner} average"]
-    # Without held-out samples both shares are nan, and the comparison takes the average.
-    return weights.right if weights.held_out > average.held_out else average.right
+    # Without held-out samples both means are nan, and the comparison takes the average.
+    return weights if weights.mean_worth > average.mean_worth else average
 
 
 def _share(mask: Tensor | None) -> float:

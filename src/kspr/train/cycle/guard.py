@@ -5,8 +5,8 @@ Five rules, explained with measurements in ``docs/training.md``:
 1. A selection is used only if it is healthy (`examine`). A class that keeps hardly any label gets
    its best-ranked samples back; if that holds for most classes, all given labels are used.
 2. A reference network is trained beside the cycle on all given labels. Both are compared on
-   held-out samples by their given labels: wrong labels lower every network's score, but do not
-   change the order of networks as long as no class is mostly mislabelled as one other class.
+   held-out samples, by their given labels and the estimated noise (`credit_table`): where classes
+   overlap, the network that predicts most given labels is not the one that is right most often.
 3. When the cycle is clearly behind the reference (`is_behind`), it continues from the reference's
    weights.
 4. The run ends with the better network (`kspr.train.cycle.model_choice`).
@@ -25,7 +25,10 @@ from kspr.core.labels import codes_in
 from kspr.selectors import Selection
 
 __all__ = [
+    "MOST_CLASSES",
     "Health",
+    "credit_table",
+    "estimated_transition",
     "examine",
     "finds_little_noise",
     "is_behind",
@@ -45,6 +48,11 @@ NEARLY_ALL = 0.99
 LITTLE_NOISE = 0.02
 """Estimated share of wrong labels up to which soft labels have nothing to correct. Of right labels
 of CIFAR-10, 0.005 are estimated to be wrong."""
+MOST_CLASSES = 1024
+"""Classes up to which the noise is estimated as a matrix."""
+_LEAST_KEPT = 0.05
+"""Differences between classes of which noise leaves less than this share are not restored: they
+would be multiplied by more than 20, and with them the error of the estimate."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,10 +121,38 @@ def unchanged(
     return Health(selection.clean_mask)
 
 
-def is_behind(own: Tensor, other: Tensor, margin: float = MARGIN) -> bool:
-    """Return whether `own` is right less often than `other`, by more than `margin` standard errors.
+def credit_table(transition: Tensor) -> Tensor:
+    """Return what a prediction (column) is worth for a sample with a given label (row).
 
-    Both are masks over the same samples; the standard error is that of the paired difference.
+    `transition` is the chance of each label (column) given the true class (row). If it is right,
+    the mean of these values estimates the accuracy on the true labels without bias.
+
+    >>> table = credit_table(torch.tensor([[0.9, 0.1], [0.3, 0.7]]))
+    >>> [[round(value, 3) for value in row] for row in table.tolist()]
+    [[1.167, -0.167], [-0.5, 1.5]]
+    """
+    # A pseudo-inverse: noise may leave nothing of the difference between two classes.
+    return torch.from_numpy(np.linalg.pinv(transition.double().numpy(), rcond=_LEAST_KEPT)).float()
+
+
+def estimated_transition(selection: Selection | None, classes: np.ndarray) -> Tensor:
+    """Return the transition matrix of all `classes` that `selection` estimates.
+
+    Classes of which it says nothing keep their labels, and without an estimate all do.
+    """
+    found = np.eye(len(classes))
+    noise = None if selection is None else selection.noise
+    if noise is not None and noise.transition.size:
+        known = codes_in(classes, noise.classes, "classes")
+        found[np.ix_(known, known)] = noise.transition
+    return torch.from_numpy(found).float()
+
+
+def is_behind(own: Tensor, other: Tensor, margin: float = MARGIN) -> bool:
+    """Return whether `own` is worth less than `other`, by more than `margin` standard errors.
+
+    Both hold the worth of predictions for the same samples; the standard error is that of the
+    paired difference.
     """
     difference = other.double() - own.double()
     # One sample has no standard deviation.

@@ -80,8 +80,15 @@ class Performance(NamedTuple):
 
     right: Tensor
     """Mask over the held-out samples: true where the given label is predicted."""
+    worth: Tensor
+    """What each prediction is worth by `credit_table`: networks are compared by its mean."""
     test_accuracy: float | None
     """Accuracy on the test set; None without one."""
+
+    @property
+    def mean_worth(self) -> float:
+        """Estimate of the accuracy on the true labels of the held-out samples; nan without any."""
+        return float(self.worth.double().mean()) if len(self.worth) else float("nan")
 
     @property
     def held_out(self) -> float:
@@ -152,18 +159,27 @@ def _plain(value: Any) -> Any:
 
 
 def performance_of(
-    network: nn.Module, task: Task, pipeline: InputPipeline, world: World
+    network: nn.Module,
+    task: Task,
+    pipeline: InputPipeline,
+    world: World,
+    credit: Tensor | None = None,
 ) -> Performance:
-    """Return the performance of a network on held-out and test samples."""
+    """Return the performance of a network on held-out and test samples.
+
+    `credit` is what `credit_table` returns; None counts given labels.
+    """
     rows = torch.nonzero(task.held_out)[:, 0]
-    right = torch.zeros(0, dtype=torch.bool)
+    given, predicted = task.label[rows], task.label[:0]
     if len(rows):
         scores = network_outputs(network, task.inputs, pipeline, world, rows).logits
-        right = scores.argmax(dim=1).cpu() == task.label[rows]
+        predicted = scores.argmax(dim=1).cpu()
+    right = predicted == given
+    worth = right.float() if credit is None else credit[given, predicted]
     if task.test is None:
-        return Performance(right, None)
+        return Performance(right, worth, None)
     scores = network_outputs(network, task.test.inputs, pipeline, world).logits
-    return Performance(right, accuracy(scores, task.test.label))
+    return Performance(right, worth, accuracy(scores, task.test.label))
 
 
 def quality_of(mask: Tensor | None, truly_clean: np.ndarray | None) -> SelectionQuality | None:

@@ -14,27 +14,29 @@ __all__ = ["BestSoFar", "ModelChoice", "choose_model"]
 
 @dataclass
 class BestSoFar:
-    """The network that predicted the most held-out labels in any epoch so far."""
+    """The network with the best predictions for held-out samples in any epoch so far."""
 
     name: str = ""
     """``cycle`` or ``reference``, then ``weights`` or ``average``; empty before the first epoch."""
     epoch: int = 0
     """Epoch at whose end these weights were saved."""
-    right: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.bool))
-    """Mask over the held-out samples: true where the given label is predicted."""
+    worth: Tensor = field(default_factory=lambda: torch.zeros(0))
+    """What each of its predictions for held-out samples is worth."""
+    held_out: float = 0.0
+    """Share of the held-out samples whose given label it predicts."""
     test_accuracy: float | None = None
     weights: dict[str, Any] = field(default_factory=dict)
 
     def consider(
         self, epoch: int, found: dict[str, Performance], networks: dict[str, nn.Module]
     ) -> None:
-        """Replace this network by the best of `found` if that predicts more held-out labels."""
-        name = max(found, key=lambda name: found[name].held_out)
+        """Replace this network by the best of `found` if that predicts better."""
+        name = max(found, key=lambda name: found[name].mean_worth)
         # A tie keeps the earlier network: networks often are best before they memorise.
-        if self.name and found[name].held_out <= float(self.right.double().mean()):
+        if self.name and found[name].mean_worth <= float(self.worth.double().mean()):
             return
-        self.name, self.epoch, self.right = name, epoch, found[name].right
-        self.test_accuracy = found[name].test_accuracy
+        self.name, self.epoch, self.worth = name, epoch, found[name].worth
+        self.held_out, self.test_accuracy = found[name].held_out, found[name].test_accuracy
         # Copied: training goes on in the same tensors.
         self.weights = {key: value.clone() for key, value in _state(networks[name]).items()}
 
@@ -64,21 +66,24 @@ def choose_model(
     networks: dict[str, nn.Module],
     best: BestSoFar | None,
 ) -> ModelChoice:
-    """Return the cycle's network, unless another one predicts clearly more held-out labels.
+    """Return the cycle's network, unless another one clearly predicts better.
 
-    The reference must be ahead by one standard error, and the best network of any epoch by two.
-    Without the guard (`best` is None) nothing is compared, and the cycle's average is taken.
+    Predictions for held-out samples are compared by their worth (`credit_table`). The reference
+    must be ahead by one standard error, and the best network of any epoch by two. Without the guard
+    (`best` is None) nothing is compared, and the cycle's average is taken.
     """
     if best is None:
         return _now("cycle average", epoch, found, networks, {})
     shares = {name: performance.held_out for name, performance in found.items()}
     # max takes the first of equals, and the average comes first in _KINDS.
-    own, other = (max(_KINDS[learner], key=lambda name: shares[name]) for learner in _KINDS)
-    if is_behind(found[own].right, found[other].right, 1.0):
+    own, other = (
+        max(_KINDS[learner], key=lambda name: found[name].mean_worth) for learner in _KINDS
+    )
+    if is_behind(found[own].worth, found[other].worth, 1.0):
         own = other
-    shares[f"{best.name} of epoch {best.epoch}"] = float(best.right.double().mean())
+    shares[f"{best.name} of epoch {best.epoch}"] = best.held_out
     # The best of many epochs looks good partly by luck: two standard errors, not one.
-    if is_behind(found[own].right, best.right, 2.0):
+    if is_behind(found[own].worth, best.worth, 2.0):
         return ModelChoice(best.weights, best.name, best.epoch, shares, best.test_accuracy)
     return _now(own, epoch, found, networks, shares)
 

@@ -71,11 +71,11 @@ def teach(
     first: np.ndarray,
     settings: TrainSettings,
     world: World,
-) -> Tensor:
-    """Return soft labels of all rows, from the `probabilities` of the referees.
+) -> tuple[Tensor, Tensor]:
+    """Return soft labels of all rows, from the `probabilities` of the referees, and the noise.
 
     `features` have not seen the labels, or are None. `first` has for each row the number of its
-    first copy.
+    first copy. The noise is a transition matrix (true class, label).
     """
     label = task.label.numpy()
     said = probabilities.numpy().astype(np.float64)
@@ -88,13 +88,17 @@ def teach(
     start = world.broadcast(torch.from_numpy(found.chance).float())
     taught = parts.predict_across([start] * len(parts.rows), "teacher").numpy().astype(np.float64)
     if features is None:
-        chance = likely_noise(mean_of([taught, said]), found.transition, label).chance
+        found = likely_noise(mean_of([taught, said]), found.transition, label)
+        chance = found.chance
     else:
         # To teachers fewer labels look wrong: the noise is that which the referees found, and both
         # are given equal weight, where a likelihood would take the teachers alone.
         prior = mean_of([soft_labels(taught, label).prior, found.prior])
         chance = with_given_labels(prior, found.transition, label)
-    return world.broadcast(torch.from_numpy(chance).float())
+    targets, transition = (
+        world.broadcast(torch.from_numpy(part).float()) for part in (chance, found.transition)
+    )
+    return targets, transition
 
 
 def _with_linear(

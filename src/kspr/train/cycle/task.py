@@ -24,6 +24,8 @@ __all__ = ["Task", "Test", "make_task", "network_for", "signature_of", "steps_pe
 
 _LEAST_HELD_OUT = 200
 """Fewer held-out samples could not tell networks apart."""
+_LAYOUT = 2
+"""Number of the entries of a checkpoint: it changes with them, so that older ones are refused."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,6 +171,7 @@ def signature_of(
     # Neither of the two changes the numbers.
     chosen = {k: v for k, v in settings.as_dict().items() if k not in ("device", "strict")}
     return {
+        "layout of checkpoints": _LAYOUT,
         "architecture": f"{type(network).__name__} {_digest(' '.join(parts).encode())}",
         "rows": len(task.inputs),
         "shape": list(task.inputs.shape),
