@@ -27,6 +27,21 @@ def test_the_best_of_any_epoch_is_chosen_if_it_is_clearly_better():
     assert torch.equal(found.weights["weight"], networks["reference average"].weight)
 
 
+def test_the_best_of_many_epochs_must_be_ahead_by_more_than_luck():
+    """Two standard errors of one comparison: of four networks it is enough, of four hundred not."""
+    generator = torch.Generator().manual_seed(0)
+    own = torch.rand(1000, generator=generator) < 0.6
+    gained, lost = torch.nonzero(~own)[:60, 0], torch.nonzero(own)[:35, 0]
+    luckier = own.clone()
+    luckier[gained], luckier[lost] = True, False  # ahead by 25 of 95, which is 2.6 standard errors
+    now = dict.fromkeys(NAMES, Performance(own, own.float(), 0.6))
+    networks = {name: torch.nn.Linear(2, 2) for name in NAMES}
+    best = BestSoFar()
+    best.consider(1, dict.fromkeys(NAMES, Performance(luckier, luckier.float(), 0.5)), networks)
+    assert choose_model(1, now, networks, best).test_accuracy == 0.5
+    assert choose_model(100, now, networks, best).test_accuracy == 0.6
+
+
 def test_the_cycle_is_chosen_unless_the_other_is_clearly_better():
     networks = {name: torch.nn.Linear(2, 2) for name in NAMES}
     close = dict(zip(NAMES, map(performance, (0.7, 0.69, 0.6, 0.7)), strict=True))

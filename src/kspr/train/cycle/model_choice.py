@@ -1,5 +1,6 @@
 """Choose the network that a training run ends with."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -69,8 +70,8 @@ def choose_model(
     """Return the cycle's network, unless another one clearly predicts better.
 
     Predictions for held-out samples are compared by their worth (`credit_table`). The reference
-    must be ahead by one standard error, and the best network of any epoch by two. Without the guard
-    (`best` is None) nothing is compared, and the cycle's average is taken.
+    must be ahead by one standard error, and the best network of any epoch by two to three. Without
+    the guard (`best` is None) nothing is compared, and the cycle's average is taken.
     """
     if best is None:
         return _now("cycle average", epoch, found, networks, {})
@@ -82,10 +83,18 @@ def choose_model(
     if is_behind(found[own].worth, found[other].worth, 1.0):
         own = other
     shares[f"{best.name} of epoch {best.epoch}"] = best.held_out
-    # The best of many epochs looks good partly by luck: two standard errors, not one.
-    if is_behind(found[own].worth, best.worth, 2.0):
+    if is_behind(found[own].worth, best.worth, _luck_of_the_best(epoch * len(found))):
         return ModelChoice(best.weights, best.name, best.epoch, shares, best.test_accuracy)
     return _now(own, epoch, found, networks, shares)
+
+
+def _luck_of_the_best(n: int) -> float:
+    """Return by how many standard errors the best of `n` equal networks looks better, at least 2.
+
+    >>> round(_luck_of_the_best(60), 2)
+    2.86
+    """
+    return max(2.0, math.sqrt(2 * math.log(n)))
 
 
 _KINDS = {
