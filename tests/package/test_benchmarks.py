@@ -1,4 +1,4 @@
-"""The helpers of the benchmarks: stored trials, and the migration of stored results."""
+"""The helpers of the benchmarks: stored trials, and what a change of the code leaves valid."""
 
 import json
 from pathlib import Path
@@ -17,11 +17,11 @@ def trials(monkeypatch):
 
 
 @pytest.fixture
-def migrate(monkeypatch):
+def restamp(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    import migrate
+    import restamp
 
-    return migrate
+    return restamp
 
 
 def square(x: int) -> dict:
@@ -38,48 +38,61 @@ def test_trials_are_stored_one_line_each(trials, tmp_path):
     assert len(path.read_text().splitlines()) == 3
 
 
-def test_keys_are_renamed_everywhere_and_once(migrate, tmp_path):
-    folder = tmp_path / "reproduced"
-    folder.mkdir()
-    old = {"cells": [{"values": {"handed_over": "cycle"}}], "name": "cells"}
-    (folder / "a.json").write_text(json.dumps(old))
-    (tmp_path / "b.jsonl").write_text('{"handed_over": 1}\n{"other": 2}\n')
-    assert len(migrate.rename_keys(tmp_path)) == 2
-    new = {"trials": [{"values": {"model_choice": "cycle"}}], "name": "cells"}
-    assert json.loads((folder / "a.json").read_text()) == new
-    lines = (tmp_path / "b.jsonl").read_text().splitlines()
-    assert lines == ['{"model_choice": 1}', '{"other": 2}']
-    assert migrate.rename_keys(tmp_path) == []
-
-
-def entries(migrate, value=1.5, most=2):
-    return [
-        {"kind": kind, "trial": f"trial {k}", "values": {"handed_over": [value, k]}}
-        for kind in migrate.REQUIRED
-        for k in range(most)
+def test_trials_of_changed_code_are_stamped_where_their_values_are_equal(
+    restamp, tmp_path, monkeypatch
+):
+    """Seed 0 is the quickest of each variant; that of SPR has other values now."""
+    trials = [
+        {
+            "data": "CIFAR-10",
+            "noise": "Sym. 40 %",
+            "variant": variant,
+            "seed": seed,
+            "seconds": 1.0 + seed,
+            "values": {"accuracy": 0.5},
+            "fingerprint": "old",
+            "source": "old",
+        }
+        for variant in ("Standard", "SPR", "kspr default")
+        for seed in (0, 1)
     ]
+    path = tmp_path / "table1-smoke.json"
+    path.write_text(json.dumps({"recipe": "table1", "scale": "smoke", "trials": trials}))
+    monkeypatch.setattr(restamp, "ProcessPoolExecutor", InThisProcess)
+    asked = []
+
+    def compute(spec):
+        asked.append((spec.variant_name, spec.seed))
+        return {"accuracy": 0.4 if spec.variant_name == "SPR" else 0.5}
+
+    monkeypatch.setattr(restamp, "compute", compute)
+    rows = restamp.restamp(path, ROOT, {"kspr default"}, 1)
+    assert asked == [("Standard", 0), ("SPR", 0)]
+    assert [row["equal"] for row in rows] == [True, False]
+    found = json.loads(path.read_text())["trials"]
+    assert [trial["fingerprint"] == "old" for trial in found] == [False] * 2 + [True] * 4
+    assert len({trial["fingerprint"] for trial in found[:2]}) == 2
+    assert [trial["values"] for trial in found] == [trial["values"] for trial in trials]
+    # Stamped trials are of the code of now: only the other one is compared again.
+    asked.clear()
+    restamp.restamp(path, ROOT, {"kspr default"}, 1)
+    assert asked == [("SPR", 0)]
 
 
-def comparison(migrate, tmp_path, before, after):
-    for name, content in (("before", before), ("after", after)):
-        (tmp_path / f"{name}.json").write_text(json.dumps(content))
-    return migrate.compared(tmp_path / "before.json", tmp_path / "after.json")
+class InThisProcess:
+    """In the place of a pool of processes, which would not see what a test has replaced."""
 
+    def __init__(self, jobs, max_tasks_per_child):
+        pass
 
-def test_equal_trials_of_every_kind_are_accepted(migrate, tmp_path):
-    before = entries(migrate)
-    rows = comparison(migrate, tmp_path, before, migrate.renamed(before))
-    assert migrate.objections(rows) == []
-    assert {row["values"] for row in rows} == {2}
+    def __enter__(self):
+        return self
 
+    def __exit__(self, *error):
+        pass
 
-def test_a_value_that_differs_or_a_kind_that_is_missing_is_refused(migrate, tmp_path):
-    before = entries(migrate)
-    other = [{**before[0], "values": {"handed_over": [1.6, 0]}}, *before[1:]]
-    found = migrate.objections(comparison(migrate, tmp_path, before, other))
-    assert any("values differ" in reason for reason in found)
-    rows = comparison(migrate, tmp_path, before, entries(migrate, most=1))
-    assert len(migrate.objections(rows)) == len(migrate.REQUIRED)
+    def map(self, function, values):
+        return map(function, values)
 
 
 def test_what_many_machines_take_follows_from_what_one_worker_took(monkeypatch):
