@@ -1,14 +1,14 @@
 """Train whole networks on so few CIFAR-10 images that plain training memorises wrong labels.
 
     python benchmarks/train_images.py             # measure what is missing, two trials at a time
-    python benchmarks/train_images.py --trials "plain, Sym. 40 %;default, Sym. 40 %"
+    python benchmarks/train_images.py --trials "plain, Sym. 40 %, 0;default, Sym. 40 %, 1"
     python benchmarks/train_images.py --list      # list the trials, and whether they are done
     python benchmarks/train_images.py --page      # write the page, measure nothing
 
-A trial (method, noise) is a line of benchmarks/results/train_images.jsonl with all its epochs; a
-run that was interrupted continues with the missing ones, and a trial from its last epoch. Features
-are pre-trained by SimSiam once, without labels, for all trials. The page is
-docs/training-images.md.
+A trial (method, noise, seed) is a line of benchmarks/results/train_images.jsonl with all its
+epochs; a run that was interrupted continues with the missing ones, and a trial from its last epoch.
+Images and pre-training by SimSiam, which uses no labels, are the same in all trials; noise and
+training differ with the seed. The page is docs/training-images.md.
 """
 
 import argparse
@@ -40,7 +40,8 @@ IMAGES = SHARED / "cifar10"
 TRIALS = RESULTS / "train_images.jsonl"
 WORK = ROOT / ".benchmarks" / "train_images"
 PAGE = ROOT / "docs" / "training-images.md"
-N_TRAIN, N_TEST, EPOCHS, PRETRAIN, SEED = 4000, 2000, 20, 15, 0
+N_TRAIN, N_TEST, EPOCHS, PRETRAIN = 4000, 2000, 20, 15
+SEEDS = (0, 1)
 NOISES = {"Sym. 40 %": ("sym", 0.4), "Sym. 80 %": ("sym", 0.8), "Asy. 40 %": ("asy", 0.4)}
 BARE = {"guard": False, "selector": "paper", "warmup_epochs": 0}
 
@@ -66,8 +67,16 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     "paper - Semi": {**BARE, "mix_probability": 0.0},
 }
 """The paper's last table, at Sym. 40 %; "- EMA" is the accuracy of the weights of `paper`."""
-PLANNED = [(method, noise) for noise in NOISES for method in METHODS]
-PLANNED += [(method, "Sym. 40 %") for method in ABLATIONS]
+REPEATED = ("plain", "SPR", "paper", "default")
+"""Methods that are run with every seed; the others with the first one only."""
+PLANNED = [
+    (method, noise, seed)
+    for seed in SEEDS
+    for noise in NOISES
+    for method in METHODS
+    if method in REPEATED or seed == SEEDS[0]
+]
+PLANNED += [(method, "Sym. 40 %", SEEDS[0]) for method in ABLATIONS]
 
 
 def load() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -84,7 +93,7 @@ def load() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     return parts[0], parts[1], parts[2], parts[3]
 
 
-def settings(**changes: Any) -> TrainSettings:
+def settings(seed: int, **changes: Any) -> TrainSettings:
     common = {
         "network": "resnet_small",
         "epochs": EPOCHS,
@@ -95,13 +104,13 @@ def settings(**changes: Any) -> TrainSettings:
         "padding": 0,
         "flip": False,
         "learning_rate": 0.05,
-        "seed": SEED,
+        "seed": seed,
     }
     return TrainSettings.from_preset("cifar10", **{**common, **changes})
 
 
 def fresh() -> Network:
-    return build_network("resnet_small", 10, in_shape=(3, 32, 32), seed=SEED)
+    return build_network("resnet_small", 10, in_shape=(3, 32, 32), seed=SEEDS[0])
 
 
 def pretrained(X: np.ndarray) -> Network:
@@ -116,23 +125,23 @@ def pretrained(X: np.ndarray) -> Network:
         write_tensors(path, {"epoch": done, "state": state})
 
     chosen = SimSiamSettings(epochs=PRETRAIN, batch_size=256, width=256, bottleneck=64)
-    pretrain(network, Images(X), chosen, seed=SEED, on_epoch=keep, state=stored["state"])
+    pretrain(network, Images(X), chosen, seed=SEEDS[0], on_epoch=keep, state=stored["state"])
     return network
 
 
-def measure(method: str, noise: str) -> dict[str, Any]:
+def measure(method: str, noise: str, seed: int) -> dict[str, Any]:
     """Run one trial; called in a process of its own."""
     torch.set_num_threads(1)
     X, truth, X_test, y_test = load()
     kind, rate = NOISES[noise]
-    y = symmetric(truth, rate, SEED) if kind == "sym" else asymmetric_cifar10(truth, rate, SEED)
+    y = (symmetric if kind == "sym" else asymmetric_cifar10)(truth, rate, seed)
     network = fresh() if method.endswith("- Self") else pretrained(X)
-    out = WORK / f"{method} {noise}".replace(" ", "-").replace("%", "").replace(".", "")
+    out = WORK / f"{method} {noise} {seed}".replace(" ", "-").replace("%", "").replace(".", "")
     start = time.perf_counter()
     trained = fit(
         X,
         y,
-        settings=settings(**{**METHODS, **ABLATIONS}[method]),
+        settings=settings(seed, **{**METHODS, **ABLATIONS}[method]),
         network=network,
         truth=truth,
         test=(X_test, y_test),
@@ -142,7 +151,7 @@ def measure(method: str, noise: str) -> dict[str, Any]:
     trial = {
         "method": method,
         "noise": noise,
-        "seed": SEED,
+        "seed": seed,
         "accuracy": trained.test_accuracy,
         "model_choice": f"{trained.model_choice} of epoch {trained.epoch}",
         "memorised": memorised(trained, X, y, truth),
@@ -154,13 +163,14 @@ def measure(method: str, noise: str) -> dict[str, Any]:
     return trial
 
 
-def measured() -> dict[tuple[str, str], dict[str, Any]]:
-    return {(trial["method"], trial["noise"]): trial for trial in read_trials(TRIALS)}
+def measured() -> dict[tuple[str, str, int], dict[str, Any]]:
+    trials = read_trials(TRIALS)
+    return {(trial["method"], trial["noise"], trial["seed"]): trial for trial in trials}
 
 
-def run(planned: list[tuple[str, str]], workers: int) -> None:
+def run(planned: list[tuple[str, str, int]], workers: int) -> None:
     missing = [trial for trial in planned if trial not in measured()]
-    if any("Self" not in method for method, _ in missing):
+    if any("Self" not in method for method, *_ in missing):
         # Here, so that the processes find it ready and do not each compute it.
         pretrained(load()[0])
     run_trials(measure, missing, TRIALS, workers)
@@ -170,9 +180,21 @@ def write_page() -> None:
     found = measured()
     trials = [found[key] for key in PLANNED if key in found]
     rows = markdown_table(COLUMNS, map(_row, trials))
-    courses = markdown_table(["noise", "method", *map(str, SHOWN)], map(_course, trials))
+    courses = markdown_table(["noise", "method", "seed", *map(str, SHOWN)], map(_course, trials))
     error = max((t["accuracy"] * (1 - t["accuracy"]) / N_TEST) ** 0.5 for t in trials)
-    PAGE.write_text(wrap_prose(HEAD.format(rows=rows, courses=courses, error=error, **SIZES)))
+    means = markdown_table(["method", *NOISES], [_means(trials, method) for method in REPEATED])
+    page = HEAD.format(means=means, rows=rows, courses=courses, error=error, **SIZES)
+    PAGE.write_text(wrap_prose(page))
+
+
+def _means(trials: list[dict[str, Any]], method: str) -> list[str]:
+    """Return the mean accuracy of a method under each noise, and that of each seed."""
+    cells = []
+    for noise in NOISES:
+        own = [t["accuracy"] for t in trials if (t["method"], t["noise"]) == (method, noise)]
+        each = ", ".join(f"{accuracy:.3f}" for accuracy in own)
+        cells.append(f"{np.mean(own):.3f} ({each})" if own else "-")
+    return [method, *cells]
 
 
 def _row(trial: dict[str, Any]) -> list[str]:
@@ -180,14 +202,14 @@ def _row(trial: dict[str, Any]) -> list[str]:
     selection = _texts(last, 3)
     network = [f"{trial['accuracy']:.3f}", f"{last['accuracy']:.3f}", trial["model_choice"]]
     memory = f"{trial['memorised']:.2f}"
-    return [trial["noise"], trial["method"], *network, memory, *selection]
+    return [trial["noise"], trial["method"], str(trial["seed"]), *network, memory, *selection]
 
 
 def _course(trial: dict[str, Any]) -> list[str]:
     """Return FSR / recall / F1 / q at a few epochs."""
     chosen = [line for line in trial["epochs"] if line["epoch"] in SHOWN]
     cells = [" / ".join(_texts(line, 2)) for line in chosen]
-    return [trial["noise"], trial["method"], *cells]
+    return [trial["noise"], trial["method"], str(trial["seed"]), *cells]
 
 
 def _texts(line: dict[str, Any], digits: int) -> list[str]:
@@ -203,6 +225,7 @@ SHOWN = (1, 5, 10, 15, EPOCHS)
 COLUMNS = (
     "noise",
     "method",
+    "seed",
     "accuracy",
     "weights",
     "final network",
@@ -217,23 +240,29 @@ SIZES = {
     "test": N_TEST,
     "epochs": EPOCHS,
     "pretrain": PRETRAIN,
-    "seed": SEED,
+    "seeds": " and ".join(map(str, SEEDS)),
 }
 HEAD = """# Results of training whole networks
 
 {n:,} CIFAR-10 images of 32 pixels, {test:,} to test on, `resnet_small`, {epochs} epochs after
-{pretrain} epochs of SimSiam (none for "- Self"), one seed ({seed}). Made by
-`make bench-train-images` from `benchmarks/results/train_images.jsonl`. `SPR` and `paper` have no
-guard, as in the paper; `default` is ours at q = 0.1 with the guard: referees judge the labels once,
-and the network is trained on soft labels. "Own features" is our selector on the features of the
-network in training (`select_on = "network"`), with the guard, after 3 epochs on all given labels.
-A dash in the column FSR means that nothing was kept, or that there is no selection. "Weights" is
-the accuracy of the last weights without averaging ("- EMA" in the paper). "Final network" is the
-one that the run ends with. "Memorised" is the share of wrong labels that it predicts. The standard
-error of an accuracy is up to {error:.3f}: differences of that size say nothing. How `default` works
-was chosen by other training images with their true labels, before these trials were run: 3,000 for
-how soft labels are made. Five parts were fixed before these trials too, by the accuracy of referees
-on rows that they had not seen; training.md has what they changed.
+{pretrain} epochs of SimSiam (none for "- Self"), the same for both seeds of noise and training
+({seeds}). Made by `make bench-train-images` from `benchmarks/results/train_images.jsonl`. `SPR` and
+`paper` have no guard, as in the paper; `default` is ours at q = 0.1 with the guard: referees judge
+the labels once, and the network is trained on soft labels. "Own features" is our selector on the
+features of the network in training (`select_on = "network"`), with the guard, after 3 epochs on all
+given labels. A dash in the column FSR means that nothing was kept, or that there is no selection.
+"Weights" is the accuracy of the last weights without averaging ("- EMA" in the paper). "Final
+network" is the one that the run ends with. "Memorised" is the share of wrong labels that it
+predicts. The standard error of an accuracy is up to {error:.3f}: differences of that size say
+nothing. How `default` works was chosen by other training images with their true labels, before
+these trials were run: 3,000 for how soft labels are made. Five parts were fixed before these trials
+too, by the accuracy of referees on rows that they had not seen; training.md has what they changed.
+
+Test accuracy, the mean over the seeds and each of them:
+
+{means}
+
+## Every trial
 
 {rows}
 
@@ -249,7 +278,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--page", action="store_true", help="write the page, measure nothing")
     parser.add_argument("--list", action="store_true", help="list the trials, measure nothing")
-    parser.add_argument("--trials", help="'method, noise' separated by semicolons")
+    parser.add_argument("--trials", help="'method, noise, seed' separated by semicolons")
     parser.add_argument("--workers", type=int, default=2)
     given = parser.parse_args()
     if given.list:
@@ -261,8 +290,8 @@ def main() -> None:
             parser.exit(2, f"The shared images are needed and not at {IMAGES}.\n")
         chosen = PLANNED
         if given.trials:
-            wanted = [tuple(part.strip().split(", ")) for part in given.trials.split(";")]
-            chosen = [key for key in PLANNED if key in wanted]
+            wanted = [part.strip() for part in given.trials.split(";")]
+            chosen = [key for key in PLANNED if ", ".join(map(str, key)) in wanted]
         run(chosen, given.workers)
     write_page()
     print(f"wrote {PAGE.relative_to(ROOT)}")
