@@ -8,13 +8,13 @@ answer that does not depend on a draw. `docs/theory.md` has the proof and what i
 Results are on the host by now, so these functions take NumPy arrays only.
 """
 
-from dataclasses import dataclass
 
 import numpy as np
 
 from kspr.core.cutoffs import reachable
+from kspr.core.grading import GradeLevels
 
-__all__ = ["GradedLosses", "Losses", "TimeLevels", "exchangeable_levels", "lead"]
+__all__ = ["GradedLosses", "Losses", "exchangeable_levels", "lead"]
 
 _OCTAVES = 16
 _LARGEST = 16.0
@@ -158,7 +158,7 @@ class GradedLosses:
         """Return the same before any block is added."""
         return GradedLosses(self._n_classes, pooled=self._pooled)
 
-    def levels(self, floor: np.ndarray | None) -> "TimeLevels":
+    def levels(self, floor: np.ndarray | None) -> GradeLevels:
         """Return the smallest level at which each grade is kept; `floor` as for `Losses`."""
         odds = _odds(floor, self._n_classes, pooled=self._pooled)
         others = self._n_classes - 1
@@ -174,7 +174,7 @@ class GradedLosses:
             estimate = np.full(self._steps, np.inf)
             np.divide(1.0 + np.maximum.accumulate(wrong), kept, out=estimate, where=kept > 0)
             found[here] = reachable(estimate)
-        return TimeLevels(self._first, found)
+        return GradeLevels(self._first, found, hopeless=np.inf)
 
     @property
     def _first(self) -> np.ndarray:
@@ -189,29 +189,6 @@ class GradedLosses:
         bits = shown.view(np.int32) >> (23 - self._bits)
         top = int(np.float32(_LARGEST).view(np.int32)) >> (23 - self._bits)
         return np.asarray(np.maximum(bits - (top - self._steps), 0), dtype=np.int64)
-
-
-@dataclass(frozen=True)
-class TimeLevels:
-    """The smallest level at which each grade of a cut group is kept."""
-
-    first: np.ndarray
-    """Where the grades of each class begin in a line of all cut groups."""
-    found: np.ndarray
-    """The levels of that line."""
-
-    @property
-    def table(self) -> np.ndarray:
-        """All levels, and last that of labels which are never kept."""
-        return np.append(self.found, np.inf)
-
-    def places(self, own: np.ndarray, label: np.ndarray) -> np.ndarray:
-        """Return where in `table` the levels of samples are, given the grades of their labels."""
-        return np.asarray(np.where(own < 0, len(self.found), self.first[label] + own))
-
-    def of(self, own: np.ndarray, label: np.ndarray) -> np.ndarray:
-        """Return the levels of samples, given the grades of their labels."""
-        return np.asarray(self.table[self.places(own, label)])
 
 
 def _odds(floor: np.ndarray | None, n_classes: int, *, pooled: bool) -> np.ndarray:

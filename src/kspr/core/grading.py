@@ -87,11 +87,13 @@ class GradeLevels:
     """Where the grades of each class begin in a line of all cut groups."""
     found: np.ndarray
     """The levels of that line."""
+    hopeless: float = 1.0
+    """The level of labels that have no grade."""
 
     @property
     def table(self) -> np.ndarray:
-        """All levels, and last the level 1 of labels without hope."""
-        return np.append(self.found, 1.0)
+        """All levels, and last that of labels without a grade."""
+        return np.append(self.found, self.hopeless)
 
     def places(self, own: np.ndarray, label: np.ndarray) -> np.ndarray:
         """Return where in `table` the levels of samples are, given the grades of their labels."""

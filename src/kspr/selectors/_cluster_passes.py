@@ -14,7 +14,6 @@ import numpy as np
 
 from kspr._progress import Progress, ProgressMode
 from kspr.core.chances import Chances
-from kspr.core.exchangeable import TimeLevels
 from kspr.core.grading import GradeLevels, Grading
 from kspr.core.linear_fit import LinearFit
 from kspr.core.procedure import Procedure
@@ -99,7 +98,7 @@ class Outcome:
     sizes: np.ndarray
     """Rows of each class."""
     noise: AnyTransition
-    levels: GradeLevels | TimeLevels
+    levels: GradeLevels
     kept: np.ndarray | None
     """Rows that have each of the levels; None where that is not known."""
     columns: list[Any]
@@ -109,7 +108,7 @@ class Outcome:
     share_of_copies: float
 
 
-_Graded = tuple[GradeLevels | TimeLevels, np.ndarray | None, list[Any]]
+_Graded = tuple[GradeLevels, np.ndarray | None, list[Any]]
 """Levels, rows that have each of them, and the columns of each partition."""
 
 

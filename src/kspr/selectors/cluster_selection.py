@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from kspr._files import write_parquet
 from kspr.core.coded import as_read, changed, coded, doubts
-from kspr.core.exchangeable import TimeLevels
 from kspr.core.grading import GradeLevels
 from kspr.errors import InputError
 from kspr.selectors._cluster_passes import Choices, Distributed, Outcome, Partitions
@@ -150,7 +149,7 @@ def part_name(number: int) -> str:
 def _write_part(
     columns: dict[str, np.ndarray],
     path: Path,
-    about: tuple[np.ndarray, GradeLevels | TimeLevels, bool, float],
+    about: tuple[np.ndarray, GradeLevels, bool, float],
 ) -> CutStats:
     """Write the rows of a partition, on a worker, and return what they come to."""
     classes, levels, pooled, q = about
