@@ -8,7 +8,6 @@ answer that does not depend on a draw. `docs/theory.md` has the proof and what i
 Results are on the host by now, so these functions take NumPy arrays only.
 """
 
-
 import numpy as np
 
 from kspr.core.cutoffs import reachable

@@ -8,6 +8,7 @@ import pytest
 
 from kspr.experiments.reproduce.page import markdown_table, render_markdown, render_text
 from kspr.experiments.reproduce.recipes import load_recipe, recipe_names
+from kspr.experiments.reproduce.reproduction import Reproduction, Trial
 from kspr.experiments.reproduce.running import reproduce
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -54,6 +55,35 @@ def test_smoke_never_reaches_the_page(results, tmp_path, monkeypatch):
     monkeypatch.setattr(results, "STORED", tmp_path)
     with pytest.raises(ValueError, match="of the scale smoke"):
         results.stored()
+
+
+def test_the_page_says_where_ours_is_ahead_and_by_whom_it_is_beaten():
+    def trial(data, noise, variant, seed, accuracy):
+        values = {"accuracy": accuracy + 0.01 * seed}
+        return Trial(data, noise, variant, seed, values, 1.0, "2026-01-01", "s", f"{variant}{seed}")
+
+    accuracies = {
+        ("CIFAR-10", "Sym. 40 %"): (0.7, 0.8, 0.75),
+        ("CIFAR-10", "Asy. 40 %"): (0.7, 0.6, 0.65),
+        ("CIFAR-100", "Sym. 40 %"): (0.5, 0.4, 0.3),
+        ("CIFAR-100", "Asy. 40 %"): (0.5, 0.4, 0.45),
+    }
+    trials = [
+        trial(*place, variant, seed, accuracy)
+        for place, row in accuracies.items()
+        for variant, accuracy in zip(("kspr default", "GCE", "Co-teaching"), row, strict=True)
+        for seed in (0, 1)
+    ]
+    about = {"cpu": "one", "cores": 2, "versions": {"knockoffs-spr": "0.1.0"}}
+    data = {"CIFAR-10": "digits", "CIFAR-100": "made"}
+    found = Reproduction("table1", "smoke", (), about, data, {}, tuple(trials))
+    said = (
+        "`kspr default` has the highest accuracy in 3 of 4 columns. Ahead of it: GCE on CIFAR-10, "
+        "Sym. 40 % (80.5 ± 0.5, ours 70.5 ± 0.5); Co-teaching (t) on CIFAR-10, Sym. 40 % "
+        "(75.5 ± 0.5, ours 70.5 ± 0.5)."
+    )
+    assert said in render_markdown(found)
+    assert said in render_text(found)
 
 
 @pytest.fixture(scope="module")

@@ -33,6 +33,7 @@ _PERCENT = (
 )
 """Measures that are shares, shown in percent as in the paper."""
 _NOTHING = "-"
+_OURS = "kspr default"
 _TOLD = "(t)"
 """Mark of methods that are told something that ours is not."""
 
@@ -76,6 +77,31 @@ def _told(recipe: Recipe) -> list[str]:
     """Return the rows of methods that are told something that ours is not."""
     methods = {row: METHODS.get(variant.method or "") for row, variant in recipe.variants.items()}
     return [row for row, listed in methods.items() if listed is not None and listed.told]
+
+
+def _standing(found: Reproduction, recipe: Recipe) -> list[str]:
+    """Return one sentence on where `kspr default` is ahead of the other methods, and where not.
+
+    Only for tables with training methods of others: elsewhere variants are no rivals.
+    """
+    if _OURS not in recipe.variants or not any(v.method for v in recipe.variants.values()):
+        return []
+    n_first, ahead = 0, []
+    noises = recipe.scale(found.scale).noises or recipe.noises
+    places = [(data, noise) for data in found.data for noise in noises]
+    for data, noise in places:
+        means = {row: found.estimate(data, noise, row, "accuracy") for row in recipe.variants}
+        ours = means.pop(_OURS)
+        if ours is None:
+            return []
+        better = {row: m for row, m in means.items() if m is not None and m.mean > ours.mean}
+        n_first += not better
+        for row, mean in sorted(better.items(), key=lambda item: -item[1].mean):
+            mark = f" {_TOLD}" if row in _told(recipe) else ""
+            values = f"{_shown(mean, 'accuracy')}, ours {_shown(ours, 'accuracy')}"
+            ahead.append(f"{row}{mark} on {data}, {noise} ({values})")
+    others = f" Ahead of it: {'; '.join(ahead)}." if ahead else ""
+    return [f"`{_OURS}` has the highest accuracy in {n_first} of {len(places)} columns.{others}"]
 
 
 def _entries(
@@ -156,6 +182,7 @@ def render_markdown(found: Reproduction, figure: str | None = None, level: int =
     table = tabulate(found)
     if table is not None:
         parts.append(markdown_table(table.head, table.rows))
+    parts += _standing(found, recipe)
     if recipe.claims:
         parts.append("The paper says:\n" + "\n".join(f"- {claim}" for claim in recipe.claims))
     parts.append(_origin(found))
@@ -169,6 +196,7 @@ def render_text(found: Reproduction) -> str:
     table = tabulate(found)
     if table is not None:
         parts.append(_as_text(table))
+    parts += _standing(found, recipe)
     if recipe.claims:
         parts.append("The paper says:\n" + "\n".join(f"  {claim}" for claim in recipe.claims))
     parts.append(_origin(found))
