@@ -4,21 +4,26 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from kspr._packages import require, version
 from kspr.errors import InputError
-from kspr.features.embedders.embedder import Embedder, EmbedderRequest, Pixels
+from kspr.features.embedders.embedder import Begun, Embedder, EmbedderRequest, Pixels
 from kspr.features.embedders.onnx_runtime import Arrays, Run, onnx_run
 from kspr.models.device import pick_device, use_bfloat16
 
-__all__ = ["Network", "Runner", "image_embedder"]
+__all__ = ["AHEAD", "Network", "Runner", "image_embedder"]
 
 _CPU_IMAGES = 8
 """Images at a time in each thread of a CPU. Threads that share one image wait for each other at
 every layer, which costs six times the speed on a busy machine; and larger pieces leave the cache.
+"""
+AHEAD = 4
+"""Batches that a network may have before it at a time. No thread of it waits for another at the end
+of a batch, nor while the next is made or a shard is written.
 """
 _WORTH_EXPORTING = 2048
 """Items from which ONNX Runtime is used. Exporting takes as long as embedding about this many."""
@@ -88,6 +93,7 @@ class Network:
         self._runner = runner
         self._module = module.to(runner.device).eval()
         self._onnx: Run | None = None
+        self._pool: ThreadPoolExecutor | None = None
         self._decided = not runner.exports
 
     @property
@@ -96,27 +102,60 @@ class Network:
         package = "torch" if self._onnx is None else "onnxruntime"
         return f"{package} {version(package)}"
 
-    def __call__(self, pieces: list[Arrays]) -> np.ndarray:
-        """Return the features of all pieces, one after the other."""
+    def begin(self, pieces: list[Arrays]) -> Begun:
+        """Begin to compute the features of all pieces, which are returned one after the other.
+
+        ONNX Runtime computes in threads of its own; PyTorch while it is waited for.
+        """
         if not self._decided:
             self._onnx = onnx_run(self._runner.name, self._module, pieces[0], self._torch)
             self._decided = True
-        run = self._onnx or self._torch
+        if self._onnx is None:
+            return Begun(lambda: self._all_by_torch(pieces))
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._runner.torch.get_num_threads(), "kspr-network")
+        futures = [self._pool.submit(self._onnx, piece) for piece in pieces]
+        return Begun(
+            lambda: np.concatenate([future.result() for future in futures]),
+            lambda: [future.cancel() for future in futures],
+        )
+
+    def _all_by_torch(self, pieces: list[Arrays]) -> np.ndarray:
         if not self._runner.on_cpu:
-            return np.concatenate([run(piece) for piece in pieces])
+            return np.concatenate([self._torch(piece) for piece in pieces])
         with self._runner.threads() as pool:
-            return np.concatenate(list(pool.map(run, pieces)))
+            return np.concatenate(list(pool.map(self._torch, pieces)))
 
     def _torch(self, piece: Arrays) -> np.ndarray:
         torch, device = self._runner.torch, self._runner.device
         tensors = {name: torch.from_numpy(array).to(device) for name, array in piece.items()}
         return self._runner(self._module, tensors)
 
-    def images(self, name: str, stacked: np.ndarray) -> np.ndarray:
-        """Return the features of images, which the module takes under `name`."""
-        step = _CPU_IMAGES if self._runner.on_cpu else len(stacked)
-        starts = range(0, len(stacked), step)
-        return self([{name: stacked[start : start + step]} for start in starts])
+    def begin_images(self, name: str, images: list[np.ndarray]) -> Begun:
+        """Begin to compute the features of images, which the module takes under `name`."""
+        step = _CPU_IMAGES if self._runner.on_cpu else len(images)
+        starts = range(0, len(images), step)
+        return self.begin([{name: np.stack(images[start : start + step])} for start in starts])
+
+    def image_embedder(
+        self,
+        name: str,
+        prepare: Callable[[Any], np.ndarray],
+        size: int | None,
+        dimensions: int | None = None,
+    ) -> Embedder:
+        """Return an embedder of images, which the module takes under `name`."""
+        start = partial(self.begin_images, name)
+        return Embedder(
+            self._runner.name,
+            "image",
+            start,
+            prepare,
+            size,
+            dimensions,
+            engine=lambda: self.engine,
+            ahead=AHEAD,
+        )
 
 
 def image_embedder(
@@ -126,13 +165,7 @@ def image_embedder(
     from kspr.features.embedders.modules import FromPixels
 
     run = Network(runner, FromPixels(network, pixels.mean, pixels.std))
-
-    def compute(prepared: list[np.ndarray]) -> np.ndarray:
-        return run.images("pixels", np.stack(prepared))
-
-    return Embedder(
-        runner.name, "image", compute, pixels.prepare, pixels.size, dimensions, lambda: run.engine
-    )
+    return run.image_embedder("pixels", pixels.prepare, pixels.size, dimensions)
 
 
 def _half_helps(torch: Any, device: Any, strict: bool) -> bool:

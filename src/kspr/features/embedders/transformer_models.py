@@ -13,8 +13,14 @@ import numpy as np
 
 from kspr._packages import require, version
 from kspr.errors import InputError
-from kspr.features.embedders.embedder import Embedder, EmbedderRequest, Family
-from kspr.features.embedders.runner import Network, Runner
+from kspr.features.embedders.embedder import (
+    Begun,
+    Embedder,
+    EmbedderRequest,
+    Family,
+    when_asked,
+)
+from kspr.features.embedders.runner import AHEAD, Network, Runner
 from kspr.models.weights import check_source, first_line, from_pretrained, local_state, quiet
 
 __all__ = ["HUGGINGFACE", "MINILM", "SENTENCE"]
@@ -69,7 +75,7 @@ def _load_sentence(request: EmbedderRequest) -> Embedder:
     def compute(texts: list[str]) -> np.ndarray:
         return runner(encode, texts)
 
-    return Embedder(request.name, "text", compute)
+    return Embedder(request.name, "text", when_asked(compute))
 
 
 def _sentence_identity(rest: str, image_size: int | None) -> dict[str, Any]:  # noqa: ARG001 - one signature for all
@@ -106,7 +112,7 @@ def _text_embedder(
     limit = max_tokens or _limit(model, tokenizer)
     network = Network(runner, FromTokens(model, unit=unit))
 
-    def compute(texts: list[str]) -> np.ndarray:
+    def start(texts: list[str]) -> Begun:
         tokens = tokenizer(texts, truncation=True, max_length=limit)
         lengths = [len(ids) for ids in tokens["input_ids"]]
         budget = _CPU_TOKENS if runner.on_cpu else len(texts) * limit
@@ -115,10 +121,11 @@ def _text_embedder(
         for piece in _pieces(order, lengths, budget):
             part = {name: [values[i] for i in piece] for name, values in tokens.items()}
             pieces.append(dict(tokenizer.pad(part, return_tensors="np")))
+        begun = network.begin(pieces)
         # Back from the order of their lengths to the order of the texts.
-        return network(pieces)[np.argsort(order)]
+        return Begun(lambda: begun.wait()[np.argsort(order)], begun.cancel)
 
-    return Embedder(runner.name, "text", compute, engine=lambda: network.engine)
+    return Embedder(runner.name, "text", start, engine=lambda: network.engine, ahead=AHEAD)
 
 
 def _pieces(order: np.ndarray, lengths: Sequence[int], budget: int) -> list[np.ndarray]:
@@ -156,11 +163,8 @@ def _image_embedder(model: Any, processor: Any, runner: Runner, size: int | None
     def prepare(image: Any) -> Any:
         return processor(images=image, return_tensors="pt", **options)["pixel_values"][0].numpy()
 
-    def compute(prepared: list[np.ndarray]) -> np.ndarray:
-        return network.images("pixel_values", np.stack(prepared))
-
     own = size or _own_size(processor)
-    return Embedder(runner.name, "image", compute, prepare, own, engine=lambda: network.engine)
+    return network.image_embedder("pixel_values", prepare, own)
 
 
 def _own_size(processor: Any) -> int | None:
