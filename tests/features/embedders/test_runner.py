@@ -85,7 +85,7 @@ class Sum(torch.nn.Module):
 def test_images_are_computed_in_pieces_of_the_whole_batch():
     before = torch.get_num_threads()
     module = Sum()
-    network = Network(Runner.of(EmbedderRequest("x", "", "image", device="cpu")), module)
+    network = Network(Runner.of(EmbedderRequest("x", "", "image", device="cpu")), lambda: module)
     found = network.begin_images(
         "x", list(np.arange(20.0, dtype=np.float32).reshape(20, 1, 1, 1))
     ).wait()
@@ -112,7 +112,7 @@ def test_networks_are_not_exported_for_half_precision(announced):
 def test_what_onnx_runtime_cannot_run_is_run_by_pytorch(monkeypatch):
     asked = []
     monkeypatch.setattr(runner, "onnx_run", lambda *a: asked.append(a))
-    network = Network(Runner.of(EmbedderRequest("x", "", "image", rows=5000, device="cpu")), Sum())
+    network = Network(Runner.of(EmbedderRequest("x", "", "image", rows=5000, device="cpu")), Sum)
     for _ in range(2):
         found = network.begin_images("x", list(np.ones((3, 2), np.float32)))
         assert found.wait().tolist() == [[2], [2], [2]]
@@ -129,7 +129,7 @@ def test_onnx_runtime_computes_batches_side_by_side_and_cancels_those_that_wait(
 
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     monkeypatch.setattr(runner, "onnx_run", lambda *_: held)
-    network = Network(Runner.of(EmbedderRequest("x", "", "image", rows=5000, device="cpu")), Sum())
+    network = Network(Runner.of(EmbedderRequest("x", "", "image", rows=5000, device="cpu")), Sum)
     batches = [list(np.full((20, 1), k, np.float32)) for k in range(9)]
     first, *others, last = [network.begin_images("x", batch) for batch in batches]
     last.cancel()

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -89,12 +89,22 @@ class Runner:
 class Network:
     """A module that maps named arrays to features, run in pieces by the engine that suits it."""
 
-    def __init__(self, runner: Runner, module: Any) -> None:
-        self._runner = runner
-        self._module = module.to(runner.device).eval()
+    def __init__(
+        self, runner: Runner, build: Callable[[], Any], identity: str | None = None
+    ) -> None:
+        """Take the function that returns the module, and what determines it: see `onnx_run`."""
+        self._runner, self._build, self._identity = runner, build, identity
         self._onnx: Run | None = None
         self._pool: ThreadPoolExecutor | None = None
         self._decided = not runner.exports
+        if self._decided or identity is None:
+            # What is wrong with its weights is said before anything is embedded.
+            _ = self._module
+
+    @cached_property
+    def _module(self) -> Any:
+        # Built late: with an export, nothing needs it, and transformers take seconds to load.
+        return self._build().to(self._runner.device).eval()
 
     @property
     def engine(self) -> str:
@@ -108,7 +118,9 @@ class Network:
         ONNX Runtime computes in threads of its own; PyTorch while it is waited for.
         """
         if not self._decided:
-            self._onnx = onnx_run(self._runner.name, self._module, pieces[0], self._torch)
+            self._onnx = onnx_run(
+                self._runner.name, lambda: self._module, pieces[0], self._torch, self._identity
+            )
             self._decided = True
         if self._onnx is None:
             return Begun(lambda: self._all_by_torch(pieces))
@@ -159,12 +171,23 @@ class Network:
 
 
 def image_embedder(
-    network: Any, pixels: Pixels, runner: Runner, dimensions: int | None = None
+    build: Callable[[], Any],
+    pixels: Pixels,
+    runner: Runner,
+    dimensions: int | None = None,
+    identity: str | None = None,
 ) -> Embedder:
-    """Return an embedder of `network`, which maps a batch of images to a batch of rows."""
-    from kspr.features.embedders.modules import FromPixels
+    """Return an embedder of the network of `build`, which maps a batch of images to rows.
 
-    run = Network(runner, FromPixels(network, pixels.mean, pixels.std))
+    `identity` is what determines the network, if that is known without it: see `onnx_run`.
+    """
+
+    def module() -> Any:
+        from kspr.features.embedders.modules import FromPixels
+
+        return FromPixels(build(), pixels.mean, pixels.std)
+
+    run = Network(runner, module, identity)
     return run.image_embedder("pixels", pixels.prepare, pixels.size, dimensions)
 
 

