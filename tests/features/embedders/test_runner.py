@@ -1,5 +1,6 @@
 """Device, precision, threads, and which engine computes."""
 
+import sys
 import threading
 from concurrent.futures import CancelledError
 from types import SimpleNamespace
@@ -93,6 +94,16 @@ def test_images_are_computed_in_pieces_of_the_whole_batch():
     assert max(module.sizes) <= runner._CPU_IMAGES
     assert torch.get_num_threads() == before
     assert network.engine == f"torch {torch.__version__}"
+
+
+@pytest.mark.parametrize(("asked", "cores"), [("3", 3), ("", None), ("0", None), ("all", None)])
+def test_threads_are_as_many_as_torch_would_use(monkeypatch, asked, cores):
+    chosen = Runner.of(EmbedderRequest("x", "", "image", device="cpu"))
+    assert chosen.cores == torch.get_num_threads()
+    monkeypatch.delitem(sys.modules, "torch")
+    monkeypatch.setenv("OMP_NUM_THREADS", asked)
+    monkeypatch.setattr(runner.os, "sched_getaffinity", lambda _: {0, 5}, raising=False)
+    assert chosen.cores == (cores or 2)
 
 
 @pytest.mark.parametrize(

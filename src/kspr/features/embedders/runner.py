@@ -1,19 +1,21 @@
 """Where and how networks compute features: device, precision, threads, PyTorch or ONNX Runtime."""
 
+import os
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
-from kspr._packages import require, version
+from kspr._packages import is_installed, require, version
 from kspr.errors import InputError
 from kspr.features.embedders.embedder import Begun, Embedder, EmbedderRequest, Pixels
 from kspr.features.embedders.onnx_runtime import Arrays, Run, onnx_run
-from kspr.models.device import pick_device, use_bfloat16
+from kspr.models.device import is_cpu, pick_device, use_bfloat16
 
 __all__ = ["AHEAD", "Network", "Runner", "image_embedder"]
 
@@ -35,25 +37,48 @@ class Runner:
 
     name: str
     """Name of the embedder, for messages."""
-    torch: Any
-    device: Any
-    """A ``torch.device``."""
+    chosen: str
+    """Name of the device, as it was asked for."""
     half: bool
     rows: int
     """Number of items that will be embedded; 0 if unknown."""
 
     @classmethod
     def of(cls, request: EmbedderRequest) -> "Runner":
-        """Return the runner for a request; torch is imported here."""
-        torch = require("torch", f"The embedder {request.name}", "torch")
-        device = pick_device(request.device)
-        half = request.half and _half_helps(torch, device, request.strict)
-        return cls(request.name, torch, device, half, request.rows)
+        """Return the runner for a request, whose device and precision are there."""
+        made = cls(request.name, request.device, half=False, rows=request.rows)
+        if not is_installed("torch"):
+            # Said now, and not when the first batch finds no export.
+            _ = made.torch
+        if not made.on_cpu:
+            # Whether it is there is said now, too.
+            _ = made.device
+        half = request.half and _half_helps(made.torch, made.device, request.strict)
+        return replace(made, half=half)
 
-    @property
+    @cached_property
+    def torch(self) -> Any:
+        """The package, imported when it is first needed: that takes a second."""
+        return require("torch", f"The embedder {self.name}", "torch")
+
+    @cached_property
+    def device(self) -> Any:
+        """The ``torch.device``."""
+        _ = self.torch
+        return pick_device(self.chosen)
+
+    @cached_property
     def on_cpu(self) -> bool:
         """Whether the device is a CPU."""
-        return bool(self.device.type == "cpu")
+        return is_cpu(self.chosen) or bool(self.device.type == "cpu")
+
+    @property
+    def cores(self) -> int:
+        """How many threads may compute: as many as torch would use."""
+        if "torch" in sys.modules:
+            return int(self.torch.get_num_threads())
+        asked = os.environ.get("OMP_NUM_THREADS", "")
+        return int(asked) if asked.isdigit() and int(asked) else _own_cores()
 
     @property
     def exports(self) -> bool:
@@ -125,7 +150,7 @@ class Network:
         if self._onnx is None:
             return Begun(lambda: self._all_by_torch(pieces))
         if self._pool is None:
-            self._pool = ThreadPoolExecutor(self._runner.torch.get_num_threads(), "kspr-network")
+            self._pool = ThreadPoolExecutor(self._runner.cores, "kspr-network")
         futures = [self._pool.submit(self._onnx, piece) for piece in pieces]
         return Begun(
             lambda: np.concatenate([future.result() for future in futures]),
@@ -189,6 +214,13 @@ def image_embedder(
 
     run = Network(runner, module, identity)
     return run.image_embedder("pixels", pixels.prepare, pixels.size, dimensions)
+
+
+def _own_cores() -> int:
+    """Return the cores that this process may use: a container or a scheduler may allow few."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _half_helps(torch: Any, device: Any, strict: bool) -> bool:
