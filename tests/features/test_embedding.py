@@ -13,7 +13,9 @@ import pytest
 from PIL import Image
 
 from kspr.errors import InputError, UnreadableItemError
-from kspr.features.embedding import embed
+from kspr.features.embedders import Embedder
+from kspr.features.embedders.embedder import Begun
+from kspr.features.embedding import embed, embed_shards
 from kspr.sources.readers.items import ImageFiles
 from tests.features.fakes import Texts, pictures, texts
 
@@ -108,7 +110,9 @@ CHILD = """
 import sys
 sys.path[:0] = [{tests!r}, {here!r}]
 from tests.features.fakes import texts
-from kspr.features.embedding import embed
+from kspr.features.embedders import Embedder
+from kspr.features.embedders.embedder import Begun
+from kspr.features.embedding import embed, embed_shards
 embed(texts(40), {name!r}, {out!r}, batch_size=2, shard_rows=6)
 """
 
@@ -324,7 +328,9 @@ def test_features_that_were_cut_are_computed_again(own, tmp_path, content):
 TOGETHER = """
 import sys
 from pathlib import Path
-from kspr.features.embedding import embed
+from kspr.features.embedders import Embedder
+from kspr.features.embedders.embedder import Begun
+from kspr.features.embedding import embed, embed_shards
 from tests.features.fakes import texts
 found = embed(texts(40), sys.argv[1], Path("out"), batch_size=4, shard_rows=8)
 assert found.features[:, 2].astype(int).tolist() == list(range(40))
@@ -389,3 +395,50 @@ def test_shards_that_a_killed_process_left_beside_its_features_are_removed(own, 
     (out / "shards" / "000000.npz").write_bytes(b"left")
     assert embed(texts(3), embedder.name, out).from_cache
     assert not (out / "shards").exists()
+
+
+class Slow:
+    """An embedder that writes down what is begun, waited for and cancelled; `fails` at one text."""
+
+    def __init__(self, ahead, fails=None):
+        self.events, self._fails = [], fails
+        self.embedder = Embedder("slow", "text", self.start, ahead=ahead)
+
+    def start(self, batch):
+        self.events.append(("begin", *batch))
+
+        def wait():
+            self.events.append(("wait", *batch))
+            if self._fails in batch:
+                raise KeyboardInterrupt
+            return np.array([[float(t[1:])] for t in batch])
+
+        return Begun(wait, lambda: self.events.append(("cancel", *batch)))
+
+    def shards(self, n):
+        return embed_shards(texts(n), self.embedder, "float32", batch_size=1, shard_rows=2)
+
+
+@pytest.mark.parametrize("ahead", [1, 2, 3, 99])
+def test_so_many_batches_are_begun_as_the_embedder_takes_and_no_more(ahead):
+    slow = Slow(ahead)
+    found = list(slow.shards(7))
+    assert np.concatenate([shard.features for shard in found])[:, 0].tolist() == list(range(7))
+    for row in range(7):
+        # Also at the end of a shard: the next one has begun by then.
+        before = slow.events[: slow.events.index(("wait", f"t{row}"))]
+        assert sum(event == "begin" for event, _ in before) == min(7, row + ahead)
+
+
+def test_batches_of_the_next_shard_are_begun_while_one_is_written():
+    slow = Slow(ahead=3)
+    next(iter(slow.shards(7)))
+    begun = [text for event, text in slow.events if event == "begin"]
+    assert begun == ["t0", "t1", "t2", "t3"]
+
+
+def test_after_ctrl_c_what_was_begun_is_cancelled():
+    slow = Slow(ahead=3, fails="t3")
+    with pytest.raises(KeyboardInterrupt):
+        list(slow.shards(7))
+    assert slow.events[-3:] == [("cancel", "t3"), ("cancel", "t4"), ("cancel", "t5")]

@@ -11,7 +11,13 @@ import torch
 from kspr._files import user_cache
 from kspr.errors import InputError
 from kspr.models import device
-from kspr.models.device import PrecisionWarning, bfloat16_works, pick_device, use_bfloat16
+from kspr.models.device import (
+    PrecisionWarning,
+    bfloat16_works,
+    is_cpu,
+    pick_device,
+    use_bfloat16,
+)
 
 CPU = torch.device("cpu")
 DIES = "import os, signal; os.kill(os.getpid(), signal.SIGILL)"
@@ -147,3 +153,21 @@ def test_processes_that_ask_at_once_all_get_the_verdict(tmp_path):
 def test_the_real_probe_gives_a_verdict_and_leaves_this_process_alive():
     assert bfloat16_works() in (True, False)
     assert files()
+
+
+@pytest.mark.parametrize(
+    ("name", "torch_version", "sure"),
+    [
+        ("cpu", "2.9.0", True),
+        ("auto", "2.9.0+cpu", True),
+        ("auto", "2.9.0", False),
+        ("auto", "2.9.0+cu128", False),
+        ("auto", None, False),
+        ("cuda", "2.9.0+cpu", False),
+    ],
+)
+def test_a_cpu_is_known_without_torch_where_there_is_nothing_else(
+    monkeypatch, name, torch_version, sure
+):
+    monkeypatch.setattr(device, "version", lambda _: torch_version)
+    assert is_cpu(name) is sure

@@ -1,10 +1,11 @@
 """`embed`: items to a file of features, written in shards so that a killed run can be continued."""
 
 import shutil
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from kspr.features._store import (
     write_shard,
 )
 from kspr.features.embedders import Embedder, embedder_identity, load_embedder
-from kspr.features.embedders.embedder import as_is
+from kspr.features.embedders.embedder import Begun, as_is
 from kspr.sources.readers.file_checks import pixel_limit
 from kspr.sources.readers.items import Decoded, decoded
 from kspr.sources.records import Items, content_digests
@@ -222,12 +223,13 @@ def _fill(
     # A killed run leaves whole shards, or none under their final names.
     missing = {p: rows for p, rows in shards.items() if not shard_is_whole(p, rows)}
     batches = sum(-(-len(rows) // batch_size) for rows in missing.values())
-    in_order = (row for rows in missing.values() for row in rows)
-    stream = decoded(items, in_order, embedder.prepare, ahead=batch_size)
-    with closing(stream), Progress(progress, "Embedding", batches) as bar:
-        for path, rows in missing.items():
-            part = islice(stream, len(rows))
-            write_shard(path, _shard(part, embedder, np.dtype(manifest.precision), batch_size, bar))
+    parts, dtype = list(missing.values()), np.dtype(manifest.precision)
+    with (
+        Progress(progress, "Embedding", batches) as bar,
+        closing(_computed(items, parts, embedder, dtype, batch_size, bar)) as computed,
+    ):
+        for path, shard in zip(missing, computed, strict=True):
+            write_shard(path, shard)
 
 
 def embed_shards(
@@ -235,30 +237,90 @@ def embed_shards(
 ) -> Iterator[Shard]:
     """Yield the features of `items` in shards; who asks for them keeps them."""
     _check(items, batch_size=batch_size, shard_rows=shard_rows)
-    stream = decoded(items, range(len(items)), embedder.prepare, ahead=batch_size)
-    with closing(stream), Progress(False, "Embedding", 0) as bar:
-        for start in range(0, len(items), shard_rows):
-            part = islice(stream, min(shard_rows, len(items) - start))
-            yield _shard(part, embedder, np.dtype(precision), batch_size, bar)
+    rows = range(len(items))
+    parts = [rows[start : start + shard_rows] for start in rows[::shard_rows]]
+    with Progress(False, "Embedding", 0) as bar:
+        yield from _computed(items, parts, embedder, np.dtype(precision), batch_size, bar)
 
 
-def _shard(
-    part: Iterator[Decoded], embedder: Embedder, dtype: np.dtype, batch_size: int, bar: Progress
-) -> Shard:
-    """Return the features of one shard's items."""
-    if embedder.kind == "text":
-        # Texts of a batch are padded to the longest of them: those of one length go together.
-        part = iter(sorted(part, key=lambda item: len(item.value or "")))
+def _computed(
+    items: Items,
+    parts: Sequence[range],
+    embedder: Embedder,
+    dtype: np.dtype,
+    batch_size: int,
+    bar: Progress,
+) -> Generator[Shard, None, None]:
+    """Yield the shard of the rows of each of `parts`; who asks may write it meanwhile."""
+    stream = decoded(items, chain.from_iterable(parts), embedder.prepare, ahead=batch_size)
+    batches = _batches(stream, parts, embedder.kind, batch_size)
+    with closing(stream), closing(_under_way(batches, embedder)) as begun:
+        for rows in parts:
+            # Those of the next shard have begun when this one is whole.
+            yield _shard(islice(begun, -(-len(rows) // batch_size)), embedder, dtype, bar)
+
+
+def _batches(
+    stream: Iterator[Decoded], parts: Iterable[range], kind: str, size: int
+) -> Iterator[list[Decoded]]:
+    """Cut the items into batches, of which none has items of two parts."""
+    for rows in parts:
+        part: Iterator[Decoded] = islice(stream, len(rows))
+        if kind == "text":
+            # Texts of a batch are padded to the longest of them: those of one length go together.
+            part = iter(sorted(part, key=lambda item: len(item.value or "")))
+        while batch := list(islice(part, size)):
+            yield batch
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """A batch that has begun: the rows that could be read, and why others could not."""
+
+    rows: list[int]
+    unreadable: dict[int, str]
+    features: Begun | None
+    """None where there is nothing to compute."""
+
+
+def _under_way(
+    batches: Iterator[list[Decoded]], embedder: Embedder
+) -> Generator[_Batch, None, None]:
+    """Yield batches in order, the next ones begun, as many as the embedder takes."""
+    begun: deque[_Batch] = deque()
+    try:
+        for batch in batches:
+            begun.append(_begin(batch, embedder))
+            if len(begun) == embedder.ahead:
+                yield begun[0]
+                begun.popleft()
+        yield from begun
+    finally:
+        # After an error or Ctrl-C the process would wait for them at its end.
+        for left in begun:
+            if left.features is not None:
+                left.features.cancel()
+
+
+def _begin(batch: list[Decoded], embedder: Embedder) -> _Batch:
+    readable = [item for item in batch if item.reason is None]
+    return _Batch(
+        [item.row for item in readable],
+        {item.row: item.reason for item in batch if item.reason is not None},
+        embedder.begin([item.value for item in readable]) if readable else None,
+    )
+
+
+def _shard(batches: Iterator[_Batch], embedder: Embedder, dtype: np.dtype, bar: Progress) -> Shard:
+    """Return the features of one shard's batches, once they are there."""
     rows: list[int] = []
     blocks: list[np.ndarray] = []
     unreadable: dict[int, str] = {}
-    while batch := list(islice(part, batch_size)):
-        unreadable |= {item.row: item.reason for item in batch if item.reason is not None}
-        readable = [item for item in batch if item.reason is None]
-        if readable:
-            features = embedder.embed([item.value for item in readable])
-            blocks.append(_stored(features, dtype, embedder.name))
-            rows += [item.row for item in readable]
+    for batch in batches:
+        unreadable |= batch.unreadable
+        rows += batch.rows
+        if batch.features is not None:
+            blocks.append(_stored(batch.features.wait(), dtype, embedder.name))
         bar.advance()
     # Concatenation needs an array, and a shard may have no readable item.
     nothing = np.empty((0, embedder.dimensions or 0), dtype)

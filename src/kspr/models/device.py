@@ -25,11 +25,20 @@ from kspr.errors import InputError
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["PrecisionWarning", "bfloat16_works", "pick_device", "use_bfloat16"]
+__all__ = ["PrecisionWarning", "bfloat16_works", "is_cpu", "pick_device", "use_bfloat16"]
 
 
 class PrecisionWarning(UserWarning):
     """The precision asked for cannot be used on this processor; another one is used."""
+
+
+def is_cpu(name: str) -> bool:
+    """Return whether the device called `name` is a CPU for sure, without importing torch.
+
+    False means that `pick_device` must decide.
+    """
+    # A build of torch for CPUs alone says so in its version.
+    return name == "cpu" or (name == "auto" and (version("torch") or "").endswith("+cpu"))
 
 
 def pick_device(

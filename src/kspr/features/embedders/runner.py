@@ -1,24 +1,31 @@
 """Where and how networks compute features: device, precision, threads, PyTorch or ONNX Runtime."""
 
+import os
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
-from kspr._packages import require, version
+from kspr._packages import is_installed, require, version
 from kspr.errors import InputError
-from kspr.features.embedders.embedder import Embedder, EmbedderRequest, Pixels
+from kspr.features.embedders.embedder import Begun, Embedder, EmbedderRequest, Pixels
 from kspr.features.embedders.onnx_runtime import Arrays, Run, onnx_run
-from kspr.models.device import pick_device, use_bfloat16
+from kspr.models.device import is_cpu, pick_device, use_bfloat16
 
-__all__ = ["Network", "Runner", "image_embedder"]
+__all__ = ["AHEAD", "Network", "Runner", "image_embedder"]
 
 _CPU_IMAGES = 8
 """Images at a time in each thread of a CPU. Threads that share one image wait for each other at
 every layer, which costs six times the speed on a busy machine; and larger pieces leave the cache.
+"""
+AHEAD = 4
+"""Batches that a network may have before it at a time. No thread of it waits for another at the end
+of a batch, nor while the next is made or a shard is written.
 """
 _WORTH_EXPORTING = 2048
 """Items from which ONNX Runtime is used. Exporting takes as long as embedding about this many."""
@@ -30,25 +37,48 @@ class Runner:
 
     name: str
     """Name of the embedder, for messages."""
-    torch: Any
-    device: Any
-    """A ``torch.device``."""
+    chosen: str
+    """Name of the device, as it was asked for."""
     half: bool
     rows: int
     """Number of items that will be embedded; 0 if unknown."""
 
     @classmethod
     def of(cls, request: EmbedderRequest) -> "Runner":
-        """Return the runner for a request; torch is imported here."""
-        torch = require("torch", f"The embedder {request.name}", "torch")
-        device = pick_device(request.device)
-        half = request.half and _half_helps(torch, device, request.strict)
-        return cls(request.name, torch, device, half, request.rows)
+        """Return the runner for a request, whose device and precision are there."""
+        made = cls(request.name, request.device, half=False, rows=request.rows)
+        if not is_installed("torch"):
+            # Said now, and not when the first batch finds no export.
+            _ = made.torch
+        if not made.on_cpu:
+            # Whether it is there is said now, too.
+            _ = made.device
+        half = request.half and _half_helps(made.torch, made.device, request.strict)
+        return replace(made, half=half)
 
-    @property
+    @cached_property
+    def torch(self) -> Any:
+        """The package, imported when it is first needed: that takes a second."""
+        return require("torch", f"The embedder {self.name}", "torch")
+
+    @cached_property
+    def device(self) -> Any:
+        """The ``torch.device``."""
+        _ = self.torch
+        return pick_device(self.chosen)
+
+    @cached_property
     def on_cpu(self) -> bool:
         """Whether the device is a CPU."""
-        return bool(self.device.type == "cpu")
+        return is_cpu(self.chosen) or bool(self.device.type == "cpu")
+
+    @property
+    def cores(self) -> int:
+        """How many threads may compute: as many as torch would use."""
+        if "torch" in sys.modules:
+            return int(self.torch.get_num_threads())
+        asked = os.environ.get("OMP_NUM_THREADS", "")
+        return int(asked) if asked.isdigit() and int(asked) else _own_cores()
 
     @property
     def exports(self) -> bool:
@@ -84,11 +114,22 @@ class Runner:
 class Network:
     """A module that maps named arrays to features, run in pieces by the engine that suits it."""
 
-    def __init__(self, runner: Runner, module: Any) -> None:
-        self._runner = runner
-        self._module = module.to(runner.device).eval()
+    def __init__(
+        self, runner: Runner, build: Callable[[], Any], identity: str | None = None
+    ) -> None:
+        """Take the function that returns the module, and what determines it: see `onnx_run`."""
+        self._runner, self._build, self._identity = runner, build, identity
         self._onnx: Run | None = None
+        self._pool: ThreadPoolExecutor | None = None
         self._decided = not runner.exports
+        if self._decided or identity is None:
+            # What is wrong with its weights is said before anything is embedded.
+            _ = self._module
+
+    @cached_property
+    def _module(self) -> Any:
+        # Built late: with an export, nothing needs it, and transformers take seconds to load.
+        return self._build().to(self._runner.device).eval()
 
     @property
     def engine(self) -> str:
@@ -96,43 +137,90 @@ class Network:
         package = "torch" if self._onnx is None else "onnxruntime"
         return f"{package} {version(package)}"
 
-    def __call__(self, pieces: list[Arrays]) -> np.ndarray:
-        """Return the features of all pieces, one after the other."""
+    def begin(self, pieces: list[Arrays]) -> Begun:
+        """Begin to compute the features of all pieces, which are returned one after the other.
+
+        ONNX Runtime computes in threads of its own; PyTorch while it is waited for.
+        """
         if not self._decided:
-            self._onnx = onnx_run(self._runner.name, self._module, pieces[0], self._torch)
+            self._onnx = onnx_run(
+                self._runner.name, lambda: self._module, pieces[0], self._torch, self._identity
+            )
             self._decided = True
-        run = self._onnx or self._torch
+        if self._onnx is None:
+            return Begun(lambda: self._all_by_torch(pieces))
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._runner.cores, "kspr-network")
+        futures = [self._pool.submit(self._onnx, piece) for piece in pieces]
+        return Begun(
+            lambda: np.concatenate([future.result() for future in futures]),
+            lambda: [future.cancel() for future in futures],
+        )
+
+    def _all_by_torch(self, pieces: list[Arrays]) -> np.ndarray:
         if not self._runner.on_cpu:
-            return np.concatenate([run(piece) for piece in pieces])
+            return np.concatenate([self._torch(piece) for piece in pieces])
         with self._runner.threads() as pool:
-            return np.concatenate(list(pool.map(run, pieces)))
+            return np.concatenate(list(pool.map(self._torch, pieces)))
 
     def _torch(self, piece: Arrays) -> np.ndarray:
         torch, device = self._runner.torch, self._runner.device
         tensors = {name: torch.from_numpy(array).to(device) for name, array in piece.items()}
         return self._runner(self._module, tensors)
 
-    def images(self, name: str, stacked: np.ndarray) -> np.ndarray:
-        """Return the features of images, which the module takes under `name`."""
-        step = _CPU_IMAGES if self._runner.on_cpu else len(stacked)
-        starts = range(0, len(stacked), step)
-        return self([{name: stacked[start : start + step]} for start in starts])
+    def begin_images(self, name: str, images: list[np.ndarray]) -> Begun:
+        """Begin to compute the features of images, which the module takes under `name`."""
+        step = _CPU_IMAGES if self._runner.on_cpu else len(images)
+        starts = range(0, len(images), step)
+        return self.begin([{name: np.stack(images[start : start + step])} for start in starts])
+
+    def image_embedder(
+        self,
+        name: str,
+        prepare: Callable[[Any], np.ndarray],
+        size: int | None,
+        dimensions: int | None = None,
+    ) -> Embedder:
+        """Return an embedder of images, which the module takes under `name`."""
+        start = partial(self.begin_images, name)
+        return Embedder(
+            self._runner.name,
+            "image",
+            start,
+            prepare,
+            size,
+            dimensions,
+            engine=lambda: self.engine,
+            ahead=AHEAD,
+        )
 
 
 def image_embedder(
-    network: Any, pixels: Pixels, runner: Runner, dimensions: int | None = None
+    build: Callable[[], Any],
+    pixels: Pixels,
+    runner: Runner,
+    dimensions: int | None = None,
+    identity: str | None = None,
 ) -> Embedder:
-    """Return an embedder of `network`, which maps a batch of images to a batch of rows."""
-    from kspr.features.embedders.modules import FromPixels
+    """Return an embedder of the network of `build`, which maps a batch of images to rows.
 
-    run = Network(runner, FromPixels(network, pixels.mean, pixels.std))
+    `identity` is what determines the network, if that is known without it: see `onnx_run`.
+    """
 
-    def compute(prepared: list[np.ndarray]) -> np.ndarray:
-        return run.images("pixels", np.stack(prepared))
+    def module() -> Any:
+        from kspr.features.embedders.modules import FromPixels
 
-    return Embedder(
-        runner.name, "image", compute, pixels.prepare, pixels.size, dimensions, lambda: run.engine
-    )
+        return FromPixels(build(), pixels.mean, pixels.std)
+
+    run = Network(runner, module, identity)
+    return run.image_embedder("pixels", pixels.prepare, pixels.size, dimensions)
+
+
+def _own_cores() -> int:
+    """Return the cores that this process may use: a container or a scheduler may allow few."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _half_helps(torch: Any, device: Any, strict: bool) -> bool:

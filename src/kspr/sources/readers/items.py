@@ -238,16 +238,22 @@ def decoded(
 def _in_threads(
     decode: Callable[[int], Decoded], rows: Iterator[int], ahead: int
 ) -> Generator[Decoded, None, None]:
+    # A few at a time: handing over a small image takes as long as decoding it.
+    few = min(8, max(1, ahead // (4 * _THREADS)))
+    chunks = iter(lambda: list(islice(rows, few)), [])
+
+    def decode_all(chunk: list[int]) -> list[Decoded]:
+        return [decode(row) for row in chunk]
+
     pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="kspr-decode")
     try:
-        waiting: deque[Future[Decoded]] = deque(
-            pool.submit(decode, row) for row in islice(rows, ahead)
+        waiting: deque[Future[list[Decoded]]] = deque(
+            pool.submit(decode_all, chunk) for chunk in islice(chunks, ahead // few)
         )
         while waiting:
-            result = waiting.popleft().result()
+            yield from waiting.popleft().result()
             # One in for each one out: never more than `ahead` are held.
-            waiting.extend(pool.submit(decode, row) for row in islice(rows, 1))
-            yield result
+            waiting.extend(pool.submit(decode_all, chunk) for chunk in islice(chunks, 1))
     finally:
         # Also reached when the caller stops early, by an error or by Ctrl-C.
         pool.shutdown(wait=True, cancel_futures=True)
