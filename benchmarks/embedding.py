@@ -14,6 +14,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -30,6 +31,7 @@ from _speed import Check
 from kspr._files import write_json
 from kspr._packages import machine
 from kspr.features.embedders import Embedder, load_embedder
+from kspr.features.embedders.embedder import Begun
 from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
 
@@ -145,8 +147,14 @@ def measure(part: Part, folder: Path, clock: Clock, quick: bool, repeats: int) -
         ready.sort(key=len)
 
     def network() -> None:
+        # As `kspr embed` hands batches over: no thread waits for another at the end of one.
+        begun: deque[Begun] = deque()
         for batch in batches(ready):
-            embedder.embed(batch)
+            if len(begun) == embedder.ahead:
+                begun.popleft().wait()
+            begun.append(embedder.begin(batch))
+        for last in begun:
+            last.wait()
 
     timings = clock.alternate(
         repeats, plain=lambda: part.plain(given), network=network, command=command
