@@ -13,7 +13,9 @@ import numpy as np
 
 __all__ = [
     "ROWS",
+    "AllRows",
     "Coded",
+    "Stored",
     "as_read",
     "changed",
     "chosen_rows",
@@ -34,7 +36,7 @@ _KEPT = 16 << 20
 Value = TypeVar("Value")
 
 
-class _Stored(ABC):
+class Stored(ABC):
     """A column that is made when it is read."""
 
     _array: np.ndarray | None = None
@@ -63,7 +65,7 @@ class _Stored(ABC):
         return found
 
 
-class Coded(_Stored):
+class Coded(Stored):
     """Labels, or levels, as positions among the different ones.
 
     >>> Coded(np.array([1, 0, 1]), np.array(["cat", "dog"])).values().tolist()
@@ -81,12 +83,42 @@ class Coded(_Stored):
         """Return the labels themselves."""
         return np.asarray(self.classes[self.codes[rows]])
 
-    def at(self, rows: np.ndarray) -> "Coded":
+    def at(self, rows: Any) -> "Coded":
         """Return some rows, as codes too."""
         return Coded(self.codes[rows], self.classes)
 
 
-class _Doubts(_Stored):
+class AllRows(Stored):
+    """The numbers of all rows, from 0 on: nothing of them is stored.
+
+    >>> AllRows(4)[1:].tolist(), AllRows(4)[np.array([2, -1])].tolist()
+    ([1, 2, 3], [2, 3])
+    """
+
+    def __init__(self, n_rows: int) -> None:
+        self._rows = range(n_rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def values(self, rows: Any = slice(None)) -> np.ndarray:
+        """Return the numbers at some places: a mask, numbers, or a slice."""
+        if isinstance(rows, slice):
+            found = self._rows[rows]
+            return np.arange(found.start, found.stop, found.step)
+        rows = np.asarray(rows)
+        if rows.dtype == bool:
+            return np.flatnonzero(rows)
+        if rows.size and not -len(self) <= rows.min() <= rows.max() < len(self):
+            raise IndexError(f"{rows.max()} is none of {len(self)} rows")
+        return np.asarray(np.where(rows < 0, rows + len(self), rows), dtype=np.int64)[()]
+
+    def tolist(self) -> list[int]:
+        """Return all numbers."""
+        return list(self._rows)
+
+
+class _Doubts(Stored):
     """Chances that labels are wrong, from those that they are right, in single precision.
 
     Stored as doubts in single precision, the most suspicious rows would all have the doubt 1.
@@ -148,7 +180,7 @@ class _Column:
 
 def as_read(column: Any) -> Any:
     """Return a column as an array, however it is stored."""
-    return column.array() if isinstance(column, _Stored) else column
+    return column.array() if isinstance(column, Stored) else column
 
 
 def part_of(column: Any, rows: Any) -> np.ndarray:
@@ -156,7 +188,7 @@ def part_of(column: Any, rows: Any) -> np.ndarray:
     return np.asarray(column[rows])
 
 
-def chosen_rows(column: Any, rows: np.ndarray) -> Any:
+def chosen_rows(column: Any, rows: Any) -> Any:
     """Return some rows of a column; codes stay codes."""
     return column.at(rows) if isinstance(column, Coded) else column[rows]
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from kspr.core.coded import AllRows
 from kspr.errors import InputError
 from kspr.sources.formats import format_of
 from kspr.sources.options import ReadOptions
@@ -79,7 +80,7 @@ def _records(table: Table, source: Path, reader: str, options: ReadOptions) -> R
         source=source,
         # A CSV file of paths is a list of images.
         reader="manifest" if table.untyped and roles.image else reader,
-        row_id=RowNumbers(np.arange(count)) if row_id is None else row_id,
+        row_id=RowNumbers(AllRows(count)) if row_id is None else row_id,
         features=walked.features,
         items=items,
         truth=_true_labels(table, walked, roles.truth, where),
