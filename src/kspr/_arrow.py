@@ -52,14 +52,19 @@ class ParquetRows:
     def hold(self) -> list[pq.ParquetFile]:
         """Return the files, which are open from the first call on, for as long as they are used."""
         if not self._held:
-            self._held = [pq.ParquetFile(path) for path in self._files]
+            self._held = [_open(path) for path in self._files]
         return self._held
 
     def _each(self, read: Callable[[pq.ParquetFile], Iterable[Any]]) -> Iterator[Any]:
         for path in self._files:
             # `pyarrow.parquet.read_table` would load the whole of pyarrow.dataset, and pandas.
-            with pq.ParquetFile(path) as file:
+            with _open(path) as file:
                 yield from read(file)
+
+
+def _open(path: Path) -> pq.ParquetFile:
+    # Pre-buffering would hold all of the file that is yet to be read.
+    return pq.ParquetFile(path, pre_buffer=False)
 
 
 def read_parquet(path: Path, columns: list[str] | None = None) -> pa.Table:

@@ -15,6 +15,7 @@ __all__ = [
     "ROWS",
     "AllRows",
     "Coded",
+    "InParts",
     "Stored",
     "as_read",
     "changed",
@@ -63,6 +64,37 @@ class Stored(ABC):
         if found.nbytes <= _KEPT:
             self._array = found
         return found
+
+
+class InParts(Stored):
+    """A column of which neighbouring rows are made, or read, when they are asked for."""
+
+    @abstractmethod
+    def part(self, start: int, stop: int) -> np.ndarray:
+        """Return neighbouring rows."""
+
+    def values(self, rows: Any = slice(None)) -> np.ndarray:
+        """Return some rows: a slice, numbers in any order, or a mask."""
+        if self._array is not None:
+            return np.asarray(self._array[rows])[()]
+        if isinstance(rows, slice):
+            start, stop, step = rows.indices(len(self))
+            return self.part(start, max(start, stop))[::step]
+        number = AllRows(len(self))[rows]
+        if not number.ndim:
+            return self.part(int(number), int(number) + 1)[0]  # type: ignore[no-any-return]
+        order = np.argsort(number, kind="stable")
+        ordered, found = number[order], [self.part(0, 0)]
+        for part in row_ranges(len(self)):
+            first, end = np.searchsorted(ordered, [part.start, part.stop])
+            if end > first:
+                found.append(self.part(part.start, part.stop)[ordered[first:end] - part.start])
+        whole = np.concatenate(found)
+        return np.asarray(whole[np.argsort(order, kind="stable")])
+
+    def tolist(self) -> list[Any]:
+        """Return all rows as a list."""
+        return list(self.array().tolist())
 
 
 class Coded(Stored):

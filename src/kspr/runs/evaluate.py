@@ -115,8 +115,9 @@ def _from_file(run: Run, path: Path) -> Truth:
     row_id: Any = RowNumbers(AllRows(count))
     if run.rows.named:
         numbers = np.asarray(row_id)
-        row_id = numbers.astype(np.result_type(numbers, run.row_id))
-        row_id[run.row] = run.row_id
+        ids = np.asarray(run.row_id)
+        row_id = numbers.astype(np.result_type(numbers, ids))
+        row_id[run.row] = ids
     found = join_label_file(file, row_id, run.rows.named, run.origin.source)
     known = np.flatnonzero(~np.isin(run.row, found.missing))
     missing = np.setdiff1d(np.arange(len(run.rows)), known)

@@ -12,7 +12,13 @@ from kspr.core.labels import encode_labels, places_in, same_label
 from kspr.errors import InputError, UnreadableItemError
 from kspr.sources.joining import places_of
 from kspr.sources.readers.file_checks import listed
-from kspr.sources.records import Items, Records, content_digests, digest_parts
+from kspr.sources.records import (
+    Items,
+    Records,
+    all_distinct,
+    content_digests,
+    digest_parts,
+)
 
 __all__ = ["Joined", "JoinedItems", "RunRows", "join_rows"]
 
@@ -105,7 +111,7 @@ def join_rows(before: RunRows, label: Any, now: Records) -> Joined:
     """
     by_id = before.named and now.named
     in_order = by_id and _equal(before.row_id, now.row_id)
-    by_id = by_id and _distinct(before.row_id) and (in_order or _distinct(now.row_id))
+    by_id = by_id and all_distinct(before.row_id) and (in_order or all_distinct(now.row_id))
     # Image files are not all read where ids tell them: `JoinedItems` checks each that is shown.
     read = not by_id or now.features is not None or now.items is None or now.items.kind == "text"
     digest = _digests_now(before, now) if read else before.digest
@@ -122,16 +128,6 @@ def _equal(first: Any, second: Any) -> bool:
     return len(first) == len(second) and all(
         np.array_equal(first[rows], second[rows]) for rows in row_ranges(len(first))
     )
-
-
-def _distinct(ids: Any) -> bool:
-    """Return whether no id is there twice."""
-    texts = (text for rows in row_ranges(len(ids)) for text in ids[rows].tolist())
-    # Eight bytes of each, not a set of texts, which takes far more than the texts themselves.
-    digest = content_digests((text.encode("utf-8", "surrogatepass") for text in texts), len(ids))
-    digest.sort()
-    # Equal digests of different ids are all but impossible; still, only the ids decide.
-    return not (digest[1:] == digest[:-1]).any() or len(set(ids.tolist())) == len(ids)
 
 
 def _by_id(before: RunRows, label: Any, now: Records, digest: Any) -> Joined:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from kspr._arrow import ParquetRows, as_array
 from kspr._files import read_sealed, staged, write_parquet, write_sealed
 from kspr.core.coded import ROWS as ROWS_AT_ONCE
-from kspr.core.coded import AllRows, Stored, row_ranges, stored_of
+from kspr.core.coded import AllRows, InParts, row_ranges, stored_of
 from kspr.errors import InputError
 from kspr.features import Loaded
 from kspr.features.loading import stored_features
@@ -263,6 +263,8 @@ def save_run(
         write_sealed(staging / ORIGIN, origin_document(origin, rows.named), *sealed)
         if checks is not None:
             write_checks(staging, checks)
+    # From the file from now on: the digests of all rows need not be held.
+    rows = _kept_rows(ParquetRows(folder / ROWS), rows.row, rows.named)
     answered = apply_checks(selection, checks)
     return Run(folder, answered, selection, rows, _resolved(origin, folder))
 
@@ -356,13 +358,18 @@ def _read_rows(path: Path, named: Any, n: int) -> RunRows:
             row[part] = numbers
     # What is used up stays with Arrow otherwise, and is as large as the columns.
     pa.default_memory_pool().release_unused()
+    return _kept_rows(stored, row, named)
+
+
+def _kept_rows(stored: ParquetRows, row: Any, named: bool) -> RunRows:
+    """Return the rows of a file that is sound."""
     stored.hold()
     ids, digest = (_Kept(stored, name) for name in ("row_id", "digest"))
     # Ids that are only numbers are not read: as texts they take more than all else.
     return RunRows(row, ids if named else RowNumbers(row), digest, named)
 
 
-class _Kept(Stored):
+class _Kept(InParts):
     """A column of the rows of a run, read from its file where it is asked for.
 
     The file is held open: it is the one whose checksum was compared, whatever takes its place.
@@ -375,36 +382,10 @@ class _Kept(Stored):
     def __len__(self) -> int:
         return int(self._stored.n_rows)
 
-    def values(self, rows: Any = slice(None)) -> np.ndarray:
-        """Return some rows: a slice, numbers, or a mask."""
-        if isinstance(rows, slice):
-            start, stop, step = rows.indices(len(self))
-            found = self._stored.slice(self._name, start, max(start, stop))
-            texts = found.type in (pa.string(), pa.large_string())
-            return (texts_of(found) if texts else as_array(found))[::step]
-        every = AllRows(len(self))[rows]
-        if every.ndim == 0:
-            return self.values(slice(int(every), int(every) + 1))[0]  # type: ignore[no-any-return]
-        return self._gathered(every)
-
-    def _gathered(self, rows: np.ndarray) -> np.ndarray:
-        """Return rows in any order, a block of the file at a time."""
-        order = np.argsort(rows, kind="stable")
-        ordered, found = rows[order], []
-        for part in row_ranges(len(self)):
-            first, end = np.searchsorted(ordered, [part.start, part.stop])
-            if end > first:
-                found.append(self.values(part)[ordered[first:end] - part.start])
-        if not found:
-            return self.values(slice(0, 0))
-        whole = np.concatenate(found)
-        back = np.empty_like(whole)
-        back[order] = whole
-        return back
-
-    def tolist(self) -> list[Any]:
-        """Return all values."""
-        return list(self.array().tolist())
+    def part(self, start: int, stop: int) -> np.ndarray:
+        """Return neighbouring rows."""
+        found = self._stored.slice(self._name, start, stop)
+        return texts_of(found) if self._name == "row_id" else as_array(found)
 
 
 def _read_origin(about: dict[str, Any]) -> Origin:

@@ -10,12 +10,13 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from kspr.core.arrays import drop_pages
-from kspr.core.coded import ROWS, AllRows, stored_columns
+from kspr.core.coded import ROWS, AllRows, row_ranges, stored_columns
 
 __all__ = [
     "Items",
     "Records",
     "RowNumbers",
+    "all_distinct",
     "content_digests",
     "digest_parts",
     "number_digests",
@@ -103,7 +104,7 @@ class Records:
     """Name of the format, or of the published data set, as in `kspr datasets`."""
     row_id: Any
     """Text by which a person recognises a row: a path, a value of the id column, a number. An
-    array, or `RowNumbers`."""
+    array, or a column that is read like one."""
     label: np.ndarray | None = None
     features: Any = None
     """``(rows, p)``: an array or memory map; None where there are items to be embedded."""
@@ -170,6 +171,16 @@ def _numbers(records: Records) -> Any:
 def number_digests(numbers: Any) -> np.ndarray:
     """Return what `row_digests` returns for rows of these numbers."""
     return content_digests(_number_rows(numbers), len(numbers))
+
+
+def all_distinct(ids: Any) -> bool:
+    """Return whether no id is there twice."""
+    texts = (str(text) for rows in row_ranges(len(ids)) for text in ids[rows].tolist())
+    # Eight bytes of each, not a set of texts, which takes far more than the texts themselves.
+    digest = content_digests((text.encode("utf-8", "surrogatepass") for text in texts), len(ids))
+    digest.sort()
+    # Equal digests of different ids are all but impossible; still, only the ids decide.
+    return not (digest[1:] == digest[:-1]).any() or len(set(ids.tolist())) == len(ids)
 
 
 def content_digests(contents: Iterable[Any], count: int = -1) -> np.ndarray:
