@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kspr.core.coded import coded, row_ranges, rows_of, stored_columns, stored_of
+from kspr.core.coded import coded, rows_of, stored_columns, stored_of
 from kspr.core.labels import stored_codes
 from kspr.errors import InputError
 from kspr.selectors.validation import check_rate
@@ -63,20 +63,15 @@ def relabelling(selection: "Selection", threshold: float) -> Relabelling:
             "control='transition'. Fit with it."
         )
     label, suggested = (stored_codes(selection, name) for name in ("label", "suggested_label"))
+    change = ~selection.clean_mask & (suggested != label) & (chance >= threshold)
     pile = np.where(selection.clean_mask, np.uint8(2), np.uint8(1))
-    made_right = made_wrong = 0.0
-    for rows in row_ranges(len(pile)):
-        other = suggested[rows] != label[rows]
-        change = ~selection.clean_mask[rows] & other & (chance[rows] >= threshold)
-        pile[rows][change] = 0
-        # The given label and the suggestion cannot both be right.
-        given = np.minimum(1.0 - rows_of(selection, "statistic", rows), 1.0 - chance[rows])
-        made_right += float(chance[rows][change].sum())
-        made_wrong += float(given[change].sum())
+    pile[change] = 0
+    # The given label and the suggestion cannot both be right.
+    given = np.minimum(1.0 - rows_of(selection, "statistic", change), 1.0 - chance[change])
     return Relabelling(
         pile=coded(pile, np.array(PILES)),
-        label=coded(np.where(pile == 0, suggested, label), selection.classes),
+        label=coded(np.where(change, suggested, label), selection.classes),
         threshold=threshold,
-        made_right=made_right,
-        made_wrong=made_wrong,
+        made_right=float(chance[change].sum()),
+        made_wrong=float(given.sum()),
     )
