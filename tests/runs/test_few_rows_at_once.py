@@ -74,7 +74,6 @@ def test_no_command_makes_a_whole_column_and_parts_change_nothing(source, tmp_pa
     monkeypatch.chdir(tmp_path / "parts")
     monkeypatch.setattr(coded, "ROWS", 100)
     monkeypatch.setattr(coded.Stored, "array", refuse)
-    # The forecast is a sum, rounded by its parts; the page shows three digits of it.
     assert everything(source, Path()) == whole
 
 

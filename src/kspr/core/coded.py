@@ -24,6 +24,7 @@ __all__ = [
     "coded",
     "doubts",
     "label_at",
+    "masked",
     "part_of",
     "row_ranges",
     "rows_of",
@@ -223,6 +224,20 @@ def part_of(column: Any, rows: Any) -> np.ndarray:
 def chosen_rows(column: Any, rows: Any) -> Any:
     """Return some rows of a column; codes stay codes."""
     return column.at(rows) if isinstance(column, Coded) else column[rows]
+
+
+def masked(column: Any, mask: np.ndarray) -> np.ndarray:
+    """Return the numbers of the rows in a mask in double precision, made a part at a time.
+
+    >>> masked(np.array([0.5, 1.0, 2.0]), np.array([True, False, True])).tolist()
+    [0.5, 2.0]
+    """
+    found, start = np.empty(np.count_nonzero(mask)), 0
+    for rows in row_ranges(len(mask)):
+        part = column[rows][mask[rows]]
+        found[start : start + len(part)] = part
+        start += len(part)
+    return found
 
 
 def rows_of(value: Any, name: str, rows: Any) -> np.ndarray:

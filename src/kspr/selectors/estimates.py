@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from kspr._text import percent
-from kspr.core.coded import class_sizes, row_ranges, stored_of
+from kspr.core.coded import class_sizes, masked, row_ranges, stored_of
 from kspr.core.labels import stored_codes
 from kspr.core.prediction_powered import Estimate, assisted_share, combined, plain_share
 from kspr.errors import InputError
@@ -98,7 +98,7 @@ def estimate(selection: Selection) -> Estimates:
     n_right = int(np.sum(checked.right & frame[checked.rows]))
 
     def share(mask: np.ndarray, sampled: np.ndarray) -> Estimate:
-        mean = _mean(chance, mask) if mask.any() else 0.0
+        mean = float(masked(chance, mask).mean()) if mask.any() else 0.0
         return _known(assisted_share(wrong[sampled], chance[rows[sampled]], mean), mean)
 
     def recall(wrong_kept: float, wrong_left: float) -> float:
@@ -115,7 +115,7 @@ def estimate(selection: Selection) -> Estimates:
         recall=combined(recall, share(kept, inside), share(left, ~inside)),
         fsr=_errors(int(selection.clean_mask.sum()), int(kept.sum()), wrong[inside]),
         per_class=_per_class(selection, kept, rows[inside], wrong[inside]),
-        noise_rate_elsewhere=_mean(chance, elsewhere) if model else None,
+        noise_rate_elsewhere=float(masked(chance, elsewhere).mean()) if model else None,
     )
 
 
@@ -139,13 +139,6 @@ def _chance(selection: Selection) -> Any:
     if selection.control in DOUBTING:
         return stored_of(selection, "statistic")
     return np.broadcast_to(0.0, len(selection))
-
-
-def _mean(column: Any, mask: np.ndarray) -> float:
-    """Return the mean of the rows in a mask."""
-    parts = row_ranges(len(mask))
-    total = sum(float(column[part][mask[part]].sum()) for part in parts)
-    return total / np.count_nonzero(mask)
 
 
 def _known(found: Estimate, mean: float) -> Estimate:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kspr.core.coded import row_ranges, rows_of, stored_of
+from kspr.core.coded import masked, row_ranges, rows_of, stored_of
 from kspr.core.conformal import loose_pool
 from kspr.errors import InputError
 from kspr.selectors.controls.checked import Guarantee, steps_of
@@ -40,34 +40,37 @@ def expected_recall(
     chance, checked = _chances(selection), selection.checked
     doubt = stored_of(selection, "statistic")
     level = stored_of(*((selection, "q_value") if checked is None else (checked, "level")))
-    inside = _chosen(doubt, loose_pool(doubt, level, q))
-    n = min(n, len(inside))
-    kept = []
+    pool = loose_pool(doubt, level, q)
+    n = min(n, int(np.count_nonzero(pool)))
+    kept: list[float] = []
     for seed in range(_PLAYED):
-        rng = np.random.default_rng(seed)
+        inside, rng = masked(doubt, pool), np.random.default_rng(seed)
         drawn = _drawn(len(inside), n, rng)
         wrong = rng.random(n) < chance(inside[drawn])
         steps = steps_of(inside, drawn, wrong, q, guarantee, confidence)
+        keep = np.empty(len(inside), dtype=bool)
+        for rows in row_ranges(len(inside)):
+            keep[rows] = steps.of(inside[rows]) <= q
         # Answers decide on their own rows.
-        open_ = np.ones(len(inside), dtype=bool)
-        open_[drawn] = False
-        right = sum(
-            np.sum(1 - chance(inside[rows][open_[rows] & (steps.of(inside[rows]) <= q)]))
-            for rows in row_ranges(len(inside))
-        )
-        kept.append(right + np.sum(~wrong))
-    every = sum(np.sum(1 - chance(doubt[rows])) for rows in row_ranges(len(doubt)))
-    return float(min(1.0, np.mean(kept) / max(every, 1e-9)))
+        keep[drawn] = False
+        kept.append(_sum_right(inside, keep, chance) + np.sum(~wrong))
+        del inside
+    every = np.ones(len(doubt), dtype=bool)
+    n_right = _sum_right(masked(doubt, every), every, chance)
+    return min(1.0, float(np.mean(kept)) / max(n_right, 1e-9))
 
 
-def _chosen(doubt: Any, mask: np.ndarray) -> np.ndarray:
-    """Return the doubts of the rows in a mask."""
-    found, start = np.empty(np.count_nonzero(mask)), 0
-    for rows in row_ranges(len(mask)):
-        part = doubt[rows][mask[rows]]
-        found[start : start + len(part)] = part
-        start += len(part)
-    return found
+def _sum_right(
+    doubts: np.ndarray, keep: np.ndarray, chance: Callable[[np.ndarray], np.ndarray]
+) -> float:
+    """Return how many of the rows in `keep` can be expected to be right; `doubts` is used up."""
+    # One sum of one array, in the place of the doubts: sums of parts have other last digits.
+    end = 0
+    for rows in row_ranges(len(doubts)):
+        part = 1 - chance(doubts[rows][keep[rows]])
+        doubts[end : end + len(part)] = part
+        end += len(part)
+    return float(np.sum(doubts[:end]))
 
 
 def _drawn(n_rows: int, n: int, rng: np.random.Generator) -> np.ndarray:
