@@ -45,6 +45,16 @@ CHOICES: dict[str, dict[str, Any]] = {
 """Ways to decide of which the bytes a row are counted."""
 
 
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "select": ("select", "data.parquet", "--label=label", "--fit-rows=100000", "--out=run"),
+    "verify": ("verify", "run", "--checks=100", "--out=checks.csv"),
+    "report": ("report", "run", "--out=report.html"),
+    "export to parquet": ("export", "run", "--out=clean.parquet"),
+    "export to CSV": ("export", "run", "--out=clean.csv"),
+}
+"""Commands of which the bytes a row are counted, in the folder of their data."""
+
+
 @dataclass(frozen=True)
 class Case:
     """One row of the table; limits are those of the issue, None without one."""
@@ -104,6 +114,7 @@ def main() -> None:
     others = {
         "neighbour": beside_a_busy_process,
         "bytes": bytes_a_row,
+        "commands": peaks_of_commands,
         "parts": fitted_parts,
     }
     for name, work in others.items():
@@ -245,6 +256,56 @@ def bytes_a_row() -> dict[str, float]:
     return found
 
 
+def peaks_of_commands() -> dict[str, dict[str, dict[str, int]]]:
+    """Return the peak of each of the `COMMANDS`, by the number of rows, without and with ids.
+
+    Features are above the size from which they are mapped: below, they are held in memory.
+    """
+    found: dict[str, dict[str, dict[str, int]]] = {}
+    for ids in (False, True):
+        for n in (3_000_000, 6_000_000):
+            with tempfile.TemporaryDirectory() as place:
+                make_table(Path(place), n, 32, 10, ids=ids)
+                peaks = {name: peak_in(Path(place), words) for name, words in COMMANDS.items()}
+            found.setdefault("ids" if ids else "no ids", {})[str(n)] = peaks
+    return found
+
+
+def make_table(folder: Path, n: int, p: int, c: int, *, ids: bool) -> None:
+    """Write a parquet file: features, labels as texts of six characters, ids of sixteen."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rng = np.random.default_rng(0)
+    centre = rng.standard_normal((c, p), dtype=np.float32)
+    names = np.array([f"cla-{k:02d}" for k in range(c)])
+    writer = None
+    for start in range(0, n, 8 * BLOCK):
+        m = min(8 * BLOCK, n - start)
+        truth = rng.integers(c, size=m)
+        X = centre[truth] + 1.2 * rng.standard_normal((m, p), dtype=np.float32)
+        y = np.where(rng.random(m) < NOISE_RATE, rng.integers(c, size=m), truth)
+        columns = {f"f{k}": X[:, k] for k in range(p)} | {"label": names[y]}
+        if ids:
+            columns["id"] = [f"row-{row:012d}" for row in range(start, start + m)]
+        table = pa.table(columns)
+        writer = writer or pq.ParquetWriter(folder / "data.parquet", table.schema)
+        writer.write_table(table)
+    if writer is not None:
+        writer.close()
+
+
+def peak_in(folder: Path, words: tuple[str, ...]) -> int:
+    """Return the peak of one command, in a process of its own."""
+    command = [sys.executable, "-m", "kspr", *words]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL) as process:
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"kspr {' '.join(words)} ended with {process.returncode}")
+    return used.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
 def peak_of(folder: Path, choice: str, n: int) -> int:
     """Return the peak of one fit of the first `n` rows, after a short one that loads all code."""
     from _peak_memory import peak, reset_peak
@@ -338,6 +399,8 @@ def more_rows(found: dict[str, Any]) -> list[str]:
             "Bytes that a row more adds to the peak of all other passes, the caller's own labels "
             f"of 8 bytes among them (asked for: 40): {counted}.",
         ]
+    if found.get("commands"):
+        lines += ["", commands_in_words(found["commands"])]
     if found.get("before"):
         old, new = found["before"]["before"], found["before"]["now"]
         lines += [
@@ -348,6 +411,24 @@ def more_rows(found: dict[str, Any]) -> list[str]:
             "the peak.",
         ]
     return lines
+
+
+def commands_in_words(found: dict[str, dict[str, dict[str, int]]]) -> str:
+    """Return what a row more adds to the peak of each command, and the largest of the peaks."""
+    counted = []
+    for kind in found.values():
+        few, many = sorted(kind, key=int)
+        rows = int(many) - int(few)
+        slopes = {name: (kind[many][name] - kind[few][name]) / rows for name in COMMANDS}
+        counted.append(", ".join(f"{name} {value:.0f}" for name, value in slopes.items()))
+    few, many = (f"{int(n):,}" for n in sorted(next(iter(found.values())), key=int))
+    most = max(peak for kind in found.values() for row in kind.values() for peak in row.values())
+    return (
+        f"Bytes that a row more adds to the peak of commands on a parquet file ({few} to {many} "
+        f"rows of 32 features, 10 labels of six characters; asked for: 40): {counted[0]}. With an "
+        f"id of sixteen characters for each row: {counted[1]}. The largest of all these peaks is "
+        f"{most / 1e9:.2f} GB."
+    )
 
 
 def write_page(found: dict[str, Any]) -> None:

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from kspr import KnockoffsSPR, Selection
 from kspr.core import coded
 from kspr.core.coded import (
+    AllRows,
     Coded,
+    InParts,
     as_read,
     changed,
     doubts,
@@ -96,3 +98,51 @@ def test_labels_of_every_type_come_back_through_fit_and_disk(tmp_path, names, mo
         np.testing.assert_array_equal(getattr(loaded, name), getattr(fitted, name))
         assert getattr(loaded, name).dtype == getattr(fitted, name).dtype
     assert str(loaded.at(0.3).summary()) == str(fitted.at(0.3).summary())
+
+
+class Squares(InParts):
+    """Counts how many rows are made at a time."""
+
+    most = 0
+
+    def __init__(self, n: int) -> None:
+        self._n = n
+
+    def __len__(self) -> int:
+        return self._n
+
+    def part(self, start: int, stop: int) -> np.ndarray:
+        self.most = max(self.most, stop - start)
+        return np.arange(start, stop) ** 2
+
+
+PLACES = (
+    *(slice(None), slice(3, 17, 2), slice(5, 2), slice(-4, None)),
+    *(7, -1, np.int64(3), [], [22, 0, 22, -3, 9], np.arange(23) % 3 == 0),
+)
+
+
+@pytest.mark.parametrize("rows", PLACES, ids=str)
+def test_rows_of_all_kinds_are_those_of_the_array(rows, monkeypatch):
+    monkeypatch.setattr(coded, "ROWS", 5)
+    rows = np.array(rows, dtype=int) if isinstance(rows, list) else rows
+    every = np.arange(23)
+    for column, whole in ((AllRows(23), every), (Squares(23), every**2)):
+        np.testing.assert_array_equal(column[rows], whole[rows])
+        assert np.ndim(column[rows]) == np.ndim(whole[rows])
+        assert column.tolist() == whole.tolist()
+        np.testing.assert_array_equal(column[rows], whole[rows])  # from what is kept of it
+
+
+def test_rows_that_are_not_there_are_refused():
+    for column in (AllRows(4), Squares(4)):
+        with pytest.raises(IndexError, match="none of 4 rows"):
+            column[np.array([0, 4])]
+        assert len(list(column)) == 4
+
+
+def test_chosen_rows_are_read_a_few_at_a_time(monkeypatch):
+    monkeypatch.setattr(coded, "ROWS", 5)
+    column = Squares(23)
+    np.testing.assert_array_equal(column[np.array([22, 0, 9])], [484, 0, 81])
+    assert column.most == 5

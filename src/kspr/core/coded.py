@@ -13,7 +13,10 @@ import numpy as np
 
 __all__ = [
     "ROWS",
+    "AllRows",
     "Coded",
+    "InParts",
+    "Stored",
     "as_read",
     "changed",
     "chosen_rows",
@@ -21,6 +24,7 @@ __all__ = [
     "coded",
     "doubts",
     "label_at",
+    "masked",
     "part_of",
     "row_ranges",
     "rows_of",
@@ -34,7 +38,7 @@ _KEPT = 16 << 20
 Value = TypeVar("Value")
 
 
-class _Stored(ABC):
+class Stored(ABC):
     """A column that is made when it is read."""
 
     _array: np.ndarray | None = None
@@ -63,7 +67,38 @@ class _Stored(ABC):
         return found
 
 
-class Coded(_Stored):
+class InParts(Stored):
+    """A column of which neighbouring rows are made, or read, when they are asked for."""
+
+    @abstractmethod
+    def part(self, start: int, stop: int) -> np.ndarray:
+        """Return neighbouring rows."""
+
+    def values(self, rows: Any = slice(None)) -> np.ndarray:
+        """Return some rows: a slice, numbers in any order, or a mask."""
+        if self._array is not None:
+            return np.asarray(self._array[rows])[()]
+        if isinstance(rows, slice):
+            start, stop, step = rows.indices(len(self))
+            return self.part(start, max(start, stop))[::step]
+        number = AllRows(len(self))[rows]
+        if not number.ndim:
+            return self.part(int(number), int(number) + 1)[0]  # type: ignore[no-any-return]
+        order = np.argsort(number, kind="stable")
+        ordered, found = number[order], [self.part(0, 0)]
+        for part in row_ranges(len(self)):
+            first, end = np.searchsorted(ordered, [part.start, part.stop])
+            if end > first:
+                found.append(self.part(part.start, part.stop)[ordered[first:end] - part.start])
+        whole = np.concatenate(found)
+        return np.asarray(whole[np.argsort(order, kind="stable")])
+
+    def tolist(self) -> list[Any]:
+        """Return all rows as a list."""
+        return list(self.array().tolist())
+
+
+class Coded(Stored):
     """Labels, or levels, as positions among the different ones.
 
     >>> Coded(np.array([1, 0, 1]), np.array(["cat", "dog"])).values().tolist()
@@ -81,12 +116,42 @@ class Coded(_Stored):
         """Return the labels themselves."""
         return np.asarray(self.classes[self.codes[rows]])
 
-    def at(self, rows: np.ndarray) -> "Coded":
+    def at(self, rows: Any) -> "Coded":
         """Return some rows, as codes too."""
         return Coded(self.codes[rows], self.classes)
 
 
-class _Doubts(_Stored):
+class AllRows(Stored):
+    """The numbers of all rows, from 0 on: nothing of them is stored.
+
+    >>> AllRows(4)[1:].tolist(), AllRows(4)[np.array([2, -1])].tolist()
+    ([1, 2, 3], [2, 3])
+    """
+
+    def __init__(self, n_rows: int) -> None:
+        self._rows = range(n_rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def values(self, rows: Any = slice(None)) -> np.ndarray:
+        """Return the numbers at some places: a mask, numbers, or a slice."""
+        if isinstance(rows, slice):
+            found = self._rows[rows]
+            return np.arange(found.start, found.stop, found.step)
+        rows = np.asarray(rows)
+        if rows.dtype == bool:
+            return np.flatnonzero(rows)
+        if rows.size and not -len(self) <= rows.min() <= rows.max() < len(self):
+            raise IndexError(f"{rows.max()} is none of {len(self)} rows")
+        return np.asarray(np.where(rows < 0, rows + len(self), rows), dtype=np.int64)[()]
+
+    def tolist(self) -> list[int]:
+        """Return all numbers."""
+        return list(self._rows)
+
+
+class _Doubts(Stored):
     """Chances that labels are wrong, from those that they are right, in single precision.
 
     Stored as doubts in single precision, the most suspicious rows would all have the doubt 1.
@@ -148,7 +213,7 @@ class _Column:
 
 def as_read(column: Any) -> Any:
     """Return a column as an array, however it is stored."""
-    return column.array() if isinstance(column, _Stored) else column
+    return column.array() if isinstance(column, Stored) else column
 
 
 def part_of(column: Any, rows: Any) -> np.ndarray:
@@ -156,9 +221,23 @@ def part_of(column: Any, rows: Any) -> np.ndarray:
     return np.asarray(column[rows])
 
 
-def chosen_rows(column: Any, rows: np.ndarray) -> Any:
+def chosen_rows(column: Any, rows: Any) -> Any:
     """Return some rows of a column; codes stay codes."""
     return column.at(rows) if isinstance(column, Coded) else column[rows]
+
+
+def masked(column: Any, mask: np.ndarray) -> np.ndarray:
+    """Return the numbers of the rows in a mask in double precision, made a part at a time.
+
+    >>> masked(np.array([0.5, 1.0, 2.0]), np.array([True, False, True])).tolist()
+    [0.5, 2.0]
+    """
+    found, start = np.empty(np.count_nonzero(mask)), 0
+    for rows in row_ranges(len(mask)):
+        part = column[rows][mask[rows]]
+        found[start : start + len(part)] = part
+        start += len(part)
+    return found
 
 
 def rows_of(value: Any, name: str, rows: Any) -> np.ndarray:

@@ -46,8 +46,8 @@ class Loaded:
     """All rows of the source, those that could not be read among them."""
     features: Any
     """``(len(row), p)``, in the order of `row`; in training on images, what the network takes."""
-    row: np.ndarray
-    """Row numbers in the source, from 0, in ascending order."""
+    row: Any
+    """Row numbers in the source, from 0, in ascending order: an array, or `AllRows`."""
     unreadable: int = 0
     """Items that could not be decoded; they are not in `row`."""
     folder: Path | None = None
@@ -87,7 +87,8 @@ class Loaded:
     @property
     def groups(self) -> np.ndarray | None:
         """Which of these rows belong together, where the user has named it."""
-        return None if self.records.groups is None else np.asarray(self.records.groups[self.row])
+        groups = self.records.groups
+        return None if groups is None else np.asarray(_at(groups, self.row))
 
     @property
     def probabilities(self) -> Any:
@@ -97,7 +98,8 @@ class Loaded:
     @property
     def truth(self) -> np.ndarray | None:
         """The true label of each of these rows, where the source has them."""
-        return None if self.records.truth is None else np.asarray(self.records.truth[self.row])
+        truth = stored_of(self.records, "truth")
+        return None if truth is None else np.asarray(as_read(_at(truth, self.row)))
 
 
 def load(
@@ -156,7 +158,7 @@ def stored_features(folder: Path, fingerprint: str, row: np.ndarray) -> np.ndarr
     return np.asanyarray(_at(features, place)) if there else None
 
 
-def _at(features: Any, place: np.ndarray) -> Any:
+def _at(features: Any, place: Any) -> Any:
     """Return the rows at `place`; all of them as they are, for example as a memory map."""
     if features is None or len(place) == len(features):
         return features

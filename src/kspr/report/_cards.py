@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from kspr._text import shorten, visible
+from kspr.core.coded import row_ranges, rows_of, stored_of
 from kspr.core.labels import same_label, truly_clean
 from kspr.errors import UnreadableItemError
 from kspr.report._words import level, name, number, scale_of, share
@@ -15,7 +16,7 @@ from kspr.selectors.options import DOUBTING
 from kspr.selectors.selection import Selection
 from kspr.sources.records import Items
 
-__all__ = ["Card", "Content", "Contents", "Judged", "borderline_rows", "judge"]
+__all__ = ["Card", "Content", "Contents", "Judged", "borderline_rows", "judge", "suspicion_of"]
 
 THUMBNAIL = 256
 """Longest side of a picture, in pixels: it is shown at up to 200, and larger when enlarged."""
@@ -134,25 +135,39 @@ class Card:
 
 def borderline_rows(selection: Selection, limit: int) -> np.ndarray:
     """Return the kept rows that are nearest to the cut-off of their cut group."""
-    kept, time = selection.clean_indices, selection.suspicion
+    kept = selection.clean_mask
     if selection.checked is not None:
         # A row that a person has found right is kept at any distance from the cut-off.
-        kept = np.setdiff1d(kept, selection.checked.rows, assume_unique=True)
-    cut_group = selection.cut_group[kept]
+        kept = kept.copy()
+        kept[selection.checked.rows] = False
     # A cut group that fell back has no cut-off: its last kept row is used instead.
     last = np.zeros(len(selection.cut_groups))
-    np.maximum.at(last, cut_group, time[kept])
-    cutoff = np.where(selection.cut_groups.cutoff > 0, selection.cut_groups.cutoff, last)[cut_group]
-    ratio = np.divide(time[kept], cutoff, out=np.zeros(len(kept)), where=cutoff > 0)
-    # By ratio, not by distance: cut groups have cut-offs of different sizes.
-    return kept[np.lexsort((-time[kept], -ratio))][:limit]
+    for part in row_ranges(len(kept)):
+        own = kept[part]
+        np.maximum.at(last, selection.cut_group[part][own], suspicion_of(selection, part)[own])
+    ends = np.where(selection.cut_groups.cutoff > 0, selection.cut_groups.cutoff, last)
+    near = np.empty(0, dtype=np.int64)
+    for part in row_ranges(len(kept)):
+        # The nearest so far, and the rows of this part; among equals the first row counts.
+        rows = np.append(near, part.start + np.flatnonzero(kept[part]))
+        time, cutoff = suspicion_of(selection, rows), ends[selection.cut_group[rows]]
+        ratio = np.divide(time, cutoff, out=np.zeros(len(rows)), where=cutoff > 0)
+        # By ratio, not by distance: cut groups have cut-offs of different sizes.
+        near = rows[np.lexsort((-time, -ratio))][:limit]
+    return near
+
+
+def suspicion_of(selection: Selection, rows: Any) -> np.ndarray:
+    """Return what suspects are ranked by, of some rows: all of them would take much memory."""
+    name = "statistic" if selection.control in DOUBTING else "selection_time"
+    return rows_of(selection, name, rows)
 
 
 def judge(
     selection: Selection, rows: np.ndarray, row_id: np.ndarray | None, truth: np.ndarray | None
 ) -> Judged:
     """Return what the cards of `rows` say."""
-    given, suggested = selection.label[rows], selection.suggested_label[rows]
+    given, suggested = (rows_of(selection, name, rows) for name in ("label", "suggested_label"))
     other = (given != suggested).tolist()
     names = [visible(row) for row in (rows if row_id is None else row_id[rows]).tolist()]
     return Judged(
@@ -171,7 +186,7 @@ def judge(
 
 def _bar(selection: Selection, rows: np.ndarray) -> np.ndarray:
     if selection.control in DOUBTING:
-        return np.asarray(selection.statistic[rows])
+        return rows_of(selection, "statistic", rows)
     # Times have no upper end of their own.
     time = selection.selection_time
     return np.asarray(time[rows] / max(float(time.max()), 1e-12))
@@ -179,20 +194,21 @@ def _bar(selection: Selection, rows: np.ndarray) -> np.ndarray:
 
 def _in_words(selection: Selection, rows: np.ndarray) -> list[str]:
     if selection.control in DOUBTING:
-        return [f"doubt {share(value)}" for value in selection.statistic[rows].tolist()]
+        doubts = rows_of(selection, "statistic", rows).tolist()
+        return [f"doubt {share(value)}" for value in doubts]
     times = [f"time {number(value)}" for value in selection.selection_time[rows].tolist()]
     if selection.control is None:
         return times
-    compared, what = selection.statistic[rows].tolist(), scale_of(selection).name
+    compared, what = rows_of(selection, "statistic", rows).tolist(), scale_of(selection).name
     return [f"{time} · {what} {number(w)}" for time, w in zip(times, compared, strict=True)]
 
 
 def _hints(selection: Selection, rows: np.ndarray) -> list[str]:
-    if selection.q_value is None:
+    if stored_of(selection, "q_value") is None:
         return [""] * len(rows)
     return [
         f"Kept only if q = {level(q)} or more is asked for" if q < 1 else "Kept at no q below 100 %"
-        for q in selection.q_value[rows].tolist()
+        for q in rows_of(selection, "q_value", rows).tolist()
     ]
 
 
@@ -202,8 +218,8 @@ def _marks(selection: Selection, rows: np.ndarray, truth: np.ndarray | None) -> 
         return [""] * len(rows)
     right = truly_clean(selection.label, truth)[rows].tolist()
     shown = np.asarray(truth)[rows]
-    hits = same_label(selection.suggested_label[rows], shown).tolist()
-    differs = (selection.suggested_label[rows] != selection.label[rows]).tolist()
+    given, suggested = (rows_of(selection, name, rows) for name in ("label", "suggested_label"))
+    hits, differs = same_label(suggested, shown).tolist(), (suggested != given).tolist()
     words = []
     for true, fits, hit, other in zip(shown.tolist(), right, hits, differs, strict=True):
         ending = f", {'' if hit else 'not '}as suggested" if other else ""

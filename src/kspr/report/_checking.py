@@ -14,9 +14,9 @@ import numpy as np
 from markupsafe import Markup
 
 from kspr._text import from_spreadsheet_cell, spreadsheet_cell, visible
+from kspr.core.labels import stored_codes
 from kspr.errors import InputError
 from kspr.report._cards import Contents
-from kspr.report._facts import label_codes
 from kspr.report._suspects import as_script
 from kspr.report._words import name
 from kspr.runs.draws import COLUMNS, ToCheck
@@ -67,8 +67,10 @@ def checking(
         )
     lines = to_check.lines[: len(shown)]
     rows = np.array(to_check.positions[: len(shown)])
-    given = label_codes(selection, selection.label[rows])
-    suggested = label_codes(selection, selection.suggested_label[rows])
+    given, suggested = (
+        stored_codes(selection, column)[rows].astype(np.int64)
+        for column in ("label", "suggested_label")
+    )
     names = [name(label) for label in selection.classes.tolist()]
     file = f"{run.resolve().name}-answers.csv"
     data = {

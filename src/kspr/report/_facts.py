@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kspr.core.labels import codes_in, same_label, truly_clean
+from kspr.core.coded import stored_of
+from kspr.core.labels import same_label, truly_clean
 from kspr.core.metrics import SelectionQuality, selection_quality
 from kspr.selectors.selection import Selection
 from kspr.selectors.summary import ClassSummary, Summary
@@ -15,7 +16,6 @@ __all__ = [
     "Verdict",
     "check",
     "class_table",
-    "label_codes",
     "pooled_estimate",
     "verdict",
 ]
@@ -99,7 +99,7 @@ def verdict(selection: Selection, summary: Summary) -> Verdict:
         estimate=pooled_estimate(selection),
         n_unestimated=int(selection.cut_groups.n_kept[fell_back].sum()),
         n_empty=int((selection.cut_groups.n - selection.cut_groups.n_kept)[empty].sum()),
-        has_error_rate=selection.q_value is not None,
+        has_error_rate=stored_of(selection, "q_value") is not None,
         n_checked=0 if checked is None else int(checked.counted.sum()),
         basis=summary.basis,
         seen_labels=selection.manifest.seen_labels and not (checked and checked.calibrate),
@@ -130,11 +130,6 @@ def class_table(summary: Summary) -> ClassTable:
     return ClassTable(
         rows, len(first), statuses if len(statuses) > 1 else (), has_levels=len(levels) > 1
     )
-
-
-def label_codes(selection: Selection, labels: np.ndarray) -> np.ndarray:
-    """Return the position of each label in `selection.classes`."""
-    return codes_in(selection.classes, labels, "labels")
 
 
 def check(selection: Selection, truth: np.ndarray) -> Check:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kspr._text import visible
+from kspr.core.coded import stored_of
 from kspr.report._dial import LEVELS
 from kspr.report._words import count, level
 from kspr.runs.draws import DEFAULT_CHECKS
@@ -50,7 +51,7 @@ def next_steps(
 
 
 def _check(selection: Selection, run: Path | None, n_to_check: int) -> Step | None:
-    if selection.q_value is None and not n_to_check:
+    if stored_of(selection, "q_value") is None and not n_to_check:
         return None
     checked = selection.checked is not None and selection.checked.calibrate
     title = "Check more rows" if checked else f"Check {n_to_check or DEFAULT_CHECKS} rows"
@@ -82,7 +83,7 @@ def _another_level(selection: Selection, run: Path | None, command: str | None) 
     if run is not None and selection.checked is not None and selection.checked.calibrate:
         # Selecting again would leave the answers out, and keep other rows than counted here.
         return None
-    if selection.q_value is None:
+    if stored_of(selection, "q_value") is None:
         if run is None or words[:2] != ["kspr", "select"]:
             return None
         gain = "SPR keeps a fixed share, and cannot say how many of the kept labels are wrong."

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from kspr.core.coded import stored_of
 from kspr.core.noise import KINDS
 from kspr.report._cards import Contents, borderline_rows, judge
 from kspr.report._checking import checking
@@ -90,7 +91,7 @@ def render(
 def _draw(source: Source) -> dict[str, Any]:
     selection = source.selection
     # Without an error rate (the preset spr) there are no levels to compare.
-    compares = selection.q_value is not None
+    compares = stored_of(selection, "q_value") is not None
     return {
         "histogram": histogram(selection),
         "classes": class_histograms(selection),

@@ -11,8 +11,9 @@ from matplotlib.ticker import MaxNLocator
 
 from kspr._figures import ACCENT, INK, KEPT, MUTED, canvas, style, to_svg
 from kspr.core.arrays import to_numpy
+from kspr.core.coded import class_sizes, row_ranges, rows_of
+from kspr.core.labels import stored_codes
 from kspr.core.regression import gamma_path
-from kspr.report._facts import label_codes
 from kspr.report._words import name, scale_of
 from kspr.selectors.feature_rows import as_features
 from kspr.selectors.options import DOUBTING
@@ -48,9 +49,9 @@ def histogram(selection: Selection) -> Markup:
     with style():
         figure, axes = canvas(390, 240)
         cut_groups = np.arange(len(selection.cut_groups))
-        _bars(
-            axes, selection, np.ones(len(selection), dtype=bool), cut_groups, _edges(selection, 60)
-        )
+        edges = _edges(selection, 60)
+        both, kept = _counted(selection, edges)
+        _bars(axes, selection, both.sum(axis=0), kept.sum(axis=0), cut_groups, edges)
         axes.set_ylabel("rows")
         scale = scale_of(selection)
         axes.set_xlabel(scale.axis)
@@ -61,17 +62,17 @@ def histogram(selection: Selection) -> Markup:
 
 def class_histograms(selection: Selection) -> list[ClassFigure]:
     """Draw a small histogram for each class, or for the classes with most suspects if many."""
-    codes = label_codes(selection, selection.label)
-    n_classes = len(selection.classes)
-    suspects = np.bincount(codes[~selection.clean_mask], minlength=n_classes)
+    codes = stored_codes(selection, "label")
+    suspects = class_sizes(codes, len(selection.classes), ~selection.clean_mask)
     shown = np.sort(np.argsort(-suspects, kind="stable")[:MAX_CLASSES])
     edges = _edges(selection, 30)
+    both, kept = _counted(selection, edges)
     drawn = []
     with style():
         for k in shown.tolist():
             figure, axes = canvas(160, 90)
-            rows = codes == k
-            _bars(axes, selection, rows, np.unique(selection.cut_group[rows]), edges)
+            own = class_sizes(selection.cut_group, len(selection.cut_groups), codes == k)
+            _bars(axes, selection, both[k], kept[k], np.flatnonzero(own), edges)
             axes.set_yticks([])
             axes.xaxis.set_major_locator(MaxNLocator(3))
             label = name(selection.classes[k])
@@ -94,13 +95,30 @@ def _edges(selection: Selection, bins: int) -> np.ndarray:
     return np.linspace(low, max(high, low + 1e-9), bins + 1)
 
 
+def _counted(selection: Selection, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return how many rows, and how many kept ones, each class has in every bin."""
+    codes, n_bins = stored_codes(selection, "label"), len(edges) - 1
+    both = np.zeros(len(selection.classes) * n_bins, dtype=np.int64)
+    kept = np.zeros_like(both)
+    for part in row_ranges(len(codes)):
+        # Rows beyond the edges count in the outer bins, so that no row is missing.
+        inside = np.clip(rows_of(selection, "statistic", part), edges[0], edges[-1])
+        # The last bin has its right edge too, as for np.histogram.
+        place = np.minimum(np.searchsorted(edges, inside, side="right") - 1, n_bins - 1)
+        place += codes[part].astype(np.int64) * n_bins
+        both += np.bincount(place, minlength=len(both))
+        kept += np.bincount(place[selection.clean_mask[part]], minlength=len(both))
+    return both.reshape(-1, n_bins), kept.reshape(-1, n_bins)
+
+
 def _bars(
-    axes: Axes, selection: Selection, rows: np.ndarray, cut_groups: np.ndarray, edges: np.ndarray
+    axes: Axes,
+    selection: Selection,
+    both: np.ndarray,
+    kept: np.ndarray,
+    cut_groups: np.ndarray,
+    edges: np.ndarray,
 ) -> None:
-    # Rows beyond the edges count in the outer bins, so that no row is missing.
-    inside = np.clip(selection.statistic, edges[0], edges[-1])
-    kept, _ = np.histogram(inside[rows & selection.clean_mask], edges)
-    both, _ = np.histogram(inside[rows], edges)
     # `both` includes the kept rows: the suspects stand on top of them.
     axes.stairs(both, edges, baseline=kept, fill=True, color=ACCENT, alpha=0.85, linewidth=0)
     axes.stairs(kept, edges, fill=True, color=KEPT, alpha=0.75, linewidth=0)
@@ -142,16 +160,16 @@ def path_rows(selection: Selection) -> np.ndarray:
 
     Its classes are those with most suspects.
     """
-    codes = label_codes(selection, selection.label)
-    suspects = np.bincount(codes[~selection.clean_mask], minlength=len(selection.classes))
+    codes = stored_codes(selection, "label")
+    suspects = class_sizes(codes, len(selection.classes), ~selection.clean_mask)
     chosen = np.argsort(-suspects, kind="stable")[:PATH_CLASSES]
     picked = []
     for k in chosen.tolist():
         rows = np.flatnonzero(codes == k)
-        rows = rows[np.argsort(selection.selection_time[rows], kind="stable")]
+        order = np.argsort(selection.selection_time[rows], kind="stable")
         # Evenly over the order, so that early and late rows are both seen.
         take = np.linspace(0, len(rows) - 1, min(ROWS_PER_CLASS, len(rows)))
-        picked.append(rows[np.unique(take.astype(int))])
+        picked.append(rows[order[np.unique(take.astype(int))]])
     return np.sort(np.concatenate(picked))
 
 
@@ -162,7 +180,7 @@ def solve_path(
     if hasattr(features, "to_numpy"):
         features = features.to_numpy()
     X = to_numpy(as_features(features).take(rows)).astype(np.float64)
-    classes, labels = np.unique(label_codes(selection, selection.label[rows]), return_inverse=True)
+    classes, labels = np.unique(stored_codes(selection, "label")[rows], return_inverse=True)
     # PCA, which gives X full column rank, so that beta is identifiable (as in the paper).
     X = X - X.mean(axis=0)
     left, scale, _ = np.linalg.svd(X, full_matrices=False)

@@ -2,13 +2,15 @@
 
 import json
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
 
 from kspr._text import shorten
-from kspr.report._cards import Card, Contents, judge
-from kspr.report._facts import label_codes
+from kspr.core.coded import class_sizes, row_ranges, rows_of, stored_of
+from kspr.core.labels import stored_codes
+from kspr.report._cards import Card, Contents, judge, suspicion_of
 from kspr.report._words import name
 from kspr.selectors.options import DOUBTING
 from kspr.selectors.selection import Selection
@@ -21,6 +23,7 @@ __all__ = [
     "matrix",
     "probably_wrong",
     "suspect_list",
+    "worst_suspects",
 ]
 
 MAX_CLASSES = 20
@@ -31,15 +34,16 @@ AT_ONCE = 28
 """Cards that are part of the page itself; the others are made when they are asked for."""
 
 
-def probably_wrong(selection: Selection, rows: np.ndarray) -> np.ndarray:
+def probably_wrong(selection: Selection, rows: Any) -> np.ndarray:
     """Return which rows are in the first of the two piles; the others are unsure.
 
     With a doubt, it decides: above one half. Otherwise a label is probably wrong where another one
     fits better.
     """
     if selection.control in DOUBTING:
-        return np.asarray(selection.statistic[rows] > 0.5)
-    return np.asarray(selection.suggested_label[rows] != selection.label[rows])
+        return rows_of(selection, "statistic", rows) > 0.5
+    label, suggested = (stored_codes(selection, name) for name in ("label", "suggested_label"))
+    return np.asarray(suggested[rows] != label[rows])
 
 
 @dataclass(frozen=True)
@@ -65,21 +69,33 @@ def matrix(selection: Selection) -> Matrix:
 
 def count_suggestions(selection: Selection) -> tuple[np.ndarray, np.ndarray]:
     """Return counts of suspects by given and suggested label, and the classes that are shown."""
-    suspects = np.flatnonzero(~selection.clean_mask)
-    given = label_codes(selection, selection.label[suspects])
-    suggested = label_codes(selection, selection.suggested_label[suspects])
-    n_classes = len(selection.classes)
-    moved = np.concatenate([codes[given != suggested] for codes in (given, suggested)])
+    given, suggested = (stored_codes(selection, name) for name in ("label", "suggested_label"))
+    n_classes, suspect = len(selection.classes), ~selection.clean_mask
+    other = suspect & (given != suggested)
+    n_given = class_sizes(given, n_classes, suspect)
+    n_moved = class_sizes(given, n_classes, other) + class_sizes(suggested, n_classes, other)
     # Classes with most suggestions first; those with most suspects among equals.
-    order = np.lexsort([-np.bincount(codes, minlength=n_classes) for codes in (given, moved)])
-    shown = np.sort(order[:MAX_CLASSES])
+    shown = np.sort(np.lexsort((-n_given, -n_moved))[:MAX_CLASSES])
     position = np.full(n_classes, -1)
     position[shown] = np.arange(len(shown))
-    inside = (position[given] >= 0) & (position[suggested] >= 0)
-    # One number for each pair, so that a single bincount fills the square.
-    flat = position[given[inside]] * len(shown) + position[suggested[inside]]
-    table = np.bincount(flat, minlength=len(shown) ** 2)
+    table = np.zeros(len(shown) ** 2, dtype=np.int64)
+    for part in row_ranges(len(suspect)):
+        pair = [position[codes[part][suspect[part]]] for codes in (given, suggested)]
+        inside = (pair[0] >= 0) & (pair[1] >= 0)
+        # One number for each pair, so that a single bincount fills the square.
+        flat = pair[0][inside] * len(shown) + pair[1][inside]
+        table += np.bincount(flat, minlength=len(table))
     return table.reshape(len(shown), len(shown)), shown
+
+
+def worst_suspects(selection: Selection, limit: int) -> np.ndarray:
+    """Return the first `limit` of ``selection.suspect_indices``, without sorting all suspects."""
+    worst = np.empty(0, dtype=np.int64)
+    for part in row_ranges(len(selection)):
+        # The worst so far, and the suspects of this part; among equals the first row counts.
+        rows = np.append(worst, part.start + np.flatnonzero(~selection.clean_mask[part]))
+        worst = rows[np.argsort(-suspicion_of(selection, rows), kind="stable")][:limit]
+    return worst
 
 
 @dataclass(frozen=True)
@@ -103,9 +119,8 @@ def suspect_list(
     selection: Selection, row_id: np.ndarray | None, truth: np.ndarray | None, contents: Contents
 ) -> SuspectList:
     """Return all suspects, with pictures or texts for as many as `contents` has."""
-    rows = selection.suspect_indices
-    wrong = probably_wrong(selection, rows)
-    listed = rows[:MAX_LISTED]
+    listed = worst_suspects(selection, MAX_LISTED)
+    wrong = probably_wrong(selection, listed)
     said = judge(selection, listed, row_id, truth)
     first = said.cards(contents, listed[:AT_ONCE])
     more: list[str] = []
@@ -116,16 +131,18 @@ def suspect_list(
         more.append(content.coded)
     n_first = sum(card.content is not None and card.content.kind != "left out" for card in first)
     classes = [name(label) for label in selection.classes.tolist()]
-    suggested = label_codes(selection, selection.suggested_label[listed])
-    given = label_codes(selection, selection.label[listed])
-    levels = selection.q_value
+    given, suggested = (
+        stored_codes(selection, column)[listed].astype(np.int64)
+        for column in ("label", "suggested_label")
+    )
+    levels = stored_of(selection, "q_value")
     data = {
         "classes": classes,
         "id": said.row_id,
         "given": given.tolist(),
         # -1 where no other label fits better.
         "suggested": np.where(suggested == given, -1, suggested).tolist(),
-        "wrong": wrong[: len(listed)].astype(int).tolist(),
+        "wrong": wrong.astype(int).tolist(),
         "doubt": np.round(said.doubt, 4).tolist(),
         "q": [] if levels is None else [_level(value) for value in levels[listed].tolist()],
         "judged": _coded(said.judged),
@@ -138,9 +155,18 @@ def suspect_list(
         cards=first,
         data=as_script(data),
         n_listed=len(listed),
-        n_wrong=int(wrong.sum()),
+        n_wrong=_count_wrong(selection),
         n_shown=None if contents.kind is None else n_first + len(more),
         kind=contents.kind,
+    )
+
+
+def _count_wrong(selection: Selection) -> int:
+    """Return how many suspects are in the first pile, those that are not listed among them."""
+    suspect = ~selection.clean_mask
+    return sum(
+        int(np.sum(probably_wrong(selection, part) & suspect[part]))
+        for part in row_ranges(len(suspect))
     )
 
 

@@ -77,7 +77,7 @@ def _to_check(run: Run, n: int | None) -> ToCheck | None:
     draw = read_checks(run.folder, run.selection)
     n_drawn, n_open = (0, 0) if draw is None else (len(draw.positions), len(draw.unanswered))
     if n is not None and n > n_open:
-        draw = set_draw(run.folder, n=n_drawn + n - n_open)
+        draw = set_draw(run.folder, n=n_drawn + n - n_open, fitted=run.fitted)
     if draw is None:
         return None
     return rows_to_check(run, draw, DEFAULT_CHECKS if n is None else n)

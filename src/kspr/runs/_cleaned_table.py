@@ -1,12 +1,14 @@
 """Rows of a run as a table: every column as the source stores it, and what was found of each."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
+from kspr.core.coded import AllRows, Coded, class_sizes, row_ranges, rows_of, stored_of
+from kspr.core.labels import stored_codes
 from kspr.errors import InputError
 from kspr.runs.run import Run
 from kspr.selectors.options import DOUBTING
@@ -20,25 +22,30 @@ __all__ = ["Plan", "marks", "write_rows"]
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What becomes of each row of a run."""
+    """What becomes of each row of a run: masks over its rows."""
 
     chosen: np.ndarray
-    """Positions of the rows to write, ascending."""
+    """Rows to write."""
     moved: np.ndarray
-    """Mask of the rows that get the suggested label."""
+    """Rows that get the suggested label."""
     gone: np.ndarray
-    """Positions of rows that the source does not hold any more as they were."""
+    """Rows that the source does not hold any more as they were."""
 
     def without(self, files: list[int]) -> "Plan":
         """Return the plan in which chosen rows that have no file are gone, too."""
-        left = np.setdiff1d(self.chosen, files)
-        moved = self.moved.copy()
-        moved[left] = False
-        return Plan(np.array(files, dtype=np.int64), moved, np.union1d(self.gone, left))
+        there = np.zeros(len(self.chosen), dtype=bool)
+        there[files] = True
+        left = self.chosen & ~there
+        return Plan(self.chosen & there, self.moved & ~left, self.gone | left)
 
-    def labels(self, run: Run) -> np.ndarray:
+    def differing(self, rows: slice = slice(None)) -> np.ndarray:
+        """Return a mask of the rows, all by default, that differ from the source."""
+        return np.asarray(~self.chosen[rows] | self.moved[rows])
+
+    def labels(self, run: Run) -> Coded:
         """Return the label that each row of the run is written with."""
-        return np.where(self.moved, run.selection.suggested_label, run.selection.label)
+        given, new = (stored_codes(run.selection, name) for name in ("label", "suggested_label"))
+        return Coded(np.where(self.moved, new, given), run.selection.classes)
 
 
 def write_rows(run: Run, plan: Plan, out: Path, to: Format) -> None:
@@ -50,7 +57,7 @@ def write_rows(run: Run, plan: Plan, out: Path, to: Format) -> None:
             "imagefolder: load_dataset('imagefolder', data_dir=...) of datasets reads that folder."
         )
     if table is None:
-        _write_rows(run, plan.chosen, plan.labels(run), out, to)
+        _write_rows(run, plan, out, to)
     else:
         _write_columns(run, table, plan, out, to)
 
@@ -60,11 +67,17 @@ def _has_images(run: Run) -> bool:
     return items is not None and items.kind == "image"
 
 
-def _write_rows(run: Run, chosen: np.ndarray, label: np.ndarray, out: Path, to: Format) -> None:
+def _write_rows(run: Run, plan: Plan, out: Path, to: Format) -> None:
     """Write the rows of a source without columns: their ids, labels and marks."""
-    columns = {"row_id": pa.array(run.row_id[chosen]), "label": pa.array(label[chosen])}
-    batch = pa.record_batch({**columns, **marks(run, chosen)})
-    write_batches(out, to, batch.schema, [batch])
+    label = plan.labels(run)
+
+    def batch(rows: np.ndarray) -> pa.RecordBatch:
+        ids, own = pa.array(run.row_id[rows], pa.string()), pa.array(label[rows])
+        return pa.record_batch({"row_id": ids, "label": own, **marks(run, rows)})
+
+    parts = row_ranges(len(plan.chosen))
+    batches = (batch(part.start + np.flatnonzero(plan.chosen[part])) for part in parts)
+    write_batches(out, to, batch(np.empty(0, dtype=np.int64)).schema, batches)
 
 
 def marks(run: Run, chosen: np.ndarray) -> dict[str, pa.Array]:
@@ -72,50 +85,73 @@ def marks(run: Run, chosen: np.ndarray) -> dict[str, pa.Array]:
     selection = run.selection
     found = {
         "kspr_row": pa.array(run.row[chosen]),
-        "kspr_given_label": pa.array(selection.label[chosen]),
+        "kspr_given_label": pa.array(rows_of(selection, "label", chosen)),
         "kspr_clean": pa.array(selection.clean_mask[chosen]),
-        "kspr_suggested_label": pa.array(selection.suggested_label[chosen]),
+        "kspr_suggested_label": pa.array(rows_of(selection, "suggested_label", chosen)),
         "kspr_selection_time": pa.array(selection.selection_time[chosen]),
     }
-    if selection.q_value is not None:
-        level = selection.q_value[chosen].astype(np.float64)
+    if stored_of(selection, "q_value") is not None:
+        level = rows_of(selection, "q_value", chosen).astype(np.float64)
         # Nothing where no level keeps a row: JSON and many readers have no infinity.
         found["kspr_q_value"] = pa.array(level, mask=~np.isfinite(level))
     if selection.control in DOUBTING:
-        found["kspr_doubt"] = pa.array(selection.statistic[chosen])
+        found["kspr_doubt"] = pa.array(rows_of(selection, "statistic", chosen))
     return found
 
 
 def _write_columns(run: Run, table: Table, plan: Plan, out: Path, to: Format) -> None:
     """Write the chosen rows of a table: all of its columns, as they are stored, and the marks.
 
-    They come in the order that the source has now.
+    They come in the order that the source has now, a block of it at a time.
     """
     columns = table.columns(as_text=to.name == "csv")
-    place = run.joined.places()
-    name, label = _label_cells(run, table, columns, place, plan)
-    chosen = plan.chosen[np.argsort(place[plan.chosen])]
+    name, kind, label = _label_cells(run, table, columns, plan)
+    here = _chosen_at(run, plan)
     fields = {field.name: field for field in columns.schema}
     # Without rows: only the types are needed for the schema.
-    added = {name: label.slice(0, 0), **marks(run, chosen[:0])}
-    for extra, values in added.items():
+    empty = marks(run, np.empty(0, dtype=np.int64))
+    added = {name: kind, **{extra: values.type for extra, values in empty.items()}}
+    for extra, of_extra in added.items():
         # The label column stays what it was, with its type and its metadata.
-        if extra not in fields or fields[extra].type != values.type:
-            fields[extra] = pa.field(extra, values.type)
+        if extra not in fields or fields[extra].type != of_extra:
+            fields[extra] = pa.field(extra, of_extra)
     schema = pa.schema(list(fields.values()), columns.schema.metadata)
 
     def batches() -> Iterator[pa.RecordBatch]:
         start = 0
         for batch in columns.walk():
-            first, end = np.searchsorted(place[chosen], [start, start + len(batch)])
-            here = chosen[first:end]
-            rows = batch.take(pa.array(place[here] - start))
+            offset, position = here(start, start + len(batch))
+            rows = batch.take(pa.array(offset))
             arrays = dict(zip(rows.schema.names, rows.columns, strict=True))
-            arrays |= {name: _combined(label.take(pa.array(here))), **marks(run, here)}
+            arrays |= {name: label(rows, position), **marks(run, position)}
             yield pa.record_batch([arrays[field.name] for field in schema], schema=schema)
             start += len(batch)
 
     write_batches(out, to, schema, batches(), _delimiter(table, out))
+
+
+def _chosen_at(run: Run, plan: Plan) -> Callable[[int, int], tuple[np.ndarray, np.ndarray]]:
+    """Return which rows of the source, from one number to another, are written.
+
+    The function returns how far each is from the first, and its position in the run.
+    """
+    place = run.joined.places()
+    if isinstance(place, AllRows):
+
+        def as_counted(start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
+            offset = np.flatnonzero(plan.chosen[start:stop])
+            return offset, start + offset
+
+        return as_counted
+    position = np.full(len(run.records()), -1)
+    chosen = np.flatnonzero(plan.chosen)
+    position[place[chosen]] = chosen
+
+    def as_joined(start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
+        offset = np.flatnonzero(position[start:stop] >= 0)
+        return offset, position[start:stop][offset]
+
+    return as_joined
 
 
 def _delimiter(table: Table, out: Path) -> str | None:
@@ -125,34 +161,76 @@ def _delimiter(table: Table, out: Path) -> str | None:
     return own if own == ";" and delimiter_of(out) == "," else None
 
 
-def _label_cells(
-    run: Run, table: Table, columns: Columns, place: np.ndarray, plan: Plan
-) -> tuple[str, pa.ChunkedArray]:
-    """Return the label column's name, and its cell for each of the run's rows.
+_Cells = Callable[[pa.RecordBatch, np.ndarray], pa.Array]
 
-    A suggested label is written as the source writes it: with the cell of the first row that has
-    it. So class numbers stay numbers, and `01000` stays `01000`. Labels from a second file take
-    the place of the table's own.
+
+def _label_cells(
+    run: Run, table: Table, columns: Columns, plan: Plan
+) -> tuple[str, pa.DataType, _Cells]:
+    """Return the label column's name and type, and what gives its cells for rows of the source.
+
+    Those are a batch of the source's rows and their positions in the run. Labels from a second file
+    take the place of the table's own.
     """
     options = run.origin.read_options()
     name = label_column(table, options, run.origin.source)
     # A label within a struct cannot be replaced alone; it becomes a column of its own.
     if options.labels is not None or name not in columns.schema.names:
-        return name, pa.chunked_array([pa.array(plan.labels(run))])
-    stored = pa.chunked_array([batch.column(name) for batch in columns.walk()])
-    there = run.joined.position
-    classes, first = np.unique(run.selection.label[there], return_index=True)
-    wanted = run.selection.suggested_label[plan.moved]
-    lost = np.setdiff1d(wanted, classes)
+        label = plan.labels(run)
+        return name, pa.array(label.classes).type, lambda _, rows: pa.array(label[rows])
+    codes = stored_codes(run.selection, "suggested_label")
+    spelled, number = _spelled(run, columns, name, plan)
+
+    def cells(batch: pa.RecordBatch, rows: np.ndarray) -> pa.Array:
+        own, moved = batch.column(name), plan.moved[rows]
+        if not moved.any():
+            return own
+        cell = np.where(moved, len(batch) + number[codes[rows]], np.arange(len(batch)))
+        return _combined(pa.chunked_array([own, *spelled]).take(pa.array(cell)))
+
+    return name, columns.schema.field(name).type, cells
+
+
+def _spelled(
+    run: Run, columns: Columns, name: str, plan: Plan
+) -> tuple[list[pa.Array], np.ndarray]:
+    """Return the cell of each class that rows are moved to, and which of these each class has.
+
+    A suggested label is written as the source writes it: with the cell of the first row that has
+    it. So class numbers stay numbers, and `01000` stays `01000`.
+    """
+    label, suggested = (stored_codes(run.selection, n) for n in ("label", "suggested_label"))
+    classes = run.selection.classes
+    first = np.full(len(classes), -1)
+    for part in row_ranges(len(label)):
+        there = part.start + np.flatnonzero(~plan.gone[part])
+        found, at = np.unique(label[there], return_index=True)
+        first[found] = np.where(first[found] < 0, there[at], first[found])
+    wanted = class_sizes(suggested, len(classes), plan.moved) > 0
+    lost = np.flatnonzero(wanted & (first < 0))
     if lost.size:
         raise InputError(
-            f"{run.origin.source} has no row of the class {str(lost[0])!r} any more, so that its "
-            "spelling is not known. Pass --suspects keep or drop."
+            f"{run.origin.source} has no row of the class {str(classes[lost[0]])!r} any more, so "
+            "that its spelling is not known. Pass --suspects keep or drop."
         )
-    cells = place.copy()
-    cells[plan.moved] = place[there[first[np.searchsorted(classes, wanted)]]]
-    # A null where the source has no row: such rows are never written.
-    return name, stored.take(pa.array(cells, mask=cells < 0))
+    place = np.asarray(run.joined.places()[first[wanted]])
+    rank = np.full(len(classes), -1)
+    rank[np.flatnonzero(wanted)[np.argsort(place)]] = np.arange(len(place))
+    return _cells_at(columns, name, np.sort(place)), rank
+
+
+def _cells_at(columns: Columns, name: str, rows: np.ndarray) -> list[pa.Array]:
+    """Return the cells of a column in some rows, which ascend."""
+    start, found = 0, []
+    if not len(rows):
+        return []
+    for batch in columns.walk():
+        here = rows[(rows >= start) & (rows < start + len(batch))] - start
+        found.append(batch.column(name).take(pa.array(here)))
+        start += len(batch)
+        if start > rows[-1]:
+            break
+    return found
 
 
 def _combined(cells: pa.ChunkedArray) -> pa.Array:

@@ -10,6 +10,7 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from kspr._text import from_spreadsheet_cell
+from kspr.core.coded import row_ranges
 from kspr.core.labels import encode_labels, places_in, same_label
 from kspr.errors import InputError
 from kspr.selectors.checks import CANNOT_TELL, NO_CLASS
@@ -17,6 +18,7 @@ from kspr.selectors.controls.checked import Drawn
 from kspr.sources.readers.csv_faults import explain_encoding, split_by
 from kspr.sources.readers.file_checks import check_file, listed, no_such, shown
 from kspr.sources.readers.label_studio import Task, open_tasks
+from kspr.sources.records import all_distinct
 
 __all__ = ["Answers", "Rows", "checked_rows", "read_answers"]
 
@@ -32,7 +34,7 @@ class Rows:
 
     row: np.ndarray
     row_id: Any
-    """Texts: an array, or `RowNumbers`."""
+    """Texts: an array, or a column that is read like one."""
     label: Any
     """An array, or `Coded`."""
 
@@ -146,25 +148,37 @@ def _texts(values: Iterable[Any]) -> list[str]:
 def _positions(path: Path, table: _Entries, rows: Rows) -> np.ndarray:
     """Return where each line's row is, by its number or else by its name."""
     column = "row" if "row" in table[0][1] else "id"
-    known = rows.row.tolist() if column == "row" else rows.row_id.tolist()
-    place = {str(value): position for position, value in enumerate(known)}
-    if len(place) < len(known):
+    known = rows.row if column == "row" else rows.row_id
+    if column == "id" and not all_distinct(known):
         raise InputError(
             f"The ids of the rows are not distinct, so that those in {path} could mean several. "
             "Name rows by their number, in a column 'row'."
         )
-    found: list[int] = []
-    for where, entry in table:
-        value = entry[column].strip()
-        # A spreadsheet may write 7.0 for row 7.
-        position = place.get(value.removesuffix(".0") if column == "row" else value)
-        if position is None:
-            raise InputError(f"{path}, {where}: there is no row with the {column} {shown(value)}.")
-        found.append(position)
-    if len(set(found)) < len(found):
-        twice = next(value for k, value in enumerate(found) if value in found[:k])
-        raise InputError(f"{path} has two answers for the {column} {known[twice]!r}; keep one.")
-    return np.array(found, dtype=np.int64)
+    asked = [entry[column].strip() for _, entry in table]
+    # A spreadsheet may write 7.0 for row 7.
+    asked = [value.removesuffix(".0") for value in asked] if column == "row" else asked
+    place = _places(known, set(asked))
+    for (where, entry), value in zip(table, asked, strict=True):
+        if value not in place:
+            raise InputError(
+                f"{path}, {where}: there is no row with the {column} "
+                f"{shown(entry[column].strip())}."
+            )
+    if len(set(asked)) < len(asked):
+        twice = next(value for k, value in enumerate(asked) if value in asked[:k])
+        name = int(twice) if column == "row" else twice
+        raise InputError(f"{path} has two answers for the {column} {name!r}; keep one.")
+    return np.array([place[value] for value in asked], dtype=np.int64)
+
+
+def _places(known: Any, asked: set[str]) -> dict[str, int]:
+    """Return where the rows are that are asked for: a few of very many."""
+    found = {}
+    for part in row_ranges(len(known)):
+        for position, value in enumerate(known[part].tolist(), part.start):
+            if str(value) in asked:
+                found[str(value)] = position
+    return found
 
 
 def _check_labels(path: Path, table: _Entries, rows: Rows, position: np.ndarray) -> None:

@@ -47,7 +47,7 @@ def write_noisy_labels(
     records = open_source(source, options)
     if records.label is None:
         raise InputError(f"{source} has no labels that could be found. Name them with --label.")
-    row = records.labelled()
+    row = np.asarray(records.labelled())
     truth = records.label[row]
     X = None if records.features is None else records.features[row]
     pairs = _pairs(noise.pairs, truth) if noise.kind == "pair" else None

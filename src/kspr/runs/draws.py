@@ -96,20 +96,20 @@ def draw_checks(
     if out.exists():
         raise InputError(f"{out} already exists, and may hold answers. Choose another --out.")
     run = load_run(folder, source)
-    fitted = Selection.load(folder, answers=False)
+    fitted = run.fitted
     about = _new_draw(folder, fitted, drawn, guarantee, confidence, q, seed)
     before = read_checks(folder, fitted)
     if before is not None:
         same = replace(before, positions=(), answers=None, log=()) == about
         about = replace(before if same else about, answers=before.answers, log=before.log)
-    order = _order(fitted, about)
     done = len(about.positions)
-    rows = np.array(order[done : done + n], dtype=np.int64)
+    order = _first(fitted, about, done + n)
+    rows = np.array(order[done:], dtype=np.int64)
     if not len(rows):
         raise InputError(f"All {len(order):,} rows that could be drawn have been drawn.")
     with staged(out) as staging, staging.open("w", newline="", encoding="utf-8") as file:
         _write(run, rows, about, csv.writer(file))
-    write_checks(folder, replace(about, positions=tuple(order[: done + n])))
+    write_checks(folder, replace(about, positions=tuple(order)))
     return Draw(
         out,
         len(rows),
@@ -163,7 +163,7 @@ def set_draw(
             f"{len(draw.positions):,} rows were drawn from {folder} before any was checked, so "
             f"that --checks cannot be less, got {count:,}."
         )
-    draw = replace(draw, positions=tuple(_order(fitted, draw)[:count]))
+    draw = replace(draw, positions=tuple(_first(fitted, draw, count)))
     if draw != before:
         write_checks(folder, draw)
     return draw
@@ -209,10 +209,12 @@ def check_same(folder: Path, draw: Checks, given: dict[str, Any]) -> None:
             )
 
 
-def _order(fitted: Selection, checks: Checks) -> list[int]:
-    """Return the rows that can be drawn; those that were drawn already come first."""
+def _first(fitted: Selection, checks: Checks, n: int) -> list[int]:
+    """Return the first `n` rows that can be drawn; those that were drawn already come first."""
+    # Enough of them, even if each row that was drawn is among them once more.
+    more = drawable(fitted, checks)[: n + len(checks.positions)]
     # Rows that a user declared to be a random draw are in no order of ours.
-    return list(dict.fromkeys([*checks.positions, *drawable(fitted, checks).tolist()]))
+    return list(dict.fromkeys([*checks.positions, *more.tolist()]))[:n]
 
 
 def drawable(fitted: Selection, checks: Checks) -> np.ndarray:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from kspr.core.coded import AllRows
 from kspr.core.labels import encode_labels, places_in, same_label, truly_clean
 from kspr.core.metrics import SelectionQuality, selection_quality
 from kspr.errors import InputError
@@ -111,11 +112,12 @@ def _from_file(run: Run, path: Path) -> Truth:
     count = run.origin.n_rows
     file = open_label_file(path, "truth", count=count, id_column=run.origin.options.get("id"))
     # A file without ids has a line for each row of the source; the run may have left some out.
-    row_id: Any = RowNumbers(np.arange(count))
+    row_id: Any = RowNumbers(AllRows(count))
     if run.rows.named:
         numbers = np.asarray(row_id)
-        row_id = numbers.astype(np.result_type(numbers, run.row_id))
-        row_id[run.row] = run.row_id
+        ids = np.asarray(run.row_id)
+        row_id = numbers.astype(np.result_type(numbers, ids))
+        row_id[run.row] = ids
     found = join_label_file(file, row_id, run.rows.named, run.origin.source)
     known = np.flatnonzero(~np.isin(run.row, found.missing))
     missing = np.setdiff1d(np.arange(len(run.rows)), known)

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 
 from kspr._text import percent
+from kspr.core.coded import row_ranges, stored_of
 from kspr.runs.draws import drawable
 from kspr.runs.run import Run
 from kspr.selectors import Selection
@@ -34,7 +35,7 @@ class Claim:
 
 def claim_of(run: Run, confidence: float) -> Claim:
     """Return the rate of a run; `confidence` is the least that a guarantee with one must have."""
-    fitted = Selection.load(run.folder, answers=False)
+    fitted = run.fitted
     checks, checked = read_checks(run.folder, fitted), run.selection.checked
     if checks is None or checked is None or not checked.calibrate:
         return _estimate(fitted, run.selection)
@@ -56,7 +57,7 @@ def claim_of(run: Run, confidence: float) -> Claim:
 
 def lack_of(run: Run, confidence: float = 0.0) -> str | None:
     """Return what the answers of a run lack to be a guarantee; None if nothing."""
-    fitted = Selection.load(run.folder, answers=False)
+    fitted = run.fitted
     checks, checked = read_checks(run.folder, fitted), run.selection.checked
     # Answers inside the selection, not beside it, have no draw that could be computed again.
     if fitted.checked is not None or checks is None or checked is None or not checked.calibrate:
@@ -89,11 +90,14 @@ def _estimate(fitted: Selection, selection: Selection) -> Claim:
         return Claim(None, None, "The answers in it were not given to `kspr verify`.")
     if selection.manifest.seen_labels:
         return Claim(None, None, "Its network has seen the labels, and no rows are checked.")
-    if selection.q_value is None or selection.control is None or selection.control in COMPARING:
+    levels = stored_of(selection, "q_value")
+    if levels is None or selection.control is None or selection.control in COMPARING:
         method = selection.manifest.method if selection.control is None else selection.control
         return Claim(None, None, f"No rows are checked, and {method!r} holds no error rate.")
     # A fallback keeps rows that no level reaches: their q-value is infinite.
-    bound = float(np.max(selection.q_value[selection.clean_mask], initial=0.0))
+    kept = selection.clean_mask
+    largest = (np.max(levels[part][kept[part]], initial=0.0) for part in row_ranges(len(kept)))
+    bound = float(max(largest, default=0.0))
     return Claim(
         "estimated",
         bound,

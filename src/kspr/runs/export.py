@@ -1,17 +1,17 @@
 """Writing the cleaned data set of a run, or its rows for other tools; the source is not changed."""
 
 import csv
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
 from kspr._files import staged
 from kspr._text import spreadsheet_cell
-from kspr.core.coded import label_at
+from kspr.core.coded import row_ranges, rows_of, stored_of
 from kspr.errors import InputError
 from kspr.runs._annotation_files import ANNOTATION_WRITERS, config_beside
 from kspr.runs._cleaned_table import Plan, marks, write_rows
@@ -20,7 +20,7 @@ from kspr.runs._image_files import write_images
 from kspr.runs.run import Run, load_run
 from kspr.selectors import Selection
 from kspr.selectors.checks import read_checks
-from kspr.selectors.relabelling import THRESHOLD
+from kspr.selectors.relabelling import PILES, THRESHOLD
 from kspr.sources.formats import Format, WrittenFormat, written_format
 from kspr.sources.readers.file_checks import listed
 
@@ -103,7 +103,7 @@ def export_run(
         say(str(run.selection.relabel(threshold)))
     if in_folder:
         return _export_folder(run, plan, out, known)
-    if not len(_differing(plan, len(run.rows))):
+    if not plan.differing().any():
         changes.unlink(missing_ok=True)
         write_rows(run, plan, out, known)
         return _exported(run, plan, out, None)
@@ -131,9 +131,10 @@ def _export_folder(run: Run, plan: Plan, out: Path, to: Format) -> Exported:
     notes: tuple[str, ...] = ()
     with staged(out) as staging:
         if to.name == "imagefolder":
-            files, notes = write_images(run, plan.chosen, plan.labels(run), staging)
-            left, plan = np.setdiff1d(plan.chosen, list(files)), plan.without(list(files))
-            notes += _changed(run, left)
+            chosen = np.flatnonzero(plan.chosen)
+            files, notes = write_images(run, chosen, plan.labels(run).array(), staging)
+            plan = plan.without(list(files))
+            notes += _changed(run, np.setdiff1d(chosen, list(files)))
         else:
             write_rows(run, plan, staging, to)
         _write_changes(staging / _CHANGES, run, plan, files)
@@ -190,21 +191,21 @@ def _is_left(changes: Path) -> bool:
 
 def _plan(run: Run, suspects: Suspects, threshold: float) -> Plan:
     selection, n = run.selection, len(run.rows)
-    there = np.zeros(n, dtype=bool)
-    there[run.joined.position] = True
+    there = run.joined.there()
     moved = np.zeros(n, dtype=bool)
     everything = suspects in ("keep", "reviewed")
     chosen = np.ones(n, dtype=bool) if everything else selection.clean_mask.copy()
     if suspects == "relabel":
-        moved = selection.relabel(threshold).pile == "change"
+        pile = stored_of(selection.relabel(threshold), "pile")
+        moved = pile.codes == PILES.index("change")
         chosen |= moved
     if selection.checked is not None:
         rows, code = selection.checked.rows, selection.checked.true_code
         # What a person has found is written whatever becomes of other suspects.
         moved[rows] = (code >= 0) & ~selection.checked.right
         chosen[rows] = (code >= 0) | (suspects == "keep")
-    moved &= there & chosen
-    return Plan(np.flatnonzero(chosen & there), moved, np.flatnonzero(~there))
+    chosen &= there
+    return Plan(chosen, moved & chosen, ~there)
 
 
 def _exported(
@@ -212,48 +213,52 @@ def _exported(
 ) -> Exported:
     return Exported(
         out=out,
-        rows=len(plan.chosen),
+        rows=int(plan.chosen.sum()),
         relabelled=int(plan.moved.sum()),
-        dropped=len(run.rows) - len(plan.gone) - len(plan.chosen),
+        dropped=len(run.rows) - int(plan.gone.sum()) - int(plan.chosen.sum()),
         changes=changes,
         notes=(*run.notes(), *more),
     )
 
 
-def _differing(plan: Plan, n: int) -> np.ndarray:
-    """Return the positions of the rows that are not written as the source has them."""
-    kept = np.zeros(n, dtype=bool)
-    kept[plan.chosen] = True
-    return np.flatnonzero(~kept | plan.moved)
-
-
 def _write_changes(path: Path, run: Run, plan: Plan, files: dict[int, str] | None = None) -> None:
     """List the rows that differ from the source; with `files`, all rows and the file of each."""
-    selection, gone = run.selection, set(plan.gone.tolist())
-    differing = _differing(plan, len(run.rows))
-    shown = differing if files is None else np.arange(len(run.rows))
-    changed = set(differing.tolist())
-    level = selection.q_value
-    checked = set() if selection.checked is None else set(selection.checked.rows.tolist())
+    checked = run.selection.checked
+    by_person = np.empty(0, dtype=np.int64) if checked is None else checked.rows
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(_LISTED if files is None else [*_LISTED, "file"])
-        for k in shown.tolist():
-            given, new = (label_at(selection, name, k) for name in ("label", "suggested_label"))
-            if k in gone:
-                action, to, why = "left out", "", "gone from the source, or changed there"
-            elif k not in changed:
-                action, to, why = "kept", given, ""
-            elif plan.moved[k]:
-                why = "checked by a person" if k in checked else _chance(selection, k)
-                action, to = "relabelled", new
-            else:
-                why = "checked: no class, or nobody can tell" if k in checked else "suspect"
-                action, to = "left out", ""
-            cells = [run.row[k], run.row_id[k], action, given, to, why]
-            cells.append("" if level is None else f"{level[k]:.4g}")
-            cells += [] if files is None else [files.get(k, "")]
-            writer.writerow([spreadsheet_cell(cell) for cell in cells])
+        for part in row_ranges(len(plan.chosen)):
+            shown = plan.differing(part) if files is None else np.ones_like(plan.chosen[part])
+            rows = part.start + np.flatnonzero(shown)
+            lines = _changes(run, plan, rows, np.isin(rows, by_person))
+            for k, cells in zip(rows.tolist(), lines, strict=True):
+                more = [] if files is None else [files.get(k, "")]
+                writer.writerow([spreadsheet_cell(cell) for cell in (*cells, *more)])
+
+
+def _changes(run: Run, plan: Plan, rows: np.ndarray, by_person: np.ndarray) -> Iterator[list[Any]]:
+    """Yield the lines of some rows, for `_LISTED`; `by_person` says which a person has checked."""
+    selection = run.selection
+    given, new = (rows_of(selection, name, rows) for name in ("label", "suggested_label"))
+    has_levels = stored_of(selection, "q_value") is not None
+    level = rows_of(selection, "q_value", rows) if has_levels else given
+    # A small part of the rows is asked for at once: ids may have to be read from a file.
+    known = zip(rows.tolist(), run.row[rows], run.row_id[rows], strict=True)
+    for (k, row, row_id), label, suggested, q, checked in zip(
+        known, given, new, level, by_person, strict=True
+    ):
+        if plan.gone[k]:
+            action, to, why = "left out", "", "gone from the source, or changed there"
+        elif plan.moved[k]:
+            why = "checked by a person" if checked else _chance(selection, k)
+            action, to = "relabelled", suggested
+        elif plan.chosen[k]:
+            action, to, why = "kept", label, ""
+        else:
+            why = "checked: no class, or nobody can tell" if checked else "suspect"
+            action, to = "left out", ""
+        yield [row, row_id, action, label, to, why, f"{q:.4g}" if has_levels else ""]
 
 
 def _chance(selection: Selection, k: int) -> str:

@@ -12,13 +12,13 @@ import numpy as np
 
 from kspr._files import write_text
 from kspr._text import percent, shorten, visible
+from kspr.core.coded import stored_of
 from kspr.core.intervals import clopper_pearson_interval, fisher_exact
 from kspr.core.labels import same_label
 from kspr.errors import InputError, UnreadableItemError
 from kspr.runs.evidence import Claim, Evidence, claim_of, lack_of
 from kspr.runs.run import Run, load_run
 from kspr.runs.select import votes_have_changed
-from kspr.selectors import Selection
 from kspr.selectors.checks import read_checks
 from kspr.selectors.validation import check_rate
 
@@ -223,11 +223,12 @@ class _CheckedRows:
 
 
 def _checked_rows(run: Run) -> _CheckedRows:
-    fitted = Selection.load(run.folder, answers=False)
+    fitted = run.fitted
     checks, checked = read_checks(run.folder, fitted), run.selection.checked
     assert checks is not None and checked is not None  # noqa: S101, PT018 - they lack nothing
     rows = checked.rows[checked.sampled]
-    kept = fitted.clean_mask if fitted.q_value is None else fitted.at(checks.q).clean_mask
+    levels = stored_of(fitted, "q_value")
+    kept = fitted.clean_mask if levels is None else fitted.at(checks.q).clean_mask
     return _CheckedRows(
         label=fitted.label[rows],
         wrong=~checked.right[checked.sampled],

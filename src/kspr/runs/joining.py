@@ -7,12 +7,18 @@ from typing import Any, Literal
 
 import numpy as np
 
-from kspr.core.coded import chosen_rows, stored_of
+from kspr.core.coded import AllRows, Coded, chosen_rows, row_ranges, stored_of
 from kspr.core.labels import encode_labels, places_in, same_label
 from kspr.errors import InputError, UnreadableItemError
 from kspr.sources.joining import places_of
 from kspr.sources.readers.file_checks import listed
-from kspr.sources.records import Items, Records, content_digests, row_digests
+from kspr.sources.records import (
+    Items,
+    Records,
+    all_distinct,
+    content_digests,
+    digest_parts,
+)
 
 __all__ = ["Joined", "JoinedItems", "RunRows", "join_rows"]
 
@@ -21,12 +27,13 @@ __all__ = ["Joined", "JoinedItems", "RunRows", "join_rows"]
 class RunRows:
     """The rows that a run was made from; entry i belongs to entry i of its selection."""
 
-    row: np.ndarray
-    """Row numbers in the source as it was, in ascending order."""
+    row: Any
+    """Row numbers in the source as it was, in ascending order: an array, or `AllRows`."""
     row_id: Any
-    """Texts: an array, or `RowNumbers`."""
-    digest: np.ndarray
-    """64 bits of each row's content: its features, else the stored bytes of its item."""
+    """Texts: an array, or a column that is read like one."""
+    digest: Any
+    """64 bits of each row's content: its features, else the stored bytes of its item. An array, or
+    a column that is read like one."""
     named: bool
     """Whether the ids are the source's own; otherwise they are row numbers."""
 
@@ -38,10 +45,11 @@ class RunRows:
 class Joined:
     """Where the rows of a run are in its source as it is now."""
 
-    position: np.ndarray
-    """Positions in the run of the rows that are in the source as they were, ascending."""
-    place: np.ndarray
-    """The row number that each of them has in the source now."""
+    position: Any
+    """Positions in the run of the rows that are in the source as they were, ascending: an array,
+    or `AllRows`."""
+    place: Any
+    """The row number that each of them has in the source now: an array, or `AllRows`."""
     gone: np.ndarray
     """Positions of rows that are not in the source any more."""
     changed: np.ndarray
@@ -52,18 +60,30 @@ class Joined:
     def is_all_of(self, n_rows: int) -> bool:
         """Return whether these are all rows of a source of `n_rows`, in its order."""
         place = self.place
-        return len(place) == n_rows and bool((place[1:] > place[:-1]).all())
+        ascends = isinstance(place, AllRows) or bool((place[1:] > place[:-1]).all())
+        return len(place) == n_rows and ascends
 
     @property
     def whole(self) -> bool:
         """Whether every row of the run is there as it was."""
         return not (len(self.gone) or len(self.changed))
 
-    def places(self) -> np.ndarray:
-        """Return the row number in the source of each row of the run; -1 where it has none."""
+    def places(self) -> Any:
+        """Return the row number in the source of each row of the run; -1 where it has none.
+
+        An array, or `AllRows`.
+        """
+        if self.whole:
+            return self.place
         found = np.full(len(self.position) + len(self.gone) + len(self.changed), -1)
         found[self.position] = self.place
         return found
+
+    def there(self) -> np.ndarray:
+        """Return a mask of the rows of the run that are in the source as they were."""
+        mask = np.ones(len(self.position) + len(self.gone) + len(self.changed), dtype=bool)
+        mask[self.gone] = mask[self.changed] = False
+        return mask
 
     def notes(self, rows: RunRows, source: str, unreadable: int = 0) -> tuple[str, ...]:
         """Say what is different now: counts, and a few names. Empty if nothing is."""
@@ -89,16 +109,29 @@ def join_rows(before: RunRows, label: Any, now: Records) -> Joined:
     By id where both have ids, and no id twice; else by content and label, which rows that are
     copies of each other share: where their number has changed, `InputError` is raised.
     """
-    if before.named and now.named and all(map(_distinct, (before.row_id, now.row_id))):
-        return _by_id(before, label, now)
-    return _by_content(before, label, now)
+    by_id = before.named and now.named
+    in_order = by_id and _equal(before.row_id, now.row_id)
+    by_id = by_id and all_distinct(before.row_id) and (in_order or all_distinct(now.row_id))
+    # Image files are not all read where ids tell them: `JoinedItems` checks each that is shown.
+    read = not by_id or now.features is not None or now.items is None or now.items.kind == "text"
+    digest = _digests_now(before, now) if read else before.digest
+    if (in_order or not by_id) and digest is before.digest and _same_codes(label, now):
+        # As it was, row by row, the usual case: nothing has to be looked for.
+        every, none = AllRows(len(before)), np.empty(0, dtype=np.int64)
+        return Joined(position=every, place=every, gone=none, changed=none, n_other=0)
+    if by_id:
+        return _by_id(before, label, now, digest if read else None)
+    return _by_content(before, label, now, digest)
 
 
-def _distinct(ids: np.ndarray) -> bool:
-    return len(set(ids.tolist())) == len(ids)
+def _equal(first: Any, second: Any) -> bool:
+    return len(first) == len(second) and all(
+        np.array_equal(first[rows], second[rows]) for rows in row_ranges(len(first))
+    )
 
 
-def _by_id(before: RunRows, label: Any, now: Records) -> Joined:
+def _by_id(before: RunRows, label: Any, now: Records, digest: Any) -> Joined:
+    """Find rows by their ids; they are what they were if label and `digest`, if any, agree."""
     place = places_of(before.row_id, now.row_id)
     there = np.flatnonzero(place >= 0)
     same = np.zeros(len(there), dtype=bool)
@@ -107,9 +140,8 @@ def _by_id(before: RunRows, label: Any, now: Records) -> Joined:
         same = same_label(chosen_rows(label, there), chosen_rows(given, place[there]))
         # What the labels hold of a row without one has no meaning.
         same &= np.isin(place[there], now.labelled())
-    # Image files are not all read for this: `JoinedItems` checks each one that is shown.
-    if now.features is not None or now.items is None or now.items.kind == "text":
-        same &= before.digest[there] == row_digests(now)[place[there]]
+    if digest is not None:
+        same &= before.digest[there] == digest[place[there]]
     position = there[same]
     return Joined(
         position=position,
@@ -120,14 +152,11 @@ def _by_id(before: RunRows, label: Any, now: Records) -> Joined:
     )
 
 
-def _by_content(before: RunRows, label: Any, now: Records) -> Joined:
+def _by_content(before: RunRows, label: Any, now: Records, digest: Any) -> Joined:
     known = encode_labels(label, "label")
-    code, digest = _codes_now(now, known.classes), row_digests(now)
-    if np.array_equal(known.codes, code) and np.array_equal(before.digest, digest):
-        # As it was, row by row, the usual case: nothing has to be sorted.
-        every, none = _all_rows(before), np.empty(0, dtype=np.int64)
-        return Joined(position=every, place=every, gone=none, changed=none, n_other=0)
-    then, here = _keys(before.digest, known.codes), _keys(digest, code)
+    code = _codes_now(now, known.classes)
+    then = _keys(np.asarray(before.digest), known.codes)
+    here = _keys(np.asarray(digest), code)
     number = np.unique(np.concatenate([then, here]), return_inverse=True)[1]
     first, second = number[: len(then)], number[len(then) :]
     counts = [np.bincount(part, minlength=number.max(initial=-1) + 1) for part in (first, second)]
@@ -146,6 +175,30 @@ def _by_content(before: RunRows, label: Any, now: Records) -> Joined:
     )
 
 
+def _digests_now(before: RunRows, now: Records) -> Any:
+    """Return the digests of the source's rows: those of the run itself where they are the same."""
+    start, parts = 0, digest_parts(now)
+    # Part by part: in the usual case no digest is held twice.
+    for part in parts:
+        if not np.array_equal(before.digest[start : start + len(part)], part):
+            return np.concatenate([before.digest[:start], part, *parts])
+        start += len(part)
+    return before.digest if start == len(before) else before.digest[:start]
+
+
+def _same_codes(label: Any, now: Records) -> bool:
+    """Return whether all rows of the source have the labels of the run, in its order."""
+    given = stored_of(now, "label")
+    if given is None or now.unlabelled is not None or len(given) != len(label):
+        return False
+    classes = label.classes if isinstance(label, Coded) else encode_labels(label, "label").classes
+    for rows in row_ranges(len(label)):
+        then, here = (places_in(classes, chosen_rows(column, rows)) for column in (label, given))
+        if not np.array_equal(then, here):
+            return False
+    return True
+
+
 def _codes_now(now: Records, classes: np.ndarray) -> np.ndarray:
     """Return the place of each row's label among `classes`; -1 for others, and for rows without."""
     label = stored_of(now, "label")
@@ -155,13 +208,6 @@ def _codes_now(now: Records, classes: np.ndarray) -> np.ndarray:
         codes[:] = places_in(classes, label)
         codes[now.unlabelled if now.unlabelled is not None else slice(0)] = -1
     return codes
-
-
-def _all_rows(rows: RunRows) -> np.ndarray:
-    """Return the position of every row."""
-    # Numbers that ascend to the last row are these positions: one array for both.
-    is_whole = len(rows) == 0 or rows.row[-1] == len(rows) - 1
-    return rows.row if is_whole else np.arange(len(rows))
 
 
 def _keys(digest: np.ndarray, code: np.ndarray) -> np.ndarray:

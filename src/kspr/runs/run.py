@@ -13,13 +13,13 @@ import pyarrow as pa
 from kspr._arrow import ParquetRows, as_array
 from kspr._files import read_sealed, staged, write_parquet, write_sealed
 from kspr.core.coded import ROWS as ROWS_AT_ONCE
-from kspr.core.coded import row_ranges, stored_of
+from kspr.core.coded import AllRows, InParts, row_ranges, stored_of
 from kspr.errors import InputError
 from kspr.features import Loaded
 from kspr.features.loading import stored_features
 from kspr.runs.joining import Joined, JoinedItems, RunRows, join_rows
 from kspr.selectors import Selection
-from kspr.selectors.checks import Checks, apply_checks, write_checks
+from kspr.selectors.checks import Checks, apply_checks, read_checks, write_checks
 from kspr.sources.opening import open_source, open_table, probability_file
 from kspr.sources.options import ReadOptions
 from kspr.sources.places import absolute, address_of, exists
@@ -97,19 +97,21 @@ class Run:
 
     folder: Path
     selection: Selection
+    fitted: Selection
+    """The selection as it was fitted, whatever people have answered since."""
     rows: RunRows
     origin: Origin
     source_is_asked_for: bool = True
     """Whether the user has named the source, and not only the run on disk."""
 
     @property
-    def row(self) -> np.ndarray:
-        """Row numbers in the source as it was."""
+    def row(self) -> Any:
+        """Row numbers in the source as it was: an array, or `AllRows`."""
         return self.rows.row
 
     @property
     def row_id(self) -> Any:
-        """What identifies each row, as text: an array, or `RowNumbers`."""
+        """What identifies each row, as text: an array, or a column that is read like one."""
         return self.rows.row_id
 
     def records(self) -> Records:
@@ -181,7 +183,7 @@ class Run:
         if records is None or records.items is None:
             return None
         # Where there are features, these were compared when the rows were joined.
-        digest = self.rows.digest if records.features is None else None
+        digest = np.asarray(self.rows.digest) if records.features is None else None
         return JoinedItems(records.items, self.joined.places(), digest)
 
     def table(self) -> Table | None:
@@ -261,7 +263,10 @@ def save_run(
         write_sealed(staging / ORIGIN, origin_document(origin, rows.named), *sealed)
         if checks is not None:
             write_checks(staging, checks)
-    return Run(folder, apply_checks(selection, checks), rows, _resolved(origin, folder))
+    # From the file from now on: the digests of all rows need not be held.
+    rows = _kept_rows(ParquetRows(folder / ROWS), rows.row, rows.named)
+    answered = apply_checks(selection, checks)
+    return Run(folder, answered, selection, rows, _resolved(origin, folder))
 
 
 def _tables(rows: RunRows) -> Iterator[pa.Table]:
@@ -314,7 +319,9 @@ def load_run(folder: Path, source: Path | None = None, *, answers: bool = True) 
     about = read_sealed(folder / ORIGIN, ROWS, "manifest.json")
     if about.pop("format", None) != _FORMAT:
         raise InputError(f"{folder} is of another version of kspr. Select again.")
-    selection = Selection.load(folder, answers=answers)
+    fitted = Selection.load(folder, answers=False)
+    # Not loaded twice: the columns that answers leave as they are belong to both.
+    selection = apply_checks(fitted, read_checks(folder, fitted)) if answers else fitted
     try:
         rows = _read_rows(folder / ROWS, about.pop("named"), len(selection))
         origin = _read_origin(about)
@@ -324,7 +331,7 @@ def load_run(folder: Path, source: Path | None = None, *, answers: bool = True) 
         raise InputError(f"{folder} cannot be read as a run ({reason}). Select again.") from error
     if source is not None:
         origin = replace(origin, source=absolute(source))
-    return Run(folder, selection, rows, _resolved(origin, folder), source is not None)
+    return Run(folder, selection, fitted, rows, _resolved(origin, folder), source is not None)
 
 
 def _read_rows(path: Path, named: Any, n: int) -> RunRows:
@@ -332,7 +339,7 @@ def _read_rows(path: Path, named: Any, n: int) -> RunRows:
     wrong = ValueError(f"{path.name} does not fit the selection of {n} rows")
     if stored.n_rows != n or not isinstance(named, bool):
         raise wrong
-    row, digest = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.uint64)
+    row: Any = AllRows(n)
     start, last = 0, -1
     for batch in stored.batches(ROWS_AT_ONCE, ["row", "row_id", "digest"]):
         part = slice(start, start + len(batch))
@@ -343,13 +350,42 @@ def _read_rows(path: Path, named: Any, n: int) -> RunRows:
         complete = not any(column.null_count for column in batch.columns)
         if not (ascend and texts and complete and digests.dtype == np.uint64):
             raise wrong
-        row[part], digest[part] = numbers, digests
         start, last = part.stop, int(numbers[-1]) if len(numbers) else last
-    # Ids that are only numbers are not kept: as texts they take more than all else.
-    ids = texts_of(stored.read(["row_id"])["row_id"]) if named else RowNumbers(row)
+        # Numbers that ascend are all numbers as long as none is larger than its place.
+        if isinstance(row, AllRows) and last >= start:
+            row = row.array()
+        if not isinstance(row, AllRows):
+            row[part] = numbers
     # What is used up stays with Arrow otherwise, and is as large as the columns.
     pa.default_memory_pool().release_unused()
-    return RunRows(row, ids, digest, named)
+    return _kept_rows(stored, row, named)
+
+
+def _kept_rows(stored: ParquetRows, row: Any, named: bool) -> RunRows:
+    """Return the rows of a file that is sound."""
+    stored.hold()
+    ids, digest = (_Kept(stored, name) for name in ("row_id", "digest"))
+    # Ids that are only numbers are not read: as texts they take more than all else.
+    return RunRows(row, ids if named else RowNumbers(row), digest, named)
+
+
+class _Kept(InParts):
+    """A column of the rows of a run, read from its file where it is asked for.
+
+    The file is held open: it is the one whose checksum was compared, whatever takes its place.
+    """
+
+    def __init__(self, stored: ParquetRows, name: str) -> None:
+        self._stored = stored
+        self._name = name
+
+    def __len__(self) -> int:
+        return int(self._stored.n_rows)
+
+    def part(self, start: int, stop: int) -> np.ndarray:
+        """Return neighbouring rows."""
+        found = self._stored.slice(self._name, start, stop)
+        return texts_of(found) if self._name == "row_id" else as_array(found)
 
 
 def _read_origin(about: dict[str, Any]) -> Origin:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from kspr.core.coded import stored_of
 from kspr.core.intervals import clopper_pearson_interval
 from kspr.errors import InputError
 from kspr.runs.agreement import Agreement, agreements
@@ -96,9 +97,9 @@ def verify_run(folder: Path, path: Path, declared: Drawn | None = None, **how: A
     `declared` says how the rows were found where `path` was not made by `draw_checks`; `how` has
     then `q`, `guarantee` and `confidence`.
     """
-    fitted = Selection.load(folder, answers=False)
     run = load_run(folder)
-    answers = read_answers(path, Rows(run.row, run.row_id, fitted.label))
+    fitted = run.fitted
+    answers = read_answers(path, Rows(run.row, run.row_id, stored_of(fitted, "label")))
     if not len(answers.position):
         raise InputError(f"{path} has no answers yet: all of its rows are still to be checked.")
     checks = _checks(run, fitted, path, answers, declared, how)
@@ -111,11 +112,10 @@ def verify_run(folder: Path, path: Path, declared: Drawn | None = None, **how: A
 
 def verification_of(run: Run) -> Verification | None:
     """Return what the answers in a run say; None without answers."""
-    fitted = Selection.load(run.folder, answers=False)
-    checks = read_checks(run.folder, fitted)
+    checks = read_checks(run.folder, run.fitted)
     if checks is None or not checks.known:
         return None
-    return _describe(fitted, run.selection, checks)
+    return _describe(run.fitted, run.selection, checks)
 
 
 def _checks(
@@ -171,7 +171,8 @@ def _describe(fitted: Selection, selection: Selection, checks: Checks) -> Verifi
     checked = selection.checked
     assert checked is not None  # noqa: S101 - there are answers
     counted, wrong = checked.rows[checked.counted], ~checked.right[checked.counted]
-    before = fitted.clean_mask if fitted.q_value is None else fitted.at(checks.q).clean_mask
+    levels = stored_of(fitted, "q_value")
+    before = fitted.clean_mask if levels is None else fitted.at(checks.q).clean_mask
     kept = before[counted]
     n_checked, n_wrong = int(kept.sum()), int((kept & wrong).sum())
     passed = checks.n_left_empty

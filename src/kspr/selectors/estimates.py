@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from kspr._text import percent
-from kspr.core.coded import class_sizes, row_ranges
+from kspr.core.coded import class_sizes, masked, row_ranges, stored_of
 from kspr.core.labels import stored_codes
 from kspr.core.prediction_powered import Estimate, assisted_share, combined, plain_share
 from kspr.errors import InputError
@@ -92,11 +92,13 @@ def estimate(selection: Selection) -> Estimates:
     kept, left = selection.clean_mask & ~known, frame & ~selection.clean_mask & ~known
     rows, wrong = checked.rows[checked.sampled], ~checked.right[checked.sampled]
     # On which side of the cut a checked row would be without its answer.
-    inside = ranking.doubt[rows] <= np.max(ranking.doubt[kept], initial=-np.inf)
+    parts = list(row_ranges(len(kept)))
+    ends = (np.max(ranking.doubt[part][kept[part]], initial=-np.inf) for part in parts)
+    inside = ranking.doubt[rows] <= max(ends, default=-np.inf)
     n_right = int(np.sum(checked.right & frame[checked.rows]))
 
     def share(mask: np.ndarray, sampled: np.ndarray) -> Estimate:
-        mean = float(chance[mask].mean()) if mask.any() else 0.0
+        mean = float(masked(chance, mask).mean()) if mask.any() else 0.0
         return _known(assisted_share(wrong[sampled], chance[rows[sampled]], mean), mean)
 
     def recall(wrong_kept: float, wrong_left: float) -> float:
@@ -113,7 +115,7 @@ def estimate(selection: Selection) -> Estimates:
         recall=combined(recall, share(kept, inside), share(left, ~inside)),
         fsr=_errors(int(selection.clean_mask.sum()), int(kept.sum()), wrong[inside]),
         per_class=_per_class(selection, kept, rows[inside], wrong[inside]),
-        noise_rate_elsewhere=float(chance[elsewhere].mean()) if model else None,
+        noise_rate_elsewhere=float(masked(chance, elsewhere).mean()) if model else None,
     )
 
 
@@ -129,11 +131,14 @@ def noise_rate(checked: Checked, chance: Any) -> Estimate:
     return assisted_share(wrong, chance[rows], total / len(chance))
 
 
-def _chance(selection: Selection) -> np.ndarray:
-    """Return the fit's chance that each label is wrong; the same for all where it gives none."""
+def _chance(selection: Selection) -> Any:
+    """Return the fit's chance that each label is wrong; the same for all where it gives none.
+
+    An array, or a column as it is stored.
+    """
     if selection.control in DOUBTING:
-        return selection.statistic
-    return np.zeros(len(selection))
+        return stored_of(selection, "statistic")
+    return np.broadcast_to(0.0, len(selection))
 
 
 def _known(found: Estimate, mean: float) -> Estimate:

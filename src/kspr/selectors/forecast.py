@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kspr.core.coded import row_ranges
+from kspr.core.coded import masked, row_ranges, rows_of, stored_of
 from kspr.core.conformal import loose_pool
 from kspr.errors import InputError
 from kspr.selectors.controls.checked import Guarantee, steps_of
@@ -36,21 +37,48 @@ def expected_recall(
     are there already correct that: if fewer of them are wrong than the fit said, all chances are
     lowered; if more, the surplus is spread over all rows.
     """
-    chance, doubt, checked = _chances(selection), selection.statistic, selection.checked
-    level = selection.q_value if checked is None else checked.level
-    inside = np.flatnonzero(loose_pool(doubt, level, q))
-    n = min(n, len(inside))
-    kept = []
+    chance, checked = _chances(selection), selection.checked
+    doubt = stored_of(selection, "statistic")
+    level = stored_of(*((selection, "q_value") if checked is None else (checked, "level")))
+    pool = loose_pool(doubt, level, q)
+    n = min(n, int(np.count_nonzero(pool)))
+    kept: list[float] = []
     for seed in range(_PLAYED):
-        rng = np.random.default_rng(seed)
-        drawn = rng.permutation(len(inside))[:n]
-        wrong = rng.random(n) < chance[inside[drawn]]
-        steps = steps_of(doubt[inside], drawn, wrong, q, guarantee, confidence)
-        keep = steps.of(doubt[inside]) <= q
-        keep[drawn] = False
+        inside, rng = masked(doubt, pool), np.random.default_rng(seed)
+        drawn = _drawn(len(inside), n, rng)
+        wrong = rng.random(n) < chance(inside[drawn])
+        steps = steps_of(inside, drawn, wrong, q, guarantee, confidence)
+        keep = np.empty(len(inside), dtype=bool)
+        for rows in row_ranges(len(inside)):
+            keep[rows] = steps.of(inside[rows]) <= q
         # Answers decide on their own rows.
-        kept.append(np.sum(1 - chance[inside[keep]]) + np.sum(~wrong))
-    return float(min(1.0, np.mean(kept) / max(np.sum(1 - chance), 1e-9)))
+        keep[drawn] = False
+        kept.append(_sum_right(inside, keep, chance) + np.sum(~wrong))
+        del inside
+    every = np.ones(len(doubt), dtype=bool)
+    n_right = _sum_right(masked(doubt, every), every, chance)
+    return min(1.0, float(np.mean(kept)) / max(n_right, 1e-9))
+
+
+def _sum_right(
+    doubts: np.ndarray, keep: np.ndarray, chance: Callable[[np.ndarray], np.ndarray]
+) -> float:
+    """Return how many of the rows in `keep` can be expected to be right; `doubts` is used up."""
+    # One sum of one array, in the place of the doubts: sums of parts have other last digits.
+    end = 0
+    for rows in row_ranges(len(doubts)):
+        part = 1 - chance(doubts[rows][keep[rows]])
+        doubts[end : end + len(part)] = part
+        end += len(part)
+    return float(np.sum(doubts[:end]))
+
+
+def _drawn(n_rows: int, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Return `n` of the rows: those that ``rng.permutation(n_rows)`` puts first."""
+    # The same shuffle of numbers that take half the memory.
+    order = np.arange(n_rows, dtype=np.int32 if n_rows < 1 << 31 else np.int64)
+    rng.shuffle(order)
+    return order[:n].astype(np.int64)
 
 
 def checks_needed(
@@ -61,7 +89,13 @@ def checks_needed(
     More than `done`, which have not been enough. None if more than `MOST_CHECKS` are needed, or no
     cut keeps anything.
     """
-    best = _best_recall(_chances(selection), q)
+    doubt, chance = stored_of(selection, "statistic"), _chances(selection)
+    ordered = np.empty(len(doubt))
+    for rows in row_ranges(len(doubt)):
+        ordered[rows] = chance(doubt[rows])
+    ordered.sort()
+    best = _best_recall(ordered, q)
+    del ordered
     if best is None:
         return None
     return next(
@@ -75,12 +109,12 @@ def checks_needed(
     )
 
 
-def _best_recall(chance: np.ndarray, q: float) -> float | None:
+def _best_recall(ordered: np.ndarray, q: float) -> float | None:
     """Return the share of right labels below the loosest cut that meets `q`; None without one.
 
-    `chance` rises with the doubt by which rows are ordered, so its own order is theirs.
+    `ordered` are the chances that labels are wrong, ascending. They rise with the doubt by which
+    rows are ordered, so their own order is that of the rows.
     """
-    ordered = np.sort(chance)
     n_kept, wrong, wrong_kept = 0, 0.0, 0.0
     # Part by part: sums of all rows at once take several times their memory.
     for rows in row_ranges(len(ordered)):
@@ -92,19 +126,20 @@ def _best_recall(chance: np.ndarray, q: float) -> float | None:
     return (n_kept - wrong_kept) / (len(ordered) - wrong) if n_kept else None
 
 
-def _chances(selection: Selection) -> np.ndarray:
-    """Return how likely each label is wrong, by the fit and by the answers that are there."""
+def _chances(selection: Selection) -> Callable[[np.ndarray], np.ndarray]:
+    """Return how likely a label of some doubt is wrong, by the answers that are there."""
     if selection.control not in DOUBTING:
         raise InputError(
             "A forecast needs the chance that a label is wrong, which only control='transition' "
             f"estimates, got {selection.control!r}."
         )
-    chance, checked = selection.statistic, selection.checked
+    checked = selection.checked
     if checked is None or not checked.calibrate:
-        return chance
+        return lambda doubt: doubt
     seen = checked.rows[checked.counted]
-    found, expected = np.sum(~checked.right[checked.counted]), chance[seen].sum()
+    expected = rows_of(selection, "statistic", seen).sum()
+    found = np.sum(~checked.right[checked.counted])
     # One more on either side: no wrong label among a few checks is no proof of none. What the
     # fit did not expect may be anywhere.
-    chance = chance * min(1.0, (found + 1) / (expected + 1))
-    return np.asarray(np.minimum(chance + max(0.0, found - expected) / len(seen), 1.0))
+    times, more = min(1.0, (found + 1) / (expected + 1)), max(0.0, found - expected) / len(seen)
+    return lambda doubt: np.minimum(doubt * times + more, 1.0)

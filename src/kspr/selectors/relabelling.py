@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kspr.core.coded import coded, rows_of, stored_columns, stored_of
+from kspr.core.labels import stored_codes
 from kspr.errors import InputError
 from kspr.selectors.validation import check_rate
 
@@ -18,6 +20,7 @@ THRESHOLD = 0.8
 """Least probability of a suggestion that replaces a label."""
 
 
+@stored_columns("pile", "label")
 @dataclass(frozen=True, eq=False)
 class Relabelling:
     """What to do with every label, and what is expected of it. Print it to read it."""
@@ -40,7 +43,7 @@ class Relabelling:
 
     def count(self, pile: str) -> int:
         """Return the number of samples in a pile."""
-        return int(np.sum(self.pile == pile))
+        return int(np.sum(stored_of(self, "pile").codes == PILES.index(pile)))
 
     def __str__(self) -> str:
         change, look, leave = (self.count(pile) for pile in PILES)
@@ -59,16 +62,16 @@ def relabelling(selection: "Selection", threshold: float) -> Relabelling:
             "relabel() needs the probability of each suggestion, which goes with "
             "control='transition'. Fit with it."
         )
-    suspect = ~selection.clean_mask
-    other = selection.suggested_label != selection.label
-    change = suspect & other & (chance >= threshold)
-    pile = np.where(change, PILES[0], np.where(suspect, PILES[1], PILES[2]))
+    label, suggested = (stored_codes(selection, name) for name in ("label", "suggested_label"))
+    change = ~selection.clean_mask & (suggested != label) & (chance >= threshold)
+    pile = np.where(selection.clean_mask, np.uint8(2), np.uint8(1))
+    pile[change] = 0
     # The given label and the suggestion cannot both be right.
-    given = np.minimum(1.0 - selection.statistic, 1.0 - chance)
+    given = np.minimum(1.0 - rows_of(selection, "statistic", change), 1.0 - chance[change])
     return Relabelling(
-        pile=pile,
-        label=np.where(change, selection.suggested_label, selection.label),
+        pile=coded(pile, np.array(PILES)),
+        label=coded(np.where(change, suggested, label), selection.classes),
         threshold=threshold,
         made_right=float(chance[change].sum()),
-        made_wrong=float(given[change].sum()),
+        made_wrong=float(given.sum()),
     )

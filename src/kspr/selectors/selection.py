@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from kspr.core.coded import changed, coded, row_ranges, rows_of, stored_columns
+from kspr.core.coded import changed, coded, row_ranges, rows_of, stored_columns, stored_of
 from kspr.core.duplicates import contradicted
 from kspr.core.labels import stored_codes
 from kspr.errors import InputError, MissingExtraError
@@ -156,7 +156,7 @@ class Selection:
         True
         """
         q = check_rate("q", q)
-        if self.q_value is None:
+        if stored_of(self, "q_value") is None:
             raise InputError(
                 "at(q) needs an error rate, which SPR does not have. Use KnockoffsSPR, or fit SPR "
                 "with another clean_ratio, or pass checked rows to with_checks."
@@ -456,7 +456,7 @@ class Selection:
         >>> bool(curve.share_kept[-1] == 1.0)
         True
         """
-        if self.q_value is None:
+        if stored_of(self, "q_value") is None:
             raise InputError("curve() needs an error rate, which SPR does not have.")
         n_right = None if self.noise is None else len(self) * (1 - self.noise.rate)
         return trace_curve(self.__dict__["q_value"], self.cut_group, n_right)

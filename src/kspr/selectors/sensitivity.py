@@ -39,7 +39,11 @@ def rate_if(selection: Selection, times: float) -> float:
     if not known.any():
         return float("nan")
     rate = float(np.average(groups.estimated_fsr[known], weights=groups.n_kept[known]))
-    ordered = np.sort(selection.statistic)
+    # Sorted in its place: a sorted copy of what is made from fewer bytes would take twice as much.
+    ordered = np.empty(len(kept))
+    for rows in row_ranges(len(kept)):
+        ordered[rows] = rows_of(selection, "statistic", rows)
+    ordered.sort()
     before = after = 0.0
     for rows in row_ranges(len(kept)):
         doubt = rows_of(selection, "statistic", rows)[kept[rows]]

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -31,7 +32,7 @@ class JoinedLabels:
     """Which rows belong together, where the file says so; without meaning as `label` is."""
 
 
-def places_of(ids: np.ndarray, among: np.ndarray) -> np.ndarray:
+def places_of(ids: Any, among: Any) -> np.ndarray:
     """Return where each of `ids` is in `among`; -1 where it is not there.
 
     >>> places_of(np.array(["b", "x"]), np.array(["a", "b"])).tolist()

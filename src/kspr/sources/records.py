@@ -3,19 +3,22 @@
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import numpy as np
 
 from kspr.core.arrays import drop_pages
-from kspr.core.coded import stored_columns
+from kspr.core.coded import ROWS, AllRows, row_ranges, stored_columns
 
 __all__ = [
     "Items",
     "Records",
     "RowNumbers",
+    "all_distinct",
     "content_digests",
+    "digest_parts",
     "number_digests",
     "row_digests",
 ]
@@ -57,15 +60,16 @@ class Items(Protocol):
 
 
 class RowNumbers:
-    """Row numbers as ids: read as texts, stored as numbers, which take a fifth of the memory.
+    """Row numbers as ids: read as texts, stored as numbers or, of all rows, not at all.
 
     >>> ids = RowNumbers(np.arange(8, 12))
     >>> ids[1:].tolist(), ids[0], len(ids)
     (['9', '10', '11'], '8', 4)
     """
 
-    def __init__(self, row: np.ndarray) -> None:
+    def __init__(self, row: Any) -> None:
         self.row = row
+        """An array, or `AllRows`."""
 
     def __len__(self) -> int:
         return len(self.row)
@@ -75,7 +79,7 @@ class RowNumbers:
         return _numbers_as_texts(found) if isinstance(found, np.ndarray) else str(found)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return _numbers_as_texts(self.row).astype(dtype or np.str_, copy=False)
+        return _numbers_as_texts(np.asarray(self.row)).astype(dtype or np.str_, copy=False)
 
     def tolist(self) -> list[str]:
         """Return all ids."""
@@ -100,7 +104,7 @@ class Records:
     """Name of the format, or of the published data set, as in `kspr datasets`."""
     row_id: Any
     """Text by which a person recognises a row: a path, a value of the id column, a number. An
-    array, or `RowNumbers`."""
+    array, or a column that is read like one."""
     label: np.ndarray | None = None
     features: Any = None
     """``(rows, p)``: an array or memory map; None where there are items to be embedded."""
@@ -126,12 +130,10 @@ class Records:
     def __len__(self) -> int:
         return len(self.row_id)
 
-    def labelled(self) -> np.ndarray:
-        """Return the numbers of the rows that have a label, in order."""
-        # Ids that are numbers count the rows already.
-        counted = isinstance(self.row_id, RowNumbers)
-        rows = self.row_id.row if counted else np.arange(len(self))
-        return rows if self.unlabelled is None else np.delete(rows, self.unlabelled)
+    def labelled(self) -> Any:
+        """Return the numbers of the rows that have a label, in order: an array, or `AllRows`."""
+        every = AllRows(len(self))
+        return every if self.unlabelled is None else np.delete(every, self.unlabelled)
 
 
 def row_digests(records: Records) -> np.ndarray:
@@ -140,15 +142,45 @@ def row_digests(records: Records) -> np.ndarray:
     Rows that have neither are told by their probabilities. Equal numbers have equal digests in any
     format: they count in single precision.
     """
-    if records.features is None and records.items is not None:
-        return content_digests(records.items.content())
-    numbers = records.probabilities if records.features is None else records.features
-    return content_digests(()) if numbers is None else number_digests(numbers)
+    numbers = _numbers(records)
+    return content_digests(_contents(records)) if numbers is None else number_digests(numbers)
+
+
+def digest_parts(records: Records) -> Iterator[np.ndarray]:
+    """Yield what `row_digests` returns, a few rows at a time."""
+    contents = _contents(records)
+    # The last part is one that has no rows.
+    while len(part := content_digests(islice(contents, ROWS))):
+        yield part
+
+
+def _contents(records: Records) -> Iterator[Any]:
+    numbers = _numbers(records)
+    if numbers is not None:
+        return _number_rows(numbers)
+    return iter(()) if records.items is None else records.items.content()
+
+
+def _numbers(records: Records) -> Any:
+    """Return the numbers by which rows are told; None where their items tell them."""
+    if records.features is None and records.items is None:
+        return records.probabilities
+    return records.features
 
 
 def number_digests(numbers: Any) -> np.ndarray:
     """Return what `row_digests` returns for rows of these numbers."""
     return content_digests(_number_rows(numbers), len(numbers))
+
+
+def all_distinct(ids: Any) -> bool:
+    """Return whether no id is there twice."""
+    texts = (str(text) for rows in row_ranges(len(ids)) for text in ids[rows].tolist())
+    # Eight bytes of each, not a set of texts, which takes far more than the texts themselves.
+    digest = content_digests((text.encode("utf-8", "surrogatepass") for text in texts), len(ids))
+    digest.sort()
+    # Equal digests of different ids are all but impossible; still, only the ids decide.
+    return not (digest[1:] == digest[:-1]).any() or len(set(ids.tolist())) == len(ids)
 
 
 def content_digests(contents: Iterable[Any], count: int = -1) -> np.ndarray:

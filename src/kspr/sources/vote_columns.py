@@ -118,7 +118,7 @@ def _long(table: Table, path: Path, records: Records, options: ReadOptions) -> V
     unused = int((place < 0).sum())
     lines = f"{unused:,} line{'s' * (unused != 1)}"
     notes = (f"{lines} of {path} are about no row of {records.source}.",) if unused else ()
-    annotator = identifiers(who.values, people.name)
+    annotator = identifiers(who.values, people.name).array()
     return VoteColumns(place[known], annotator[known], label[known], notes)
 
 

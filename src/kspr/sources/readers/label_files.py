@@ -153,7 +153,7 @@ def _from_table(
     what = f"Label column {found.name!r} of {path}"
     label, empty = labels_with_gaps(labels, what, names.get(found.name), table.untyped)
     # A column with gaps identifies nothing.
-    ids = {name: identifiers(c, name) for name, c in columns.items() if not c.null_count}
+    ids = {name: identifiers(c, name).array() for name, c in columns.items() if not c.null_count}
     return _label_file(path, label, ids, empty, what)
 
 

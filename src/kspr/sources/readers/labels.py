@@ -8,11 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kspr.core.coded import Coded, as_read
+from kspr.core.coded import Coded, InParts, as_read
 from kspr.errors import InputError
 from kspr.sources.readers.file_checks import rows
 
 __all__ = [
+    "Identifiers",
     "array_with_gaps",
     "check_rows",
     "class_names",
@@ -225,14 +226,30 @@ def _decoded(values: np.ndarray, what: str) -> np.ndarray:
         ) from error
 
 
-def identifiers(column: pa.ChunkedArray, what: str) -> np.ndarray:
+class Identifiers(InParts):
+    """Ids as Arrow has them: of texts, their bytes and four more each, not Python's objects."""
+
+    def __init__(self, column: pa.ChunkedArray) -> None:
+        # Ids are all different: their dictionary would be as long as they are.
+        coded = pa.types.is_dictionary(column.type)
+        self._column = column.cast(column.type.value_type) if coded else column
+
+    def __len__(self) -> int:
+        return len(self._column)
+
+    def part(self, start: int, stop: int) -> np.ndarray:
+        """Return neighbouring ids as texts."""
+        return texts_of(self._column.slice(start, stop - start))
+
+
+def identifiers(column: pa.ChunkedArray, what: str) -> Identifiers:
     """Return what identifies each row, as text."""
     if pa.types.is_nested(column.type) or _is_binary(column.type):
         raise InputError(f"{what} holds {column.type}. Name a column of text or numbers with --id.")
     if column.null_count:
         missing = np.flatnonzero(pc.is_null(column).to_numpy())
         raise InputError(f"{what} is empty in {rows(missing)}. Fill it in.")
-    return texts_of(column)
+    return Identifiers(column)
 
 
 def group_names(column: pa.ChunkedArray, what: str) -> np.ndarray:

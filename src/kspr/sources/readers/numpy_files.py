@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy_format
 
+from kspr.core.coded import AllRows
 from kspr.errors import InputError
 from kspr.sources.options import ReadOptions
 from kspr.sources.readers._npy import (
@@ -101,9 +102,7 @@ def _unclear(shapes: Shapes, where: str, wanted: str, most: int = 12) -> InputEr
 def read_npy(path: Path, options: ReadOptions) -> Records:  # noqa: ARG001 - every reader's form
     """Return the features in an npy file, which has no labels."""
     features, notes = as_single(check_features(open_npy(path), str(path)), str(path))
-    return Records(
-        path, "npy", RowNumbers(np.arange(len(features))), features=features, notes=notes
-    )
+    return Records(path, "npy", RowNumbers(AllRows(len(features))), features=features, notes=notes)
 
 
 _KIND = "an npz archive"
@@ -169,7 +168,7 @@ def _labels(archive: "_Archive", features: str, options: ReadOptions, count: int
 
 def _row_id(archive: "_Archive", options: ReadOptions, count: int) -> Any:
     if options.id is None:
-        return RowNumbers(np.arange(count))
+        return RowNumbers(AllRows(count))
     if options.id not in archive.headers:
         raise no_such(options.id, archive.headers, str(archive.path), "array")
     return archive.labels(options.id, count).astype(np.str_)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from kspr.core.coded import AllRows
 from kspr.errors import InputError
 from kspr.sources.formats import format_of
 from kspr.sources.options import ReadOptions
@@ -21,6 +22,7 @@ from kspr.sources.readers._feature_columns import FeatureBuilder, check_numeric
 from kspr.sources.readers.file_checks import listed
 from kspr.sources.readers.items import ImageCells, TextCells
 from kspr.sources.readers.labels import (
+    Identifiers,
     class_names,
     group_names,
     identifiers,
@@ -31,7 +33,7 @@ from kspr.sources.readers.labels import (
 from kspr.sources.readers.roles import Fields, Roles, choose_roles, is_list, is_text
 from kspr.sources.readers.table import Field, Table
 from kspr.sources.readers.table_files import open_table_file
-from kspr.sources.records import Items, Records, RowNumbers
+from kspr.sources.records import Items, Records, RowNumbers, all_distinct
 
 __all__ = ["read_object", "read_table", "roles_of"]
 
@@ -79,7 +81,7 @@ def _records(table: Table, source: Path, reader: str, options: ReadOptions) -> R
         source=source,
         # A CSV file of paths is a list of images.
         reader="manifest" if table.untyped and roles.image else reader,
-        row_id=RowNumbers(np.arange(count)) if row_id is None else row_id,
+        row_id=RowNumbers(AllRows(count)) if row_id is None else row_id,
         features=walked.features,
         items=items,
         truth=_true_labels(table, walked, roles.truth, where),
@@ -152,7 +154,7 @@ def _has_paths(roles: Roles) -> bool:
     return roles.image is not None and is_text(roles.image.type)
 
 
-def _row_id(walked: _Walked, roles: Roles, options: ReadOptions, where: str) -> np.ndarray | None:
+def _row_id(walked: _Walked, roles: Roles, options: ReadOptions, where: str) -> Identifiers | None:
     """Return the ids that the table holds; None where it has none."""
     field = roles.id or (roles.image if _has_paths(roles) else None)
     if field is None:
@@ -163,7 +165,7 @@ def _row_id(walked: _Walked, roles: Roles, options: ReadOptions, where: str) -> 
     if found_by_name and (pa.types.is_nested(column.type) or column.null_count):
         return None
     ids = identifiers(column, f"Column {field.name!r} of {where}")
-    return None if found_by_name and len(np.unique(ids)) < len(ids) else ids
+    return None if found_by_name and not all_distinct(ids) else ids
 
 
 def _given_labels(table: Table, walked: _Walked, field: Field | None, where: str) -> dict[str, Any]:
