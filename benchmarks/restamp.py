@@ -3,11 +3,11 @@
     python benchmarks/restamp.py table1 human-noise --changed "kspr default" --jobs 2
 
 A trial is stored under a fingerprint of its code (docs/architecture.md), so any change of that code
-would have it run again. Here the quickest stored trial of each variant on each data set is run with
-the code of now. Where its values are those that are stored, all trials of the variant on that data
-set get the fingerprint of now; the others keep theirs, and `kspr reproduce` runs them again. Name
-variants whose values are meant to change with --changed: one trial that is equal proves nothing for
-them. What was compared is stored in results/restamped.json.
+would have it run again. Here the quickest stored trial of each variant is run with the code of now.
+Where its values are those that are stored, all trials of the variant get the fingerprint of now;
+the others keep theirs, and `kspr reproduce` runs them again. Name variants whose values are meant
+to change with --changed: one trial that is equal proves nothing for them. What was compared is
+stored in results/restamped.json.
 """
 
 import argparse
@@ -45,12 +45,12 @@ def planned(stored: Mapping[str, Any], data: Path) -> dict[Key, TrialSpec]:
 
 def outdated(
     stored: Mapping[str, Any], names: Mapping[Key, str], changed: set[str]
-) -> dict[tuple[str, str], list[dict[str, Any]]]:
-    """Return the trials whose code has changed, by variant and data; not those of `changed`."""
-    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+) -> dict[str, list[dict[str, Any]]]:
+    """Return the trials whose code has changed, by variant; not those of `changed`."""
+    found: dict[str, list[dict[str, Any]]] = {}
     for trial in stored["trials"]:
         if trial["fingerprint"] != names.get(key(trial)) and trial["variant"] not in changed:
-            found.setdefault((trial["variant"], trial["data"]), []).append(trial)
+            found.setdefault(trial["variant"], []).append(trial)
     return found
 
 

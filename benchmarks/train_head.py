@@ -265,16 +265,18 @@ def _met(is_met: bool) -> str:
 
 
 def _human(trials: list[dict[str, Any]], kind: str) -> list[str]:
-    """Return a line of the table of labels that people gave."""
-    found = {r["method"]: r for r in trials if r["noise"] == kind}
-    accuracies = [
-        f"{found[method]['accuracy']:.3f}" if method in found else "-" for method in HUMAN_METHODS
+    """Return a line of the table of labels that people gave, means over the seeds."""
+
+    def mean(method: str, name: str) -> str:
+        found = [r[name] for r in trials if (r["method"], r["noise"]) == (method, kind)]
+        return f"{np.mean(found):.3f}" if found else "-"
+
+    pairs = [("fsr", "recall"), ("fsr_checked", "recall_checked")]
+    return [
+        kind,
+        *(mean(method, "accuracy") for method in HUMAN_METHODS),
+        *(" / ".join(mean("default cycle", name) for name in pair) for pair in pairs),
     ]
-    ours = found.get("default cycle")
-    if ours is None:
-        return [kind, *accuracies, "-", "-"]
-    pairs = [(ours["fsr"], ours["recall"]), (ours["fsr_checked"], ours["recall_checked"])]
-    return [kind, *accuracies, *(f"{fsr:.3f} / {recall:.3f}" for fsr, recall in pairs)]
 
 
 def _target(what: str, points: float, limit: str, met: bool) -> list[str]:

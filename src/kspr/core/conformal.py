@@ -95,8 +95,11 @@ def draw_order(pool: np.ndarray, seed: int) -> np.ndarray:
     `pool` is a mask over all rows. Drawing 50 rows and later 50 more takes the first 100 of this
     order: portions are one draw.
     """
-    rows = np.flatnonzero(pool)
-    return np.asarray(np.random.default_rng([seed, _STREAM]).permutation(rows))
+    # In few bytes and in place: the pool may be nearly all of a hundred million rows.
+    kind = np.int32 if len(pool) <= np.iinfo(np.int32).max else np.int64
+    rows = np.flatnonzero(pool).astype(kind)
+    np.random.default_rng([seed, _STREAM]).shuffle(rows)
+    return rows
 
 
 _STREAM = 0x636865636B
