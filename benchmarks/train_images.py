@@ -258,7 +258,7 @@ nothing. How `default` works was chosen by other training images with their true
 these trials were run: 3,000 for how soft labels are made. Five parts were fixed before these trials
 too, by the accuracy of referees on rows that they had not seen; training.md has what they changed.
 
-Test accuracy, the mean over the seeds and each of them:
+Test accuracy, the mean over the seeds that were run, and each of them:
 
 {means}
 
