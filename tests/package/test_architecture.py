@@ -128,7 +128,7 @@ def own_tests(name: str) -> list[Path]:
     beside = TESTS.joinpath(*parts[:-1])
     # The tests of a package's front stand in its own folder, or beside it.
     folders = [beside, TESTS.joinpath(*parts)] if path.name == "__init__.py" else [beside]
-    leaf = (parts[-1] if parts else "kspr").lstrip("_")
+    leaf = (parts[-1] if parts else "kspr").strip("_")
     patterns = (f"test_{leaf}.py", f"test_{leaf}_*.py")
     return [file for folder in folders for pattern in patterns for file in folder.glob(pattern)]
 
