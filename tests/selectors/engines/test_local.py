@@ -97,7 +97,9 @@ def test_there_are_never_two_levels_of_threads() -> None:
 
 
 _WAITING = """
-import os, time
+import os, signal, time
+# Whoever starts the tests in the background has SIGINT ignored, and children inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from threadpoolctl import threadpool_limits
 from kspr.selectors.engines.local import one_level_of_threads, side_by_side
 
