@@ -27,6 +27,7 @@ trained = fit(data["X"], data["y"], settings=settings, truth=data["truth"], out=
 weights = np.concatenate([v.numpy().ravel() for v in trained.network.state_dict().values()])
 np.savez(f"{sys.argv[2]}/rank{os.environ['RANK']}.npz", weights=weights,
          clean=trained.clean_mask, kept=[line["kept"] for line in trained.history])
+os._exit(0)  # threads of torch may abort a process that closes down, as in kspr/__main__.py
 """
 
 
