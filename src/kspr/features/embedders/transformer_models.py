@@ -21,6 +21,7 @@ from kspr.features.embedders.embedder import (
     when_asked,
 )
 from kspr.features.embedders.runner import AHEAD, Network, Runner
+from kspr.features.embedders.tokens import FileTokens, ModelTokens, Tokens
 from kspr.models.weights import check_source, first_line, from_pretrained, local_state, quiet
 
 __all__ = ["HUGGINGFACE", "MINILM", "SENTENCE"]
@@ -39,10 +40,10 @@ def _load_minilm(request: EmbedderRequest) -> Embedder:
     package = require(_MINILM_MODULE, f"The embedder {request.name}", "'knockoffs-spr[text]'")
     runner = Runner.of(request)
     folder = str(package.get_model_path())
-    tokenizer = from_pretrained(request.name, "AutoTokenizer", folder)
+    path = Path(folder) / "tokenizer.json"
     return _text_embedder(
         lambda: from_pretrained(request.name, "AutoModel", folder),
-        tokenizer,
+        FileTokens(path, _MINILM_TOKENS, f"The embedder {request.name}"),
         runner,
         _MINILM_TOKENS,
         unit=True,
@@ -99,7 +100,8 @@ def _load_huggingface(request: EmbedderRequest) -> Embedder:
     model = from_pretrained(request.name, "AutoModel", request.rest)
     if request.kind == "text":
         tokenizer = from_pretrained(request.name, "AutoTokenizer", request.rest)
-        return _text_embedder(lambda: model, tokenizer, runner, _limit(model, tokenizer))
+        limit = _limit(model, tokenizer)
+        return _text_embedder(lambda: model, ModelTokens(tokenizer, limit), runner, limit)
     processor = from_pretrained(request.name, "AutoImageProcessor", request.rest)
     return _image_embedder(model, processor, runner, request.image_size)
 
@@ -111,14 +113,14 @@ def _huggingface_identity(rest: str, image_size: int | None) -> dict[str, Any]:
 
 def _text_embedder(
     build: Callable[[], Any],
-    tokenizer: Any,
+    tokens: Tokens,
     runner: Runner,
     limit: int,
     *,
     unit: bool = False,
     identity: str | None = None,
 ) -> Embedder:
-    """Return an embedder of texts by the model of `build`, cut to `limit` tokens.
+    """Return an embedder of texts by the model of `build`, which `tokens` cuts to `limit`.
 
     `unit` scales features to length 1; for `identity` see `onnx_run`.
     """
@@ -128,20 +130,17 @@ def _text_embedder(
 
         return FromTokens(build(), unit=unit)
 
-    if tokenizer.pad_token is None:
-        # Decoders have no padding token; the mask hides whichever is used.
-        tokenizer.pad_token = tokenizer.eos_token
     network = Network(runner, module, identity)
 
     def start(texts: list[str]) -> Begun:
-        tokens = tokenizer(texts, truncation=True, max_length=limit)
-        lengths = [len(ids) for ids in tokens["input_ids"]]
+        found = tokens.cut(texts)
+        lengths = [len(ids) for ids in found["input_ids"]]
         budget = _CPU_TOKENS if runner.on_cpu else len(texts) * limit
         order = np.argsort(lengths, kind="stable")
         pieces = []
         for piece in _pieces(order, lengths, budget):
-            part = {name: [values[i] for i in piece] for name, values in tokens.items()}
-            pieces.append(dict(tokenizer.pad(part, return_tensors="np")))
+            part = {name: [values[i] for i in piece] for name, values in found.items()}
+            pieces.append(tokens.pad(part))
         begun = network.begin(pieces)
         # Back from the order of their lengths to the order of the texts.
         return Begun(lambda: begun.wait()[np.argsort(order)], begun.cancel)
