@@ -14,6 +14,7 @@ from tests.cli.test_train import SHORT
 
 SCRIPT = """
 import os, sys
+from pathlib import Path
 import numpy as np, torch
 from kspr.train import TrainSettings, fit
 
@@ -25,9 +26,9 @@ settings = TrainSettings.from_preset(
 )
 trained = fit(data["X"], data["y"], settings=settings, truth=data["truth"], out=sys.argv[2])
 weights = np.concatenate([v.numpy().ravel() for v in trained.network.state_dict().values()])
-np.savez(f"{sys.argv[2]}/rank{os.environ['RANK']}.npz", weights=weights,
+threads = [path.read_text() for path in Path("/proc/self/task").glob("*/comm")]
+np.savez(f"{sys.argv[2]}/rank{os.environ['RANK']}.npz", weights=weights, threads=threads,
          clean=trained.clean_mask, kept=[line["kept"] for line in trained.history])
-os._exit(0)  # threads of torch may abort a process that closes down, as in kspr/__main__.py
 """
 
 
@@ -66,6 +67,13 @@ def test_every_rank_has_the_same_clean_set(ranks, small):
 def test_every_rank_ends_with_the_same_network(ranks):
     assert np.array_equal(ranks[0]["weights"], ranks[1]["weights"])
     assert np.array_equal(ranks[0]["kept"], ranks[1]["kept"])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are listed by Linux")
+def test_no_thread_of_the_group_is_left(ranks):
+    """One that asks for Python while that is closing down would abort the process."""
+    assert all(len(rank["threads"]) >= 1 for rank in ranks)
+    assert not [name for rank in ranks for name in rank["threads"] if "gloo" in name]
 
 
 def test_the_command_trains_in_two_processes(small, tmp_path):

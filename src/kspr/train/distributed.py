@@ -4,6 +4,7 @@
 batch, gathers features from all ranks, and broadcasts the decisions of rank 0.
 """
 
+import gc
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -135,6 +136,10 @@ def the_world(device: str) -> Iterator[World]:
     if dist.is_initialized():
         yield Group(chosen)
         return
+    # The defaults of its functions are the group that exists when it is imported, which
+    # DistributedDataParallel does: they would hold the group, and its threads, to the end.
+    import torch.distributed.nn.functional
+
     dist.init_process_group("nccl" if chosen.type == "cuda" else "gloo", timeout=_PATIENCE)
     try:
         yield Group(chosen)
@@ -142,6 +147,9 @@ def the_world(device: str) -> Iterator[World]:
         dist.barrier()
     finally:
         dist.destroy_process_group()
+        # What still holds the group refers to itself. A thread of it that asks for Python while
+        # that is closing down is an abort, and torchrun then stops all other ranks.
+        gc.collect()
 
 
 def rank_zero_first(world: World, work: Callable[[], _Result]) -> _Result:
