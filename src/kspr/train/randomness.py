@@ -22,7 +22,7 @@ __all__ = [
 
 _STREAM = 0x747261696E
 """Separates these numbers from those of a caller who uses the same seed, for noise for example."""
-_NAMES = ("split", "order", "batch", "layers", "network", "pretrain")
+_NAMES = ("split", "order", "batch", "layers", "network", "pretrain", "patches")
 _PURPOSES = {name: k for k, name in enumerate(_NAMES)}
 
 

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -53,12 +54,9 @@ def test_pieces_are_filled_up_as_transformers_does(folder):
 
 
 def test_a_tokenizer_without_padding_fills_up_with_its_last_token():
-    class Decoder:
-        pad_token, eos_token = None, "<end>"
-
-    decoder = Decoder()
+    decoder = SimpleNamespace(**{"pad_token": None, "eos_token": "<end>"})
     ModelTokens(decoder, 4)
-    assert decoder.pad_token == "<end>"
+    assert decoder.pad_token == decoder.eos_token
 
 
 def test_tokens_of_a_file_import_neither_torch_nor_transformers(folder):

@@ -5,7 +5,11 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from kspr.core.noise import symmetric
-from kspr.train.cycle.linear_judge import linear_probabilities, parts_of
+from kspr.train.cycle.linear_judge import (
+    linear_probabilities,
+    linear_soft_labels,
+    parts_of,
+)
 
 NOISE = np.full((5, 5), 0.15) + 0.25 * np.eye(5)
 """60 % wrong labels, of any other class alike."""
@@ -47,3 +51,30 @@ def test_copies_share_a_part_and_parts_are_of_about_one_size():
     part = parts_of(first, 3)
     assert np.array_equal(part[500:600], part[:100])
     assert np.bincount(part).min() > 150
+
+
+def test_noise_that_is_not_known_is_found_with_the_soft_labels(made):
+    X, truth, label = made
+    found = linear_soft_labels(X, label, parts_of(np.arange(3000), 0), 5)
+    known = linear_probabilities(X, label, NOISE, parts_of(np.arange(3000), 0))
+    assert np.diag(found.transition).mean() == pytest.approx(0.4, abs=0.08)
+    before, best = ((values.argmax(axis=1) == truth).mean() for values in (found.prior, known))
+    assert before > best - 0.02
+    # The given label is evidence too.
+    own = np.arange(len(truth)), truth
+    assert np.log(found.chance[own]).mean() > np.log(found.prior[own]).mean() + 0.01
+
+
+def test_a_class_that_no_row_is_labelled_with_has_no_chance(made):
+    X, _, label = made
+    found = linear_soft_labels(X, np.where(label == 2, 6, label), parts_of(np.arange(3000), 0), 8)
+    assert found.chance.shape == (3000, 8)
+    assert (found.chance[:, [2, 5, 7]] == 0).all()
+    assert found.chance.sum(axis=1) == pytest.approx(1)
+    assert np.array_equal(found.transition[2], np.eye(8)[2])
+
+
+def test_rows_of_one_class_only_are_of_that_class(made):
+    X = made[0][:50]
+    found = linear_soft_labels(X, np.full(50, 1), parts_of(np.arange(50), 0), 3)
+    assert np.array_equal(found.chance, np.eye(3)[np.full(50, 1)])

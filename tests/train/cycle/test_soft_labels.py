@@ -104,7 +104,7 @@ def test_the_noise_of_a_weak_model_is_found_by_the_likelihood_and_not_by_anchors
     probabilities = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     label = symmetric(truth, 0.4, seed=0)
     anchors = soft_labels(probabilities, label)
-    found = likely_noise(probabilities, anchors.transition, label)
+    found = likely_noise([probabilities], anchors.transition, label)
     assert np.diag(anchors.transition).mean() < 0.53
     assert np.diag(found.transition).mean() == pytest.approx(0.6, abs=0.05)
     own = np.arange(4000), truth
@@ -115,7 +115,7 @@ def test_probabilities_that_say_nothing_do_not_become_certain():
     """Under Sym. 80 % the likelihood is nearly flat, and any power would do as well as another."""
     rng = np.random.default_rng(0)
     label, probabilities = rng.integers(0, 10, 2000), rng.dirichlet(np.full(10, 20.0), 2000)
-    found = likely_noise(probabilities, soft_labels(probabilities, label).transition, label)
+    found = likely_noise([probabilities], soft_labels(probabilities, label).transition, label)
     assert found.prior.max(axis=1).mean() < 0.5
     assert found.chance.sum(axis=1) == pytest.approx(1)
 
@@ -123,5 +123,5 @@ def test_probabilities_that_say_nothing_do_not_become_certain():
 def test_likely_noise_gives_a_class_that_no_row_has_no_chance():
     label = np.repeat([0, 2], 50)
     probabilities = 0.1 + 0.7 * np.eye(3)[label]
-    found = likely_noise(probabilities, np.eye(3), label)
+    found = likely_noise([probabilities], np.eye(3), label)
     assert not found.chance[:, 1].any()

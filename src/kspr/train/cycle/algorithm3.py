@@ -37,11 +37,12 @@ from kspr.train.cycle.metrics import (
 )
 from kspr.train.cycle.model_choice import BestSoFar, ModelChoice, choose_model
 from kspr.train.cycle.referee_parts import Parts, first_copies, random_parts
-from kspr.train.cycle.referees import ask_referees, teach
+from kspr.train.cycle.referees import Unseen, ask_referees, teach
 from kspr.train.cycle.select_step import Chosen, choose, choose_by_referees, with_seen_labels
 from kspr.train.cycle.soft_epoch import train_soft_epoch
 from kspr.train.cycle.task import Task
 from kspr.train.distributed import World
+from kspr.train.images.patches import patch_features
 from kspr.train.pipelines import InputPipeline
 from kspr.train.settings import TrainSettings
 
@@ -134,7 +135,7 @@ class Cycle:
             self.frozen = self._select_frozen(features)
             if self.settings.warmup_epochs == 0:
                 # The classifier is untrained, so its scores are noise.
-                made = self._select(with_scores=False)
+                made = self._select(trained=False, unseen=features)
             made = self._ask_referees(features, made)
             self._compare_by_frozen_noise()
         while self.state.epoch < self.settings.epochs:
@@ -160,7 +161,7 @@ class Cycle:
         own = choice.name.startswith("cycle") and choice.epoch == self.state.epoch
         once = self.settings.select_every == 0 or self.settings.select_on != "network"
         if not own and not once:
-            self.state.selected = self._judged(with_scores=True)[0][0]
+            self.state.selected = self._judged(trained=True)[0][0]
 
     def _epoch(self, made: _Made) -> Epoch:
         start = time.perf_counter()
@@ -175,7 +176,7 @@ class Cycle:
         notes = self._start_over_if_behind(found)
         before = made.seconds  # duration of the selection before the first epoch
         if self._is_due():
-            made = self._select(with_scores=True)
+            made = self._select(trained=True)
             made = replace(made, seconds=made.seconds + before)
         seconds = time.perf_counter() - start + before
         return self._measured(loss, reference_loss, found, made, (*notes, *made.notes), seconds)
@@ -251,9 +252,9 @@ class Cycle:
             return since == 0 and self.state.epoch < self.settings.epochs
         return since >= 0 and (since % every == 0 or self.state.epoch == self.settings.epochs)
 
-    def _select(self, *, with_scores: bool) -> _Made:
-        """Select, and use the result in the next epoch."""
-        masks, made, scores = self._judged(with_scores=with_scores)
+    def _select(self, *, trained: bool, unseen: Unseen | None = None) -> _Made:
+        """Select, and use the result in the next epoch; arguments are as in `_judged`."""
+        masks, made, scores = self._judged(trained=trained, unseen=unseen)
         # Only the first: a network that has memorised labels makes later selections keep more.
         is_first = self.state.selected is None
         self._use(masks, scores)
@@ -275,41 +276,43 @@ class Cycle:
         if self.reference is not None:
             self.release()
 
-    def _frozen_features(self) -> Tensor | None:
+    def _frozen_features(self) -> Unseen | None:
         """Return features that have not seen the labels; None without such.
 
-        They are the embeddings, or those of a network that was trained before on something else.
+        They are the embeddings; those of a network that was trained before on something else; or,
+        where referees judge images, those of small patches.
         """
         settings = self.settings
         if settings.input == "embeddings":
-            return self.task.inputs.take(torch.arange(len(self.task.inputs)))
+            return Unseen(self._all_inputs())
+        if self._parts is not None and settings.weights is None:
+            # Also after SimSiam, which learns from the images at hand and knows less.
+            mirrored, seed = settings.flip, settings.seed
+            found = patch_features(self.task.inputs, self.world, mirrored=mirrored, seed=seed)
+            return Unseen(found, is_weak=True)
         if settings.pretrain_epochs or settings.weights is not None:
-            return network_outputs(
-                self.learner.network, self.task.inputs, self.pipeline, self.world
-            ).features
+            network = self.learner.network
+            found = network_outputs(network, self.task.inputs, self.pipeline, self.world).features
+            return Unseen(found)
         return None
 
-    def _select_frozen(self, features: Tensor | None) -> Selection | None:
+    def _select_frozen(self, features: Unseen | None) -> Selection | None:
         """Select by `features` that have not seen the labels; None without, and on other ranks."""
         if features is None or self.world.rank != 0:
             return None
-        return choose(self.settings, features, self.task.given, None, None).selection
+        return choose(self.settings, features.values, self.task.given, None, None).selection
 
-    def _ask_referees(self, features: Tensor | None, made: _Made) -> _Made:
+    def _ask_referees(self, features: Unseen | None, made: _Made) -> _Made:
         """Select by what referees say, and train on their soft labels; `made` came before.
 
-        `features` have not seen the labels. Where nearly all labels are kept there is nothing to
-        judge, and training is plain.
+        Where nearly all labels are kept there is nothing to judge, and training is plain.
         """
-        if self._parts is None or self._is_plain:
+        if self._parts is None or self._is_plain or features is None:
             return made
         start = time.perf_counter()
-        if self.settings.input == "images" and self.settings.weights is None:
-            # What SimSiam learns from the images at hand knows less than referees that learn the
-            # labels of other parts.
-            features = None
         parts = self._parts(self._random_parts())
-        chances = ask_referees(parts, self.task, features, self.settings, self.world)
+        first = first_copies(len(self.task.label), self._copies())
+        chances = ask_referees(parts, self.task, features, first, self.settings, self.world)
         masks, judged = torch.zeros((4, len(chances)), dtype=torch.uint8), _Made()
         if self.world.rank == 0:
             found = choose_by_referees(self.settings, chances, self.task)
@@ -321,7 +324,6 @@ class Cycle:
             self._release_if_guarded()
         else:
             # Also where the selection is not healthy: soft labels say how little is known.
-            first = first_copies(len(chances), self._copies())
             self.state.targets, transition = teach(
                 parts, self.task, chances, features, first, self.settings, self.world
             )
@@ -348,30 +350,35 @@ class Cycle:
         """Return which rows are copies of each other; only rank 0 knows."""
         return None if self.frozen is None else self.frozen.copies
 
-    def _judged(self, *, with_scores: bool) -> tuple[Tensor, _Made, Tensor]:
-        """Select by the network's features on rank 0; return the masks and the scores on all."""
+    def _judged(
+        self, *, trained: bool, unseen: Unseen | None = None
+    ) -> tuple[Tensor, _Made, Tensor]:
+        """Select by features on rank 0; return the masks and the scores on all.
+
+        `trained` says whether the network has been trained. `unseen` are features that have not
+        seen the labels; without, they are those of the network, or the inputs if asked for.
+        """
         features, scores = network_outputs(
             self.learner.network, self.task.inputs, self.pipeline, self.world
         )
-        by_inputs = self._judges_inputs(with_scores)
-        if by_inputs:
-            features = self.task.inputs.take(torch.arange(len(self.task.inputs)))
+        by_inputs = self.settings.select_on == "inputs"
+        if unseen is not None:
+            # Random layers on top of good embeddings would only blur them.
+            features = unseen.values
+        elif by_inputs:
+            features = self._all_inputs()
         self._check_converged((features, scores))
         masks, made = torch.zeros((4, len(self.task.label)), dtype=torch.uint8), _Made()
         if self.world.rank == 0:
-            found, made, health = self._judge(features, scores if with_scores else None)
+            found, made, health = self._judge(features, scores if trained else None)
             # Before the first epoch, the network has not seen the labels either.
-            seen = with_scores and not by_inputs
-            self.selection = with_seen_labels(found) if seen else found
+            self.selection = with_seen_labels(found) if trained and not by_inputs else found
             masks = _masks(self.selection, health)
         # One tensor of fixed size: all ranks must call a collective with the same shape.
         return self.world.broadcast(masks).bool(), made, scores
 
-    def _judges_inputs(self, trained: bool) -> bool:
-        """Return whether to select by the embeddings: if asked for, or before any training."""
-        # Random layers on top of good embeddings would only blur them.
-        untrained = self.settings.input == "embeddings" and not trained
-        return untrained or self.settings.select_on == "inputs"
+    def _all_inputs(self) -> Tensor:
+        return self.task.inputs.take(torch.arange(len(self.task.inputs)))
 
     def _judge(self, features: Tensor, scores: Tensor | None) -> tuple[Selection, _Made, Health]:
         if scores is not None:

@@ -1,7 +1,7 @@
 """Soft labels: the chance of each class to be the true one, given a row and its label."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
@@ -12,10 +12,14 @@ from kspr.core.probabilities import calibrate
 
 __all__ = ["SoftLabels", "combined", "likely_noise", "mean_of", "soft_labels", "with_given_labels"]
 
-_ROUNDS = 20
-_OBSERVATIONS = 10.0
-"""How many normal observations the logarithm of a power, and each offset, counts as. With none,
+_ROUNDS, _SMALL_STEP = 300, 1e-3
+"""Rounds of EM at most, and the change of the noise in a round after which there are no more."""
+_OBSERVATIONS = 50.0
+"""How many normal observations the logarithm of a power, and each offset, counts as. With few,
 nearly useless probabilities under a nearly flat transition matrix would become certainties."""
+_ALIKE = 100.0
+"""Rows of each class that are taken to have gone wrong as all classes do on average, to any other
+class alike. With none, a few hundred rows at Sym. 80 % would make the matrix a random one."""
 _MOST_VALUES = 20_000_000
 """Probabilities from which on a part of the rows is enough to calibrate by."""
 
@@ -49,63 +53,96 @@ def soft_labels(probabilities: np.ndarray, label: np.ndarray) -> SoftLabels:
     return SoftLabels(with_given_labels(prior, transition, label), prior, transition)
 
 
-def likely_noise(prior: np.ndarray, transition: np.ndarray, label: np.ndarray) -> SoftLabels:
+def likely_noise(
+    priors: Sequence[np.ndarray], transition: np.ndarray, label: np.ndarray
+) -> SoftLabels:
     """Return soft labels with the noise under which the given labels are most likely.
 
     For probabilities of weak models, whose surest rows are of the wrong class too often to serve as
     anchors: these make the noise look larger than it is. The search begins at `transition`; noise
-    and calibration take turns (EM).
+    and calibration take turns (EM). `priors` are put together as in `combined`.
     """
     present = np.unique(label)
     codes = codes_in(present, label, "label")
-    shown, matrix = prior[:, present], transition[np.ix_(present, present)]
+    shown = [_logs(prior[:, present]) for prior in priors]
+    matrix = transition[np.ix_(present, present)]
+    some = _enough(len(label), len(present) * len(priors))
+    few, own = [part[some] for part in shown], codes[some]
+    best = _even(few)
     for _ in range(_ROUNDS):
-        chance = with_given_labels(combined([shown], matrix, codes, _OBSERVATIONS), matrix, codes)
-        counts = np.stack([chance[codes == k].sum(axis=0) for k in range(len(present))], axis=1)
-        matrix = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1e-30)
-    found, whole = np.zeros(prior.shape), np.eye(prior.shape[1])
-    found[:, present] = combined([shown], matrix, codes, _OBSERVATIONS)
+        before = matrix
+        best = _likeliest(few, matrix.T[own], best, _OBSERVATIONS)
+        chance = with_given_labels(_product(few, best), matrix, own)
+        counts = np.stack([chance[own == k].sum(axis=0) for k in range(len(present))], axis=1)
+        matrix = _smoothed(counts)
+        if np.abs(matrix - before).max() < _SMALL_STEP:
+            break
+    found, whole = np.zeros((len(label), len(transition))), np.eye(len(transition))
+    found[:, present] = _product(shown, best)
     whole[np.ix_(present, present)] = matrix
     return SoftLabels(with_given_labels(found, whole, label), found, whole)
 
 
-def combined(
-    parts: Sequence[np.ndarray],
-    transition: np.ndarray,
-    label: np.ndarray,
-    observations: float = 0.0,
-) -> np.ndarray:
+def combined(parts: Sequence[np.ndarray], transition: np.ndarray, label: np.ndarray) -> np.ndarray:
     """Return one prior from several: a product of powers, times an offset for each class.
 
     The powers and offsets are those under which the given labels are most likely, so none of
     `parts` may have seen the labels. Under Sym. 80 % a few thousand rows leave the share of a class
     unsure by half of it, and networks that learn from the soft labels make such an error larger:
-    all rows are used, unless they are very many. `observations` draws the powers to 1 divided by
-    their number and the offsets to 0.
+    all rows are used, unless they are very many.
     """
-    n, n_classes, m = len(label), len(transition), len(parts)
+    shown = [_logs(part) for part in parts]
+    some = _enough(len(label), len(transition) * len(parts))
+    few = [part[some] for part in shown]
+    return _product(shown, _likeliest(few, transition.T[label[some]], _even(few)))
+
+
+def _enough(n: int, width: int) -> np.ndarray:
+    """Return the rows to calibrate by, of `n` with `width` values each: all, unless very many."""
     # Evenly spaced: files are often sorted by class.
-    some = np.linspace(0, n - 1, min(n, _MOST_VALUES // (n_classes * m))).astype(int)
-    shown = [_logs(part[some]) for part in parts]
-    columns = transition.T[label[some]]
+    return np.linspace(0, n - 1, min(n, _MOST_VALUES // width)).astype(int)
+
+
+def _smoothed(counts: np.ndarray) -> np.ndarray:
+    """Return the transition matrix from expected counts (true class, label)."""
+    k = len(counts)
+    right = np.trace(counts) / counts.sum()
+    alike = np.full((k, k), (1 - right) / max(k - 1, 1))
+    np.fill_diagonal(alike, right)
+    return np.asarray((counts + _ALIKE * alike) / (counts.sum(axis=1, keepdims=True) + _ALIKE))
+
+
+def _even(logs: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the logarithms of equal powers that add up to 1, and offsets of 0."""
+    return np.concatenate([np.full(len(logs), -np.log(len(logs))), np.zeros(logs[0].shape[1])])
+
+
+def _likeliest(
+    logs: Sequence[np.ndarray], columns: np.ndarray, start: np.ndarray, observations: float = 0.0
+) -> np.ndarray:
+    """Return logarithms of powers, and offsets, under which the given labels are most likely.
+
+    `columns` has the chance of each row's label, given each class. The search begins at `start`;
+    `observations` draws the result to equal powers and offsets of 0.
+    """
+    m, n, middle = len(logs), len(columns), _even(logs)
 
     def loss(values: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the mean negative log-likelihood, and its gradient."""
-        powers = np.exp(values[:m])
-        chance = _product(shown, powers, values[m:])
+        chance = _product(logs, values)
         joint = chance * columns
         seen = np.maximum(joint.sum(axis=1), 1e-12)
         change = joint / seen[:, None] - chance
         slopes = [
-            p * np.mean(np.sum(change * s, axis=1)) for p, s in zip(powers, shown, strict=True)
+            power * np.mean(np.sum(change * part, axis=1))
+            for power, part in zip(np.exp(values[:m]), logs, strict=True)
         ]
-        away = (values - start) * observations / len(some)
-        total = 0.5 * float((values - start) @ away) - float(np.mean(np.log(seen)))
+        away = (values - middle) * observations / n
+        total = 0.5 * float((values - middle) @ away) - float(np.mean(np.log(seen)))
         return total, away - np.concatenate([slopes, change.mean(axis=0)])
 
-    start = np.concatenate([np.full(m, -np.log(m)), np.zeros(n_classes)])
-    best = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 50}).x
-    return _product([_logs(part) for part in parts], np.exp(best[:m]), best[m:])
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 50})
+    return np.asarray(found.x)
 
 
 def mean_of(parts: Sequence[np.ndarray]) -> np.ndarray:
@@ -114,16 +151,19 @@ def mean_of(parts: Sequence[np.ndarray]) -> np.ndarray:
     >>> mean_of([np.array([[0.5, 0.5]]), np.array([[0.9, 0.1]])])
     array([[0.75, 0.25]])
     """
-    return _product([_logs(part) for part in parts], np.full(len(parts), 1 / len(parts)), 0.0)
+    logs = [_logs(part) for part in parts]
+    return _product(logs, _even(logs))
 
 
 def _logs(prior: np.ndarray) -> np.ndarray:
     return np.asarray(np.log(np.maximum(prior, 1e-30)))
 
 
-def _product(logs: Sequence[np.ndarray], powers: np.ndarray, offset: Any) -> np.ndarray:
-    total = sum(power * part for power, part in zip(powers, logs, strict=True))
-    return np.asarray(softmax(total + offset, axis=1))
+def _product(logs: Sequence[np.ndarray], values: np.ndarray) -> np.ndarray:
+    """Return the product of powers, whose logarithms come first in `values`, and of offsets."""
+    m = len(logs)
+    total = sum(power * part for power, part in zip(np.exp(values[:m]), logs, strict=True))
+    return np.asarray(softmax(total + values[m:], axis=1))
 
 
 def with_given_labels(prior: np.ndarray, transition: np.ndarray, label: np.ndarray) -> np.ndarray:
