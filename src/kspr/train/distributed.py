@@ -9,7 +9,6 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from importlib import import_module
 from typing import Protocol, TypeVar
 
 import torch
@@ -139,7 +138,8 @@ def the_world(device: str) -> Iterator[World]:
         return
     # The defaults of its functions are the group that exists when it is imported, which
     # DistributedDataParallel does: they would hold the group, and its threads, to the end.
-    import_module("torch.distributed.nn.functional")
+    import torch.distributed.nn.functional  # noqa: F401 - for its effect
+
     dist.init_process_group("nccl" if chosen.type == "cuda" else "gloo", timeout=_PATIENCE)
     try:
         yield Group(chosen)
