@@ -43,7 +43,7 @@ PAGE = ROOT / "docs" / "training-images.md"
 N_TRAIN, N_TEST, EPOCHS, PRETRAIN = 4000, 2000, 20, 15
 SEEDS = (0, 1)
 NOISES = {"Sym. 40 %": ("sym", 0.4), "Sym. 80 %": ("sym", 0.8), "Asy. 40 %": ("asy", 0.4)}
-BARE = {"guard": False, "selector": "paper", "warmup_epochs": 0}
+BARE = {"guard": False, "selector": "paper"}
 
 METHODS: dict[str, dict[str, Any]] = {
     "plain": {"guard": False, "select_every": 0, "warmup_epochs": EPOCHS},
@@ -52,14 +52,10 @@ METHODS: dict[str, dict[str, Any]] = {
     "own features": {
         "selector": "default",
         "selection": {"q": 0.1, "cut": "pooled"},
+        "select_on": "network",
         "warmup_epochs": 3,
     },
-    "default": {
-        "selector": "default",
-        "selection": {"q": 0.1, "cut": "pooled"},
-        "select_on": "referees",
-        "warmup_epochs": 0,
-    },
+    "default": {},
 }
 """Changes to the settings; `paper` has no guard, the last two are ours with the guard."""
 ABLATIONS: dict[str, dict[str, Any]] = {

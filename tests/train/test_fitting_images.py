@@ -106,13 +106,8 @@ def test_the_papers_presets_start_and_leave_a_checkpoint(preset, side, tmp_path)
     """A few steps on made images, smaller than the preset's own: nothing more is claimed."""
     rng = np.random.default_rng(0)
     X = rng.integers(0, 256, (24, 3, side, side), dtype=np.uint8)
-    few = {
-        "epochs": 1,
-        "warmup_epochs": 0,
-        "batch_size": 8,
-        "selection": {"samples_per_class": None},
-    }
-    settings = TrainSettings.from_preset(preset, **few, pretrain_epochs=0, precision="float32")
+    few = {"epochs": 1, "batch_size": 8, "pretrain_epochs": 0, "precision": "float32"}
+    settings = TrainSettings.from_preset(preset, **few)
     fit(X, np.arange(24) % 3, settings=settings, out=tmp_path / "run")
     assert (tmp_path / "run" / "checkpoints" / "000001.pt").exists()
 

@@ -26,12 +26,14 @@ def test_presets_hold_what_the_paper_says(name, epochs, decay, pretrain, p, netw
     assert (found.epochs, found.weight_decay, found.pretrain_epochs) == (epochs, decay, pretrain)
     assert (found.mix_probability, found.network, found.mix_alpha) == (p, network, 0.5)
     assert (found.learning_rate, found.momentum, found.batch_size) == (0.01, 0.9, 128)
-    assert found.selector == "paper"
+    assert (found.selector, found.select_on) == ("default", "referees")
+    bare = TrainSettings.from_preset(name, selector="paper", guard=False)
+    assert (bare.select_on, bare.selection) == ("network", {})
 
 
 def test_a_changed_selection_is_laid_over_the_presets():
-    found = TrainSettings.from_preset("clothing1m", selection={"q": 0.1})
-    assert found.selection == {"classes_per_group": 14, "q": 0.1}
+    found = TrainSettings.from_preset("clothing1m", selection={"n_splits": 3})
+    assert found.selection == {"q": 0.1, "cut": "pooled", "n_splits": 3}
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def train(
     network: str | None = None,
     weights: str | None = None,
     q: float | None = None,
-    # Unlike the switches below, with a --no- form: --no-guard is the paper's procedure.
+    # Unlike the switches below, with a --no- form: the paper has no guard.
     guard: bool | None = None,
     test: Path | None = None,
     test_split: str | None = None,
@@ -73,8 +73,8 @@ def train(
     q
         Error rate of the selection.
     guard
-        Also train a network on all given labels, and end with the better of the two. Without the
-        guard: the paper's procedure.
+        Also train a network on all given labels, and end with the better of the two. The paper has
+        no guard.
     test
         A source with right labels, on which accuracy is measured.
     test_split

@@ -86,7 +86,7 @@ class TrainSettings:
     """Parameters of the selector, such as ``{"q": 0.1}``."""
     guard: bool = True
     """Use a selection only if it is healthy, train a reference network on all given labels beside
-    the cycle, and end with the better of the two. False is the paper's procedure."""
+    the cycle, and end with the better of the two. The paper has no guard."""
     held_out: float = 0.05
     """Share of the samples that the guard keeps from training, to compare networks on."""
     padding: int = 4
