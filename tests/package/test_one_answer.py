@@ -16,7 +16,8 @@ from kspr.experiments.compare.peers import Judged
 from kspr.report._facts import check
 from kspr.runs.evaluate import evaluate
 from kspr.runs.joining import RunRows
-from kspr.runs.run import Origin, save_run
+from kspr.runs.origin import Origin
+from kspr.runs.run import save_run
 from kspr.runs.verify import verify_run
 
 pytest.importorskip("torch")

@@ -8,7 +8,9 @@ from PIL import Image
 
 from kspr.features import Loaded
 from kspr.report.run_report import report_run
-from kspr.runs.run import load_run, origin_of, rows_of, save_run
+from kspr.runs.origin import origin_of
+from kspr.runs.run import load_run, save_run
+from kspr.runs.stored_rows import rows_of
 from kspr.runs.verify import verify_run
 from kspr.selectors.checks import read_checks
 from kspr.sources.opening import open_source

@@ -118,7 +118,9 @@ def test_a_text_that_has_changed_is_not_shown(tmp_path, digits40):
     from dataclasses import replace
 
     from kspr.features import Loaded
-    from kspr.runs.run import origin_of, rows_of, save_run
+    from kspr.runs.origin import origin_of
+    from kspr.runs.run import save_run
+    from kspr.runs.stored_rows import rows_of
     from kspr.sources.opening import open_source
 
     selection = SPR().fit(digits40.X, digits40.y).selection_
@@ -191,7 +193,9 @@ def test_rows_to_check_need_room_and_a_number(run, tmp_path):
 def texts_run(tmp_path):
     """A run whose rows are texts that are hard to show and to write."""
     from kspr.features import Loaded
-    from kspr.runs.run import origin_of, rows_of, save_run
+    from kspr.runs.origin import origin_of
+    from kspr.runs.run import save_run
+    from kspr.runs.stored_rows import rows_of
     from kspr.sources.opening import open_source
 
     rng = np.random.default_rng(0)

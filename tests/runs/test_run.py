@@ -1,6 +1,5 @@
 """A run on disk: saved and loaded unchanged, and its source found again."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,8 +10,7 @@ import pytest
 
 from kspr._files import read_json, write_json, write_sealed
 from kspr.errors import InputError, UnreadableItemError
-from kspr.features import Loaded
-from kspr.runs.run import load_run, origin_of, save_run
+from kspr.runs.run import load_run, save_run
 from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
 
@@ -38,17 +36,6 @@ def test_what_is_saved_is_loaded(run_of, table):
     assert found.rows.named is made.rows.named
     assert found.origin.read_options() == ReadOptions(label="label", features="f*")
     assert found.origin.command_line() == f"kspr select {table}"
-
-
-def test_the_origin_has_absolute_paths(tmp_path, table, names, monkeypatch):
-    (tmp_path / "y.txt").write_text("\n".join(names))
-    monkeypatch.chdir(tmp_path)
-    options = ReadOptions(labels=Path("y.txt"), features="f*")
-    loaded = Loaded(open_source(Path("x.parquet"), options), None, np.arange(N))
-    origin = origin_of(loaded, options, ["kspr"])
-    assert origin.source == str(table)
-    assert origin.reader == "parquet"
-    assert origin.options == {"labels": str(tmp_path / "y.txt"), "features": "f*"}
 
 
 def test_features_are_those_of_the_runs_rows(run_of, table, features):
@@ -275,13 +262,6 @@ def test_a_seal_does_not_lead_out_of_the_run(run_of, table):
 def test_what_is_no_run_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"is not a run of kspr\. Make one with `kspr select`"):
         load_run(tmp_path)
-
-
-def test_run_json_is_readable_by_people(run_of, table):
-    text = (run_of(table).folder / "run.json").read_text()
-    assert json.loads(text)["source"] == str(table)
-    assert text.endswith("}\n")
-    assert text.count("\n") > 5
 
 
 def test_damaged_pages_of_sealed_rows_are_one_sentence(run_of, table):

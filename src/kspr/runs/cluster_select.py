@@ -12,16 +12,10 @@ from kspr._files import staged, write_parquet, write_sealed
 from kspr.errors import InputError
 from kspr.runs.answers import Rows as AnswerRows
 from kspr.runs.answers import checked_rows
-from kspr.runs.run import (
-    ORIGIN,
-    ROWS,
-    Origin,
-    check_folder,
-    describe,
-    load_run,
-    origin_document,
-)
+from kspr.runs.origin import ORIGIN, Origin, describe, origin_document
+from kspr.runs.run import check_folder, load_run
 from kspr.runs.select import checks_of, states_of
+from kspr.runs.stored_rows import ROWS
 from kspr.selectors import KnockoffsSPR
 from kspr.selectors.checkpoint import resumable
 from kspr.selectors.checks import apply_checks, write_checks

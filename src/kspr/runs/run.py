@@ -1,8 +1,7 @@
 """A run on disk: a saved selection, its rows, and the source that they came from."""
 
-import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -10,81 +9,34 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kspr._arrow import ParquetRows, as_array
+from kspr._arrow import ParquetRows
 from kspr._files import read_sealed, staged, write_parquet, write_sealed
-from kspr.core.coded import ROWS as ROWS_AT_ONCE
-from kspr.core.coded import AllRows, InParts, row_ranges, stored_of
+from kspr.core.coded import stored_of
 from kspr.errors import InputError
-from kspr.features import Loaded
 from kspr.features.loading import stored_features
 from kspr.runs.joining import Joined, JoinedItems, RunRows, join_rows
+from kspr.runs.origin import (
+    CONSENSUS,
+    FORMAT,
+    ORIGIN,
+    Origin,
+    labelled_by_consensus,
+    origin_document,
+    read_origin,
+    resolved,
+)
+from kspr.runs.stored_rows import ROWS, kept_rows, read_rows, row_tables
 from kspr.selectors import Selection
 from kspr.selectors.checks import Checks, apply_checks, read_checks, write_checks
-from kspr.sources.opening import open_source, open_table, probability_file
-from kspr.sources.options import ReadOptions
+from kspr.sources.opening import open_source, open_table
 from kspr.sources.places import absolute, address_of, exists
-from kspr.sources.readers.labels import texts_of
 from kspr.sources.readers.table import Table
-from kspr.sources.records import Items, Records, RowNumbers
+from kspr.sources.records import Items, Records
 
-__all__ = [
-    "CONSENSUS",
-    "ORIGIN",
-    "ROWS",
-    "Origin",
-    "Run",
-    "check_folder",
-    "describe",
-    "load_run",
-    "origin_document",
-    "origin_of",
-    "rows_of",
-    "save_run",
-]
+__all__ = ["Run", "check_folder", "load_run", "save_run"]
 
-_FORMAT = 1
 _FILES_BESIDE = ("labels", "probabilities", "votes")
 """Options of a run that may name files."""
-ORIGIN = "run.json"
-"""File that says where the rows of a run came from."""
-ROWS = "rows.parquet"
-"""File of the rows: their numbers, ids and digests; a folder of such files for many parts."""
-CONSENSUS = "consensus.parquet"
-"""Table of the rows' ids and labels, in a run whose source has several labels for each row."""
-
-
-@dataclass(frozen=True)
-class Origin:
-    """Where a run's rows came from, and the command that made it."""
-
-    source: str
-    reader: str
-    options: dict[str, str]
-    """Options that the user gave; what the reader found by itself is not among them."""
-    command: tuple[str, ...]
-    embedding: str | None = None
-    """Folder of the features, for images and texts."""
-    fingerprint: str | None = None
-    """Fingerprint of the images or texts that these features belong to."""
-    n_rows: int = 0
-    """All rows of the source."""
-    unreadable: int = 0
-    """Items that could not be read, and are left out."""
-    notes: tuple[str, ...] = ()
-    """Sentences for the user: what had to be assumed to read the source."""
-
-    def read_options(self) -> ReadOptions:
-        """Return the options with which the source was read."""
-        # A run of a later version may have options that this one does not know.
-        known = {field.name for field in fields(ReadOptions)}
-        options: dict[str, Any] = {k: v for k, v in self.options.items() if k in known}
-        if "labels" in options:
-            options["labels"] = Path(options["labels"])
-        return ReadOptions(**options)
-
-    def command_line(self) -> str:
-        """Return the command as it would be typed."""
-        return shlex.join(self.command)
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,12 +181,6 @@ class Run:
             return None
 
 
-def describe(options: ReadOptions) -> dict[str, str]:
-    """Return the options that were given, as text."""
-    given = {f.name: getattr(options, f.name) for f in fields(options)}
-    return {f.name: str(given[f.name]) for f in fields(options) if given[f.name] != f.default}
-
-
 def save_run(
     folder: Path,
     selection: Selection,
@@ -254,44 +200,19 @@ def save_run(
     sealed = [ROWS, "manifest.json"]
     with staged(folder) as staging:
         selection.save(staging)
-        write_parquet(staging / ROWS, _tables(rows))
+        write_parquet(staging / ROWS, row_tables(rows))
         for name, table in (tables or {}).items():
             write_parquet(staging / name, table)
             sealed.append(name)
         if CONSENSUS in sealed:
-            origin = _labelled_by_consensus(origin)
+            origin = labelled_by_consensus(origin)
         write_sealed(staging / ORIGIN, origin_document(origin, rows.named), *sealed)
         if checks is not None:
             write_checks(staging, checks)
     # From the file from now on: the digests of all rows need not be held.
-    rows = _kept_rows(ParquetRows(folder / ROWS), rows.row, rows.named)
+    rows = kept_rows(ParquetRows(folder / ROWS), rows.row, rows.named)
     answered = apply_checks(selection, checks)
-    return Run(folder, answered, selection, rows, _resolved(origin, folder))
-
-
-def _tables(rows: RunRows) -> Iterator[pa.Table]:
-    """Yield the rows a few at a time: as Arrow has them, their ids take much memory."""
-    for part in row_ranges(len(rows)):
-        ids = pa.array(rows.row_id[part]).cast(pa.large_string())
-        yield pa.table({"row": rows.row[part], "row_id": ids, "digest": rows.digest[part]})
-
-
-def origin_document(origin: Origin, named: bool) -> dict[str, Any]:
-    """Return what `ORIGIN` holds: where rows came from, and whether the source names them."""
-    return {"format": _FORMAT, "named": named, **asdict(origin)}
-
-
-def _labelled_by_consensus(origin: Origin) -> Origin:
-    """Return the origin with the consensus as its file of labels, and rows without one left out."""
-    options = {name: value for name, value in origin.options.items() if name != "label"}
-    return replace(origin, options={**options, "labels": CONSENSUS, "missing": "drop"})
-
-
-def _resolved(origin: Origin, folder: Path) -> Origin:
-    """Return the origin with the place of the consensus, which moves with the run."""
-    if origin.options.get("labels") != CONSENSUS:
-        return origin
-    return replace(origin, options={**origin.options, "labels": str(folder.resolve() / CONSENSUS)})
+    return Run(folder, answered, selection, rows, resolved(origin, folder))
 
 
 def check_folder(folder: Path, *, overwrite: bool) -> None:
@@ -317,116 +238,18 @@ def load_run(folder: Path, source: Path | None = None, *, answers: bool = True) 
     if not (folder / ORIGIN).is_file():
         raise InputError(f"{folder} is not a run of kspr. Make one with `kspr select`.")
     about = read_sealed(folder / ORIGIN, ROWS, "manifest.json")
-    if about.pop("format", None) != _FORMAT:
+    if about.pop("format", None) != FORMAT:
         raise InputError(f"{folder} is of another version of kspr. Select again.")
     fitted = Selection.load(folder, answers=False)
     # Not loaded twice: the columns that answers leave as they are belong to both.
     selection = apply_checks(fitted, read_checks(folder, fitted)) if answers else fitted
     try:
-        rows = _read_rows(folder / ROWS, about.pop("named"), len(selection))
-        origin = _read_origin(about)
+        rows = read_rows(folder / ROWS, about.pop("named"), len(selection))
+        origin = read_origin(about)
     # The checksums hold, so that another program wrote these files: anything may be in them.
     except (KeyError, OSError, OverflowError, TypeError, ValueError, pa.ArrowException) as error:
         reason = " ".join(str(error).split())[:120]
         raise InputError(f"{folder} cannot be read as a run ({reason}). Select again.") from error
     if source is not None:
         origin = replace(origin, source=absolute(source))
-    return Run(folder, selection, fitted, rows, _resolved(origin, folder), source is not None)
-
-
-def _read_rows(path: Path, named: Any, n: int) -> RunRows:
-    stored = ParquetRows(path)
-    wrong = ValueError(f"{path.name} does not fit the selection of {n} rows")
-    if stored.n_rows != n or not isinstance(named, bool):
-        raise wrong
-    row: Any = AllRows(n)
-    start, last = 0, -1
-    for batch in stored.batches(ROWS_AT_ONCE, ["row", "row_id", "digest"]):
-        part = slice(start, start + len(batch))
-        numbers, digests = (as_array(pa.chunked_array([batch[name]])) for name in ("row", "digest"))
-        # Rows ascend: where they were in the source decides nothing any more, but people read it.
-        ascend = numbers.dtype.kind == "i" and bool((np.diff(numbers, prepend=last) > 0).all())
-        texts = batch["row_id"].type in (pa.string(), pa.large_string())
-        complete = not any(column.null_count for column in batch.columns)
-        if not (ascend and texts and complete and digests.dtype == np.uint64):
-            raise wrong
-        start, last = part.stop, int(numbers[-1]) if len(numbers) else last
-        # Numbers that ascend are all numbers as long as none is larger than its place.
-        if isinstance(row, AllRows) and last >= start:
-            row = row.array()
-        if not isinstance(row, AllRows):
-            row[part] = numbers
-    # What is used up stays with Arrow otherwise, and is as large as the columns.
-    pa.default_memory_pool().release_unused()
-    return _kept_rows(stored, row, named)
-
-
-def _kept_rows(stored: ParquetRows, row: Any, named: bool) -> RunRows:
-    """Return the rows of a file that is sound."""
-    stored.hold()
-    ids, digest = (_Kept(stored, name) for name in ("row_id", "digest"))
-    # Ids that are only numbers are not read: as texts they take more than all else.
-    return RunRows(row, ids if named else RowNumbers(row), digest, named)
-
-
-class _Kept(InParts):
-    """A column of the rows of a run, read from its file where it is asked for.
-
-    The file is held open: it is the one whose checksum was compared, whatever takes its place.
-    """
-
-    def __init__(self, stored: ParquetRows, name: str) -> None:
-        self._stored = stored
-        self._name = name
-
-    def __len__(self) -> int:
-        return int(self._stored.n_rows)
-
-    def part(self, start: int, stop: int) -> np.ndarray:
-        """Return neighbouring rows."""
-        found = self._stored.slice(self._name, start, stop)
-        return texts_of(found) if self._name == "row_id" else as_array(found)
-
-
-def _read_origin(about: dict[str, Any]) -> Origin:
-    # JSON has no tuples.
-    lists = {name: tuple(about[name]) for name in ("command", "notes")}
-    origin = Origin(**{**about, **lists})
-    texts = [origin.source, origin.reader, *origin.command, *origin.notes]
-    texts += [text for pair in dict(origin.options).items() for text in pair]
-    texts += [text for text in (origin.embedding, origin.fingerprint) if text is not None]
-    counts = {type(count) for count in (origin.n_rows, origin.unreadable)}
-    if (
-        not all(isinstance(text, str) for text in texts)
-        or counts != {int}
-        or not isinstance(origin.options, dict)
-    ):
-        raise ValueError(f"{ORIGIN} has a value of another type")
-    return origin
-
-
-def rows_of(loaded: Loaded) -> RunRows:
-    """Return the rows of a source that was opened, as a run keeps them."""
-    return RunRows(loaded.row, loaded.row_id, loaded.digest, loaded.records.named)
-
-
-def origin_of(loaded: Loaded, options: ReadOptions, command: Sequence[str]) -> Origin:
-    """Return where the rows of `loaded` came from, with absolute paths."""
-    # Absolute, because later commands may be started in another folder.
-    given, records = describe(options), loaded.records
-    if options.labels is not None:
-        given["labels"] = str(options.labels.resolve())
-    beside = probability_file(options)
-    if beside is not None:
-        given["probabilities"] = str(beside.resolve())
-    return Origin(
-        source=absolute(records.source),
-        reader=records.reader,
-        options=given,
-        command=tuple(command),
-        embedding=None if loaded.folder is None else str(loaded.folder),
-        fingerprint=loaded.fingerprint,
-        n_rows=len(records),
-        unreadable=loaded.unreadable,
-        notes=records.notes,
-    )
+    return Run(folder, selection, fitted, rows, resolved(origin, folder), source is not None)

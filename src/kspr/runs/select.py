@@ -12,7 +12,9 @@ from kspr.errors import InputError
 from kspr.features import Loaded, load
 from kspr.features.options import AS_SHIPPED, EmbedSettings
 from kspr.runs.answers import Rows, checked_rows
-from kspr.runs.run import CONSENSUS, Run, check_folder, describe, origin_of, rows_of, save_run
+from kspr.runs.origin import CONSENSUS, describe, origin_of
+from kspr.runs.run import Run, check_folder, save_run
+from kspr.runs.stored_rows import rows_of
 from kspr.selectors import (
     SPR,
     Annotators,
