@@ -243,16 +243,16 @@ HEAD = """# Results of training whole networks
 {n:,} CIFAR-10 images of 32 pixels, {test:,} to test on, `resnet_small`, {epochs} epochs after
 {pretrain} epochs of SimSiam (none for "- Self"), the same for both seeds of noise and training
 ({seeds}). Made by `make bench-train-images` from `benchmarks/results/train_images.jsonl`. `SPR` and
-`paper` have no guard, as in the paper; `default` is ours at q = 0.1 with the guard: referees judge
-the labels once, and the network is trained on soft labels. "Own features" is our selector on the
+`paper` have no guard, as in the paper; `default` is the preset, ours at q = 0.1 with the guard:
+features of patches and referees judge the labels once, and the network is trained on soft labels.
+SimSiam only gives it, as all others, its first weights. "Own features" is our selector on the
 features of the network in training (`select_on = "network"`), with the guard, after 3 epochs on all
 given labels. A dash in the column FSR means that nothing was kept, or that there is no selection.
 "Weights" is the accuracy of the last weights without averaging ("- EMA" in the paper). "Final
 network" is the one that the run ends with. "Memorised" is the share of wrong labels that it
 predicts. The standard error of an accuracy is up to {error:.3f}: differences of that size say
 nothing. How `default` works was chosen by other training images with their true labels, before
-these trials were run: 3,000 for how soft labels are made. Five parts were fixed before these trials
-too, by the accuracy of referees on rows that they had not seen; training.md has what they changed.
+these trials were run: 4,000 for patches and soft labels, 2,000 more to test networks on.
 
 Test accuracy, the mean over the seeds that were run, and each of them:
 
