@@ -78,7 +78,7 @@ def restamp(path: Path, data: Path, changed: set[str], jobs: int) -> list[dict[s
             if is_equal:
                 stamp(group, names, code_digest(module_of(specs[key(trial)].kind)))
                 # After each one: an interruption loses the running comparisons only.
-                write_json(path, stored, indent=1)
+                write_json(path, stored)
     return rows
 
 

@@ -91,10 +91,10 @@ def combined(parts: Sequence[np.ndarray], transition: np.ndarray, label: np.ndar
     unsure by half of it, and networks that learn from the soft labels make such an error larger:
     all rows are used, unless they are very many.
     """
-    shown = [_logs(part) for part in parts]
     some = _enough(len(label), len(transition) * len(parts))
-    few = [part[some] for part in shown]
-    return _product(shown, _likeliest(few, transition.T[label[some]], _even(few)))
+    few = [_logs(part[some]) for part in parts]
+    best = _likeliest(few, transition.T[label[some]], _even(few))
+    return _product([_logs(part) for part in parts], best)
 
 
 def _enough(n: int, width: int) -> np.ndarray:
