@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.progress import track
+from threadpoolctl import threadpool_limits
 
 from _common import RESULTS, SHARED
 from kspr._files import read_json, write_json
@@ -60,6 +61,12 @@ def stamp(trials: list[dict[str, Any]], names: Mapping[Key, str], source: str) -
         trial.update(fingerprint=names[key(trial)], source=source)
 
 
+def run_again(spec: TrialSpec) -> dict[str, Any]:
+    """Return the values of a trial, computed on one thread, as `kspr reproduce` does it."""
+    with threadpool_limits(1):
+        return compute(spec)
+
+
 def restamp(path: Path, data: Path, changed: set[str], jobs: int) -> list[dict[str, Any]]:
     """Compare the trials of one file, stamp what is equal, and return what was compared."""
     stored = json.loads(path.read_text("utf-8"))
@@ -69,7 +76,7 @@ def restamp(path: Path, data: Path, changed: set[str], jobs: int) -> list[dict[s
     quickest = [min(group, key=lambda trial: trial["seconds"]) for group in groups.values()]
     rows = []
     with ProcessPoolExecutor(jobs, max_tasks_per_child=1) as pool:
-        again = pool.map(compute, [specs[key(trial)] for trial in quickest])
+        again = pool.map(run_again, [specs[key(trial)] for trial in quickest])
         for group, trial, values in track(
             zip(groups.values(), quickest, again, strict=True), path.stem, len(quickest)
         ):
