@@ -2,6 +2,7 @@
 
 import json
 import os
+import zipfile
 
 import numpy as np
 import pytest
@@ -74,12 +75,25 @@ def test_shards_are_joined_in_order_and_of_one_width(tmp_path):
         rows = shard([2 * k, 2 * k + 1])
         rows.features[:] = k
         write_shard(path, rows)
-    join(paths, tmp_path / "features.npy", np.dtype("float16"))
+    join(paths, tmp_path / "features.npy", np.dtype("float32"))
     found = np.load(tmp_path / "features.npy")
-    assert (found.dtype, found[:, 0].tolist()) == (np.float16, [0, 0, 1, 1, 2, 2])
+    assert (found.dtype, found[:, 0].tolist()) == (np.float32, [0, 0, 1, 1, 2, 2])
+    with pytest.raises(InputError, match=r"0\.npz holds other numbers than float16"):
+        join(paths, tmp_path / "features.npy", np.dtype("float16"))
     write_shard(paths[1], shard([2, 3], width=5))
     with pytest.raises(InputError, match=r"rows of \[3, 5\] features"):
         join(paths, tmp_path / "features.npy", np.dtype("float32"))
+
+
+def test_a_damaged_shard_is_not_joined(tmp_path):
+    path = tmp_path / "0.npz"
+    write_shard(path, shard([0, 1]))
+    whole = path.read_bytes()
+    one = np.ones(6, np.float32).tobytes()
+    path.write_bytes(whole.replace(one, one[:-1] + b"\x40"))
+    with pytest.raises(zipfile.BadZipFile):
+        join([path], tmp_path / "features.npy", np.dtype("float32"))
+    assert not (tmp_path / "features.npy").exists()
 
 
 def test_clearing_removes_the_embedding_and_nothing_else(tmp_path):

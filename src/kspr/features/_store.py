@@ -6,9 +6,11 @@ import shutil
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
@@ -43,6 +45,7 @@ _DAMAGE = (
     *(AttributeError, EOFError, LookupError, OSError, RuntimeError, SyntaxError, TypeError),
     *(ValueError, tokenize.TokenError, zipfile.BadZipFile, zlib.error),
 )
+_PIECE = 1 << 20
 _RECORDED_ONLY = ("shard_rows", "versions")
 """Entries of the manifest that do not change the features."""
 _PACKAGES = (
@@ -237,8 +240,14 @@ def join(paths: Sequence[Path], target: Path, dtype: np.dtype) -> None:
         header = {"descr": dtype.str, "fortran_order": False, "shape": _shape(paths)}
         np.lib.format.write_array_header_1_0(out, header)
         for path in paths:
-            with np.load(path, allow_pickle=False) as stored:
-                out.write(np.ascontiguousarray(stored["features"], dtype=dtype).data)
+            # In small pieces: whole shards would be hundreds of megabytes of new memory.
+            with _stored_features(path) as (stored, (_, in_columns, kind)):
+                if in_columns or kind != dtype:
+                    raise InputError(
+                        f"{path} holds other numbers than {dtype}; delete the folder and embed "
+                        "again."
+                    )
+                shutil.copyfileobj(stored, out, _PIECE)
 
 
 def open_features(path: Path) -> np.ndarray:
@@ -273,8 +282,16 @@ def _shape(paths: Sequence[Path]) -> tuple[int, int]:
 
 def _stored_shape(path: Path) -> tuple[int, ...]:
     """Return the shape of a shard's features; only the header is read."""
-    # Through np.load the whole array would be read to tell its shape.
+    with _stored_features(path) as (_, (shape, _, _)):
+        return shape
+
+
+@contextmanager
+def _stored_features(
+    path: Path,
+) -> Iterator[tuple[IO[bytes], tuple[tuple[int, ...], bool, np.dtype]]]:
+    """Yield the file of a shard's features behind its header, and shape, order and type."""
+    # Through np.load the whole array would be read. The archive compares its checksum at the end.
     with zipfile.ZipFile(path) as archive, archive.open("features.npy") as stored:
         np.lib.format.read_magic(stored)
-        shape: tuple[int, ...] = np.lib.format.read_array_header_1_0(stored)[0]
-        return shape
+        yield stored, np.lib.format.read_array_header_1_0(stored)
