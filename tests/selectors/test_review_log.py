@@ -11,7 +11,7 @@ import pytest
 
 from kspr import InputError, KnockoffsSPR, Selection
 from kspr.selectors.checks import Checks, read_checks, write_checks
-from kspr.selectors.review_log import ReviewLog, opinions, read_log
+from kspr.selectors.review_log import ReviewLog, _write_ahead, opinions, read_log
 
 
 @pytest.fixture
@@ -105,6 +105,32 @@ def _append_many(folder, name, n):
     log = ReviewLog(folder, "data")
     for k in range(n):
         log.append(name, "check", {k: "cat"})
+
+
+class Busy:
+    """Stands for a file that other processes are opening: free after some attempts."""
+
+    def __init__(self, attempts, code=sqlite3.SQLITE_BUSY):
+        self.attempts, self.code, self.said = attempts, code, []
+
+    def execute(self, statement):
+        self.said.append(statement)
+        if len(self.said) <= self.attempts:
+            error = sqlite3.OperationalError("database is locked")
+            error.sqlite_errorcode = self.code
+            raise error
+
+
+def test_a_file_that_others_are_opening_is_waited_for(monkeypatch):
+    """SQLite itself does not always wait when it is to change how a file is written."""
+    busy = Busy(attempts=3)
+    _write_ahead(busy)
+    assert busy.said == ["PRAGMA journal_mode = WAL"] * 4
+    with pytest.raises(sqlite3.OperationalError):
+        _write_ahead(Busy(attempts=1, code=sqlite3.SQLITE_READONLY))
+    monkeypatch.setattr("kspr.selectors.review_log._PATIENCE", 0.0)
+    with pytest.raises(sqlite3.OperationalError, match="locked"):
+        _write_ahead(Busy(attempts=10))
 
 
 def test_processes_that_write_at_once_lose_nothing(tmp_path):

@@ -10,13 +10,14 @@ from __future__ import annotations
 import sqlite3
 import tempfile
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from shutil import copyfile
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from kspr.errors import InputError
 
@@ -39,6 +40,8 @@ FILED = "a CSV file"
 """Who is named for answers that `kspr verify` read; no reviewer can have this name."""
 Queue = Literal["check", "fix", "settle"]
 _FILE = "review.sqlite"
+_PATIENCE = 30.0
+"""Seconds to wait for another process that is writing."""
 _SCHEMA = {
     "about": "CREATE TABLE about (fingerprint TEXT NOT NULL)",
     "entry": (
@@ -163,9 +166,9 @@ class ReviewLog:
         self._entries: list[Entry] = []
         with _explained(self._path):
             self._database = sqlite3.connect(
-                self._path, timeout=30, isolation_level=None, check_same_thread=False
+                self._path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False
             )
-            self._database.execute("PRAGMA journal_mode = WAL")
+            _write_ahead(self._database)
             # An answer is on disk before anything else happens.
             self._database.execute("PRAGMA synchronous = FULL")
             self._make(fingerprint)
@@ -258,7 +261,7 @@ def _readable(path: Path, *, locked: bool = False) -> Iterator[sqlite3.Connectio
         how = "mode=ro" if wal or locked else "mode=ro&immutable=1"
         with _explained(path):
             address = f"{opened.resolve().as_uri()}?{how}"
-            database = sqlite3.connect(address, uri=True, timeout=30)
+            database = sqlite3.connect(address, uri=True, timeout=_PATIENCE)
             stack.callback(database.close)
             yield database
 
@@ -299,6 +302,21 @@ def _entry(row: tuple[object, ...]) -> Entry:
     if not sound:
         raise sqlite3.DatabaseError(f"entry {str(entry.number)[:20]} has values of another type")
     return entry
+
+
+def _write_ahead(database: Any) -> None:
+    """Keep a log of what is written, so that readers and writers do not wait for each other."""
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            database.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            # For this statement SQLite does not always wait by itself: two processes that open a
+            # new file at once would wait for each other.
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
 
 
 @contextmanager
