@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from shutil import copyfile
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from kspr.errors import InputError
 
@@ -304,7 +304,7 @@ def _entry(row: tuple[object, ...]) -> Entry:
     return entry
 
 
-def _write_ahead(database: Any) -> None:
+def _write_ahead(database: sqlite3.Connection) -> None:
     """Keep a log of what is written, so that readers and writers do not wait for each other."""
     deadline = time.monotonic() + _PATIENCE
     while True:

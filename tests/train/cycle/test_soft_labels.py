@@ -120,6 +120,22 @@ def test_probabilities_that_say_nothing_do_not_become_certain():
     assert found.chance.sum(axis=1) == pytest.approx(1)
 
 
+def test_few_rows_and_heavy_noise_do_not_make_the_matrix_a_random_one():
+    """80 % wrong labels of 2,000 rows, and a weak model: every class goes wrong alike."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 10, 2000)
+    logits = 1.2 * np.eye(10)[truth] + rng.gumbel(size=(2000, 10)) / 2
+    probabilities = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    start = np.full((10, 10), 0.5 / 9)
+    np.fill_diagonal(start, 0.5)
+    found = likely_noise([probabilities], start, symmetric(truth, 0.8, seed=0))
+    # Far from where the search began, and no entry is as good as ruled out.
+    assert np.diag(found.transition).mean() == pytest.approx(0.2, abs=0.06)
+    assert found.transition.min() > 0.03
+    own = np.arange(2000), truth
+    assert np.log(found.chance[own]).mean() > np.log(found.prior[own]).mean()
+
+
 def test_likely_noise_gives_a_class_that_no_row_has_no_chance():
     label = np.repeat([0, 2], 50)
     probabilities = 0.1 + 0.7 * np.eye(3)[label]

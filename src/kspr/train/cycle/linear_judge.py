@@ -22,8 +22,9 @@ _WEAK_PENALTIES = (*_PENALTIES, 1e-1)
 _PARTS = 5
 _STEPS = 40
 _RIGHT = 0.5
-"""Share of labels that a fit takes to be right while the noise is not known. A second fit with the
-noise that was found gave better soft labels at Sym. 80 %, worse ones at Sym. 40 % and Asy. 40 %."""
+"""Share of labels that a fit takes to be right while the noise is not known. On 4,000 images of
+CIFAR-10, a second fit with the noise that was found gave worse soft labels under symmetric noise,
+and better ones at Asy. 40 %."""
 
 
 class _Rows(NamedTuple):

@@ -2,9 +2,9 @@
 
 Typical patches are found by k-means, and an image is described by how strongly each of them appears
 in each quarter of it (Coates, Ng, Lee: An analysis of single-layer networks in unsupervised
-feature learning, 2011). No label is used, so these features can judge labels. They take seconds for
-a thousand images. Where images are few or most labels wrong, a linear fit to them knows more than
-a network that has learned the labels.
+feature learning, 2011). No label is used, so these features can judge labels. They take about two
+seconds for a thousand images on two cores. Where images are few, a linear fit to them knows more
+than a network that has learned the labels.
 """
 
 from dataclasses import dataclass
@@ -25,6 +25,7 @@ _SIDE = 32
 _SIZE = 6
 """Side of a patch in pixels."""
 _PATCHES, _PER_IMAGE = 50_000, 50
+"""Patches that the typical ones are learned from, and how many of these an image gives."""
 _KINDS = 200
 """Number of typical patches."""
 _ROUNDS = 10
