@@ -66,6 +66,7 @@ def test_progress_names_what_is_measured(table, tmp_path, capsys):
     for word in words:
         assert word in said
     assert "Network: the" in said
+    assert "Kept by networks that have not seen the labels: " in said
     assert "Accuracy on the test set" in said
     assert said.splitlines()[-1].startswith("In short: ")
     assert "of 100 test rows." in said.splitlines()[-1]

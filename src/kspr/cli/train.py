@@ -235,7 +235,10 @@ def _print_selections(trained: "Trained", out: Path) -> None:
     if trained.selection is None:
         return
     seen = trained.selection.manifest.seen_labels
-    whose = "by this network's features" if seen else "in training"
+    # Referees keep for the report; the network learns soft labels of all rows.
+    by_referees = trained.selection.manifest.method == "ProbabilitySelector"
+    unseen = "by networks that have not seen the labels" if by_referees else "in training"
+    whose = "by this network's features" if seen else unseen
     print(f"\nKept {whose}: {_kept(trained.selection)}.\n  kspr report {out}/selection")
     if seen:
         print(f"  Its error rate is not held. Assumed: {trained.selection.assumption}")
