@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from kspr.core.coded import stored_of
-from kspr.core.noise import KINDS
 from kspr.report._cards import Contents, borderline_rows, judge
 from kspr.report._checking import checking
 from kspr.report._dial import dial, dial_figure
@@ -20,6 +19,7 @@ from kspr.report._template import environment, shared_parts
 from kspr.report._words import scale_of
 from kspr.runs.draws import ToCheck
 from kspr.runs.verify import Verification
+from kspr.selectors.flips import KINDS
 from kspr.selectors.options import in_flags
 from kspr.selectors.selection import Selection
 from kspr.selectors.selfcheck import SelfCheck

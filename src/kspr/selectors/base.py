@@ -11,11 +11,11 @@ from sklearn.utils import Tags, _safe_indexing, check_random_state
 
 from kspr.core.duplicates import join_sets
 from kspr.core.labels import Labels
-from kspr.core.noise import check_seed
 from kspr.core.penalties import PENALTIES
 from kspr.core.procedure import Procedure
 from kspr.core.reduction import Solver
 from kspr.errors import InputError
+from kspr.noise import check_seed
 from kspr.selectors._plan import Plan, Reduction, plan_pieces
 from kspr.selectors.engines import ENGINES
 from kspr.selectors.feature_rows import DenseFeatures, Features, MovedFeatures
