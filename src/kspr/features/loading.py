@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 from dataclasses import asdict, dataclass, replace
 from itertools import chain, combinations
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from kspr._files import read_json, write_parquet
+from kspr._files import read_json, user_cache, write_parquet
 from kspr.core.coded import Coded, as_read, chosen_rows, stored_of
 from kspr.errors import InputError
 from kspr.features._store import open_features
@@ -222,12 +221,11 @@ def embed_records(
 
 def cache_folder(source: Path, settings: EmbedSettings, split: str | None = None) -> Path:
     """Return where the features of `source`, or of one of its splits, are kept between runs."""
-    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     # Neither of the two changes the features.
     relevant = {k: v for k, v in asdict(settings).items() if k not in ("batch_size", "strict")}
     # Resolved: a relative path and an absolute one share the features.
     key = json.dumps([absolute(source), split, relevant], sort_keys=True)
-    return root / "kspr" / "embeddings" / hashlib.sha256(key.encode()).hexdigest()[:16]
+    return user_cache() / "embeddings" / hashlib.sha256(key.encode()).hexdigest()[:16]
 
 
 def check_labels(label: Any) -> None:
