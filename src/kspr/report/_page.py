@@ -20,7 +20,6 @@ from kspr.report._words import scale_of
 from kspr.runs.draws import ToCheck
 from kspr.runs.verify import Verification
 from kspr.selectors.flips import KINDS
-from kspr.selectors.options import in_flags
 from kspr.selectors.selection import Selection
 from kspr.selectors.selfcheck import SelfCheck
 from kspr.selectors.summary import STATUS_MEANING
@@ -60,8 +59,6 @@ def render(
     near = borderline_rows(selection, max_borderline)
     borderline = judge(selection, near, source.row_id, source.truth).cards(contents, near)
     templates = environment()
-    # Messages name parameters; the page of a run that a command made names its flags.
-    templates.filters["said"] = str if run is None else in_flags
     scripts = ["common.js", "script.js", *([] if rows is None else ["checking.js"])]
     return templates.get_template("report.html").render(
         title=title,
