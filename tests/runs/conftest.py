@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from kspr import KnockoffsSPR, Selection
-from kspr.core.noise import symmetric
 from kspr.features import Loaded
+from kspr.noise import symmetric
 from kspr.runs.origin import origin_of
 from kspr.runs.run import Run, save_run
 from kspr.runs.stored_rows import rows_of

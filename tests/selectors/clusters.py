@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kspr.core.noise import symmetric
+from kspr.noise import symmetric
 from kspr.selectors._cluster_passes import Partitions
 from kspr.selectors._partitions import Rows
 from kspr.selectors.engines.cluster import Cluster

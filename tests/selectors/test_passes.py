@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits
 from threadpoolctl import threadpool_limits
 
 from kspr import KnockoffsSPR
-from kspr.core.noise import symmetric
+from kspr.noise import symmetric
 from kspr.selectors import _passes
 from kspr.selectors._passes import Predictions
 from kspr.selectors.engines import local

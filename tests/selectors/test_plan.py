@@ -5,7 +5,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from kspr import KnockoffsSPR
-from kspr.core.noise import symmetric
+from kspr.noise import symmetric
 from kspr.selectors import _plan
 from kspr.selectors.feature_rows import DenseFeatures
 

@@ -10,8 +10,8 @@ import numpy as np
 from kspr._files import staged
 from kspr._text import spreadsheet_cell
 from kspr.core.coded import label_at
-from kspr.core.noise import check_seed
 from kspr.errors import InputError, UnreadableItemError
+from kspr.noise import check_seed
 from kspr.runs.run import Run, load_run
 from kspr.selectors import Selection
 from kspr.selectors.checks import Checks, read_checks, write_checks

@@ -65,7 +65,7 @@ def select_source(
     def fit() -> Selection:
         # SPR does not split the rows into halves, and takes no groups.
         extra = {} if found.groups is None else {"groups": found.groups}
-        return selector.fit(found.features, found.stored_label, **extra).selection_
+        return selector.fit(found.features, found.label, **extra).selection_
 
     files = [found.records.source, *filter(None, (options.labels,))]
     states = states_of(
@@ -211,7 +211,7 @@ def _with_answers(
     if checked is None:
         return fit(), None
     # Before the fit, which may take minutes: the file may be about other data.
-    answers, drawn = checked_rows(checked, Rows(found.row, found.row_id, found.stored_label))
+    answers, drawn = checked_rows(checked, Rows(found.row, found.row_id, found.label))
     selection = fit()
     return selection, checks_of(selection, answers, drawn)
 

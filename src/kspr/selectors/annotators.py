@@ -111,7 +111,7 @@ class AnnotatorSelector(BaseSelector):
     --------
     >>> import numpy as np
     >>> from sklearn.datasets import load_digits
-    >>> from kspr.core.noise import symmetric
+    >>> from kspr.noise import symmetric
     >>> X, y_true = load_digits(return_X_y=True)
     >>> y = np.column_stack([symmetric(y_true, rate, seed=k) for k, rate in enumerate((0.1, 0.3))])
     >>> y[::2, 1] = -1  # the second annotator has seen half of the rows

@@ -8,8 +8,8 @@ import numpy as np
 from kspr.core.calibration import anytime_steps, confidence_steps
 from kspr.core.conformal import LevelSteps, conformal_steps, draw_order, loose_pool
 from kspr.core.labels import places_in
-from kspr.core.noise import check_seed
 from kspr.errors import InputError
+from kspr.noise import check_seed
 from kspr.selectors.validation import check_choice, check_count, check_rate
 
 __all__ = [

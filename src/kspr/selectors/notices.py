@@ -189,10 +189,7 @@ def _detail(selection: Selection, status: str, hit: int, size: int, worst: float
 
 
 def _help(selection: Selection, affected: np.ndarray) -> str:
-    """Return advice: a larger q, larger classes, another control, checked rows.
-
-    Parameters are named as in Python; `kspr.selectors.options.in_flags` turns them into flags.
-    """
+    """Return advice: a larger q, larger classes, another control, checked rows."""
     if selection.checked is not None and selection.checked.calibrate:
         return (
             f"Check more rows: {int(selection.checked.counted.sum()):,} are too few to keep more."

@@ -1,6 +1,5 @@
 """The choices that a selector offers. Imports nothing heavy: the command line's help shows them."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
@@ -21,7 +20,6 @@ __all__ = [
     "PresetName",
     "SelectorOptions",
     "StatisticName",
-    "in_flags",
 ]
 
 PresetName = Literal["default", "paper", "spr"]
@@ -130,52 +128,3 @@ class SelectorOptions:
 
 AS_PRESET = SelectorOptions()
 """Nothing chosen: the default preset as it is."""
-
-_ALSO = (
-    "checked",
-    "checks",
-    "groups",
-    "kinds",
-    "megabytes",
-    "noise_rate",
-    "overwrite",
-    "repeats",
-    "share",
-)
-"""Parameters that commands take besides those of a selector."""
-
-
-def in_flags(text: str) -> str:
-    """Return a message with its parameters written as flags of the command line.
-
-    >>> in_flags("Pass min_class_size=1, or cut='pooled'; random_state must be a whole number.")
-    'Pass --min-class-size 1, or --cut pooled; --seed must be a whole number.'
-
-    Messages are written once, for Python. The command line, and the page of a run that it made,
-    show them through this function.
-    """
-    return _MENTIONED.sub(_as_flag, text)
-
-
-_FLAGS = {name: name for name in (*(field.name for field in fields(SelectorOptions)), *_ALSO)}
-_FLAGS |= {parameter: option for option, parameter in _RENAMED.items()}
-_VALUE = r"'[^']*'(?: or '[^']*')*|[\w.-]*\w"
-_MENTIONED = re.compile(
-    # Neither a flag already, nor a part of a longer name or of a path.
-    rf"(?<![\w./-])(?P<tick>`?)(?P<name>{'|'.join(sorted(_FLAGS, key=len, reverse=True))})"
-    rf"(?:=(?P<value>(?>{_VALUE}))(?!/)|(?P=tick)(?![\w=-]))"
-)
-_RULED = re.compile(r" (must|goes with|is a rate)\b")
-
-
-def _as_flag(found: re.Match[str]) -> str:
-    name, value = found["name"], found["value"]
-    flag = f"--{_FLAGS[name].replace('_', '-')}"
-    if value is None:
-        # Words such as "cut" or "level" are flags only where a rule about them is stated.
-        rest = found.string[found.end() :]
-        is_name = found["tick"] or "_" in name or _RULED.match(rest)
-        return flag if is_name else found[0]
-    if value in ("None", "False"):
-        return f"no {flag}"
-    return flag if value == "True" else f"{flag} {value.replace(chr(39), '')}"

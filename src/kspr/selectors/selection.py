@@ -376,7 +376,7 @@ class Selection:
         --------
         >>> from sklearn.datasets import load_digits
         >>> from kspr import KnockoffsSPR
-        >>> from kspr.core.noise import symmetric
+        >>> from kspr.noise import symmetric
         >>> X, y = load_digits(return_X_y=True)
         >>> y = symmetric(y, 0.4, 0)
         >>> selection = KnockoffsSPR(q=0.05).fit(X, y).selection_
@@ -414,7 +414,7 @@ class Selection:
         --------
         >>> from sklearn.datasets import load_digits
         >>> from kspr import KnockoffsSPR
-        >>> from kspr.core.noise import symmetric
+        >>> from kspr.noise import symmetric
         >>> X, y = load_digits(return_X_y=True)
         >>> selection = KnockoffsSPR(q=0.05).fit(X, symmetric(y, 0.4, 0)).selection_
         >>> selection.checks_needed() < selection.checks_needed(guarantee="confidence")

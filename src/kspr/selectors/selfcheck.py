@@ -14,10 +14,11 @@ from kspr._text import text_table
 from kspr.core.anchors import MANY_CLASSES
 from kspr.core.intervals import Z95
 from kspr.core.labels import Labels
-from kspr.core.noise import ESTIMATED, HARD, KINDS, Ground, check_seed, flip
 from kspr.errors import InputError
+from kspr.noise import check_seed
 from kspr.selectors.controls.noise_estimate import NoiseEstimate
 from kspr.selectors.feature_rows import Features
+from kspr.selectors.flips import ESTIMATED, HARD, KINDS, Ground, flip
 from kspr.selectors.knockoffs_spr import KnockoffsSPR
 from kspr.selectors.selection import Selection
 from kspr.selectors.sensitivity import FACTORS, in_words

@@ -8,7 +8,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from kspr.core.arrays import to_numpy
-from kspr.core.noise._drawing import draw_rows, following
 
 __all__ = ["ESTIMATED", "HARD", "KINDS", "Ground", "flip"]
 
@@ -114,6 +113,18 @@ def flip(
     return rows, flipped
 
 
+def draw_rows(weight: np.ndarray, wanted: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw `wanted` rows without replacement, by weight; never one of weight 0.
+
+    The largest of log weight plus Gumbel noise are such a draw.
+    """
+    with np.errstate(divide="ignore"):
+        key = np.log(weight) + rng.gumbel(size=len(weight))
+    # Rows of weight 0 have the key -inf: they come last, and in only where others run out.
+    drawn = np.argsort(-key, kind="stable")[:wanted]
+    return np.asarray(drawn[weight[drawn] > 0])
+
+
 def _drawn_labels(chance: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Draw a class for each row of weights ``(rows, classes)``."""
     total = np.cumsum(chance, axis=1)
@@ -128,7 +139,7 @@ def _symmetric(ground: Ground, wanted: int) -> tuple[np.ndarray, int]:
 
 def _pair(ground: Ground, wanted: int) -> tuple[np.ndarray, int]:
     """Return flips to the next class."""
-    return np.eye(ground.n_classes)[following(ground.n_classes)], wanted
+    return np.eye(ground.n_classes)[np.roll(np.arange(ground.n_classes), -1)], wanted
 
 
 def _similar(ground: Ground, wanted: int) -> tuple[np.ndarray, int]:
