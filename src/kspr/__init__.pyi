@@ -9,6 +9,7 @@ from .errors import MissingExtraError as MissingExtraError
 from .selectors import SPR as SPR
 from .selectors import AnnotatorSelector as AnnotatorSelector
 from .selectors import KnockoffsSPR as KnockoffsSPR
+from .selectors import PaperKnockoffsSPR as PaperKnockoffsSPR
 from .selectors import ProbabilitySelector as ProbabilitySelector
 from .selectors import Selection as Selection
 from .selectors.selfcheck import selfcheck as selfcheck

@@ -108,9 +108,7 @@ class CopySearch:
         """Return the two cells of each row, ``(rows, 2)``, given its line in the last view."""
         return self.grid.cells(self.grid.places(last)).T
 
-    def sets(
-        self, views: Sequence[np.ndarray], rows: np.ndarray, n_rows: int
-    ) -> np.ndarray | None:
+    def sets(self, views: Sequence[np.ndarray], rows: np.ndarray, n_rows: int) -> np.ndarray | None:
         """Return the set of copies that each of `n_rows` rows belongs to, -1 for none.
 
         None without any copies. `views` are those of `rows`, which ascend: of the rows that share

@@ -13,7 +13,6 @@ import numpy as np
 
 from kspr._packages import require
 from kspr._progress import Progress, ProgressMode
-from kspr.core.labels import as_label_array
 from kspr.errors import InputError
 from kspr.selectors._threads import Each, one_blas_thread
 from kspr.selectors.parts import HostFeatures, Result, Task, fold, in_blocks

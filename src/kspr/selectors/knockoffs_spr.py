@@ -29,7 +29,6 @@ from kspr.selectors._passes import (
     fit_split,
     held_out,
     judge,
-    small_codes,
     split_rows,
 )
 from kspr.selectors._threads import threads
@@ -479,9 +478,7 @@ class HeldOut:
     seed: int
 
 
-def held_out_values(
-    selector: KnockoffsSPR, X: Any, y: Any, *, groups: Any = None
-) -> HeldOut:
+def held_out_values(selector: KnockoffsSPR, X: Any, y: Any, *, groups: Any = None) -> HeldOut:
     """Return the fitted value of every class for each row, from the half that it is not in.
 
     For what is done with fits besides selecting. Only the first split of the selector is fitted.
@@ -491,6 +488,4 @@ def held_out_values(
     with selector._opened(X) as features:
         fitted = selector._fitted(features, y, groups)
         values = held_out(fitted.features, fitted.fits, fitted.halves)
-    return HeldOut(
-        values, fitted.labels.classes, fitted.shape, fitted.census.content, fitted.seed
-    )
+    return HeldOut(values, fitted.labels.classes, fitted.shape, fitted.census.content, fitted.seed)

@@ -18,11 +18,11 @@ from kspr.selectors.checked import (
     next_rows,
     promise,
 )
-from kspr.selectors.noise_estimate import ASSUMPTIONS, SEEN_LABELS, NoiseEstimate
 from kspr.selectors.curve import Curve, trace_curve
 from kspr.selectors.cut_groups import CutGroups, recut, uncut
 from kspr.selectors.estimates import Estimates, estimate, noise_rate
 from kspr.selectors.manifest import Manifest
+from kspr.selectors.noise_estimate import ASSUMPTIONS, SEEN_LABELS, NoiseEstimate
 from kspr.selectors.options import DEFAULT_Q, DOUBTING
 from kspr.selectors.relabelling import THRESHOLD, Relabelling, relabelling
 from kspr.selectors.summary import Summary, summarise
