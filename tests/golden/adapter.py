@@ -40,6 +40,11 @@ def paper(**changes: Any) -> Any:
 
 def comparing(control: str, **changes: Any) -> Any:
     """Return the default selector with one of the paper's controls."""
+    if hasattr(kspr, "PaperKnockoffsSPR"):
+        # Unsplit, as the default was under these controls.
+        whole = {"classes_per_group": None, "samples_per_class": None, "q": 0.05}
+        usual = {"reduction": 128, "fit_intercept": True, "level": "fixed", "cut": "pooled"}
+        return kspr.PaperKnockoffsSPR(control=control, **QUIET, **{**whole, **usual, **changes})
     return KnockoffsSPR(control=control, **QUIET, **changes)
 
 

@@ -36,7 +36,7 @@ class Census:
 
 
 def look(features: Features, *, find_copies: bool, seeds: Sequence[int] = ()) -> Census:
-    """Return the census of all rows; raise `InputError` where features are not finite, or too large.
+    """Return the census of all rows; raise `InputError` for features that are not sound.
 
     With `find_copies`, rows are compared with each other. `seeds` are those of the content keys.
     """
@@ -45,7 +45,7 @@ def look(features: Features, *, find_copies: bool, seeds: Sequence[int] = ()) ->
     search = None if views is None else _search(features, views, rng)
     task = _Look(views if search else None, search, tuple(seeds))
     sound, columns = features.map(task, np.arange(features.shape[0]), what="Looking at rows")
-    sound.check(features)
+    sound.check()
     copies = None
     if views is not None and search is not None:
         rows = sharing(columns["cells"])
@@ -72,7 +72,8 @@ class _Sound:
             states[0].limit,
         )
 
-    def check(self, features: Features) -> None:
+    def check(self) -> None:
+        """Raise `InputError` if a row is not finite, or too large."""
         if self.bad.size:
             raise InputError(
                 f"X holds NaN or inf in {name_rows(self.bad)}. Drop these rows or fill them in "
@@ -145,15 +146,16 @@ class _Views:
     each other in both.
     """
 
-    mean: np.ndarray
-    scale: np.ndarray
+    mean: np.ndarray | None
+    """None for sparse rows: centring would fill them, and they are compared in one scale."""
+    scale: np.ndarray | None
     directions: np.ndarray | None
 
     def __call__(self, X: Any) -> list[np.ndarray]:
-        if sp.issparse(X):
-            # Never centred, which would fill it, and in its own scale only.
-            R = self.directions
-            return [X.toarray() if R is None else np.asarray(X @ R.astype(X.dtype))]
+        if self.mean is None or self.scale is None:
+            if self.directions is None:
+                return [X.toarray() if sp.issparse(X) else X]
+            return [np.asarray(X @ self.directions.astype(X.dtype))]
         centred = X - self.mean.astype(X.dtype)
         if self.directions is None:
             return [centred, centred * self.scale.astype(X.dtype)]
@@ -166,7 +168,7 @@ def _views(features: Features, rng: np.random.Generator) -> _Views:
     n, p = features.shape
     R = directions(p, rng)
     if features.sparse:
-        return _Views(np.empty(0), np.empty(0), R)
+        return _Views(None, None, R)
     few = features.take(np.linspace(0, n - 1, min(n, _SPREAD_ROWS)).astype(np.int64))
     with np.errstate(all="ignore"):
         mean, spread = few.mean(axis=0, dtype=np.float64), few.std(axis=0, dtype=np.float64)

@@ -2,7 +2,7 @@
 
     look(part)   -> Census, joined          `_look.py`: are rows sound, which are copies
     sample       -> the rows to fit         gathered; `fit_split` fits both halves of them
-    judge(part)  -> Anchors, joined         `Judge`: the surest rows of each class, and selection times
+    judge(part)  -> Anchors, joined         `Judge`: the surest rows of each class, selection times
     grade(part)  -> Tally, joined           `Grade` or `Compare`: levels and doubts of all rows
 
 Fitted values are made, used and forgotten block by block: nothing that is rows times classes is

@@ -29,7 +29,7 @@ __all__ = [
 Guarantee = Literal["mean", "confidence", "anytime"]
 """What checked rows promise; see `Selection.with_checks`."""
 Drawn = Literal["pool", "all", "chosen"]
-"""How checked rows were chosen: by `Selection.draw_checks`, at random from all rows, or otherwise."""
+"""Where checked rows come from: `Selection.draw_checks`, all rows at random, or elsewhere."""
 NO_CLASS, CANNOT_TELL = -1, -2
 """Answers that are no position in the classes."""
 
@@ -113,7 +113,7 @@ def add_checks(
     confidence: float,
     seed: int,
 ) -> tuple[Checked, np.ndarray | None]:
-    """Return all checked rows with the new ones, and the level of every row; None without levels."""
+    """Return all checked rows with the new ones, and the level of every row, if there are any."""
     check_choice("drawn", drawn, get_args(Drawn))
     check_choice("guarantee", guarantee, get_args(Guarantee))
     check_rate("confidence", confidence)
@@ -266,8 +266,8 @@ def _in_order(rows: set[int], order: np.ndarray, q: float) -> list[int]:
         return first
     strange = next(iter(sorted(rows.difference(first))))
     raise InputError(
-        f"Row {strange} is not among the first {len(rows)} rows that draw_checks(q={q:g}) gives. Check "
-        "these, from the first on, with None where you cannot tell; or pass drawn='all' if the "
+        f"Row {strange} is not among the first {len(rows)} rows that draw_checks(q={q:g}) gives. "
+        "Check these, from the first on, with None where you cannot tell; or pass drawn='all' if the "
         "rows were drawn at random from all rows, or drawn='chosen' if not: then they are kept or "
         "rejected, but do not move the cut."
     )

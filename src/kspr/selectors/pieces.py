@@ -45,6 +45,8 @@ _BATCH_BYTES = 16 << 20
 
 Answer = dict[str, np.ndarray]
 """Arrays ``(pieces, 2, slots)`` by name."""
+Solve = Callable[[Pieces, Callable[[], None] | None], Answer]
+"""Solve a batch of pieces; the second argument is called after each step."""
 
 
 @dataclass(frozen=True)

@@ -285,9 +285,9 @@ class Selection:
         confidence
             For ``"confidence"`` and ``"anytime"``.
         drawn
-            ``"pool"``: `rows` come from `draw_checks` with the same `q` and `seed`. ``"all"``: they were
-            drawn at random from all rows. ``"chosen"``: neither; then they are kept or not, and the
-            cut stays where it is.
+            ``"pool"``: `rows` come from `draw_checks` with the same `q` and `seed`. ``"all"``: they
+            were drawn at random from all rows. ``"chosen"``: neither; then they are kept or not,
+            and the cut stays where it is.
         seed
             The seed that `draw_checks` was given.
 
