@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kspr.core.arrays import Array, double, like, namespace, to_numpy
+from kspr.core.arrays import Array, double, namespace, rows_times
 from kspr.core.regression import Basis
 
 __all__ = ["LinearFit"]
@@ -38,14 +38,14 @@ class LinearFit:
         return int(self.constant.shape[1])
 
     def predict(self, X: Array, half: np.ndarray) -> np.ndarray:
-        """Return the fitted values ``(rows, c)`` of features ``(rows, p)``, on the host.
+        """Return the fitted values ``(rows, c)`` of features ``(rows, p)``.
 
         `half` says which half each row is in; the fit on the other half judges it.
         """
-        found = np.empty((len(half), self.n_classes), dtype=to_numpy(self.constant[:0]).dtype)
+        values = np.empty((len(half), self.n_classes), dtype=self.constant.dtype)
         for side in (0, 1):
             rows = np.flatnonzero(half == side)
-            part = X if len(rows) == len(half) else X[like(rows, X)]
-            values = (part - self.mean) @ self.coefficients[side] + self.constant[side]
-            found[rows] = to_numpy(values)
-        return found
+            part = X if len(rows) == len(half) else X[rows]
+            product = rows_times(part - self.mean, self.coefficients[side])
+            values[rows] = product + self.constant[side]
+        return values

@@ -266,8 +266,8 @@ def _in_order(rows: set[int], order: np.ndarray, q: float) -> list[int]:
         return first
     strange = next(iter(sorted(rows.difference(first))))
     raise InputError(
-        f"Row {strange} is not among the first {len(rows)} rows that draw_checks(q={q:g}) gives. "
-        "Check these, from the first on, with None where you cannot tell; or pass drawn='all' if the "
+        f"Row {strange} is not among the first {len(rows)} rows of draw_checks(q={q:g}). Check "
+        "these, from the first on, with None where you cannot tell; or pass drawn='all' if the "
         "rows were drawn at random from all rows, or drawn='chosen' if not: then they are kept or "
         "rejected, but do not move the cut."
     )

@@ -6,8 +6,7 @@ from sklearn.datasets import load_digits
 
 from kspr import KnockoffsSPR
 from kspr.noise import symmetric
-from kspr.selectors import _plan
-from kspr.selectors.feature_rows import DenseFeatures
+from kspr.selectors import _passes
 
 
 @pytest.fixture(scope="module")
@@ -36,20 +35,11 @@ def test_a_part_is_fitted_and_all_rows_are_judged(noisy, reduction):
 
 
 def test_more_rows_than_memory_holds_are_fitted_in_part(noisy, monkeypatch):
-    monkeypatch.setattr(_plan, "_SCORE_BYTES", 4 * 64 * 600)
-    monkeypatch.setattr(_plan, "_ROWS_PER_DIMENSION", 1)
+    monkeypatch.setattr(_passes, "_SCORE_BYTES", 4 * 64 * 600)
+    monkeypatch.setattr(_passes, "_ROWS_PER_DIMENSION", 1)
     np.testing.assert_array_equal(levels(noisy), levels(noisy, fit_rows=600))
-    monkeypatch.setattr(_plan, "_ROWS_PER_DIMENSION", 1000)
+    monkeypatch.setattr(_passes, "_ROWS_PER_DIMENSION", 1000)
     np.testing.assert_array_equal(levels(noisy), levels(noisy, fit_rows=len(noisy[1])))
-
-
-def test_a_file_is_fitted_in_part_like_an_array(noisy, tmp_path):
-    X, y, _ = noisy
-    np.save(tmp_path / "X.npy", X.astype(np.float16))
-    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
-    model = KnockoffsSPR(q=0.1, fit_rows=600)
-    from_file = model.fit(mapped, y).selection_.q_value
-    np.testing.assert_array_equal(from_file, model.fit(np.array(mapped), y).selection_.q_value)
 
 
 def test_rare_classes_are_fitted_too():
@@ -58,11 +48,3 @@ def test_rare_classes_are_fitted_too():
     X = rng.standard_normal((len(y), 8)) + 6 * np.eye(8)[y]
     clean = KnockoffsSPR(q=0.1, fit_rows=200).fit(X, y).selection_.clean_mask
     assert clean[y == 2].mean() > 0.8
-
-
-def test_as_many_rows_as_a_block_has_need_not_be_its_rows():
-    """An empty slot of a piece repeats a row, which must not stand for one that is left out."""
-    X = np.arange(8, dtype=np.float32).reshape(4, 2)
-    for rows in ([0, 0, 2, 3], [0, 1, 2, 3], [1, 3]):
-        parts = [block for _, block in _plan._gathered(DenseFeatures(X), np.array(rows))]
-        np.testing.assert_array_equal(np.concatenate(parts), X[rows])

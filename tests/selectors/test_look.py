@@ -1,4 +1,4 @@
-"""Groups as users give them, and copies in every kind of features."""
+"""The first look at all rows: copies, groups as users give them, and what identifies the data."""
 
 import numpy as np
 import pytest
@@ -6,8 +6,9 @@ import scipy.sparse as sp
 
 from kspr.core.labels import encode_labels
 from kspr.errors import InputError
-from kspr.selectors.feature_rows import as_features
-from kspr.selectors.together import copies_in, read_groups
+from kspr.selectors._look import look
+from kspr.selectors.parts import HostFeatures
+from kspr.selectors.validation import read_groups
 
 
 @pytest.mark.parametrize(
@@ -59,6 +60,10 @@ def copied(p: int, kind: type = np.float32) -> np.ndarray:
     return X
 
 
+def copies_in(X) -> np.ndarray | None:
+    return look(HostFeatures(X), find_copies=True).copies
+
+
 def pairs(sets: np.ndarray) -> list[list[int]]:
     return [np.flatnonzero(sets == k).tolist() for k in range(sets.max() + 1)]
 
@@ -66,20 +71,14 @@ def pairs(sets: np.ndarray) -> list[list[int]]:
 @pytest.mark.parametrize("p", [12, 60])
 @pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
 def test_copies_are_found_in_every_precision(p, kind):
-    assert pairs(copies_in(as_features(copied(p, kind)))) == [[3, 599], [5, 598]]
+    assert pairs(copies_in(copied(p, kind))) == [[3, 599], [5, 598]]
 
 
 @pytest.mark.parametrize("p", [12, 60])
 def test_copies_are_found_in_sparse_features(p):
     X = copied(p, np.float64) * (np.random.default_rng(1).random((600, p)) < 0.8)
     X[-1], X[-2] = X[3], X[5]
-    assert pairs(copies_in(as_features(sp.csr_array(X)))) == [[3, 599], [5, 598]]
-
-
-def test_copies_are_found_in_tensors():
-    torch = pytest.importorskip("torch")
-    found = copies_in(as_features(torch.asarray(copied(60))))
-    assert pairs(found) == [[3, 599], [5, 598]]
+    assert pairs(copies_in(sp.csr_array(X))) == [[3, 599], [5, 598]]
 
 
 def test_a_column_of_large_numbers_does_not_hide_how_rows_differ():
@@ -88,7 +87,7 @@ def test_a_column_of_large_numbers_does_not_hide_how_rows_differ():
     X = rng.standard_normal((500, 8))
     X[:, 0] = 1e6 * rng.standard_normal(500)
     X[9, 0] = X[4, 0]
-    assert copies_in(as_features(X)) is None
+    assert copies_in(X) is None
 
 
 def test_a_column_that_hardly_varies_does_not_make_all_other_columns_small():
@@ -96,10 +95,31 @@ def test_a_column_that_hardly_varies_does_not_make_all_other_columns_small():
     X[:, 0] = 1e-9 * np.random.default_rng(1).standard_normal(600)
     X[7] = X[2] + 1.0
     X[7, 0] = X[2, 0]
-    assert pairs(copies_in(as_features(X)))[-1] == [5, 598]
-    assert copies_in(as_features(X))[7] == -1
+    assert pairs(copies_in(X))[-1] == [5, 598]
+    assert copies_in(X)[7] == -1
 
 
-def test_features_too_large_to_compare_have_no_copies():
-    X = (3e38 * np.sign(copied(20))).astype(np.float32)
-    assert copies_in(as_features(X)) is None
+def test_the_content_of_rows_is_that_of_their_values_however_they_are_stored():
+    X = np.random.default_rng(0).standard_normal((50, 7)) * (np.arange(50)[:, None] % 3 > 0)
+    X[7], X[9, 2] = X[4], -0.0
+    content = look(HostFeatures(X), find_copies=False).content
+    assert content[7] == content[4]
+    assert len(np.unique(content)) == len(np.unique(X, axis=0))
+    stored = look(HostFeatures(sp.csr_array(X)), find_copies=False).content
+    np.testing.assert_array_equal(content, stored)
+
+
+@pytest.mark.parametrize(
+    ("X", "sentence"),
+    [
+        (np.where(np.arange(20)[:, None] == 7, np.nan, 1.0), "X holds NaN or inf in row 7"),
+        (np.where(np.arange(20)[:, None] > 7, np.inf, 1.0), "in rows 8, 9, 10, 11, 12 and 7 more"),
+        (np.full((20, 2), 1e200), "largest absolute value between"),
+        (np.full((20, 2), 1e-200), "largest absolute value between"),
+        (np.full((20, 2), 1e20, dtype=np.float32), "got 1e[+]20"),
+    ],
+)
+def test_rows_that_no_fit_could_use_are_named(X, sentence):
+    for held in (X, sp.csr_array(X)):
+        with pytest.raises(InputError, match=sentence):
+            look(HostFeatures(held), find_copies=True)
