@@ -38,7 +38,7 @@ def test_checked_rows_keep_the_rate_whatever_the_noise_is(control):
     for seed in range(300):
         data = instance_noise(seed)
         alone = KnockoffsSPR(q=0.1, control=control).fit(data.X, data.y).selection_
-        rows = alone.draw(250, seed=seed)
+        rows = alone.draw_checks(250, seed=seed)
         rest = np.setdiff1d(np.arange(len(data.y)), rows)
         for guarantee, found in fsr.items():
             told = alone.with_checks(rows, data.y_true[rows], guarantee=guarantee, seed=seed)
@@ -183,7 +183,7 @@ def alone(data, **choice):
 def test_rows_are_drawn_from_those_that_could_be_kept_at_twice_the_level(digits40):
     selection = alone(digits40, cut="pooled")
     loose = selection.at(0.2).clean_mask
-    pool = selection.draw(10_000)
+    pool = selection.draw_checks(10_000)
     assert len(pool) == max(loose.sum(), 1000)
     assert np.isin(np.flatnonzero(loose), pool).all()
 
@@ -192,10 +192,10 @@ def test_rows_are_drawn_from_those_that_could_be_kept_at_twice_the_level(digits4
 def test_portions_are_one_draw(digits40, guarantee):
     """Answers to 50 rows and then to the next 70 are answers to the first 120."""
     selection = alone(digits40)
-    every = selection.draw(120)
-    first = selection.draw(50)
+    every = selection.draw_checks(120)
+    first = selection.draw_checks(50)
     half = selection.with_checks(first, digits40.y_true[first], guarantee=guarantee)
-    more = half.draw(70)
+    more = half.draw_checks(70)
     assert np.array_equal(np.concatenate([first, more]), every)
     late = half.with_checks(more, digits40.y_true[more], guarantee=guarantee)
     once = selection.with_checks(every, digits40.y_true[every], guarantee=guarantee)
@@ -209,7 +209,7 @@ def test_portions_are_one_draw(digits40, guarantee):
 def test_a_checked_label_is_final(digits40):
     """At every level: right ones are kept, wrong ones are not, and the answer is the suggestion."""
     selection = alone(digits40)
-    rows = selection.draw(150)
+    rows = selection.draw_checks(150)
     answered = selection.with_checks(rows, digits40.y_true[rows])
     right = digits40.right[rows]
     assert 0 < right.sum() < 150
@@ -217,7 +217,7 @@ def test_a_checked_label_is_final(digits40):
         assert np.array_equal(answered.at(q).clean_mask[rows], right)
     assert np.array_equal(answered.suggested_label[rows], digits40.y_true[rows])
     # Also after rows of another draw.
-    others = answered.draw(50, seed=1)
+    others = answered.draw_checks(50, seed=1)
     both = answered.with_checks(others, digits40.y_true[others], seed=1)
     assert np.array_equal(both.clean_mask[rows], right)
     assert both.checked.counted.sum() == 50
@@ -226,20 +226,20 @@ def test_a_checked_label_is_final(digits40):
 def test_answers_about_other_rows_change_nothing_of_a_draw(digits40):
     """Wrong labels that somebody found elsewhere are removed; the draw goes on as it was."""
     selection = alone(digits40)
-    rows = selection.draw(100)
+    rows = selection.draw_checks(100)
     answered = selection.with_checks(rows, digits40.y_true[rows])
     found = np.setdiff1d(np.flatnonzero(answered.clean_mask & ~digits40.right), rows)[:3]
     assert len(found)
     fixed = answered.with_checks(found, digits40.y_true[found], drawn="chosen")
     changed = np.flatnonzero(fixed.q_value != answered.q_value)
     assert np.array_equal(changed, found)
-    assert np.array_equal(fixed.draw(20), answered.draw(20))
+    assert np.array_equal(fixed.draw_checks(20), answered.draw_checks(20))
     assert fixed.checked.counted.sum() == 100
 
 
 def test_what_nobody_can_tell_counts_as_wrong_and_no_class_is_wrong(digits40):
     selection = alone(digits40)
-    rows = selection.draw(60)
+    rows = selection.draw_checks(60)
     truth = digits40.y_true[rows].astype(object)
     truth[0], truth[1] = None, 77
     answered = selection.with_checks(rows, truth)
@@ -250,11 +250,11 @@ def test_what_nobody_can_tell_counts_as_wrong_and_no_class_is_wrong(digits40):
 
 def test_rows_that_were_not_drawn_need_a_declaration(digits40):
     selection = alone(digits40)
-    rows = selection.draw(60)
+    rows = selection.draw_checks(60)
     with pytest.raises(InputError, match="is not among the first 59 rows") as caught:
         selection.with_checks(rows[1:], digits40.y_true[rows[1:]])
     assert "drawn='all'" in str(caught.value)
-    outside = np.setdiff1d(np.arange(len(digits40.y)), selection.draw(10_000))[:3]
+    outside = np.setdiff1d(np.arange(len(digits40.y)), selection.draw_checks(10_000))[:3]
     with pytest.raises(InputError, match=f"Row {outside[0]} is not among"):
         selection.with_checks(outside, digits40.y_true[outside])
     chosen = selection.with_checks(outside, digits40.y_true[outside], drawn="chosen")
@@ -267,7 +267,7 @@ def test_rows_drawn_from_all_count_where_they_are_in_the_pool(digits40):
     selection = alone(digits40)
     rows, truth = checked_rows(digits40, 300)
     answered = selection.with_checks(rows, truth, drawn="all")
-    inside = np.isin(answered.checked.rows, selection.draw(10_000))
+    inside = np.isin(answered.checked.rows, selection.draw_checks(10_000))
     assert np.array_equal(answered.checked.counted, inside)
     assert np.array_equal(answered.clean_mask[rows], digits40.right[rows])
 
@@ -275,8 +275,8 @@ def test_rows_drawn_from_all_count_where_they_are_in_the_pool(digits40):
 def test_checks_give_spr_an_error_rate(digits40):
     selection = SPR().fit(digits40.X, digits40.y).selection_
     with pytest.raises(InputError, match="SPR has no error rate of its own: pass q"):
-        selection.draw(100)
-    rows = selection.draw(200, q=0.1)
+        selection.draw_checks(100)
+    rows = selection.draw_checks(200, q=0.1)
     answered = selection.with_checks(rows, digits40.y_true[rows], q=0.1)
     quality = selection_quality(answered.clean_mask, digits40.right)
     assert quality.fsr < 0.15
@@ -302,11 +302,11 @@ def test_arguments_of_checks_are_refused_in_a_sentence(digits40, arguments, sent
 
 def test_nothing_is_left_to_draw_when_all_is_checked(digits40):
     selection = alone(digits40)
-    rows = selection.draw(10_000)
+    rows = selection.draw_checks(10_000)
     done = selection.with_checks(rows, digits40.y_true[rows])
     assert np.array_equal(done.clean_mask[rows], digits40.right[rows])
     with pytest.raises(InputError, match="there is none to draw"):
-        done.draw(1)
+        done.draw_checks(1)
 
 
 def test_only_rows_of_the_draw_count_when_others_are_added(digits40):
@@ -331,11 +331,11 @@ def test_checks_do_not_bring_back_a_label_that_a_copy_contradicts(digits40):
     X = np.concatenate([digits40.X, digits40.X[twice]])
     y = np.concatenate([digits40.y, (digits40.y[twice] + 1) % 10])
     selection = KnockoffsSPR(q=0.1).fit(X, y).selection_
-    assert selection.copies is not None
+    assert selection.duplicate_set is not None
     never = np.isinf(selection.q_value)
     assert never[n:].mean() > 0.9
     true = np.concatenate([digits40.y_true, digits40.y_true[twice]])
-    rows = selection.draw(300)
+    rows = selection.draw_checks(300)
     assert not never[rows].any()
     assert not selection.with_checks(rows, true[rows]).at(0.9).clean_mask[never].any()
 
@@ -344,7 +344,7 @@ def test_checks_do_not_bring_back_a_label_that_a_copy_contradicts(digits40):
 def test_a_seed_that_cannot_be_used_is_one_sentence(digits40, seed):
     selection = alone(digits40)
     for call in (
-        lambda: selection.draw(5, seed=seed),
+        lambda: selection.draw_checks(5, seed=seed),
         lambda: selection.with_checks([0], [0], seed=seed),
     ):
         with pytest.raises(InputError, match="must be a whole number from 0 to"):

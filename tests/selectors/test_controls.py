@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kspr import InputError, KnockoffsSPR
+from kspr import InputError, KnockoffsSPR, PaperKnockoffsSPR
 from tests.selectors.simulated import Kind, gaussian, symmetric
 
 DRAWS = 24
@@ -38,7 +38,7 @@ def test_a_class_of_three_is_judged(control, cut):
     y = np.where(data.y == 3, 0, data.y)
     y[:3] = 3
     selection = KnockoffsSPR(q=0.2, control=control, cut=cut).fit(data.X, y).selection_
-    assert np.isfinite(selection.statistic).all()
+    assert np.isfinite(selection.doubt).all()
     assert selection.summary().per_class[3].n == 3
 
 
@@ -86,7 +86,7 @@ def test_a_fallback_exists_under_the_papers_controls_only():
         cut_groups = KnockoffsSPR(q=0.02, control=control).fit(X, y).selection_.cut_groups
         assert set(cut_groups.status) == {"empty"}
     for control in ("paper", "theorem"):
-        model = KnockoffsSPR.paper(control=control).fit(X, y)
+        model = PaperKnockoffsSPR(control=control).fit(X, y)
         assert "fallback" in model.selection_.cut_groups.status
 
 

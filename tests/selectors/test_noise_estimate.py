@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kspr.selectors.controls.noise_estimate import NoiseEstimate
+from kspr.selectors.noise_estimate import NoiseEstimate
 
 
 def test_a_sentence_has_the_rate_and_its_sampling_error():

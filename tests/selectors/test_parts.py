@@ -106,7 +106,7 @@ def test_a_memory_map_gives_the_answer_of_the_array(digits40, tmp_path):
 
 @pytest.mark.parametrize(
     "model",
-    [KnockoffsSPR(reduction=20), PaperKnockoffsSPR(reduction=20, classes_per_group=5, samples_per_class=60)],
+    [KnockoffsSPR(reduction=20), PaperKnockoffsSPR(reduction=30)],
 )
 def test_sparse_features_are_judged_as_dense_ones(digits40, model):
     dense = model.fit(digits40.X, digits40.y).selection_
