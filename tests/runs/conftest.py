@@ -10,9 +10,8 @@ import pytest
 from kspr import KnockoffsSPR, Selection
 from kspr.core.noise import symmetric
 from kspr.features import Loaded
-from kspr.runs.origin import origin_of
-from kspr.runs.run import Run, save_run
-from kspr.runs.stored_rows import rows_of
+from kspr.runs.rows import rows_of
+from kspr.runs.run import Run, origin_of, save_run
 from kspr.sources.opening import open_source
 from kspr.sources.options import AS_FOUND, ReadOptions
 from tests.runs.tables import N, typed_table

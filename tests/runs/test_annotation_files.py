@@ -10,12 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from kspr.errors import InputError
-from kspr.runs._annotation_files import _config
+from kspr.runs._item_files import _config
+from kspr.runs.answers import CANNOT_TELL, NO_CLASS
 from kspr.runs.draws import draw_checks
 from kspr.runs.export import export_run
 from kspr.runs.run import load_run
 from kspr.runs.verify import verify_run
-from kspr.selectors.checks import CANNOT_TELL, NO_CLASS
 from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
 from kspr.sources.readers.label_files import open_label_file

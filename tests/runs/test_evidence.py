@@ -8,7 +8,7 @@ import pytest
 from kspr import SPR, KnockoffsSPR, Selection
 from kspr._files import read_json, write_json
 from kspr.errors import InputError
-from kspr.runs.evidence import claim_of, lack_of
+from kspr.runs.gate import claim_of, lack_of
 from kspr.runs.run import Run, load_run, save_run
 from tests.runs.samples import TRUTH, check, digits_run
 

@@ -11,8 +11,8 @@ import pytest
 
 from kspr.errors import InputError
 from kspr.runs.export import export_run
+from kspr.runs.review_log import ReviewLog
 from kspr.runs.verify import verify_run
-from kspr.selectors.review_log import ReviewLog
 from kspr.sources.options import ReadOptions
 from tests.runs.tables import HEADER, N, cells_of, parquet, text_rows, write_csv
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from kspr.core.coded import AllRows
 from kspr.core.labels import encode_labels, places_in, same_label, truly_clean
 from kspr.core.metrics import SelectionQuality, selection_quality
 from kspr.errors import InputError
@@ -16,7 +15,6 @@ from kspr.sources.joining import join_label_file
 from kspr.sources.opening import open_source
 from kspr.sources.readers.file_checks import listed
 from kspr.sources.readers.label_files import open_label_file
-from kspr.sources.records import RowNumbers
 
 __all__ = ["ClassEvaluation", "Evaluation", "Truth", "evaluate", "evaluate_run", "true_labels"]
 
@@ -112,12 +110,10 @@ def _from_file(run: Run, path: Path) -> Truth:
     count = run.origin.n_rows
     file = open_label_file(path, "truth", count=count, id_column=run.origin.options.get("id"))
     # A file without ids has a line for each row of the source; the run may have left some out.
-    row_id: Any = RowNumbers(AllRows(count))
+    row_id = np.arange(count).astype(np.str_)
     if run.rows.named:
-        numbers = np.asarray(row_id)
-        ids = np.asarray(run.row_id)
-        row_id = numbers.astype(np.result_type(numbers, ids))
-        row_id[run.row] = ids
+        row_id = row_id.astype(np.result_type(row_id, run.row_id))
+        row_id[run.row] = run.row_id
     found = join_label_file(file, row_id, run.rows.named, run.origin.source)
     known = np.flatnonzero(~np.isin(run.row, found.missing))
     missing = np.setdiff1d(np.arange(len(run.rows)), known)

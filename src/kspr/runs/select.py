@@ -1,9 +1,8 @@
 """From a source to a run: read, embed what needs it, select, write."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,10 +10,9 @@ import pyarrow as pa
 from kspr.errors import InputError
 from kspr.features import Loaded, load
 from kspr.features.options import AS_SHIPPED, EmbedSettings
-from kspr.runs.answers import Rows, checked_rows
-from kspr.runs.origin import CONSENSUS, describe, origin_of
-from kspr.runs.run import Run, check_folder, save_run
-from kspr.runs.stored_rows import rows_of
+from kspr.runs.answers import Checks, checked_rows
+from kspr.runs.rows import rows_of
+from kspr.runs.run import CONSENSUS, Origin, Run, check_folder, origin_of, save_run
 from kspr.selectors import (
     SPR,
     Annotators,
@@ -23,13 +21,9 @@ from kspr.selectors import (
     ProbabilitySelector,
     Selection,
 )
-from kspr.selectors.checkpoint import PATIENCE, Checkpoint, resumable
-from kspr.selectors.checks import Checks
 from kspr.selectors.controls.checked import Drawn
-from kspr.selectors.manifest import plain, versions
 from kspr.selectors.options import DEFAULT_Q
 from kspr.sources.options import ReadOptions
-from kspr.sources.places import versions_of
 from kspr.sources.vote_columns import VoteColumns, read_vote_columns
 
 __all__ = [
@@ -37,7 +31,6 @@ __all__ = [
     "select_by_annotators",
     "select_by_probabilities",
     "select_source",
-    "states_of",
     "votes_have_changed",
 ]
 
@@ -67,39 +60,8 @@ def select_source(
         extra = {} if found.groups is None else {"groups": found.groups}
         return selector.fit(found.features, found.stored_label, **extra).selection_
 
-    files = [found.records.source, *filter(None, (options.labels,))]
-    states = states_of(
-        out, files, selector, options, items=found.fingerprint, shape=found.features.shape
-    )
-    with resumable(states):
-        selection, checks = _with_answers(found, fit, checked)
     origin = origin_of(found, options, command)
-    run = save_run(out, selection, rows_of(found), origin, overwrite=overwrite, checks=checks)
-    states.remove()
-    return run
-
-
-def states_of(
-    out: Path,
-    files: Iterable[Path],
-    selector: SPR | KnockoffsSPR,
-    options: ReadOptions,
-    *,
-    patience: float = PATIENCE,
-    **more: Any,
-) -> Checkpoint:
-    """Return where a long selection keeps its states: beside the run, until that is written.
-
-    They count only for the same `files`, `selector`, `options` and whatever `more` there is.
-    """
-    about = {
-        **more,
-        "files": [version for file in files for version in versions_of(file)],
-        "options": describe(options),
-        "selector": {name: plain(value) for name, value in selector.get_params(deep=False).items()},
-        "versions": versions(),
-    }
-    return Checkpoint(out.with_name(f"{out.name}.part"), about, patience)
+    return _run_with_answers(found, fit, checked, origin, out, overwrite=overwrite)
 
 
 def select_by_probabilities(
@@ -130,9 +92,8 @@ def select_by_probabilities(
     def fit() -> Selection:
         return selector.fit(shown, found.label, classes=names).selection_
 
-    selection, checks = _with_answers(found, fit, checked)
     origin = origin_of(found, options, command)
-    return save_run(out, selection, rows_of(found), origin, overwrite=overwrite, checks=checks)
+    return _run_with_answers(found, fit, checked, origin, out, overwrite=overwrite)
 
 
 def select_by_annotators(
@@ -204,16 +165,22 @@ def _rows_with_votes(loaded: Loaded, votes: VoteColumns, options: ReadOptions) -
     return replace(loaded, features=loaded.features[there], row=loaded.row[there])
 
 
-def _with_answers(
-    found: Loaded, fit: Callable[[], Selection], checked: Path | None
-) -> tuple[Selection, Checks | None]:
-    """Return what `fit` gives, and the answers in the file `checked` about its rows."""
-    if checked is None:
-        return fit(), None
+def _run_with_answers(
+    found: Loaded,
+    fit: Callable[[], Selection],
+    checked: Path | None,
+    origin: Origin,
+    out: Path,
+    *,
+    overwrite: bool,
+) -> Run:
+    """Write what `fit` gives to `out`, with the answers in the file `checked` about its rows."""
+    rows = rows_of(found)
     # Before the fit, which may take minutes: the file may be about other data.
-    answers, drawn = checked_rows(checked, Rows(found.row, found.row_id, found.stored_label))
+    given = None if checked is None else checked_rows(checked, rows, found.label)
     selection = fit()
-    return selection, checks_of(selection, answers, drawn)
+    checks = None if given is None else checks_of(selection, *given)
+    return save_run(out, selection, rows, origin, overwrite=overwrite, checks=checks)
 
 
 def checks_of(selection: Selection, answers: dict[int, str], drawn: Drawn) -> Checks:

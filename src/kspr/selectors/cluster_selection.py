@@ -12,9 +12,9 @@ from kspr._files import write_parquet
 from kspr.core.coded import as_read, changed, coded, doubts
 from kspr.core.grading import GradeLevels
 from kspr.errors import InputError
+from kspr.runs.storage import write_about, write_selection
 from kspr.selectors._cluster_passes import Choices, Distributed, Outcome, Partitions
 from kspr.selectors._partitions import Rows
-from kspr.selectors._storage import write_about, write_selection
 from kspr.selectors.controls.control import cut_group_table, only_group
 from kspr.selectors.controls.noise_estimate import NoiseEstimate
 from kspr.selectors.controls.transition import describe_noise

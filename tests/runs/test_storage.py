@@ -9,8 +9,6 @@ import pytest
 
 from kspr import SPR, InputError, KnockoffsSPR, Selection
 from kspr._files import write_sealed
-from kspr.core.coded import Coded, changed, doubts, stored_of
-from kspr.selectors import _storage
 
 
 @pytest.fixture(scope="module")
@@ -109,27 +107,3 @@ def test_copies_that_number_no_rows_are_refused_in_a_sentence(selection, tmp_pat
     wrong = replace(selection, copies=np.full(len(selection), len(selection)))
     with pytest.raises(InputError, match="copies must number sets of rows"):
         Selection.load(wrong.save(tmp_path / "run"))
-
-
-@pytest.mark.parametrize("single", [True, False])
-def test_many_rows_are_loaded_in_parts_and_in_few_bytes(tmp_path, monkeypatch, single):
-    """As they were stored: levels as codes, doubts in single precision; what is read is equal."""
-    rng = np.random.default_rng(0)
-    code = rng.integers(3, size=400)
-    X = rng.standard_normal((400, 5)) + 3 * np.eye(3, 5)[code]
-    y = np.array(["a", "bb", "c"])[np.where(rng.random(400) < 0.2, rng.integers(3, size=400), code)]
-    fitted = KnockoffsSPR(q=0.2).fit(X, y).selection_
-    if single:
-        # As selections of very many rows have them; few rows have all digits.
-        fitted = changed(fitted, statistic=doubts(rng.random(400, dtype=np.float32) ** 9))
-    path = fitted.save(tmp_path / "run")
-    whole = Selection.load(path)
-    monkeypatch.setattr(_storage, "ROWS", 64)
-    parts = Selection.load(path)
-    for name in ("label", "clean_mask", "q_value", "statistic", "selection_time", "cut_group"):
-        np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
-        assert getattr(parts, name).dtype == getattr(whole, name).dtype
-    assert isinstance(stored_of(parts, "q_value"), Coded)
-    assert isinstance(stored_of(parts, "statistic"), np.ndarray) is not single
-    monkeypatch.setattr(_storage, "_MOST_LEVELS", 1)
-    np.testing.assert_array_equal(Selection.load(path).q_value, whole.q_value)

@@ -1,18 +1,19 @@
-"""Selections on disk: parquet tables and a JSON manifest, in a folder that appears as a whole."""
+"""A selection on disk: parquet tables and a JSON manifest, in a folder that appears as a whole."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
+import pyarrow.compute as pc
 
 from kspr._arrow import ParquetRows, as_array, read_parquet
 from kspr._files import read_sealed, staged, write_parquet, write_sealed
-from kspr.core.coded import ROWS, Coded, class_sizes, doubts, row_ranges, rows_of
 from kspr.errors import InputError
+from kspr.runs.answers import apply_checks, read_checks
+from kspr.selectors import Selection
 from kspr.selectors.controls import ASSUMPTIONS
 from kspr.selectors.controls.checked import Checked, Drawn, Guarantee
 from kspr.selectors.controls.noise_estimate import NoiseEstimate
@@ -20,10 +21,7 @@ from kspr.selectors.cut_groups import CutGroups, cut_group_columns
 from kspr.selectors.manifest import Manifest
 from kspr.selectors.summary import STATUS_MEANING
 
-if TYPE_CHECKING:
-    from kspr.selectors.selection import Selection
-
-__all__ = ["load_fields", "save_selection", "write_about", "write_selection"]
+__all__ = ["load_selection", "save_selection", "write_about", "write_selection"]
 
 _FORMAT = 4
 _FILES = ("samples.parquet", "cut_groups.parquet", "manifest.json")
@@ -37,25 +35,26 @@ _CHECKED = {
     "sampled": bool,
     "counted": bool,
 }
-_MOST_LEVELS = 1 << 16
+_BLOCK = 1 << 18
+"""Rows of a row group of samples.parquet."""
 _LABELS = ("label", "knockoff_label", "suggested_label")
-_ANY_LABEL = "biufOUSM"
 _SAMPLES = {
-    "label": _ANY_LABEL,
-    "clean": "b",
-    "statistic": "f",
-    "selection_time": "f",
-    "suggested_label": _ANY_LABEL,
-    "cut_group": "iu",
+    "label": ("label", ""),
+    "clean": ("clean_mask", "b"),
+    "q_value": ("q_value", "f"),
+    "statistic": ("statistic", "f"),
+    "selection_time": ("selection_time", "f"),
+    "knockoff_label": ("knockoff_label", ""),
+    "suggested_label": ("suggested_label", ""),
+    "suggestion_probability": ("suggestion_probability", "f"),
+    "copies": ("copies", "i"),
+    _BEFORE: ("", "f"),
+    "cut_group": ("cut_group", "iu"),
 }
-"""Columns of samples.parquet, and the kinds of their values as NumPy abbreviates them."""
-_OPTIONAL = {
-    "q_value": "f",
-    "knockoff_label": _ANY_LABEL,
-    "suggestion_probability": "f",
-    "copies": "i",
-    _BEFORE: "f",
-}
+"""Columns of samples.parquet: the field of `Selection` that each holds, if any, and the kinds of
+its values as NumPy abbreviates them."""
+# SPR has no levels before rows are checked, and no knockoffs.
+_OPTIONAL = ("q_value", "knockoff_label", "suggestion_probability", "copies", _BEFORE)
 # Arrow also says OSError of damaged pages.
 _WRONG = (
     *(AttributeError, IndexError, KeyError, MemoryError, OSError, OverflowError),
@@ -63,7 +62,7 @@ _WRONG = (
 )
 
 
-def save_selection(selection: "Selection", path: Path, *, overwrite: bool) -> Path:
+def save_selection(selection: Selection, path: Path, *, overwrite: bool) -> Path:
     """Write `selection` to the directory `path`."""
     if path.exists() and not overwrite:
         raise InputError(f"{path} already exists. Choose another directory or pass overwrite=True.")
@@ -76,8 +75,8 @@ def save_selection(selection: "Selection", path: Path, *, overwrite: bool) -> Pa
     return path
 
 
-def load_fields(path: Path) -> dict[str, Any]:
-    """Return the fields of the selection that `save_selection` wrote.
+def load_selection(path: Path, *, answers: bool = True) -> Selection:
+    """Return the selection that `save_selection` wrote, with the answers beside it if asked for.
 
     Raise `InputError` with one sentence if a file was changed, or if the files contradict each
     other.
@@ -92,35 +91,40 @@ def load_fields(path: Path) -> dict[str, Any]:
             f"{path} has format {about.get('format')!r}; this version of kspr reads {_FORMAT}."
         )
     try:
-        return _fields(path, about)
+        fitted = _read_selection(path, about)
     # The checksums hold, so that another program wrote these files: anything may be in them.
     except _WRONG as error:
         reason = " ".join(str(error).split())[:120] or type(error).__name__
         raise InputError(
             f"{path} cannot be read as a selection ({reason}). Select again."
         ) from error
+    return apply_checks(fitted, read_checks(path, fitted)) if answers else fitted
 
 
-def _fields(path: Path, about: dict[str, Any]) -> dict[str, Any]:
+def _read_selection(path: Path, about: dict[str, Any]) -> Selection:
     samples = ParquetRows(path / _FILES[0])
-    n, present = samples.n_rows, samples.names
+    n = samples.n_rows
     dtype = np.dtype(about["label_dtype"])
     # The width of a text comes with its values: a large one in the file would fill the memory.
     dtype = np.dtype(np.str_) if dtype.kind == "U" else dtype
     classes = np.array(about["classes"], dtype=dtype)
-    # SPR has no levels before rows are checked, and no knockoffs.
-    wanted = {**_SAMPLES, **{name: k for name, k in _OPTIONAL.items() if name in present}}
-    labels = {name: _labels(samples, name, classes) for name in _LABELS if name in wanted}
-    columns = {
-        name: _stored(samples, name, kinds) for name, kinds in wanted.items() if name not in _LABELS
-    }
-    used = class_sizes(labels["label"].codes, len(classes)) > 0
+    wanted = [name for name in _SAMPLES if name in samples.names or name not in _OPTIONAL]
+    codes: dict[str, np.ndarray] = {}
+    columns: dict[str, np.ndarray] = {}
+    # Column by column: the whole table would be in memory twice, as Arrow's and as NumPy's.
+    for name in wanted:
+        field, kinds = _SAMPLES[name]
+        table = samples.read([name])
+        if name in _LABELS:
+            codes[name] = _codes(table, name, classes)
+            columns[field] = classes[codes[name]]
+        else:
+            columns[field] = _column(table, name, kinds, n)
+    before = columns.pop("", None)
+    used = np.bincount(codes["label"], minlength=len(classes))
     _require(bool(used.all()), "classes must be the labels")
     cut_groups = _read_cut_groups(path, len(classes))
-    cut_group = columns["cut_group"]
-    _require(_within(cut_group, len(cut_groups)), "cut_group must number the cut groups")
-    # What is used up stays with Arrow otherwise.
-    pa.default_memory_pool().release_unused()
+    _require(_within(columns["cut_group"], len(cut_groups)), "cut_group must number the cut groups")
     if "copies" in columns:
         _require(_within(columns["copies"] + 1, n + 1), "copies must number sets of rows")
     manifest = _read_manifest(
@@ -129,84 +133,25 @@ def _fields(path: Path, about: dict[str, Any]) -> dict[str, Any]:
         has_levels="q_value" in columns,
         checked=about["checked"] is not None,
     )
-    return {
-        "label": labels["label"],
-        "clean_mask": columns["clean"],
-        "q_value": columns.get("q_value"),
-        "statistic": columns["statistic"],
-        "selection_time": columns["selection_time"],
-        "knockoff_label": labels.get("knockoff_label"),
-        "suggested_label": labels["suggested_label"],
-        "suggestion_probability": columns.get("suggestion_probability"),
-        "copies": columns.get("copies"),
-        "cut_group": cut_group,
-        "cut_groups": cut_groups,
-        "classes": classes,
-        "manifest": manifest,
-        "noise": _read_noise(path, about["noise"], classes),
-        "checked": _read_checked(about["checked"], len(classes), n, columns.get(_BEFORE)),
-    }
+    fields_of_samples: dict[str, Any] = {"q_value": None, "knockoff_label": None, **columns}
+    return Selection(
+        **fields_of_samples,
+        cut_groups=cut_groups,
+        classes=classes,
+        manifest=manifest,
+        noise=_read_noise(path, about["noise"], classes),
+        checked=_read_checked(about["checked"], len(classes), n, before),
+    )
 
 
-def _labels(samples: ParquetRows, name: str, classes: np.ndarray) -> Coded:
-    """Return a column of labels as codes, read a row group at a time."""
-    codes = np.empty(samples.n_rows, np.min_scalar_type(max(0, len(classes) - 1)))
-    for rows, values in _batches(samples, name, _ANY_LABEL):
-        found = values.astype(classes.dtype if classes.dtype.kind != "U" else np.str_)
-        place = np.minimum(np.searchsorted(classes, found), len(classes) - 1)
-        _require(bool((classes[place] == found).all()), f"{name} has values that are no classes")
-        codes[rows] = place
-    return Coded(codes, classes)
-
-
-def _stored(samples: ParquetRows, name: str, kinds: str) -> Any:
-    """Return a column in as few bytes as it had when it was written, read in row groups."""
-    n = samples.n_rows
-    if n <= ROWS:
-        return _column(samples.read([name]), name, kinds, n)
-    if name == "q_value" and (levels := _as_levels(samples, name, kinds)) is not None:
-        return levels
-    if name == "statistic" and (found := _as_doubts(samples, name, kinds)) is not None:
-        return found
-    whole: np.ndarray | None = None
-    for rows, values in _batches(samples, name, kinds):
-        whole = np.empty(n, values.dtype) if whole is None else whole
-        whole[rows] = values
-    return whole
-
-
-def _as_levels(samples: ParquetRows, name: str, kinds: str) -> Coded | None:
-    """Return levels as codes; None if there are many different ones."""
-    classes = np.empty(0)
-    for _, values in _batches(samples, name, kinds):
-        classes = np.union1d(classes, values)
-        if len(classes) > _MOST_LEVELS or np.isnan(classes).any():
-            return None
-    codes = np.empty(samples.n_rows, np.min_scalar_type(max(0, len(classes) - 1)))
-    for rows, values in _batches(samples, name, kinds):
-        codes[rows] = np.searchsorted(classes, values)
-    return Coded(codes, classes)
-
-
-def _as_doubts(samples: ParquetRows, name: str, kinds: str) -> Any:
-    """Return doubts as `doubts` stores them; None if they were not made from single precision."""
-    right = np.empty(samples.n_rows, dtype=np.float32)
-    for rows, values in _batches(samples, name, kinds):
-        with np.errstate(over="ignore"):
-            right[rows] = 1.0 - values
-        # Then reading gives exactly what was written.
-        if not np.array_equal(1.0 - right[rows].astype(np.float64), values):
-            return None
-    return doubts(right)
-
-
-def _batches(samples: ParquetRows, name: str, kinds: str) -> Iterator[tuple[slice, np.ndarray]]:
-    """Yield a column part by part, with the rows of each part."""
-    start = 0
-    for batch in samples.batches(ROWS, [name]):
-        values = _column(pa.Table.from_batches([batch]), name, kinds, len(batch))
-        yield slice(start, start + len(values)), values
-        start += len(values)
+def _codes(table: pa.Table, name: str, classes: np.ndarray) -> np.ndarray:
+    """Return a column of labels as positions in the classes."""
+    _require(table.column_names.count(name) == 1, f"there is no column {name!r}")
+    _require(np.array_equal(np.unique(classes), classes), "classes must be sorted")
+    column = table[name]
+    codes = pc.index_in(column, pa.array(classes).cast(column.type))
+    _require(not codes.null_count, f"{name} has values that are no classes")
+    return as_array(codes)
 
 
 def _column(table: pa.Table, name: str, kinds: str, n: int) -> np.ndarray:
@@ -304,9 +249,9 @@ def _read_checked(
     return Checked(**{**found, **arrays, **numbers}, level=level)
 
 
-def write_selection(selection: "Selection", folder: Path) -> None:
+def write_selection(selection: Selection, folder: Path) -> None:
     """Write the files of a selection into a folder that is there."""
-    _write_samples(selection, folder / _FILES[0])
+    write_parquet(folder / _FILES[0], _sample_tables(selection))
     write_about(
         folder,
         selection.cut_groups,
@@ -315,6 +260,18 @@ def write_selection(selection: "Selection", folder: Path) -> None:
         selection.noise,
         selection.checked,
     )
+
+
+def _sample_tables(selection: Selection) -> Iterator[pa.Table]:
+    """Yield the samples a row group at a time: as Arrow has them, texts take much memory."""
+    columns = {
+        name: getattr(selection, field) if field else getattr(selection.checked, "level", None)
+        for name, (field, _) in _SAMPLES.items()
+    }
+    stored = {name: column for name, column in columns.items() if column is not None}
+    for start in range(0, len(selection), _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        yield pa.table({name: column[rows] for name, column in stored.items()})
 
 
 def write_about(
@@ -341,24 +298,6 @@ def write_about(
     }
     sealed = (*_FILES[:2], *([_NOISE] if (folder / _NOISE).exists() else []))
     write_sealed(folder / _FILES[2], about, *sealed)
-
-
-def _write_samples(selection: "Selection", path: Path) -> None:
-    """Write one line per row, a row group at a time: never all columns as Arrow has them."""
-    writer = None
-    try:
-        for rows in row_ranges(len(selection)):
-            columns = selection._columns(rows)
-            # These three follow from the cut groups.
-            part = {n: c for n, c in columns.items() if n not in ("piece", "half", "status")}
-            if selection.checked is not None and selection.checked.__dict__["level"] is not None:
-                part[_BEFORE] = rows_of(selection.checked, "level", rows)
-            table = pa.table({**part, "cut_group": selection.cut_group[rows]})
-            writer = writer or pq.ParquetWriter(path, table.schema)
-            writer.write_table(table)
-    finally:
-        if writer is not None:
-            writer.close()
 
 
 def _write_noise(noise: NoiseEstimate | None, folder: Path) -> dict[str, Any] | None:
