@@ -98,7 +98,7 @@ def draw_checks(
     run = load_run(folder, source)
     fitted = run.fitted
     about = _new_draw(folder, fitted, drawn, guarantee, confidence, q, seed)
-    before = read_checks(folder, fitted)
+    before = run.checks
     if before is not None:
         same = replace(before, positions=(), answers=None, log=()) == about
         about = replace(before if same else about, answers=before.answers, log=before.log)

@@ -14,7 +14,6 @@ from kspr._text import visible, write_csv
 from kspr.errors import InputError
 from kspr.runs._cleaned_table import Plan, marks, write_rows
 from kspr.runs._item_files import ANNOTATION_WRITERS, config_beside, write_images
-from kspr.runs.answers import read_checks
 from kspr.runs.run import Run, load_run
 from kspr.selectors import Selection
 from kspr.selectors.relabelling import THRESHOLD
@@ -189,7 +188,7 @@ def _rows_shown(run: Run, rows: RowsShown) -> tuple[np.ndarray, dict[str, str]]:
         return np.arange(len(run.rows)), {}
     if rows == "suspects":
         return run.selection.suspect_indices, {}
-    checks = read_checks(run.folder, run.selection)
+    checks = run.checks
     if checks is None or not checks.positions:
         raise InputError(
             f"No rows were drawn from {run.folder} yet. Draw some with kspr verify {run.folder} "

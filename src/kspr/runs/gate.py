@@ -17,7 +17,7 @@ from kspr._text import percent, shorten, visible
 from kspr.core.intervals import clopper_pearson_interval, fisher_exact
 from kspr.core.labels import same_label
 from kspr.errors import InputError, UnreadableItemError
-from kspr.runs.answers import Checks, read_checks
+from kspr.runs.answers import Checks
 from kspr.runs.draws import drawable
 from kspr.runs.run import Run, load_run
 from kspr.runs.select import votes_have_changed
@@ -178,8 +178,7 @@ def _changed_images(run: Run) -> list[str]:
 
 def claim_of(run: Run, confidence: float) -> Claim:
     """Return the rate of a run; `confidence` is the least that a guarantee with one must have."""
-    fitted = run.fitted
-    checks, checked = read_checks(run.folder, fitted), run.selection.checked
+    fitted, checks, checked = run.fitted, run.checks, run.selection.checked
     if checks is None or checked is None or not checked.calibrate:
         return _estimate(fitted, run.selection)
     lack = lack_of(run, confidence)
@@ -200,8 +199,7 @@ def claim_of(run: Run, confidence: float) -> Claim:
 
 def lack_of(run: Run, confidence: float = 0.0) -> str | None:
     """Return what the answers of a run lack to be a guarantee; None if nothing."""
-    fitted = run.fitted
-    checks, checked = read_checks(run.folder, fitted), run.selection.checked
+    fitted, checks, checked = run.fitted, run.checks, run.selection.checked
     # Answers inside the selection, not beside it, have no draw that could be computed again.
     if fitted.checked is not None or checks is None or checked is None or not checked.calibrate:
         return "No rows that `kspr verify` drew at random are checked."
@@ -318,8 +316,7 @@ class _CheckedRows:
 
 
 def _checked_rows(run: Run) -> _CheckedRows:
-    fitted = run.fitted
-    checks, checked = read_checks(run.folder, fitted), run.selection.checked
+    fitted, checks, checked = run.fitted, run.checks, run.selection.checked
     assert checks is not None and checked is not None  # noqa: S101, PT018 - they lack nothing
     rows = checked.rows[checked.sampled]
     kept = fitted.clean_mask if fitted.q_value is None else fitted.at(checks.q).clean_mask

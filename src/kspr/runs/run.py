@@ -157,6 +157,8 @@ class Run:
     selection: Selection
     fitted: Selection
     """The selection as it was fitted, whatever people have answered since."""
+    checks: Checks | None
+    """The draw and the answers that `selection` has; None without any."""
     rows: RunRows
     origin: Origin
     source_is_asked_for: bool = True
@@ -316,7 +318,7 @@ def save_run(
         if checks is not None:
             write_checks(staging, checks)
     answered = apply_checks(selection, checks)
-    return Run(folder, answered, selection, rows, resolved(origin, folder))
+    return Run(folder, answered, selection, checks, rows, resolved(origin, folder))
 
 
 def check_folder(folder: Path, *, overwrite: bool) -> None:
@@ -346,7 +348,8 @@ def load_run(folder: Path, source: Path | None = None, *, answers: bool = True) 
         raise InputError(f"{folder} is of another version of kspr. Select again.")
     fitted = load_selection(folder, answers=False)
     # Not loaded twice: the columns that answers leave as they are belong to both.
-    selection = apply_checks(fitted, read_checks(folder, fitted)) if answers else fitted
+    checks = read_checks(folder, fitted) if answers else None
+    selection = apply_checks(fitted, checks)
     try:
         rows = read_rows(folder / ROWS, about.pop("named"), len(selection))
         origin = read_origin(about)
@@ -356,4 +359,5 @@ def load_run(folder: Path, source: Path | None = None, *, answers: bool = True) 
         raise InputError(f"{folder} cannot be read as a run ({reason}). Select again.") from error
     if source is not None:
         origin = replace(origin, source=absolute(source))
-    return Run(folder, selection, fitted, rows, resolved(origin, folder), source is not None)
+    origin = resolved(origin, folder)
+    return Run(folder, selection, fitted, checks, rows, origin, source is not None)

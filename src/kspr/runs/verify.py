@@ -17,7 +17,6 @@ from kspr.runs.answers import (
     Checks,
     apply_checks,
     read_answers,
-    read_checks,
     write_checks,
 )
 from kspr.runs.draws import check_same, forecast_of
@@ -123,7 +122,7 @@ def verify_run(folder: Path, path: Path, declared: Drawn | None = None, **how: A
     run = load_run(folder)
     fitted = run.fitted
     answers = read_answers(path, run.rows, fitted.label)
-    checks = _checks(run, fitted, path, answers, declared, how).with_answers(answers.by_position)
+    checks = _checks(run, path, answers, declared, how).with_answers(answers.by_position)
     selection = apply_checks(fitted, checks)
     write_checks(folder, checks)
     return _describe(fitted, selection, checks)
@@ -131,22 +130,16 @@ def verify_run(folder: Path, path: Path, declared: Drawn | None = None, **how: A
 
 def verification_of(run: Run) -> Verification | None:
     """Return what the answers in a run say; None without answers."""
-    checks = read_checks(run.folder, run.fitted)
-    if checks is None or not checks.known:
+    if run.checks is None or not run.checks.known:
         return None
-    return _describe(run.fitted, run.selection, checks)
+    return _describe(run.fitted, run.selection, run.checks)
 
 
 def _checks(
-    run: Run,
-    fitted: Selection,
-    path: Path,
-    answers: Answers,
-    declared: Drawn | None,
-    how: dict[str, Any],
+    run: Run, path: Path, answers: Answers, declared: Drawn | None, how: dict[str, Any]
 ) -> Checks:
     """Return the draw that the answers belong to."""
-    before = read_checks(run.folder, fitted)
+    before, manifest = run.checks, run.fitted.manifest
     nothing_drawn = before is None or not before.positions
     if declared is None and nothing_drawn and answers.drawn_from == "all":
         # The file itself declares it.
@@ -155,7 +148,7 @@ def _checks(
     if declared == "chosen" and before is not None:
         return before
     if declared is not None:
-        q = given.get("q", fitted.manifest.parameters.get("q"))
+        q = given.get("q", manifest.parameters.get("q"))
         if q is None and declared != "chosen":
             raise InputError(f"{run.folder} was made without an error rate. Give it with --q.")
         return Checks(
@@ -164,7 +157,7 @@ def _checks(
             confidence=float(given.get("confidence", 0.95)),
             q=float(DEFAULT_Q if q is None else q),
             seed=0,
-            fingerprint=fitted.manifest.fingerprint,
+            fingerprint=manifest.fingerprint,
             # Only the rows of this file are declared to be a random draw.
             positions=() if declared == "chosen" else tuple(answers.position.tolist()),
             answers=None if before is None else before.answers,
