@@ -36,10 +36,10 @@ class Plan:
 
     def without(self, files: list[int]) -> "Plan":
         """Return the plan in which chosen rows that have no file are gone, too."""
-        there = np.zeros(len(self.chosen), dtype=bool)
-        there[files] = True
-        left = self.chosen & ~there
-        return Plan(self.chosen & there, self.moved & ~left, self.gone | left)
+        with_file = np.zeros(len(self.chosen), dtype=bool)
+        with_file[files] = True
+        left = self.chosen & ~with_file
+        return Plan(self.chosen & with_file, self.moved & ~left, self.gone | left)
 
     def differing(self) -> np.ndarray:
         """Return a mask of the rows that differ from the source."""
@@ -75,8 +75,8 @@ def _write_rows(run: Run, plan: Plan, out: Path, to: Format) -> None:
     label = plan.labels(run)
 
     def batch(rows: np.ndarray) -> pa.RecordBatch:
-        ids, own = pa.array(run.row_id[rows], pa.string()), pa.array(label[rows])
-        return pa.record_batch({"row_id": ids, "label": own, **marks(run, rows)})
+        ids, given = pa.array(run.row_id[rows], pa.string()), pa.array(label[rows])
+        return pa.record_batch({"row_id": ids, "label": given, **marks(run, rows)})
 
     chosen = np.flatnonzero(plan.chosen)
     # As Arrow has them, texts take much memory.
@@ -85,9 +85,9 @@ def _write_rows(run: Run, plan: Plan, out: Path, to: Format) -> None:
 
 
 def marks(run: Run, chosen: np.ndarray) -> dict[str, pa.Array]:
-    """Return the columns that say where a row comes from and what became of it."""
+    """Return the added columns: a row's place in the source, and how its label was judged."""
     selection = run.selection
-    found = {
+    columns = {
         "kspr_row": pa.array(run.row[chosen]),
         "kspr_given_label": pa.array(selection.label[chosen]),
         "kspr_clean": pa.array(selection.clean_mask[chosen]),
@@ -97,10 +97,10 @@ def marks(run: Run, chosen: np.ndarray) -> dict[str, pa.Array]:
     if selection.q_value is not None:
         level = selection.q_value[chosen].astype(np.float64)
         # Nothing where no level keeps a row: JSON and many readers have no infinity.
-        found["kspr_q_value"] = pa.array(level, mask=~np.isfinite(level))
+        columns["kspr_q_value"] = pa.array(level, mask=~np.isfinite(level))
     if selection.control in DOUBTING:
-        found["kspr_doubt"] = pa.array(selection.statistic[chosen])
-    return found
+        columns["kspr_doubt"] = pa.array(selection.statistic[chosen])
+    return columns
 
 
 def _write_columns(run: Run, table: Table, plan: Plan, out: Path, to: Format) -> None:
@@ -141,17 +141,17 @@ def _write_columns(run: Run, table: Table, plan: Plan, out: Path, to: Format) ->
 def _delimiter(table: Table, out: Path) -> str | None:
     """Return the delimiter of the source where the suffix of `out` leaves it open."""
     # A comma stands for any table as text; a tab has suffixes of its own.
-    own = getattr(table, "delimiter", None)
-    return own if own == ";" and delimiter_of(out) == "," else None
+    delimiter = getattr(table, "delimiter", None)
+    return delimiter if delimiter == ";" and delimiter_of(out) == "," else None
 
 
 def _label_cells(
     run: Run, table: Table, columns: Columns, plan: Plan
 ) -> tuple[str, pa.DataType, _Cells]:
-    """Return the label column's name and type, and what gives its cells for rows of the source.
+    """Return the label column's name and type, and a function that returns its cells.
 
-    Those are a batch of the source's rows and their positions in the run. Labels from a second file
-    take the place of the table's own.
+    That takes a batch of the source's rows, and their positions in the run. Labels from a second
+    file take the place of those in the table.
     """
     options = run.origin.read_options()
     name = label_column(table, options, run.origin.source)
@@ -163,12 +163,12 @@ def _label_cells(
     spelled, number = _spelled(run, columns, name, plan)
 
     def cells(batch: pa.RecordBatch, rows: np.ndarray) -> pa.Array:
-        own, moved = batch.column(name), plan.moved[rows]
+        given, moved = batch.column(name), plan.moved[rows]
         if not moved.any():
-            return own
+            return given
         cell = np.arange(len(batch))
         cell[moved] = len(batch) + number[places_in(classes, suggested[rows[moved]])]
-        return _combined(pa.chunked_array([own, *spelled]).take(pa.array(cell)))
+        return _combined(pa.chunked_array([given, *spelled]).take(pa.array(cell)))
 
     return name, columns.schema.field(name).type, cells
 
@@ -176,7 +176,7 @@ def _label_cells(
 def _spelled(
     run: Run, columns: Columns, name: str, plan: Plan
 ) -> tuple[list[pa.Array], np.ndarray]:
-    """Return the cell of each class that rows are moved to, and which of these each class has.
+    """Return the cells of the classes that rows are moved to, and the place of each class in them.
 
     A suggested label is written as the source writes it: with the cell of the first row that has
     it. So class numbers stay numbers, and `01000` stays `01000`.
@@ -184,8 +184,8 @@ def _spelled(
     selection, classes = run.selection, run.selection.classes
     first = np.full(len(classes), -1)
     # Backwards: the first row of a class is written last, and stays.
-    there = np.flatnonzero(~plan.gone)[::-1]
-    first[places_in(classes, selection.label[there])] = there
+    present = np.flatnonzero(~plan.gone)[::-1]
+    first[places_in(classes, selection.label[present])] = present
     wanted = np.isin(classes, selection.suggested_label[plan.moved])
     lost = np.flatnonzero(wanted & (first < 0))
     if lost.size:
@@ -201,16 +201,16 @@ def _spelled(
 
 def _cells_at(columns: Columns, name: str, rows: np.ndarray) -> list[pa.Array]:
     """Return the cells of a column in some rows, which ascend."""
-    start, found = 0, []
+    start, cells = 0, []
     if not len(rows):
         return []
     for batch in columns.walk():
         here = rows[(rows >= start) & (rows < start + len(batch))] - start
-        found.append(batch.column(name).take(pa.array(here)))
+        cells.append(batch.column(name).take(pa.array(here)))
         start += len(batch)
         if start > rows[-1]:
             break
-    return found
+    return cells
 
 
 def _combined(cells: pa.ChunkedArray) -> pa.Array:

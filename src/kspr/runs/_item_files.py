@@ -30,7 +30,7 @@ _SUFFIXES = {
 """The suffix of a kind of image file, by its first two bytes."""
 _Marks = Sequence[Mapping[str, Any]]
 _ITEM = "item"
-"""Name of what is shown, in the labelling config."""
+"""Name of the shown item, in the labelling config."""
 _SERVED = "/data/local-files/?d="
 """Where Label Studio serves local files; a path below its document root follows."""
 _FEW = 20
@@ -243,8 +243,8 @@ def _within(run: Run, items: Items, position: int) -> Path:
 def _prediction(run: Run, position: int) -> dict[str, Any]:
     selection = run.selection
     choice = {"choices": [str(selection.suggested_label[position])]}
-    found = {"from_name": CONTROL, "to_name": _ITEM, "type": "choices", "value": choice}
-    said: dict[str, Any] = {"model_version": f"kspr {version('knockoffs-spr')}", "result": [found]}
+    result = {"from_name": CONTROL, "to_name": _ITEM, "type": "choices", "value": choice}
+    said: dict[str, Any] = {"model_version": f"kspr {version('knockoffs-spr')}", "result": [result]}
     if selection.suggestion_probability is not None:
         said["score"] = float(selection.suggestion_probability[position])
     return said

@@ -1,6 +1,6 @@
 """People's answers about the rows of a run: the draw and the answers beside it, and their files.
 
-Answers stand beside a saved selection and are applied when it is loaded: what was fitted is never
+Answers stand beside a saved selection and are applied when it is loaded: the fit itself is never
 changed. `checks.json` holds the draw and the answers of files; it is replaced as a whole. The
 answers of the review page have a log, `review.sqlite`, that only grows. A file of answers is a CSV
 file, filled in with any spreadsheet, or tasks of Label Studio.
@@ -231,13 +231,13 @@ def _from_tasks(path: Path) -> _Entries:
 
 
 def _as_entry(task: Task, path: Path) -> dict[str, str]:
-    found = {name: task.data[name] for name in ("row_id", "id") if name in task.data}
-    if not found:
+    names = {name: task.data[name] for name in ("row_id", "id") if name in task.data}
+    if not names:
         raise InputError(
             f"{path}, {task.where} has no 'row_id' in its data, by which its row would be found. "
             "Import tasks that `kspr export --to label-studio` wrote."
         )
-    entry = {"id": str(next(iter(found.values())))}
+    entry = {"id": str(next(iter(names.values())))}
     # Where people differ, or skipped the task, nobody can tell.
     entry[_TRUTH] = (task.choice or CANNOT_TELL) if task.answered else ""
     for column, name in (("label", "kspr_given_label"), ("drawn_from", "drawn_from")):
@@ -358,10 +358,10 @@ def _same(text: str, value: Any) -> bool:
 
 def _drawn_from(path: Path, table: _Entries) -> Literal["pool", "all"] | None:
     # Two draws in one file would be a random sample of neither.
-    found = {entry.get("drawn_from", "").strip() for _, entry in table}
-    if len(found) > 1 or not found <= {"", "pool", "all"}:
+    origins = {entry.get("drawn_from", "").strip() for _, entry in table}
+    if len(origins) > 1 or not origins <= {"", "pool", "all"}:
         raise InputError(
             f"{path}: the column 'drawn_from' must say 'pool' or 'all', the same in every line, "
-            f"got {listed(sorted(found))}."
+            f"got {listed(sorted(origins))}."
         )
-    return cast("Any", found.pop()) if found != {""} else None
+    return cast("Any", origins.pop()) if origins != {""} else None

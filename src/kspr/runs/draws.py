@@ -91,7 +91,7 @@ def draw_checks(
     """Draw the next `n` rows of the run in `folder`, write them to `out` for a person to fill in.
 
     The draw is saved in the run. A later call with the same settings goes on with it. Other
-    settings begin another draw; answers that are there already count where a row is drawn again.
+    settings begin another draw; earlier answers count where a row is drawn again.
     """
     if out.exists():
         raise InputError(f"{out} already exists, and may hold answers. Choose another --out.")
@@ -200,7 +200,7 @@ def _new_draw(
 
 
 def check_same(folder: Path, draw: Checks, given: dict[str, Any]) -> None:
-    """Raise if something else is asked for than what the rows of `draw` were drawn for."""
+    """Raise if a setting differs from the one that the rows of `draw` were drawn for."""
     for name, value in given.items():
         if getattr(draw, name) != value:
             raise InputError(

@@ -161,11 +161,11 @@ def _export_folder(run: Run, plan: Plan, out: Path, to: Format) -> Exported:
         else:
             write_rows(run, plan, staging, to)
         _write_changes(staging / _CHANGES, run, plan, files)
-        made = _exported(run, plan, out, out / _CHANGES, notes)
+        exported = _exported(run, plan, out, out / _CHANGES, notes)
         if to.name == "huggingface":
-            card = data_card(run, made)
+            card = data_card(run, exported)
             (staging / _CARD).write_text(card, encoding="utf-8")
-    return made
+    return exported
 
 
 def _export_rows(run: Run, out: Path, tool: str, rows: RowsShown | None) -> Exported:
@@ -214,7 +214,7 @@ def _is_left(changes: Path) -> bool:
 
 def _plan(run: Run, suspects: Suspects, threshold: float) -> Plan:
     selection, n = run.selection, len(run.rows)
-    there = run.joined.places() >= 0
+    present = run.joined.places() >= 0
     moved = np.zeros(n, dtype=bool)
     everything = suspects in ("keep", "reviewed")
     chosen = np.ones(n, dtype=bool) if everything else selection.clean_mask.copy()
@@ -226,8 +226,8 @@ def _plan(run: Run, suspects: Suspects, threshold: float) -> Plan:
         # What a person has found is written whatever becomes of other suspects.
         moved[rows] = (code >= 0) & ~selection.checked.right
         chosen[rows] = (code >= 0) | (suspects == "keep")
-    chosen &= there
-    return Plan(chosen, moved & chosen, ~there)
+    chosen &= present
+    return Plan(chosen, moved & chosen, ~present)
 
 
 def _exported(
@@ -279,7 +279,7 @@ def _chance(selection: Selection, k: int) -> str:
     return "suspect" if chance is None else f"suspect; this label is right with {chance[k]:.0%}"
 
 
-def data_card(run: Run, made: Exported) -> str:
+def data_card(run: Run, exported: Exported) -> str:
     """Return the card of the exported rows of a run, in Markdown."""
     summary = run.selection.summary()
     # The name alone: a path would tell whoever reads the card about the machine.
@@ -289,8 +289,8 @@ def data_card(run: Run, made: Exported) -> str:
         name=name,
         version=version("knockoffs-spr"),
         headline=summary.headline().replace("\n", "\n    "),
-        rows=made.rows,
-        relabelled=made.relabelled,
-        dropped=made.dropped,
+        rows=exported.rows,
+        relabelled=exported.relabelled,
+        dropped=exported.dropped,
         basis="\n\n".join(basis.split("\n")),
     )

@@ -48,7 +48,7 @@ _LONGEST = 40
 
 @dataclass(frozen=True)
 class Claim:
-    """The rate of a run, what it rests on, and a sentence on either."""
+    """The rate of a run, its evidence, and a sentence about both."""
 
     evidence: Evidence | None
     bound: float | None
@@ -86,7 +86,7 @@ class Gate:
 
     requirements: tuple[Requirement, ...]
     evidence: Evidence | None
-    """What the rate rests on; None where there is no rate that could be used."""
+    """Evidence for the rate; None without a rate that could be used."""
     bound: float | None
     """Largest share of wrong labels among the kept ones, by that evidence."""
     n: int
@@ -127,8 +127,8 @@ def gate_run(
     asked = [_same_data(run), _few_wrong(claim, max_wrong, evidence), _enough(n_kept, n, min_kept)]
     comparisons: tuple[Comparison, ...] = ()
     if against is not None:
-        comparisons, found = _no_worse(run, load_run(against))
-        asked += found
+        comparisons, no_worse = _no_worse(run, load_run(against))
+        asked += no_worse
     return Gate(tuple(asked), claim.evidence, claim.bound, n, n_kept, comparisons)
 
 
@@ -151,7 +151,7 @@ def write_junit(path: Path, gate: Gate) -> None:
 
 
 def _same_data(run: Run) -> Requirement:
-    """Return whether the data is what the run was made from."""
+    """Return whether the data of the run is as it was."""
     # Without the data nothing can be said; this names the way out.
     run.records()
     notes = [*run.notes(), *_changed_images(run)]
@@ -198,7 +198,7 @@ def claim_of(run: Run, confidence: float) -> Claim:
 
 
 def lack_of(run: Run, confidence: float = 0.0) -> str | None:
-    """Return what the answers of a run lack to be a guarantee; None if nothing."""
+    """Return why the answers of a run are no guarantee, in a sentence; None if they are one."""
     fitted, checks, checked = run.fitted, run.checks, run.selection.checked
     # Answers inside the selection, not beside it, have no draw that could be computed again.
     if fitted.checked is not None or checks is None or checked is None or not checked.calibrate:
@@ -298,9 +298,9 @@ def _no_worse(new: Run, old: Run) -> tuple[tuple[Comparison, ...], list[Requirem
     if not compared:
         sentence = "Neither run has checked rows among those that it would keep."
         return (), [Requirement("no worse", False, sentence)]
-    found = tuple(_comparison(*one, times=len(compared)) for one in compared)
+    comparisons = tuple(_comparison(*one, times=len(compared)) for one in compared)
     among = "all rows" if whole else "the rows kept without answers"
-    return found, [_requirement(comparison, among) for comparison in found]
+    return comparisons, [_requirement(comparison, among) for comparison in comparisons]
 
 
 @dataclass(frozen=True, eq=False)
@@ -355,12 +355,16 @@ def _comparison(
     )
 
 
-def _requirement(found: Comparison, among: str) -> Requirement:
-    name = "all classes" if found.label is None else f"class {shorten(found.label, _LONGEST)}"
+def _requirement(comparison: Comparison, among: str) -> Requirement:
+    name = (
+        "all classes"
+        if comparison.label is None
+        else f"class {shorten(comparison.label, _LONGEST)}"
+    )
     return Requirement(
         f"no worse: {name}",
-        found.p_value > _RISK,
-        f"{name}: {found.n_wrong:,} of {found.n:,} checked labels are wrong, and "
-        f"{found.n_wrong_before:,} of {found.n_before:,} were before, among {among} "
-        f"(p = {found.p_value:.2g}).",
+        comparison.p_value > _RISK,
+        f"{name}: {comparison.n_wrong:,} of {comparison.n:,} checked labels are wrong, and "
+        f"{comparison.n_wrong_before:,} of {comparison.n_before:,} were before, among {among} "
+        f"(p = {comparison.p_value:.2g}).",
     )

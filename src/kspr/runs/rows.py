@@ -130,9 +130,9 @@ class Joined:
 
     def places(self) -> np.ndarray:
         """Return the row number in the source of each row of the run; -1 where it has none."""
-        found = np.full(len(self.position) + len(self.gone) + len(self.changed), -1)
-        found[self.position] = self.place
-        return found
+        place = np.full(len(self.position) + len(self.gone) + len(self.changed), -1)
+        place[self.position] = self.place
+        return place
 
     def notes(self, rows: RunRows, source: str, unreadable: int = 0) -> tuple[str, ...]:
         """Say what is different now: counts, and a few names. Empty if nothing is."""
@@ -173,23 +173,23 @@ def join_rows(before: RunRows, label: np.ndarray, now: Records) -> Joined:
 
 
 def _by_id(before: RunRows, label: np.ndarray, now: Records, digest: np.ndarray | None) -> Joined:
-    """Find rows by their ids; they are what they were if label and `digest`, if any, agree."""
+    """Find rows by their ids; those are as they were whose label and `digest`, if any, agree."""
     place = places_of(before.row_id, now.row_id)
-    there, labelled = np.flatnonzero(place >= 0), np.asarray(now.labelled())
-    same = np.zeros(len(there), dtype=bool)
+    kept, labelled = np.flatnonzero(place >= 0), np.asarray(now.labelled())
+    same = np.zeros(len(kept), dtype=bool)
     if now.label is not None:
-        same = same_label(label[there], now.label[place[there]])
+        same = same_label(label[kept], now.label[place[kept]])
         # The entry of a row without a label has no meaning.
-        same &= np.isin(place[there], labelled)
+        same &= np.isin(place[kept], labelled)
     if digest is not None:
-        same &= before.digest[there] == digest[place[there]]
-    position = there[same]
+        same &= before.digest[kept] == digest[place[kept]]
+    position = kept[same]
     return Joined(
         position=position,
         place=place[position],
         gone=np.flatnonzero(place < 0),
-        changed=there[~same],
-        n_other=len(np.setdiff1d(labelled, place[there])),
+        changed=kept[~same],
+        n_other=len(np.setdiff1d(labelled, place[kept])),
     )
 
 

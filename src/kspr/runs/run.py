@@ -110,7 +110,7 @@ def origin_of(loaded: Loaded, options: ReadOptions, command: Sequence[str]) -> O
 
 
 def origin_document(origin: Origin, named: bool) -> dict[str, Any]:
-    """Return what `ORIGIN` holds: where rows came from, and whether the source names them."""
+    """Return the content of `ORIGIN`: the origin, and whether the source names its rows."""
     return {"format": _FORMAT, "named": named, **asdict(origin)}
 
 
@@ -192,21 +192,21 @@ class Run:
 
     def join(self, records: Records) -> Joined:
         """Return where the run's rows are in `records`, which the source gave."""
-        found = join_rows(self.rows, self.selection.label, records)
-        if len(self.rows) and not len(found.position):
+        joined = join_rows(self.rows, self.selection.label, records)
+        if len(self.rows) and not len(joined.position):
             raise InputError(
                 f"None of the rows of {self.folder} is in {self.origin.source} as it was. Name the "
                 "data that the run was made from with --source, or select again."
             )
-        return found
+        return joined
 
     def notes(self) -> tuple[str, ...]:
         """Say in sentences what is different in the source now; empty if nothing is."""
         try:
-            found = self.joined
+            joined = self.joined
         except InputError as error:
             return (str(error),)
-        return found.notes(self.rows, self.origin.source, self.origin.unreadable)
+        return joined.notes(self.rows, self.origin.source, self.origin.unreadable)
 
     def features(self) -> Any:
         """Return the features of exactly this run's rows, in their order; None if they are gone."""

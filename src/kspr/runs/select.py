@@ -1,4 +1,4 @@
-"""From a source to a run: read, embed what needs it, select, write."""
+"""From a source to a run: read, embed images and texts, select, write."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -53,15 +53,15 @@ def select_source(
     """
     # Before anything else: what follows may take minutes.
     check_folder(out, overwrite=overwrite)
-    found = load(source, options, settings, labelled=True)
+    loaded = load(source, options, settings, labelled=True)
 
     def fit() -> Selection:
         # SPR does not split the rows into halves, and takes no groups.
-        extra = {} if found.groups is None else {"groups": found.groups}
-        return selector.fit(found.features, found.stored_label, **extra).selection_
+        extra = {} if loaded.groups is None else {"groups": loaded.groups}
+        return selector.fit(loaded.features, loaded.stored_label, **extra).selection_
 
-    origin = origin_of(found, options, command)
-    return _run_with_answers(found, fit, checked, origin, out, overwrite=overwrite)
+    origin = origin_of(loaded, options, command)
+    return _run_with_answers(loaded, fit, checked, origin, out, overwrite=overwrite)
 
 
 def select_by_probabilities(
@@ -80,20 +80,20 @@ def select_by_probabilities(
     `checked` is as for `select_source`.
     """
     check_folder(out, overwrite=overwrite)
-    found = load(source, options, AS_SHIPPED, labelled=True, embed=False)
-    if options.probabilities is None and found.records.reader != "npy":
+    loaded = load(source, options, AS_SHIPPED, labelled=True, embed=False)
+    if options.probabilities is None and loaded.records.reader != "npy":
         raise InputError(
             f"--kind probabilities is for an npy file, and {source} is none. Name the columns or "
             "the array of probabilities with --probabilities."
         )
-    shown = found.features if options.probabilities is None else found.probabilities
-    names = found.records.probability_columns or None
+    shown = loaded.features if options.probabilities is None else loaded.probabilities
+    names = loaded.records.probability_columns or None
 
     def fit() -> Selection:
-        return selector.fit(shown, found.label, classes=names).selection_
+        return selector.fit(shown, loaded.label, classes=names).selection_
 
-    origin = origin_of(found, options, command)
-    return _run_with_answers(found, fit, checked, origin, out, overwrite=overwrite)
+    origin = origin_of(loaded, options, command)
+    return _run_with_answers(loaded, fit, checked, origin, out, overwrite=overwrite)
 
 
 def select_by_annotators(
@@ -114,29 +114,29 @@ def select_by_annotators(
     check_folder(out, overwrite=overwrite)
     loaded = load(source, options, settings)
     votes = read_vote_columns(loaded.records, options)
-    found = _rows_with_votes(loaded, votes, options)
+    voted = _rows_with_votes(loaded, votes, options)
     # Labels of items that could not be read are about no row.
-    known = np.isin(votes.row, found.row)
-    row = np.searchsorted(found.row, votes.row[known])
+    known = np.isin(votes.row, voted.row)
+    row = np.searchsorted(voted.row, votes.row[known])
     given = (row, votes.annotator[known], votes.label[known])
-    fitted = selector.fit(found.features, given, groups=found.groups)
-    origin = origin_of(found, options, command)
+    fitted = selector.fit(voted.features, given, groups=voted.groups)
+    origin = origin_of(voted, options, command)
     origin = replace(
         origin,
         # What `votes_have_changed` compares: the consensus becomes the file of labels.
         options={
             **origin.options,
             **({} if options.labels is None else {"votes": str(options.labels.resolve())}),
-            "votes_digest": votes.digest(found.records.row_id),
+            "votes_digest": votes.digest(voted.records.row_id),
         },
         notes=(*origin.notes, *votes.notes),
     )
     selection, people = fitted.selection_, fitted.annotators_
     tables = {
-        CONSENSUS: pa.table({"id": found.row_id, "label": selection.label}),
+        CONSENSUS: pa.table({"id": voted.row_id, "label": selection.label}),
         "annotators.parquet": pa.table(vars(people)),
     }
-    rows = rows_of(found)
+    rows = rows_of(voted)
     return save_run(out, selection, rows, origin, overwrite=overwrite, tables=tables), people
 
 
@@ -147,26 +147,26 @@ def votes_have_changed(run: Run) -> bool:
         return False
     labels = Path(kept["votes"]) if "votes" in kept else None
     options = replace(run.origin.read_options(), labels=labels)
-    found = read_vote_columns(run.records(), options)
-    return found.digest(run.records().row_id) != kept["votes_digest"]
+    votes = read_vote_columns(run.records(), options)
+    return votes.digest(run.records().row_id) != kept["votes_digest"]
 
 
 def _rows_with_votes(loaded: Loaded, votes: VoteColumns, options: ReadOptions) -> Loaded:
     """Return the rows that somebody has labelled; the others are refused, or left out if asked."""
-    there = np.isin(loaded.row, votes.row)
-    if there.all():
+    voted = np.isin(loaded.row, votes.row)
+    if voted.all():
         return loaded
-    n_empty = int((~there).sum())
+    n_empty = int((~voted).sum())
     if options.missing == "refuse":
         raise InputError(
             f"{n_empty:,} rows of {loaded.records.source} have no label of any annotator, the "
-            f"first is {loaded.row_id[~there][0]}. Leave them out with --missing drop."
+            f"first is {loaded.row_id[~voted][0]}. Leave them out with --missing drop."
         )
-    return replace(loaded, features=loaded.features[there], row=loaded.row[there])
+    return replace(loaded, features=loaded.features[voted], row=loaded.row[voted])
 
 
 def _run_with_answers(
-    found: Loaded,
+    loaded: Loaded,
     fit: Callable[[], Selection],
     checked: Path | None,
     origin: Origin,
@@ -175,9 +175,9 @@ def _run_with_answers(
     overwrite: bool,
 ) -> Run:
     """Write what `fit` gives to `out`, with the answers in the file `checked` about its rows."""
-    rows = rows_of(found)
+    rows = rows_of(loaded)
     # Before the fit, which may take minutes: the file may be about other data.
-    given = None if checked is None else checked_rows(checked, rows, found.label)
+    given = None if checked is None else checked_rows(checked, rows, loaded.label)
     selection = fit()
     checks = None if given is None else checks_of(selection, *given)
     return save_run(out, selection, rows, origin, overwrite=overwrite, checks=checks)

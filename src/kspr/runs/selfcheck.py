@@ -26,12 +26,12 @@ def check_source(
     seed: int,
 ) -> SelfCheck:
     """Flip labels of `source`, and count whether `selector` holds its error rate."""
-    found = load(source, options, settings, labelled=True)
+    loaded = load(source, options, settings, labelled=True)
     return selfcheck(
-        found.features,
-        found.label,
+        loaded.features,
+        loaded.label,
         selector,
-        groups=found.groups,
+        groups=loaded.groups,
         share=share,
         kinds=kinds,
         repeats=repeats,

@@ -175,7 +175,7 @@ def _within(values: np.ndarray, count: int) -> bool:
 def _read_cut_groups(path: Path, n_classes: int) -> CutGroups:
     table = read_parquet(path / _FILES[1])
     kinds = dict.fromkeys(("piece", "half", "class_code", "n", "n_kept"), "iu")
-    found = CutGroups(
+    groups = CutGroups(
         **{
             field.name: _column(
                 table,
@@ -187,27 +187,27 @@ def _read_cut_groups(path: Path, n_classes: int) -> CutGroups:
         }
     )
     _require(
-        all(status in STATUS_MEANING for status in found.status.tolist()), "a status is unknown"
+        all(status in STATUS_MEANING for status in groups.status.tolist()), "a status is unknown"
     )
-    _require(_within(found.class_code + 1, n_classes + 1), "class_code must number the classes")
-    return found
+    _require(_within(groups.class_code + 1, n_classes + 1), "class_code must number the classes")
+    return groups
 
 
 def _read_manifest(about: dict[str, Any], n: int, *, has_levels: bool, checked: bool) -> Manifest:
-    found = Manifest(**about)
+    manifest = Manifest(**about)
     kinds = {field.name: field.type for field in fields(Manifest)}
     for name, kind in kinds.items():
         plain = {"str": str, "int": int, "bool": bool}.get(
             str(getattr(kind, "__name__", kind)), dict
         )
-        _require(isinstance(getattr(found, name), plain), f"{name} of the manifest does not fit")
-    _require(found.n_samples == n, f"the manifest is about {found.n_samples} rows, not {n}")
+        _require(isinstance(getattr(manifest, name), plain), f"{name} of the manifest does not fit")
+    _require(manifest.n_samples == n, f"the manifest is about {manifest.n_samples} rows, not {n}")
     # Checked rows give SPR levels, which no control has.
-    control = found.parameters.get("control", None if has_levels and checked else "")
+    control = manifest.parameters.get("control", None if has_levels and checked else "")
     _require(
         not has_levels or control is None or control in ASSUMPTIONS, "the manifest names no control"
     )
-    return found
+    return manifest
 
 
 def _read_noise(
@@ -232,25 +232,25 @@ def _read_noise(
 
 
 def _read_checked(
-    found: dict[str, Any] | None, n_classes: int, n: int, level: np.ndarray | None
+    about: dict[str, Any] | None, n_classes: int, n: int, level: np.ndarray | None
 ) -> Checked | None:
-    if found is None:
+    if about is None:
         return None
     # With a dtype: an empty list would become floats, which cannot index.
-    arrays = {name: np.array(found[name], dtype=dtype) for name, dtype in _CHECKED.items()}
+    arrays = {name: np.array(about[name], dtype=dtype) for name, dtype in _CHECKED.items()}
     same = {array.shape for array in arrays.values()} == {(len(arrays["rows"]),)}
     _require(same and _within(arrays["rows"], n), "checked must list rows")
     _require(_within(arrays["true_code"] + 2, n_classes + 2), "true_code must number the classes")
-    _require(found["drawn"] in get_args(Drawn), "drawn must be known")
-    _require(found["guarantee"] in get_args(Guarantee), "guarantee must be known")
-    numbers = {name: float(found[name]) for name in ("confidence", "q")}
+    _require(about["drawn"] in get_args(Drawn), "drawn must be known")
+    _require(about["guarantee"] in get_args(Guarantee), "guarantee must be known")
+    numbers = {name: float(about[name]) for name in ("confidence", "q")}
     _require(all(0 < value < 1 for value in numbers.values()), "rates must be between 0 and 1")
-    _require(isinstance(found["seed"], int), "seed must be a whole number")
-    return Checked(**{**found, **arrays, **numbers}, level=level)
+    _require(isinstance(about["seed"], int), "seed must be a whole number")
+    return Checked(**{**about, **arrays, **numbers}, level=level)
 
 
 def write_selection(selection: Selection, folder: Path) -> None:
-    """Write the files of a selection into a folder that is there."""
+    """Write the files of a selection into an existing folder."""
     write_parquet(folder / _FILES[0], _sample_tables(selection))
     write_about(
         folder,

@@ -71,7 +71,7 @@ class Reviewed:
 
 @dataclass(frozen=True)
 class Verification:
-    """What a person found, and what the cut keeps before and after."""
+    """The result of checked rows: wrong labels, and the kept rows before and after."""
 
     drawn: Drawn
     guarantee: Guarantee
@@ -129,7 +129,7 @@ def verify_run(folder: Path, path: Path, declared: Drawn | None = None, **how: A
 
 
 def verification_of(run: Run) -> Verification | None:
-    """Return what the answers in a run say; None without answers."""
+    """Return the verification by the answers in a run; None without answers."""
     if run.checks is None or not run.checks.known:
         return None
     return _describe(run.fitted, run.selection, run.checks)
@@ -213,18 +213,18 @@ def _describe(fitted: Selection, selection: Selection, checks: Checks) -> Verifi
 
 
 def _reviewed(checks: Checks) -> Reviewed | None:
-    found = checks.opinions.values()
-    if not found:
+    opinions = checks.opinions.values()
+    if not opinions:
         return None
-    answered = Counter(name for opinion in found for name in opinion.answers if name != FILED)
-    shared = [set(opinion.answers.values()) for opinion in found if len(opinion.answers) > 1]
+    answered = Counter(name for opinion in opinions for name in opinion.answers if name != FILED)
+    shared = [set(opinion.answers.values()) for opinion in opinions if len(opinion.answers) > 1]
     return Reviewed(
         reviewers=tuple(sorted(answered.items())),
         n_shared=len(shared),
         n_agreed=sum(len(said) == 1 for said in shared),
-        n_settled=sum(opinion.settled is not None for opinion in found),
-        n_open=sum(opinion.is_open for opinion in found),
-        pairs=tuple(agreements(found)),
+        n_settled=sum(opinion.settled is not None for opinion in opinions),
+        n_open=sum(opinion.is_open for opinion in opinions),
+        pairs=tuple(agreements(opinions)),
     )
 
 
