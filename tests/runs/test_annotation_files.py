@@ -60,7 +60,7 @@ def test_suspects_are_tasks_the_worst_first_with_our_suggestion(texts, tmp_path)
         assert data["text"] == f"some <b>words</b> {k}"
         assert data["kspr_given_label"] == selection.label[k]
         assert data["kspr_clean"] is False
-        assert data["kspr_doubt"] == pytest.approx(selection.statistic[k])
+        assert data["kspr_doubt"] == pytest.approx(selection.doubt[k])
         assert prediction["score"] == pytest.approx(selection.suggestion_probability[k])
         assert prediction["result"][0]["value"]["choices"] == [selection.suggested_label[k]]
         assert prediction["model_version"].startswith("kspr ")

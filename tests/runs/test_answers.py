@@ -164,7 +164,7 @@ def fitted(digits40):
 
 
 def checks_of(selection, truth, n, **changes) -> Checks:
-    rows = selection.draw(n)
+    rows = selection.draw_checks(n)
     about = {
         "drawn": "pool",
         "guarantee": "mean",
@@ -181,7 +181,7 @@ def checks_of(selection, truth, n, **changes) -> Checks:
 def test_a_loaded_selection_has_the_answers_and_what_was_fitted_stays(fitted, digits40, tmp_path):
     folder = fitted.save(tmp_path / "s")
     write_checks(folder, checks_of(fitted, digits40.y_true, 80))
-    rows = fitted.draw(80)
+    rows = fitted.draw_checks(80)
     expected = fitted.with_checks(rows, digits40.y_true[rows])
     assert np.array_equal(Selection.load(folder).clean_mask, expected.clean_mask)
     assert np.array_equal(Selection.load(folder, answers=False).clean_mask, fitted.clean_mask)
@@ -196,7 +196,7 @@ def test_checks_come_back_as_they_were_written(fitted, digits40, tmp_path):
 def test_rows_passed_over_count_as_wrong_and_rows_not_reached_do_not_count(fitted, digits40):
     checks = checks_of(fitted, digits40.y_true, 40)
     known = checks.known
-    rows = fitted.draw(40).tolist()
+    rows = fitted.draw_checks(40).tolist()
     for row in (rows[5], *rows[30:]):
         del known[row]
     part = replace(checks, answers=None).with_answers(known)

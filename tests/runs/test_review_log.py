@@ -248,7 +248,7 @@ def fitted(blobs):
 def test_a_selection_is_loaded_with_the_answers_of_the_page(fitted, blobs, tmp_path):
     """The same as if they came from a file, and nothing is stored twice."""
     folder = fitted.save(tmp_path / "s")
-    rows = fitted.draw(40, q=0.2).tolist()
+    rows = fitted.draw_checks(40, q=0.2).tolist()
     about = (0.95, 0.2, 0, fitted.manifest.fingerprint, tuple(rows))
     write_checks(folder, Checks("pool", "mean", *about))
     log = ReviewLog(folder, fitted.manifest.fingerprint)

@@ -5,10 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from kspr import SPR, InputError, KnockoffsSPR, Selection
 from kspr._files import write_sealed
+from kspr.selectors import PaperKnockoffsSPR
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +24,7 @@ def test_saving_and_loading_changes_nothing(selection, tmp_path):
     for name in (
         "label",
         "clean_mask",
-        "statistic",
+        "doubt",
         "selection_time",
         "knockoff_label",
         "suggested_label",
@@ -104,6 +106,17 @@ def test_damaged_pages_of_a_sealed_table_are_one_sentence(selection, tmp_path):
 
 
 def test_copies_that_number_no_rows_are_refused_in_a_sentence(selection, tmp_path):
-    wrong = replace(selection, copies=np.full(len(selection), len(selection)))
+    wrong = replace(selection, duplicate_set=np.full(len(selection), len(selection)))
     with pytest.raises(InputError, match="copies must number sets of rows"):
         Selection.load(wrong.save(tmp_path / "run"))
+
+
+def test_the_papers_doubt_is_read_back_from_its_statistic(digits40, tmp_path):
+    """Files hold W: negative where a label is ahead of its knockoff."""
+    fitted = PaperKnockoffsSPR(q=0.2).fit(digits40.X, digits40.y).selection_
+    path = fitted.save(tmp_path / "paper")
+    W = pq.read_table(path / "samples.parquet")["statistic"].to_numpy()
+    assert ((W < 0) | np.isposinf(W)).all()
+    loaded = Selection.load(path)
+    np.testing.assert_array_equal(loaded.doubt, fitted.doubt)
+    np.testing.assert_array_equal(loaded.at(0.3).clean_mask, fitted.at(0.3).clean_mask)

@@ -5,11 +5,11 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-
-from kspr.core.noise import symmetric
 from kspr.selectors._cluster_passes import Partitions
 from kspr.selectors._partitions import Rows
 from kspr.selectors.engines.cluster import Cluster
+
+from kspr.noise import symmetric
 from kspr.selectors.selection import Selection
 
 

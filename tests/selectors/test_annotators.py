@@ -6,7 +6,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 
 from kspr import AnnotatorSelector, InputError, Selection
-from kspr.core.noise import symmetric
+from kspr.noise import symmetric
 
 X, TRUTH = load_digits(return_X_y=True)
 NAMES = np.array([f"digit {k}" for k in range(10)])

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from kspr import SPR, KnockoffsSPR
-from kspr.core.noise import symmetric
 from kspr.errors import InputError
+from kspr.noise import symmetric
 from kspr.selectors.selection import Selection
 
 N = 1500

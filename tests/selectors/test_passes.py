@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from kspr.selectors.engines import local
 from sklearn.datasets import load_digits
 from threadpoolctl import threadpool_limits
 
 from kspr import KnockoffsSPR
-from kspr.core.noise import symmetric
+from kspr.noise import symmetric
 from kspr.selectors import _passes
 from kspr.selectors._passes import Predictions
-from kspr.selectors.engines import local
 from kspr.selectors.selection import Selection
 
 CHOICES = {

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from kspr.selectors.feature_rows import DenseFeatures
 from sklearn.datasets import load_digits
 
 from kspr import KnockoffsSPR
-from kspr.core.noise import symmetric
+from kspr.noise import symmetric
 from kspr.selectors import _plan
-from kspr.selectors.feature_rows import DenseFeatures
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.neighbors import KNeighborsClassifier
 
 from kspr import InputError, ProbabilitySelector, Selection
-from kspr.core.noise import symmetric
+from kspr.noise import symmetric
 
 FOLDS = StratifiedKFold(5, shuffle=True, random_state=0)
 

@@ -113,3 +113,27 @@ def in_order(parts: Iterable[Array], so_far: Array = 0.0) -> Array:
     for part in parts:
         so_far = so_far + part
     return so_far
+
+
+_TILE = 128
+"""Rows of a product that are worked at together."""
+
+
+def rows_times(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """Return ``A @ B``, where each row has the same bits whatever the other rows are.
+
+    A product of matrices rounds a row by its place in them. So rows are multiplied in tiles of one
+    size, the last of which is filled up with zeros.
+    """
+    A = np.ascontiguousarray(A)
+    n, p = A.shape
+    whole = n - n % _TILE
+    product = np.empty((n, B.shape[1]), dtype=np.result_type(A, B))
+    np.matmul(
+        A[:whole].reshape(-1, _TILE, p), B, out=product[:whole].reshape(-1, _TILE, B.shape[1])
+    )
+    if whole < n:
+        last = np.zeros((_TILE, p), dtype=A.dtype)
+        last[: n - whole] = A[whole:]
+        product[whole:] = (last @ B)[: n - whole]
+    return product

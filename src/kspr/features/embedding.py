@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from kspr._files import read_json, write_json
+from kspr._files import alone_in, read_json, write_json
 from kspr._progress import Progress, ProgressMode, say
 from kspr.errors import InputError, UnreadableItemError
-from kspr.features._lock import alone_in
 from kspr.features._store import (
     EmbeddingManifest,
     Shard,

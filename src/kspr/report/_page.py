@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from kspr.core.coded import stored_of
-from kspr.core.noise import KINDS
 from kspr.report._cards import Contents, borderline_rows, judge
 from kspr.report._checking import checking
 from kspr.report._dial import dial, dial_figure
@@ -20,7 +19,7 @@ from kspr.report._template import environment, shared_parts
 from kspr.report._words import scale_of
 from kspr.runs.draws import ToCheck
 from kspr.runs.verify import Verification
-from kspr.selectors.options import in_flags
+from kspr.selectors.flips import KINDS
 from kspr.selectors.selection import Selection
 from kspr.selectors.selfcheck import SelfCheck
 from kspr.selectors.summary import STATUS_MEANING
@@ -60,8 +59,6 @@ def render(
     near = borderline_rows(selection, max_borderline)
     borderline = judge(selection, near, source.row_id, source.truth).cards(contents, near)
     templates = environment()
-    # Messages name parameters; the page of a run that a command made names its flags.
-    templates.filters["said"] = str if run is None else in_flags
     scripts = ["common.js", "script.js", *([] if rows is None else ["checking.js"])]
     return templates.get_template("report.html").render(
         title=title,

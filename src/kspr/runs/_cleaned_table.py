@@ -99,7 +99,7 @@ def marks(run: Run, chosen: np.ndarray) -> dict[str, pa.Array]:
         # Nothing where no level keeps a row: JSON and many readers have no infinity.
         columns["kspr_q_value"] = pa.array(level, mask=~np.isfinite(level))
     if selection.control in DOUBTING:
-        columns["kspr_doubt"] = pa.array(selection.statistic[chosen])
+        columns["kspr_doubt"] = pa.array(selection.doubt[chosen])
     return columns
 
 

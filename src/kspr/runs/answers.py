@@ -24,7 +24,7 @@ from kspr.core.labels import encode_labels, places_in, same_label
 from kspr.errors import InputError
 from kspr.runs.review_log import CANNOT_TELL, NO_CLASS, Entry, Opinion, opinions, read_log
 from kspr.selectors import Selection
-from kspr.selectors.controls.checked import Drawn, Guarantee
+from kspr.selectors.checked import Drawn, Guarantee
 from kspr.selectors.options import DEFAULT_Q
 from kspr.sources.readers.csv_faults import explain_encoding, split_by
 from kspr.sources.readers.file_checks import check_file, listed, no_such, shown

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from kspr.core.labels import same_label
-from kspr.core.noise import add_noise
 from kspr.errors import InputError
+from kspr.noise import add_noise
 from kspr.sources.formats import written_format
 from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions

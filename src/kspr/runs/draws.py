@@ -9,13 +9,13 @@ import numpy as np
 
 from kspr._files import staged
 from kspr._text import spreadsheet_cell, write_csv
-from kspr.core.noise import check_seed
 from kspr.errors import InputError, UnreadableItemError
+from kspr.noise import check_seed
 from kspr.runs.answers import Checks, read_checks, write_checks
 from kspr.runs.run import Run, load_run
 from kspr.runs.storage import load_selection
 from kspr.selectors import Selection
-from kspr.selectors.controls.checked import Drawn, Guarantee
+from kspr.selectors.checked import Drawn, Guarantee
 from kspr.selectors.options import DOUBTING
 from kspr.selectors.validation import check_rate
 from kspr.sources.records import Items
@@ -220,7 +220,7 @@ def _first(fitted: Selection, checks: Checks, n: int) -> list[int]:
 def drawable(fitted: Selection, checks: Checks) -> np.ndarray:
     """Return the rows that can be drawn, in the order in which we draw them."""
     if checks.drawn == "pool":
-        return fitted.draw(len(fitted), q=checks.q, seed=checks.seed)
+        return fitted.draw_checks(len(fitted), q=checks.q, seed=checks.seed)
     return np.random.default_rng([checks.seed, _STREAM]).permutation(len(fitted))
 
 

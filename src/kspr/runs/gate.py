@@ -22,7 +22,6 @@ from kspr.runs.draws import drawable
 from kspr.runs.run import Run, load_run
 from kspr.runs.select import votes_have_changed
 from kspr.selectors import Selection
-from kspr.selectors.options import COMPARING
 from kspr.selectors.validation import check_rate
 
 __all__ = [
@@ -40,6 +39,8 @@ __all__ = [
 Evidence = Literal["checked", "declared", "estimated"]
 """What a rate may rest on: rows drawn by `kspr verify` and checked; rows of which the user says
 that they were drawn at random; or an estimate that needs an assumption on the noise."""
+_NO_RATE = ("paper", "theorem")
+"""Controls whose estimate holds no error rate on real features."""
 _RISK = 0.05
 """Chance that an equally good batch is called worse, over all comparisons together."""
 _LONGEST = 40
@@ -231,7 +232,7 @@ def _estimate(fitted: Selection, selection: Selection) -> Claim:
         return Claim(None, None, "The answers in it were not given to `kspr verify`.")
     if selection.manifest.seen_labels:
         return Claim(None, None, "Its network has seen the labels, and no rows are checked.")
-    if selection.q_value is None or selection.control is None or selection.control in COMPARING:
+    if selection.q_value is None or selection.control is None or selection.control in _NO_RATE:
         method = selection.manifest.method if selection.control is None else selection.control
         return Claim(None, None, f"No rows are checked, and {method!r} holds no error rate.")
     # A fallback keeps rows that no level reaches: their q-value is infinite.

@@ -18,10 +18,11 @@ from kspr.selectors import (
     Annotators,
     AnnotatorSelector,
     KnockoffsSPR,
+    PaperKnockoffsSPR,
     ProbabilitySelector,
     Selection,
 )
-from kspr.selectors.controls.checked import Drawn
+from kspr.selectors.checked import Drawn
 from kspr.selectors.options import DEFAULT_Q
 from kspr.sources.options import ReadOptions
 from kspr.sources.vote_columns import VoteColumns, read_vote_columns
@@ -38,7 +39,7 @@ __all__ = [
 def select_source(
     source: Path,
     out: Path,
-    selector: SPR | KnockoffsSPR,
+    selector: SPR | KnockoffsSPR | PaperKnockoffsSPR,
     *,
     options: ReadOptions,
     settings: EmbedSettings,
@@ -56,9 +57,9 @@ def select_source(
     loaded = load(source, options, settings, labelled=True)
 
     def fit() -> Selection:
-        # SPR does not split the rows into halves, and takes no groups.
+        # SPR and the paper's selector do not judge one half by the other, and take no groups.
         extra = {} if loaded.groups is None else {"groups": loaded.groups}
-        return selector.fit(loaded.features, loaded.stored_label, **extra).selection_
+        return selector.fit(loaded.features, loaded.label, **extra).selection_
 
     origin = origin_of(loaded, options, command)
     return _run_with_answers(loaded, fit, checked, origin, out, overwrite=overwrite)

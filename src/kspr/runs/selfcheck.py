@@ -66,4 +66,6 @@ def _selector(run: Run) -> KnockoffsSPR:
             f"The error rate of {run.folder} rests on rows that a person has checked; flipped "
             "labels could not tell more. Check others with `kspr verify`."
         )
-    return KnockoffsSPR(**manifest.parameters)
+    # A run of an earlier version may have parameters that are gone by now.
+    known = KnockoffsSPR().get_params(deep=False)
+    return KnockoffsSPR(**{k: v for k, v in manifest.parameters.items() if k in known})

@@ -14,11 +14,11 @@ from kspr._files import read_sealed, staged, write_parquet, write_sealed
 from kspr.errors import InputError
 from kspr.runs.answers import apply_checks, read_checks
 from kspr.selectors import Selection
-from kspr.selectors.controls import ASSUMPTIONS
-from kspr.selectors.controls.checked import Checked, Drawn, Guarantee
-from kspr.selectors.controls.noise_estimate import NoiseEstimate
+from kspr.selectors.checked import Checked, Drawn, Guarantee
 from kspr.selectors.cut_groups import CutGroups, cut_group_columns
 from kspr.selectors.manifest import Manifest
+from kspr.selectors.noise_estimate import ASSUMPTIONS, NoiseEstimate
+from kspr.selectors.options import DOUBTING
 from kspr.selectors.summary import STATUS_MEANING
 
 __all__ = ["load_selection", "save_selection", "write_about", "write_selection"]
@@ -37,22 +37,23 @@ _CHECKED = {
 }
 _BLOCK = 1 << 18
 """Rows of a row group of samples.parquet."""
-_LABELS = ("label", "knockoff_label", "suggested_label")
+_LABELS = {
+    "label": "label_code",
+    "knockoff_label": "knockoff_code",
+    "suggested_label": "suggested_code",
+}
+"""Columns of labels in samples.parquet, and the fields of `Selection` that hold them as codes."""
 _SAMPLES = {
-    "label": ("label", ""),
     "clean": ("clean_mask", "b"),
     "q_value": ("q_value", "f"),
-    "statistic": ("statistic", "f"),
+    "statistic": ("doubt", "f"),
     "selection_time": ("selection_time", "f"),
-    "knockoff_label": ("knockoff_label", ""),
-    "suggested_label": ("suggested_label", ""),
     "suggestion_probability": ("suggestion_probability", "f"),
-    "copies": ("copies", "i"),
-    _BEFORE: ("", "f"),
+    "copies": ("duplicate_set", "i"),
     "cut_group": ("cut_group", "iu"),
 }
-"""Columns of samples.parquet: the field of `Selection` that each holds, if any, and the kinds of
-its values as NumPy abbreviates them."""
+"""Its other columns: fields of `Selection`, and the kinds of their values as NumPy abbreviates
+them."""
 # SPR has no levels before rows are checked, and no knockoffs.
 _OPTIONAL = ("q_value", "knockoff_label", "suggestion_probability", "copies", _BEFORE)
 # Arrow also says OSError of damaged pages.
@@ -108,34 +109,38 @@ def _read_selection(path: Path, about: dict[str, Any]) -> Selection:
     # The width of a text comes with its values: a large one in the file would fill the memory.
     dtype = np.dtype(np.str_) if dtype.kind == "U" else dtype
     classes = np.array(about["classes"], dtype=dtype)
-    wanted = [name for name in _SAMPLES if name in samples.names or name not in _OPTIONAL]
-    codes: dict[str, np.ndarray] = {}
-    columns: dict[str, np.ndarray] = {}
+    _require(np.array_equal(np.unique(classes), classes), "classes must be sorted")
     # Column by column: the whole table would be in memory twice, as Arrow's and as NumPy's.
-    for name in wanted:
-        field, kinds = _SAMPLES[name]
-        table = samples.read([name])
-        if name in _LABELS:
-            codes[name] = _codes(table, name, classes)
-            columns[field] = classes[codes[name]]
-        else:
-            columns[field] = _column(table, name, kinds, n)
-    before = columns.pop("", None)
-    used = np.bincount(codes["label"], minlength=len(classes))
+    columns: dict[str, Any] = {
+        field: _codes(samples.read([name]), name, classes)
+        for name, field in _LABELS.items()
+        if name in samples.names or name not in _OPTIONAL
+    }
+    columns["q_value"] = None
+    for name, (field, kinds) in _SAMPLES.items():
+        if name in samples.names or name not in _OPTIONAL:
+            columns[field] = _column(samples.read([name]), name, kinds, n)
+    before = None
+    if _BEFORE in samples.names:
+        before = _column(samples.read([_BEFORE]), _BEFORE, "f", n)
+    used = np.bincount(columns["label_code"], minlength=len(classes))
     _require(bool(used.all()), "classes must be the labels")
     cut_groups = _read_cut_groups(path, len(classes))
     _require(_within(columns["cut_group"], len(cut_groups)), "cut_group must number the cut groups")
-    if "copies" in columns:
-        _require(_within(columns["copies"] + 1, n + 1), "copies must number sets of rows")
+    if "duplicate_set" in columns:
+        _require(_within(columns["duplicate_set"] + 1, n + 1), "copies must number sets of rows")
     manifest = _read_manifest(
         about["manifest"],
         n,
-        has_levels="q_value" in columns,
+        has_levels=columns["q_value"] is not None,
         checked=about["checked"] is not None,
     )
-    fields_of_samples: dict[str, Any] = {"q_value": None, "knockoff_label": None, **columns}
+    if _compares(manifest):
+        # Negative where the label is ahead of its knockoff; a cut keeps no others.
+        W = columns["doubt"]
+        columns["doubt"] = np.where(np.signbit(W), -W, np.inf)
     return Selection(
-        **fields_of_samples,
+        **columns,
         cut_groups=cut_groups,
         classes=classes,
         manifest=manifest,
@@ -147,11 +152,10 @@ def _read_selection(path: Path, about: dict[str, Any]) -> Selection:
 def _codes(table: pa.Table, name: str, classes: np.ndarray) -> np.ndarray:
     """Return a column of labels as positions in the classes."""
     _require(table.column_names.count(name) == 1, f"there is no column {name!r}")
-    _require(np.array_equal(np.unique(classes), classes), "classes must be sorted")
     column = table[name]
     codes = pc.index_in(column, pa.array(classes).cast(column.type))
     _require(not codes.null_count, f"{name} has values that are no classes")
-    return as_array(codes)
+    return as_array(codes).astype(np.min_scalar_type(max(0, len(classes) - 1)))
 
 
 def _column(table: pa.Table, name: str, kinds: str, n: int) -> np.ndarray:
@@ -263,15 +267,24 @@ def write_selection(selection: Selection, folder: Path) -> None:
 
 
 def _sample_tables(selection: Selection) -> Iterator[pa.Table]:
-    """Yield the samples a row group at a time: as Arrow has them, texts take much memory."""
-    columns = {
-        name: getattr(selection, field) if field else getattr(selection.checked, "level", None)
-        for name, (field, _) in _SAMPLES.items()
-    }
-    stored = {name: column for name, column in columns.items() if column is not None}
+    """Yield the samples a row group at a time: as labels, codes take much memory."""
+    codes = {name: getattr(selection, field) for name, field in _LABELS.items()}
+    columns = {name: getattr(selection, field) for name, (field, _) in _SAMPLES.items()}
+    if _compares(selection.manifest):
+        columns["statistic"] = np.where(np.isinf(selection.doubt), np.inf, -selection.doubt)
+    if selection.checked is not None:
+        columns[_BEFORE] = selection.checked.level
     for start in range(0, len(selection), _BLOCK):
         rows = slice(start, start + _BLOCK)
-        yield pa.table({name: column[rows] for name, column in stored.items()})
+        labels = {k: selection.classes[code[rows]] for k, code in codes.items() if code is not None}
+        others = {k: column[rows] for k, column in columns.items() if column is not None}
+        yield pa.table({**labels, **others})
+
+
+def _compares(manifest: Manifest) -> bool:
+    """Return whether labels were compared with others, so that the file has the statistic W."""
+    control = manifest.parameters.get("control")
+    return control is not None and control not in DOUBTING
 
 
 def write_about(

@@ -23,7 +23,7 @@ from kspr.runs.draws import check_same, forecast_of
 from kspr.runs.review_log import FILED, Opinion
 from kspr.runs.run import Run, load_run
 from kspr.selectors import Selection
-from kspr.selectors.controls.checked import Drawn, Guarantee
+from kspr.selectors.checked import Drawn, Guarantee
 from kspr.selectors.estimates import Estimates
 from kspr.selectors.options import DEFAULT_Q
 

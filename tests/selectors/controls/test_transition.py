@@ -5,7 +5,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from kspr import KnockoffsSPR
-from kspr.core.noise import symmetric as flip_evenly
+from kspr.noise import symmetric as flip_evenly
 from tests.selectors.simulated import KINDS, assert_within, gaussian, realised
 
 

@@ -13,12 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from pyarrow import parquet
 
-from kspr.core.noise import circular
-from kspr.core.noise.cifar import CIFAR10
 from kspr.errors import InputError
 from kspr.experiments.reproduce.sample import MADE, Sample
 from kspr.features.loading import cache_folder, embed_records
 from kspr.features.options import EmbedSettings
+from kspr.noise import CIFAR10, circular
 from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
 from kspr.sources.published import data_folders, find_published, where

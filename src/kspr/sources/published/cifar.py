@@ -1,6 +1,6 @@
 """CIFAR-10 and CIFAR-100: 50,000 + 10,000 images of 32 x 32 pixels in 10 or 100 classes."""
 
-from kspr.core.noise.cifar import CIFAR10, CIFAR100, CIFAR100_COARSE
+from kspr.noise import CIFAR10, CIFAR100, CIFAR100_COARSE
 from kspr.sources.published._cifar_files import Cifar, Labelling, Version
 
 __all__ = ["CIFAR_10", "CIFAR_100"]

@@ -8,13 +8,11 @@ import tempfile
 import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
 
-from kspr._files import process_name, sweep
 from kspr.sources.readers.file_checks import no_room
 from kspr.sources.readers.table import Cells, in_memory
 
@@ -26,10 +24,8 @@ IN_MEMORY = 256 << 20
 
 def scratch_file() -> IO[bytes]:
     """Return a named temporary file; it is removed when it is closed or no longer used."""
-    # Those of a killed process are removed by none but the next one.
-    sweep(Path(tempfile.gettempdir()))
     # Named, because Arrow opens files by name.
-    return tempfile.NamedTemporaryFile(prefix=f".kspr.{process_name()}-", suffix=".rows")
+    return tempfile.NamedTemporaryFile(prefix=".kspr-", suffix=".rows")
 
 
 def map_bytes(

@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
-
-from kspr.core.noise import KINDS, Ground, flip
+from hypothesis import given
+from hypothesis import strategies as st
 from kspr.selectors.feature_rows import as_features
+
+from kspr.selectors.flips import KINDS, Ground, draw_rows, flip
 
 
 @pytest.fixture
@@ -51,3 +53,22 @@ def test_similar_flips_go_to_the_class_with_the_nearest_mean(ground):
     np.fill_diagonal(distance, np.inf)
     rows, codes = flip("similar", ground, 0.1, np.random.default_rng(0))
     np.testing.assert_array_equal(codes[rows], distance.argmin(axis=1)[ground.codes[rows]])
+
+
+@given(
+    weight=st.lists(st.sampled_from([0.0, 0.1, 1.0, 7.0]), min_size=1, max_size=40),
+    wanted=st.integers(0, 50),
+    seed=st.integers(0, 99),
+)
+def test_rows_are_drawn_once_and_never_without_weight(weight, wanted, seed):
+    weights = np.array(weight)
+    rows = draw_rows(weights, wanted, np.random.default_rng(seed))
+    assert len(set(rows.tolist())) == len(rows) == min(wanted, int((weights > 0).sum()))
+    assert (weights[rows] > 0).all()
+
+
+def test_rows_are_drawn_by_their_weight():
+    """Of 4,000 draws of one row, the heavier of two comes in 3 of 4, within 4 standard errors."""
+    rng = np.random.default_rng(0)
+    first = [int(draw_rows(np.array([3.0, 1.0]), 1, rng)[0]) for _ in range(4000)]
+    assert np.mean(first) == pytest.approx(0.25, abs=4 * np.sqrt(0.25 * 0.75 / 4000))

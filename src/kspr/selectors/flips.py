@@ -1,14 +1,14 @@
 """A few labels of real data made wrong, for the self-check: which rows, and what they become."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
-from kspr.core.arrays import to_numpy
-from kspr.core.noise._drawing import draw_rows, following
+from kspr.selectors.parts import HostFeatures
 
 __all__ = ["ESTIMATED", "HARD", "KINDS", "Ground", "flip"]
 
@@ -21,24 +21,11 @@ _MOST = 2.5
 """With estimated flips, no class has more than this times the overall share flipped."""
 
 
-class Blocks(Protocol):
-    """Rows of features that come block by block."""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
-        ...
-
-    def blocks(self) -> Iterator[Any]:
-        """Yield the rows in order."""
-        ...
-
-
 @dataclass(frozen=True)
 class Ground:
     """Data whose labels are to be flipped."""
 
-    features: Blocks
+    features: HostFeatures
     codes: np.ndarray
     transition: np.ndarray
     """Chance of each label (column) given the true class (row), as estimated."""
@@ -53,27 +40,23 @@ class Ground:
     @cached_property
     def means(self) -> np.ndarray:
         """Mean features of each class, by the labels as given."""
-        total, start = np.zeros((self.n_classes, self.features.shape[1])), 0
-        for block in self.features.blocks():
-            rows = to_numpy(block).astype(np.float64)
+        total = np.zeros((self.n_classes, self.features.shape[1]))
+        for here, block in self.features.chosen_blocks(None):
             # total[codes] += rows would add only one row per class.
-            np.add.at(total, self.codes[start : start + len(rows)], rows)
-            start += len(rows)
+            np.add.at(total, self.codes[here], _dense(block))
         return np.asarray(total / self._sizes[:, None])
 
     @cached_property
     def nearest(self) -> tuple[np.ndarray, np.ndarray]:
         """Nearest class mean but the own one, and how far the row is from the border between."""
-        near, margin, start = [], [], 0
-        for block in self.features.blocks():
-            rows = to_numpy(block).astype(np.float64)
-            own = self.codes[start : start + len(rows), None]
+        near, margin = [], []
+        for here, block in self.features.chosen_blocks(None):
+            rows, own = _dense(block), self.codes[here, None]
             distance = np.sqrt(_squared_distances(rows, self.means))
             mine = np.take_along_axis(distance, own, axis=1)[:, 0]
             np.put_along_axis(distance, own, np.inf, axis=1)
             near.append(distance.argmin(axis=1))
             margin.append(np.abs(distance.min(axis=1) - mine))
-            start += len(rows)
         return np.concatenate(near), np.concatenate(margin)
 
     @cached_property
@@ -114,6 +97,18 @@ def flip(
     return rows, flipped
 
 
+def draw_rows(weight: np.ndarray, wanted: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw `wanted` rows without replacement, by weight; never one of weight 0.
+
+    The largest of log weight plus Gumbel noise are such a draw.
+    """
+    with np.errstate(divide="ignore"):
+        key = np.log(weight) + rng.gumbel(size=len(weight))
+    # Rows of weight 0 have the key -inf: they come last, and in only where others run out.
+    drawn = np.argsort(-key, kind="stable")[:wanted]
+    return np.asarray(drawn[weight[drawn] > 0])
+
+
 def _drawn_labels(chance: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Draw a class for each row of weights ``(rows, classes)``."""
     total = np.cumsum(chance, axis=1)
@@ -128,7 +123,7 @@ def _symmetric(ground: Ground, wanted: int) -> tuple[np.ndarray, int]:
 
 def _pair(ground: Ground, wanted: int) -> tuple[np.ndarray, int]:
     """Return flips to the next class."""
-    return np.eye(ground.n_classes)[following(ground.n_classes)], wanted
+    return np.eye(ground.n_classes)[np.roll(np.arange(ground.n_classes), -1)], wanted
 
 
 def _similar(ground: Ground, wanted: int) -> tuple[np.ndarray, int]:
@@ -172,3 +167,7 @@ KINDS = {
     HARD: "rows near a class border, across it",
 }
 """Each kind of flips, and what it does."""
+
+
+def _dense(block: Any) -> np.ndarray:
+    return np.asarray(block.toarray() if issparse(block) else block, dtype=np.float64)

@@ -6,11 +6,10 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from kspr.core.calibration import anytime_steps, confidence_steps
-from kspr.core.coded import as_read, coded, stored_columns
 from kspr.core.conformal import LevelSteps, conformal_steps, draw_order, loose_pool
 from kspr.core.labels import places_in
-from kspr.core.noise import check_seed
 from kspr.errors import InputError
+from kspr.noise import check_seed
 from kspr.selectors.validation import check_choice, check_count, check_rate
 
 __all__ = [
@@ -30,12 +29,11 @@ __all__ = [
 Guarantee = Literal["mean", "confidence", "anytime"]
 """What checked rows promise; see `Selection.with_checks`."""
 Drawn = Literal["pool", "all", "chosen"]
-"""How checked rows were found: by `Selection.draw`, at random from all rows, or otherwise."""
+"""Where checked rows come from: `Selection.draw_checks`, all rows at random, or elsewhere."""
 NO_CLASS, CANNOT_TELL = -1, -2
 """Answers that are no position in the classes."""
 
 
-@stored_columns("level")
 @dataclass(frozen=True, eq=False)
 class Checked:
     """Checked rows, the answers, and what the answers are used for."""
@@ -72,14 +70,14 @@ class Checked:
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """What checked rows need to know of a selection; columns are as they are stored."""
+    """What checked rows need to know of a selection."""
 
     codes: np.ndarray
     """Positions of the given labels in the classes."""
     classes: np.ndarray
-    doubt: Any
+    doubt: np.ndarray
     """Small for rows to keep first; infinite for rows that no cut may keep."""
-    level: Any
+    level: np.ndarray | None
     checked: Checked | None
 
     def pool(self, q: float) -> np.ndarray:
@@ -114,11 +112,8 @@ def add_checks(
     guarantee: Guarantee,
     confidence: float,
     seed: int,
-) -> tuple[Checked, Any]:
-    """Return all checked rows with the new ones, and the level of every row that follows.
-
-    Levels are an array, or `coded`; None where there are none.
-    """
+) -> tuple[Checked, np.ndarray | None]:
+    """Return all checked rows with the new ones, and the level of every row, if there are any."""
     check_choice("drawn", drawn, get_args(Drawn))
     check_choice("guarantee", guarantee, get_args(Guarantee))
     check_rate("confidence", confidence)
@@ -193,35 +188,26 @@ def promise(checked: Checked) -> str:
     )
 
 
-def _applied(ranking: Ranking, checked: Checked, pool: np.ndarray) -> Any:
+def _applied(ranking: Ranking, checked: Checked, pool: np.ndarray) -> np.ndarray | None:
     """Return the smallest level at which each row is kept; answers decide on their own rows."""
     if checked.calibrate:
+        inside = np.flatnonzero(pool)
         steps = steps_of(
-            ranking.doubt[pool],
-            _positions(pool, checked.rows[checked.counted]),
+            ranking.doubt[inside],
+            np.searchsorted(inside, checked.rows[checked.counted]),
             ~checked.right[checked.counted],
             checked.q,
             checked.guarantee,
             checked.confidence,
         )
-        # The last of the steps keeps no row, and one more keeps those that are right.
-        never, always = len(steps.cuts), len(steps.levels)
-        place = steps.places(ranking.doubt)
-        place[~pool] = never
-        place[checked.rows] = np.where(checked.right, always, never)
-        return coded(place, np.append(steps.levels, 0.0))
-    if ranking.level is None:
+        level = np.full(len(pool), np.inf)
+        level[inside] = steps.of(ranking.doubt[inside])
+    elif ranking.level is None:
         return None
-    level = np.array(as_read(ranking.level))
+    else:
+        level = ranking.level.copy()
     level[checked.rows] = np.where(checked.right, 0.0, np.inf)
     return level
-
-
-def _positions(pool: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Return which rows of the pool these are: how many of it come before each."""
-    ends = np.unique(np.append(rows, 0))
-    counts = np.add.reduceat(pool, ends, dtype=np.int64)
-    return np.asarray((np.cumsum(counts) - counts)[np.searchsorted(ends, rows)])
 
 
 def steps_of(
@@ -280,8 +266,8 @@ def _in_order(rows: set[int], order: np.ndarray, q: float) -> list[int]:
         return first
     strange = next(iter(sorted(rows.difference(first))))
     raise InputError(
-        f"Row {strange} is not among the first {len(rows)} rows that draw(q={q:g}) gives. Check "
-        "these, from the first on, with None where you cannot tell; or pass drawn='all' if the "
+        f"Row {strange} is not among the first {len(rows)} rows that draw_checks(q={q:g}) gives. "
+        "Check these, from the first on, with None where you cannot tell; or pass drawn='all' if the "
         "rows were drawn at random from all rows, or drawn='chosen' if not: then they are kept or "
         "rejected, but do not move the cut."
     )
