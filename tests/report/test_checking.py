@@ -15,8 +15,8 @@ from kspr import InputError
 from kspr.report._cards import Contents
 from kspr.report._checking import LENGTH, SIDE, checking
 from kspr.report._next import next_steps
+from kspr.runs.answers import Checks
 from kspr.runs.draws import ToCheck
-from kspr.selectors.checks import Checks
 from tests.report.samples import Page, Pictures, Texts
 
 DRAW = Checks("pool", "mean", 0.95, 0.05, 0, "of the data")

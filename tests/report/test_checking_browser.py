@@ -8,11 +8,10 @@ from PIL import Image
 
 from kspr.features import Loaded
 from kspr.report.run_report import report_run
-from kspr.runs.origin import origin_of
-from kspr.runs.run import load_run, save_run
-from kspr.runs.stored_rows import rows_of
+from kspr.runs.answers import read_checks
+from kspr.runs.rows import rows_of
+from kspr.runs.run import load_run, origin_of, save_run
 from kspr.runs.verify import verify_run
-from kspr.selectors.checks import read_checks
 from kspr.sources.opening import open_source
 from kspr.sources.options import AS_FOUND
 from tests.report.test_page_browser import CONTRAST

@@ -10,13 +10,12 @@ from kspr import InputError, KnockoffsSPR, selfcheck
 from kspr.features.options import AS_SHIPPED
 from kspr.report._words import level
 from kspr.report.run_report import report_run
-from kspr.runs.agreement import agreements
+from kspr.runs.answers import read_checks
 from kspr.runs.draws import draw_checks, set_draw
 from kspr.runs.run import load_run
 from kspr.runs.select import select_source
-from kspr.runs.verify import verification_of, verify_run
+from kspr.runs.verify import agreements, verification_of, verify_run
 from kspr.selectors import SPR
-from kspr.selectors.checks import read_checks
 from kspr.sources.options import AS_FOUND
 from tests.report.samples import Page
 
@@ -118,9 +117,8 @@ def test_a_text_that_has_changed_is_not_shown(tmp_path, digits40):
     from dataclasses import replace
 
     from kspr.features import Loaded
-    from kspr.runs.origin import origin_of
-    from kspr.runs.run import save_run
-    from kspr.runs.stored_rows import rows_of
+    from kspr.runs.rows import rows_of
+    from kspr.runs.run import origin_of, save_run
     from kspr.sources.opening import open_source
 
     selection = SPR().fit(digits40.X, digits40.y).selection_
@@ -193,9 +191,8 @@ def test_rows_to_check_need_room_and_a_number(run, tmp_path):
 def texts_run(tmp_path):
     """A run whose rows are texts that are hard to show and to write."""
     from kspr.features import Loaded
-    from kspr.runs.origin import origin_of
-    from kspr.runs.run import save_run
-    from kspr.runs.stored_rows import rows_of
+    from kspr.runs.rows import rows_of
+    from kspr.runs.run import origin_of, save_run
     from kspr.sources.opening import open_source
 
     rng = np.random.default_rng(0)
@@ -242,7 +239,7 @@ def test_a_run_without_an_error_rate_is_told_how_to_get_one(run, tmp_path):
 
 
 def test_a_review_is_shown_with_who_answered_and_how_far_they_agree(run):
-    from kspr.selectors.review_log import ReviewLog
+    from kspr.runs.review_log import ReviewLog
 
     draw = set_draw(run.folder, n=20)
     given = [str(label) for label in run.selection.label]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kspr.review.fixing import Filters, Suspects
-from kspr.selectors.checks import apply_checks
+from kspr.runs.answers import apply_checks
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ import pytest
 
 from kspr import InputError, Selection
 from kspr.review.session import Session, Settings, check_reviewer
+from kspr.runs.answers import read_checks
 from kspr.runs.draws import draw_checks, set_draw
 from kspr.runs.verify import verify_run
-from kspr.selectors.checks import read_checks
 
 
 def test_the_draw_is_made_once_and_continued(run, opened):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from kspr.selectors.feature_rows import as_features
+
 from kspr.selectors.flips import KINDS, Ground, draw_rows, flip
 
 

@@ -7,13 +7,13 @@ import typing
 from dataclasses import fields
 
 import pytest
+from kspr.selectors.controls.registry import CONTROLS
+from kspr.selectors.engines import ENGINES
 
 from kspr import SPR, KnockoffsSPR
 from kspr.core.knockoffs import STATISTICS
 from kspr.core.penalties import PENALTIES
 from kspr.selectors import options
-from kspr.selectors.controls.registry import CONTROLS
-from kspr.selectors.engines import ENGINES
 from kspr.selectors.options import DEFAULT_Q, SelectorOptions
 
 

@@ -64,8 +64,8 @@ def select(
         A file or folder; `kspr datasets` lists what can be read. Of parquet or Arrow files also a
         pattern in quotes, such as 'parts/*.parquet', or an address, such as s3://bucket/parts.
     out
-        Directory to make for the run. A selection that takes long keeps what is done in OUT.part;
-        after a crash, the same command goes on from there.
+        Directory to make for the run. It appears when it is whole; after a crash, the same command
+        starts again.
     kind
         What the numbers of an npy file are: features, or class `probabilities` of your own model,
         one column per class in the sorted order of the classes.

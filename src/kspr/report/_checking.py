@@ -19,8 +19,8 @@ from kspr.errors import InputError
 from kspr.report._cards import Contents
 from kspr.report._suspects import as_script
 from kspr.report._words import name
+from kspr.runs.answers import CANNOT_TELL, NO_CLASS
 from kspr.runs.draws import COLUMNS, ToCheck
-from kspr.selectors.checks import CANNOT_TELL, NO_CLASS
 from kspr.selectors.selection import Selection
 
 __all__ = ["Checking", "checking"]

@@ -7,12 +7,12 @@ import numpy as np
 
 from kspr.errors import InputError
 from kspr.report import write_report
+from kspr.runs.answers import read_checks
 from kspr.runs.draws import DEFAULT_CHECKS, ToCheck, rows_to_check, set_draw
 from kspr.runs.evaluate import true_labels
 from kspr.runs.run import Run, load_run
 from kspr.runs.selfcheck import check_run
 from kspr.runs.verify import verification_of
-from kspr.selectors.checks import read_checks
 
 __all__ = ["Reported", "report_run"]
 

@@ -15,12 +15,12 @@ from kspr.errors import InputError
 from kspr.review.contents import Contents
 from kspr.review.neighbours import Neighbours
 from kspr.review.standing import Standing
+from kspr.runs.answers import CANNOT_TELL, NO_CLASS, Checks, apply_checks, read_checks
 from kspr.runs.draws import set_draw
+from kspr.runs.review_log import FILED, Opinion, Queue, ReviewLog, standing_entries
 from kspr.runs.run import Run, load_run
 from kspr.selectors import Selection
-from kspr.selectors.checks import CANNOT_TELL, NO_CLASS, Checks, apply_checks, read_checks
 from kspr.selectors.options import DOUBTING
-from kspr.selectors.review_log import FILED, Opinion, Queue, ReviewLog, standing_entries
 
 __all__ = ["Session", "Settings", "check_reviewer"]
 

@@ -10,15 +10,11 @@ import pyarrow as pa
 
 from kspr._files import staged, write_parquet, write_sealed
 from kspr.errors import InputError
-from kspr.runs.answers import Rows as AnswerRows
-from kspr.runs.answers import checked_rows
-from kspr.runs.origin import ORIGIN, Origin, describe, origin_document
-from kspr.runs.run import check_folder, load_run
-from kspr.runs.select import checks_of, states_of
-from kspr.runs.stored_rows import ROWS
+from kspr.runs.answers import apply_checks, checked_rows, write_checks
+from kspr.runs.rows import ROWS
+from kspr.runs.run import ORIGIN, Origin, check_folder, describe, load_run, origin_document
+from kspr.runs.select import checks_of
 from kspr.selectors import KnockoffsSPR
-from kspr.selectors.checkpoint import resumable
-from kspr.selectors.checks import apply_checks, write_checks
 from kspr.selectors.cluster_selection import (
     Partitions,
     Rows,
@@ -52,13 +48,10 @@ def select_on_cluster(
     """Select from the files of `source` on a cluster, and write the run to `out`.
 
     `scheduler` is the address of a Dask scheduler; None starts a cluster on this machine. Workers
-    must reach both the files and `out`. A run that was stopped goes on where it was. `checked` is
-    as for `select_source`.
+    must reach both the files and `out`. `checked` is as for `select_source`.
     """
     check_folder(out, overwrite=overwrite)
     parts, row_bytes = _parts(source, options)
-    # Small sums, which a cluster was started for: they are always worth a file.
-    states = states_of(out, [source], selector, options, patience=0.0)
     with opened_cluster(scheduler) as cluster, staged(out) as staging:
         staging.mkdir()
         lengths = _lengths(cluster, parts, options)
@@ -70,8 +63,7 @@ def select_on_cluster(
         rows = tuple(next(held) if part.rows else None for part in parts)
         partitions = Partitions(rows, lengths)
         groups = options.groups is not None
-        with resumable(states):
-            written = write_on_cluster(selector, cluster, partitions, staging, groups=groups)
+        written = write_on_cluster(selector, cluster, partitions, staging, groups=groups)
         named = _write_rows(cluster, parts, partitions, staging)
         origin = Origin(
             source=absolute(source),
@@ -82,7 +74,6 @@ def select_on_cluster(
             notes=_notes(parts, lengths, written),
         )
         write_sealed(staging / ORIGIN, origin_document(origin, named), ROWS, "manifest.json")
-    states.remove()
     return written if checked is None else _with_answers(written, out, checked)
 
 
@@ -90,7 +81,7 @@ def _with_answers(written: Written, out: Path, checked: Path) -> Written:
     """Add the answers in the file `checked` to the run in `out`."""
     run = load_run(out)
     try:
-        answers, drawn = checked_rows(checked, AnswerRows(run.row, run.row_id, run.selection.label))
+        answers, drawn = checked_rows(checked, run.rows, run.selection.label)
     except InputError as error:
         raise InputError(
             f"{error} The run in {out} is without answers; add them with `kspr verify {out} "

@@ -612,8 +612,8 @@ class Selection:
         >>> sorted(file.name for file in folder.iterdir())
         ['cut_groups.parquet', 'manifest.json', 'samples.parquet']
         """
-        # Imported here: it needs pyarrow, which fitting does not.
-        from kspr.selectors._storage import save_selection
+        # Upwards, and here only: files are the business of `runs`, and need pyarrow.
+        from kspr.runs.storage import save_selection
 
         return save_selection(self, Path(path), overwrite=overwrite)
 
@@ -643,11 +643,9 @@ class Selection:
         >>> len(Selection.load(folder)) == len(saved)
         True
         """
-        from kspr.selectors._storage import load_fields
-        from kspr.selectors.checks import apply_checks, read_checks
+        from kspr.runs.storage import load_selection
 
-        fitted = cls(**load_fields(Path(path)))
-        return apply_checks(fitted, read_checks(Path(path), fitted)) if answers else fitted
+        return load_selection(Path(path), answers=answers)
 
     def __repr__(self) -> str:
         return self.summary().headline()

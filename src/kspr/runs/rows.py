@@ -1,55 +1,117 @@
-"""Where the rows of a run are in its source as it is now: found again by id, else by content."""
+"""The rows of a run: their file, and where they are in the source as it is now.
+
+They are known again by their ids, else by their content.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
 
-from kspr.core.coded import AllRows, Coded, chosen_rows, row_ranges, stored_of
+from kspr._arrow import as_array, read_parquet
 from kspr.core.labels import encode_labels, places_in, same_label
 from kspr.errors import InputError, UnreadableItemError
+from kspr.features import Loaded
 from kspr.sources.joining import places_of
 from kspr.sources.readers.file_checks import listed
-from kspr.sources.records import (
-    Items,
-    Records,
-    all_distinct,
-    content_digests,
-    digest_parts,
-)
+from kspr.sources.readers.labels import texts_of
+from kspr.sources.records import Items, Records, all_distinct, content_digests, row_digests
 
-__all__ = ["Joined", "JoinedItems", "RunRows", "join_rows"]
+__all__ = [
+    "ROWS",
+    "Joined",
+    "JoinedItems",
+    "RunRows",
+    "join_rows",
+    "read_rows",
+    "row_tables",
+    "rows_of",
+]
+
+ROWS = "rows.parquet"
+"""File of the rows: their numbers, ids and digests; a folder of such files for many parts."""
+_BLOCK = 1 << 18
+"""Rows of a row group."""
 
 
 @dataclass(frozen=True, eq=False)
 class RunRows:
     """The rows that a run was made from; entry i belongs to entry i of its selection."""
 
-    row: Any
-    """Row numbers in the source as it was, in ascending order: an array, or `AllRows`."""
-    row_id: Any
-    """Texts: an array, or a column that is read like one."""
-    digest: Any
-    """64 bits of each row's content: its features, else the stored bytes of its item. An array, or
-    a column that is read like one."""
-    named: bool
-    """Whether the ids are the source's own; otherwise they are row numbers."""
+    row: np.ndarray
+    """Row numbers in the source as it was, in ascending order."""
+    digest: np.ndarray
+    """64 bits of each row's content: its features, else the stored bytes of its item."""
+    ids: np.ndarray | None = None
+    """The source's own ids; None where its rows have numbers only."""
 
     def __len__(self) -> int:
         return len(self.row)
+
+    @property
+    def named(self) -> bool:
+        """Whether the source itself holds the ids; otherwise they are row numbers."""
+        return self.ids is not None
+
+    @cached_property
+    def row_id(self) -> np.ndarray:
+        """What identifies each row, as text: its id, else its number."""
+        return _as_texts(self.row) if self.ids is None else self.ids
+
+
+def _as_texts(row: np.ndarray) -> np.ndarray:
+    # astype(str) would take 21 characters, 84 bytes, for every number.
+    return row.astype(f"<U{len(str(row.max(initial=0)))}")
+
+
+def rows_of(loaded: Loaded) -> RunRows:
+    """Return the rows of a source that was opened, as a run keeps them."""
+    ids = np.asarray(loaded.row_id) if loaded.records.named else None
+    return RunRows(np.asarray(loaded.row), loaded.digest, ids)
+
+
+def row_tables(rows: RunRows) -> Iterator[pa.Table]:
+    """Yield the rows a row group at a time: as Arrow has them, their ids take much memory."""
+    for start in range(0, len(rows), _BLOCK):
+        part = slice(start, start + _BLOCK)
+        ids = _as_texts(rows.row[part]) if rows.ids is None else rows.ids[part]
+        texts = pa.array(ids).cast(pa.large_string())
+        yield pa.table({"row": rows.row[part], "row_id": texts, "digest": rows.digest[part]})
+
+
+def read_rows(path: Path, named: Any, n: int) -> RunRows:
+    """Return the `n` rows that a file holds; raise `ValueError` if it holds others."""
+    wrong = ValueError(f"{path.name} does not fit the selection of {n} rows")
+    if not isinstance(named, bool):
+        raise wrong
+    table = read_parquet(path, ["row", "row_id", "digest"])
+    row, digest, ids = as_array(table["row"]), as_array(table["digest"]), table["row_id"]
+    sound = (
+        len(table) == n
+        and not any(column.null_count for column in table.columns)
+        # Where rows were in the source decides nothing any more, but people read it.
+        and row.dtype.kind == "i"
+        and bool((np.diff(row, prepend=-1) > 0).all())
+        and digest.dtype == np.uint64
+        and ids.type in (pa.string(), pa.large_string())
+    )
+    if not sound:
+        raise wrong
+    return RunRows(row, digest, texts_of(ids) if named else None)
 
 
 @dataclass(frozen=True, eq=False)
 class Joined:
     """Where the rows of a run are in its source as it is now."""
 
-    position: Any
-    """Positions in the run of the rows that are in the source as they were, ascending: an array,
-    or `AllRows`."""
-    place: Any
-    """The row number that each of them has in the source now: an array, or `AllRows`."""
+    position: np.ndarray
+    """Positions in the run of the rows that are in the source as they were, ascending."""
+    place: np.ndarray
+    """The row number that each of them has in the source now."""
     gone: np.ndarray
     """Positions of rows that are not in the source any more."""
     changed: np.ndarray
@@ -59,31 +121,18 @@ class Joined:
 
     def is_all_of(self, n_rows: int) -> bool:
         """Return whether these are all rows of a source of `n_rows`, in its order."""
-        place = self.place
-        ascends = isinstance(place, AllRows) or bool((place[1:] > place[:-1]).all())
-        return len(place) == n_rows and ascends
+        return len(self.place) == n_rows and bool((self.place[1:] > self.place[:-1]).all())
 
     @property
     def whole(self) -> bool:
         """Whether every row of the run is there as it was."""
         return not (len(self.gone) or len(self.changed))
 
-    def places(self) -> Any:
-        """Return the row number in the source of each row of the run; -1 where it has none.
-
-        An array, or `AllRows`.
-        """
-        if self.whole:
-            return self.place
-        found = np.full(len(self.position) + len(self.gone) + len(self.changed), -1)
-        found[self.position] = self.place
-        return found
-
-    def there(self) -> np.ndarray:
-        """Return a mask of the rows of the run that are in the source as they were."""
-        mask = np.ones(len(self.position) + len(self.gone) + len(self.changed), dtype=bool)
-        mask[self.gone] = mask[self.changed] = False
-        return mask
+    def places(self) -> np.ndarray:
+        """Return the row number in the source of each row of the run; -1 where it has none."""
+        place = np.full(len(self.position) + len(self.gone) + len(self.changed), -1)
+        place[self.position] = self.place
+        return place
 
     def notes(self, rows: RunRows, source: str, unreadable: int = 0) -> tuple[str, ...]:
         """Say what is different now: counts, and a few names. Empty if nothing is."""
@@ -101,62 +150,53 @@ class Joined:
         return tuple(said)
 
 
-def join_rows(before: RunRows, label: Any, now: Records) -> Joined:
+def join_rows(before: RunRows, label: np.ndarray, now: Records) -> Joined:
     """Find the rows of a run, which had the labels `label`, in its source as it is `now`.
-
-    `label` is an array, or `Coded`.
 
     By id where both have ids, and no id twice; else by content and label, which rows that are
     copies of each other share: where their number has changed, `InputError` is raised.
     """
     by_id = before.named and now.named
-    in_order = by_id and _equal(before.row_id, now.row_id)
+    in_order = by_id and np.array_equal(before.row_id, np.asarray(now.row_id))
     by_id = by_id and all_distinct(before.row_id) and (in_order or all_distinct(now.row_id))
     # Image files are not all read where ids tell them: `JoinedItems` checks each that is shown.
     read = not by_id or now.features is not None or now.items is None or now.items.kind == "text"
-    digest = _digests_now(before, now) if read else before.digest
-    if (in_order or not by_id) and digest is before.digest and _same_codes(label, now):
+    digest = row_digests(now) if read else before.digest
+    same = (in_order or not by_id) and np.array_equal(digest, before.digest)
+    if same and _same_labels(label, now):
         # As it was, row by row, the usual case: nothing has to be looked for.
-        every, none = AllRows(len(before)), np.empty(0, dtype=np.int64)
+        every, none = np.arange(len(before)), np.empty(0, dtype=np.int64)
         return Joined(position=every, place=every, gone=none, changed=none, n_other=0)
     if by_id:
         return _by_id(before, label, now, digest if read else None)
     return _by_content(before, label, now, digest)
 
 
-def _equal(first: Any, second: Any) -> bool:
-    return len(first) == len(second) and all(
-        np.array_equal(first[rows], second[rows]) for rows in row_ranges(len(first))
-    )
-
-
-def _by_id(before: RunRows, label: Any, now: Records, digest: Any) -> Joined:
-    """Find rows by their ids; they are what they were if label and `digest`, if any, agree."""
+def _by_id(before: RunRows, label: np.ndarray, now: Records, digest: np.ndarray | None) -> Joined:
+    """Find rows by their ids; those are as they were whose label and `digest`, if any, agree."""
     place = places_of(before.row_id, now.row_id)
-    there = np.flatnonzero(place >= 0)
-    same = np.zeros(len(there), dtype=bool)
-    given = stored_of(now, "label")
-    if given is not None:
-        same = same_label(chosen_rows(label, there), chosen_rows(given, place[there]))
-        # What the labels hold of a row without one has no meaning.
-        same &= np.isin(place[there], now.labelled())
+    kept, labelled = np.flatnonzero(place >= 0), np.asarray(now.labelled())
+    same = np.zeros(len(kept), dtype=bool)
+    if now.label is not None:
+        same = same_label(label[kept], now.label[place[kept]])
+        # The entry of a row without a label has no meaning.
+        same &= np.isin(place[kept], labelled)
     if digest is not None:
-        same &= before.digest[there] == digest[place[there]]
-    position = there[same]
+        same &= before.digest[kept] == digest[place[kept]]
+    position = kept[same]
     return Joined(
         position=position,
         place=place[position],
         gone=np.flatnonzero(place < 0),
-        changed=there[~same],
-        n_other=len(np.setdiff1d(now.labelled(), place[there])),
+        changed=kept[~same],
+        n_other=len(np.setdiff1d(labelled, place[kept])),
     )
 
 
-def _by_content(before: RunRows, label: Any, now: Records, digest: Any) -> Joined:
+def _by_content(before: RunRows, label: np.ndarray, now: Records, digest: np.ndarray) -> Joined:
     known = encode_labels(label, "label")
-    code = _codes_now(now, known.classes)
-    then = _keys(np.asarray(before.digest), known.codes)
-    here = _keys(np.asarray(digest), code)
+    then = _keys(before.digest, known.codes)
+    here = _keys(digest, _codes_now(now, known.classes))
     number = np.unique(np.concatenate([then, here]), return_inverse=True)[1]
     first, second = number[: len(then)], number[len(then) :]
     counts = [np.bincount(part, minlength=number.max(initial=-1) + 1) for part in (first, second)]
@@ -171,42 +211,25 @@ def _by_content(before: RunRows, label: Any, now: Records, digest: Any) -> Joine
         place=place[position],
         gone=np.flatnonzero(place < 0),
         changed=np.empty(0, dtype=np.int64),
-        n_other=len(np.setdiff1d(now.labelled(), place[position])),
+        n_other=len(np.setdiff1d(np.asarray(now.labelled()), place[position])),
     )
 
 
-def _digests_now(before: RunRows, now: Records) -> Any:
-    """Return the digests of the source's rows: those of the run itself where they are the same."""
-    start, parts = 0, digest_parts(now)
-    # Part by part: in the usual case no digest is held twice.
-    for part in parts:
-        if not np.array_equal(before.digest[start : start + len(part)], part):
-            return np.concatenate([before.digest[:start], part, *parts])
-        start += len(part)
-    return before.digest if start == len(before) else before.digest[:start]
-
-
-def _same_codes(label: Any, now: Records) -> bool:
+def _same_labels(label: np.ndarray, now: Records) -> bool:
     """Return whether all rows of the source have the labels of the run, in its order."""
-    given = stored_of(now, "label")
-    if given is None or now.unlabelled is not None or len(given) != len(label):
+    if now.label is None or now.unlabelled is not None or len(now.label) != len(label):
         return False
-    classes = label.classes if isinstance(label, Coded) else encode_labels(label, "label").classes
-    for rows in row_ranges(len(label)):
-        then, here = (places_in(classes, chosen_rows(column, rows)) for column in (label, given))
-        if not np.array_equal(then, here):
-            return False
-    return True
+    return bool(same_label(label, now.label).all())
 
 
 def _codes_now(now: Records, classes: np.ndarray) -> np.ndarray:
     """Return the place of each row's label among `classes`; -1 for others, and for rows without."""
-    label = stored_of(now, "label")
-    codes = np.full(len(now), -1, dtype=np.int32)
     # Without labels, no row is what it was.
-    if label is not None:
-        codes[:] = places_in(classes, label)
-        codes[now.unlabelled if now.unlabelled is not None else slice(0)] = -1
+    if now.label is None:
+        return np.full(len(now), -1)
+    codes = places_in(classes, now.label)
+    if now.unlabelled is not None:
+        codes[now.unlabelled] = -1
     return codes
 
 

@@ -1,15 +1,18 @@
-"""Rows of a run in its source as it is now: every row is found, or named as gone or changed."""
+"""Rows of a run: stored in a file, and joined to the source as it is now, row by row."""
 
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kspr._files import write_parquet
 from kspr.errors import InputError
-from kspr.runs.joining import RunRows, join_rows
+from kspr.runs.rows import RunRows, join_rows, read_rows, row_tables
 from kspr.sources.records import Records, row_digests
 
 N = 30
@@ -27,7 +30,7 @@ def records(rows, *, named, label=None, features=None):
 
 def before(named):
     now = records(np.arange(N), named=named)
-    return RunRows(np.arange(N), now.row_id, row_digests(now), named)
+    return RunRows(np.arange(N), row_digests(now), now.row_id if named else None)
 
 
 @given(st.permutations(range(N)), st.integers(0, N - 1), st.booleans())
@@ -64,13 +67,13 @@ def test_labels_of_another_type_are_the_same_labels():
 def test_copies_keep_their_order():
     same = np.zeros((N, 2), np.float32)
     now = records(np.arange(N), named=False, features=same)
-    rows = RunRows(np.arange(N), now.row_id, row_digests(now), named=False)
+    rows = RunRows(np.arange(N), row_digests(now))
     np.testing.assert_array_equal(join_rows(rows, LABEL, now).place, np.arange(N))
     fewer = records(np.arange(1, N), named=False, features=same[1:])
     with pytest.raises(InputError, match=r"9 of its rows are equal to row 0, .* run has 10"):
         join_rows(rows, LABEL, fewer)
     # Ids tell copies apart; ids that are there twice do not.
-    named = RunRows(np.arange(N), IDS, rows.digest, named=True)
+    named = RunRows(np.arange(N), rows.digest, IDS)
     assert join_rows(
         named, LABEL, records(np.arange(1, N), named=True, features=same[1:])
     ).gone == [0]
@@ -82,7 +85,7 @@ def test_notes_count_and_name():
     assert join_rows(rows, LABEL, now).notes(rows, "x") == (
         "8 rows of the run are gone from x: 'n0', 'n1', 'n2', 'n3', 'n4' and 3 more.",
     )
-    half = RunRows(rows.row[:20], rows.row_id[:20], rows.digest[:20], named=True)
+    half = RunRows(rows.row[:20], rows.digest[:20], rows.ids[:20])
     found = join_rows(half, LABEL[:20], records(np.arange(N), named=True))
     assert found.notes(half, "x") == ("x has 10 rows that the run does not know.",)
     # Items that could not be read are in no run.
@@ -97,6 +100,59 @@ def test_a_row_without_a_label_is_neither_what_it_was_nor_new(named):
     assert sorted([*found.gone, *found.changed]) == [3, 5]
     some = np.setdiff1d(np.arange(N), [3, 5])
     rows = before(named)
-    without = RunRows(some, rows.row_id[some], rows.digest[some], named)
+    without = RunRows(some, rows.digest[some], rows.ids[some] if named else None)
     again = join_rows(without, LABEL[some], now)
     assert (again.whole, again.n_other) == (True, 0)
+
+
+def stored(row: np.ndarray) -> RunRows:
+    ids = np.array([f"id {k}" for k in row])
+    return RunRows(row, np.arange(len(row), dtype=np.uint64) * 7, ids)
+
+
+@pytest.mark.parametrize("row", [np.arange(N), np.arange(N) * 3 + 2, np.array([0, 1, 2, 9])])
+def test_rows_are_read_back_as_they_were(tmp_path, row):
+    made = stored(row)
+    write_parquet(tmp_path / "rows.parquet", row_tables(made))
+    found = read_rows(tmp_path / "rows.parquet", named=True, n=len(row))
+    np.testing.assert_array_equal(found.row, row)
+    np.testing.assert_array_equal(found.row_id, made.row_id)
+    np.testing.assert_array_equal(found.digest, made.digest)
+
+
+def test_rows_without_ids_are_known_by_their_numbers(tmp_path):
+    write_parquet(tmp_path / "rows.parquet", row_tables(stored(np.arange(N))))
+    found = read_rows(tmp_path / "rows.parquet", named=False, n=N)
+    np.testing.assert_array_equal(found.row_id, np.arange(N).astype(str))
+
+
+SOUND = {
+    "row": pa.array(np.arange(N)),
+    "row_id": pa.array([f"id {k}" for k in range(N)]),
+    "digest": pa.array(np.arange(N, dtype=np.uint64)),
+}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"row": pa.array(np.zeros(N, dtype=np.int64))},
+        {"row": pa.array(np.arange(N)[::-1])},
+        {"row": pa.array(np.arange(N) - 1)},
+        {"row": pa.array(np.arange(N) / 2)},
+        {"row_id": pa.array(np.arange(N))},
+        {"row_id": pa.array([None, *map(str, range(N - 1))])},
+        {"digest": pa.array(np.arange(N))},
+    ],
+)
+def test_rows_of_another_kind_are_refused(tmp_path, change):
+    pq.write_table(pa.table({**SOUND, **change}), tmp_path / "rows.parquet")
+    with pytest.raises(ValueError, match=f"rows.parquet does not fit the selection of {N} rows"):
+        read_rows(tmp_path / "rows.parquet", named=True, n=N)
+
+
+@pytest.mark.parametrize(("named", "n"), [(True, N + 1), (True, N - 1), ("yes", N), (1, N)])
+def test_another_number_of_rows_is_refused(tmp_path, named, n):
+    pq.write_table(pa.table(SOUND), tmp_path / "rows.parquet")
+    with pytest.raises(ValueError, match="does not fit"):
+        read_rows(tmp_path / "rows.parquet", named=named, n=n)

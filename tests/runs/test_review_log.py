@@ -10,8 +10,8 @@ import sys
 import pytest
 
 from kspr import InputError, KnockoffsSPR, Selection
-from kspr.selectors.checks import Checks, read_checks, write_checks
-from kspr.selectors.review_log import ReviewLog, _write_ahead, opinions, read_log
+from kspr.runs.answers import Checks, read_checks, write_checks
+from kspr.runs.review_log import ReviewLog, _write_ahead, opinions, read_log
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def test_a_file_that_others_are_opening_is_waited_for(monkeypatch):
     assert busy.said == ["PRAGMA journal_mode = WAL"] * 4
     with pytest.raises(sqlite3.OperationalError):
         _write_ahead(Busy(attempts=1, code=sqlite3.SQLITE_READONLY))
-    monkeypatch.setattr("kspr.selectors.review_log._PATIENCE", 0.0)
+    monkeypatch.setattr("kspr.runs.review_log._PATIENCE", 0.0)
     with pytest.raises(sqlite3.OperationalError, match="locked"):
         _write_ahead(Busy(attempts=10))
 
@@ -150,7 +150,7 @@ def test_processes_that_write_at_once_lose_nothing(tmp_path):
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from kspr.selectors.review_log import ReviewLog
+from kspr.runs.review_log import ReviewLog
 log = ReviewLog(Path(sys.argv[1]), "data")
 for k in range(int(sys.argv[2])):
     log.append("anna", "check", {k: "cat"})

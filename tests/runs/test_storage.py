@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from kspr import SPR, InputError, KnockoffsSPR, Selection
 from kspr._files import write_sealed
-from kspr.core.coded import Coded, changed, doubts, stored_of
-from kspr.selectors import _storage
+from kspr.selectors import PaperKnockoffsSPR
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def test_saving_and_loading_changes_nothing(selection, tmp_path):
     for name in (
         "label",
         "clean_mask",
-        "statistic",
+        "doubt",
         "selection_time",
         "knockoff_label",
         "suggested_label",
@@ -106,30 +106,17 @@ def test_damaged_pages_of_a_sealed_table_are_one_sentence(selection, tmp_path):
 
 
 def test_copies_that_number_no_rows_are_refused_in_a_sentence(selection, tmp_path):
-    wrong = replace(selection, copies=np.full(len(selection), len(selection)))
+    wrong = replace(selection, duplicate_set=np.full(len(selection), len(selection)))
     with pytest.raises(InputError, match="copies must number sets of rows"):
         Selection.load(wrong.save(tmp_path / "run"))
 
 
-@pytest.mark.parametrize("single", [True, False])
-def test_many_rows_are_loaded_in_parts_and_in_few_bytes(tmp_path, monkeypatch, single):
-    """As they were stored: levels as codes, doubts in single precision; what is read is equal."""
-    rng = np.random.default_rng(0)
-    code = rng.integers(3, size=400)
-    X = rng.standard_normal((400, 5)) + 3 * np.eye(3, 5)[code]
-    y = np.array(["a", "bb", "c"])[np.where(rng.random(400) < 0.2, rng.integers(3, size=400), code)]
-    fitted = KnockoffsSPR(q=0.2).fit(X, y).selection_
-    if single:
-        # As selections of very many rows have them; few rows have all digits.
-        fitted = changed(fitted, statistic=doubts(rng.random(400, dtype=np.float32) ** 9))
-    path = fitted.save(tmp_path / "run")
-    whole = Selection.load(path)
-    monkeypatch.setattr(_storage, "ROWS", 64)
-    parts = Selection.load(path)
-    for name in ("label", "clean_mask", "q_value", "statistic", "selection_time", "cut_group"):
-        np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
-        assert getattr(parts, name).dtype == getattr(whole, name).dtype
-    assert isinstance(stored_of(parts, "q_value"), Coded)
-    assert isinstance(stored_of(parts, "statistic"), np.ndarray) is not single
-    monkeypatch.setattr(_storage, "_MOST_LEVELS", 1)
-    np.testing.assert_array_equal(Selection.load(path).q_value, whole.q_value)
+def test_the_papers_doubt_is_read_back_from_its_statistic(digits40, tmp_path):
+    """Files hold W: negative where a label is ahead of its knockoff."""
+    fitted = PaperKnockoffsSPR(q=0.2).fit(digits40.X, digits40.y).selection_
+    path = fitted.save(tmp_path / "paper")
+    W = pq.read_table(path / "samples.parquet")["statistic"].to_numpy()
+    assert ((W < 0) | np.isposinf(W)).all()
+    loaded = Selection.load(path)
+    np.testing.assert_array_equal(loaded.doubt, fitted.doubt)
+    np.testing.assert_array_equal(loaded.at(0.3).clean_mask, fitted.at(0.3).clean_mask)

@@ -1,7 +1,7 @@
 """The answers that people gave on the review page: a log inside of a run that only grows.
 
 `review.sqlite` holds one row per answer: which row of the selection, who, what, in which queue and
-when. Undoing appends a row as well. What the answers of several people come to is decided here and
+when. Undoing appends a row as well. The outcome of several people's answers is decided here and
 nowhere else, by `opinions`.
 """
 
@@ -83,7 +83,7 @@ class Entry:
 
 @dataclass
 class Opinion:
-    """What people said about a row, and what that comes to."""
+    """The answers of all people about a row, and their outcome."""
 
     position: int
     answers: dict[str, str] = field(default_factory=dict)
@@ -107,27 +107,27 @@ class Opinion:
 def opinions(
     entries: Iterable[Entry], drawn: Iterable[int], filed: dict[int, str]
 ) -> dict[int, Opinion]:
-    """Return what people said, by row.
+    """Return the opinions about rows, by position.
 
     Rows that were `drawn` for checking take answers of the queues check and settle only: one that
     was given where rows are picked must not end up in the draw. `filed` are answers from a CSV
     file; they count as those of one more reviewer, on rows that have others.
     """
-    found: dict[int, Opinion] = {}
+    by_row: dict[int, Opinion] = {}
     drawn = set(drawn)
     for entry in standing_entries(entries):
         position, answer = entry.position, entry.answer
         if position is None or answer is None or (entry.queue == "fix" and position in drawn):
             continue
-        opinion = found.setdefault(position, Opinion(position))
+        opinion = by_row.setdefault(position, Opinion(position))
         if entry.queue == "settle":
             opinion.settled = answer
         else:
             # A later answer replaces an earlier one of the same person: two tabs count once.
             opinion.answers[entry.reviewer] = answer
-    for position in found.keys() & filed.keys():
-        found[position].answers[FILED] = filed[position]
-    return found
+    for position in by_row.keys() & filed.keys():
+        by_row[position].answers[FILED] = filed[position]
+    return by_row
 
 
 def standing_entries(entries: Iterable[Entry]) -> list[Entry]:
@@ -190,16 +190,16 @@ class ReviewLog:
     def undo(self, reviewer: str, queue: Queue) -> list[int]:
         """Take back what a reviewer did last in a queue; return its rows, empty if nothing."""
         with self._lock, _explained(self._path), self._transaction():
-            own = [
+            entries = [
                 entry
                 for entry in standing_entries(self._refreshed())
                 if (entry.reviewer, entry.queue) == (reviewer, queue)
             ]
-            if not own:
+            if not entries:
                 return []
-            number, batch = self._next_number(), own[-1].batch
+            number, batch = self._next_number(), entries[-1].batch
             self._add([(number, number, None, None, reviewer, queue, _now(), batch)])
-            return [int(entry.position or 0) for entry in own if entry.batch == batch]
+            return [int(entry.position or 0) for entry in entries if entry.batch == batch]
 
     def close(self) -> None:
         """Close the file."""
@@ -220,8 +220,8 @@ class ReviewLog:
         return list(self._entries)
 
     def _next_number(self) -> int:
-        found = self._database.execute("SELECT coalesce(max(number), 0) FROM entry")
-        return int(found.fetchone()[0]) + 1
+        last = self._database.execute("SELECT coalesce(max(number), 0) FROM entry")
+        return int(last.fetchone()[0]) + 1
 
     def _add(self, rows: Iterable[tuple[object, ...]]) -> None:
         self._database.executemany("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
@@ -270,11 +270,13 @@ def _about(database: sqlite3.Connection) -> str | None:
     """Check that a file is a log, and return the fingerprint of its data; None if it is empty."""
     # Views and functions that a stranger put into the file are never run.
     database.execute("PRAGMA trusted_schema = OFF")
-    found = dict(database.execute("SELECT name, sql FROM sqlite_master").fetchall())
+    tables = dict(database.execute("SELECT name, sql FROM sqlite_master").fetchall())
     # Another process may just be making it.
-    if not found:
+    if not tables:
         return None
-    about = database.execute("SELECT fingerprint FROM about").fetchall() if found == _SCHEMA else []
+    about = (
+        database.execute("SELECT fingerprint FROM about").fetchall() if tables == _SCHEMA else []
+    )
     if len(about) != 1 or not isinstance(about[0][0], str):
         raise sqlite3.DatabaseError("it has other tables")
     return str(about[0][0])
