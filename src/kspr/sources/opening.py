@@ -12,7 +12,10 @@ from kspr.sources.formats import FORMATS, Format, format_of, some_suffixes
 from kspr.sources.joining import with_label_file
 from kspr.sources.options import AS_FOUND, ReadOptions
 from kspr.sources.places import address_of, is_pattern, list_files
-from kspr.sources.published import PUBLISHED, PublishedData, find_root, where
+from kspr.sources.published import PublishedData
+from kspr.sources.published.cifar import CIFAR_10, CIFAR_100
+from kspr.sources.published.clothing1m import CLOTHING1M
+from kspr.sources.published.webvision import ILSVRC12_VALIDATION, WEBVISION, WEBVISION_MINI
 from kspr.sources.readers._npy import check_features, open_npy
 from kspr.sources.readers.file_checks import check_exists, check_file, listed
 from kspr.sources.readers.image_folder import read_image_folder
@@ -27,14 +30,19 @@ from kspr.sources.records import Records
 from kspr.sources.vote_columns import long_table
 
 __all__ = [
+    "PUBLISHED",
     "READERS",
     "Known",
     "Sources",
+    "data_folders",
+    "find_published",
+    "find_root",
     "label_column",
     "list_sources",
     "open_source",
     "open_table",
     "probability_file",
+    "where",
 ]
 
 READERS: Mapping[str, Callable[[Path, ReadOptions], Records]] = {
@@ -197,6 +205,54 @@ def _check_found(path: Path) -> None:
             f"A pattern or an address stands for parquet or Arrow files, and {path} for {few}. "
             "Name one file, or a folder of this machine."
         )
+
+
+PUBLISHED: tuple[PublishedData, ...] = (
+    CIFAR_10,
+    CIFAR_100,
+    WEBVISION_MINI,
+    WEBVISION,
+    ILSVRC12_VALIDATION,
+    CLOTHING1M,
+)
+
+_SHARED = {WEBVISION_MINI.name: WEBVISION.name}
+"""Data sets that are a part of another one's files."""
+
+
+def find_published(name: str) -> PublishedData:
+    """Return the data set called `name`."""
+    for dataset in PUBLISHED:
+        if dataset.name == name:
+            return dataset
+    known = ", ".join(dataset.name for dataset in PUBLISHED)
+    raise InputError(f"There is no data set {name!r}; there are {known}.")
+
+
+def data_folders() -> list[Path]:
+    """Return the folders that may hold data sets: ``$KSPR_DATA``, ``./data``, the user's cache."""
+    parents = [Path("data"), Path.home() / ".cache" / "kspr"]
+    # Set but empty counts as not set: Path("") would be the current folder.
+    if os.environ.get("KSPR_DATA"):
+        parents.insert(0, Path(os.environ["KSPR_DATA"]))
+    return parents
+
+
+def where(name: str) -> list[Path]:
+    """Return the folders in which the data set `name` is looked for, the first wins.
+
+    They are ``$KSPR_DATA/name``, ``./data/name`` and ``~/.cache/kspr/name``.
+    """
+    find_published(name)
+    # The first 50 classes of WebVision lie in the folder of all of them.
+    folders = [name, _SHARED[name]] if name in _SHARED else [name]
+    return [parent / folder for parent in data_folders() for folder in folders]
+
+
+def find_root(name: str) -> Path | None:
+    """Return the first folder of `where` that holds the data set; None if none does."""
+    dataset = find_published(name)
+    return next((root for root in where(name) if dataset.present(root)), None)
 
 
 @dataclass(frozen=True)

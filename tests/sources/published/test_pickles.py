@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kspr.errors import InputError
-from kspr.sources.published._pickles import load_npy, load_pickle, load_torch
+from kspr.sources.published._cifar_files import load_npy, load_pickle, load_torch
 
 ARRAYS = {
     "clean_label": np.arange(7),
@@ -214,7 +214,7 @@ def test_a_fair_share_of_changed_bytes_is_survived(tmp_path):
 
 
 def test_an_oversized_member_is_not_unpacked(tmp_path, monkeypatch):
-    monkeypatch.setattr("kspr.sources.published._pickles._LARGEST", 100)
+    monkeypatch.setattr("kspr.sources.published._cifar_files._LARGEST", 100)
     path = tmp_path / "labels.pt"
     path.write_bytes(wrapped(pickle.dumps(ARRAYS, 2), "zip"))
     with pytest.raises(InputError, match="damaged"):

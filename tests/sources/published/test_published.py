@@ -5,9 +5,15 @@ from pathlib import Path
 import pytest
 
 from kspr.errors import InputError
-from kspr.sources.opening import list_sources, open_source
+from kspr.sources.opening import (
+    PUBLISHED,
+    find_published,
+    find_root,
+    list_sources,
+    open_source,
+    where,
+)
 from kspr.sources.options import ReadOptions
-from kspr.sources.published import PUBLISHED, find_published, find_root, where
 
 
 @pytest.mark.parametrize("dataset", PUBLISHED, ids=lambda d: d.name)

@@ -1,60 +1,146 @@
-"""The paper's data sets, in the layouts in which they were published."""
+"""Data sets in the layouts in which they were published: their form, their checks, their errors."""
 
-import os
+from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
+from typing import Any, Protocol
 
+import numpy as np
+
+from kspr.core.coded import changed, stored_of
 from kspr.errors import InputError
-from kspr.sources.published._layout import PublishedData
-from kspr.sources.published.cifar import CIFAR_10, CIFAR_100
-from kspr.sources.published.clothing1m import CLOTHING1M
-from kspr.sources.published.ilsvrc12 import ILSVRC12_VALIDATION
-from kspr.sources.published.webvision import WEBVISION, WEBVISION_MINI
+from kspr.sources.joining import with_label_file
+from kspr.sources.options import ReadOptions
+from kspr.sources.readers.file_checks import shown
+from kspr.sources.records import Records
 
-__all__ = ["PUBLISHED", "PublishedData", "data_folders", "find_published", "find_root", "where"]
+__all__ = [
+    "PublishedData",
+    "choose",
+    "damaged",
+    "missing",
+    "name_classes",
+    "only_options",
+    "read_lines",
+    "split_line",
+    "with_labels",
+]
 
-PUBLISHED: tuple[PublishedData, ...] = (
-    CIFAR_10,
-    CIFAR_100,
-    WEBVISION_MINI,
-    WEBVISION,
-    ILSVRC12_VALIDATION,
-    CLOTHING1M,
-)
-
-_SHARED = {WEBVISION_MINI.name: WEBVISION.name}
-"""Data sets that are a part of another one's files."""
-
-
-def find_published(name: str) -> PublishedData:
-    """Return the data set called `name`."""
-    for dataset in PUBLISHED:
-        if dataset.name == name:
-            return dataset
-    known = ", ".join(dataset.name for dataset in PUBLISHED)
-    raise InputError(f"There is no data set {name!r}; there are {known}.")
+_ANY_LAYOUT = ("missing",)
+"""Options that are not about names of columns."""
 
 
-def data_folders() -> list[Path]:
-    """Return the folders that may hold data sets: ``$KSPR_DATA``, ``./data``, the user's cache."""
-    parents = [Path("data"), Path.home() / ".cache" / "kspr"]
-    # Set but empty counts as not set: Path("") would be the current folder.
-    if os.environ.get("KSPR_DATA"):
-        parents.insert(0, Path(os.environ["KSPR_DATA"]))
-    return parents
+class PublishedData(Protocol):
+    """A data set in the layout in which its authors published it."""
+
+    @property
+    def name(self) -> str:
+        """Return the name by which users ask for it."""
+        ...
+
+    @property
+    def about(self) -> str:
+        """Return one line for `kspr datasets`."""
+        ...
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Return the names that `read` takes as `split`, the default first."""
+        ...
+
+    def files(self, root: Path) -> list[tuple[str, str]]:
+        """Return each expected file, relative to `root`, with what it is for."""
+        ...
+
+    def present(self, root: Path) -> bool:
+        """Return whether the default split can be read from `root`."""
+        ...
+
+    def matches(self, path: Path, options: ReadOptions) -> bool:
+        """Return whether `path` is this data set's folder, or one of its split files."""
+        ...
+
+    def read(
+        self,
+        path: Path,
+        options: ReadOptions = ...,
+        *,
+        split: str | None = None,
+    ) -> Records:
+        """Return the rows of a split, or of the split file that `path` names.
+
+        Nothing is decoded before it is asked for.
+        """
+        ...
 
 
-def where(name: str) -> list[Path]:
-    """Return the folders in which the data set `name` is looked for, the first wins.
+def missing(path: Path, origin: str) -> InputError:
+    """Return the error for a file that is not there; `origin` is the archive that holds it."""
+    return InputError(f"{path} is missing; it comes with {origin}.")
 
-    They are ``$KSPR_DATA/name``, ``./data/name`` and ``~/.cache/kspr/name``.
+
+def damaged(path: Path, origin: str, how: str) -> InputError:
+    """Return the error for a file whose content is not as published."""
+    return InputError(f"{path} {how}; extract it again from {origin}.")
+
+
+def read_lines(path: Path, origin: str) -> list[str]:
+    """Return the lines of a text file without the empty ones."""
+    if not path.is_file():
+        raise missing(path, origin)
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise damaged(path, origin, "is not text") from error
+    lines = [line for line in map(str.strip, lines) if line]
+    if not lines:
+        raise damaged(path, origin, "is empty")
+    return lines
+
+
+def split_line(path: Path, line: str, origin: str, classes: int) -> tuple[str, int]:
+    """Return the image and the class of a line such as ``google/q0001/a.jpg 0``."""
+    # From the right: a path may have spaces in it.
+    image, _, label = line.rpartition(" ")
+    # Not isdigit, which is true of superscripts that int() refuses.
+    if not image or not label.isdecimal() or int(label) >= classes:
+        how = f"has the line {shown(line)} where an image and a class in 0..{classes - 1} belong"
+        raise damaged(path, origin, how)
+    return image.strip(), int(label)
+
+
+def choose(split: str | None, splits: Sequence[str], name: str) -> str:
+    """Return the split asked for, by default the first."""
+    if split is None:
+        return splits[0]
+    if split not in splits:
+        raise InputError(f"{name} has no split {split!r}; it has {', '.join(splits)}.")
+    return split
+
+
+def only_options(options: ReadOptions, allowed: Sequence[str], name: str) -> None:
+    """Raise if an option names a column: the layout is fixed."""
+    for field in fields(options):
+        if field.name in (*allowed, *_ANY_LAYOUT):
+            continue
+        if getattr(options, field.name) != field.default:
+            raise InputError(
+                f"The option {field.name} does not apply to {name}, whose layout is fixed; "
+                "leave it out."
+            )
+
+
+def with_labels(records: Records, options: ReadOptions, *, verified: bool) -> Records:
+    """Return `records` with the labels of the file `options.labels`, if there is one.
+
+    The published labels become the truth if people have `verified` them.
     """
-    find_published(name)
-    # The first 50 classes of WebVision lie in the folder of all of them.
-    folders = [name, _SHARED[name]] if name in _SHARED else [name]
-    return [parent / folder for parent in data_folders() for folder in folders]
+    if options.labels is None:
+        return records
+    found = with_label_file(records, options)
+    return changed(found, truth=stored_of(records, "label" if verified else "truth"))
 
 
-def find_root(name: str) -> Path | None:
-    """Return the first folder of `where` that holds the data set; None if none does."""
-    dataset = find_published(name)
-    return next((root for root in where(name) if dataset.present(root)), None)
+def name_classes(codes: Any, classes: Sequence[str]) -> np.ndarray:
+    """Return the class names of class numbers."""
+    return np.asarray(classes)[np.asarray(codes, dtype=np.intp)]

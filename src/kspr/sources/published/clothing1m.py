@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from kspr.sources.options import AS_FOUND, ReadOptions
-from kspr.sources.published._layout import (
+from kspr.sources.published import (
     choose,
     damaged,
     missing,
