@@ -19,9 +19,8 @@ from kspr.errors import InputError
 from kspr.experiments.reproduce.sample import MADE, Sample
 from kspr.features.loading import cache_folder, embed_records
 from kspr.features.options import EmbedSettings
-from kspr.sources.opening import open_source
+from kspr.sources.opening import data_folders, find_published, open_source, where
 from kspr.sources.options import ReadOptions
-from kspr.sources.published import data_folders, find_published, where
 from kspr.sources.records import Records
 
 __all__ = ["absent", "describe", "identity", "is_stored", "open_sample", "prepare"]
