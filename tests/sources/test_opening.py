@@ -15,8 +15,7 @@ from kspr.selectors.manifest import fingerprint
 from kspr.sources.formats import FORMATS
 from kspr.sources.opening import READERS, label_column, open_source, open_table
 from kspr.sources.options import ReadOptions
-from kspr.sources.readers.table_files import TABLES
-from kspr.sources.readers.tables import read_table
+from kspr.sources.readers.tables import TABLES, read_table
 from kspr.sources.writing import write_table
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kspr.sources.opening import open_source, open_table
 from kspr.sources.options import ReadOptions
-from kspr.sources.parts import Part, list_parts
+from kspr.sources.parts import Part, open_files
 from kspr.sources.readers.tables import roles_of
 
 
@@ -55,21 +55,22 @@ def write(folder, sizes, kind="parquet", group=4) -> list[str]:
 def test_parts_are_all_rows_in_order(tmp_path_factory, sizes, group, kind):
     folder = tmp_path_factory.mktemp("parts")
     uris = write(folder, sizes, kind, group)
-    schema, parts = list_parts(uris, "parquet" if kind == "parquet" else "arrow")
-    assert [part.rows for part in parts] == sizes
-    assert [part.first for part in parts] == [0, *np.cumsum(sizes)[:-1]]
-    assert schema.names == ["id", "a", "b", "label"]
+    parts = open_files(uris, "parquet" if kind == "parquet" else "arrow").parts
+    assert [part.n_rows for part in parts] == sizes
+    assert [part.start for part in parts] == [0, *np.cumsum(sizes)[:-1]]
     table = open_table(folder / f"*.{kind}")
     assert table.rows == sum(sizes)
+    assert list(table.fields) == ["id", "a", "b", "label"]
     assert table.parts == parts
     wanted = [table.fields["id"], table.fields["a"]]
     whole = rows(sum(sizes))
     for part in pickle.loads(pickle.dumps(parts)):  # noqa: S301 - our own
-        expected = whole.slice(part.first, part.rows)
+        expected = whole.slice(part.start, part.n_rows)
         ids, numbers = part.read(wanted)
         assert ids.to_pylist() == expected["id"].to_pylist()
-        by_group = [v for g in range(len(part.groups)) for v in part.read(wanted, g)[1].to_pylist()]
+        by_group = [v for group in part.split() for v in group.read(wanted)[1].to_pylist()]
         assert by_group == numbers.to_pylist() == expected["a"].to_pylist()
+        assert sum(group.n_rows for group in part.split()) == part.n_rows
 
 
 @pytest.mark.parametrize("kind", ["parquet", "arrow", "feather"])
@@ -132,7 +133,7 @@ def test_an_empty_part_may_have_other_types_and_columns_another_order(tmp_path):
     table = open_table(tmp_path)
     assert pa.Table.from_batches(table.columns().walk()).num_rows == 7
     assert table.parts[0].read([table.fields["a"]])[0].type == pa.float32()
-    assert table.parts[2].first == 4
+    assert table.parts[2].start == 4
 
 
 def test_parts_without_any_rows_are_one_sentence(tmp_path, refusal):
@@ -148,8 +149,8 @@ def test_patterns_that_fit_nothing_or_other_files_are_one_sentence(tmp_path, ref
 
 def test_a_part_that_was_written_again_is_read_as_it_is_now(tmp_path):
     (uri,) = write(tmp_path, [4])
-    _, (before,) = list_parts([uri], "parquet")
+    (before,) = open_files([uri], "parquet").parts
     pq.write_table(rows(9), uri)
-    _, (after,) = list_parts([uri], "parquet")
-    assert (before.rows, after.rows) == (4, 9)
+    (after,) = open_files([uri], "parquet").parts
+    assert (before.n_rows, after.n_rows) == (4, 9)
     assert isinstance(after, Part)

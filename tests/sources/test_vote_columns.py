@@ -6,9 +6,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from kspr.errors import InputError
+from kspr.sources.joining import long_table, read_vote_columns
 from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
-from kspr.sources.vote_columns import long_table, read_vote_columns
 
 WIDE = ReadOptions(annotators="rater_*")
 WANTED = {

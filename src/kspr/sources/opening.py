@@ -9,25 +9,22 @@ from typing import Any
 from kspr.core.coded import changed
 from kspr.errors import InputError
 from kspr.sources.formats import FORMATS, Format, format_of, some_suffixes
-from kspr.sources.joining import with_label_file
+from kspr.sources.joining import long_table, with_label_file
 from kspr.sources.options import AS_FOUND, ReadOptions
 from kspr.sources.places import address_of, is_pattern, list_files
 from kspr.sources.published import PublishedData
 from kspr.sources.published.cifar import CIFAR_10, CIFAR_100
 from kspr.sources.published.clothing1m import CLOTHING1M
 from kspr.sources.published.webvision import ILSVRC12_VALIDATION, WEBVISION, WEBVISION_MINI
-from kspr.sources.readers._npy import check_features, open_npy
 from kspr.sources.readers.file_checks import check_exists, check_file, listed
-from kspr.sources.readers.image_folder import read_image_folder
+from kspr.sources.readers.items import read_image_folder
 from kspr.sources.readers.labels import class_names
-from kspr.sources.readers.numpy_files import read_npy, read_npz
+from kspr.sources.readers.numbers import as_single
+from kspr.sources.readers.numpy_files import check_features, open_npy, read_npy, read_npz
 from kspr.sources.readers.roles import choose_label
-from kspr.sources.readers.single_precision import as_single
 from kspr.sources.readers.table import Table
-from kspr.sources.readers.table_files import open_table_file
-from kspr.sources.readers.tables import read_object, read_table
+from kspr.sources.readers.tables import open_table_file, read_object, read_table
 from kspr.sources.records import Records
-from kspr.sources.vote_columns import long_table
 
 __all__ = [
     "PUBLISHED",

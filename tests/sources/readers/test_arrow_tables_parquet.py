@@ -8,10 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from kspr.errors import UnreadableItemError
+from kspr.sources import parts
 from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
-from kspr.sources.readers import _arrow_tables as _parquet_table
-from kspr.sources.readers import _spill
+from kspr.sources.readers import numbers
 
 CIFAR = Path(__file__).parents[4] / "shared" / "data" / "cifar10"
 
@@ -158,9 +158,9 @@ def test_many_row_groups_keep_their_order(parquet_file, features):
 
 def test_items_load_one_row_group_at_a_time(parquet_file, picture, monkeypatch):
     loaded = []
-    original = _parquet_table._load
+    original = parts.Part.read
     monkeypatch.setattr(
-        _parquet_table, "_load", lambda *args: loaded.append(args[1]) or original(*args)
+        parts.Part, "read", lambda part, f: loaded.append(part.first_group) or original(part, f)
     )
     table = {"img": [picture(i) for i in range(9)], "label": [0, 1, 0] * 3}
     found = open_source(parquet_file(table, row_group_size=3), ReadOptions())
@@ -185,14 +185,14 @@ def test_arrow_never_holds_more_than_a_few_blocks(large):
     """The features are 61 MB; beside them, Arrow may hold blocks, not a second copy."""
     before = pa.total_allocated_bytes()
     seen = []
-    original = _spill.RowSink.append
+    original = numbers.RowSink.append
 
     def watched(self, block):
         seen.append(pa.total_allocated_bytes() - before)
         original(self, block)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_spill.RowSink, "append", watched)
+        patch.setattr(numbers.RowSink, "append", watched)
         found = open_source(large, ReadOptions())
     assert found.features.nbytes == 120_000 * 128 * 4
     assert found.features[-1, -1] == np.float32(120_000 * 128 - 1)
@@ -200,27 +200,16 @@ def test_arrow_never_holds_more_than_a_few_blocks(large):
     assert max(seen) < 40 << 20
 
 
-def test_features_beyond_memory_lie_in_a_file_that_goes_with_them(large, monkeypatch, tmp_path):
-    monkeypatch.setattr(_spill, "IN_MEMORY", 1 << 20)
+def test_features_beyond_memory_lie_in_a_file_without_a_name(large, monkeypatch, tmp_path):
+    monkeypatch.setattr(numbers, "IN_MEMORY", 1 << 20)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     found = open_source(large, ReadOptions())
     assert isinstance(found.features, np.memmap)
-    assert len(list(tmp_path.iterdir())) == 1
+    # Gone with the last array, even if the process is killed.
+    assert list(tmp_path.iterdir()) == []
     part = found.features[1:3]
     del found
     assert part[0, 0] == 128
-    assert len(list(tmp_path.iterdir())) == 1
-    del part
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_failure_leaves_no_temporary_file(parquet_file, monkeypatch, tmp_path_factory, refusal):
-    monkeypatch.setattr(_spill, "IN_MEMORY", 1 << 10)
-    scratch = tmp_path_factory.mktemp("scratch")
-    monkeypatch.setattr("tempfile.tempdir", str(scratch))
-    lists = [[1.0] * 8] * 70_000 + [[1.0]]
-    refusal(parquet_file({"a": lists, "y": np.zeros(70_001)}))
-    assert list(scratch.iterdir()) == []
 
 
 @pytest.mark.skipif(not CIFAR.exists(), reason="the shared CIFAR-10 files are not here")

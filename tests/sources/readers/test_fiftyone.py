@@ -9,7 +9,7 @@ from PIL import Image
 from kspr.errors import InputError
 from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
-from kspr.sources.readers.fiftyone import is_fiftyone
+from kspr.sources.readers.json_tables import is_fiftyone
 from kspr.sources.readers.label_files import read_label_file
 
 

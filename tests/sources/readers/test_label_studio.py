@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from kspr.errors import InputError
 from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
+from kspr.sources.readers.json_tables import is_tasks, open_tasks
 from kspr.sources.readers.label_files import open_label_file
-from kspr.sources.readers.label_studio import is_tasks, open_tasks
 
 
 def chosen(*choices, name="label", **more):
@@ -61,7 +61,7 @@ def test_people_must_agree_unless_a_ground_truth_settles_it(write, annotations, 
 
 @given(st.lists(st.sampled_from(["cat", "dog", None]), min_size=1), st.randoms())
 def test_the_order_of_annotations_does_not_matter(answers, random):
-    from kspr.sources.readers.label_studio import tasks_in
+    from kspr.sources.readers.json_tables import tasks_in
 
     found = [SKIPPED if answer is None else chosen(answer) for answer in answers]
     shuffled = random.sample(found, len(found))

@@ -5,7 +5,7 @@ import gzip
 import pytest
 
 from kspr.errors import InputError
-from kspr.sources.readers.plain_text import plain_text
+from kspr.sources.readers.file_checks import plain_text
 
 
 def test_a_plain_file_is_not_copied(text_file):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kspr.sources.opening import open_source
-from kspr.sources.readers.single_precision import as_single
+from kspr.sources.readers.numbers import as_single
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])

@@ -9,9 +9,10 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
+from kspr.sources import parts
 from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
-from kspr.sources.readers import _spill
+from kspr.sources.readers import csv_tables, numbers, numpy_files
 
 
 @pytest.mark.parametrize("name", ["x.csv", "x.parquet", "x.npz", "x.feather"])
@@ -30,17 +31,16 @@ def test_a_full_disk_is_one_sentence(tmp_path, monkeypatch, refusal, name):
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(scratch))
-    monkeypatch.setattr(_spill, "IN_MEMORY", 1 << 10)
-    monkeypatch.setattr("kspr.sources.readers.numpy_files.IN_MEMORY", 1 << 10)
-    monkeypatch.setattr(_spill, "scratch_file", full_file)
-    monkeypatch.setattr("kspr.sources.readers.numpy_files.scratch_file", full_file)
+    few_bytes_in_memory(monkeypatch, 1 << 10)
+    monkeypatch.setattr("tempfile.TemporaryFile", FullFile)
     message = refusal(path)
     assert message.startswith("There is no room for a temporary copy of the data. Free some space")
     assert list(scratch.iterdir()) == []
 
 
-def full_file():
-    return FullFile()
+def few_bytes_in_memory(monkeypatch, count):
+    for module in (csv_tables, numbers, numpy_files, parts):
+        monkeypatch.setattr(module, "IN_MEMORY", count)
 
 
 class FullFile:
@@ -55,7 +55,7 @@ class FullFile:
 
 def test_compressed_arrays_beyond_memory_are_unpacked_to_a_file(tmp_path, monkeypatch, features):
     np.savez_compressed(tmp_path / "x.npz", X=features, y=np.arange(30) % 2)
-    monkeypatch.setattr("kspr.sources.readers.numpy_files.IN_MEMORY", 64)
+    few_bytes_in_memory(monkeypatch, 64)
     found = open_source(tmp_path / "x.npz", ReadOptions())
     assert isinstance(found.features, np.memmap)
     np.testing.assert_array_equal(found.features, features)
@@ -65,8 +65,8 @@ def test_csv_features_beyond_memory_lie_in_a_file(tmp_path, monkeypatch):
     values = np.arange(40_000, dtype=np.float32)
     text = "\n".join(["a,text,y", *(f"{v:.0f},word {v:.0f},{int(v) % 2}" for v in values)])
     (tmp_path / "x.csv").write_text(text)
-    monkeypatch.setattr(_spill, "IN_MEMORY", 1 << 12)
-    monkeypatch.setattr("kspr.sources.readers._csv_table._BLOCK", 1 << 14)
+    few_bytes_in_memory(monkeypatch, 1 << 12)
+    monkeypatch.setattr("kspr.sources.readers.csv_tables._BLOCK", 1 << 14)
     found = open_source(tmp_path / "x.csv", ReadOptions(features="a", text="text"))
     assert isinstance(found.features, np.memmap)
     np.testing.assert_array_equal(found.features[:, 0], values)
@@ -76,22 +76,22 @@ def test_csv_features_beyond_memory_lie_in_a_file(tmp_path, monkeypatch):
 def test_csv_features_grow_in_memory(tmp_path, monkeypatch):
     values = np.arange(40_000, dtype=np.float32)
     (tmp_path / "x.csv").write_text("\n".join(["a,y", *(f"{v:.0f},{int(v) % 2}" for v in values)]))
-    monkeypatch.setattr("kspr.sources.readers._csv_table._BLOCK", 1 << 14)
+    monkeypatch.setattr("kspr.sources.readers.csv_tables._BLOCK", 1 << 14)
     found = open_source(tmp_path / "x.csv", ReadOptions())
     assert not isinstance(found.features, np.memmap)
     np.testing.assert_array_equal(found.features[:, 0], values)
 
 
-def test_compressed_texts_beyond_memory_lie_in_a_file(tmp_path, monkeypatch):
+def test_compressed_texts_lie_in_a_file_without_a_name(tmp_path, monkeypatch):
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    monkeypatch.setattr(_spill, "IN_MEMORY", 1 << 16)
     monkeypatch.setattr("tempfile.tempdir", str(scratch))
     texts = pa.table({"text": [f"{i:0100d}" for i in range(5000)], "label": np.arange(5000) % 2})
     pa.feather.write_feather(texts, tmp_path / "x.feather", compression="lz4", chunksize=500)
+    before = pa.total_allocated_bytes()
     found = open_source(tmp_path / "x.feather", ReadOptions())
-    assert len(list(scratch.iterdir())) == 1
+    assert pa.total_allocated_bytes() - before < 100_000
+    # Gone with this process, even if it is killed.
+    assert list(scratch.iterdir()) == []
     assert [int(found.items[i]) for i in (4999, 0, 777)] == [4999, 0, 777]
     assert sum(map(len, found.items.content())) == 500_000
-    del found
-    assert list(scratch.iterdir()) == []

@@ -6,8 +6,7 @@ import pyarrow as pa
 import pytest
 
 from kspr.errors import InputError
-from kspr.sources.readers._arrow_tables import ArrowTable
-from kspr.sources.readers.table import Cells, Segment, fields_of, sound
+from kspr.sources.readers.table import ArrowTable, Cells, Segment, fields_of, sound
 
 
 def cells(loaded, budget=10):

@@ -36,7 +36,7 @@ from kspr.sources.published._cifar_files import (
     read_binary,
     read_pickled,
 )
-from kspr.sources.readers._csv_table import first_line
+from kspr.sources.readers.csv_tables import first_line
 from kspr.sources.readers.label_files import read_label_columns, read_label_file
 from kspr.sources.records import Records
 

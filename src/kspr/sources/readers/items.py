@@ -1,6 +1,7 @@
-"""Images and texts, loaded one at a time."""
+"""Images and texts, loaded one at a time: from files, folders of classes, and columns of tables."""
 
 import io
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -9,18 +10,28 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import islice
 from os import cpu_count
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 import numpy as np
 from PIL import Image, ImageOps
 
-from kspr.errors import UnreadableItemError
-from kspr.sources.readers.file_checks import pixel_limit, too_many_pixels
+from kspr.errors import InputError, UnreadableItemError
+from kspr.sources.options import ReadOptions
+from kspr.sources.readers.file_checks import limit_of, listed
+from kspr.sources.readers.roles import SPLITS
 from kspr.sources.readers.table import Cells
-from kspr.sources.records import Items
+from kspr.sources.records import Items, Records
 
-__all__ = ["Decoded", "ImageCells", "ImageFiles", "TextCells", "decoded"]
+__all__ = [
+    "IMAGE_SUFFIXES",
+    "Decoded",
+    "ImageCells",
+    "ImageFiles",
+    "TextCells",
+    "decoded",
+    "read_image_folder",
+]
 
 
 class ImageFiles:
@@ -163,9 +174,24 @@ def _bytes_or_nothing(path: Path) -> bytes:
         return b""
 
 
+_PIXELS = "KSPR_MAX_MEGAPIXELS"
+"""Environment variable: the limit holds wherever an image is read, in reports and reviews too."""
 _LARGE = 16_000_000
 """Pixels above which images are decoded one after the other, to save memory."""
 _large = threading.Lock()
+
+
+def pixel_limit() -> int:
+    """Return how many pixels an image may have."""
+    return int(limit_of(_PIXELS, 80, "millions of pixels") * 1e6)
+
+
+def _too_many_pixels(what: str, limit: int) -> str:
+    """Return the sentence for an image that would take too much memory."""
+    return (
+        f"{what} has more than {limit / 1e6:g} million pixels. If that is right, set {_PIXELS} to "
+        "a larger number."
+    )
 
 
 def _decode(data: bytes, what: str) -> Image.Image:
@@ -177,14 +203,14 @@ def _decode(data: bytes, what: str) -> Image.Image:
         with Image.open(io.BytesIO(data)) as image:
             pixels = image.width * image.height
             if pixels > limit:
-                raise UnreadableItemError(too_many_pixels(what, limit))
+                raise UnreadableItemError(_too_many_pixels(what, limit))
             with _large if pixels > _LARGE else nullcontext():
                 # Cameras store the rotation beside the pixels.
                 return _as_rgb(ImageOps.exif_transpose(image))
     except UnreadableItemError:
         raise
     except Image.DecompressionBombError as error:
-        raise UnreadableItemError(too_many_pixels(what, limit)) from error
+        raise UnreadableItemError(_too_many_pixels(what, limit)) from error
     # Decoders of damaged images raise almost anything: SyntaxError, struct.error, IndexError...
     except Exception as error:
         raise UnreadableItemError(f"{what} cannot be decoded as an image.") from error
@@ -257,3 +283,73 @@ def _in_threads(
     finally:
         # Also reached when the caller stops early, by an error or by Ctrl-C.
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+IMAGE_SUFFIXES = frozenset(
+    {".jpg", ".jpeg", ".jfif", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
+)
+
+
+def read_image_folder(path: Path, options: ReadOptions) -> Records:
+    """Return the images below a folder; the label of each is the name of its class folder."""
+    # os.walk goes in the order of the disk; row numbers must be the same everywhere.
+    names = sorted(_images(path))
+    if not names:
+        raise InputError(
+            f"{path} holds no images. Expected one folder per class, with files such as .jpg or "
+            ".png in it."
+        )
+    row_id = np.asarray(names, dtype=np.str_)
+    items = ImageFiles(path, row_id)
+    if options.labels is not None:
+        return Records(path, "imagefolder", row_id, items=items, named=True)
+    label = np.asarray([PurePosixPath(name).parts[0] for name in names], dtype=np.str_)
+    reason = _no_classes(path, names, np.unique(label).tolist())
+    return Records(
+        path,
+        "imagefolder",
+        row_id,
+        # Without classes the images can still be read: a network may predict their labels.
+        label=None if reason else label,
+        items=items,
+        named=True,
+        no_labels=reason,
+    )
+
+
+def _images(folder: Path) -> Iterator[str]:
+    """Yield the images below `folder`, as paths relative to it."""
+    seen = set()
+    for place, folders, files in os.walk(folder, followlinks=True):
+        # A link to a folder above would be walked for ever.
+        seen.add(os.path.realpath(place))
+        folders[:] = [
+            name
+            for name in folders
+            if not name.startswith(".") and os.path.realpath(Path(place, name)) not in seen
+        ]
+        for name in files:
+            if not name.startswith(".") and Path(name).suffix.lower() in IMAGE_SUFFIXES:
+                yield Path(place, name).relative_to(folder).as_posix()
+
+
+def _no_classes(path: Path, names: list[str], classes: list[str]) -> str | None:
+    """Return why the folders below `path` are not the classes of its images; None if they are."""
+    loose = [name for name in names if "/" not in name]
+    if loose:
+        return (
+            f"{path} holds images that are in no class folder: {listed(loose, 3)}. Move them into "
+            "one folder per class, or give their labels with --labels."
+        )
+    # train/ and test/ as two classes would be selected from without a word.
+    if {name.lower() for name in classes} <= SPLITS:
+        return (
+            f"{path} holds splits, not classes: {listed(classes)}. Name one, such as "
+            f"{path / classes[0]}."
+        )
+    if len(classes) < 2:
+        return (
+            f"{path} holds only one class ({classes[0]!r}); wrong labels show only against a "
+            "second one. Name the folder that has one folder per class in it."
+        )
+    return None

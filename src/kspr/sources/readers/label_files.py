@@ -10,10 +10,14 @@ import pyarrow as pa
 
 from kspr.errors import InputError
 from kspr.sources.formats import LABEL_FORMATS, format_of, some_suffixes
-from kspr.sources.readers._csv_table import first_line, open_csv_table
-from kspr.sources.readers._npy import open_npy
-from kspr.sources.readers.csv_faults import explain_encoding
-from kspr.sources.readers.file_checks import check_exists, check_file, listed
+from kspr.sources.readers.csv_tables import first_line, open_csv_table
+from kspr.sources.readers.file_checks import (
+    check_exists,
+    check_file,
+    explain_encoding,
+    listed,
+    plain_text,
+)
 from kspr.sources.readers.labels import (
     array_with_gaps,
     class_names,
@@ -24,7 +28,7 @@ from kspr.sources.readers.labels import (
     no_label_in,
     texts_to_labels,
 )
-from kspr.sources.readers.plain_text import plain_text
+from kspr.sources.readers.numpy_files import open_npy
 from kspr.sources.readers.roles import (
     ID_NAMES,
     LABEL_NAMES,
@@ -35,7 +39,7 @@ from kspr.sources.readers.roles import (
     usual_field,
 )
 from kspr.sources.readers.table import Field, Table
-from kspr.sources.readers.table_files import open_table_file
+from kspr.sources.readers.tables import open_table_file
 
 __all__ = ["LabelFile", "id_fields", "open_label_file", "read_label_columns", "read_label_file"]
 

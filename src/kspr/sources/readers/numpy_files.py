@@ -1,10 +1,15 @@
-"""NumPy files: one array (npy), or an archive (npz) whose arrays are found by their names."""
+"""NumPy files: one array (npy), or an archive (npz) whose arrays are told by their names.
+
+Arrays are memory-mapped; pickles in them are never opened.
+"""
 
 import shutil
+import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Literal
 
 import numpy as np
 from numpy.lib import format as npy_format
@@ -12,19 +17,13 @@ from numpy.lib import format as npy_format
 from kspr.core.coded import AllRows
 from kspr.errors import InputError
 from kspr.sources.options import ReadOptions
-from kspr.sources.readers._npy import (
-    Header,
-    check_features,
-    map_file,
-    open_npy,
-    read_header,
-    refuse_objects,
-)
-from kspr.sources.readers._spill import IN_MEMORY, map_bytes, scratch_file
 from kspr.sources.readers.file_checks import (
+    IN_MEMORY,
     check_file,
+    map_bytes,
     no_such,
     readable,
+    room,
     too_large,
     unpacked_limit,
 )
@@ -34,11 +33,90 @@ from kspr.sources.readers.labels import (
     labels_from_array,
     no_label_in,
 )
+from kspr.sources.readers.numbers import as_single
 from kspr.sources.readers.roles import LABEL_NAMES, SPLITS, TRUTH_NAMES
-from kspr.sources.readers.single_precision import as_single
 from kspr.sources.records import Records, RowNumbers
 
-__all__ = ["choose_features", "choose_labels", "choose_truth", "read_npy", "read_npz"]
+__all__ = ["check_features", "open_npy", "read_npy", "read_npz"]
+
+_KIND = "an npy file"
+_HEADERS = {
+    (1, 0): npy_format.read_array_header_1_0,
+    (2, 0): npy_format.read_array_header_2_0,
+}
+
+
+@dataclass(frozen=True)
+class Header:
+    """The header of an npy file: shape, order, type, and where the numbers begin."""
+
+    shape: tuple[int, ...]
+    order: Literal["C", "F"]
+    dtype: np.dtype[Any]
+    offset: int
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the numbers."""
+        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+
+
+def read_header(file: IO[bytes], what: str) -> Header:
+    """Return the header at the beginning of `file`."""
+    version = npy_format.read_magic(file)
+    if version not in _HEADERS:
+        raise InputError(f"{what} has version {version} of the npy format. Save it again.")
+    shape, fortran, dtype = _HEADERS[version](file)
+    return Header(shape, "F" if fortran else "C", dtype, file.tell())
+
+
+def refuse_objects(header: Header, what: str) -> None:
+    """Raise if an array holds Python objects."""
+    if header.dtype.hasobject:
+        raise InputError(
+            f"{what} holds Python objects, that is, a pickle, which can run code when it is "
+            "opened. Save numbers or text (for example with .astype(str)) instead."
+        )
+
+
+def open_npy(path: Path) -> np.ndarray:
+    """Return the array at `path` as a read-only memory map."""
+    check_file(path, _KIND, b"\x93NUMPY")
+    with readable(path, _KIND):
+        with path.open("rb") as file:
+            header = read_header(file, str(path))
+        refuse_objects(header, str(path))
+        size = path.stat().st_size
+        if size < header.offset + header.nbytes:
+            raise InputError(
+                f"{path} is cut short: it has {size} of {header.offset + header.nbytes} bytes. "
+                "Write or copy it again."
+            )
+        if not header.nbytes:
+            return np.empty(header.shape, header.dtype)
+        return map_file(path, header, header.offset)
+
+
+def map_file(path: Path, header: Header, offset: int) -> np.ndarray:
+    """Return the array whose numbers begin at `offset`, as a read-only memory map."""
+    return np.memmap(
+        path, dtype=header.dtype, mode="r", offset=offset, shape=header.shape, order=header.order
+    )
+
+
+def check_features(array: np.ndarray, what: str) -> np.ndarray:
+    """Return an array of shape ``(rows, features)`` of numbers, as it is stored."""
+    if array.dtype.kind not in "fiub":
+        raise InputError(f"{what} must hold numbers, got {array.dtype}.")
+    if array.ndim != 2:
+        raise InputError(
+            f"{what} must have two dimensions (rows, features), got shape {array.shape}. Reshape "
+            "it to one row per sample."
+        )
+    if not array.size:
+        raise InputError(f"{what} has no {'rows' if not len(array) else 'columns'}.")
+    return array
+
 
 _FEATURES = ("x", "features", "feature", "embeddings", "embedding", "emb", "data")
 
@@ -105,7 +183,7 @@ def read_npy(path: Path, options: ReadOptions) -> Records:  # noqa: ARG001 - eve
     return Records(path, "npy", RowNumbers(AllRows(len(features))), features=features, notes=notes)
 
 
-_KIND = "an npz archive"
+_NPZ = "an npz archive"
 
 
 def read_npz(path: Path, options: ReadOptions) -> Records:
@@ -179,8 +257,8 @@ class _Archive:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        check_file(path, _KIND, b"PK\x03\x04")
-        with readable(path, _KIND), zipfile.ZipFile(path) as archive:
+        check_file(path, _NPZ, b"PK\x03\x04")
+        with readable(path, _NPZ), zipfile.ZipFile(path) as archive:
             self._members = {
                 info.filename.removesuffix(".npy"): info
                 for info in archive.infolist()
@@ -207,7 +285,7 @@ class _Archive:
     def load(self, name: str) -> np.ndarray:
         """Return an array: mapped where it is stored plainly, else unpacked."""
         header, info = self.headers[name], self._members[name]
-        with readable(self.path, _KIND):
+        with readable(self.path, _NPZ):
             refuse_objects(header, f"Array {name!r} of {self.path}")
             # A header that claims more than its member holds would map the next member's bytes.
             if info.file_size < header.offset + header.nbytes:
@@ -228,8 +306,9 @@ class _Archive:
         with zipfile.ZipFile(self.path) as archive, archive.open(info) as member:
             if header.nbytes <= IN_MEMORY:
                 return np.asarray(npy_format.read_array(member, allow_pickle=False))
-            file = scratch_file()
-            shutil.copyfileobj(member, file)
+            file = tempfile.TemporaryFile()  # noqa: SIM115 - closed when it is mapped
+            with room():
+                shutil.copyfileobj(member, file)
             return map_bytes(file, header.dtype, header.shape, header.offset, header.order)
 
     def _header(self, archive: zipfile.ZipFile, name: str) -> Header:
