@@ -15,7 +15,7 @@ from kspr.errors import InputError, UnreadableItemError
 from kspr.runs.run import Run
 from kspr.selectors.checks import CANNOT_TELL, NO_CLASS
 from kspr.sources.readers.file_checks import shown
-from kspr.sources.readers.label_studio import CONTROL
+from kspr.sources.readers.json_tables import CONTROL
 from kspr.sources.records import Items
 
 __all__ = ["ANNOTATION_WRITERS", "config_beside"]

@@ -8,7 +8,7 @@ import numpy as np
 from kspr.core.coded import label_at
 from kspr.errors import InputError, UnreadableItemError
 from kspr.runs.run import Run
-from kspr.sources.readers.image_folder import IMAGE_SUFFIXES
+from kspr.sources.readers.items import IMAGE_SUFFIXES
 from kspr.sources.records import Items
 
 __all__ = ["class_folders", "write_images"]

@@ -15,9 +15,15 @@ from kspr.core.labels import encode_labels, places_in, same_label
 from kspr.errors import InputError
 from kspr.selectors.checks import CANNOT_TELL, NO_CLASS
 from kspr.selectors.controls.checked import Drawn
-from kspr.sources.readers.csv_faults import explain_encoding, split_by
-from kspr.sources.readers.file_checks import check_file, listed, no_such, shown
-from kspr.sources.readers.label_studio import Task, open_tasks
+from kspr.sources.readers.csv_tables import split_by
+from kspr.sources.readers.file_checks import (
+    check_file,
+    explain_encoding,
+    listed,
+    no_such,
+    shown,
+)
+from kspr.sources.readers.json_tables import Task, open_tasks
 from kspr.sources.records import all_distinct
 
 __all__ = ["Answers", "Rows", "checked_rows", "read_answers"]

@@ -28,9 +28,9 @@ from kspr.selectors.checks import Checks
 from kspr.selectors.controls.checked import Drawn
 from kspr.selectors.manifest import plain, versions
 from kspr.selectors.options import DEFAULT_Q
+from kspr.sources.joining import VoteColumns, read_vote_columns
 from kspr.sources.options import ReadOptions
 from kspr.sources.places import versions_of
-from kspr.sources.vote_columns import VoteColumns, read_vote_columns
 
 __all__ = [
     "checks_of",
