@@ -5,15 +5,12 @@ per label.
 """
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from kspr.core.coded import changed
 from kspr.errors import InputError
 from kspr.sources.options import ReadOptions
 from kspr.sources.readers.file_checks import listed, no_such
@@ -21,7 +18,7 @@ from kspr.sources.readers.items import IMAGE_SUFFIXES
 from kspr.sources.readers.label_files import LabelFile, id_fields, open_label_file
 from kspr.sources.readers.labels import class_names, identifiers, labels_with_gaps
 from kspr.sources.readers.roles import choose_label
-from kspr.sources.readers.table import Field, Table
+from kspr.sources.readers.table import Table
 from kspr.sources.readers.tables import open_table_file
 from kspr.sources.records import Records
 
@@ -49,7 +46,7 @@ class JoinedLabels:
     """Which rows belong together, where the file says so; without meaning as `label` is."""
 
 
-def places_of(ids: Any, among: Any) -> np.ndarray:
+def places_of(ids: np.ndarray, among: np.ndarray) -> np.ndarray:
     """Return where each of `ids` is in `among`; -1 where it is not there.
 
     >>> places_of(np.array(["b", "x"]), np.array(["a", "b"])).tolist()
@@ -65,17 +62,17 @@ def with_label_file(records: Records, options: ReadOptions) -> Records:
     groups = options.groups if records.groups is None else None
     file = open_label_file(options.labels, "label", options.label, len(records), options.id, groups)
     found = join_label_file(file, records.row_id, records.named, records.source)
-    labelled = changed(records, label=found.label, notes=(*records.notes, *found.notes))
+    labelled = replace(records, label=found.label, notes=(*records.notes, *found.notes))
     if found.groups is not None:
-        labelled = changed(labelled, groups=found.groups)
+        labelled = replace(labelled, groups=found.groups)
     if not found.missing.size:
-        return changed(labelled, no_labels=None, unlabelled=None)
+        return replace(labelled, no_labels=None, unlabelled=None)
     few = listed(records.row_id[found.missing].tolist(), 5)
     reason = (
-        f"{file.path} has no label for {_rows(found.missing.size)} of {records.source}: {few}. "
+        f"{file.path} has no label for {_count(found.missing.size)} of {records.source}: {few}. "
         "Add them, or leave these rows out with --missing drop."
     )
-    return changed(labelled, no_labels=reason, unlabelled=found.missing)
+    return replace(labelled, no_labels=reason, unlabelled=found.missing)
 
 
 def join_label_file(
@@ -101,7 +98,7 @@ def join_label_file(
     _check_once(file, column, known[column])
     place = places_of(row_id, file.ids[column])
     unused = int((~known[column]).sum())
-    notes = (f"{_rows(unused)} of {file.path} are about no row of {source}.",) if unused else ()
+    notes = (f"{_count(unused)} of {file.path} are about no row of {source}.",) if unused else ()
     missing = (place < 0) | np.isin(place, file.empty)
     groups = None if file.groups is None else file.groups[place]
     return JoinedLabels(file.label[place], np.flatnonzero(missing), notes, groups)
@@ -129,9 +126,9 @@ def _check_once(file: LabelFile, column: str, known: np.ndarray) -> None:
     distinct, count = np.unique(file.ids[column][known], return_counts=True)
     twice = distinct[count > 1]
     if twice.size:
+        ids = f"the id{'s' * (len(twice) > 1)} {listed(twice.tolist(), 5)}"
         raise InputError(
-            f"Column {column!r} of {file.path} has {_some(twice.tolist(), 'id')} more than once. "
-            "Keep one line for each."
+            f"Column {column!r} of {file.path} has {ids} more than once. Keep one line for each."
         )
 
 
@@ -177,12 +174,8 @@ def _is_counter(ids: np.ndarray) -> bool:
     )
 
 
-def _rows(count: int) -> str:
-    return f"{count:,} row{'s' * (count != 1)}"
-
-
-def _some(names: Sequence[str], what: str) -> str:
-    return f"the {what}{'s' * (len(names) > 1)} {listed(names, 5)}"
+def _count(count: int, what: str = "row") -> str:
+    return f"{count:,} {what}{'s' * (count != 1)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,11 +194,6 @@ class VoteColumns:
             row_id[self.row].tolist(), self.annotator.tolist(), self.label.tolist(), strict=True
         )
         return hashlib.sha256("\n".join(sorted(map(repr, lines))).encode()).hexdigest()
-
-
-class _Column(NamedTuple):
-    field: Field
-    values: pa.ChunkedArray
 
 
 def long_table(options: ReadOptions) -> Table | None:
@@ -235,17 +223,17 @@ def _wide(records: Records, options: ReadOptions) -> VoteColumns:
             "label, and name it with --labels and its column of people with --annotators."
         )
     fields = [table.fields[name] for name in chosen]
-    columns, names = _read(table, fields), class_names(table.metadata)
+    columns, names = table.read(fields), class_names(table.metadata)
     if table.untyped:
         # All cells together: numbers in one column are texts if another column has texts.
-        chunks = [chunk for column in columns for chunk in column.values.chunks]
+        chunks = [chunk for column in columns for chunk in column.chunks]
         what = f"Columns {listed(f.name for f in fields)} of {records.source}"
         label, empty = labels_with_gaps(pa.chunked_array(chunks), what, untyped=True)
         given = np.delete(np.arange(len(label)), empty)
         person, row = np.divmod(given, len(records))
         return VoteColumns(row, np.array(chosen)[person], label[given])
     parts = []
-    for field, values in columns:
+    for field, values in zip(fields, columns, strict=True):
         what = f"Column {field.name!r} of {records.source}"
         label, empty = labels_with_gaps(values, what, names.get(field.name))
         row = np.delete(np.arange(len(label)), empty)
@@ -265,32 +253,25 @@ def _long(table: Table, path: Path, records: Records, options: ReadOptions) -> V
             f"{path} has no column that says which row a label is of. Name it 'id' or 'row'."
         )
     people = table.fields[str(options.annotators)]
-    label_column, who, *keys = _read(table, [label_field, people, *ids])
+    labels, who, *keys = table.read([label_field, people, *ids])
     place = max(
-        (places_of(identifiers(key.values, key.field.name), records.row_id) for key in keys),
+        (
+            places_of(identifiers(key, field.name), records.row_id)
+            for key, field in zip(keys, ids, strict=True)
+        ),
         key=lambda places: int((places >= 0).sum()),
     )
     what = f"Label column {label_field.name!r} of {path}"
-    label, empty = labels_with_gaps(
-        label_column.values, what, names.get(label_field.name), table.untyped
-    )
+    label, empty = labels_with_gaps(labels, what, names.get(label_field.name), table.untyped)
     known = place >= 0
     known[empty] = False
     if not known.any():
         raise InputError(f"{path} has no label for any row of {records.source}.")
     unused = int((place < 0).sum())
-    lines = f"{unused:,} line{'s' * (unused != 1)}"
-    notes = (f"{lines} of {path} are about no row of {records.source}.",) if unused else ()
-    annotator = identifiers(who.values, people.name).array()
+    notes = (
+        (f"{_count(unused, 'line')} of {path} are about no row of {records.source}.",)
+        if unused
+        else ()
+    )
+    annotator = identifiers(who, people.name)
     return VoteColumns(place[known], annotator[known], label[known], notes)
-
-
-def _read(table: Table, fields: list[Field]) -> list[_Column]:
-    """Return columns whole; those of a CSV file as texts."""
-    if table.untyped:
-        fields = [replace(field, type=pa.string()) for field in fields]
-    blocks = list(table.batches(fields))
-    return [
-        _Column(field, pa.chunked_array([arrays[k] for arrays in blocks], field.type))
-        for k, field in enumerate(fields)
-    ]

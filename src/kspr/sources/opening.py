@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kspr.core.coded import changed
 from kspr.errors import InputError
 from kspr.sources.formats import FORMATS, Format, format_of, some_suffixes
 from kspr.sources.joining import long_table, with_label_file
@@ -73,7 +72,7 @@ def open_source(
     if records.unlabelled is not None and options.missing == "drop":
         return _without_gaps(records)
     if unlabelled:
-        return changed(records, label=None, unlabelled=None)
+        return replace(records, label=None, unlabelled=None)
     raise InputError(records.no_labels)
 
 
@@ -83,7 +82,7 @@ def _without_gaps(records: Records) -> Records:
         raise InputError(f"None of the {count} rows of {records.source} has a label.")
     has, is_ = ("has", "is") if count - left == 1 else ("have", "are")
     note = f"{count - left:,} of {count:,} rows {has} no label and {is_} left out."
-    return changed(records, notes=(*records.notes, note))
+    return replace(records, notes=(*records.notes, note))
 
 
 def _read(source: Path | str | Any, options: ReadOptions) -> Records:
@@ -167,7 +166,7 @@ def _with_probabilities(records: Records, path: Path) -> Records:
         f"The probabilities of {path} were given to the rows of {records.source} in their order: "
         f"{who}."
     )
-    return changed(records, probabilities=found, notes=(*records.notes, note))
+    return replace(records, probabilities=found, notes=(*records.notes, note))
 
 
 def _published(path: Path, options: ReadOptions) -> PublishedData | None:

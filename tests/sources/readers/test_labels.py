@@ -4,17 +4,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kspr.core.coded import Coded
-from kspr.core.labels import encode_labels, places_in, same_label
 from kspr.errors import InputError
 from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
 from kspr.sources.readers import labels
 from kspr.sources.readers.labels import (
     class_names,
-    label_column_with_gaps,
     labels_from_array,
     labels_from_column,
+    labels_with_gaps,
     texts_to_labels,
 )
 
@@ -93,30 +91,18 @@ def test_the_row_without_a_label_is_named_where_texts_repeat():
         labels_from_column(column, "x")
 
 
-def test_texts_are_kept_as_codes_of_their_sorted_classes():
-    column = pa.chunked_array([["dog", "cat"], ["dog", None, " "]])
-    label, empty = label_column_with_gaps(column, "x")
-    assert isinstance(label, Coded)
-    assert (label.classes.tolist(), empty.tolist()) == (["cat", "dog"], [3, 4])
-    assert label.codes[:3].tolist() == [1, 0, 1]
+def test_labels_of_a_dictionary_with_gaps_are_those_of_its_rows():
+    label, empty = labels_with_gaps(pa.chunked_array([["dog", "cat"], ["dog", None, " "]]), "x")
+    assert (label[:3].tolist(), empty.tolist()) == (["dog", "cat", "dog"], [3, 4])
     # Codes of other programs: a value may be nothing, or be used by no row.
     given = pa.DictionaryArray.from_arrays(pa.array([1, 0, 2, None]), ["b", "a", None, "unused"])
-    label, empty = label_column_with_gaps(pa.chunked_array([given]), "x")
-    assert (label.values()[:2].tolist(), empty.tolist()) == (["a", "b"], [2, 3])
+    label, empty = labels_with_gaps(pa.chunked_array([given]), "x")
+    assert (label[:2].tolist(), empty.tolist()) == (["a", "b"], [2, 3])
     # Two texts may be one number.
-    label, _ = label_column_with_gaps(pa.chunked_array([["2", "10", "2.0"]]), "x", untyped=True)
-    assert (label.values().tolist(), label.classes.tolist()) == ([2, 10, 2], [2, 10])
+    label, _ = labels_with_gaps(pa.chunked_array([["2", "10", "2.0"]]), "x", untyped=True)
+    assert label.tolist() == [2, 10, 2]
 
 
 def test_a_column_without_any_label_has_gaps_only():
-    label, empty = label_column_with_gaps(pa.chunked_array([["", None]]), "x")
+    label, empty = labels_with_gaps(pa.chunked_array([["", None]]), "x")
     assert (len(label), empty.tolist()) == (2, [0, 1])
-
-
-def test_codes_of_some_rows_are_labels_of_the_classes_that_are_left():
-    label = Coded(np.array([2, 0, 2, 1]), np.array(["a", "b", "c"]))
-    some = encode_labels(label.at(np.array([0, 2, 3])))
-    assert (some.classes.tolist(), some.codes.tolist()) == (["b", "c"], [1, 1, 0])
-    assert np.asarray(some.values).tolist() == ["c", "c", "b"]
-    assert same_label(label, ["c", "a", "b", "b"]).tolist() == [True, True, False, True]
-    assert places_in(np.array(["b", "c"]), label).tolist() == [1, -1, 1, 0]

@@ -1,13 +1,12 @@
 """Data sets in the layouts in which they were published: their form, their checks, their errors."""
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
-from kspr.core.coded import changed, stored_of
 from kspr.errors import InputError
 from kspr.sources.joining import with_label_file
 from kspr.sources.options import ReadOptions
@@ -138,7 +137,7 @@ def with_labels(records: Records, options: ReadOptions, *, verified: bool) -> Re
     if options.labels is None:
         return records
     found = with_label_file(records, options)
-    return changed(found, truth=stored_of(records, "label" if verified else "truth"))
+    return replace(found, truth=records.label if verified else records.truth)
 
 
 def name_classes(codes: Any, classes: Sequence[str]) -> np.ndarray:

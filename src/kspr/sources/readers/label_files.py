@@ -54,8 +54,8 @@ class LabelFile:
     """Columns that may identify the rows, as text, by their names."""
     empty: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     """Positions whose entry in `label` has no meaning: the file has no label there."""
-    no_labels: str | None = None
-    """The sentence for these."""
+    where: str = ""
+    """Name of the file, or of its column of labels, in errors."""
     groups: np.ndarray | None = None
     """Which rows belong together, as text, where a column of them was asked for and is there."""
 
@@ -83,7 +83,7 @@ def open_label_file(
         raise InputError(f"{path} is no file of labels: use {some_suffixes(LABEL_FORMATS)}.")
     if found.name == "npy":
         label, empty = array_with_gaps(open_npy(path), str(path))
-        return _label_file(path, label, {}, empty, str(path))
+        return LabelFile(path, label, {}, empty, str(path))
     if found.name == "txt":
         return LabelFile(path, texts_to_labels(_lines(path), str(path)))
     if found.name == "csv" and column is None and not _has_columns(path):
@@ -94,10 +94,11 @@ def open_label_file(
     table = open_table_file(path)
     if table is None:
         raise InputError(f"{path} is not a table of labels.")
-    found_labels = _from_table(table, column, role, path, id_column)
+    labels = _from_table(table, column, role, path, id_column)
     if groups is None or groups not in table.fields:
-        return found_labels
-    return replace(found_labels, groups=_groups(table, table.fields[groups], path))
+        return labels
+    (names,) = table.read([table.fields[groups]])
+    return replace(labels, groups=group_names(names, f"Column {groups!r} of {path}"))
 
 
 def read_label_file(
@@ -105,18 +106,18 @@ def read_label_file(
 ) -> np.ndarray:
     """Return all labels in `path`, one per row, as `open_label_file` finds them."""
     found = open_label_file(path, role, column)
-    if found.no_labels is not None:
-        raise InputError(found.no_labels)
+    if found.empty.size:
+        raise InputError(no_label_in(found.empty, found.where))
     return found.label
 
 
 def read_label_columns(path: Path) -> dict[str, np.ndarray]:
     """Return every column of a CSV file as labels, by its name."""
-    columns = open_csv_table(path).columns(as_text=True)
-    table = pa.Table.from_batches(columns.walk(), columns.schema)
+    table = open_csv_table(path)
+    columns = zip(table.fields, table.read(list(table.fields.values())), strict=True)
     return {
-        name: labels_from_column(table[name], f"Column {name!r} of {path}", untyped=True)
-        for name in table.column_names
+        name: labels_from_column(column, f"Column {name!r} of {path}", untyped=True)
+        for name, column in columns
     }
 
 
@@ -146,31 +147,13 @@ def _from_table(
             "which with --label."
         )
     fields = [found, *(f for f in id_fields(table, id_column) if f.name != found.name)]
-    if table.untyped:
-        fields = [replace(f, type=pa.string()) for f in fields]
-    blocks = list(table.batches(fields))
-    columns = {
-        f.name: pa.chunked_array([arrays[k] for arrays in blocks], f.type)
-        for k, f in enumerate(fields)
-    }
+    columns = dict(zip((f.name for f in fields), table.read(fields), strict=True))
     labels = columns.pop(found.name)
     what = f"Label column {found.name!r} of {path}"
     label, empty = labels_with_gaps(labels, what, names.get(found.name), table.untyped)
     # A column with gaps identifies nothing.
-    ids = {name: identifiers(c, name).array() for name, c in columns.items() if not c.null_count}
-    return _label_file(path, label, ids, empty, what)
-
-
-def _groups(table: Table, field: Field, path: Path) -> np.ndarray:
-    field = replace(field, type=pa.string()) if table.untyped else field
-    column = pa.chunked_array([arrays[0] for arrays in table.batches([field])], field.type)
-    return group_names(column, f"Column {field.name!r} of {path}")
-
-
-def _label_file(
-    path: Path, label: np.ndarray, ids: Mapping[str, np.ndarray], empty: np.ndarray, what: str
-) -> LabelFile:
-    return LabelFile(path, label, ids, empty, no_label_in(empty, what) if empty.size else None)
+    ids = {name: identifiers(c, name) for name, c in columns.items() if not c.null_count}
+    return LabelFile(path, label, ids, empty, what)
 
 
 def id_fields(table: Table, id_column: str | None) -> list[Field]:

@@ -14,7 +14,6 @@ from typing import IO, Any, Literal
 import numpy as np
 from numpy.lib import format as npy_format
 
-from kspr.core.coded import AllRows
 from kspr.errors import InputError
 from kspr.sources.options import ReadOptions
 from kspr.sources.readers.file_checks import (
@@ -35,7 +34,7 @@ from kspr.sources.readers.labels import (
 )
 from kspr.sources.readers.numbers import as_single
 from kspr.sources.readers.roles import LABEL_NAMES, SPLITS, TRUTH_NAMES
-from kspr.sources.records import Records, RowNumbers
+from kspr.sources.records import Records, number_texts
 
 __all__ = ["check_features", "open_npy", "read_npy", "read_npz"]
 
@@ -180,7 +179,9 @@ def _unclear(shapes: Shapes, where: str, wanted: str, most: int = 12) -> InputEr
 def read_npy(path: Path, options: ReadOptions) -> Records:  # noqa: ARG001 - every reader's form
     """Return the features in an npy file, which has no labels."""
     features, notes = as_single(check_features(open_npy(path), str(path)), str(path))
-    return Records(path, "npy", RowNumbers(AllRows(len(features))), features=features, notes=notes)
+    return Records(
+        path, "npy", number_texts(np.arange(len(features))), features=features, notes=notes
+    )
 
 
 _NPZ = "an npz archive"
@@ -246,7 +247,7 @@ def _labels(archive: "_Archive", features: str, options: ReadOptions, count: int
 
 def _row_id(archive: "_Archive", options: ReadOptions, count: int) -> Any:
     if options.id is None:
-        return RowNumbers(AllRows(count))
+        return number_texts(np.arange(count))
     if options.id not in archive.headers:
         raise no_such(options.id, archive.headers, str(archive.path), "array")
     return archive.labels(options.id, count).astype(np.str_)

@@ -5,7 +5,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from mmap import ACCESS_READ, mmap
 from typing import TYPE_CHECKING, Any
@@ -172,6 +172,16 @@ class Table(ABC):
     @abstractmethod
     def batches(self, fields: Sequence[Field]) -> Iterator[list[pa.Array]]:
         """Yield the fields' arrays, a block of rows at a time."""
+
+    def read(self, fields: Sequence[Field]) -> list[pa.ChunkedArray]:
+        """Return the fields' columns whole; those of a table without types as texts."""
+        if self.untyped:
+            fields = [replace(field, type=pa.string()) for field in fields]
+        blocks = list(self.batches(fields))
+        return [
+            pa.chunked_array([arrays[number] for arrays in blocks], field.type)
+            for number, field in enumerate(fields)
+        ]
 
     @abstractmethod
     def cells(self, field: Field) -> Cells:

@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 
 from kspr._files import read_json
-from kspr.core.coded import AllRows
 from kspr.errors import InputError
 from kspr.sources.formats import HUGGING_FACE_FILES, find_format, format_of
 from kspr.sources.options import AS_FOUND, ReadOptions
@@ -25,12 +24,11 @@ from kspr.sources.readers.file_checks import listed
 from kspr.sources.readers.items import ImageCells, TextCells
 from kspr.sources.readers.json_tables import open_json_table
 from kspr.sources.readers.labels import (
-    Identifiers,
     class_names,
     group_names,
     identifiers,
-    label_column,
-    label_column_with_gaps,
+    labels_from_column,
+    labels_with_gaps,
     no_label_in,
 )
 from kspr.sources.readers.numbers import FeatureBuilder, check_numeric
@@ -46,7 +44,7 @@ from kspr.sources.readers.roles import (
     used_columns,
 )
 from kspr.sources.readers.table import ArrowTable, Field, Table
-from kspr.sources.records import Items, Records, RowNumbers, all_distinct
+from kspr.sources.records import Items, Records, all_distinct, number_texts
 
 __all__ = ["TABLES", "open_table_file", "read_object", "read_table", "roles_of"]
 
@@ -169,7 +167,7 @@ def _records(table: Table, source: Path, reader: str, options: ReadOptions) -> R
         source=source,
         # A CSV file of paths is a list of images.
         reader="manifest" if table.untyped and roles.image else reader,
-        row_id=RowNumbers(AllRows(count)) if row_id is None else row_id,
+        row_id=number_texts(np.arange(count)) if row_id is None else row_id,
         features=walked.features,
         items=items,
         truth=_true_labels(table, walked, roles.truth, where),
@@ -233,7 +231,7 @@ def _has_paths(roles: Roles) -> bool:
     return roles.image is not None and is_text(roles.image.type)
 
 
-def _row_id(walked: _Walked, roles: Roles, options: ReadOptions, where: str) -> Identifiers | None:
+def _row_id(walked: _Walked, roles: Roles, options: ReadOptions, where: str) -> np.ndarray | None:
     """Return the ids that the table holds; None where it has none."""
     field = roles.id or (roles.image if _has_paths(roles) else None)
     if field is None:
@@ -253,7 +251,7 @@ def _given_labels(table: Table, walked: _Walked, field: Field | None, where: str
         return {}
     what, names = f"Label column {field.name!r} of {where}", class_names(table.metadata)
     column = walked.columns[field.name]
-    label, empty = label_column_with_gaps(column, what, names.get(field.name), table.untyped)
+    label, empty = labels_with_gaps(column, what, names.get(field.name), table.untyped)
     if not empty.size:
         return {"label": label}
     return {"label": label, "no_labels": no_label_in(empty, what), "unlabelled": empty}
@@ -264,7 +262,7 @@ def _true_labels(table: Table, walked: _Walked, field: Field | None, where: str)
         return None
     what, names = f"Truth column {field.name!r} of {where}", class_names(table.metadata)
     column = walked.columns[field.name]
-    return label_column(column, what, names.get(field.name), table.untyped)
+    return labels_from_column(column, what, names.get(field.name), table.untyped)
 
 
 def _groups(walked: _Walked, field: Field | None, where: str) -> np.ndarray | None:
