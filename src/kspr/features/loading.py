@@ -19,7 +19,7 @@ from kspr.features.options import EmbedSettings
 from kspr.sources.opening import open_source, probability_file
 from kspr.sources.options import ReadOptions
 from kspr.sources.places import absolute
-from kspr.sources.records import Records, RowNumbers, row_digests
+from kspr.sources.records import Records, row_digests
 
 if TYPE_CHECKING:
     from kspr.features.embedding import Embedded
@@ -59,9 +59,8 @@ class Loaded:
 
     @property
     def row_id(self) -> Any:
-        """What identifies each of these rows, as text: an array, or `RowNumbers`."""
-        ids = self.records.row_id
-        return RowNumbers(self.row) if isinstance(ids, RowNumbers) else _at(ids, self.row)
+        """What identifies each of these rows, as text."""
+        return _at(self.records.row_id, self.row)
 
     @property
     def digest(self) -> np.ndarray:

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from kspr.core.coded import AllRows
 from kspr.core.labels import encode_labels, places_in, same_label, truly_clean
 from kspr.core.metrics import SelectionQuality, selection_quality
 from kspr.errors import InputError
@@ -16,7 +15,7 @@ from kspr.sources.joining import join_label_file
 from kspr.sources.opening import open_source
 from kspr.sources.readers.file_checks import listed
 from kspr.sources.readers.label_files import open_label_file
-from kspr.sources.records import RowNumbers
+from kspr.sources.records import number_texts
 
 __all__ = ["ClassEvaluation", "Evaluation", "Truth", "evaluate", "evaluate_run", "true_labels"]
 
@@ -112,7 +111,7 @@ def _from_file(run: Run, path: Path) -> Truth:
     count = run.origin.n_rows
     file = open_label_file(path, "truth", count=count, id_column=run.origin.options.get("id"))
     # A file without ids has a line for each row of the source; the run may have left some out.
-    row_id: Any = RowNumbers(AllRows(count))
+    row_id: Any = number_texts(np.arange(count))
     if run.rows.named:
         numbers = np.asarray(row_id)
         ids = np.asarray(run.row_id)

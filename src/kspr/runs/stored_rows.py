@@ -13,7 +13,7 @@ from kspr.core.coded import AllRows, InParts, row_ranges
 from kspr.features import Loaded
 from kspr.runs.joining import RunRows
 from kspr.sources.readers.labels import texts_of
-from kspr.sources.records import RowNumbers
+from kspr.sources.records import number_texts
 
 __all__ = ["ROWS", "kept_rows", "read_rows", "row_tables", "rows_of"]
 
@@ -66,7 +66,7 @@ def kept_rows(stored: ParquetRows, row: Any, named: bool) -> RunRows:
     stored.hold()
     ids, digest = (_Kept(stored, name) for name in ("row_id", "digest"))
     # Ids that are only numbers are not read: as texts they take more than all else.
-    return RunRows(row, ids if named else RowNumbers(row), digest, named)
+    return RunRows(row, ids if named else number_texts(np.asarray(row)), digest, named)
 
 
 class _Kept(InParts):
