@@ -11,10 +11,15 @@ from kspr.sources.formats import FORMATS, Format, format_of, some_suffixes
 from kspr.sources.joining import long_table, with_label_file
 from kspr.sources.options import AS_FOUND, ReadOptions
 from kspr.sources.places import address_of, is_pattern, list_files
-from kspr.sources.published import PublishedData
-from kspr.sources.published.cifar import CIFAR_10, CIFAR_100
-from kspr.sources.published.clothing1m import CLOTHING1M
-from kspr.sources.published.webvision import ILSVRC12_VALIDATION, WEBVISION, WEBVISION_MINI
+from kspr.sources.published.cifar import CIFAR_10, CIFAR_100, Cifar
+from kspr.sources.published.clothing1m import CLOTHING1M, Clothing1M
+from kspr.sources.published.webvision import (
+    ILSVRC12_VALIDATION,
+    WEBVISION,
+    WEBVISION_MINI,
+    Ilsvrc12Validation,
+    WebVision,
+)
 from kspr.sources.readers.file_checks import check_exists, check_file, listed
 from kspr.sources.readers.items import read_image_folder
 from kspr.sources.readers.labels import class_names
@@ -54,6 +59,19 @@ READERS: Mapping[str, Callable[[Path, ReadOptions], Records]] = {
     "imagefolder": read_image_folder,
 }
 """The function that reads each format."""
+
+PublishedData = Cifar | WebVision | Ilsvrc12Validation | Clothing1M
+PUBLISHED: tuple[PublishedData, ...] = (
+    CIFAR_10,
+    CIFAR_100,
+    WEBVISION_MINI,
+    WEBVISION,
+    ILSVRC12_VALIDATION,
+    CLOTHING1M,
+)
+
+_SHARED = {WEBVISION_MINI.name: WEBVISION.name}
+"""Data sets that are a part of another one's files."""
 
 
 def open_source(
@@ -108,10 +126,9 @@ def _read_one(source: Path | str | Any, options: ReadOptions) -> Records:
     if not isinstance(source, (str, os.PathLike)):
         return _labelled(read_object(source, options), options)
     path = Path(source)
-    dataset = _published(path, options)
+    dataset = _published(path)
     if dataset is not None:
-        # Layouts refuse every option that they do not take, and the split is no option of columns.
-        return dataset.read(path, replace(options, split=None), split=options.split)
+        return dataset.read(path, options)
     if options.split is not None:
         raise InputError(f"{path} is no published data set; --split is for these only.")
     return _labelled(_reader(path)(path, options), options)
@@ -128,7 +145,7 @@ def open_table(path: Path, options: ReadOptions = AS_FOUND) -> Table | None:
 
     None for a source without columns: arrays, folders of images, published data sets.
     """
-    return None if _published(path, options) is not None else open_table_file(path, options)
+    return None if _published(path) is not None else open_table_file(path, options)
 
 
 def label_column(table: Table, options: ReadOptions, where: str) -> str:
@@ -169,9 +186,9 @@ def _with_probabilities(records: Records, path: Path) -> Records:
     return replace(records, probabilities=found, notes=(*records.notes, note))
 
 
-def _published(path: Path, options: ReadOptions) -> PublishedData | None:
+def _published(path: Path) -> PublishedData | None:
     # Before the formats: a published layout is a folder of images or CSV files, too.
-    return next((dataset for dataset in PUBLISHED if dataset.matches(path, options)), None)
+    return next((dataset for dataset in PUBLISHED if dataset.matches(path)), None)
 
 
 def _reader(path: Path) -> Callable[[Path, ReadOptions], Records]:
@@ -201,19 +218,6 @@ def _check_found(path: Path) -> None:
             f"A pattern or an address stands for parquet or Arrow files, and {path} for {few}. "
             "Name one file, or a folder of this machine."
         )
-
-
-PUBLISHED: tuple[PublishedData, ...] = (
-    CIFAR_10,
-    CIFAR_100,
-    WEBVISION_MINI,
-    WEBVISION,
-    ILSVRC12_VALIDATION,
-    CLOTHING1M,
-)
-
-_SHARED = {WEBVISION_MINI.name: WEBVISION.name}
-"""Data sets that are a part of another one's files."""
 
 
 def find_published(name: str) -> PublishedData:

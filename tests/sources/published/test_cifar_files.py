@@ -25,7 +25,7 @@ def test_the_class_tables_are_cifars():
 @pytest.mark.parametrize("version", ["python", "binary"])
 def test_cifar10_rows_keep_their_order(cifar10, version, split):
     folder = getattr(cifar10, version)()
-    records = CIFAR_10.read(folder, split=split)
+    records = CIFAR_10.read(folder, ReadOptions(split=split))
     part = slice(0, 5) if split == "train" else slice(5, 6)
     assert records.reader == "cifar10"
     assert records.label.tolist() == [CIFAR10[c] for c in cifar10.labels[part].ravel()]
@@ -62,7 +62,7 @@ def test_the_binary_version_is_memory_mapped(cifar10):
 def test_one_batch_can_be_read_alone(cifar10, version):
     folder = getattr(cifar10, version)()
     path = next(folder.glob("test_batch*"))
-    assert CIFAR_10.matches(path, ReadOptions())
+    assert CIFAR_10.matches(path)
     records = CIFAR_10.read(path, ReadOptions())
     assert records.label.tolist() == [CIFAR10[c] for c in cifar10.labels[5]]
 
@@ -74,7 +74,7 @@ def test_cifar100_has_fine_and_coarse_labels(cifar100, version):
     records = CIFAR_100.read(folder)
     assert records.label.tolist() == [CIFAR100[c] for c in fine]
     assert list(records.items.content()) == [p.tobytes() for p in images]
-    records = CIFAR_100.read(folder, ReadOptions(label="coarse"), split="test")
+    records = CIFAR_100.read(folder, ReadOptions(label="coarse", split="test"))
     assert records.label.tolist() == [CIFAR100_COARSE[c] for c in cifar100.parts["test"][2]]
     with pytest.raises(InputError, match=r"no labels 'medium'; it has coarse, fine\."):
         CIFAR_100.read(folder, ReadOptions(label="medium"))
@@ -82,18 +82,17 @@ def test_cifar100_has_fine_and_coarse_labels(cifar100, version):
 
 def test_folders_are_told_apart(cifar10, cifar100, tmp_path):
     folders = [cifar10.python(), cifar10.binary(), cifar100.python(), cifar100.binary()]
-    options = ReadOptions()
-    assert [CIFAR_10.matches(folder, options) for folder in folders] == [True, True, False, False]
-    assert [CIFAR_100.matches(folder, options) for folder in folders] == [False, False, True, True]
-    assert not CIFAR_10.matches(tmp_path, options)
-    assert not CIFAR_10.matches(folders[0] / "batches.meta", options)
+    assert [CIFAR_10.matches(folder) for folder in folders] == [True, True, False, False]
+    assert [CIFAR_100.matches(folder) for folder in folders] == [False, False, True, True]
+    assert not CIFAR_10.matches(tmp_path)
+    assert not CIFAR_10.matches(folders[0] / "batches.meta")
 
 
 def test_a_folder_of_images_called_train_and_test_is_not_cifar(tmp_path):
     (tmp_path / "train").mkdir()
     (tmp_path / "test").mkdir()
     (tmp_path / "train.bin").write_bytes(b"")
-    assert not CIFAR_100.matches(tmp_path, ReadOptions())
+    assert not CIFAR_100.matches(tmp_path)
 
 
 def test_the_extracted_folder_may_lie_inside_the_named_one(cifar10, tmp_path):
@@ -101,7 +100,7 @@ def test_the_extracted_folder_may_lie_inside_the_named_one(cifar10, tmp_path):
     outer.mkdir()
     cifar10.python(folder=outer / "cifar-10-batches-py")
     assert CIFAR_10.present(outer)
-    assert CIFAR_10.matches(outer, ReadOptions())
+    assert CIFAR_10.matches(outer)
     assert len(CIFAR_10.read(outer)) == 20
     assert ("cifar-10-batches-py/data_batch_1", "training images and labels") in CIFAR_10.files(
         outer
@@ -125,7 +124,7 @@ def test_a_missing_batch_is_named_with_its_archive(cifar10, version, name, archi
     folder = getattr(cifar10, version)()
     (folder / name).unlink()
     assert not CIFAR_10.present(folder)
-    assert CIFAR_10.matches(folder, ReadOptions())
+    assert CIFAR_10.matches(folder)
     with pytest.raises(InputError, match=f"{name} is missing; it comes with {archive}"):
         CIFAR_10.read(folder)
 
@@ -181,7 +180,7 @@ def test_options_of_tables_do_not_apply(cifar10):
 
 def test_an_unknown_split_is_answered_with_the_known_ones(cifar10):
     with pytest.raises(InputError, match=r"no split 'valid'; it has train, test\."):
-        CIFAR_10.read(cifar10.python(), split="valid")
+        CIFAR_10.read(cifar10.python(), ReadOptions(split="valid"))
 
 
 def test_class_names_that_are_no_text_are_named(cifar10):

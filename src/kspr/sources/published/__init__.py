@@ -1,9 +1,15 @@
-"""Data sets in the layouts in which they were published: their form, their checks, their errors."""
+"""Data sets in the layouts in which their authors published them: checks and errors of all.
+
+A data set has a name, one line `about` it for `kspr datasets`, and its `splits`, the default first;
+`files(root)` are the expected files with what each is for, `present(root)` tells whether the
+default split can be read, `matches(path)` whether `path` is its folder or one of its split files,
+and `read(path, options)` returns the rows. Nothing is decoded before it is asked for.
+"""
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -14,63 +20,17 @@ from kspr.sources.readers.file_checks import shown
 from kspr.sources.records import Records
 
 __all__ = [
-    "PublishedData",
-    "choose",
+    "choose_split",
     "damaged",
     "missing",
     "name_classes",
-    "only_options",
     "read_lines",
     "split_line",
     "with_labels",
 ]
 
-_ANY_LAYOUT = ("missing",)
+_ANY_LAYOUT = ("missing", "split")
 """Options that are not about names of columns."""
-
-
-class PublishedData(Protocol):
-    """A data set in the layout in which its authors published it."""
-
-    @property
-    def name(self) -> str:
-        """Return the name by which users ask for it."""
-        ...
-
-    @property
-    def about(self) -> str:
-        """Return one line for `kspr datasets`."""
-        ...
-
-    @property
-    def splits(self) -> tuple[str, ...]:
-        """Return the names that `read` takes as `split`, the default first."""
-        ...
-
-    def files(self, root: Path) -> list[tuple[str, str]]:
-        """Return each expected file, relative to `root`, with what it is for."""
-        ...
-
-    def present(self, root: Path) -> bool:
-        """Return whether the default split can be read from `root`."""
-        ...
-
-    def matches(self, path: Path, options: ReadOptions) -> bool:
-        """Return whether `path` is this data set's folder, or one of its split files."""
-        ...
-
-    def read(
-        self,
-        path: Path,
-        options: ReadOptions = ...,
-        *,
-        split: str | None = None,
-    ) -> Records:
-        """Return the rows of a split, or of the split file that `path` names.
-
-        Nothing is decoded before it is asked for.
-        """
-        ...
 
 
 def missing(path: Path, origin: str) -> InputError:
@@ -108,25 +68,25 @@ def split_line(path: Path, line: str, origin: str, classes: int) -> tuple[str, i
     return image.strip(), int(label)
 
 
-def choose(split: str | None, splits: Sequence[str], name: str) -> str:
-    """Return the split asked for, by default the first."""
-    if split is None:
-        return splits[0]
-    if split not in splits:
-        raise InputError(f"{name} has no split {split!r}; it has {', '.join(splits)}.")
-    return split
+def choose_split(
+    options: ReadOptions, splits: Sequence[str], name: str, *, takes: Sequence[str] = ()
+) -> str:
+    """Return the split asked for, by default the first.
 
-
-def only_options(options: ReadOptions, allowed: Sequence[str], name: str) -> None:
-    """Raise if an option names a column: the layout is fixed."""
+    Raise if an option names a column: the layout is fixed. `takes` are options that it has all the
+    same; those about a file of labels go with this file.
+    """
+    takes = (*takes, *(("labels", "label") if options.labels else ()), *_ANY_LAYOUT)
     for field in fields(options):
-        if field.name in (*allowed, *_ANY_LAYOUT):
-            continue
-        if getattr(options, field.name) != field.default:
+        if field.name not in takes and getattr(options, field.name) != field.default:
             raise InputError(
                 f"The option {field.name} does not apply to {name}, whose layout is fixed; "
                 "leave it out."
             )
+    split = splits[0] if options.split is None else options.split
+    if split not in splits:
+        raise InputError(f"{name} has no split {split!r}; it has {', '.join(splits)}.")
+    return split
 
 
 def with_labels(records: Records, options: ReadOptions, *, verified: bool) -> Records:

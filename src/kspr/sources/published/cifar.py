@@ -20,11 +20,10 @@ from kspr.errors import InputError
 from kspr.sources.formats import format_of
 from kspr.sources.options import AS_FOUND, ReadOptions
 from kspr.sources.published import (
-    choose,
+    choose_split,
     damaged,
     missing,
     name_classes,
-    only_options,
     read_lines,
 )
 from kspr.sources.published._cifar_files import (
@@ -40,7 +39,7 @@ from kspr.sources.readers.csv_tables import first_line
 from kspr.sources.readers.label_files import read_label_columns, read_label_file
 from kspr.sources.records import Records
 
-__all__ = ["CIFAR_10", "CIFAR_100"]
+__all__ = ["CIFAR_10", "CIFAR_100", "Cifar"]
 
 
 @dataclass(frozen=True)
@@ -103,7 +102,7 @@ class Cifar:
         found = self._version(root)
         return found is not None and all((found[1] / name).is_file() for name in found[0].train)
 
-    def matches(self, path: Path, options: ReadOptions) -> bool:  # noqa: ARG002 - the protocol's
+    def matches(self, path: Path) -> bool:
         """Return whether `path` is the folder or one of its batches.
 
         A folder that holds the extracted one counts if it has the data set's name: `data/` may
@@ -117,22 +116,16 @@ class Cifar:
             return found[1] == root and path.name in (*found[0].train, *found[0].test)
         return root in (found[1], root.parent / self.name)
 
-    def read(
-        self,
-        path: Path,
-        options: ReadOptions = AS_FOUND,
-        *,
-        split: str | None = None,
-    ) -> Records:
+    def read(self, path: Path, options: ReadOptions = AS_FOUND) -> Records:
         """Return a split, or the one batch that `path` names.
 
         `options.labels` is a file of other labels for the same rows, such as CIFAR-N's, and
         `options.label` the array in it, or the labelling (`fine`, `coarse`). With other labels,
         the published ones are the truth.
         """
-        only_options(options, ("label", "labels"), self.name)
+        split = choose_split(options, self.splits, self.name, takes=("label",))
         version, folder = self._expect(path)
-        chosen = version.test if choose(split, self.splits, self.name) == "test" else version.train
+        chosen = version.test if split == "test" else version.train
         names = (path.name,) if path.is_file() else chosen
         batches = [self._batch(folder / name, version) for name in names]
         items = Pixels(tuple(batch.pixels for batch in batches))

@@ -17,11 +17,10 @@ import numpy as np
 from kspr.errors import InputError
 from kspr.sources.options import AS_FOUND, ReadOptions
 from kspr.sources.published import (
-    choose,
+    choose_split,
     damaged,
     missing,
     name_classes,
-    only_options,
     read_lines,
     split_line,
     with_labels,
@@ -30,7 +29,7 @@ from kspr.sources.readers.file_checks import shown
 from kspr.sources.readers.items import ImageFiles
 from kspr.sources.records import Records
 
-__all__ = ["ILSVRC12_VALIDATION", "WEBVISION", "WEBVISION_MINI"]
+__all__ = ["ILSVRC12_VALIDATION", "WEBVISION", "WEBVISION_MINI", "Ilsvrc12Validation", "WebVision"]
 
 _IMAGES = "ILSVRC2012_img_val.tar"
 _KIT = "ILSVRC2012_devkit_t12.tar.gz"
@@ -50,7 +49,7 @@ class Ilsvrc12Validation:
     about: str = "ILSVRC12 validation images, in class folders or flat with the development kit"
     splits: tuple[str, ...] = ("val",)
 
-    def files(self, root: Path) -> list[tuple[str, str]]:  # noqa: ARG002 - the protocol's
+    def files(self, root: Path) -> list[tuple[str, str]]:  # noqa: ARG002 - the same for every root
         """Return the folder of images, and what a flat one needs."""
         return [
             ("val", "images, in folders such as n01440764 or all in one"),
@@ -64,7 +63,7 @@ class Ilsvrc12Validation:
             _is_flat(root / "val") and _truth_file(root) is not None
         )
 
-    def matches(self, path: Path, options: ReadOptions) -> bool:  # noqa: ARG002 - the protocol's
+    def matches(self, path: Path) -> bool:
         """Return whether `path` is the folder around `val`.
 
         Not if it holds `train` too: whoever names that folder does not mean the test images.
@@ -72,16 +71,9 @@ class Ilsvrc12Validation:
         alone = not (path / "train").exists()
         return alone and (_is_sorted(path / "val") or _is_flat(path / "val"))
 
-    def read(
-        self,
-        path: Path,
-        options: ReadOptions = AS_FOUND,
-        *,
-        split: str | None = None,
-    ) -> Records:
+    def read(self, path: Path, options: ReadOptions = AS_FOUND) -> Records:
         """Return all validation images."""
-        only_options(options, ("labels", "label") if options.labels else (), self.name)
-        choose(split, self.splits, self.name)
+        choose_split(options, self.splits, self.name)
         return with_labels(read_validation(path, self.name, None), options, verified=True)
 
 
@@ -236,7 +228,7 @@ class WebVision:
     classes: int
     splits: tuple[str, ...] = ("train", "val", "ilsvrc12")
 
-    def files(self, root: Path) -> list[tuple[str, str]]:  # noqa: ARG002 - the protocol's
+    def files(self, root: Path) -> list[tuple[str, str]]:  # noqa: ARG002 - the same for every root
         """Return the lists and the folders of images."""
         listed = [(_SYNSETS, "class names and their order")]
         for split in _SPLITS.values():
@@ -249,7 +241,7 @@ class WebVision:
         files = (root / _SYNSETS, root / train.filelist)
         return all(path.is_file() for path in files) and (root / train.first).is_dir()
 
-    def matches(self, path: Path, options: ReadOptions) -> bool:  # noqa: ARG002 - the protocol's
+    def matches(self, path: Path) -> bool:
         """Return whether `path` is the folder or one of its file lists.
 
         The first 50 classes alone are read where the folder's name says `mini`.
@@ -260,28 +252,22 @@ class WebVision:
         right_file = path.is_dir() or split is not None
         return found and right_file and mini == (self.classes < WEBVISION.classes)
 
-    def read(
-        self,
-        path: Path,
-        options: ReadOptions = AS_FOUND,
-        *,
-        split: str | None = None,
-        classes: int | None = None,
-        imagenet: Path | None = None,
-    ) -> Records:
-        """Return the rows of the first `classes` classes, in the order of the file list.
+    def read(self, path: Path, options: ReadOptions = AS_FOUND) -> Records:
+        """Return the rows of the first classes, in the order of the file list.
 
-        The split `ilsvrc12` takes its images from `imagenet`, by default the folder of that name
-        beside `info`, and has the labels of WebVision's classes.
+        The split `ilsvrc12` takes its images from the folder `imagenet` beside `info`, and has the
+        labels of WebVision's classes.
         """
-        only_options(options, ("labels", "label") if options.labels else (), self.name)
+        split = choose_split(options, self.splits, self.name)
         root, named = _locate(path)
-        split = choose(split or named, self.splits, self.name)
-        synsets = read_synsets(root)
-        count = _checked(classes or self.classes, synsets, root)
+        split = split if options.split else named or split
+        synsets, count = read_synsets(root), self.classes
+        if count > len(synsets):
+            how = f"names {len(synsets)} classes, not {count}"
+            raise damaged(root / _SYNSETS, _INFO, how)
         if split == "ilsvrc12":
             known = dict(list(synsets.items())[:count])
-            records = read_validation(imagenet or root / "imagenet", self.name, known)
+            records = read_validation(root / "imagenet", self.name, known)
         else:
             records = self._listed(path, root, _SPLITS[split], list(synsets.values()), count)
         return with_labels(records, options, verified=split != "train")
@@ -334,14 +320,6 @@ def read_synsets(root: Path) -> dict[str, str]:
     # ILSVRC12 has two classes called crane and two called maillot.
     shared = Counter(first.values())
     return {n: name if shared[name] == 1 else f"{name} ({n})" for n, name in first.items()}
-
-
-def _checked(classes: int, synsets: dict[str, str], root: Path) -> int:
-    if not 2 <= classes <= WEBVISION.classes:
-        raise InputError(f"classes must lie in 2..{WEBVISION.classes}, got {classes}.")
-    if classes > len(synsets):
-        raise damaged(root / _SYNSETS, _INFO, f"names {len(synsets)} classes, not {classes}")
-    return classes
 
 
 def _locate(path: Path) -> tuple[Path, str | None]:
