@@ -139,7 +139,7 @@ def _records(dataset: str, home: Path, split: str | None) -> Records:
     parquet = home / f"{split or 'train'}.parquet"
     if parquet.is_file():
         return open_source(parquet, ReadOptions())
-    return find_published(dataset).read(home, split=split)
+    return find_published(dataset).read(home, ReadOptions(split=split))
 
 
 def _pictures(dataset: str, home: Path) -> Callable[[int], Any] | None:
