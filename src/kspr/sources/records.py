@@ -116,8 +116,7 @@ def row_digests(records: Records) -> np.ndarray:
     Rows that have neither are told by their probabilities. Equal numbers have equal digests in any
     format: they count in single precision.
     """
-    numbers = _numbers(records)
-    return content_digests(_contents(records)) if numbers is None else number_digests(numbers)
+    return content_digests(_contents(records))
 
 
 def digest_parts(records: Records) -> Iterator[np.ndarray]:
@@ -129,43 +128,34 @@ def digest_parts(records: Records) -> Iterator[np.ndarray]:
 
 
 def _contents(records: Records) -> Iterator[Any]:
-    numbers = _numbers(records)
-    if numbers is not None:
-        return _number_rows(numbers)
-    return iter(()) if records.items is None else records.items.content()
-
-
-def _numbers(records: Records) -> Any:
-    """Return the numbers by which rows are told; None where their items tell them."""
-    if records.features is None and records.items is None:
-        return records.probabilities
-    return records.features
+    if records.features is not None:
+        return _number_rows(records.features)
+    if records.items is not None:
+        return records.items.content()
+    return iter(()) if records.probabilities is None else _number_rows(records.probabilities)
 
 
 def number_digests(numbers: Any) -> np.ndarray:
     """Return what `row_digests` returns for rows of these numbers."""
-    return content_digests(_number_rows(numbers), len(numbers))
+    return content_digests(_number_rows(numbers))
 
 
 def all_distinct(ids: np.ndarray) -> bool:
     """Return whether no two ids are equal."""
     # Eight bytes of each, not a set of texts, which takes far more than the texts themselves.
-    digest = content_digests((str(text).encode("utf-8", "surrogatepass") for text in ids), len(ids))
+    digest = content_digests(str(text).encode("utf-8", "surrogatepass") for text in ids)
     digest.sort()
     # Equal digests of different ids are all but impossible; still, only the ids decide.
     return not (digest[1:] == digest[:-1]).any() or len(set(ids.tolist())) == len(ids)
 
 
-def content_digests(contents: Iterable[Any], count: int = -1) -> np.ndarray:
-    """Return a 64-bit digest of each of `contents`, which are bytes or arrays of bytes.
-
-    `count` is their number; -1 where it is not known.
-    """
+def content_digests(contents: Iterable[Any]) -> np.ndarray:
+    """Return a 64-bit digest of each of `contents`, which are bytes or arrays of bytes."""
     # BLAKE2: whoever does not know a content cannot write its digest into a run.
     digests = (hashlib.blake2b(content, digest_size=8).digest() for content in contents)
     # One by one: joined, all of them would be Python objects at once, of five times the size.
     numbers = (int.from_bytes(digest, "little") for digest in digests)
-    return np.fromiter(numbers, dtype=np.uint64, count=count)
+    return np.fromiter(numbers, dtype=np.uint64)
 
 
 def _number_rows(numbers: Any) -> Iterator[np.ndarray]:

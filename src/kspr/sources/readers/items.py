@@ -34,89 +34,77 @@ __all__ = [
 ]
 
 
-class ImageFiles:
-    """Images in files of their own."""
+class _ItemCells:
+    """Items in a column, or in any other sequence of cells."""
 
-    kind: Literal["image", "text"] = "image"
-
-    def __init__(self, folder: Path, names: Sequence[str] | np.ndarray) -> None:
-        self._folder = folder
-        self._names = names
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def __getitem__(self, row: int) -> Image.Image:
-        path = self.file(row)
-        return _decode(_file_bytes(path), str(path))
-
-    def file(self, row: int) -> Path:
-        """Return the file of a row."""
-        return self._folder / str(self._names[row])
-
-    def stored(self, row: int) -> bytes:
-        """Return the bytes of a file."""
-        return _bytes_or_nothing(self.file(row))
-
-    def content(self) -> Iterator[bytes]:
-        """Yield the bytes of each item, for a fingerprint."""
-        return map(self.stored, range(len(self)))
-
-
-class ImageCells:
-    """Images in a column: bytes, paths, or structs of both as Hugging Face stores them."""
-
-    kind: Literal["image", "text"] = "image"
-
-    def __init__(self, cells: Cells, folder: Path, where: str) -> None:
-        self._cells = cells
-        self._folder = folder
+    def __init__(self, cells: Cells | Sequence[str] | np.ndarray, where: str) -> None:
+        self._cells: Any = cells
         self._where = where
 
     def __len__(self) -> int:
         return len(self._cells)
 
+    def stored(self, row: int) -> bytes:
+        """Return the bytes of an item, from its cell or from the file that it names."""
+        return self._bytes(self._cells[row])
+
+    def content(self) -> Iterator[bytes]:
+        """Yield the bytes of each item, for a fingerprint."""
+        return map(self._bytes, self._cells)
+
+    def file(self, row: int) -> Path | None:  # noqa: ARG002 - for items in files
+        """Return the file that an item has to itself; None where it is in the cell."""
+        return None
+
+    def _bytes(self, cell: Any) -> bytes:
+        return cell.encode() if isinstance(cell, str) else cell or b""
+
+
+class ImageCells(_ItemCells):
+    """Images in a column: bytes, paths, or structs of both as Hugging Face stores them."""
+
+    kind: Literal["image", "text"] = "image"
+
+    def __init__(self, cells: Cells | Sequence[str] | np.ndarray, folder: Path, where: str) -> None:
+        super().__init__(cells, where)
+        self._folder = folder
+
     def __getitem__(self, row: int) -> Image.Image:
-        what = f"The image in row {row} of {self._where}"
         stored = _stored(self._cells[row])
         if stored is None:
             raise UnreadableItemError(f"There is no image in row {row} of {self._where}.")
         if isinstance(stored, bytes):
-            return _decode(stored, what)
+            return _decode(stored, f"The image in row {row} of {self._where}")
         path = self._folder / stored
         return _decode(_file_bytes(path), str(path))
-
-    def stored(self, row: int) -> bytes:
-        """Return the bytes of an image, from its cell or from the file that it names."""
-        return self._bytes(self._cells[row])
 
     def file(self, row: int) -> Path | None:
         """Return the file that a cell names; None where the image is in the cell itself."""
         stored = _stored(self._cells[row])
         return self._folder / stored if isinstance(stored, str) else None
 
-    def content(self) -> Iterator[bytes]:
-        """Yield the bytes of each item, for a fingerprint."""
-        return map(self._bytes, self._cells)
-
     def _bytes(self, cell: Any) -> bytes:
         stored = _stored(cell)
-        if isinstance(stored, str):
-            return _bytes_or_nothing(self._folder / stored)
-        return stored or b""
+        if not isinstance(stored, str):
+            return stored or b""
+        # A missing file counts as empty: the fingerprint changes when it is there again.
+        try:
+            return _file_bytes(self._folder / stored)
+        except UnreadableItemError:
+            return b""
 
 
-class TextCells:
+class ImageFiles(ImageCells):
+    """Images in files, by their names in a folder."""
+
+    def __init__(self, folder: Path, names: Sequence[str] | np.ndarray) -> None:
+        super().__init__(names, folder, str(folder))
+
+
+class TextCells(_ItemCells):
     """Texts in a column."""
 
     kind: Literal["image", "text"] = "text"
-
-    def __init__(self, cells: Cells, where: str) -> None:
-        self._cells = cells
-        self._where = where
-
-    def __len__(self) -> int:
-        return len(self._cells)
 
     def __getitem__(self, row: int) -> str:
         text = self._cells[row]
@@ -127,21 +115,6 @@ class TextCells:
         except UnicodeDecodeError as error:
             what = f"The text in row {row} of {self._where}"
             raise UnreadableItemError(f"{what} is not UTF-8.") from error
-
-    def stored(self, row: int) -> bytes:
-        """Return the bytes of a text."""
-        return _text_bytes(self._cells[row])
-
-    def file(self, row: int) -> None:
-        """Return None: a text is in no file of its own."""
-
-    def content(self) -> Iterator[bytes]:
-        """Yield the bytes of each item, for a fingerprint."""
-        return map(_text_bytes, self._cells)
-
-
-def _text_bytes(text: Any) -> bytes:
-    return text.encode() if isinstance(text, str) else text or b""
 
 
 def _stored(cell: Any) -> bytes | str | None:
@@ -164,14 +137,6 @@ def _file_bytes(path: Path) -> bytes:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         name = str(path) if len(str(path)) < 300 else f"{str(path)[:300]}..."
         raise UnreadableItemError(f"{name} cannot be read ({reason}).") from error
-
-
-def _bytes_or_nothing(path: Path) -> bytes:
-    # A missing file counts as empty: the fingerprint changes when it is there again.
-    try:
-        return _file_bytes(path)
-    except UnreadableItemError:
-        return b""
 
 
 _PIXELS = "KSPR_MAX_MEGAPIXELS"

@@ -20,6 +20,7 @@ __all__ = [
     "ID_NAMES",
     "LABEL_NAMES",
     "PATH_NAMES",
+    "SINGLE",
     "SPLITS",
     "TRUTH_NAMES",
     "Fields",
@@ -279,7 +280,7 @@ _NAMES = frozenset(
     | {"ssn", "iban", "account", "isbn", "ean", "sku", "barcode", "guid", "uuid", "userid"}
 )
 _ENDS = ("_id", "_ids", "_no", "_nr", "_number", "_code", "_key", "_zip", "_phone", "_index")
-_SINGLE = ("label", "truth", "id", "groups", "image", "text")
+SINGLE = ("label", "truth", "id", "groups", "image", "text")
 """Roles that one column has."""
 _LOOKED_AT = 10_000
 """Rows in which whole numbers are looked for that are all distinct."""
@@ -293,7 +294,7 @@ def used_columns(fields: Fields, roles: Roles) -> dict[str, tuple[str, ...]]:
         "features": roles.features,
         "probabilities": roles.probabilities,
         "annotators": roles.annotators,
-        **{name: _one(getattr(roles, name)) for name in _SINGLE},
+        **{name: _one(getattr(roles, name)) for name in SINGLE},
     }
     used = {role: tuple(f.name for f in found) for role, found in named.items() if found}
     # A member of a struct stands for its column.

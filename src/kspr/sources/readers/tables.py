@@ -33,6 +33,7 @@ from kspr.sources.readers.labels import (
 )
 from kspr.sources.readers.numbers import FeatureBuilder, check_numeric
 from kspr.sources.readers.roles import (
+    SINGLE,
     SPLITS,
     Fields,
     Roles,
@@ -298,23 +299,16 @@ def _as_named(fields: Fields, options: ReadOptions) -> Fields:
 def _literal(roles: Roles) -> Roles:
     """Read labels and ids of a CSV file as they are written, and features as numbers."""
 
-    def text(field: Field | None) -> Field | None:
-        return field and replace(field, type=pa.string())
+    def numbers(fields: tuple[Field, ...]) -> tuple[Field, ...]:
+        return tuple(
+            replace(field, type=pa.float64()) if field.type == pa.string() else field
+            for field in fields
+        )
 
-    def number(field: Field) -> Field:
-        return replace(field, type=pa.float64()) if field.type == pa.string() else field
-
-    return Roles(
-        label=text(roles.label),
-        truth=text(roles.truth),
-        id=text(roles.id),
-        image=text(roles.image),
-        text=text(roles.text),
-        annotators=roles.annotators,
-        features=tuple(map(number, roles.features)),
-        probabilities=tuple(map(number, roles.probabilities)),
-        groups=text(roles.groups),
-    )
+    single = {name: getattr(roles, name) for name in SINGLE}
+    texts = {n: replace(field, type=pa.string()) for n, field in single.items() if field}
+    probabilities = numbers(roles.probabilities)
+    return replace(roles, features=numbers(roles.features), probabilities=probabilities, **texts)
 
 
 def read_object(source: Any, options: ReadOptions) -> Records:
