@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kspr.sources.opening import open_source, open_table
+from kspr.sources.opening import open_part, open_source, open_table
 from kspr.sources.options import ReadOptions
 from kspr.sources.parts import Part, open_files
 from kspr.sources.readers.tables import roles_of
@@ -85,6 +85,23 @@ def test_a_pattern_and_a_folder_are_the_one_large_file(tmp_path, kind):
         np.testing.assert_array_equal(found.features, whole.features)
         assert found.row_id.tolist() == whole.row_id.tolist()
         assert found.label.tolist() == whole.label.tolist()
+
+
+@pytest.mark.parametrize(
+    ("kind", "named"), [("parquet", True), ("parquet", False), ("arrow", True), ("feather", True)]
+)
+def test_rows_of_all_parts_are_the_rows_of_the_source(tmp_path, kind, named):
+    for uri in write(tmp_path, [5, 0, 9, 1], kind):
+        if not named and kind == "parquet":
+            pq.write_table(pq.read_table(uri).drop_columns("id"), uri, row_group_size=4)
+    options = ReadOptions(features="[ab]", missing="drop")
+    whole = open_source(tmp_path, options)
+    parts = [group for part in open_table(tmp_path).parts for group in part.split() if group.n_rows]
+    assert len(parts) > 4
+    found = [open_part(part, options) for part in pickle.loads(pickle.dumps(parts))]  # noqa: S301
+    for name in ("features", "label", "row_id"):
+        together = np.concatenate([getattr(records, name) for records in found])
+        np.testing.assert_array_equal(together, getattr(whole, name))
 
 
 def test_parts_at_an_address_are_read_as_those_here(tmp_path):

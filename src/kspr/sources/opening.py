@@ -10,6 +10,7 @@ from kspr.errors import InputError
 from kspr.sources.formats import FORMATS, Format, format_of, some_suffixes
 from kspr.sources.joining import long_table, with_label_file
 from kspr.sources.options import AS_FOUND, ReadOptions
+from kspr.sources.parts import Part
 from kspr.sources.places import address_of, is_pattern, list_files
 from kspr.sources.published.cifar import CIFAR_10, CIFAR_100, Cifar
 from kspr.sources.published.clothing1m import CLOTHING1M, Clothing1M
@@ -27,7 +28,7 @@ from kspr.sources.readers.numbers import as_single
 from kspr.sources.readers.numpy_files import check_features, open_npy, read_npy, read_npz
 from kspr.sources.readers.roles import choose_label
 from kspr.sources.readers.table import Table
-from kspr.sources.readers.tables import open_table_file, read_object, read_table
+from kspr.sources.readers.tables import open_table_file, read_object, read_part, read_table
 from kspr.sources.records import Records
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "find_root",
     "label_column",
     "list_sources",
+    "open_part",
     "open_source",
     "open_table",
     "probability_file",
@@ -84,7 +86,20 @@ def open_source(
     read too, and ``Records.label`` is None unless every row has a label. Raise `InputError` with
     one sentence if the source cannot be read.
     """
-    records = _read(source, options)
+    return _with_its_labels(_read(source, options), options, unlabelled)
+
+
+def open_part(part: Part, options: ReadOptions = AS_FOUND, *, unlabelled: bool = False) -> Records:
+    """Return the rows of a part of a source, as `open_source` returns those of all its parts.
+
+    A part is picklable, and can be read by any process that reaches its file. Options that name a
+    second file do not apply.
+    """
+    return _with_its_labels(read_part(part, options), options, unlabelled)
+
+
+def _with_its_labels(records: Records, options: ReadOptions, unlabelled: bool) -> Records:
+    """Return `records` if every row has a label, or need have none, or is to be dropped."""
     if records.no_labels is None:
         return records
     if records.unlabelled is not None and options.missing == "drop":

@@ -55,6 +55,14 @@ class Part:
         """Number of rows."""
         return sum(self.groups)
 
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns of the file."""
+        if self.kind == "arrow":
+            return _open_arrow(self.uri)[0].schema
+        with readable(self.uri, _KINDS[self.kind]), _open_parquet(self.uri) as file:
+            return file.schema_arrow
+
     def split(self) -> tuple["Part", ...]:
         """Return the row groups as parts."""
         starts = [self.start + sum(self.groups[:number]) for number in range(len(self.groups))]

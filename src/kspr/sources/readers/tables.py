@@ -17,7 +17,7 @@ from kspr._files import read_json
 from kspr.errors import InputError
 from kspr.sources.formats import HUGGING_FACE_FILES, find_format, format_of
 from kspr.sources.options import AS_FOUND, ReadOptions
-from kspr.sources.parts import open_files
+from kspr.sources.parts import FilesTable, Part, open_files
 from kspr.sources.places import list_files
 from kspr.sources.readers.csv_tables import open_csv_table
 from kspr.sources.readers.file_checks import listed
@@ -47,7 +47,7 @@ from kspr.sources.readers.roles import (
 from kspr.sources.readers.table import ArrowTable, Field, Table
 from kspr.sources.records import Items, Records, all_distinct, number_texts
 
-__all__ = ["TABLES", "open_table_file", "read_object", "read_table", "roles_of"]
+__all__ = ["TABLES", "open_table_file", "read_object", "read_part", "read_table", "roles_of"]
 
 _STATE, _SPLIT_LIST = HUGGING_FACE_FILES
 
@@ -134,6 +134,15 @@ def read_table(path: Path, options: ReadOptions) -> Records:
     # What is used up stays with Arrow otherwise: as much as labels and ids take themselves.
     pa.default_memory_pool().release_unused()
     return records
+
+
+def read_part(part: Part, options: ReadOptions) -> Records:
+    """Return the rows of a part of a source; rows without other ids have their numbers in it."""
+    table = FilesTable((part,), part.schema)
+    records = _records(table, Path(part.uri), part.kind, options)
+    if records.named:
+        return records
+    return replace(records, row_id=number_texts(part.start + np.arange(len(records))))
 
 
 def roles_of(table: Table, options: ReadOptions, where: str) -> Roles:
