@@ -82,11 +82,13 @@ class Narrowing:
 class RowSink:
     """Blocks of rows, one array in the end: in memory while they are few, then in a temporary file.
 
-    The file has no name, and is gone when nothing refers to it any more.
+    The file has no name, and is gone when nothing refers to it any more. `n_rows` are as many as
+    are expected, where that is known.
     """
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, n_rows: int | None = None) -> None:
         self._width = width
+        self._expected = n_rows or 0
         self._rows = 0
         self._blocks: list[np.ndarray] = []
         self._file: IO[bytes] | None = None
@@ -96,7 +98,8 @@ class RowSink:
         self._rows += len(block)
         # A copy: the block may lie in a file, or in Arrow's memory.
         self._blocks.append(np.array(block, np.float32, order="C"))
-        if self._file is None and self._rows * self._width * 4 > IN_MEMORY:
+        rows = max(self._rows, self._expected)
+        if self._file is None and rows * self._width * 4 > IN_MEMORY:
             self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed when it is mapped
         if self._file is not None:
             with room():
@@ -124,7 +127,7 @@ def as_single(array: np.ndarray, what: str) -> tuple[np.ndarray, tuple[str, ...]
     if array.dtype in _EXACT:
         return array, ()
     narrowing = Narrowing((), what)
-    sink = RowSink(array.shape[1])
+    sink = RowSink(array.shape[1], len(array))
     step = max(1, _BLOCK_BYTES // max(1, array.shape[1] * array.dtype.itemsize))
     for start in range(0, len(array), step):
         sink.append(narrowing(array[start : start + step]))
@@ -134,8 +137,9 @@ def as_single(array: np.ndarray, what: str) -> tuple[np.ndarray, tuple[str, ...]
 class FeatureBuilder:
     """Collects blocks of the feature columns into one array in single precision."""
 
-    def __init__(self, fields: Sequence[Field], where: str) -> None:
+    def __init__(self, fields: Sequence[Field], where: str, n_rows: int | None) -> None:
         self._fields = fields
+        self._n_rows = n_rows
         self._lists = is_list(fields[0].type)
         self._dtype = np.result_type(*(_dtype(field.type) for field in fields))
         names = () if self._lists else [field.name for field in fields]
@@ -151,7 +155,7 @@ class FeatureBuilder:
             return
         block = self._flat(arrays[0]) if self._lists else self._stacked(arrays)
         if self._sink is None:
-            self._sink = RowSink(block.shape[1])
+            self._sink = RowSink(block.shape[1], self._n_rows)
         self._sink.append(self._narrow(block))
         self._row += len(block)
 

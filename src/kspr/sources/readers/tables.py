@@ -206,7 +206,7 @@ def _walk(table: Table, roles: Roles, where: str) -> _Walked:
     # One column may have two roles; it is read once.
     small = list(dict.fromkeys(f for f in _small(roles) if f))
     builders = [
-        FeatureBuilder(chosen, where) if chosen else None
+        FeatureBuilder(chosen, where, table.rows) if chosen else None
         for chosen in (roles.features, roles.probabilities)
     ]
     chunks: list[list[pa.Array]] = [[] for _ in small]
