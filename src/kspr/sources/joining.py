@@ -61,18 +61,18 @@ def with_label_file(records: Records, options: ReadOptions) -> Records:
     assert options.labels is not None  # noqa: S101 - callers ask before
     groups = options.groups if records.groups is None else None
     file = open_label_file(options.labels, "label", options.label, len(records), options.id, groups)
-    found = join_label_file(file, records.row_id, records.named, records.source)
-    labelled = replace(records, label=found.label, notes=(*records.notes, *found.notes))
-    if found.groups is not None:
-        labelled = replace(labelled, groups=found.groups)
-    if not found.missing.size:
+    joined = join_label_file(file, records.row_id, records.named, records.source)
+    labelled = replace(records, label=joined.label, notes=(*records.notes, *joined.notes))
+    if joined.groups is not None:
+        labelled = replace(labelled, groups=joined.groups)
+    if not joined.missing.size:
         return replace(labelled, no_labels=None, unlabelled=None)
-    few = listed(records.row_id[found.missing].tolist(), 5)
+    few = listed(records.row_id[joined.missing].tolist(), 5)
     reason = (
-        f"{file.path} has no label for {_count(found.missing.size)} of {records.source}: {few}. "
+        f"{file.path} has no label for {_count(joined.missing.size)} of {records.source}: {few}. "
         "Add them, or leave these rows out with --missing drop."
     )
-    return replace(labelled, no_labels=reason, unlabelled=found.missing)
+    return replace(labelled, no_labels=reason, unlabelled=joined.missing)
 
 
 def join_label_file(
@@ -210,8 +210,8 @@ def read_vote_columns(records: Records, options: ReadOptions) -> VoteColumns:
         return _wide(records, options)
     table = long_table(options)
     if table is None:
-        found = open_table_file(options.labels)
-        raise no_such(str(options.annotators), found.fields if found else (), str(options.labels))
+        table = open_table_file(options.labels)
+        raise no_such(str(options.annotators), table.fields if table else (), str(options.labels))
     return _long(table, options.labels, records, options)
 
 

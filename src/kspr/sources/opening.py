@@ -166,18 +166,18 @@ def open_table(path: Path, options: ReadOptions = AS_FOUND) -> Table | None:
 def label_column(table: Table, options: ReadOptions, where: str) -> str:
     """Return the name of the column that the labels were read from.
 
-    Labels of a second file (``options.labels``) belong into the table's own label column; where
+    Labels of a second file (``options.labels``) belong into the table's label column; where
     there is none, or more than one, into a new one.
     """
     names = class_names(table.metadata)
     try:
-        own = choose_label(table.fields, None if options.labels else options.label, where, names)
+        column = choose_label(table.fields, None if options.labels else options.label, where, names)
     except InputError:
         if options.labels is None:
             raise
-        own = None
-    if own is not None:
-        return own.name
+        column = None
+    if column is not None:
+        return column.name
     # Where two columns are named like labels, `label` is one of them: neither is overwritten.
     return "label" if "label" not in table.fields else "kspr_label"
 
@@ -190,15 +190,17 @@ def probability_file(options: ReadOptions) -> Path | None:
 
 def _with_probabilities(records: Records, path: Path) -> Records:
     """Return `records` with the probabilities in an npy file, in the order of the rows."""
-    found, _ = as_single(check_features(open_npy(path), str(path)), str(path))
-    if len(found) != len(records):
-        raise InputError(f"{records.source} has {len(records)} rows but {path} has {len(found)}.")
+    probabilities, _ = as_single(check_features(open_npy(path), str(path)), str(path))
+    if len(probabilities) != len(records):
+        raise InputError(
+            f"{records.source} has {len(records)} rows but {path} has {len(probabilities)}."
+        )
     who = f"{path} has no ids" if records.named else "neither has ids"
     note = (
         f"The probabilities of {path} were given to the rows of {records.source} in their order: "
         f"{who}."
     )
-    return replace(records, probabilities=found, notes=(*records.notes, note))
+    return replace(records, probabilities=probabilities, notes=(*records.notes, note))
 
 
 def _published(path: Path) -> PublishedData | None:
@@ -211,14 +213,14 @@ def _reader(path: Path) -> Callable[[Path, ReadOptions], Records]:
         _check_found(path)
     else:
         check_exists(path)
-    found = format_of(path)
-    if found is not None and found.name in READERS:
-        return READERS[found.name]
+    known = format_of(path)
+    if known is not None and known.name in READERS:
+        return READERS[known.name]
     # A pickle, an empty file or a known format under another suffix gets a message of its own.
     check_file(path, "a file that kspr can read")
-    known = some_suffixes(tuple(known for known in FORMATS if known.is_source))
+    usual = some_suffixes(tuple(known for known in FORMATS if known.is_source))
     raise InputError(
-        f"{path} has no suffix that kspr knows. Use {known}, or name a folder of images."
+        f"{path} has no suffix that kspr knows. Use {usual}, or name a folder of images."
     )
 
 
@@ -226,8 +228,8 @@ def _check_found(path: Path) -> None:
     """Raise unless there are files of a table at an address, or that fit a pattern."""
     if not list_files(path):
         raise InputError(f"{address_of(path) or path} fits no file. Correct the name or pattern.")
-    found = format_of(path)
-    if found is None or found.name not in ("parquet", "arrow"):
+    known = format_of(path)
+    if known is None or known.name not in ("parquet", "arrow"):
         few = listed(list_files(path), 3)
         raise InputError(
             f"A pattern or an address stands for parquet or Arrow files, and {path} for {few}. "
@@ -277,7 +279,7 @@ class Known:
     name: str
     about: str
     root: Path | None
-    """Folder in which it was found."""
+    """Folder that holds it; None if none does."""
     places: tuple[Path, ...]
     """Folders in which it is looked for."""
     files: tuple[tuple[str, str], ...]

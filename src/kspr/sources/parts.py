@@ -170,12 +170,12 @@ def open_files(uris: Sequence[str], kind: Kind) -> FilesTable:
 
 def _check_alike(first: tuple[str, pa.Schema], other: tuple[str, pa.Schema]) -> None:
     """Raise if two files differ in their columns or types; the order of columns may differ."""
-    (one, expected), (two, found) = first, other
+    (one, expected), (two, schema) = first, other
     # By default `equals` leaves metadata aside.
-    if found.equals(expected):
+    if schema.equals(expected):
         return
-    for has, lacks, column in ((one, two, expected), (two, one, found)):
-        names = set((found if column is expected else expected).names)
+    for has, lacks, column in ((one, two, expected), (two, one, schema)):
+        names = set((schema if column is expected else expected).names)
         missing = [name for name in column.names if name not in names]
         if missing:
             raise InputError(
@@ -183,9 +183,9 @@ def _check_alike(first: tuple[str, pa.Schema], other: tuple[str, pa.Schema]) -> 
                 "does not. The parts of a source must have the same columns."
             )
     for name in expected.names:
-        if found.field(name).type != expected.field(name).type:
+        if schema.field(name).type != expected.field(name).type:
             raise InputError(
-                f"Column {name!r} of {two} holds {found.field(name).type}, but in {one} it holds "
+                f"Column {name!r} of {two} holds {schema.field(name).type}, but in {one} it holds "
                 f"{expected.field(name).type}. Write all parts with the same types."
             )
 

@@ -170,19 +170,21 @@ def _matching(system: Any, pattern: PurePosixPath, suffixes: tuple[str, ...]) ->
     plain = next((i for i, step in enumerate(steps) if _WILD.search(step)), len(steps))
     start = str(PurePosixPath(*steps[:plain])) if plain else "."
     try:
-        found = [(system.get_file_info(start), start)]
+        entries = [(system.get_file_info(start), start)]
         for step in steps[plain:]:
-            inside = [entry for folder, _ in found for entry in _listed(system, folder)]
-            found = [(entry, entry.path) for entry in inside if fnmatchcase(entry.base_name, step)]
-        if plain == len(steps) and found[0][0].type == FileType.Directory:
-            here = _listed(system, found[0][0])
-            found = [(e, e.path) for e in here if _is_data(e.base_name, suffixes)]
+            inside = [entry for folder, _ in entries for entry in _listed(system, folder)]
+            entries = [
+                (entry, entry.path) for entry in inside if fnmatchcase(entry.base_name, step)
+            ]
+        if plain == len(steps) and entries[0][0].type == FileType.Directory:
+            here = _listed(system, entries[0][0])
+            entries = [(e, e.path) for e in here if _is_data(e.base_name, suffixes)]
     except (ArrowException, OSError) as error:
         raise _unreachable(str(pattern), error) from error
     named = plain == len(steps)
     return [
         path
-        for entry, path in found
+        for entry, path in entries
         if entry.type == FileType.File and (named or _is_data(entry.base_name, ("",)))
     ]
 
@@ -192,8 +194,8 @@ def _listed(system: Any, folder: Any) -> Sequence[Any]:
 
     if folder.type != FileType.Directory:
         return ()
-    found: Sequence[Any] = system.get_file_info(FileSelector(folder.path))
-    return found
+    entries: Sequence[Any] = system.get_file_info(FileSelector(folder.path))
+    return entries
 
 
 def _is_data(name: str, suffixes: tuple[str, ...]) -> bool:

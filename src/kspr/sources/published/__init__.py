@@ -96,8 +96,8 @@ def with_labels(records: Records, options: ReadOptions, *, verified: bool) -> Re
     """
     if options.labels is None:
         return records
-    found = with_label_file(records, options)
-    return replace(found, truth=records.label if verified else records.truth)
+    labelled = with_label_file(records, options)
+    return replace(labelled, truth=records.label if verified else records.truth)
 
 
 def name_classes(codes: Any, classes: Sequence[str]) -> np.ndarray:

@@ -99,8 +99,8 @@ class Cifar:
 
     def present(self, root: Path) -> bool:
         """Return whether every training file of one version is at `root`."""
-        found = self._version(root)
-        return found is not None and all((found[1] / name).is_file() for name in found[0].train)
+        located = self._version(root)
+        return located is not None and all((located[1] / n).is_file() for n in located[0].train)
 
     def matches(self, path: Path) -> bool:
         """Return whether `path` is the folder or one of its batches.
@@ -109,12 +109,12 @@ class Cifar:
         hold much else.
         """
         root = path.parent if path.is_file() else path
-        found = self._version(root)
-        if found is None:
+        located = self._version(root)
+        if located is None:
             return False
         if path.is_file():
-            return found[1] == root and path.name in (*found[0].train, *found[0].test)
-        return root in (found[1], root.parent / self.name)
+            return located[1] == root and path.name in (*located[0].train, *located[0].test)
+        return root in (located[1], root.parent / self.name)
 
     def read(self, path: Path, options: ReadOptions = AS_FOUND) -> Records:
         """Return a split, or the one batch that `path` names.
@@ -142,10 +142,10 @@ class Cifar:
 
     def _expect(self, path: Path) -> tuple[Version, Path]:
         root = path.parent if path.is_file() else path
-        found = self._version(root)
-        if found is None:
+        located = self._version(root)
+        if located is None:
             raise missing(root / self.versions[0].train[0], self.versions[0].archive)
-        return found
+        return located
 
     def _batch(self, path: Path, version: Version) -> Batch:
         keys = [labelling.key for labelling in self.labellings]

@@ -66,8 +66,8 @@ class Clothing1M:
         lists = [keys for keys, _ in _LISTS.values()]
         # One file is enough: an incomplete copy is told what is missing, and not taken for a plain
         # folder of images.
-        found = any((_keys(root) / name).is_file() for name in (_NOISY, _CLEAN, *lists))
-        return found and (path.is_dir() or split is not None)
+        any_list = any((_keys(root) / name).is_file() for name in (_NOISY, _CLEAN, *lists))
+        return any_list and (path.is_dir() or split is not None)
 
     def read(self, path: Path, options: ReadOptions = AS_FOUND) -> Records:
         """Return the rows of a split in the order of its key list.

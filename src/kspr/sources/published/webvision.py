@@ -133,8 +133,8 @@ def _flat_rows(root: Path) -> list[tuple[str, str]]:
 
 def _position(image: str) -> int:
     """Return the number in an image's name, which counts from 1."""
-    found = _FLAT.match(image)
-    return int(found[1]) if found else 0
+    match = _FLAT.match(image)
+    return int(match[1]) if match else 0
 
 
 def _truth_file(root: Path) -> Path | None:
@@ -247,10 +247,10 @@ class WebVision:
         The first 50 classes alone are read where the folder's name says `mini`.
         """
         root, split = _locate(path)
-        found = any((root / known.filelist).is_file() for known in _SPLITS.values())
+        any_list = any((root / known.filelist).is_file() for known in _SPLITS.values())
         mini = "mini" in root.name.lower()
         right_file = path.is_dir() or split is not None
-        return found and right_file and mini == (self.classes < WEBVISION.classes)
+        return any_list and right_file and mini == (self.classes < WEBVISION.classes)
 
     def read(self, path: Path, options: ReadOptions = AS_FOUND) -> Records:
         """Return the rows of the first classes, in the order of the file list.

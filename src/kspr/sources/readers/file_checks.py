@@ -102,11 +102,11 @@ _PICKLES = tuple(bytes((0x80, protocol)) for protocol in range(2, 6))
 def check_exists(path: Path) -> None:
     """Raise unless there is something at `path`."""
     try:
-        found = path.exists()
+        exists = path.exists()
     except OSError as error:  # the name is too long, or leads in a circle
         reason = (error.strerror or str(error)).lower()
         raise InputError(f"{shown(str(path), 200)} cannot be opened ({reason}).") from error
-    if not found:
+    if not exists:
         raise InputError(f"{path} does not exist.")
 
 

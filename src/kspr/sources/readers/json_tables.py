@@ -116,8 +116,10 @@ def tasks_in(document: list[dict[str, Any]], path: Path) -> list[Task]:
     entries = []
     for number, task in enumerate(document, start=1):
         where = f"task {number}"
-        found = _objects(task.get("annotations"), f"{path}, {where}: 'annotations'")
-        entries.append((where, task["data"], [_Annotation(a, f"{path}, {where}") for a in found]))
+        annotations = _objects(task.get("annotations"), f"{path}, {where}: 'annotations'")
+        entries.append(
+            (where, task["data"], [_Annotation(a, f"{path}, {where}") for a in annotations])
+        )
     control = _control([a for *_, annotations in entries for a in annotations], path)
     return [
         Task(where, data, bool(annotations), _agreed(annotations, control))
@@ -154,13 +156,13 @@ class _Annotation:
 
     def chosen(self, control: str | None) -> str | None:
         """Return the choice; None if the task was skipped, or sent without a choice."""
-        found = set() if self.skipped else self.choices.get(control or "", set())
-        if len(found) > 1:
+        choices = set() if self.skipped else self.choices.get(control or "", set())
+        if len(choices) > 1:
             raise InputError(
-                f"{self._where} has the choices {listed(sorted(found), 5)} in one annotation; a "
+                f"{self._where} has the choices {listed(sorted(choices), 5)} in one annotation; a "
                 'row has one label. Set choice="single" in the labelling config.'
             )
-        return next(iter(found), None)
+        return next(iter(choices), None)
 
 
 def _choices(annotation: dict[str, Any], where: str) -> Iterator[tuple[str, list[str]]]:
@@ -273,11 +275,11 @@ def _wrong_line(text: PlainText, error: Exception) -> InputError:
     with text.data.open(encoding="utf-8-sig", errors="replace") as file:
         for number, line in enumerate(file, start=1):
             try:
-                found = json.loads(line) if line.strip() else {}
+                value = json.loads(line) if line.strip() else {}
             # Of objects within objects within objects, Python gives up on the depth.
             except (ValueError, RecursionError):
-                found = None
-            if not isinstance(found, dict):
+                value = None
+            if not isinstance(value, dict):
                 return InputError(
                     f"{text.path} is not {_KIND}: line {number} is {shown(line.strip())}. Each "
                     "line must hold one whole object."

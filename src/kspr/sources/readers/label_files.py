@@ -70,23 +70,23 @@ def open_label_file(
 ) -> LabelFile:
     """Return the labels in `path`, and what identifies their rows.
 
-    Without `column`, a table's column of labels is found by its name; for the role ``"truth"``,
+    Without `column`, a table's column of labels is told by its name; for the role ``"truth"``,
     names such as ``truth`` and ``true_label`` go before those of labels. One column needs no name.
     `count` is the number of rows that are expected; it tells whether a first line is a header.
     `id_column` is the name that ids have in the source; it may be any name. `groups` names the
     column that says which rows belong together, if the file has one.
     """
     check_exists(path)
-    found = format_of(path)
-    if found is None or not found.has_labels:
+    known = format_of(path)
+    if known is None or not known.has_labels:
         check_file(path, "a file of labels", b"PK\x03\x04")
         raise InputError(f"{path} is no file of labels: use {some_suffixes(LABEL_FORMATS)}.")
-    if found.name == "npy":
+    if known.name == "npy":
         label, empty = array_with_gaps(open_npy(path), str(path))
         return LabelFile(path, label, {}, empty, str(path))
-    if found.name == "txt":
+    if known.name == "txt":
         return LabelFile(path, texts_to_labels(_lines(path), str(path)))
-    if found.name == "csv" and column is None and not _has_columns(path):
+    if known.name == "csv" and column is None and not _has_columns(path):
         lines = _lines(path)
         # One column may have no header; a table always has one.
         lines = lines[1:] if _is_header(lines, count) else lines
@@ -105,10 +105,10 @@ def read_label_file(
     path: Path, role: Literal["label", "truth"] = "label", column: str | None = None
 ) -> np.ndarray:
     """Return all labels in `path`, one per row, as `open_label_file` finds them."""
-    found = open_label_file(path, role, column)
-    if found.empty.size:
-        raise InputError(no_label_in(found.empty, found.where))
-    return found.label
+    file = open_label_file(path, role, column)
+    if file.empty.size:
+        raise InputError(no_label_in(file.empty, file.where))
+    return file.label
 
 
 def read_label_columns(path: Path) -> dict[str, np.ndarray]:
@@ -137,20 +137,20 @@ def _from_table(
     table: Table, column: str | None, role: str, path: Path, id_column: str | None
 ) -> LabelFile:
     names = class_names(table.metadata)
-    found = usual_field(table.fields, TRUTH_NAMES) if role == "truth" and column is None else None
-    found = found or choose_label(table.fields, column, str(path), names)
-    if found is None and len(table.fields) == 1:
-        found = next(iter(table.fields.values()))
-    if found is None:
+    chosen = usual_field(table.fields, TRUTH_NAMES) if role == "truth" and column is None else None
+    chosen = chosen or choose_label(table.fields, column, str(path), names)
+    if chosen is None and len(table.fields) == 1:
+        chosen = next(iter(table.fields.values()))
+    if chosen is None:
         raise InputError(
             f"{path} has no column that is named like labels, only {listed(table.fields)}. Say "
             "which with --label."
         )
-    fields = [found, *(f for f in id_fields(table, id_column) if f.name != found.name)]
+    fields = [chosen, *(f for f in id_fields(table, id_column) if f.name != chosen.name)]
     columns = dict(zip((f.name for f in fields), table.read(fields), strict=True))
-    labels = columns.pop(found.name)
-    what = f"Label column {found.name!r} of {path}"
-    label, empty = labels_with_gaps(labels, what, names.get(found.name), table.untyped)
+    labels = columns.pop(chosen.name)
+    what = f"Label column {chosen.name!r} of {path}"
+    label, empty = labels_with_gaps(labels, what, names.get(chosen.name), table.untyped)
     # A column with gaps identifies nothing.
     ids = {name: identifiers(c, name) for name, c in columns.items() if not c.null_count}
     return LabelFile(path, label, ids, empty, what)
@@ -159,9 +159,9 @@ def _from_table(
 def id_fields(table: Table, id_column: str | None) -> list[Field]:
     """Return the columns that may identify rows, the likeliest first."""
     order = (*(() if id_column is None else (id_column.casefold(),)), *ID_NAMES, *PATH_NAMES)
-    found = [f for f in table.fields.values() if f.name.casefold() in order]
-    found = [f for f in found if is_text(f.type) or pa.types.is_integer(f.type) or table.untyped]
-    return sorted(found, key=lambda f: order.index(f.name.casefold()))
+    fields = [f for f in table.fields.values() if f.name.casefold() in order]
+    fields = [f for f in fields if is_text(f.type) or pa.types.is_integer(f.type) or table.untyped]
+    return sorted(fields, key=lambda f: order.index(f.name.casefold()))
 
 
 def _lines(path: Path) -> np.ndarray:

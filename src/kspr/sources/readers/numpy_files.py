@@ -127,9 +127,9 @@ def choose_features(shapes: Shapes, name: str | None, where: str) -> str:
     if name is not None:
         return _present(shapes, name, where)
     flat = [array for array, shape in shapes.items() if len(shape) == 2]
-    found = _among(shapes, _FEATURES, "") or _among(shapes, _FEATURES, "train") or flat
-    if len(found) == 1:
-        return found[0]
+    candidates = _among(shapes, _FEATURES, "") or _among(shapes, _FEATURES, "train") or flat
+    if len(candidates) == 1:
+        return candidates[0]
     raise _unclear(shapes, where, "the features with --features")
 
 
@@ -139,10 +139,10 @@ def choose_labels(shapes: Shapes, name: str | None, features: str, where: str) -
         return _present(shapes, name, where)
     # X_test goes with y_test: labels of another split would fit by accident only.
     split = _split(features)
-    found = _among(shapes, LABEL_NAMES, split)
-    if len(found) > 1:
+    candidates = _among(shapes, LABEL_NAMES, split)
+    if len(candidates) > 1:
         raise _unclear(shapes, where, "the labels with --label")
-    return found[0] if found else None
+    return candidates[0] if candidates else None
 
 
 def choose_truth(shapes: Shapes, name: str | None, features: str, where: str) -> str | None:

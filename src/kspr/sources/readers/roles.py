@@ -116,11 +116,13 @@ def _annotators(fields: Fields, options: ReadOptions, where: str) -> tuple[Field
     """Return the columns that hold the labels of one person each."""
     if options.annotators is None:
         return ()
-    found = tuple(field for name, field in fields.items() if fnmatchcase(name, options.annotators))
+    columns = tuple(
+        field for name, field in fields.items() if fnmatchcase(name, options.annotators)
+    )
     # With a file of labels, the name may be that of a column there.
-    if not found and options.labels is None:
+    if not columns and options.labels is None:
         raise no_such(options.annotators, fields, where)
-    return found
+    return columns
 
 
 def choose_label(
@@ -129,14 +131,14 @@ def choose_label(
     """Return the column of labels: the one called `name`, else the one that is named like one."""
     if name is not None:
         return _named(fields, name, where)
-    found = [f for f in fields.values() if f.name.casefold() in LABEL_NAMES]
-    found = found or [fields[name] for name in class_columns if name in fields]
-    if len(found) > 1:
+    candidates = [f for f in fields.values() if f.name.casefold() in LABEL_NAMES]
+    candidates = candidates or [fields[name] for name in class_columns if name in fields]
+    if len(candidates) > 1:
         raise InputError(
             f"{where} has several columns that may be the label: "
-            f"{listed(f.name for f in found)}. Say which with --label."
+            f"{listed(f.name for f in candidates)}. Say which with --label."
         )
-    return found[0] if found else None
+    return candidates[0] if candidates else None
 
 
 def _named_by_user(fields: Fields, free: Fields, options: ReadOptions, where: str) -> Roles:
@@ -231,8 +233,8 @@ def usual_field(fields: Fields, names: Sequence[str], only_text: bool = False) -
     """Return the first column that has one of the usual names, in their order."""
     # Reversed, so that the first of several columns that differ only in case is taken.
     by_name = {field.name.casefold(): field for field in reversed(list(fields.values()))}
-    found = (by_name[name] for name in names if name in by_name)
-    return next((field for field in found if not only_text or is_text(field.type)), None)
+    usual = (by_name[name] for name in names if name in by_name)
+    return next((field for field in usual if not only_text or is_text(field.type)), None)
 
 
 def _images(fields: Fields) -> list[Field]:
@@ -296,9 +298,9 @@ def used_columns(fields: Fields, roles: Roles) -> dict[str, tuple[str, ...]]:
         "annotators": roles.annotators,
         **{name: _one(getattr(roles, name)) for name in SINGLE},
     }
-    used = {role: tuple(f.name for f in found) for role, found in named.items() if found}
+    used = {role: tuple(f.name for f in columns) for role, columns in named.items() if columns}
     # A member of a struct stands for its column.
-    roots = {f.path[0] for found in named.values() for f in found}
+    roots = {f.path[0] for columns in named.values() for f in columns}
     ignored = tuple(f.name for f in fields.values() if len(f.path) == 1 and f.name not in roots)
     return {**used, "ignored": ignored} if ignored else used
 
@@ -323,11 +325,13 @@ def id_warning(names: tuple[str, ...], features: np.ndarray) -> tuple[str, ...]:
     if len(names) != features.shape[1]:
         return ()
     by_value = _all_distinct_whole(features[:_LOOKED_AT])
-    found = [name for name, distinct in zip(names, by_value, strict=True) if distinct or _is(name)]
-    if not found:
+    suspects = [
+        name for name, distinct in zip(names, by_value, strict=True) if distinct or _is(name)
+    ]
+    if not suspects:
         return ()
-    are = "looks like an id and is" if len(found) == 1 else "look like ids and are"
-    return (f"{listed(found, 4)} {are} used as features. Name the right ones with --features.",)
+    are = "looks like an id and is" if len(suspects) == 1 else "look like ids and are"
+    return (f"{listed(suspects, 4)} {are} used as features. Name the right ones with --features.",)
 
 
 def _is(name: str) -> bool:
@@ -340,7 +344,7 @@ def _all_distinct_whole(block: np.ndarray) -> np.ndarray:
         return np.zeros(block.shape[1], dtype=bool)
     with np.errstate(invalid="ignore"):
         whole = (block == np.floor(block)).all(axis=0)
-    found = np.zeros(block.shape[1], dtype=bool)
+    distinct = np.zeros(block.shape[1], dtype=bool)
     for column in np.flatnonzero(whole):
-        found[column] = len(np.unique(block[:, column])) == len(block)
-    return found
+        distinct[column] = len(np.unique(block[:, column])) == len(block)
+    return distinct

@@ -92,8 +92,8 @@ def _files(path: Path, name: str) -> list[str]:
 def _saved_files(path: Path) -> list[str]:
     """Return the files of a Hugging Face data set."""
     if (path / _SPLIT_LIST).is_file():
-        found = _read_dictionary(path / _SPLIT_LIST).get("splits")
-        splits = [str(name) for name in found] if isinstance(found, list) else []
+        listing = _read_dictionary(path / _SPLIT_LIST).get("splits")
+        splits = [str(name) for name in listing] if isinstance(listing, list) else []
         first = path / next(iter(splits), "train")
         raise InputError(f"{path} holds the splits {listed(splits)}. Name one, such as {first}.")
     state = _read_dictionary(path / _STATE)
@@ -146,7 +146,7 @@ def read_part(part: Part, options: ReadOptions) -> Records:
 
 
 def roles_of(table: Table, options: ReadOptions, where: str) -> Roles:
-    """Return which column of a table is what."""
+    """Return the roles of a table's columns."""
     fields = _as_named(table.fields, options) if table.untyped else table.fields
     roles = choose_roles(fields, options, where, class_names(table.metadata))
     return _literal(roles) if table.untyped else roles
