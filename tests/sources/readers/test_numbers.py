@@ -1,4 +1,4 @@
-"""Rows that do not fit into memory lie in a temporary file; a full disk is one sentence."""
+"""Numbers in single precision: exact, in memory or in a temporary file, from columns or lists."""
 
 import errno
 import os
@@ -13,6 +13,65 @@ from kspr.sources import parts
 from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
 from kspr.sources.readers import csv_tables, numbers, numpy_files
+from kspr.sources.readers.numbers import as_single
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_what_is_exact_already_is_not_copied(dtype):
+    array = np.ones((3, 2), dtype)
+    assert as_single(array, "x")[0] is array
+
+
+def test_numbers_too_large_are_refused_by_name_and_row(tmp_path, refusal, parquet_file):
+    values = np.ones((5, 2))
+    values[3, 1] = 1e200
+    np.save(tmp_path / "x.npy", values)
+    assert "x.npy must lie within 3.4e38, got 1e+200 in row 3. Scale" in refusal(tmp_path / "x.npy")
+    table = {"a": values[:, 0], "b": values[:, 1], "y": np.arange(5)}
+    message = refusal(parquet_file(table))
+    assert message.startswith("Feature column 'b' of ")
+    assert "got 1e+200 in row 3." in message
+
+
+def test_columns_that_become_blurred_are_said(parquet_file):
+    rng = np.random.default_rng(0)
+    table = {"time": 1.7e9 + rng.random(50) * 100, "a": rng.random(50), "y": np.arange(50) % 2}
+    note = open_source(parquet_file(table)).notes[-1]
+    assert "the values of 'time' lie too close together for single precision." in note
+
+
+def test_missing_and_infinite_numbers_pass_unchanged():
+    array = np.array([[np.nan, 1.0], [np.inf, 2.0], [0.0, 3.0]])
+    single, notes = as_single(array, "x")
+    np.testing.assert_array_equal(single, array)
+    assert notes == ()
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.list_(pa.float32()), pa.list_(pa.float32(), 4), pa.large_list(pa.float32())]
+)
+def test_a_list_column_is_features(parquet_file, features, kind):
+    lists = pa.array(features.tolist(), kind)
+    found = open_source(
+        parquet_file({"emb": lists, "size": np.arange(30), "y": np.arange(30)}), ReadOptions()
+    )
+    np.testing.assert_array_equal(found.features, features)
+
+
+@pytest.mark.parametrize("stored", ["float16", "float32", "float64", "int64", "uint8", "bool"])
+def test_numbers_of_every_type_become_single_precision(parquet_file, stored):
+    found = open_source(
+        parquet_file({"a": np.arange(3).astype(stored), "y": [0, 1, 0]}), ReadOptions()
+    )
+    assert found.features.dtype == np.float32
+    assert found.features[:, 0].tolist() == np.arange(3).astype(stored).tolist()
+
+
+def test_nothing_in_a_cell_is_nan(parquet_file):
+    table = {"a": [1.0, None], "b": pa.array([True, None]), "y": [0, 1]}
+    np.testing.assert_array_equal(
+        open_source(parquet_file(table), ReadOptions()).features, [[1, 1], [np.nan, np.nan]]
+    )
 
 
 @pytest.mark.parametrize("name", ["x.csv", "x.parquet", "x.npz", "x.feather"])
