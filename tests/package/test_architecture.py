@@ -121,7 +121,6 @@ UNTESTED = {
     "kspr.features.options": "values without behaviour; the commands' tests set each of them",
     "kspr.selectors": "a lazy front; every name behind it has tests of its own",
     "kspr.sources.options": "values without behaviour; the readers' tests set each of them",
-    "kspr.sources.published._layout": "small checks that the tests of every data set go through",
 }
 """Modules without a test file of their own, and why."""
 

@@ -57,7 +57,7 @@ class Loaded:
 
     @property
     def row_id(self) -> Any:
-        """What identifies each of these rows, as text: an array, or a column read like one."""
+        """What identifies each of these rows, as text."""
         return _at(self.records.row_id, self.row)
 
     @property

@@ -26,9 +26,15 @@ from kspr.runs.review_log import CANNOT_TELL, NO_CLASS, Entry, Opinion, opinions
 from kspr.selectors import Selection
 from kspr.selectors.checked import Drawn, Guarantee
 from kspr.selectors.options import DEFAULT_Q
-from kspr.sources.readers.csv_faults import explain_encoding, split_by
-from kspr.sources.readers.file_checks import check_file, listed, no_such, shown
-from kspr.sources.readers.label_studio import Task, open_tasks
+from kspr.sources.readers.csv_tables import split_by
+from kspr.sources.readers.file_checks import (
+    check_file,
+    explain_encoding,
+    listed,
+    no_such,
+    shown,
+)
+from kspr.sources.readers.json_tables import Task, open_tasks
 from kspr.sources.records import all_distinct
 
 if TYPE_CHECKING:

@@ -58,9 +58,9 @@ def select_on_cluster(
         if not sum(lengths):
             raise InputError(f"{source} has no rows.")
         # Parts without rows are never read.
-        made = [cluster.lazily(read_part, part.uri, options) for part in parts if part.rows]
+        made = [cluster.lazily(read_part, part.uri, options) for part in parts if part.n_rows]
         held = iter(cluster.held(made, row_bytes * sum(lengths)))
-        rows = tuple(next(held) if part.rows else None for part in parts)
+        rows = tuple(next(held) if part.n_rows else None for part in parts)
         partitions = Partitions(rows, lengths)
         groups = options.groups is not None
         written = write_on_cluster(selector, cluster, partitions, staging, groups=groups)
@@ -70,7 +70,7 @@ def select_on_cluster(
             reader=parts[0].kind,
             options=describe(options),
             command=tuple(command),
-            n_rows=sum(part.rows for part in parts),
+            n_rows=sum(part.n_rows for part in parts),
             notes=_notes(parts, lengths, written),
         )
         write_sealed(staging / ORIGIN, origin_document(origin, named), ROWS, "manifest.json")
@@ -158,19 +158,19 @@ def _width(field: Field, parts: Sequence[Part]) -> int:
     if pa.types.is_fixed_size_list(numbers):
         length, numbers = numbers.list_size, numbers.value_type
     elif pa.types.is_list(numbers) or pa.types.is_large_list(numbers):
-        part = next((part for part in parts if part.rows), None)
-        first = None if part is None else part.read([field], group=0)[0][0].as_py()
+        part = next((part for part in parts if part.n_rows), None)
+        first = None if part is None else part.read([field])[0][0].as_py()
         length, numbers = len(first or ()), numbers.value_type
     return length * (4 if numbers in (pa.float16(), pa.float32()) else 8)
 
 
 def _lengths(cluster: Cluster, parts: Sequence[Part], options: ReadOptions) -> tuple[int, ...]:
     if options.missing == "refuse":
-        return tuple(part.rows for part in parts)
+        return tuple(part.n_rows for part in parts)
     # Which rows have labels is known to those who read them.
-    there = [(part.uri, options) for part in parts if part.rows]
+    there = [(part.uri, options) for part in parts if part.n_rows]
     counted = iter(cluster.results(cluster.each(_count_labelled, there)))
-    return tuple(next(counted) if part.rows else 0 for part in parts)
+    return tuple(next(counted) if part.n_rows else 0 for part in parts)
 
 
 def _count_labelled(uri: str, options: ReadOptions) -> int:
@@ -184,7 +184,7 @@ def _write_rows(
     folder = staging / ROWS
     folder.mkdir(exist_ok=True)
     blocks = [
-        (rows, parts[number].first, folder / part_name(number))
+        (rows, parts[number].start, folder / part_name(number))
         for rows, number, _ in partitions.blocks()
     ]
     return all(cluster.results(cluster.each(_write_row_part, blocks)))
@@ -210,7 +210,7 @@ def _notes(parts: Sequence[Part], lengths: Sequence[int], written: Written) -> t
     ]
     if written.share_of_copies > 0:
         notes.append(f"About {written.share_of_copies:.1%} of the rows have an exact copy.")
-    left_out = sum(part.rows for part in parts) - sum(lengths)
+    left_out = sum(part.n_rows for part in parts) - sum(lengths)
     if left_out:
         notes.append(f"{left_out:,} rows have no label and are left out.")
     return tuple(notes)

@@ -24,8 +24,8 @@ from kspr.selectors import (
 )
 from kspr.selectors.checked import Drawn
 from kspr.selectors.options import DEFAULT_Q
+from kspr.sources.joining import VoteColumns, read_vote_columns
 from kspr.sources.options import ReadOptions
-from kspr.sources.vote_columns import VoteColumns, read_vote_columns
 
 __all__ = [
     "checks_of",

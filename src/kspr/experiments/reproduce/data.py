@@ -18,9 +18,8 @@ from kspr.experiments.reproduce.sample import MADE, Sample
 from kspr.features.loading import cache_folder, embed_records
 from kspr.features.options import EmbedSettings
 from kspr.noise import CIFAR10, circular
-from kspr.sources.opening import open_source
+from kspr.sources.opening import data_folders, find_published, open_source, where
 from kspr.sources.options import ReadOptions
-from kspr.sources.published import data_folders, find_published, where
 from kspr.sources.records import Records
 
 __all__ = ["absent", "describe", "identity", "is_stored", "open_sample", "prepare"]
@@ -139,7 +138,7 @@ def _records(dataset: str, home: Path, split: str | None) -> Records:
     parquet = home / f"{split or 'train'}.parquet"
     if parquet.is_file():
         return open_source(parquet, ReadOptions())
-    return find_published(dataset).read(home, split=split)
+    return find_published(dataset).read(home, ReadOptions(split=split))
 
 
 def _pictures(dataset: str, home: Path) -> Callable[[int], Any] | None:
