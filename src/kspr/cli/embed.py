@@ -1,20 +1,14 @@
 """`kspr embed`: images or texts to features."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
-
-from cyclopts import Parameter
+from typing import TYPE_CHECKING, Literal
 
 from kspr._text import visible
-from kspr.cli._output import Json, print_json
+from kspr.cli import _common as common
 from kspr.errors import InputError
-from kspr.features.options import AS_SHIPPED, EmbedSettings
-from kspr.sources.options import AS_FOUND, ReadOptions, refuse_annotators, refuse_groups
 
 if TYPE_CHECKING:
     from kspr.runs.cluster_embed import EmbeddedParts
-
-__all__ = ["embed"]
 
 
 def embed(
@@ -24,10 +18,10 @@ def embed(
     out: Path,
     engine: Literal["here", "dask"] = "here",
     scheduler: str | None = None,
-    overwrite: Annotated[bool, Parameter(negative="")] = False,
-    options: Annotated[ReadOptions, Parameter(name="*")] = AS_FOUND,
-    settings: Annotated[EmbedSettings, Parameter(name="*")] = AS_SHIPPED,
-    json: Json = False,
+    overwrite: common.Switch = False,
+    options: common.Reading = common.AS_FOUND,
+    settings: common.Embedding = common.AS_SHIPPED,
+    json: common.Json = False,
 ) -> None:
     """Turn images or texts into features, once.
 
@@ -55,8 +49,7 @@ def embed(
     overwrite
         Replace the features of another source in --out.
     """
-    refuse_annotators(options, "embed")
-    refuse_groups(options, "embed")
+    common.refuse_several(options, "embed")
     if scheduler is not None and engine != "dask":
         raise InputError("--scheduler goes with --engine dask. Add it, or leave --scheduler out.")
     if engine == "dask":
@@ -76,7 +69,7 @@ def embed(
 
     embedded = embed_source(source, out, options=options, settings=settings, overwrite=overwrite)
     if json:
-        print_json(
+        common.print_json(
             {
                 "out": out,
                 "rows": len(embedded.kept),
@@ -96,7 +89,7 @@ def _print_parts(made: "EmbeddedParts", json: bool) -> None:
     files = made.folder / "*.parquet"
     if json:
         numbers = {"rows": made.rows, "dimensions": made.dimensions}
-        print_json({"out": made.folder, **numbers, "unreadable": made.unreadable})
+        common.print_json({"out": made.folder, **numbers, "unreadable": made.unreadable})
         return
     print(f"{made.rows:,} rows of {made.dimensions} features: {visible(files)}")
     if made.found:
