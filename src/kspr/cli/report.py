@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from kspr._text import visible
-from kspr.cli._output import Json, print_json, print_notes
+from kspr.cli import _common as common
 from kspr.errors import InputError
 
 if TYPE_CHECKING:
     from kspr.report.training_run import TrainingRun
     from kspr.runs.run import Run
-
-__all__ = ["report"]
 
 
 def report(
@@ -24,12 +22,12 @@ def report(
     out: Path | None = None,
     title: str | None = None,
     truth: str | None = None,
-    selfcheck: Annotated[bool, Parameter(negative="")] = False,
+    selfcheck: common.Switch = False,
     source: Path | None = None,
     checks: int | None = None,
     megabytes: float = 12.0,
     show: Annotated[bool, Parameter(name="--open", negative="")] = False,
-    json: Json = False,
+    json: common.Json = False,
 ) -> None:
     """Write a run as one HTML file to read, print and pass on.
 
@@ -85,9 +83,9 @@ def report(
             checks=checks,
             megabytes=megabytes,
         )
-    print_notes(made.notes)
+    common.print_notes(made.notes)
     if json:
-        print_json({"report": made.path})
+        common.print_json({"report": made.path})
     else:
         print(f"The report: {visible(made.path)}")
         if made.to_check:

@@ -5,9 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from kspr.cli._output import INVOCATION, Json, print_json
-
-__all__ = ["reproduce"]
+from kspr.cli import _common as common
 
 
 def reproduce(
@@ -21,7 +19,7 @@ def reproduce(
     data: Path | None = None,
     # The name of the flag, without the underscore that keeps the builtin `list` usable.
     list_: Annotated[bool, Parameter(name="--list", negative="")] = False,
-    json: Json = False,
+    json: common.Json = False,
 ) -> None:
     """Run a table or figure of the paper, and show our values beside the paper's.
 
@@ -63,7 +61,7 @@ def reproduce(
     if recipe is None:
         raise InputError("Name a recipe, such as table4; `kspr reproduce --list` shows them.")
     # Kept in the result, so that its page can say how it was made.
-    command = INVOCATION.get()
+    command = common.INVOCATION.get()
     found = run(
         load_recipe(recipe), scale, out, seeds=seeds, jobs=jobs, folder=data, command=command
     )
@@ -71,7 +69,7 @@ def reproduce(
 
     written = write_reproduction(found, out)
     if json:
-        print_json(found)
+        common.print_json(found)
         return
     print(render_text(found))
     print("\nWritten: " + ", ".join(map(str, (out / f"{recipe}-{scale}.json", *written))))
@@ -83,7 +81,7 @@ def _list(data: Path | None, json: bool) -> None:
 
     listed = list_recipes(data)
     if json:
-        print_json(listed)
+        common.print_json(listed)
         return
     for entry in listed:
         print(f"{entry.name}: {entry.place}, {entry.title}")

@@ -18,7 +18,7 @@ from kspr.experiments.baselines.losses import (
     symmetric_cross_entropy,
     transition_by_anchors,
 )
-from kspr.models.wrap import wrap_network
+from kspr.models.network import wrap_network
 from kspr.noise import circular
 from tests.experiments.baselines.rules import accuracy_on_digits, random_logits, small_run
 

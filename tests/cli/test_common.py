@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kspr.cli._output import INVOCATION, print_json, with_dashes
+from kspr.cli._common import INVOCATION, print_json, with_dashes
 from kspr.cli.select import select
 from tests.cli.commands import run
 
