@@ -1,10 +1,12 @@
 """Optional packages and the machine."""
 
+import subprocess
 import sys
 
 import pytest
 
-from kspr._packages import is_installed, machine, require, version, versions
+from kspr import _packages
+from kspr._packages import is_installed, machine, require, source_commit, version, versions
 from kspr.errors import MissingExtraError
 
 
@@ -45,3 +47,46 @@ def test_a_machine_is_described():
     assert set(found) == {"cpu", "cores", "system", "versions"}
     assert found["cpu"]
     assert found["cores"] >= 1
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    """A git checkout in whose folder ``src`` this package seems to lie."""
+
+    def git(*command):
+        who = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        given = ["git", "-C", tmp_path, *who, *command]
+        subprocess.run(given, check=True, capture_output=True)
+
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "code.py").write_text("x = 1\n")
+    git("init")
+    git("add", ".")
+    git("commit", "-m", "first")
+    monkeypatch.setattr(_packages, "__file__", str(tmp_path / "src" / "code.py"))
+    source_commit.cache_clear()
+    yield git
+    source_commit.cache_clear()
+
+
+def test_the_commit_is_the_last_one_that_changed_the_sources(checkout, tmp_path):
+    first = source_commit()
+    assert len(first) == 12
+    (tmp_path / "page.md").write_text("text\n")
+    checkout("add", ".")
+    checkout("commit", "-m", "a page")
+    source_commit.cache_clear()
+    assert source_commit() == first
+    (tmp_path / "src" / "code.py").write_text("x = 2\n")
+    source_commit.cache_clear()
+    assert source_commit() == f"{first}-changed"
+
+
+def test_a_package_outside_of_a_checkout_has_no_commit(checkout, tmp_path, monkeypatch):
+    (tmp_path / ".gitignore").write_text("site-packages\n")
+    (tmp_path / "site-packages").mkdir()
+    monkeypatch.setattr(_packages, "__file__", str(tmp_path / "site-packages" / "code.py"))
+    assert source_commit() is None
+    monkeypatch.setenv("PATH", "")
+    source_commit.cache_clear()
+    assert source_commit() is None
