@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from kspr import _packages
-from kspr.experiments.fingerprint import code_digest
-from kspr.experiments.reproduce.page import markdown_table
+from kspr.experiments.reproduce.reproduction import markdown_table
 
 if TYPE_CHECKING:
     from kspr.train import Trained
@@ -85,11 +84,11 @@ class Case:
 
 
 def machine(threads: int) -> dict[str, Any]:
-    """Return processor, system, versions, BLAS threads and the digest of the selectors' code."""
+    """Return processor, system, versions, BLAS threads and the commit of the sources."""
     return {
         **_packages.machine("numpy", "scipy", "scikit-learn", "cleanlab", "knockoffs-spr"),
         "blas_threads": threads,
-        "source": code_digest("kspr.selectors"),
+        "commit": _packages.source_commit(),
     }
 
 

@@ -97,7 +97,7 @@ def measure(case: Case, drawn: str) -> dict[str, Any]:
             for name in found[0]
         },
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "source": machine(1)["source"],
+        "commit": machine(1)["commit"],
     }
 
 

@@ -96,7 +96,7 @@ def _measure(case: Case, seed: int, missing: list[str], neighbours: dict[str, An
             "seconds": round(answer.seconds, 3),
             "at": {q: _mean_quality(masks, right) for q, masks in answer.keep.items()},
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
-            "source": machine(1)["source"],
+            "commit": machine(1)["commit"],
         }
         add_trial(TRIALS, trial)
 

@@ -10,9 +10,13 @@ of the scale `smoke` are refused, because they do not measure the method.
 from _common import RESULTS, ROOT, markdown_table
 from _peers_page import render_peers, stored_peers
 from _prose import wrap_prose
-from kspr.experiments.reproduce.page import render_markdown, write_figure
 from kspr.experiments.reproduce.recipes import load_recipe, recipe_names
-from kspr.experiments.reproduce.reproduction import Reproduction, read_reproduction
+from kspr.experiments.reproduce.reproduction import (
+    Reproduction,
+    read_reproduction,
+    render_markdown,
+    write_figure,
+)
 
 STORED = RESULTS / "reproduced"
 PEERS = RESULTS / "peers"

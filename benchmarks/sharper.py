@@ -92,7 +92,7 @@ def measure() -> None:
             "at": {str(q): [round(one.fsr, 4), round(one.recall, 4)] for q, one in found.items()},
             "seconds": round(seconds, 2),
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
-            "source": machine(1)["source"],
+            "commit": machine(1)["commit"],
         }
         add_trial(TRIALS, trial)
 
