@@ -39,8 +39,8 @@ JSON files in `benchmarks/results/reproduced/`; a test checks that this page mat
 **Which default was measured.** Table 1, the table of human noise and the comparison with the
 methods of others have the selection of today, and `kspr default` in the tables the cycle of
 2026-11-18. Other rows of these two tables were trained before its last changes. One trial of each
-method was then run again and had the same values (`benchmarks/restamp.py`); of the oldest, of seed
-0 of Table 1, two that were repeated earlier differ by 0.1 and 0.2 points. All other
+method was then run again and had the same values (`benchmarks/results/restamped.json`); of the
+oldest, of seed 0 of Table 1, two that were repeated earlier differ by 0.1 and 0.2 points. All other
 tables and figures were measured before the default of the selection changed (one cut per class, SPR
 first, 128 components); [Is the error rate kept?](error-rate.md) has the default of today.
 

@@ -1,6 +1,5 @@
-"""The helpers of the benchmarks: stored trials, and what a change of the code leaves valid."""
+"""The helpers of the benchmarks: stored trials, and what many machines take."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -16,14 +15,6 @@ def trials(monkeypatch):
     return _trials
 
 
-@pytest.fixture
-def restamp(monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    import restamp
-
-    return restamp
-
-
 def square(x: int) -> dict:
     return {"x": x, "square": x * x}
 
@@ -36,63 +27,6 @@ def test_trials_are_stored_one_line_each(trials, tmp_path):
     found = trials.read_trials(path)
     assert sorted(trial["x"] for trial in found) == [2, 3, 4]
     assert len(path.read_text().splitlines()) == 3
-
-
-def test_trials_of_changed_code_are_stamped_where_their_values_are_equal(
-    restamp, tmp_path, monkeypatch
-):
-    """Seed 0 is the quickest of each variant; that of SPR has other values now."""
-    trials = [
-        {
-            "data": "CIFAR-10",
-            "noise": "Sym. 40 %",
-            "variant": variant,
-            "seed": seed,
-            "seconds": 1.0 + seed,
-            "values": {"accuracy": 0.5},
-            "fingerprint": "old",
-            "source": "old",
-        }
-        for variant in ("Standard", "SPR", "kspr default")
-        for seed in (0, 1)
-    ]
-    path = tmp_path / "table1-smoke.json"
-    path.write_text(json.dumps({"recipe": "table1", "scale": "smoke", "trials": trials}))
-    monkeypatch.setattr(restamp, "ProcessPoolExecutor", InThisProcess)
-    asked = []
-
-    def compute(spec):
-        asked.append((spec.variant_name, spec.seed))
-        return {"accuracy": 0.4 if spec.variant_name == "SPR" else 0.5}
-
-    monkeypatch.setattr(restamp, "compute", compute)
-    rows = restamp.restamp(path, ROOT, {"kspr default"}, 1)
-    assert asked == [("Standard", 0), ("SPR", 0)]
-    assert [row["equal"] for row in rows] == [True, False]
-    found = json.loads(path.read_text())["trials"]
-    assert [trial["fingerprint"] == "old" for trial in found] == [False] * 2 + [True] * 4
-    assert len({trial["fingerprint"] for trial in found[:2]}) == 2
-    assert [trial["values"] for trial in found] == [trial["values"] for trial in trials]
-    # Stamped trials are of the code of now: only the other one is compared again.
-    asked.clear()
-    restamp.restamp(path, ROOT, {"kspr default"}, 1)
-    assert asked == [("SPR", 0)]
-
-
-class InThisProcess:
-    """In the place of a pool of processes, which would not see what a test has replaced."""
-
-    def __init__(self, jobs, max_tasks_per_child):
-        pass
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        pass
-
-    def map(self, function, values):
-        return map(function, values)
 
 
 def test_what_many_machines_take_follows_from_what_one_worker_took(monkeypatch):
