@@ -13,7 +13,7 @@ from kspr.errors import InputError
 if TYPE_CHECKING:
     from kspr.experiments.baselines.method import Method
 
-__all__ = ["METHODS", "ListedMethod", "make_method", "module_of_method"]
+__all__ = ["METHODS", "ListedMethod", "make_method"]
 
 
 @dataclass(frozen=True)
@@ -74,21 +74,21 @@ METHODS: dict[str, ListedMethod] = {
     "sl": ListedMethod("SL", "losses", "SL", "cross-entropy plus its reverse", "Wang et al. 2019"),
     "decoupling": ListedMethod(
         "Decoupling",
-        "small_loss",
+        "losses",
         "Decoupling",
         "two networks learn where they disagree",
         "Malach and Shalev-Shwartz 2017",
     ),
     "mentornet": ListedMethod(
         "MentorNet",
-        "small_loss",
+        "losses",
         "MentorNet",
         "self-paced: rows below a moving threshold of the loss",
         "Jiang et al. 2018",
     ),
     "co-teaching": ListedMethod(
         "Co-teaching",
-        "small_loss",
+        "losses",
         "CoTeaching",
         "two networks choose each other's rows, by small loss",
         "Han et al. 2018",
@@ -96,7 +96,7 @@ METHODS: dict[str, ListedMethod] = {
     ),
     "co-teaching-plus": ListedMethod(
         "Co-teaching+",
-        "small_loss",
+        "losses",
         "CoTeachingPlus",
         "the same among rows that the networks dispute",
         "Yu et al. 2019",
@@ -128,14 +128,14 @@ METHODS: dict[str, ListedMethod] = {
     ),
     "m-correction": ListedMethod(
         "M-correction",
-        "mixtures",
+        "soft_targets",
         "MCorrection",
         "mixup; a Beta mixture of the losses weighs label and prediction",
         "Arazo et al. 2019",
     ),
     "dividemix": ListedMethod(
         "DivideMix",
-        "mixtures",
+        "soft_targets",
         "DivideMix",
         "two networks divide the rows for each other by a Gaussian mixture of the losses",
         "Li, Socher and Hoi 2020",
@@ -163,7 +163,7 @@ METHODS: dict[str, ListedMethod] = {
     ),
     "rog": ListedMethod(
         "RoG",
-        "generative",
+        "filters",
         "RoG",
         "robust Gaussians on the features replace the last layer",
         "Lee et al. 2019",
@@ -177,7 +177,7 @@ METHODS: dict[str, ListedMethod] = {
     ),
     "meta-cleaner": ListedMethod(
         "Meta-Cleaner",
-        "meta_cleaner",
+        "meta",
         "MetaCleaner",
         "classifies learned means of few rows of a class, not rows",
         "Zhang, Wang and Qiao 2019",
@@ -199,18 +199,9 @@ def make_method(name: str) -> "Method":
     >>> make_method("gce")
     GCE(q=0.7)
     """
-    listed = _listed(name)
-    rule = getattr(import_module(module_of_method(name)), listed.rule)
-    made: Method = rule(**dict(listed.constants))
-    return made
-
-
-def module_of_method(name: str) -> str:
-    """Return the full name of the module that has the rule of the method `name`."""
-    return f"{__name__}.{_listed(name).module}"
-
-
-def _listed(name: str) -> ListedMethod:
     if name not in METHODS:
         raise InputError(f"There is no method {name!r}; there are {', '.join(METHODS)}.")
-    return METHODS[name]
+    listed = METHODS[name]
+    rule = getattr(import_module(f"{__name__}.{listed.module}"), listed.rule)
+    method: Method = rule(**dict(listed.constants))
+    return method
