@@ -88,7 +88,7 @@ def compare(
         )
         return
     from kspr.experiments.compare.comparing import compare_source
-    from kspr.experiments.compare.figure import write_comparison
+    from kspr.experiments.compare.comparison import write_comparison
 
     found = compare_source(
         source,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kspr._files import write_text
-from kspr.errors import MissingExtraError
+from kspr._packages import require
 from kspr.experiments.reproduce.recipes import load_recipe
 from kspr.experiments.reproduce.reproduction import Reproduction
 
@@ -23,12 +23,11 @@ _ABREAST = 8
 
 def draw(result: Reproduction, path: Path) -> Path:
     """Draw the figure of the recipe as one SVG file; equal results give equal bytes."""
-    try:
-        from matplotlib.figure import Figure
+    require("matplotlib", "A figure", "'knockoffs-spr[report]'")
+    from matplotlib.figure import Figure
 
-        from kspr._figures import standalone, style, to_svg
-    except ImportError as error:
-        raise MissingExtraError("A figure", "'knockoffs-spr[report]'") from error
+    from kspr._figures import standalone, style, to_svg
+
     recipe = load_recipe(result.recipe)
     with style():
         figure = Figure(layout="constrained")
