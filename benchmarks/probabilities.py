@@ -37,8 +37,7 @@ from kspr import ProbabilitySelector, Selection
 from kspr.core.conformal import conformal_levels
 from kspr.core.noise import asymmetric_cifar10, circular, symmetric
 from kspr.experiments.compare.comparing import compare
-from kspr.experiments.compare.peers import PEERS, Peer
-from kspr.experiments.compare.peers.ours import ByProbabilities
+from kspr.experiments.compare.peers import PEERS, ByProbabilities, Peer
 
 TRIALS = RESULTS / "probabilities.jsonl"
 PAGE = ROOT / "docs" / "own-model.md"
