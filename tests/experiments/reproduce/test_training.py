@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from kspr.experiments.reproduce import training
+from kspr.experiments.baselines import trainer
 from kspr.experiments.reproduce.data import GENERATED
 from kspr.experiments.reproduce.recipes import Variant
 from kspr.experiments.reproduce.training import measured, one_thread, settings_of, told_rate
@@ -49,11 +49,11 @@ def test_a_training_that_was_cut_off_goes_on_to_the_same_network(tmp_path, monke
 
         return fit(*given, **named, on_epoch=stop)
 
-    fit = training.fit
-    monkeypatch.setattr(training, "fit", cut_off)
+    fit = trainer.fit
+    monkeypatch.setattr(trainer, "fit", cut_off)
     with pytest.raises(KeyboardInterrupt):
         compute(trial)
-    monkeypatch.setattr(training, "fit", fit)
+    monkeypatch.setattr(trainer, "fit", fit)
     assert (tmp_path / "work" / "checkpoints").is_dir()
     assert compute(trial) == straight
 

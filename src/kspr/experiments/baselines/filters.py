@@ -29,20 +29,7 @@ from kspr.models.network import Network
 from kspr.train.cycle.metrics import network_outputs
 from kspr.train.randomness import generator_for
 
-__all__ = [
-    "Graded",
-    "IterNLD",
-    "IterativeCV",
-    "RoG",
-    "TopoFilter",
-    "contrastive",
-    "discriminant",
-    "local_outlier_factor",
-    "outlier_probability",
-    "prototype_probabilities",
-    "robust_rows",
-    "wrong_among_agreeing",
-]
+__all__ = ["Graded", "IterNLD", "IterativeCV", "RoG", "TopoFilter"]
 
 
 def _due(run: Run, begin: float, every: float) -> bool:

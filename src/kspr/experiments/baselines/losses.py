@@ -37,16 +37,10 @@ __all__ = [
     "Forward",
     "MentorNet",
     "Standard",
-    "bootstrapped",
-    "corrected",
-    "disputed",
     "exchanged",
     "generalised",
     "keep_share",
     "mean_over",
-    "smallest",
-    "symmetric_cross_entropy",
-    "transition_by_anchors",
 ]
 
 

@@ -27,13 +27,7 @@ from kspr.experiments.baselines.method import Batch, Method, Run, classifier_of
 from kspr.models.network import evaluating
 from kspr.train.randomness import generator_for
 
-__all__ = [
-    "MetaCleaner",
-    "MetaLearning",
-    "confidences",
-    "neighbours_labels",
-    "same_label_rows",
-]
+__all__ = ["MetaCleaner", "MetaLearning"]
 
 
 @dataclass(frozen=True)

@@ -37,21 +37,7 @@ from kspr.models.network import evaluating
 from kspr.train.cycle.epoch import pseudo_labels, soft_loss
 from kspr.train.randomness import beta, generator_for
 
-__all__ = [
-    "D2L",
-    "ELR",
-    "PENCIL",
-    "DivideMix",
-    "JointOptim",
-    "MCorrection",
-    "clean_by_gaussians",
-    "early_learning_term",
-    "entropy",
-    "has_risen",
-    "intrinsic_dimension",
-    "prior_term",
-    "wrong_by_betas",
-]
+__all__ = ["D2L", "ELR", "PENCIL", "DivideMix", "JointOptim", "MCorrection"]
 
 
 def prior_term(p: Tensor) -> Tensor:

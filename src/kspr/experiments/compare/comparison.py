@@ -21,14 +21,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = [
-    "NO_CLEANING",
     "ORACLE",
     "REFERENCES",
     "Comparison",
     "Trial",
     "TrialLog",
     "comparison_figure",
-    "spread",
     "write_comparison",
 ]
 

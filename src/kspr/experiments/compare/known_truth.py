@@ -1,10 +1,11 @@
 """Data whose true labels are known, and what a method makes of it."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
-from hashlib import sha256
 from typing import Any
 
+import joblib
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
@@ -18,7 +19,7 @@ from kspr.experiments.compare.comparison import ORACLE, Trial
 from kspr.experiments.compare.peers import Judged, Peer, Shared, charge
 from kspr.selectors import KnockoffsSPR
 from kspr.selectors.class_columns import read_probabilities
-from kspr.selectors.manifest import fingerprint
+from kspr.selectors.feature_rows import Features
 from kspr.selectors.validation import check_features, read_labels
 
 __all__ = ["KnownTruth"]
@@ -54,23 +55,19 @@ class KnownTruth:
                 "y and y_true differ in every row; check that both list the same rows in one order."
             )
         self.wrong = float(1 - self.right.mean())
-        prepare = _Preparation(features, dimensions)
+        prepare = _preparation(features, dimensions)
         self.X = prepare(features)
         self._test = None
-        self.fingerprint = fingerprint(features, self.labels.values)
-        if self.probabilities is not None:
-            self.fingerprint += sha256(self.probabilities.tobytes()).hexdigest()
         if test is not None:
             other = check_features(KnockoffsSPR(), test[0])
             if other.shape[1] != features.shape[1]:
                 raise InputError(
                     f"The test set has {other.shape[1]} features but X has {features.shape[1]}."
                 )
-            known = _truth(test[1], other.shape[0], "The test set", "labels")
-            self._test = prepare(other), known
-            self.fingerprint += fingerprint(other, known)
+            self._test = prepare(other), _truth(test[1], other.shape[0], "The test set", "labels")
         # Only where labels are right enters the measures, so the true labels themselves need not.
-        self.fingerprint += sha256(np.packbits(self.right).tobytes()).hexdigest()
+        given = (self.X, self.labels.values, self.probabilities, self._test, self.right)
+        self.fingerprint = str(joblib.hash(given))
 
     def measure(self, name: str, method: Peer | None, shared: Shared, seed: int) -> Trial:
         """Run a method and compare its answer with the true labels; None means a reference."""
@@ -124,33 +121,26 @@ class KnownTruth:
         return float(np.mean(same_label(self.labels.classes[predicted], known)))
 
 
-class _Preparation:
-    """PCA and scaling, fitted on the training rows and applied to the test rows too."""
-
-    def __init__(self, features: Any, dimensions: int) -> None:
-        self._pca = None
-        if features.shape[1] > dimensions:
-            self._pca = fit_pca(
-                lambda: (block[None] for block in features.blocks()),
-                dimensions,
-                # Not the seed of the methods: all seeds are compared on the same features.
-                rng=np.random.default_rng(0),
-            )
-        X = self._reduced(features)
-        self._mean = X.mean(axis=0)
-        # One scale for all columns keeps distances in proportion, which neighbours depend on.
-        self._scale = max(float(np.sqrt(np.mean((X - self._mean) ** 2))), 1e-12)
-
-    def __call__(self, features: Any) -> np.ndarray:
-        return np.asarray((self._reduced(features) - self._mean) / self._scale)
-
-    def _reduced(self, features: Any) -> np.ndarray:
-        return np.concatenate(
-            [
-                to_numpy(block if self._pca is None else self._pca.transform(block[None])[0])
-                for block in features.blocks()
-            ]
+def _preparation(features: Features, dimensions: int) -> Callable[[Features], np.ndarray]:
+    """Return PCA and scaling, fitted on the training rows, for them and for the test rows."""
+    pca = None
+    if features.shape[1] > dimensions:
+        pca = fit_pca(
+            lambda: (block[None] for block in features.blocks()),
+            dimensions,
+            # Not the seed of the methods: all seeds are compared on the same features.
+            rng=np.random.default_rng(0),
         )
+
+    def reduced(rows: Features) -> np.ndarray:
+        blocks = (b if pca is None else pca.transform(b[None])[0] for b in rows.blocks())
+        return np.concatenate([to_numpy(block) for block in blocks])
+
+    X = reduced(features)
+    mean = X.mean(axis=0)
+    # One scale for all columns keeps distances in proportion, which neighbours depend on.
+    scale = max(float(np.sqrt(np.mean((X - mean) ** 2))), 1e-12)
+    return lambda rows: np.asarray((reduced(rows) - mean) / scale)
 
 
 def _check_sizes(labels: Labels) -> None:

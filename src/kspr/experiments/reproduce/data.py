@@ -23,16 +23,7 @@ from kspr.sources.options import ReadOptions
 from kspr.sources.published import data_folders, find_published, where
 from kspr.sources.records import Records
 
-__all__ = [
-    "GENERATED",
-    "Sample",
-    "absent",
-    "corrupted",
-    "describe",
-    "identity",
-    "open_sample",
-    "prepare",
-]
+__all__ = ["Sample", "absent", "corrupted", "describe", "identity", "open_sample", "prepare"]
 
 _Rows = tuple[Any, np.ndarray, np.ndarray | None]
 """Features or images, given labels, and true labels where they are known."""

@@ -10,7 +10,6 @@ import numpy as np
 
 from kspr._files import write_text
 from kspr._packages import require
-from kspr.experiments.reproduce.recipes import load_recipe
 from kspr.experiments.reproduce.reproduction import Reproduction
 
 __all__ = ["draw"]
@@ -28,31 +27,17 @@ def draw(result: Reproduction, path: Path) -> Path:
 
     from kspr._figures import standalone, style, to_svg
 
-    recipe = load_recipe(result.recipe)
+    recipe = result.definition
     with style():
         figure = Figure(layout="constrained")
         _DRAWN[recipe.shows](figure, result)
-        title = f"{recipe.place}, scale {result.scale}: {_data_used(result)}"
-        figure.suptitle(title, fontsize=10)
+        # So that digits are not taken for the paper's data.
+        data = "; ".join(f"{name} here: {used}" for name, used in result.data.items())
+        figure.suptitle(f"{recipe.place}, scale {result.scale}: {data}", fontsize=10)
         # Tight: captions under pictures lie outside all axes.
         drawn = to_svg(figure, recipe.name, recipe.title, tight=True)
     write_text(path, standalone(drawn))
     return path
-
-
-def _data_used(result: Reproduction) -> str:
-    """Return which data was used in place of the paper's, so that digits are not taken for it."""
-    return "; ".join(f"{name} here: {what}" for name, what in result.data.items())
-
-
-def _noises(result: Reproduction) -> list[str]:
-    recipe = load_recipe(result.recipe)
-    return list(recipe.scales[result.scale].noises or recipe.noises)
-
-
-def _variants(result: Reproduction) -> list[str]:
-    recipe = load_recipe(result.recipe)
-    return list(recipe.scales[result.scale].variants or recipe.variants)
 
 
 def _path(figure: Any, result: Reproduction) -> None:
@@ -77,7 +62,7 @@ def _path(figure: Any, result: Reproduction) -> None:
 def _course(figure: Any, result: Reproduction) -> None:
     """Draw FSR with q, recall and F1 by epoch: a row per measure, a column per noise."""
     measures = {"fsr": "FSR", "recall": "recall", "f1": "F1"}
-    noises, variants = _noises(result), _variants(result)
+    noises, variants = result.noises, result.variants
     figure.set_size_inches(max(6.4, 3.2 * len(noises)), 6.4)
     panels = figure.subplots(len(measures), len(noises), squeeze=False, sharex=True)
     for row, (measure, title) in enumerate(measures.items()):
@@ -127,17 +112,17 @@ def _band(axes: Any, middle: np.ndarray, spread: np.ndarray, colour: str) -> Non
 
 def _splits(figure: Any, result: Reproduction) -> None:
     """Draw FSR against classes in a group and against samples per class."""
-    recipe = load_recipe(result.recipe)
+    recipe = result.definition
     figure.set_size_inches(8.6, 3.6)
     panels = figure.subplots(1, 2)
     named = {"classes_per_group": "classes in a group", "samples_per_class": "samples per class"}
     for axes, (parameter, title) in zip(panels, named.items(), strict=True):
         chosen = {
             name: recipe.variants[name].selection[parameter]
-            for name in _variants(result)
+            for name in result.variants
             if parameter in recipe.variants[name].selection
         }
-        for noise, colour in zip(_noises(result), _COLOURS, strict=False):
+        for noise, colour in zip(result.noises, _COLOURS, strict=False):
             estimates = [result.estimate(None, noise, name, "fsr") for name in chosen]
             means = [100 * value.mean if value else np.nan for value in estimates]
             errors = [100 * (value.spread or 0.0) if value else 0.0 for value in estimates]
@@ -174,11 +159,11 @@ def _histogram(figure: Any, result: Reproduction) -> None:
     """Draw the median irrepresentable values of pieces: a panel per noise, on one scale."""
     from kspr._figures import KEPT
 
-    noises = _noises(result)
+    noises = result.noises
     values = {
         noise: [
             value
-            for trial in result.of(None, noise, _variants(result)[0])
+            for trial in result.of(None, noise, result.variants[0])
             for value in trial.values["medians"]
             if value is not None
         ]

@@ -30,18 +30,6 @@ __all__ = [
     "write_reproduction",
 ]
 
-_PERCENT = (
-    "accuracy",
-    "fsr",
-    "recall",
-    "f1",
-    "q",
-    "top1",
-    "top5",
-    "transfer_top1",
-    "transfer_top5",
-)
-"""Measures that are shares, shown in percent as in the paper."""
 _COMMITS_SINCE = "2026-11-18T19"
 """Trials from before this time carry no commit, wherever they were run."""
 _OURS = "kspr default"
@@ -102,6 +90,21 @@ class Reproduction:
     trials: tuple[Trial, ...]
 
     @property
+    def definition(self) -> Recipe:
+        """The recipe."""
+        return load_recipe(self.recipe)
+
+    @property
+    def noises(self) -> tuple[str, ...]:
+        """Noises that were run."""
+        return self.definition.scale(self.scale).noises
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """Variants that were run, or are read from others."""
+        return self.definition.scale(self.scale).variants
+
+    @property
     def seeds(self) -> int:
         """How many seeds were run."""
         return len({trial.seed for trial in self.trials})
@@ -119,7 +122,7 @@ class Reproduction:
 
     def of(self, data: str | None, noise: str, variant: str) -> list[Trial]:
         """Return the trials of a variant, one per seed; of the first data set if `data` is None."""
-        run = load_recipe(self.recipe).variants[variant].of or variant
+        run = self.definition.variants[variant].of or variant
         name = data if data is not None else next(iter(self.data), None)
         return [
             trial
@@ -129,7 +132,10 @@ class Reproduction:
 
     def estimate(self, data: str | None, noise: str, variant: str, measure: str) -> Estimate | None:
         """Return the mean of a measure over seeds; None where it was not measured."""
-        read = load_recipe(self.recipe).variants[variant].reads.get(measure, measure)
+        chosen = self.definition.variants.get(variant)
+        if chosen is None:
+            return None
+        read = chosen.reads.get(measure, measure)
         trials = self.of(data, noise, variant)
         values = _present(trials, read)
         if not values:
@@ -158,30 +164,37 @@ def read_reproduction(path: Path) -> Reproduction:
     return Reproduction(trials=trials, **{**stored, "command": tuple(stored["command"])})
 
 
-def _table(result: Reproduction) -> tuple[list[str], list[tuple[str, ...]]] | None:
+def _table(result: Reproduction) -> tuple[list[str], list[list[str]]] | None:
     """Return head and rows, with entries ``ours (the paper's)``; None for a mere figure."""
-    recipe = load_recipe(result.recipe)
+    recipe = result.definition
     if not recipe.measures:
         return None
     by_noise = recipe.column == "noise"
     columns = recipe.columns or (recipe.noises if by_noise else recipe.measures)
-    return ["", "method", *columns], list(_rows(result, recipe))
+    sections = recipe.scales[result.scale].data if recipe.section == "data" else result.noises
+    rows = [row for section in sections for row in _rows(result, section)]
+    return ["", "method", *columns], rows
 
 
-def _rows(result: Reproduction, recipe: Recipe) -> Iterator[tuple[str, ...]]:
-    if recipe.section == "data":
-        sections = tuple(recipe.scales[result.scale].data)
+def _rows(result: Reproduction, section: str) -> Iterator[list[str]]:
+    """Yield the rows of a section of the table: a data set, or a noise."""
+    recipe, told = result.definition, _told(result.definition)
+    data = section if recipe.section == "data" else None
+    if recipe.column == "noise":
+        columns = [(noise, recipe.measures[0]) for noise in recipe.noises]
     else:
-        sections = recipe.scales[result.scale].noises or recipe.noises
-    for section in sections:
-        reported = recipe.reported.get(section, {})
-        # Our own variants, which the paper does not have, come last.
-        extra = [name for name in recipe.variants if name not in reported]
-        for place, row in enumerate([*reported, *extra]):
-            printed = reported.get(row, ())
-            entries = _entries(result, recipe, section, row, printed)
-            mark = f" {_TOLD}" if row in _told(recipe) else ""
-            yield (section if place == 0 else "", f"{row}{mark}", *entries)
+        noise = section if recipe.section == "noise" else recipe.noises[0]
+        columns = [(noise, measure) for measure in recipe.measures]
+    reported = recipe.reported.get(section, {})
+    # Our own variants, which the paper does not have, come last.
+    extra = [name for name in recipe.variants if name not in reported]
+    for place, row in enumerate([*reported, *extra]):
+        entries = [_shown(result.estimate(data, noise, row, m), m) for noise, m in columns]
+        if row in reported:
+            pairs = zip(entries, reported[row], strict=True)
+            entries = [f"{ours} ({printed})" for ours, printed in pairs]
+        mark = f" {_TOLD}" if row in told else ""
+        yield [section if place == 0 else "", f"{row}{mark}", *entries]
 
 
 def _told(recipe: Recipe) -> list[str]:
@@ -190,16 +203,16 @@ def _told(recipe: Recipe) -> list[str]:
     return [row for row, listed in methods.items() if listed is not None and listed.told]
 
 
-def _standing(result: Reproduction, recipe: Recipe) -> list[str]:
+def _standing(result: Reproduction) -> list[str]:
     """Return one sentence on where `kspr default` is ahead of the other methods, and where not.
 
     Only for tables with training methods of others: elsewhere variants are no rivals.
     """
+    recipe, told = result.definition, _told(result.definition)
     if _OURS not in recipe.variants or not any(v.method for v in recipe.variants.values()):
         return []
     n_first, ahead = 0, []
-    noises = recipe.scale(result.scale).noises or recipe.noises
-    places = [(data, noise) for data in result.data for noise in noises]
+    places = [(data, noise) for data in result.data for noise in result.noises]
     for data, noise in places:
         means = {row: result.estimate(data, noise, row, "accuracy") for row in recipe.variants}
         ours = means.pop(_OURS)
@@ -208,37 +221,18 @@ def _standing(result: Reproduction, recipe: Recipe) -> list[str]:
         better = {row: m for row, m in means.items() if m is not None and m.mean > ours.mean}
         n_first += not better
         for row, mean in sorted(better.items(), key=lambda item: -item[1].mean):
-            mark = f" {_TOLD}" if row in _told(recipe) else ""
+            mark = f" {_TOLD}" if row in told else ""
             values = f"{_shown(mean, 'accuracy')}, ours {_shown(ours, 'accuracy')}"
             ahead.append(f"{row}{mark} on {data}, {noise} ({values})")
     others = f" Ahead of it: {'; '.join(ahead)}." if ahead else ""
     return [f"`{_OURS}` has the highest accuracy in {n_first} of {len(places)} columns.{others}"]
 
 
-def _entries(
-    result: Reproduction, recipe: Recipe, section: str, row: str, printed: Sequence[str]
-) -> Iterator[str]:
-    across = recipe.noises if recipe.column == "noise" else recipe.measures
-    for place, column in enumerate(across):
-        ours = None
-        if row in recipe.variants:
-            noise = column if recipe.column == "noise" else _noise(recipe, section)
-            measure = recipe.measures[0] if recipe.column == "noise" else column
-            data = section if recipe.section == "data" else None
-            ours = result.estimate(data, noise, row, measure)
-        text = _shown(ours, recipe.measures[0] if recipe.column == "noise" else column)
-        yield f"{text} ({printed[place]})" if printed else text
-
-
-def _noise(recipe: Recipe, section: str) -> str:
-    return section if recipe.section == "noise" else recipe.noises[0]
-
-
 def _shown(value: Estimate | None, measure: str) -> str:
     if value is None:
         return "-"
-    # The paper prints shares in percent.
-    factor, digits = (100, 1) if measure in _PERCENT else (1, 2)
+    # All other measures are shares, which the paper prints in percent.
+    factor, digits = (1, 2) if measure in ("seconds", "median") else (100, 1)
     text = f"{factor * value.mean:.{digits}f}"
     return text if value.spread is None else f"{text} ± {factor * value.spread:.{digits}f}"
 
@@ -269,7 +263,7 @@ def write_reproduction(result: Reproduction, out: Path) -> tuple[Path, ...]:
     stem = f"{result.recipe}-{result.scale}"
     written = []
     figure = None
-    if load_recipe(result.recipe).shows != "table":
+    if result.definition.shows != "table":
         figure = write_figure(result, out / f"{stem}.svg")
         written.append(figure)
     page = out / f"{stem}.md"
@@ -286,7 +280,7 @@ def write_figure(result: Reproduction, path: Path) -> Path:
 
 def render_markdown(result: Reproduction, figure: str | None = None, level: int = 2) -> str:
     """Return a section in Markdown: heading, conditions, figure or table, the paper's claims."""
-    recipe = load_recipe(result.recipe)
+    recipe = result.definition
     parts = [f"{'#' * level} {recipe.place}: {recipe.title}", " ".join(_facts(result))]
     if figure is not None:
         parts.append(f"![{recipe.title}]({figure})")
@@ -295,17 +289,17 @@ def render_markdown(result: Reproduction, figure: str | None = None, level: int 
 
 def render_text(result: Reproduction) -> str:
     """Return the same for a terminal, without a figure."""
-    recipe = load_recipe(result.recipe)
+    recipe = result.definition
     parts = [f"{recipe.place}: {recipe.title}", "\n".join(_facts(result))]
     return "\n\n".join([*parts, *_parts(result, _plain_table, "  ")])
 
 
 def _parts(result: Reproduction, draw: Callable[..., str], bullet: str) -> Iterator[str]:
     """Yield what follows the conditions: table, standing, the paper's claims, and the origin."""
-    recipe, table = load_recipe(result.recipe), _table(result)
+    recipe, table = result.definition, _table(result)
     if table is not None:
         yield draw(*table)
-    yield from _standing(result, recipe)
+    yield from _standing(result)
     if recipe.claims:
         yield "The paper says:\n" + "\n".join(f"{bullet}{claim}" for claim in recipe.claims)
     yield _origin(result)
@@ -313,12 +307,13 @@ def _parts(result: Reproduction, draw: Callable[..., str], bullet: str) -> Itera
 
 def _facts(result: Reproduction) -> list[str]:
     """Return what a reader must know to judge the numbers, in sentences."""
-    recipe = load_recipe(result.recipe)
+    recipe = result.definition
     facts = [f"Scale {result.scale}: {recipe.scale(result.scale).note}"]
     facts += [f"{name} here: {what}." for name, what in result.data.items()]
     facts += [f"{name} was not run: {reason}" for name, reason in result.lacking.items()]
     if not recipe.reported:
-        facts.append(f"The paper prints no numbers for this {_kind(recipe)}.")
+        kind = "table" if recipe.shows == "table" else "figure"
+        facts.append(f"The paper prints no numbers for this {kind}.")
     if recipe.measures:
         seeds = f"{result.seeds} seeds, ± their standard error" if result.seeds > 1 else "one seed"
         entries = "ours (the paper's)" if recipe.reported else "ours, rates in %"
@@ -328,10 +323,6 @@ def _facts(result: Reproduction) -> list[str]:
     if "q" in recipe.measures:
         facts.append("For q, ± is the standard deviation over pieces, as in the paper.")
     return facts
-
-
-def _kind(recipe: Recipe) -> str:
-    return "table" if recipe.shows == "table" else "figure"
 
 
 def _origin(result: Reproduction) -> str:

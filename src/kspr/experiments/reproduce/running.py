@@ -58,8 +58,8 @@ def plan(
         )
         for seed in range(seeds or chosen.seeds)
         for data, source in chosen.data.items()
-        for noise in chosen.noises or recipe.noises
-        for name in chosen.variants or recipe.variants
+        for noise in chosen.noises
+        for name in chosen.variants
         # A variant that is read from another one needs no trial of its own.
         if recipe.variants[name].of is None
     ]

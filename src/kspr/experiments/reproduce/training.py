@@ -1,7 +1,6 @@
 """Trials that train a network: on all labels, by a method of others, or in the cycle of Alg. 3."""
 
 import shutil
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,19 +11,17 @@ import torch
 from torch import nn
 
 from kspr.core.labels import encode_labels, truly_clean
-from kspr.experiments.baselines import make_method
-from kspr.experiments.baselines.trainer import fit_method
+from kspr.experiments.baselines.trainer import train_by
 from kspr.experiments.compare.peers import PEERS, Shared
 from kspr.experiments.reproduce.data import Sample
 from kspr.experiments.reproduce.trials import TrialSpec, levels, principal, quality_of
 from kspr.models.build import build_network
 from kspr.models.network import BodyNetwork, Network, seeded
-from kspr.train.fitting import fit
 from kspr.train.inputs import as_inputs
 from kspr.train.settings import TrainSettings
 from kspr.train.trained import Trained
 
-__all__ = ["measured", "one_thread", "settings_of", "told_rate", "train"]
+__all__ = ["train"]
 
 _DIMENSIONS = 128
 """Principal components that a peer is given, as in `kspr compare`."""
@@ -85,24 +82,21 @@ def settings_of(spec: TrialSpec) -> TrainSettings:
 
 
 def _trained(spec: TrialSpec, sample: Sample, settings: TrainSettings) -> Trained:
-    given: dict[str, Any] = {
-        "settings": settings,
-        "truth": sample.truth,
-        "test": sample.test,
-        # A part of the data may lack a class that the test set has.
-        "classes": np.union1d(sample.label, sample.test[1]),
-        "out": spec.work,
-        "resume": spec.work is not None and (spec.work / "train.json").is_file(),
-    }
-    with warnings.catch_warnings(), one_thread():
-        # Warnings of the guard are in the history as well.
-        warnings.simplefilter("ignore", UserWarning)
-        if spec.variant.method is None:
-            network = _narrowed(sample, settings) if spec.variant.bottleneck else None
-            return fit(sample.X, sample.label, network=network, **given)
-        rule = make_method(spec.variant.method)
-        rate = told_rate(sample) if rule.needs_noise_rate else None
-        return fit_method(sample.X, sample.label, rule, noise_rate=rate, **given)
+    network = _narrowed(sample, settings) if spec.variant.bottleneck else None
+    with one_thread():
+        return train_by(
+            spec.variant.method,
+            sample.X,
+            sample.label,
+            noise_rate=told_rate(sample),
+            settings=settings,
+            network=network,
+            truth=sample.truth,
+            test=sample.test,
+            # A part of the data may lack a class that the test set has.
+            classes=np.union1d(sample.label, sample.test[1]),
+            out=spec.work,
+        )
 
 
 @contextmanager

@@ -25,19 +25,7 @@ from kspr.experiments.reproduce.data import Sample, corrupted, identity, open_sa
 from kspr.experiments.reproduce.recipes import Variant
 from kspr.selectors import SPR, KnockoffsSPR, Selection, from_preset
 
-__all__ = [
-    "KINDS",
-    "TIMED",
-    "TrialSpec",
-    "compute",
-    "levels",
-    "name_of",
-    "plain",
-    "principal",
-    "quality_of",
-    "selected",
-    "selector_of",
-]
+__all__ = ["TIMED", "TrialSpec", "compute", "levels", "name_of", "principal", "quality_of"]
 
 TIMED = ("time",)
 """Kinds that measure seconds: they run one at a time, with all threads of the machine."""

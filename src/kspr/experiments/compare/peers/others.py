@@ -31,17 +31,7 @@ from kspr.experiments.compare.peers.shared import (
     nearest_rows,
 )
 
-__all__ = [
-    "Cleanlab",
-    "Datalab",
-    "Neighbours",
-    "SimiFeat",
-    "SmallLoss",
-    "TopoFilter",
-    "fit_triples",
-    "largest_components",
-    "votes_of",
-]
+__all__ = ["Cleanlab", "Datalab", "Neighbours", "SimiFeat", "SmallLoss", "TopoFilter"]
 
 _ROUNDS = 300
 _CONVERGED = 1e-6

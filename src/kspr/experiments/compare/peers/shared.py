@@ -26,7 +26,6 @@ __all__ = [
     "charge",
     "import_needs",
     "nearest_rows",
-    "peak_growth",
 ]
 
 PACKAGE = "'knockoffs-spr[peers]'"
