@@ -10,12 +10,12 @@ of the scale `smoke` are refused, because they do not measure the method.
 from _common import RESULTS, ROOT, markdown_table
 from _peers_page import render_peers, stored_peers
 from _prose import wrap_prose
+from kspr.experiments.reproduce.figures import draw
 from kspr.experiments.reproduce.recipes import load_recipe, recipe_names
 from kspr.experiments.reproduce.reproduction import (
     Reproduction,
     read_reproduction,
     render_markdown,
-    write_figure,
 )
 
 STORED = RESULTS / "reproduced"
@@ -94,7 +94,7 @@ def main() -> None:
     found = stored()
     for name, file in FIGURES.items():
         if name in found:
-            write_figure(found[name], PAGE.parent / "figures" / file)
+            draw(found[name], PAGE.parent / "figures" / file)
     PAGE.write_text(render_page(found))
     print(f"wrote {PAGE.relative_to(ROOT)}: {len(found)} of {len(recipe_names())} recipes were run")
 

@@ -58,8 +58,9 @@ def reproduce(
         List the recipes with the number of trials at each scale, and run nothing.
     """
     from kspr.errors import InputError
+    from kspr.experiments.reproduce.figures import write_reproduction
     from kspr.experiments.reproduce.recipes import load_recipe
-    from kspr.experiments.reproduce.reproduction import render_text, write_reproduction
+    from kspr.experiments.reproduce.reproduction import render_text
     from kspr.experiments.reproduce.running import reproduce as run
 
     if list_:

@@ -1,4 +1,4 @@
-"""Drawings of the paper's figures from reproduced trials: one function for each kind."""
+"""The files of a result: its page in Markdown, and the paper's figures, one function a kind."""
 
 import base64
 import io
@@ -10,14 +10,24 @@ import numpy as np
 
 from kspr._files import write_text
 from kspr._packages import require
-from kspr.experiments.reproduce.reproduction import Reproduction
+from kspr.experiments.reproduce.reproduction import Reproduction, render_markdown
 
-__all__ = ["draw"]
+__all__ = ["draw", "write_reproduction"]
 
 _COLOURS = ("#c1121f", "#2a6f97", "#6a994e", "#bc6c25")
 """Colours of lines: variants or noises, in their order."""
 _ABREAST = 8
 """Example pictures in a row."""
+
+
+def write_reproduction(result: Reproduction, out: Path) -> tuple[Path, ...]:
+    """Write the result to `out` as Markdown and, for a figure, as SVG; return the files."""
+    page = out / f"{result.recipe}-{result.scale}.md"
+    figures = []
+    if result.definition.shows != "table":
+        figures = [draw(result, page.with_suffix(".svg"))]
+    write_text(page, render_markdown(result, figures[0].name if figures else None) + "\n")
+    return (page, *figures)
 
 
 def draw(result: Reproduction, path: Path) -> Path:

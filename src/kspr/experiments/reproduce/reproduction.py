@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kspr._files import read_json, write_text
+from kspr._files import read_json
 from kspr._text import text_table
 from kspr.errors import InputError
 from kspr.experiments.baselines import METHODS
@@ -26,8 +26,6 @@ __all__ = [
     "read_reproduction",
     "render_markdown",
     "render_text",
-    "write_figure",
-    "write_reproduction",
 ]
 
 _COMMITS_SINCE = "2026-11-18T19"
@@ -256,26 +254,6 @@ def _plain_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     first, *lines = text_table(head, rows, left=len(head)).splitlines()
     rule = "-" * max(map(len, (first, *lines)))
     return "\n".join([first, rule, *lines])
-
-
-def write_reproduction(result: Reproduction, out: Path) -> tuple[Path, ...]:
-    """Write the result to `out` as Markdown and, for a figure, as SVG; return the files."""
-    stem = f"{result.recipe}-{result.scale}"
-    written = []
-    figure = None
-    if result.definition.shows != "table":
-        figure = write_figure(result, out / f"{stem}.svg")
-        written.append(figure)
-    page = out / f"{stem}.md"
-    write_text(page, render_markdown(result, None if figure is None else figure.name) + "\n")
-    return (page, *written)
-
-
-def write_figure(result: Reproduction, path: Path) -> Path:
-    """Draw the figure of a recipe as an SVG file, and return its path."""
-    from kspr.experiments.reproduce.figures import draw
-
-    return draw(result, path)
 
 
 def render_markdown(result: Reproduction, figure: str | None = None, level: int = 2) -> str:
