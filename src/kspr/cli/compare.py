@@ -90,7 +90,7 @@ def compare(
     from kspr.experiments.compare.comparing import compare_source
     from kspr.experiments.compare.comparison import write_comparison
 
-    found = compare_source(
+    result = compare_source(
         source,
         options=options,
         settings=settings,
@@ -101,11 +101,11 @@ def compare(
         dimensions=dimensions,
         out=out,
     )
-    written = () if out is None else write_comparison(found, out, INVOCATION.get())
+    written = () if out is None else write_comparison(result, out, INVOCATION.get())
     if json:
-        print_json({**found.to_dict(), "written": written})
+        print_json({**result.to_dict(), "written": written})
         return
-    print(found, *(f"\n{path}" for path in written), sep="")
+    print(result, *(f"\n{path}" for path in written), sep="")
 
 
 def _compare_training(
@@ -131,7 +131,7 @@ def _compare_training(
     from kspr.train import TrainSettings
 
     changes = {} if epochs is None else {"epochs": epochs}
-    found = compare_training_source(
+    result = compare_training_source(
         source,
         test,
         methods,
@@ -143,8 +143,8 @@ def _compare_training(
         out=out,
     )
     if json:
-        print_json(found.to_dict())
+        print_json(result.to_dict())
         return
-    print(found)
+    print(result)
     if out is not None:
-        print(f"Use the best: kspr predict {out / found.trials[0].method} SOURCE")
+        print(f"Use the best: kspr predict {out / result.trials[0].method} SOURCE")

@@ -87,14 +87,14 @@ class IterNLD(Method):
 
     def losses(self, run: Run, batch: Batch) -> Sequence[Tensor]:
         """Return the weighted cross-entropy, with the contrastive term once rows were judged."""
-        found = run.training_outputs(batch)
+        outputs = run.training_outputs(batch)
         weight = run.memory["weight"][batch.rows].to(batch.view.device)
-        own = functional.cross_entropy(found.logits, batch.label, reduction="none")
+        own = functional.cross_entropy(outputs.logits, batch.label, reduction="none")
         loss = (weight * own).sum() / weight.sum().clamp_min(1e-12)
         if run.epoch < max(1, round(self.begin_share * run.settings.epochs)):
             return [loss]
         term = contrastive(
-            functional.normalize(found.features), batch.label, weight == 1, self.margin
+            functional.normalize(outputs.features), batch.label, weight == 1, self.margin
         )
         return [loss + self.weight * term]
 
@@ -228,9 +228,9 @@ class Graded(Method):
         if len(run.task.inputs.shape) == 1:
             everything = torch.arange(len(run.task.label))
             features = run.pipeline.plain_view(run.task.inputs.take(everything))
-        found = prototype_probabilities(features.cpu(), run.task.label, self.temperature)
-        place = (found > found.gather(1, run.task.label[:, None])).sum(dim=1)
-        run.memory["soft"], run.memory["grade"] = found, place.clamp_max(2)
+        soft = prototype_probabilities(features.cpu(), run.task.label, self.temperature)
+        place = (soft > soft.gather(1, run.task.label[:, None])).sum(dim=1)
+        run.memory["soft"], run.memory["grade"] = soft, place.clamp_max(2)
 
     def losses(self, run: Run, batch: Batch) -> Sequence[Tensor]:
         """Return the mean over the losses of the rows' grades."""

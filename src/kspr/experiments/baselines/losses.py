@@ -279,6 +279,6 @@ class CoTeachingPlus(CoTeaching):
         logits = run.logits(batch)
         rows = torch.nonzero(disputed(logits))[:, 0]
         n = int(self._kept(run, batch) / len(batch.rows) * len(rows))
-        own = _row_losses([found[rows] for found in logits], batch.label[rows])
+        own = _row_losses([each[rows] for each in logits], batch.label[rows])
         # At least one, where there is any: as in the authors' code, a step without rows is idle.
         return exchanged(own, max(n, 1))

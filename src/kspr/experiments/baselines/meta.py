@@ -7,7 +7,7 @@ loss. The gradient of that term is taken to first order. The share of replaced l
 of neighbours are those of the public code (github.com/LiJunnan1992/MLNT).
 
 `MetaCleaner` (Zhang, Wang and Qiao 2019): weighted means of few rows of a class. A step does not
-classify rows but, for each of several classes, one representation that is made ("hallucinated")
+classify rows but, for each of several classes, one representation that is computed ("hallucinated")
 from a small subset of rows with that label. A second, small network looks at the features of a
 subset together and gives every row a weight; it learns by the same loss, because rows of other
 classes spoil the mean. Predictions need the network alone. Source: CVPR 2019, doi
@@ -75,8 +75,8 @@ class MetaLearning(Method):
             name: p - length * slope
             for (name, p), slope in zip(weights.items(), slopes, strict=True)
         }
-        found = functional_call(network, tried, (batch.view,)).logits
-        return functional.kl_div(found.log_softmax(dim=1), target, reduction="batchmean")
+        logits = functional_call(network, tried, (batch.view,)).logits
+        return functional.kl_div(logits.log_softmax(dim=1), target, reduction="batchmean")
 
 
 def neighbours_labels(
@@ -133,8 +133,8 @@ class MetaCleaner(Method):
         rows = same_label_rows(run.task.label, batch.rows[:n], self.size, batch.draws)
         taken = run.task.inputs.take(rows.flatten()).to(run.world.device)
         view = run.pipeline.train_view(taken, batch.draws)
-        found = run.training_outputs(batch._replace(view=view)).features
-        return batch.label[:n], found.reshape(len(rows), self.size, -1)
+        features = run.training_outputs(batch._replace(view=view)).features
+        return batch.label[:n], features.reshape(len(rows), self.size, -1)
 
 
 def same_label_rows(label: Tensor, rows: Tensor, size: int, draws: torch.Generator) -> Tensor:

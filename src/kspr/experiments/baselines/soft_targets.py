@@ -85,7 +85,7 @@ def early_learning_term(p: Tensor, average: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class JointOptim(Method):
-    """Learn network and labels in turn; then learn again, from the labels that were found."""
+    """Learn network and labels in turn; then learn again, from the learned labels."""
 
     begin_share: float = 0.35
     """Share of the epochs on given labels: 70 of 200."""
@@ -121,7 +121,7 @@ class JointOptim(Method):
 
 @dataclass(frozen=True)
 class PENCIL(Method):
-    """Train plainly, then network and labels together, then on the labels that were found."""
+    """Train plainly, then network and labels together, then on the learned labels."""
 
     begin_share: float = 70 / 320
     end_share: float = 200 / 320
@@ -152,7 +152,7 @@ class PENCIL(Method):
 
     def _loss(self, logits: Tensor, learned: Tensor, label: Tensor, *, moving: bool) -> Tensor:
         log_p, log_d = logits.log_softmax(dim=1), learned.log_softmax(dim=1)
-        # Of the two directions of the divergence, the one that the authors found better.
+        # Of the two directions of the divergence, the one that the authors prefer.
         loss = (log_p.exp() * (log_p - log_d)).sum(dim=1).mean() / logits.shape[1]
         if not moving:
             return loss
@@ -307,8 +307,8 @@ class MCorrection(Method):
     def after_epoch(self, run: Run) -> None:
         """Fit the mixture to the losses, after the first part of the run."""
         if run.epoch >= self.begin_share * run.settings.epochs:
-            found = wrong_by_betas(run.row_losses().cpu().numpy())
-            run.memory["wrong"] = torch.from_numpy(found).float()
+            wrong = wrong_by_betas(run.row_losses().cpu().numpy())
+            run.memory["wrong"] = torch.from_numpy(wrong).float()
 
 
 @dataclass(frozen=True)
@@ -363,7 +363,7 @@ class DivideMix(Method):
 
     def after_epoch(self, run: Run) -> None:
         """Divide the rows by the losses of each network."""
-        found = [
+        clean = [
             clean_by_gaussians(run.row_losses(k).cpu().numpy(), run.settings.seed) for k in range(2)
         ]
-        run.memory["clean"] = torch.from_numpy(np.stack(found)).float()
+        run.memory["clean"] = torch.from_numpy(np.stack(clean)).float()

@@ -244,7 +244,7 @@ class _Training:
         loss = self._train()
         run.epoch += 1
         self._method.after_epoch(run)
-        found = [
+        accuracies = [
             performance_of(network, run.task, run.pipeline, run.world).test_accuracy
             for network in run.learners[0].candidates().values()
         ]
@@ -255,8 +255,8 @@ class _Training:
             loss=loss,
             reference_loss=None,
             rate=run.learners[0].rate,
-            accuracy=found[0],
-            accuracy_average=found[1],
+            accuracy=accuracies[0],
+            accuracy_average=accuracies[1],
             reference_accuracy=None,
             reference_accuracy_average=None,
             held_out=None,

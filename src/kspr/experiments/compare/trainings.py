@@ -171,15 +171,15 @@ def compare_training_source(
     out: Path | None = None,
 ) -> TrainingComparison:
     """Compare training methods on the rows of `source`, by the right labels of `test`."""
-    found = load(source, options, embed, labelled=True)
+    loaded = load(source, options, embed, labelled=True)
     return compare_training(
-        found.features,
-        found.label,
+        loaded.features,
+        loaded.label,
         load_test(test, options, embed),
         methods,
         settings=settings,
         noise_rate=noise_rate,
         out=out,
         # `kspr predict` embeds other rows as these were.
-        about={"origin": asdict(origin_of(found, options, command)), "embed": asdict(embed)},
+        about={"origin": asdict(origin_of(loaded, options, command)), "embed": asdict(embed)},
     )

@@ -287,7 +287,7 @@ def absent(description: Mapping[str, Any], folder: Path | None) -> str | None:
 
 
 def describe(description: Mapping[str, Any]) -> str:
-    """Return what is used in place of a data set of the paper, in a few words."""
+    """Return the name of the data that a source stands for on a page: a few words."""
     given = dict(description)
     source, rows = given["source"], given.get("rows")
     if source == "made":
@@ -333,13 +333,13 @@ def _opened(description: tuple[tuple[str, Any], ...], folder: Path | None) -> Sa
     missing = absent(dict(description), folder)
     if missing is not None:
         raise InputError(missing)
-    found = {name: path for name in _single_files(given) if (path := _file(name, folder))}
+    paths = {name: path for name in _single_files(given) if (path := _file(name, folder))}
     if source == "texts":
-        return _texts(found[given["file"]], rows)
+        return _texts(paths[given["file"]], rows)
     home = _home(given, folder) or Path()
     dataset = given.pop("dataset")
     if "labels" in given:
-        given["labels"] = found[given["labels"]], given.pop("column")
+        given["labels"] = paths[given["labels"]], given.pop("column")
     return _STORED[source](dataset, home, rows, **given)
 
 

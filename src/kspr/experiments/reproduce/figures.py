@@ -4,13 +4,17 @@ import base64
 import io
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kspr._files import write_text
 from kspr._packages import require
 from kspr.experiments.reproduce.reproduction import Reproduction, render_markdown
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 __all__ = ["draw", "write_reproduction"]
 
@@ -50,7 +54,7 @@ def draw(result: Reproduction, path: Path) -> Path:
     return path
 
 
-def _path(figure: Any, result: Reproduction) -> None:
+def _path(figure: "Figure", result: Reproduction) -> None:
     """Draw norms of mean shifts against the penalty, wrong labels in the accent colour."""
     from matplotlib.collections import LineCollection
 
@@ -69,7 +73,7 @@ def _path(figure: Any, result: Reproduction) -> None:
     axes.legend(frameon=False, loc="upper left")
 
 
-def _course(figure: Any, result: Reproduction) -> None:
+def _course(figure: "Figure", result: Reproduction) -> None:
     """Draw FSR with q, recall and F1 by epoch: a row per measure, a column per noise."""
     measures = {"fsr": "FSR", "recall": "recall", "f1": "F1"}
     noises, variants = result.noises, result.variants
@@ -105,14 +109,14 @@ def _along(result: Reproduction, noise: str, variant: str, measure: str) -> np.n
     return np.array(points).reshape(-1, 2)
 
 
-def _line(axes: Any, points: np.ndarray, colour: str, style: str, label: str) -> None:
+def _line(axes: "Axes", points: np.ndarray, colour: str, style: str, label: str) -> None:
     if len(points):
         # Markers on a long course would hide the line.
         marker = "." if len(points) < 20 else ""
         axes.plot(*points.T, style, color=colour, marker=marker, linewidth=1.2, label=label)
 
 
-def _band(axes: Any, middle: np.ndarray, spread: np.ndarray, colour: str) -> None:
+def _band(axes: "Axes", middle: np.ndarray, spread: np.ndarray, colour: str) -> None:
     """Shade one standard deviation around a line, if there is one at every point."""
     if len(middle) and len(middle) == len(spread):
         low, high = middle[:, 1] - spread[:, 1], middle[:, 1] + spread[:, 1]
@@ -120,7 +124,7 @@ def _band(axes: Any, middle: np.ndarray, spread: np.ndarray, colour: str) -> Non
         axes.fill_between(middle[:, 0], low.clip(0), high, color=colour, alpha=0.12, linewidth=0)
 
 
-def _splits(figure: Any, result: Reproduction) -> None:
+def _splits(figure: "Figure", result: Reproduction) -> None:
     """Draw FSR against classes in a group and against samples per class."""
     recipe = result.definition
     figure.set_size_inches(8.6, 3.6)
@@ -144,7 +148,7 @@ def _splits(figure: Any, result: Reproduction) -> None:
     panels[1].legend(frameon=False)
 
 
-def _examples(figure: Any, result: Reproduction) -> None:
+def _examples(figure: "Figure", result: Reproduction) -> None:
     """Draw pictures with the given class below, and the true class in the accent colour."""
     from PIL import Image
 
@@ -165,7 +169,7 @@ def _examples(figure: Any, result: Reproduction) -> None:
         )
 
 
-def _histogram(figure: Any, result: Reproduction) -> None:
+def _histogram(figure: "Figure", result: Reproduction) -> None:
     """Draw the median irrepresentable values of pieces: a panel per noise, on one scale."""
     from kspr._figures import KEPT
 
@@ -189,7 +193,7 @@ def _histogram(figure: Any, result: Reproduction) -> None:
     panels[0].set_ylabel("pieces")
 
 
-_DRAWN: dict[str, Callable[[Any, Reproduction], None]] = {
+_DRAWN: dict[str, Callable[["Figure", Reproduction], None]] = {
     "path": _path,
     "course": _course,
     "splits": _splits,

@@ -284,7 +284,7 @@ def _parts(result: Reproduction, draw: Callable[..., str], bullet: str) -> Itera
 
 
 def _facts(result: Reproduction) -> list[str]:
-    """Return what a reader must know to judge the numbers, in sentences."""
+    """Return the conditions of the numbers: data, scale, seeds and marks, in sentences."""
     recipe = result.definition
     facts = [f"Scale {result.scale}: {recipe.scale(result.scale).note}"]
     facts += [f"{name} here: {what}." for name, what in result.data.items()]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from kspr.errors import InputError
 from kspr.experiments.reproduce.data import Sample, corrupted, identity, open_sample
 from kspr.experiments.reproduce.recipes import Variant
 from kspr.selectors import SPR, KnockoffsSPR, Selection, from_preset
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 __all__ = ["TIMED", "TrialSpec", "compute", "levels", "name_of", "principal", "quality_of"]
 
@@ -188,7 +191,7 @@ def examples(spec: TrialSpec) -> Mapping[str, Any]:
     }
 
 
-def _png(image: Any) -> str:
+def _png(image: "Image") -> str:
     stream = io.BytesIO()
     image.save(stream, format="PNG")
     return base64.b64encode(stream.getvalue()).decode()

@@ -92,7 +92,7 @@ class Recipe:
     """What the paper concludes from this table or figure."""
 
     def scale(self, name: str) -> Scale:
-        """Return what is run at the scale `name`."""
+        """Return the scale called `name`."""
         # A scale comes from the command line, so a wrong name needs a sentence.
         if name not in SCALES:
             raise InputError(f"There is no scale {name!r}; there are {', '.join(SCALES)}.")
