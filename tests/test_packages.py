@@ -51,19 +51,19 @@ def test_a_machine_is_described():
 
 @pytest.fixture
 def checkout(tmp_path, monkeypatch):
-    """A git checkout in whose folder ``src`` this package seems to lie."""
+    """A git checkout in whose folder ``src/kspr`` this package seems to lie."""
 
     def git(*command):
         who = ["-c", "user.name=a", "-c", "user.email=a@b"]
         given = ["git", "-C", tmp_path, *who, *command]
         subprocess.run(given, check=True, capture_output=True)
 
-    (tmp_path / "src").mkdir()
-    (tmp_path / "src" / "code.py").write_text("x = 1\n")
+    (tmp_path / "src" / "kspr").mkdir(parents=True)
+    (tmp_path / "src" / "kspr" / "code.py").write_text("x = 1\n")
     git("init")
     git("add", ".")
     git("commit", "-m", "first")
-    monkeypatch.setattr(_packages, "__file__", str(tmp_path / "src" / "code.py"))
+    monkeypatch.setattr(_packages, "__file__", str(tmp_path / "src" / "kspr" / "code.py"))
     source_commit.cache_clear()
     yield git
     source_commit.cache_clear()
@@ -77,16 +77,19 @@ def test_the_commit_is_the_last_one_that_changed_the_sources(checkout, tmp_path)
     checkout("commit", "-m", "a page")
     source_commit.cache_clear()
     assert source_commit() == first
-    (tmp_path / "src" / "code.py").write_text("x = 2\n")
+    (tmp_path / "src" / "kspr" / "code.py").write_text("x = 2\n")
     source_commit.cache_clear()
     assert source_commit() == f"{first}-changed"
 
 
-def test_a_package_outside_of_a_checkout_has_no_commit(checkout, tmp_path, monkeypatch):
-    (tmp_path / ".gitignore").write_text("site-packages\n")
-    (tmp_path / "site-packages").mkdir()
-    monkeypatch.setattr(_packages, "__file__", str(tmp_path / "site-packages" / "code.py"))
+def test_an_installed_package_has_no_commit_and_asks_nobody(checkout, tmp_path, monkeypatch):
+    """Also within the checkout of another project, whose settings could start programs."""
+    place = tmp_path / ".venv" / "site-packages" / "kspr" / "code.py"
+    monkeypatch.setattr(_packages, "__file__", str(place))
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("a program was started"))
     assert source_commit() is None
+
+
+def test_without_git_there_is_no_commit(checkout, monkeypatch):
     monkeypatch.setenv("PATH", "")
-    source_commit.cache_clear()
     assert source_commit() is None

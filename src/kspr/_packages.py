@@ -80,22 +80,27 @@ def _cpu() -> str:
 def source_commit() -> str | None:
     """Return the last git commit that changed the sources of this package, in 12 digits.
 
-    ``-changed`` at its end says that files differ from that commit. None if the package is not
-    installed from a git checkout, or git is not at hand.
+    ``-changed`` at its end says that files differ from that commit. None if the package does not
+    run from a checkout of its repository, or git is not at hand.
     """
-    commit = _git("log", "-1", "--abbrev=12", "--format=%h", "--", ".")
+    commit = _git("log", "-1", "--abbrev=12", "--format=%h")
     if not commit:
         return None
-    return commit + (CHANGED if _git("status", "--porcelain", "--", ".") else "")
+    return commit + (CHANGED if _git("status", "--porcelain") else "")
 
 
 def _git(*command: str) -> str:
-    """Return what git says of the folder of this package; nothing where it fails."""
+    """Return the answer of git on the folder of this package; nothing where it fails."""
+    folder = Path(__file__).resolve().parent
+    # Only the repository of this package, ROOT/src/kspr, is asked: another one that happens to lie
+    # around an installed package may have settings that start programs.
+    if folder.parent.name != "src" or not (folder.parents[1] / ".git").exists():
+        return ""
     import subprocess
 
     try:
-        return subprocess.run(  # noqa: S603 - no part of the command is the user's
-            ["git", "-C", str(Path(__file__).parent), *command],  # noqa: S607
+        return subprocess.run(  # noqa: S603 - the caller's words are fixed
+            ["git", "-C", str(folder), *command, "--", "."],  # noqa: S607
             capture_output=True,
             text=True,
             check=True,
