@@ -9,8 +9,8 @@ import torch
 from kspr.experiments.baselines import trainer
 from kspr.experiments.reproduce.data import GENERATED
 from kspr.experiments.reproduce.recipes import Variant
+from kspr.experiments.reproduce.running import compute
 from kspr.experiments.reproduce.training import measured, one_thread, settings_of, told_rate
-from kspr.experiments.reproduce.trials import compute
 from kspr.train import fit
 from tests.experiments.reproduce.samples import IMAGES, spec
 

@@ -10,12 +10,10 @@ import pytest
 from kspr import SPR, KnockoffsSPR
 from kspr.errors import InputError
 from kspr.experiments.reproduce.recipes import Variant
-from kspr.experiments.reproduce.running import plan
+from kspr.experiments.reproduce.running import compute, plain, plan
 from kspr.experiments.reproduce.trials import (
-    compute,
     levels,
     name_of,
-    plain,
     principal,
     selected,
     selector_of,

@@ -25,12 +25,14 @@ from kspr.errors import InputError
 from kspr.experiments.reproduce.data import absent, describe, prepare
 from kspr.experiments.reproduce.recipes import SCALES, Recipe, Scale, load_recipe, recipe_names
 from kspr.experiments.reproduce.reproduction import Reproduction, Trial
-from kspr.experiments.reproduce.trials import TIMED, TrialSpec, compute, name_of
+from kspr.experiments.reproduce.trials import FUNCTIONS, TIMED, TrialSpec, name_of
 
-__all__ = ["ListedRecipe", "ListedScale", "list_recipes", "plan", "reproduce"]
+__all__ = ["KINDS", "ListedRecipe", "ListedScale", "compute", "list_recipes", "plan", "reproduce"]
 
 _STORED = ("description", "values", "seconds", "when", "version", "commit", "machine")
 """Entries of a stored trial."""
+KINDS = (*FUNCTIONS, "train")
+"""Kinds of trial."""
 
 
 def plan(
@@ -244,6 +246,34 @@ def _run_one(spec: TrialSpec, file: Path, origin: Mapping[str, Any]) -> None:
     seconds = round(time.perf_counter() - start, 2)
     stored = {"description": description, "values": values, "seconds": seconds, "when": _now()}
     write_json(file, {**stored, **origin})
+
+
+def compute(spec: TrialSpec) -> dict[str, Any]:
+    """Run one trial; return its values, ready for JSON."""
+    if spec.kind not in KINDS:
+        raise InputError(f"There is no kind of trial {spec.kind!r}; there are {', '.join(KINDS)}.")
+    if spec.kind == "train":
+        # Imported on demand: only training needs torch.
+        from kspr.experiments.reproduce.training import train
+
+        values = train(spec)
+    else:
+        values = FUNCTIONS[spec.kind](spec)
+    return {name: plain(value) for name, value in values.items()}
+
+
+def plain(value: Any) -> Any:
+    """Return `value` as JSON can hold it: floats to six digits, infinite ones and nan as None."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(name): plain(entry) for name, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(entry) for entry in value]
+    if isinstance(value, float):
+        # The comparison is False for nan, too.
+        return float(f"{value:.6g}") if abs(value) < float("inf") else None
+    return value
 
 
 def _now() -> str:

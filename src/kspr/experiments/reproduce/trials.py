@@ -1,7 +1,4 @@
-"""Trials: their description, and what each kind of them computes, from a `TrialSpec` to values.
-
-Trials that train a network need torch, and lie in `training`.
-"""
+"""Trials: their description, and the values of each kind of them that trains no network."""
 
 import base64
 import hashlib
@@ -10,7 +7,6 @@ import json
 import time as clock
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +24,7 @@ from kspr.selectors import SPR, KnockoffsSPR, Selection, from_preset
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = ["TIMED", "TrialSpec", "compute", "levels", "name_of", "principal", "quality_of"]
+__all__ = ["FUNCTIONS", "TIMED", "TrialSpec", "levels", "name_of", "principal", "quality_of"]
 
 TIMED = ("time",)
 """Kinds that measure seconds: they run one at a time, with all threads of the machine."""
@@ -39,7 +35,7 @@ class TrialSpec:
     """One variant on one data set with one noise and one seed, before it is run."""
 
     kind: str
-    """A name in `KINDS`."""
+    """A name in `running.KINDS`."""
     data: str
     """The paper's name of the data set."""
     source: Mapping[str, Any]
@@ -85,20 +81,6 @@ class TrialSpec:
 def name_of(description: Mapping[str, Any]) -> str:
     """Return the file name, without ending, under which the trial so described is stored."""
     return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()[:20]
-
-
-def plain(value: Any) -> Any:
-    """Return `value` as JSON can hold it: floats to six digits, infinite ones and nan as None."""
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    if isinstance(value, Mapping):
-        return {str(name): plain(entry) for name, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(entry) for entry in value]
-    if isinstance(value, float):
-        # The comparison is False for nan, too.
-        return float(f"{value:.6g}") if abs(value) < float("inf") else None
-    return value
 
 
 def selector_of(spec: TrialSpec) -> SPR | KnockoffsSPR:
@@ -244,23 +226,11 @@ def theory(spec: TrialSpec) -> Mapping[str, Any]:
     }
 
 
-_FUNCTIONS: dict[str, Callable[[TrialSpec], Mapping[str, Any]]] = {
+FUNCTIONS: dict[str, Callable[[TrialSpec], Mapping[str, Any]]] = {
     "examples": examples,
     "path": path,
     "select": select,
     "theory": theory,
     "time": time,
 }
-KINDS = (*_FUNCTIONS, "train")
-"""Kinds of trial."""
-
-
-def compute(spec: TrialSpec) -> dict[str, Any]:
-    """Run one trial; return its values, ready for JSON."""
-    if spec.kind not in KINDS:
-        raise InputError(f"There is no kind of trial {spec.kind!r}; there are {', '.join(KINDS)}.")
-    function = _FUNCTIONS.get(spec.kind)
-    if function is None:
-        # Imported on demand: only training needs torch.
-        function = import_module(f"{__package__}.training").train
-    return {name: plain(value) for name, value in function(spec).items()}
+"""Function of each kind of trial, but for `train`, which needs torch."""
