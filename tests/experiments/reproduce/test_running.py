@@ -96,6 +96,24 @@ def test_again_runs_the_trials_of_another_commit_anew(once, tmp_path, monkeypatc
         run("bbb-changed", again=True)
 
 
+def test_a_long_trial_is_continued_by_the_code_that_began_it_only(tmp_path, monkeypatch):
+    works = []
+
+    def compute(spec):
+        works.append(spec.work)
+        assert "checkpoints" not in spec.settings
+        return {"fsr": 0.0}
+
+    monkeypatch.setattr(running, "compute", compute)
+    settings = {"checkpoints": True}
+    scales = {"smoke": replace(QUICK.scale("smoke"), settings=settings, variants=("2 classes",))}
+    for commit in ("aaa", "bbb"):
+        monkeypatch.setattr(running, "source_commit", lambda commit=commit: commit)
+        reproduce(replace(QUICK, scales=scales), "smoke", tmp_path, again=True)
+    assert len(set(works)) == 2
+    assert all(work.parent == tmp_path / "trials" for work in works)
+
+
 def test_trials_of_before_descriptions_were_stored_are_run_again(once, tmp_path):
     reproduce(QUICK, "smoke", tmp_path)
     path = tmp_path / "figure4-smoke.json"

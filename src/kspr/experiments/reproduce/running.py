@@ -238,7 +238,9 @@ def _run_one(spec: TrialSpec, file: Path, origin: Mapping[str, Any]) -> None:
     # Training settings have no such entry: it asks for a folder to continue from.
     if spec.settings.get("checkpoints"):
         settings = {k: v for k, v in spec.settings.items() if k != "checkpoints"}
-        spec = replace(spec, settings=settings, work=file.with_suffix(""))
+        # By commit: a trial that other code has begun must not be finished by this one.
+        code = origin["commit"] or origin["version"]
+        spec = replace(spec, settings=settings, work=file.with_name(f"{file.stem}-{code}"))
     start = time.perf_counter()
     # The number of threads changes the last digits of sums, so it must not follow --jobs.
     with threadpool_limits(None if spec.kind in TIMED else 1):
