@@ -44,8 +44,7 @@ from _data import Case, Sample, check_shared, checked_rates, cifar10, confused_t
 from _prose import wrap_prose
 from kspr import ProbabilitySelector
 from kspr.experiments.compare.comparing import compare
-from kspr.experiments.compare.peers import PEERS, Peer
-from kspr.experiments.compare.peers.ours import ByProbabilities
+from kspr.experiments.compare.peers import PEERS, ByProbabilities, Peer
 from kspr.noise import asymmetric_cifar10, circular, symmetric
 
 TRIALS = RESULTS / "probabilities.jsonl"

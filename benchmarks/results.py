@@ -13,9 +13,13 @@ from typing import Any
 from _common import DOCS, ROOT, arguments, markdown_table, measured_when, read_trials
 from _prose import wrap_prose
 from kspr.experiments.compare.comparison import REFERENCES
-from kspr.experiments.reproduce.page import render_markdown, write_figure
+from kspr.experiments.reproduce.figures import draw
 from kspr.experiments.reproduce.recipes import load_recipe, recipe_names
-from kspr.experiments.reproduce.reproduction import Reproduction, read_reproduction
+from kspr.experiments.reproduce.reproduction import (
+    Reproduction,
+    read_reproduction,
+    render_markdown,
+)
 
 # A smoke run reads the stored results too, and writes another page.
 STORED = ROOT / "benchmarks" / "results" / "reproduced"
@@ -223,7 +227,7 @@ def main() -> None:
     found = stored()
     for name, file in FIGURES.items():
         if name in found:
-            write_figure(found[name], PAGE.parent / "figures" / file)
+            draw(found[name], PAGE.parent / "figures" / file)
     PAGE.write_text(render_page(found))
     print(f"wrote {PAGE}: {len(found)} of {len(recipe_names())} recipes were run")
 

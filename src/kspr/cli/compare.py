@@ -82,9 +82,9 @@ def compare(
         )
         return
     from kspr.experiments.compare.comparing import compare_source
-    from kspr.experiments.compare.figure import write_comparison
+    from kspr.experiments.compare.comparison import write_comparison
 
-    found = compare_source(
+    result = compare_source(
         source,
         options=options,
         settings=settings,
@@ -95,11 +95,11 @@ def compare(
         dimensions=dimensions,
         out=out,
     )
-    written = () if out is None else write_comparison(found, out, common.INVOCATION.get())
+    written = () if out is None else write_comparison(result, out, common.INVOCATION.get())
     if json:
-        common.print_json({**found.to_dict(), "written": written})
+        common.print_json({**result.to_dict(), "written": written})
         return
-    print(found, *(f"\n{path}" for path in written), sep="")
+    print(result, *(f"\n{path}" for path in written), sep="")
 
 
 def _compare_training(
@@ -125,7 +125,7 @@ def _compare_training(
     from kspr.train import TrainSettings
 
     changes = {} if epochs is None else {"epochs": epochs}
-    found = compare_training_source(
+    result = compare_training_source(
         source,
         test,
         methods,
@@ -137,8 +137,8 @@ def _compare_training(
         out=out,
     )
     if json:
-        common.print_json(found.to_dict())
+        common.print_json(result.to_dict())
         return
-    print(found)
+    print(result)
     if out is not None:
-        print(f"Use the best: kspr predict {out / found.trials[0].method} SOURCE")
+        print(f"Use the best: kspr predict {out / result.trials[0].method} SOURCE")
