@@ -11,7 +11,6 @@ import numpy as np
 
 from kspr._files import write_text
 from kspr.errors import InputError, MissingExtraError
-from kspr.runs.draws import ToCheck
 from kspr.runs.verify import Verification
 from kspr.selectors.selection import Selection
 from kspr.selectors.selfcheck import SelfCheck
@@ -31,7 +30,6 @@ def write_report(
     truth: np.ndarray | None = None,
     selfcheck: SelfCheck | None = None,
     verification: Verification | None = None,
-    to_check: ToCheck | None = None,
     command: str | None = None,
     run: Path | None = None,
     megabytes: float = 12.0,
@@ -62,9 +60,6 @@ def write_report(
         Result of `kspr.selfcheck` on the same data.
     verification
         Result of `kspr verify` for the same run.
-    to_check
-        Drawn rows that a person can check on the page, and save as a file for `kspr verify`. As
-        many as `megabytes` has room for: they come before all others.
     command
         The command that made the selection.
     run
@@ -89,7 +84,7 @@ def write_report(
         raise MissingExtraError("The report", "'knockoffs-spr[report]'") from error
     from kspr.report._page import Source, render
 
-    source = Source(selection, row_id, items, features, truth, selfcheck, verification, to_check)
+    source = Source(selection, row_id, items, features, truth, selfcheck, verification)
     page = render(source, title, command, run, megabytes, max_borderline)
     write_text(Path(path), page)
     return Path(path)

@@ -265,13 +265,15 @@ def _moved(judge_by: Run, rows: np.ndarray, contents: Contents) -> Moved:
 def _next_steps(run: TrainingRun) -> list[Step]:
     folder = shlex.quote(visible(run.folder))
     if run.result is None:
-        return [Step("Go on", "The run ends with the same network.", f"{_command(run)} --resume")]
+        return [
+            Step("Go on", "The run ends with the same network.", (f"{_command(run)} --resume",))
+        ]
     predict = f"kspr predict {folder} SOURCE --out predictions.csv"
-    steps = [Step("Use the network", "It labels new data of the same kind.", predict)]
+    steps = [Step("Use the network", "It labels new data of the same kind.", (predict,))]
     if run.judged is not None:
         inner = shlex.quote(visible(run.judged.folder))
         gain = "Every label, which of them look wrong, and what they might be."
-        steps.append(Step("See the labels", gain, f"kspr report {inner} --open"))
+        steps.append(Step("See the labels", gain, (f"kspr report {inner} --open",)))
     return steps
 
 

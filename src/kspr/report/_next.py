@@ -25,8 +25,8 @@ class Step:
 
     title: str
     gain: str
-    command: str
-    """Empty where it is done on the page, in the section on checking."""
+    commands: tuple[str, ...]
+    """One, or ways to do the same."""
 
 
 def next_steps(
@@ -34,48 +34,55 @@ def next_steps(
     run: Path | None,
     command: str | None,
     kind: str | None,
-    n_to_check: int = 0,
+    n_drawn: int = 0,
 ) -> list[Step]:
     """Return what to do with the selection, the most useful first.
 
     `run` is the folder of the run; without one, the commands are Python. `command` is the one that
-    made the run, `kind` says whether its rows are images, and `n_to_check` how many rows the page
-    has for a person to check.
+    made the run, `kind` says whether its rows are images, and `n_drawn` how many of its rows have
+    been drawn for a person to check.
     """
     again = _another_level(selection, run, command)
     # Where nothing is kept, there is nothing to export, and another level comes first.
     kept = selection.clean_mask.any()
-    check = _check(selection, run, n_to_check)
+    check = _check(selection, run, n_drawn)
     steps = [check, _export(run, kind), again] if kept else [again, check]
     return [step for step in steps if step is not None]
 
 
-def _check(selection: Selection, run: Path | None, n_to_check: int) -> Step | None:
-    if stored_of(selection, "q_value") is None and not n_to_check:
+def _check(selection: Selection, run: Path | None, n_drawn: int) -> Step | None:
+    if stored_of(selection, "q_value") is None:
         return None
     checked = selection.checked is not None and selection.checked.calibrate
-    title = "Check more rows" if checked else f"Check {n_to_check or DEFAULT_CHECKS} rows"
+    title = "Check more rows" if checked else f"Check {DEFAULT_CHECKS} rows"
     gain = (
         "With more checked rows, more labels can be kept at the same error rate."
         if checked
         else "Then the error rate holds for any noise, not only under an assumption."
     )
-    if n_to_check:
-        return Step(title, gain, "")
     if run is None:
-        return Step(title, gain, "selector.fit(X, y, checked=(rows, true_labels))")
+        return Step(title, gain, ("selector.fit(X, y, checked=(rows, true_labels))",))
+    # The page goes on with the draw; its number of checks is that of all of them.
+    more = f" --checks {n_drawn + DEFAULT_CHECKS}" if checked else ""
     # The first draw has written a file under the default name, which holds answers.
     out = f" --out {_quoted(Path(f'{run}-more-checks.csv'))}" if checked else ""
-    return Step(title, gain, f"kspr verify {_quoted(run)} --checks {DEFAULT_CHECKS}{out}")
+    return Step(
+        title,
+        f"{gain} On a page in your browser, or in a CSV file to fill in:",
+        (
+            f"kspr review {_quoted(run)}{more}",
+            f"kspr verify {_quoted(run)} --checks {DEFAULT_CHECKS}{out}",
+        ),
+    )
 
 
 def _export(run: Path | None, kind: str | None) -> Step:
     gain = "Writes the kept rows to a new place; the source is not changed."
     if run is None:
         gain = "The kept rows; the arrays are not changed."
-        return Step("Take the cleaned data", gain, "X[selection.clean_mask]")
+        return Step("Take the cleaned data", gain, ("X[selection.clean_mask]",))
     out = "--to imagefolder --out clean" if kind == "image" else "--out clean.parquet"
-    return Step("Export the cleaned data", gain, f"kspr export {_quoted(run)} {out}")
+    return Step("Export the cleaned data", gain, (f"kspr export {_quoted(run)} {out}",))
 
 
 def _another_level(selection: Selection, run: Path | None, command: str | None) -> Step | None:
@@ -88,7 +95,7 @@ def _another_level(selection: Selection, run: Path | None, command: str | None) 
             return None
         gain = "SPR keeps a fixed share, and cannot say how many of the kept labels are wrong."
         again = _select_again(words, DEFAULT_Q, run)
-        return Step("Ask for an error rate", gain, again)
+        return Step("Ask for an error rate", gain, (again,))
     q = _level_to_try(selection)
     now, then = int(selection.clean_mask.sum()), int(selection.at(q).clean_mask.sum())
     gain = f"q = {level(q)} would keep {count(then)} labels; now {count(now)} are kept."
@@ -98,7 +105,7 @@ def _another_level(selection: Selection, run: Path | None, command: str | None) 
         again = _select_again(words, q, run)
     else:
         again = f"kspr.Selection.load({str(run)!r}).at({q:g})"
-    return Step("Try another error rate", gain, again)
+    return Step("Try another error rate", gain, (again,))
 
 
 def _level_to_try(selection: Selection) -> float:

@@ -9,7 +9,6 @@ import numpy as np
 from kspr.core.coded import stored_of
 from kspr.core.noise import KINDS
 from kspr.report._cards import Contents, borderline_rows, judge
-from kspr.report._checking import checking
 from kspr.report._dial import dial, dial_figure
 from kspr.report._facts import check, class_table, verdict
 from kspr.report._next import next_steps
@@ -18,7 +17,6 @@ from kspr.report._plots import class_histograms, histogram, path_figure
 from kspr.report._suspects import matrix, suspect_list
 from kspr.report._template import environment, shared_parts
 from kspr.report._words import scale_of
-from kspr.runs.draws import ToCheck
 from kspr.runs.verify import Verification
 from kspr.selectors.options import in_flags
 from kspr.selectors.selection import Selection
@@ -40,7 +38,6 @@ class Source:
     truth: np.ndarray | None = None
     selfcheck: SelfCheck | None = None
     verification: Verification | None = None
-    to_check: ToCheck | None = None
 
 
 def render(
@@ -54,22 +51,19 @@ def render(
     """Return the page as text."""
     selection, summary = source.selection, source.selection.summary()
     contents = Contents(source.items, megabytes * 1e6)
-    # First of all: a row that cannot be seen cannot be checked.
-    rows = checking(selection, source.to_check, run, contents)
     # Before all suspects, which may use up the budget.
     near = borderline_rows(selection, max_borderline)
     borderline = judge(selection, near, source.row_id, source.truth).cards(contents, near)
+    n_drawn = 0 if source.verification is None else source.verification.n_drawn
     templates = environment()
     # Messages name parameters; the page of a run that a command made names its flags.
     templates.filters["said"] = str if run is None else in_flags
-    scripts = ["common.js", "script.js", *([] if rows is None else ["checking.js"])]
     return templates.get_template("report.html").render(
         title=title,
         command=command,
-        **shared_parts(templates, ["style.css", "checking.css"], scripts),
+        **shared_parts(templates, ["style.css"], ["common.js", "script.js"]),
         verdict=verdict(selection, summary),
-        next_steps=next_steps(selection, run, command, contents.kind, rows.n if rows else 0),
-        checking=rows,
+        next_steps=next_steps(selection, run, command, contents.kind, n_drawn),
         check=None if source.truth is None else check(selection, source.truth),
         selfcheck=source.selfcheck,
         flips=KINDS,
