@@ -9,7 +9,7 @@ import pytest
 
 from kspr import KnockoffsSPR
 from kspr.cli._app import app
-from kspr.report._next import next_steps
+from kspr.report._page import next_steps
 from tests.report.samples import Page
 
 MADE = "kspr select 'my data.npz' --label species --q 0.05 --overwrite --out 'a run'"

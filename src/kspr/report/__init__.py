@@ -16,7 +16,7 @@ from kspr.selectors.selection import Selection
 from kspr.selectors.selfcheck import SelfCheck
 from kspr.sources.records import Items
 
-__all__ = ["write_report"]
+__all__ = ["check_extra", "write_report"]
 
 
 def write_report(
@@ -77,19 +77,36 @@ def write_report(
         _check_length("features", features.shape[0], len(selection))
     if not 0 <= megabytes < math.inf:
         raise InputError(f"megabytes must be a number from 0 up, got {megabytes}.")
+    check_extra()
+    from kspr.report._page import render
+
+    page = render(
+        selection,
+        title,
+        row_id=row_id,
+        items=items,
+        features=features,
+        truth=truth,
+        selfcheck=selfcheck,
+        verification=verification,
+        command=command,
+        run=run,
+        megabytes=megabytes,
+        max_borderline=max_borderline,
+    )
+    write_text(Path(path), page)
+    return Path(path)
+
+
+def _check_length(name: str, n: int, expected: int) -> None:
+    if n != expected:
+        raise InputError(f"{name} has {n:,} rows but the selection has {expected:,}.")
+
+
+def check_extra() -> None:
+    """Raise `MissingExtraError` if the packages that draw and fill in pages are not installed."""
     try:
         import jinja2  # noqa: F401 - imported here to name the extra if it is missing
         import matplotlib  # noqa: F401 - the same
     except ImportError as error:
         raise MissingExtraError("The report", "'knockoffs-spr[report]'") from error
-    from kspr.report._page import Source, render
-
-    source = Source(selection, row_id, items, features, truth, selfcheck, verification)
-    page = render(source, title, command, run, megabytes, max_borderline)
-    write_text(Path(path), page)
-    return Path(path)
-
-
-def _check_length(name: str, found: int, expected: int) -> None:
-    if found != expected:
-        raise InputError(f"{name} has {found:,} rows but the selection has {expected:,}.")

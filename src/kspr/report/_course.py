@@ -4,6 +4,7 @@ import math
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +14,27 @@ from matplotlib.ticker import MaxNLocator
 
 from kspr._figures import ACCENT, INK, KEPT, LINE, MUTED, canvas, style, to_svg
 from kspr._text import visible
-from kspr.report._cards import Card, Contents, judge
-from kspr.report._next import Step
-from kspr.report._sides import restless_rows, sides_by_epoch
-from kspr.report._template import environment, shared_parts
+from kspr.report._cards import Cards, cards_of
+from kspr.report._page import Step
+from kspr.report._words import environment, shared_parts
+from kspr.report.contents import Contents
 from kspr.report.training_run import TrainingRun, in_short
 from kspr.runs.run import Run
 
-__all__ = ["Curves", "Moved", "curve", "epoch_rows", "moved_rows", "render"]
+__all__ = [
+    "Curves",
+    "Moved",
+    "Sides",
+    "curve",
+    "epoch_rows",
+    "moved_rows",
+    "render",
+    "restless_rows",
+    "sides_by_epoch",
+]
 
 MOST_CARDS = 24
-"""Cards of each direction."""
+"""Cards of each direction, and of rows that changed sides most often."""
 _FIGURES = (
     (
         "accuracy",
@@ -78,10 +89,24 @@ class Curves:
 
 @dataclass(frozen=True)
 class Moved:
-    """Rows that changed sides in one direction."""
+    """Rows that changed sides."""
 
     n: int
-    cards: list[Card]
+    cards: Cards
+    times: tuple[int, int] = (1, 1)
+    """How often the rows on the cards changed sides: the smallest and the largest number."""
+
+
+@dataclass(frozen=True)
+class Sides:
+    """What one selection changed against the one before it."""
+
+    epoch: int
+    kept: int
+    left: int
+    """Rows that the selection before kept, and this one does not."""
+    joined: int
+    """Rows that this selection keeps, and the one before did not."""
 
 
 def render(run: TrainingRun, title: str | None, megabytes: float) -> str:
@@ -93,7 +118,7 @@ def render(run: TrainingRun, title: str | None, megabytes: float) -> str:
     name = Path(source).name if source else run.folder.name
     return templates.get_template("training.html").render(
         title=visible(title or name),
-        **shared_parts(templates, ["style.css", "training.css"], ["common.js"]),
+        **shared_parts(templates, ["style.css"], ["common.js"]),
         sentence=_sentence(run),
         tiles=_tiles(run),
         next_steps=_next_steps(run),
@@ -141,28 +166,28 @@ def _tiles(run: TrainingRun) -> list[tuple[str, Any, str, str]]:
     """Return name, value, filter of the value and explanation of the numbers on top."""
     last, result = run.history[-1], run.result or {}
     accuracy, held = result.get("test_accuracy"), _chosen_held_out(run)
-    found: list[tuple[str, Any, str, str]] = []
+    tiles: list[tuple[str, Any, str, str]] = []
     if accuracy is not None:
-        found.append(("right on the test set", accuracy, "share", _choice(result)))
+        tiles.append(("right on the test set", accuracy, "share", _choice(result)))
     if held is not None:
-        found.append(("held-out labels predicted", held, "share", "some of them are wrong"))
+        tiles.append(("held-out labels predicted", held, "share", "some of them are wrong"))
     if run.judged is not None:
-        found += _judged_tiles(run.judged, "before training" if run.before else "by the network")
+        tiles += _judged_tiles(run.judged, "before training" if run.before else "by the network")
     if last.get("fsr") is not None:
         hint = "in the last selection, by the true labels"
-        found.append(("true errors among the kept", last["fsr"], "level", hint))
+        tiles.append(("true errors among the kept", last["fsr"], "level", hint))
     seconds = sum(line["seconds"] for line in run.history)
-    found.append(("epochs", len(run.history), "count", f"in {_duration(seconds)}"))
-    return found
+    tiles.append(("epochs", len(run.history), "count", f"in {_duration(seconds)}"))
+    return tiles
 
 
 def _judged_tiles(judged: Run, when: str) -> list[tuple[str, Any, str, str]]:
     summary = judged.selection.summary()
     kept = float(judged.selection.clean_mask.mean())
-    found: list[tuple[str, Any, str, str]] = [("labels kept", kept, "share", f"judged {when}")]
+    tiles: list[tuple[str, Any, str, str]] = [("labels kept", kept, "share", f"judged {when}")]
     if summary.q_asked is not None:
-        found.append(("errors among them", summary.q_asked, "level", "asked for at most"))
-    return found
+        tiles.append(("errors among them", summary.q_asked, "level", "asked for at most"))
+    return tiles
 
 
 def _choice(result: Mapping[str, Any]) -> str:
@@ -258,8 +283,41 @@ def moved_rows(run: TrainingRun, contents: Contents) -> tuple[Moved | None, Move
 def _moved(judge_by: Run, rows: np.ndarray, contents: Contents) -> Moved:
     selection = judge_by.selection
     worst = rows[np.argsort(-selection.suspicion[rows], kind="stable")][:MOST_CARDS]
-    cards = judge(selection, worst, judge_by.row_id, None).cards(contents, worst)
-    return Moved(len(rows), cards)
+    return Moved(len(rows), cards_of(selection, worst, contents, judge_by.row_id))
+
+
+def sides_by_epoch(sides: Mapping[int, np.ndarray]) -> list[Sides]:
+    """Return what each selection but the first changed.
+
+    >>> sides_by_epoch({1: np.array([True, True]), 3: np.array([True, False])})
+    [Sides(epoch=3, kept=1, left=1, joined=0)]
+    """
+    epochs = sorted(sides)
+    return [
+        Sides(
+            epoch,
+            int(sides[epoch].sum()),
+            int((sides[last] & ~sides[epoch]).sum()),
+            int((~sides[last] & sides[epoch]).sum()),
+        )
+        for last, epoch in pairwise(epochs)
+    ]
+
+
+def restless_rows(run: TrainingRun, contents: Contents) -> Moved | None:
+    """Return the rows that changed sides most often; None if none did, or no row is at hand."""
+    if len(run.sides) < 2 or run.after is None:
+        return None
+    masks = np.stack([run.sides[epoch] for epoch in sorted(run.sides)])
+    times = np.sum(masks[1:] != masks[:-1], axis=0)
+    changed = np.flatnonzero(times)
+    if len(changed) == 0 or len(run.after.selection) != len(times):
+        return None
+    # Equal counts: the row that looks worst in the last selection comes first.
+    order = np.lexsort((-run.after.selection.suspicion[changed], -times[changed]))
+    rows = changed[order][:MOST_CARDS]
+    cards = cards_of(run.after.selection, rows, contents, run.after.row_id)
+    return Moved(len(changed), cards, (int(times[rows].min()), int(times[rows].max())))
 
 
 def _next_steps(run: TrainingRun) -> list[Step]:

@@ -1,13 +1,30 @@
-"""Words of the page: numbers and labels as text, and how each control's statistic is named."""
+"""Words of the pages: numbers and labels as text, the statistic's name, and the templates."""
 
+import base64
+import hashlib
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from kspr._text import percent, visible
 from kspr.selectors.selection import Selection
 
-__all__ = ["StatisticScale", "count", "level", "name", "number", "scale_of", "share"]
+__all__ = [
+    "StatisticScale",
+    "count",
+    "environment",
+    "level",
+    "name",
+    "number",
+    "scale_of",
+    "share",
+    "shared_parts",
+]
 
 _SPACE = "\u202f"  # narrow, and lines do not break at it
 
@@ -111,3 +128,42 @@ _SCALES = {
 def scale_of(selection: Selection) -> StatisticScale:
     """Return the scale of the selection's control; that of selection times without a control."""
     return _SCALES[selection.control]
+
+
+def environment() -> Environment:
+    """Return the templates, with the filters that put numbers and labels into words."""
+    templates = Environment(
+        loader=PackageLoader("kspr.report", "templates"),
+        # Labels and texts come from the data and may hold markup.
+        autoescape=True,
+        # A misspelt name in a template must fail, not vanish.
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.filters.update(count=count, level=level, share=share, number=number, label=name)
+    return templates
+
+
+def shared_parts(
+    templates: Environment, styles: Sequence[str], scripts: Sequence[str]
+) -> dict[str, Any]:
+    """Return the style sheets and scripts of these names, as `head.html` takes them.
+
+    The look of all pages of this package comes first.
+    """
+    look = Markup((files("kspr") / "_look.css").read_text("utf-8"))  # noqa: S704 - our own file
+    read = [_file(templates, script) for script in scripts]
+    return {
+        "style": Markup("").join([look, *(_file(templates, style) for style in styles)]),
+        "scripts": read,
+        "script_hashes": [
+            base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in read
+        ],
+    }
+
+
+def _file(templates: Environment, file: str) -> Markup:
+    """Return a file beside the templates as it is: the page allows exactly this script."""
+    assert templates.loader is not None  # noqa: S101 - set by `environment`
+    return Markup(templates.loader.get_source(templates, file)[0])  # noqa: S704 - our own file

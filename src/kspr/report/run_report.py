@@ -62,7 +62,7 @@ def report_run(
 
 
 def _truth(run: Run, truth: str) -> np.ndarray:
-    found = true_labels(run, truth)
-    if len(found.known) < len(run.rows):
-        raise InputError(f"The report needs the truth of every row. {' '.join(found.notes)}")
-    return found.label
+    labels = true_labels(run, truth)
+    if len(labels.known) < len(run.rows):
+        raise InputError(f"The report needs the truth of every row. {' '.join(labels.notes)}")
+    return labels.label

@@ -1,4 +1,4 @@
-"""What the folder of a training run says, as its report takes it, and that in one sentence.
+"""A training run on a page: its curves, and the rows that changed sides; and in one sentence.
 
 Whoever has read the folder hands it over: this room does not know how networks are trained.
 """
@@ -10,14 +10,17 @@ from typing import Any
 
 import numpy as np
 
+from kspr._files import write_text
+from kspr.errors import InputError
+from kspr.report import check_extra
 from kspr.runs.run import Run
 
-__all__ = ["TrainingRun", "in_short"]
+__all__ = ["TrainingRun", "in_short", "write_training_report"]
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingRun:
-    """What the folder of a training run says."""
+    """The content of a training run's folder."""
 
     folder: Path
     about: Mapping[str, Any]
@@ -42,6 +45,23 @@ class TrainingRun:
     def has_referees(self) -> bool:
         """Whether labels were judged once, by networks that have not seen them."""
         return bool(self.about["settings"].get("select_on") == "referees")
+
+
+def write_training_report(
+    run: TrainingRun, path: Path, title: str | None = None, *, megabytes: float = 12.0
+) -> Path:
+    """Write the page of a training run as one self-contained HTML file, and return its path.
+
+    `title` is by default the name of the source, `megabytes` the largest size of all pictures and
+    texts on the page. Equal arguments give equal bytes.
+    """
+    if not run.history:
+        raise InputError(f"{run.folder} has finished no epoch yet; there is nothing to show.")
+    check_extra()
+    from kspr.report._course import render
+
+    write_text(path, render(run, title, megabytes))
+    return path
 
 
 def in_short(
