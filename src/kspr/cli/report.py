@@ -90,7 +90,7 @@ def report(
 def _of_training(
     run: Path, out: Path | None, title: str | None, source: Path | None, megabytes: float
 ) -> Path:
-    from kspr.report.training_report import write_training_report
+    from kspr.report.training_run import write_training_report
 
     found = _read_training(run, source)
     return write_training_report(found, out or run / "report.html", title, megabytes=megabytes)
