@@ -5,31 +5,34 @@
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kspr._files import write_text
 from kspr.errors import InputError, MissingExtraError
-from kspr.runs.verify import Verification
-from kspr.selectors.selection import Selection
-from kspr.selectors.selfcheck import SelfCheck
-from kspr.sources.records import Items
+
+# The review page shows contents as the report does, and must start without scikit-learn.
+if TYPE_CHECKING:
+    from kspr.runs.verify import Verification
+    from kspr.selectors.selection import Selection
+    from kspr.selectors.selfcheck import SelfCheck
+    from kspr.sources.records import Items
 
 __all__ = ["check_extra", "write_report"]
 
 
 def write_report(
-    selection: Selection,
+    selection: "Selection",
     path: Path,
     *,
     title: str,
     row_id: np.ndarray | None = None,
-    items: Items | None = None,
+    items: "Items | None" = None,
     features: Any = None,
     truth: np.ndarray | None = None,
-    selfcheck: SelfCheck | None = None,
-    verification: Verification | None = None,
+    selfcheck: "SelfCheck | None" = None,
+    verification: "Verification | None" = None,
     command: str | None = None,
     run: Path | None = None,
     megabytes: float = 12.0,

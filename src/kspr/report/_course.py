@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from markupsafe import Markup
@@ -18,8 +18,10 @@ from kspr.report._cards import Cards, cards_of
 from kspr.report._page import Step
 from kspr.report._words import environment, shared_parts
 from kspr.report.contents import Contents
-from kspr.report.training_run import TrainingRun, in_short
 from kspr.runs.run import Run
+
+if TYPE_CHECKING:
+    from kspr.report.training_run import TrainingRun
 
 __all__ = [
     "Curves",
@@ -109,7 +111,7 @@ class Sides:
     """Rows that this selection keeps, and the one before did not."""
 
 
-def render(run: TrainingRun, title: str | None, megabytes: float) -> str:
+def render(run: "TrainingRun", title: str | None, megabytes: float) -> str:
     """Return the page as text."""
     templates = environment()
     contents = Contents(_items(run), megabytes * 1e6)
@@ -119,7 +121,7 @@ def render(run: TrainingRun, title: str | None, megabytes: float) -> str:
     return templates.get_template("training.html").render(
         title=visible(title or name),
         **shared_parts(templates, ["style.css"], ["common.js"]),
-        sentence=_sentence(run),
+        sentence=run.sentence,
         tiles=_tiles(run),
         next_steps=_next_steps(run),
         figures=[figure for entry in _FIGURES if (figure := _figure(run.history, *entry))],
@@ -137,35 +139,14 @@ def render(run: TrainingRun, title: str | None, megabytes: float) -> str:
     )
 
 
-def _items(run: TrainingRun) -> Any:
+def _items(run: "TrainingRun") -> Any:
     return None if run.after is None else run.after.items()
 
 
-def _chosen_held_out(run: TrainingRun) -> float | None:
-    if run.result is None:
-        return None
-    shares: Mapping[str, float] = run.result.get("held_out", {})
-    return shares.get(run.result["model_choice"])
-
-
-def _sentence(run: TrainingRun) -> str:
-    if run.result is None:
-        last = run.history[-1]["epoch"]
-        return f"This training is not finished: {last:,} epochs are done."
-    judged = run.judged
-    return in_short(
-        int(run.about["rows"]),
-        None if judged is None else int((~judged.selection.clean_mask).sum()),
-        test_accuracy=run.result.get("test_accuracy"),
-        held_out=_chosen_held_out(run),
-        items=run.about.get("items"),
-    )
-
-
-def _tiles(run: TrainingRun) -> list[tuple[str, Any, str, str]]:
+def _tiles(run: "TrainingRun") -> list[tuple[str, Any, str, str]]:
     """Return name, value, filter of the value and explanation of the numbers on top."""
     last, result = run.history[-1], run.result or {}
-    accuracy, held = result.get("test_accuracy"), _chosen_held_out(run)
+    accuracy, held = result.get("test_accuracy"), run.held_out
     tiles: list[tuple[str, Any, str, str]] = []
     if accuracy is not None:
         tiles.append(("right on the test set", accuracy, "share", _choice(result)))
@@ -264,7 +245,7 @@ def _cell(value: float | None, form: str) -> str:
     return form.format(value).replace("%", "\u202f%")
 
 
-def moved_rows(run: TrainingRun, contents: Contents) -> tuple[Moved | None, Moved | None]:
+def moved_rows(run: "TrainingRun", contents: Contents) -> tuple[Moved | None, Moved | None]:
     """Return the rows that training set aside, and those that it took back; None if not known.
 
     Both selections judge the same rows in the same order. The most doubtful come first, by the
@@ -304,7 +285,7 @@ def sides_by_epoch(sides: Mapping[int, np.ndarray]) -> list[Sides]:
     ]
 
 
-def restless_rows(run: TrainingRun, contents: Contents) -> Moved | None:
+def restless_rows(run: "TrainingRun", contents: Contents) -> Moved | None:
     """Return the rows that changed sides most often; None if none did, or no row is at hand."""
     if len(run.sides) < 2 or run.after is None:
         return None
@@ -320,7 +301,7 @@ def restless_rows(run: TrainingRun, contents: Contents) -> Moved | None:
     return Moved(len(changed), cards, (int(times[rows].min()), int(times[rows].max())))
 
 
-def _next_steps(run: TrainingRun) -> list[Step]:
+def _next_steps(run: "TrainingRun") -> list[Step]:
     folder = shlex.quote(visible(run.folder))
     if run.result is None:
         return [
@@ -335,12 +316,12 @@ def _next_steps(run: TrainingRun) -> list[Step]:
     return steps
 
 
-def _command(run: TrainingRun) -> str:
+def _command(run: "TrainingRun") -> str:
     typed = run.about.get("origin", {}).get("command", [])
     return visible(shlex.join(typed)) if typed else "kspr train"
 
 
-def _facts(run: TrainingRun) -> list[tuple[str, str]]:
+def _facts(run: "TrainingRun") -> list[tuple[str, str]]:
     """Return what the run was made with."""
     settings = run.about["settings"]
     embedder = run.about.get("embed", {}).get("embedder")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from kspr._text import visible
-from kspr.errors import UnreadableItemError
+from kspr.errors import InputError, UnreadableItemError
 from kspr.sources.records import Items
 
 if TYPE_CHECKING:
@@ -98,6 +98,13 @@ class Contents:
         text = text if len(text) <= length else f"{text[: length - 1]}…"
         # A file that is not UTF-8 may hold half characters, which cannot be written.
         return visible(text.encode("utf-8", "replace").decode(), keep="\n\t")
+
+    def beginning(self, row: int, length: int) -> str:
+        """Return the first characters of a text, to be searched; empty if it is gone."""
+        try:
+            return str(self._items[row])[:length] if self._items is not None else ""
+        except (InputError, OSError):
+            return ""
 
     def picture(self, row: int, side: int) -> tuple[bytes, str]:
         """Return a picture of at most `side` pixels, and its media type.

@@ -46,6 +46,28 @@ class TrainingRun:
         """Whether labels were judged once, by networks that have not seen them."""
         return bool(self.about["settings"].get("select_on") == "referees")
 
+    @property
+    def held_out(self) -> float | None:
+        """Share of held-out labels that the chosen network predicts; None if not measured."""
+        if self.result is None:
+            return None
+        shares: Mapping[str, float] = self.result.get("held_out", {})
+        return shares.get(self.result["model_choice"])
+
+    @property
+    def sentence(self) -> str:
+        """The outcome in words."""
+        if self.result is None:
+            return f"This training is not finished: {self.history[-1]['epoch']:,} epochs are done."
+        judged = self.judged
+        return in_short(
+            int(self.about["rows"]),
+            None if judged is None else int((~judged.selection.clean_mask).sum()),
+            test_accuracy=self.result.get("test_accuracy"),
+            held_out=self.held_out,
+            items=self.about.get("items"),
+        )
+
 
 def write_training_report(
     run: TrainingRun, path: Path, title: str | None = None, *, megabytes: float = 12.0

@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import { state } from "./api.js";
 import { byId, count, el, prefetch, shown, snippet } from "./parts.js";
-import { refresh } from "./standing.js";
+import { refresh } from "./progress.js";
 
 const rows = new Map();
 let waiting = [];

@@ -1,4 +1,4 @@
-"""What the answers so far come to: the level that holds, what it keeps, what more checks give."""
+"""The progress of checking: the level that holds so far, what it keeps, what more checks give."""
 
 from dataclasses import asdict
 from typing import Any
@@ -13,7 +13,7 @@ from kspr.selectors.forecast import MOST_CHECKS, checks_needed
 from kspr.selectors.options import DOUBTING
 from kspr.selectors.review_log import CANNOT_TELL
 
-__all__ = ["Standing"]
+__all__ = ["Progress"]
 
 _LEVELS = np.round(np.geomspace(0.005, 0.5, 80), 4)
 """Levels of the slider."""
@@ -23,7 +23,7 @@ _FORECAST_EVERY = 10
 """Checks after which a forecast is made anew: it is rough, and takes longer than all the rest."""
 
 
-class Standing:
+class Progress:
     """The answers of a draw, applied to a selection that is fitted once."""
 
     def __init__(self, fitted: Selection) -> None:
