@@ -52,7 +52,7 @@ def test_shares_have_no_estimate_and_no_error_rate(shares):
 def test_a_raised_level_is_the_one_to_explain(raised, chosen):
     found = _page.verdict(raised, raised.summary())
     assert found.was_raised
-    assert found.q_shown == found.q_reached > found.q_asked
+    assert found.q_shown == found.summary.q_reached > found.summary.q_asked
     assert _page.verdict(chosen, chosen.summary()).q_shown == 0.05
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kspr._files import write_text
-from kspr.errors import InputError, MissingExtraError
+from kspr._packages import require
+from kspr.errors import InputError
 
 # The review page shows contents as the report does, and must start without scikit-learn.
 if TYPE_CHECKING:
@@ -108,8 +109,5 @@ def _check_length(name: str, n: int, expected: int) -> None:
 
 def check_extra() -> None:
     """Raise `MissingExtraError` if the packages that draw and fill in pages are not installed."""
-    try:
-        import jinja2  # noqa: F401 - imported here to name the extra if it is missing
-        import matplotlib  # noqa: F401 - the same
-    except ImportError as error:
-        raise MissingExtraError("The report", "'knockoffs-spr[report]'") from error
+    for package in ("jinja2", "matplotlib"):
+        require(package, "The report", "'knockoffs-spr[report]'")

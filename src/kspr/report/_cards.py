@@ -14,20 +14,6 @@ from kspr.report.contents import Content, Contents
 from kspr.selectors.options import DOUBTING
 from kspr.selectors.selection import Selection
 
-__all__ = [
-    "Card",
-    "Cards",
-    "Matrix",
-    "SuspectList",
-    "borderline_rows",
-    "cards_of",
-    "count_suggestions",
-    "judge",
-    "matrix",
-    "probably_wrong",
-    "suspect_list",
-]
-
 ID_LENGTH = 22
 """Longest id on a card, in characters; the hint has all of it."""
 MAX_CLASSES = 20

@@ -23,18 +23,6 @@ from kspr.runs.run import Run
 if TYPE_CHECKING:
     from kspr.report.training_run import TrainingRun
 
-__all__ = [
-    "Curves",
-    "Moved",
-    "Sides",
-    "curve",
-    "epoch_rows",
-    "moved_rows",
-    "render",
-    "restless_rows",
-    "sides_by_epoch",
-]
-
 MOST_CARDS = 24
 """Cards of each direction, and of rows that changed sides most often."""
 _FIGURES = (

@@ -16,8 +16,6 @@ from kspr.core.intervals import wilson_interval
 from kspr.report._words import name
 from kspr.selectors.controls.noise_estimate import NoiseEstimate
 
-__all__ = ["MAX_CLASSES", "Flip", "NoiseFacts", "describe", "largest_flips"]
-
 MAX_CLASSES = 20
 """Largest number of tiles along a side; the numbers in more could not be read."""
 MAX_FLIPS = 6
@@ -38,11 +36,9 @@ class Flip:
 
 @dataclass(frozen=True)
 class NoiseFacts:
-    """The estimated noise, for the page."""
+    """The estimated noise, and what of it is shown."""
 
-    rate: float
-    low: float
-    high: float
+    estimate: NoiseEstimate
     flips: tuple[Flip, ...]
     stands_out: bool
     """Whether any flip is significantly more frequent than the average flip."""
@@ -57,17 +53,10 @@ def describe(noise: NoiseEstimate | None) -> NoiseFacts | None:
     if noise is None:
         return None
     if not noise.transition.size:
-        low, high = noise.rate_interval
-        return NoiseFacts(noise.rate, low, high, (), stands_out=False, figure=None, n_shown=0)
-    flips, shown = largest_flips(noise), _most_wrong(noise)
+        return NoiseFacts(noise, (), stands_out=False, figure=None, n_shown=0)
+    shown = _most_wrong(noise)
     return NoiseFacts(
-        rate=noise.rate,
-        low=noise.rate_interval[0],
-        high=noise.rate_interval[1],
-        flips=flips,
-        stands_out=_stands_out(noise),
-        figure=_figure(noise, shown),
-        n_shown=len(shown),
+        noise, largest_flips(noise), _stands_out(noise), _figure(noise, shown), len(shown)
     )
 
 

@@ -32,18 +32,6 @@ from kspr.selectors.selfcheck import SelfCheck
 from kspr.selectors.summary import STATUS_MEANING, ClassSummary, Summary
 from kspr.sources.records import Items
 
-__all__ = [
-    "Check",
-    "ClassTable",
-    "Step",
-    "Verdict",
-    "check",
-    "class_table",
-    "next_steps",
-    "render",
-    "verdict",
-]
-
 _WITH_VALUE = ("--q", "--out", "--clean-ratio")
 _ALONE = ("--overwrite", "--json")
 """Flags of the first command that the next one sets itself, or leaves out."""
@@ -77,13 +65,14 @@ def render(
         title=title,
         command=command,
         **shared_parts(templates, ["style.css"], ["common.js", "script.js"]),
+        summary=summary,
+        n_suspects=summary.n - summary.n_kept,
         verdict=verdict(selection, summary),
         next_steps=next_steps(selection, run, command, contents.kind, n_drawn),
         check=None if truth is None else check(selection, truth),
         selfcheck=selfcheck,
         flips=KINDS,
         verification=verification,
-        notices=summary.notices,
         scale=scale_of(selection),
         noise=describe(selection.noise),
         table=class_table(summary),
@@ -111,14 +100,9 @@ def _draw(selection: Selection, features: Any, truth: np.ndarray | None) -> dict
 
 @dataclass(frozen=True)
 class Verdict:
-    """The numbers at the head of the page."""
+    """The numbers at the head of the page, beside those of the summary."""
 
-    n: int
-    n_kept: int
-    n_suspects: int
-    n_classes: int
-    q_asked: float | None
-    q_reached: float
+    summary: Summary
     estimate: float
     """Estimated FSR over all kept rows that have an estimate; nan without one."""
     n_unestimated: int
@@ -128,21 +112,20 @@ class Verdict:
     has_error_rate: bool
     n_checked: int
     """Number of checked rows that the error rate is computed from; 0 without."""
-    basis: str | None
-    """What the error rate rests on; None without an error rate."""
     seen_labels: bool
     """Whether the features come from a network that has seen the labels: then it does not hold."""
 
     @property
     def was_raised(self) -> bool:
         """Whether the mean level that was reached is above the one asked for."""
+        asked = self.summary.q_asked
         # The mean of equal levels may be off by a rounding error.
-        return self.q_asked is not None and self.q_reached > self.q_asked * (1 + 1e-9)
+        return asked is not None and self.summary.q_reached > asked * (1 + 1e-9)
 
     @property
     def q_shown(self) -> float | None:
         """The level to explain: the one reached if it was raised, else the one asked for."""
-        return self.q_reached if self.was_raised else self.q_asked
+        return self.summary.q_reached if self.was_raised else self.summary.q_asked
 
 
 @dataclass(frozen=True)
@@ -176,18 +159,12 @@ def verdict(selection: Selection, summary: Summary) -> Verdict:
     empty = selection.cut_groups.status == "empty"
     checked = selection.checked
     return Verdict(
-        n=summary.n,
-        n_kept=summary.n_kept,
-        n_suspects=summary.n - summary.n_kept,
-        n_classes=len(summary.per_class),
-        q_asked=summary.q_asked,
-        q_reached=summary.q_reached,
+        summary,
         estimate=pooled_estimate(selection),
         n_unestimated=int(selection.cut_groups.n_kept[fell_back].sum()),
         n_empty=int((selection.cut_groups.n - selection.cut_groups.n_kept)[empty].sum()),
         has_error_rate=selection.q_value is not None,
         n_checked=0 if checked is None else int(checked.counted.sum()),
-        basis=summary.basis,
         seen_labels=selection.manifest.seen_labels and not (checked and checked.calibrate),
     )
 

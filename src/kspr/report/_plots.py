@@ -18,20 +18,6 @@ from kspr.selectors.feature_rows import as_features
 from kspr.selectors.options import DOUBTING
 from kspr.selectors.selection import Selection
 
-__all__ = [
-    "LEVELS",
-    "ClassFigure",
-    "DialStep",
-    "class_histograms",
-    "dial",
-    "dial_figure",
-    "histogram",
-    "path_figure",
-    "path_rows",
-    "pooled_estimate",
-    "solve_path",
-]
-
 LEVELS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
 """Levels of the dial."""
 _POINTS = 200
@@ -42,14 +28,6 @@ PATH_CLASSES = 10
 ROWS_PER_CLASS = 12
 STEPS = 40
 """Classes, rows of each class and penalty levels of the solution path."""
-
-
-@dataclass(frozen=True)
-class ClassFigure:
-    """The histogram of one class."""
-
-    label: str
-    svg: Markup
 
 
 def histogram(selection: Selection) -> Markup:
@@ -68,8 +46,11 @@ def histogram(selection: Selection) -> Markup:
         return to_svg(figure, "histogram", "Histogram of the statistic, kept rows and suspects")
 
 
-def class_histograms(selection: Selection) -> list[ClassFigure]:
-    """Draw a small histogram for each class, or for the classes with most suspects if many."""
+def class_histograms(selection: Selection) -> list[tuple[str, Markup]]:
+    """Draw a small histogram for each class, or for the classes with most suspects if many.
+
+    Each comes with the name of its class.
+    """
     codes = stored_codes(selection, "label")
     shown = np.sort(_most_suspect(selection, codes)[:MAX_CLASSES])
     edges = _edges(selection, 30)
@@ -83,7 +64,7 @@ def class_histograms(selection: Selection) -> list[ClassFigure]:
             axes.set_yticks([])
             axes.xaxis.set_major_locator(MaxNLocator(3))
             label = name(selection.classes[k])
-            drawn.append(ClassFigure(label, to_svg(figure, f"class{k}", f"Histogram of {label}")))
+            drawn.append((label, to_svg(figure, f"class{k}", f"Histogram of {label}")))
     return drawn
 
 

@@ -14,18 +14,6 @@ from markupsafe import Markup
 from kspr._text import percent, visible
 from kspr.selectors.selection import Selection
 
-__all__ = [
-    "StatisticScale",
-    "count",
-    "environment",
-    "level",
-    "name",
-    "number",
-    "scale_of",
-    "share",
-    "shared_parts",
-]
-
 _SPACE = "\u202f"  # narrow, and lines do not break at it
 
 
