@@ -3,8 +3,8 @@
 import pytest
 
 from kspr.errors import InputError
-from kspr.report.training_run import TrainingRun, in_short, write_training_report
-from tests.report.samples import Page, training_run
+from kspr.report.training_run import TrainingRun, in_short, write_curves, write_training_report
+from tests.report.samples import EPOCHS, Page, training_run
 
 
 @pytest.mark.parametrize(
@@ -76,3 +76,12 @@ def test_the_title_can_be_chosen(chosen, tmp_path):
     run = training_run(tmp_path, chosen, None, None)
     page = write_training_report(run, tmp_path / "page.html", "Birds").read_text("utf-8")
     assert "<h1>Birds</h1>" in page
+
+
+def test_the_same_metrics_give_the_same_curves_and_gaps_stay_empty(tmp_path):
+    lines = [EPOCHS[0], {"epoch": 2, "loss": "x", "kept": float("inf")}, {**EPOCHS[1], "epoch": 3}]
+    first = write_curves(lines, tmp_path / "a.svg").read_bytes()
+    assert first == write_curves(lines, tmp_path / "b.svg").read_bytes()
+    assert b"<svg xmlns" in first
+    # A single epoch is a point.
+    assert b"<use" in write_curves(EPOCHS[:1], tmp_path / "c.svg").read_bytes()

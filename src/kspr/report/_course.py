@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from markupsafe import Markup
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from kspr._figures import ACCENT, INK, KEPT, LINE, MUTED, canvas, style, to_svg
+from kspr._figures import ACCENT, INK, KEPT, LINE, MUTED, canvas, standalone, style, to_svg
 from kspr._text import visible
 from kspr.report._cards import Cards, cards_of
 from kspr.report._page import Step
@@ -64,6 +66,9 @@ _STROKES: dict[str, dict[str, Any]] = {
     "dashed": {"color": MUTED, "linestyle": (0, (3, 2))},
 }
 """How lines are drawn, by the class of their mark in the legend, in this order."""
+
+Lines = dict[str, list[tuple[int, float]]]
+"""Points of each line, by its name."""
 
 
 @dataclass(frozen=True)
@@ -175,36 +180,59 @@ def _figure(
     caption: str,
 ) -> Curves | None:
     """Return one figure; None where nothing of it was measured."""
-    found = {label: _points(history, name) for name, label in names.items()}
-    lines = {label: points for label, points in found.items() if points}
+    lines = _lines(history, names)
     if not lines:
         return None
     legend = list(zip(_STROKES, lines, strict=False))
     return Curves(title, legend, curve(key, title, lines, as_share=key != "loss"), caption)
 
 
-def _points(history: Sequence[Mapping[str, Any]], name: str) -> list[tuple[int, float]]:
-    values = [(line["epoch"], line.get(name)) for line in history]
-    # None where an epoch did not measure it; a diverged loss has no place in a figure.
-    return [(epoch, value) for epoch, value in values if value is not None and abs(value) < 1e30]
+def _lines(history: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> Lines:
+    """Return epochs and values of each metric that was measured, by its name in `names`."""
+    lines = {}
+    for metric, name in names.items():
+        points = [(line["epoch"], line.get(metric)) for line in history]
+        # None where an epoch did not measure it; a diverged loss has no place in a figure.
+        lines[name] = [
+            (epoch, value)
+            for epoch, value in points
+            if isinstance(value, (int, float)) and abs(value) < 1e30
+        ]
+    return {name: points for name, points in lines.items() if points}
 
 
-def curve(
-    key: str, title: str, lines: Mapping[str, list[tuple[int, float]]], *, as_share: bool
-) -> Markup:
+def curve(key: str, title: str, lines: Lines, *, as_share: bool) -> Markup:
     """Draw lines over the epochs; `as_share` shows percentages. The page names the lines."""
     with style():
         figure, axes = canvas(390, 230)
-        for points, stroke in zip(lines.values(), _STROKES.values(), strict=False):
-            scaled = [(epoch, 100 * value if as_share else value) for epoch, value in points]
-            # A single epoch gives no line, so its point needs a marker.
-            marker = "o" if len(points) == 1 else ""
-            axes.plot(*zip(*scaled, strict=True), marker=marker, **stroke)
-        axes.set_xlabel("epoch")
-        axes.set_ylabel("%" if as_share else "")
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.grid(axis="y", color=LINE, linewidth=0.5)
+        _plot(axes, lines, as_share=as_share)
         return to_svg(figure, key, f"{title}, by epoch: {', '.join(lines)}")
+
+
+def _plot(axes: Axes, lines: Lines, *, as_share: bool) -> None:
+    for (name, points), stroke in zip(lines.items(), _STROKES.values(), strict=False):
+        scaled = [(epoch, 100 * value if as_share else value) for epoch, value in points]
+        # A single epoch gives no line, so its point needs a marker.
+        marker = "o" if len(points) == 1 else ""
+        axes.plot(*zip(*scaled, strict=True), label=name, marker=marker, **stroke)
+    axes.set_xlabel("epoch")
+    axes.set_ylabel("%" if as_share else "")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.grid(axis="y", color=LINE, linewidth=0.5)
+
+
+def all_curves(history: Sequence[Mapping[str, Any]]) -> str:
+    """Return the figures side by side, with their legends, as the text of an SVG file."""
+    with style():
+        figure = Figure(figsize=(1100 / 72, 340 / 72), layout="constrained")
+        panels = figure.subplots(1, len(_FIGURES))
+        for axes, (key, title, names, _) in zip(panels, _FIGURES, strict=True):
+            _plot(axes, _lines(history, names), as_share=key != "loss")
+            axes.set_title(title)
+            if axes.has_data():
+                # Below the panel: curves may lie anywhere inside.
+                axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(0.0, -0.18))
+        return standalone(to_svg(figure, "curves", "Accuracy, kept labels and loss, by epoch"))
 
 
 def epoch_rows(history: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -219,7 +247,7 @@ def epoch_rows(history: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "recall": ("right ones kept", "{:.1%}"),
         "seconds": ("seconds", "{:.1f}"),
     }
-    shown = {name: how for name, how in columns.items() if _points(history, name)}
+    shown = {name: columns[name] for name in _lines(history, {name: name for name in columns})}
     rows = [
         [str(line["epoch"]), *(_cell(line.get(name), form) for name, (_, form) in shown.items())]
         for line in history

@@ -15,7 +15,7 @@ from kspr.errors import InputError
 from kspr.report import check_extra
 from kspr.runs.run import Run
 
-__all__ = ["TrainingRun", "in_short", "write_training_report"]
+__all__ = ["TrainingRun", "in_short", "write_curves", "write_training_report"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +83,15 @@ def write_training_report(
     from kspr.report._course import render
 
     write_text(path, render(run, title, megabytes))
+    return path
+
+
+def write_curves(history: Sequence[Mapping[str, Any]], path: Path) -> Path:
+    """Write the curves of a training run's metrics to an SVG file, and return its path."""
+    check_extra()
+    from kspr.report._course import all_curves
+
+    write_text(path, all_curves(history))
     return path
 
 
