@@ -338,10 +338,10 @@ def _command(run: "TrainingRun") -> str:
 
 
 def _facts(run: "TrainingRun") -> list[tuple[str, str]]:
-    """Return what the run was made with."""
+    """Return the settings of the run, for the list at the end of the page."""
     settings = run.about["settings"]
     embedder = run.about.get("embed", {}).get("embedder")
-    found = {
+    facts = {
         "data": f"{run.about['rows']:,} rows, {len(run.about['classes']['values']):,} classes",
         "features": embedder or ("images" if settings["input"] == "images" else "of the source"),
         "network": settings["network"],
@@ -351,4 +351,4 @@ def _facts(run: "TrainingRun") -> list[tuple[str, str]]:
         "error rate asked for (q)": settings["selection"].get("q", "the default"),
         "seed": settings["seed"],
     }
-    return [(name, visible(value)) for name, value in found.items()]
+    return [(name, visible(value)) for name, value in facts.items()]

@@ -219,7 +219,7 @@ def next_steps(
     """Return what to do with the selection, the most useful first.
 
     `run` is the folder of the run; without one, the commands are Python. `command` is the one that
-    made the run, `kind` says whether its rows are images, and `n_drawn` how many of its rows have
+    wrote the run, `kind` says whether its rows are images, and `n_drawn` how many of its rows have
     been drawn for a person to check.
     """
     again = _another_level(selection, run, command)
@@ -299,7 +299,7 @@ def _level_to_try(selection: Selection) -> float:
 
 
 def _select_again(words: list[str], q: float, run: Path) -> str:
-    """Return the command that made the run, at another level and to another folder."""
+    """Return the command that wrote the run, at another level and to another folder."""
     again, skip = [], False
     for word, following in zip(words, [*words[1:], ""], strict=True):
         if skip:

@@ -140,7 +140,7 @@ def shared_parts(
 
     The look of all pages of this package comes first.
     """
-    look = Markup((files("kspr") / "_look.css").read_text("utf-8"))  # noqa: S704 - our own file
+    look = Markup((files("kspr") / "_look.css").read_text("utf-8"))  # noqa: S704 - a file of this package
     read = [_file(templates, script) for script in scripts]
     return {
         "style": Markup("").join([look, *(_file(templates, style) for style in styles)]),
@@ -154,4 +154,4 @@ def shared_parts(
 def _file(templates: Environment, file: str) -> Markup:
     """Return a file beside the templates as it is: the page allows exactly this script."""
     assert templates.loader is not None  # noqa: S101 - set by `environment`
-    return Markup(templates.loader.get_source(templates, file)[0])  # noqa: S704 - our own file
+    return Markup(templates.loader.get_source(templates, file)[0])  # noqa: S704 - a file of this package

@@ -40,7 +40,7 @@ def report_run(
     changed since the run was made are not shown.
 
     With `selfcheck`, the error rate of the run's selector is tested on the source (a dozen fits).
-    A report needs no source: what is gone of it is left out.
+    A report needs no source: rows that are gone from it have no picture or text.
     """
     run = load_run(folder, source)
     path = write_report(

@@ -34,7 +34,7 @@ class TrainingRun:
     after: Run | None = None
     """The selection by referees or by the trained network, or the last one in training."""
     sides: Mapping[int, np.ndarray] = field(default_factory=dict)
-    """Masks of the kept rows by epoch, for selections that were made during training."""
+    """Masks of the kept rows by epoch, for the selections during training."""
 
     @property
     def judged(self) -> Run | None:

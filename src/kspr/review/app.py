@@ -26,7 +26,7 @@ __all__ = ["make_app"]
 _LARGE, _SMALL = 2048, 256
 """Longest side of an image, in pixels: alone, and beside others."""
 _AHEAD = 6
-"""Rows that are sent together, so that the next one is there before it is asked for."""
+"""Rows that are sent together, so that the next one has arrived before it is asked for."""
 _TYPES = {"css": "text/css", "js": "text/javascript"}
 
 
@@ -144,8 +144,8 @@ class _Api:
         said = {**session.answered_by(reviewer, "fix"), **session.answered_by(reviewer)}
         if session.settings.blind and position in session.checks.positions and position not in said:
             raise InputError("This row is shown once you have answered it.")
-        own = session.coded(said.get(position))
-        return JSONResponse({**session.details.row(position), "answer": own})
+        answer = session.coded(said.get(position))
+        return JSONResponse({**session.details.row(position), "answer": answer})
 
     def progress(self, _: Request) -> Response:
         return JSONResponse(self._session.progress.now(self._session.checks))

@@ -81,15 +81,15 @@ class Progress:
         key = (*asked, reached, done // _FORECAST_EVERY)
         if self._forecast is None or self._forecast[0] != key:
             self._forecast = (key, _forecast(selection, checks, reached))
-        found = self._forecast[1]
-        if reached and found is not None:
-            share = percent(round(found, 2))
+        forecast = self._forecast[1]
+        if reached and forecast is not None:
+            share = percent(round(forecast, 2))
             return (
                 f"All {total:,} checks can be expected to keep about {share} of the right labels."
             )
-        if found is None:
+        if forecast is None:
             return f"More than {MOST_CHECKS:,} checks may be needed to reach this q."
-        return f"About {int(found) - done:,} more checks reach q = {percent(checks.q)}."
+        return f"About {int(forecast) - done:,} more checks reach q = {percent(checks.q)}."
 
     def _marks(self, selection: Selection) -> list[list[float]]:
         """Return where the checked rows of the draw are in the order of doubt, and if right."""
@@ -155,9 +155,9 @@ def _level(selection: Selection, checks: Checks) -> str:
 
 def _estimated(selection: Selection) -> str:
     """Return what the checks, together with the fit, say of the cut."""
-    found = selection.estimates()
-    recall, fsr = found.recall, found.fsr
-    among = "" if found.drawn_from == "all" else " that could be kept"
+    estimates = selection.estimates()
+    recall, fsr = estimates.recall, estimates.fsr
+    among = "" if estimates.drawn_from == "all" else " that could be kept"
     return (
         f"Of the right labels{among}, about {percent(recall.value)} are kept (95 %: "
         f"{percent(recall.low)} to {percent(recall.high)}). Of the kept labels, about "

@@ -53,7 +53,7 @@ class Details:
         """The code of each row's given label."""
         self.suggested = stored_codes(run.fitted, "suggested_label")
         """The code of each row's suggested label."""
-        # The source and the features are opened meanwhile: the page is there at once.
+        # The source and the features are opened meanwhile: the page does not wait for them.
         self._background = ThreadPoolExecutor(1, thread_name_prefix="kspr-review")
         self._contents = self._background.submit(self._open_contents)
         self._cells = self._background.submit(self._open_cells)
@@ -112,7 +112,7 @@ class Details:
         }
 
     def content(self, position: int, *, brief: bool = False) -> dict[str, Any]:
-        """Return a row's content; an image is only named, and has an address of its own."""
+        """Return a row's content; an image is only named, and fetched from its address."""
         contents = self.contents
         try:
             if contents.kind == "image":

@@ -200,7 +200,7 @@ def serve(folder: Path, settings: Settings, place: Place, say: Callable[[str], N
     `say` is called with the sentences that the user must read: the address, and a warning where
     other machines can reach it.
     """
-    # Before the run is opened: a port that is taken is found at once.
+    # Before the run is opened: a port that is taken is refused at once.
     with _listen(place.host, place.port) as listening:
         session = Session(folder, settings)
         try:
@@ -250,4 +250,4 @@ def _listen(host: str, port: int | None) -> socket.socket:
             reason = getattr(error, "strerror", None) or str(error)
             raise InputError(f"{host}, port {tried} cannot be used: {reason.lower()}.") from error
         return listening
-    raise AssertionError("a free port was found or refused")
+    raise AssertionError("a free port was bound or refused")

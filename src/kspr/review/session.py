@@ -45,12 +45,12 @@ class Settings:
 
 def check_reviewer(name: Any) -> str:
     """Return a reviewer's name; raise `InputError` if it is none."""
-    found = name.strip() if isinstance(name, str) else ""
-    if not 0 < len(found) <= LONGEST_NAME or visible(found) != found or found == FILED:
+    reviewer = name.strip() if isinstance(name, str) else ""
+    if not 0 < len(reviewer) <= LONGEST_NAME or visible(reviewer) != reviewer or reviewer == FILED:
         raise InputError(
             f"A reviewer's name has 1 to {LONGEST_NAME} characters, got {shorten(name, 20)!r}."
         )
-    return found
+    return reviewer
 
 
 class Session:
@@ -95,15 +95,15 @@ class Session:
             if self._checks is None or self._checks[0] != state:
                 # The draw itself is read again only if somebody has changed it.
                 same = self._checks is not None and self._checks[0][0] == drawn
-                found = self._checks[1] if same and self._checks else self._read()
-                self._checks = (state, replace(found, log=tuple(entries)))
+                draw = self._checks[1] if same and self._checks else self._read()
+                self._checks = (state, replace(draw, log=tuple(entries)))
             return self._checks[1]
 
     def _read(self) -> Checks:
-        found = read_checks(self.folder, self.fitted)
-        if found is None:
+        draw = read_checks(self.folder, self.fitted)
+        if draw is None:
             raise InputError(f"{self.folder} has no draw any more. Start the review again.")
-        return found
+        return draw
 
     @cached_property
     def progress(self) -> Progress:
@@ -180,9 +180,9 @@ class Session:
         """Raise if rows do not belong into a queue."""
         checks = self.checks
         if queue == "check":
-            waiting, own = self.waiting(reviewer), self.answered_by(reviewer)
+            waiting, answered = self.waiting(reviewer), self.answered_by(reviewer)
             # Passing over a row because it is hard would spoil the draw.
-            if any(p not in own and [p] != waiting[:1] for p in said):
+            if any(p not in answered and [p] != waiting[:1] for p in said):
                 raise InputError("This is not the next row of the draw. Load the page again.")
         elif queue == "fix":
             if any(p in set(checks.positions) for p in said):
@@ -203,17 +203,17 @@ class Session:
 
     def decided(self, reviewer: str) -> list[dict[str, Any]]:
         """Return the rows that a reviewer has answered, with what all answers come to."""
-        known, found = self.checks.known, {}
+        known, decided = self.checks.known, {}
         for entry in standing_entries(self.log.entries()):
             if entry.reviewer == reviewer and entry.position is not None:
-                found[entry.position] = {
+                decided[entry.position] = {
                     **self.details.brief(entry.position),
                     "answer": self.coded(entry.answer),
                     "outcome": self.coded(known.get(entry.position, entry.answer)),
                     "queue": entry.queue,
                     "time": entry.time,
                 }
-        return list(found.values())
+        return list(decided.values())
 
 
 @dataclass(frozen=True)
@@ -262,10 +262,10 @@ class Suspects:
         # Rows of the draw are answered in Check, where they are not picked.
         keep[list(session.checks.positions)] = False
         answers = session.answered_by(reviewer, "fix")
-        own = np.zeros(len(fitted), dtype=bool)
-        own[list(answers)] = True
+        answered = np.zeros(len(fitted), dtype=bool)
+        answered[list(answers)] = True
         # What was answered is shown also where it is no suspect.
-        keep = own if filters.answered else keep & ~own
+        keep = answered if filters.answered else keep & ~answered
         if filters.given is not None:
             keep = keep & (session.details.given == filters.given)
         if filters.suggested is not None:
