@@ -56,7 +56,7 @@ def test_a_run_is_a_folder_with_all_that_is_needed(trained):
     assert [json.loads(line)["epoch"] for line in lines] == [1, 2, 3]
     assert json.loads(lines[-1])["fsr"] is not None
     assert json.loads((trained / "train.json").read_text())["settings"]["batch_size"] == 32
-    assert (trained / "curves.svg").read_text().lstrip().startswith("<?xml")
+    assert (trained / "curves.svg").read_text().startswith("<svg")
     assert (trained / "network.pt").exists()
 
 
