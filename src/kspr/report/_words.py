@@ -58,9 +58,9 @@ class StatisticScale:
     heading: str
     axis: str
     caption: str
-    ranking: str
+    ranking: str = "The larger the selection time, the worse the label fits."
     """How suspects are ordered, in one sentence."""
-    probably_wrong: str
+    probably_wrong: str = "another label fits better"
     """What puts a suspect into the first of the two piles."""
     direction: int = 1
     """-1 where kept rows have a negative statistic, down to minus the cut-off."""
@@ -81,8 +81,6 @@ _KNOCKOFF = StatisticScale(
     axis="← label fits better\u2003W\u2003knockoff fits better →",
     caption="Left of zero, the given label fits better than its knockoff; right of zero, the "
     "knockoff does. Rows between the cut-off and zero are kept.",
-    ranking="The larger the selection time, the worse the label fits.",
-    probably_wrong="another label fits better",
     direction=-1,
 )
 _OTHERS = StatisticScale(
@@ -91,8 +89,6 @@ _OTHERS = StatisticScale(
     axis="← beats most others\u2003W\u2003loses to most →",
     caption="Left of zero, the given label fits better than at least half of the other classes; "
     "right of zero, it does not. Rows between the cut-off and zero are kept.",
-    ranking="The larger the selection time, the worse the label fits.",
-    probably_wrong="another label fits better",
     direction=-1,
 )
 _TIME = StatisticScale(
@@ -100,8 +96,6 @@ _TIME = StatisticScale(
     heading="How early each row stands out",
     axis="selection time",
     caption="Rows that stand out late (left) fit their label well and are kept.",
-    ranking="The larger the selection time, the worse the label fits.",
-    probably_wrong="another label fits better",
 )
 _SCALES = {
     "transition": _DOUBT,
