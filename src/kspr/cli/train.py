@@ -259,10 +259,11 @@ def _why(trained: "Trained") -> str:
 def _draw(out: Path) -> str:
     """Draw the curves if the packages of the extra `report` are installed."""
     from kspr.errors import MissingExtraError
-    from kspr.train.outcome import write_curves
+    from kspr.report.training_run import write_curves
+    from kspr.train.outcome import read_metrics
 
     try:
-        return f"\nCurves: {write_curves(out)}"
+        return f"\nCurves: {write_curves(read_metrics(out), out / 'curves.svg')}"
     # Curves are an extra: a training must not end with an error for want of them.
     except MissingExtraError:
         return ""

@@ -1,4 +1,4 @@
-// What the answers come to: always in sight, recomputed after every answer, never waited for.
+// The progress of checking: always in sight, recomputed after every answer, never waited for.
 
 import { get } from "./api.js";
 import { byId, count, el, percent } from "./parts.js";
@@ -18,7 +18,7 @@ export async function refresh() {
   try {
     do {
       again = false;
-      show(await get("/api/standing"));
+      show(await get("/api/progress"));
     } while (again);
   } catch { /* said already */ } finally { asking = false; }
 }
@@ -108,5 +108,5 @@ function agree(pairs) {
 export function begin() {
   byId("q").addEventListener("input", () => { byId("q").dataset.moved = "1"; turn(); });
   // On a phone the details are folded, so that the row has the screen.
-  if (matchMedia("(max-width: 900px)").matches) byId("standing-more").open = false;
+  if (matchMedia("(max-width: 900px)").matches) byId("so-far-more").open = false;
 }

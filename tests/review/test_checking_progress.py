@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from kspr._text import percent
-from kspr.review.standing import Standing
+from kspr.review.checking_progress import Progress
 from kspr.runs.answers import apply_checks
 from kspr.runs.draws import set_draw
 from kspr.runs.review_log import Entry
@@ -28,7 +28,7 @@ def asked(run, truth):
     def _asked(n, checks=100, **how):
         draw = set_draw(run, n=checks, **how)
         answered = replace(draw, log=entries(draw, truth, names, n))
-        return Standing(fitted).now(answered), apply_checks(fitted, answered)
+        return Progress(fitted).now(answered), apply_checks(fitted, answered)
 
     return _asked
 
@@ -88,7 +88,7 @@ def test_rows_that_people_differ_on_count_as_wrong(run, truth, asked):
     names = [str(name) for name in fitted.classes]
     other = [(code + 1) % 10 for code in truth]
     log = (*entries(draw, truth, names, 20), *entries(draw, other, names, 5, "Ben", 100))
-    now = Standing(fitted).now(replace(draw, log=log))
+    now = Progress(fitted).now(replace(draw, log=log))
     assert (now["done"], now["unsettled"], now["to_settle"]) == (20, 5, 5)
     assert now["n_wrong"] >= 5
     assert [(a["n"], a["share"]) for a in now["agreement"]] == [(5, 0.0)]

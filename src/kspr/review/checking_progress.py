@@ -1,4 +1,4 @@
-"""What the answers so far come to: the level that holds, what it keeps, what more checks give."""
+"""The progress of checking: the level that holds so far, what it keeps, what more checks give."""
 
 from dataclasses import asdict
 from typing import Any
@@ -13,7 +13,7 @@ from kspr.selectors import Selection
 from kspr.selectors.forecast import MOST_CHECKS, checks_needed
 from kspr.selectors.options import DOUBTING
 
-__all__ = ["Standing"]
+__all__ = ["Progress"]
 
 _LEVELS = np.round(np.geomspace(0.005, 0.5, 80), 4)
 """Levels of the slider."""
@@ -23,7 +23,7 @@ _FORECAST_EVERY = 10
 """Checks after which a forecast is made anew: it is rough, and takes longer than all the rest."""
 
 
-class Standing:
+class Progress:
     """The answers of a draw, applied to a selection that is fitted once."""
 
     def __init__(self, fitted: Selection) -> None:
@@ -81,15 +81,15 @@ class Standing:
         key = (*asked, reached, done // _FORECAST_EVERY)
         if self._forecast is None or self._forecast[0] != key:
             self._forecast = (key, _forecast(selection, checks, reached))
-        found = self._forecast[1]
-        if reached and found is not None:
-            share = percent(round(found, 2))
+        forecast = self._forecast[1]
+        if reached and forecast is not None:
+            share = percent(round(forecast, 2))
             return (
                 f"All {total:,} checks can be expected to keep about {share} of the right labels."
             )
-        if found is None:
+        if forecast is None:
             return f"More than {MOST_CHECKS:,} checks may be needed to reach this q."
-        return f"About {int(found) - done:,} more checks reach q = {percent(checks.q)}."
+        return f"About {int(forecast) - done:,} more checks reach q = {percent(checks.q)}."
 
     def _marks(self, selection: Selection) -> list[list[float]]:
         """Return where the checked rows of the draw are in the order of doubt, and if right."""
@@ -155,9 +155,9 @@ def _level(selection: Selection, checks: Checks) -> str:
 
 def _estimated(selection: Selection) -> str:
     """Return what the checks, together with the fit, say of the cut."""
-    found = selection.estimates()
-    recall, fsr = found.recall, found.fsr
-    among = "" if found.drawn_from == "all" else " that could be kept"
+    estimates = selection.estimates()
+    recall, fsr = estimates.recall, estimates.fsr
+    among = "" if estimates.drawn_from == "all" else " that could be kept"
     return (
         f"Of the right labels{among}, about {percent(recall.value)} are kept (95 %: "
         f"{percent(recall.low)} to {percent(recall.high)}). Of the kept labels, about "
