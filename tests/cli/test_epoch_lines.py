@@ -8,7 +8,7 @@ from kspr.cli._epoch_lines import EpochLines, epoch_line, time_left
 from kspr.core.metrics import SelectionQuality
 
 pytest.importorskip("torch", reason="torch is not installed")
-from kspr.train.cycle.metrics import Epoch
+from kspr.train.metrics import Epoch
 
 FIRST = Epoch(
     epoch=1,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kspr.errors import InputError
-from kspr.train.outcome import (
+from kspr.train.run_folder import (
     check_out,
     classes_from_json,
     classes_to_json,

@@ -10,7 +10,7 @@ import pytest
 from kspr.errors import InputError
 from kspr.sources.options import AS_FOUND
 from kspr.train import fit
-from kspr.train.predict import Predictions, predict_source
+from kspr.train.source import Predictions, predict_source
 
 FOUND = Predictions(
     row_id=np.array(["a", "b"]),

@@ -14,8 +14,13 @@ import torch
 
 from kspr.errors import InputError
 from kspr.train import fit, load_trained
-from kspr.train.outcome import read_metrics, read_sides
-from kspr.train.run_folder import newest_checkpoint, read_tensors, write_tensors
+from kspr.train.run_folder import (
+    newest_checkpoint,
+    read_metrics,
+    read_sides,
+    read_tensors,
+    write_tensors,
+)
 
 CHILD = """
 import os, signal, sys, threading, time

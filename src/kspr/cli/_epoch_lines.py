@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kspr.train.cycle.metrics import Epoch
+    from kspr.train.metrics import Epoch
 
 __all__ = ["EpochLines", "epoch_line", "time_left"]
 

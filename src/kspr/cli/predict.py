@@ -44,7 +44,7 @@ def predict(
     refuse_annotators(options, "predict")
     refuse_groups(options, "predict")
     require("torch", "Predicting", "'knockoffs-spr[train]'")
-    from kspr.train.predict import predict_source
+    from kspr.train.source import predict_source
 
     found = predict_source(run, source, options, embedder)
     if out is not None:

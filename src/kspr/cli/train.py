@@ -213,7 +213,7 @@ def _print(trained: "Trained", out: Path, json: bool) -> None:
 def _in_short(trained: "Trained", out: Path) -> str:
     """Return what the training has come to, in words that need no explanation."""
     from kspr.report.training_run import in_short
-    from kspr.train.outcome import read_about
+    from kspr.train.run_folder import read_about
 
     judged, about = trained.frozen or trained.selection, read_about(out)
     return in_short(
@@ -260,7 +260,7 @@ def _why(trained: "Trained") -> str:
 def _draw(out: Path) -> str:
     """Draw the curves if the packages of the extra `report` are installed."""
     from kspr.errors import MissingExtraError
-    from kspr.train.outcome import write_curves
+    from kspr.train.run_folder import write_curves
 
     try:
         return f"\nCurves: {write_curves(out)}"

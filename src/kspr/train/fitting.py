@@ -15,20 +15,19 @@ from torch import Tensor, nn
 from kspr.errors import InputError
 from kspr.models.device import use_bfloat16
 from kspr.selectors import Selection
-from kspr.train.cycle.algorithm3 import Cycle, State
-from kspr.train.cycle.learner import Learner
-from kspr.train.cycle.metrics import Epoch
-from kspr.train.cycle.model_choice import BestSoFar
-from kspr.train.cycle.referee_parts import Parts
-from kspr.train.cycle.select_step import make_selector, referee_selector
-from kspr.train.cycle.task import Task, make_task, network_for, signature_of
+from kspr.train.cycle import Cycle, State
 from kspr.train.distributed import World, the_world
-from kspr.train.outcome import classes_to_json
+from kspr.train.guard import BestSoFar
+from kspr.train.learner import Learner
+from kspr.train.metrics import Epoch
 from kspr.train.pipelines import pipeline_for
 from kspr.train.randomness import deterministic
-from kspr.train.run_folder import RunFolder, newest_checkpoint
+from kspr.train.referees import Parts
+from kspr.train.run_folder import RunFolder, classes_to_json, newest_checkpoint
+from kspr.train.select_step import make_selector, referee_selector
 from kspr.train.settings import TrainSettings
-from kspr.train.simsiam.pretrain import pretrain_network, simsiam_settings
+from kspr.train.simsiam import pretrain_network, simsiam_settings
+from kspr.train.task import Task, make_task, network_for, signature_of
 from kspr.train.trained import Trained
 
 __all__ = ["fit"]

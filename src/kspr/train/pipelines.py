@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from kspr.errors import InputError
-from kspr.train.images.augment import Augment, normalise
+from kspr.train.augment import Augment, normalise
 from kspr.train.inputs import Inputs
 from kspr.train.randomness import beta, integers_below
 from kspr.train.settings import TrainSettings

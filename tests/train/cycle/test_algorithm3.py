@@ -10,12 +10,12 @@ import kspr
 from kspr.core.noise import symmetric
 from kspr.errors import InputError
 from kspr.train import fit
-from kspr.train.cycle.algorithm3 import Cycle
-from kspr.train.cycle.metrics import network_outputs
-from kspr.train.cycle.model_choice import ModelChoice
-from kspr.train.cycle.select_step import choose
+from kspr.train.cycle import Cycle
 from kspr.train.distributed import Alone
+from kspr.train.guard import ModelChoice
 from kspr.train.inputs import as_inputs
+from kspr.train.metrics import network_outputs
+from kspr.train.select_step import choose
 
 
 class Misled(kspr.KnockoffsSPR):
@@ -36,7 +36,7 @@ def test_a_misleading_selection_does_not_make_the_user_worse_off(digits40, monke
     Close: 120 samples are held out, which cannot tell differences of a few points.
     """
     monkeypatch.setattr(
-        "kspr.train.cycle.select_step.make_selector",
+        "kspr.train.select_step.make_selector",
         lambda settings: Misled(random_state=settings.seed, progress=False, **settings.selection),
     )
     X, y, truth = digits40.X[:1200], digits40.y[:1200], digits40.y_true[:1200]
@@ -71,7 +71,7 @@ def test_without_wrong_labels_the_guard_lets_go_and_the_cycle_is_plain_training(
 
 def test_without_wrong_labels_referees_are_not_asked(digits40, refereed, monkeypatch):
     """Without the guard too: there is nothing to judge."""
-    monkeypatch.setattr("kspr.train.cycle.algorithm3.ask_referees", None)
+    monkeypatch.setattr("kspr.train.cycle.ask_referees", None)
     trained = fit(digits40.X[:600], digits40.y_true[:600], settings=refereed.changed(guard=False))
     assert trained.history[-1]["kept"] == 1
 
@@ -168,7 +168,7 @@ def test_the_selection_belongs_to_the_network_that_is_handed_over(small, quick, 
 
     measured = Cycle._measured
     monkeypatch.setattr(Cycle, "_measured", keep)
-    monkeypatch.setattr("kspr.train.cycle.algorithm3.choose_model", chosen)
+    monkeypatch.setattr("kspr.train.cycle.choose_model", chosen)
     trained = fit(small.X, small.y, settings=quick)
     inputs = as_inputs(small.X, "embeddings")
     outputs = network_outputs(trained.network, inputs, trained.pipeline, Alone(torch.device("cpu")))

@@ -2,7 +2,7 @@
 
 import torch
 
-from kspr.train.cycle.epoch import Pools, epoch_batches
+from kspr.train.learner import Pools, epoch_batches
 
 
 def batches(n_clean=50, n_rejected=30, n_steps=10, size=8, p=1.0, seed=0):

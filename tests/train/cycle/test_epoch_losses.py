@@ -7,7 +7,7 @@ from torch.nn.functional import one_hot
 
 from kspr.errors import InputError
 from kspr.models.build import build_network
-from kspr.train.cycle.epoch import pseudo_labels, soft_loss, supervised_loss
+from kspr.train.learner import pseudo_labels, soft_loss, supervised_loss
 
 
 @pytest.fixture

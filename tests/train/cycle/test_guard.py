@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import kspr
-from kspr.train.cycle.guard import (
+from kspr.train.guard import (
     credit_table,
     estimated_transition,
     examine,

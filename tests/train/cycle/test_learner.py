@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from kspr.models.build import build_network
-from kspr.train.cycle.learner import Learner
 from kspr.train.distributed import Alone
+from kspr.train.learner import Learner
 from kspr.train.settings import TrainSettings
 
 

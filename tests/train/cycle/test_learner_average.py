@@ -7,7 +7,7 @@ from kspr.errors import InputError
 from kspr.models.build import build_network
 from kspr.models.network import Outputs
 from kspr.models.wrap import wrap_network
-from kspr.train.cycle.learner import averaged
+from kspr.train.learner import averaged
 
 
 @pytest.fixture

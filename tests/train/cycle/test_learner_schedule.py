@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from kspr.errors import InputError
-from kspr.train.cycle.learner import cosine_rate, make_optimizer
+from kspr.train.learner import cosine_rate, make_optimizer
 
 
 def test_the_rate_is_torchs_cosine_annealing():

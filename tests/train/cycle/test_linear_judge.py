@@ -5,7 +5,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from kspr.core.noise import symmetric
-from kspr.train.cycle.linear_judge import (
+from kspr.train.soft_labels import (
     linear_probabilities,
     linear_soft_labels,
     parts_of,

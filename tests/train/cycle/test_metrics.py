@@ -7,18 +7,18 @@ import pytest
 import torch
 
 from kspr.models.build import build_network
-from kspr.train.cycle.metrics import (
+from kspr.train.distributed import Alone
+from kspr.train.inputs import Vectors
+from kspr.train.metrics import (
     Epoch,
     accuracy,
     network_outputs,
     performance_of,
     quality_of,
 )
-from kspr.train.cycle.task import make_task
-from kspr.train.distributed import Alone
-from kspr.train.inputs import Vectors
 from kspr.train.pipelines import pipeline_for
 from kspr.train.settings import TrainSettings
+from kspr.train.task import make_task
 
 WORLD = Alone(torch.device("cpu"))
 EPOCH = Epoch(

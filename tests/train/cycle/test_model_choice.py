@@ -3,9 +3,8 @@
 import pytest
 import torch
 
-from kspr.train.cycle.guard import credit_table
-from kspr.train.cycle.metrics import Performance
-from kspr.train.cycle.model_choice import BestSoFar, choose_model
+from kspr.train.guard import BestSoFar, choose_model, credit_table
+from kspr.train.metrics import Performance
 
 NAMES = ("cycle weights", "cycle average", "reference weights", "reference average")
 

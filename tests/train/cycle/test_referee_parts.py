@@ -7,11 +7,11 @@ from torch.nn import functional
 
 from kspr.errors import InputError
 from kspr.train import fit
-from kspr.train.cycle import referee_parts as module
-from kspr.train.cycle.referee_parts import Parts, random_parts
-from kspr.train.cycle.task import make_task, network_for
+from kspr.train import referees as module
 from kspr.train.distributed import Alone
 from kspr.train.pipelines import pipeline_for
+from kspr.train.referees import Parts, random_parts
+from kspr.train.task import make_task, network_for
 
 
 def parted(small, settings):

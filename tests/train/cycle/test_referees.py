@@ -5,12 +5,11 @@ import pytest
 import torch
 
 from kspr.train import TrainSettings
-from kspr.train.cycle.referee_parts import Parts, random_parts
-from kspr.train.cycle.referees import Unseen, ask_referees, teach
-from kspr.train.cycle.select_step import choose_by_referees
-from kspr.train.cycle.task import make_task, network_for
 from kspr.train.distributed import Alone
 from kspr.train.pipelines import pipeline_for
+from kspr.train.referees import Parts, Unseen, ask_referees, random_parts, teach
+from kspr.train.select_step import choose_by_referees
+from kspr.train.task import make_task, network_for
 
 ALONE = Alone(torch.device("cpu"))
 

@@ -9,7 +9,7 @@ import torch
 import kspr
 from kspr.errors import InputError
 from kspr.train import fit
-from kspr.train.cycle.select_step import Chosen, choose
+from kspr.train.select_step import Chosen, choose
 
 
 def test_the_spread_of_levels_is_over_the_cut_groups_that_reached_one(small):

@@ -5,12 +5,11 @@ import torch
 from torch.nn import functional
 
 from kspr.train import TrainSettings
-from kspr.train.cycle.epoch import Pools, train_epoch
-from kspr.train.cycle.learner import Learner
-from kspr.train.cycle.soft_epoch import train_soft_epoch
-from kspr.train.cycle.task import make_task, network_for
 from kspr.train.distributed import Alone
+from kspr.train.learner import Learner, Pools, train_epoch
 from kspr.train.pipelines import pipeline_for
+from kspr.train.soft_epoch import train_soft_epoch
+from kspr.train.task import make_task, network_for
 from tests.train.digits import digit_images
 
 ALONE = Alone(torch.device("cpu"))

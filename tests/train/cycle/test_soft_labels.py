@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kspr.core.noise import symmetric
-from kspr.train.cycle.soft_labels import (
+from kspr.train.soft_labels import (
     combined,
     likely_noise,
     mean_of,

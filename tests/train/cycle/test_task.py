@@ -6,7 +6,7 @@ import torch
 
 from kspr.errors import InputError
 from kspr.train import fit
-from kspr.train.cycle.task import make_task, network_for, signature_of, steps_per_epoch
+from kspr.train.task import make_task, network_for, signature_of, steps_per_epoch
 
 
 def test_a_test_set_with_another_class_is_named(small, quick):

@@ -5,7 +5,7 @@ import torch
 from scipy import stats
 
 from kspr.errors import InputError
-from kspr.train.images.augment import Augment, normalise
+from kspr.train.augment import Augment, normalise
 from tests.train.images.conftest import rng
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from kspr.train.images.augment import ViewSettings, simsiam_views
+from kspr.train.augment import ViewSettings, simsiam_views
 from tests.train.images.conftest import rng
 
 STILL = ViewSettings(

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from kspr.train.distributed import Alone
-from kspr.train.images.patches import Patches, learn_patches, patch_features
 from kspr.train.inputs import Images
+from kspr.train.patches import Patches, learn_patches, patch_features
 
 WORLD = Alone(torch.device("cpu"))
 

@@ -5,8 +5,8 @@ import torch
 from scipy import stats
 from torch.nn import functional
 
-from kspr.train.images import transforms
-from kspr.train.images.transforms import random_boxes, resize_boxes
+from kspr.train import augment as transforms
+from kspr.train.augment import random_boxes, resize_boxes
 from tests.train.images.conftest import rng
 
 

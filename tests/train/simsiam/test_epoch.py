@@ -7,8 +7,7 @@ import torch
 
 from kspr.models.build import build_network
 from kspr.train.inputs import Images
-from kspr.train.simsiam.epoch import Pretraining, nearest_labels
-from kspr.train.simsiam.heads import SimSiamSettings
+from kspr.train.simsiam import Pretraining, SimSiamSettings, nearest_labels
 from tests.train.digits import digit_images
 
 QUICK = SimSiamSettings(epochs=3, batch_size=64, width=32, bottleneck=8, readout_every=2)

@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional
 
 from kspr.errors import InputError
-from kspr.train.simsiam.heads import Heads, SimSiamSettings, disagreement, spread
+from kspr.train.simsiam import Heads, SimSiamSettings, disagreement, spread
 
 
 def test_spread_is_one_for_a_cloud_and_nothing_for_a_point():

@@ -11,8 +11,8 @@ from torch import nn
 from kspr.errors import InputError
 from kspr.models.build import build_network
 from kspr.models.network import BodyNetwork, Network, Outputs, seeded
-from kspr.train.images.augment import ViewSettings
-from kspr.train.simsiam.pretrain import SimSiamSettings, pretrain
+from kspr.train.augment import ViewSettings
+from kspr.train.simsiam import SimSiamSettings, pretrain
 
 QUICK = SimSiamSettings(epochs=3, batch_size=64, width=32, bottleneck=8, readout_every=1)
 

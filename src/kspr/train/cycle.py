@@ -1,7 +1,7 @@
 """Alg. 3 of the paper: train for an epoch, select by the network's features, and repeat.
 
 With ``select_on="referees"`` labels are judged by networks that have not seen them, before the
-first epoch, and the network learns the soft labels that follow (`kspr.train.cycle.referees`).
+first epoch, and the network learns the soft labels that follow (`kspr.train.referees`).
 """
 
 import time
@@ -14,10 +14,13 @@ import torch
 from torch import Tensor, nn
 
 from kspr.selectors import Selection
-from kspr.train.cycle.epoch import Pools, train_epoch
-from kspr.train.cycle.guard import (
+from kspr.train.distributed import World
+from kspr.train.guard import (
     MOST_CLASSES,
+    BestSoFar,
     Health,
+    ModelChoice,
+    choose_model,
     credit_table,
     estimated_transition,
     examine,
@@ -26,8 +29,8 @@ from kspr.train.cycle.guard import (
     keeps_nearly_all,
     unchanged,
 )
-from kspr.train.cycle.learner import Learner
-from kspr.train.cycle.metrics import (
+from kspr.train.learner import Learner, Pools, train_epoch
+from kspr.train.metrics import (
     Epoch,
     Performance,
     check_finite,
@@ -35,16 +38,13 @@ from kspr.train.cycle.metrics import (
     performance_of,
     quality_of,
 )
-from kspr.train.cycle.model_choice import BestSoFar, ModelChoice, choose_model
-from kspr.train.cycle.referee_parts import Parts, first_copies, random_parts
-from kspr.train.cycle.referees import Unseen, ask_referees, teach
-from kspr.train.cycle.select_step import Chosen, choose, choose_by_referees, with_seen_labels
-from kspr.train.cycle.soft_epoch import train_soft_epoch
-from kspr.train.cycle.task import Task
-from kspr.train.distributed import World
-from kspr.train.images.patches import patch_features
+from kspr.train.patches import patch_features
 from kspr.train.pipelines import InputPipeline
+from kspr.train.referees import Parts, Unseen, ask_referees, first_copies, random_parts, teach
+from kspr.train.select_step import Chosen, choose, choose_by_referees, with_seen_labels
 from kspr.train.settings import TrainSettings
+from kspr.train.soft_epoch import train_soft_epoch
+from kspr.train.task import Task
 
 __all__ = ["Cycle", "State"]
 

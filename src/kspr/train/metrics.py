@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from kspr.core.metrics import SelectionQuality, selection_quality
 from kspr.errors import InputError
 from kspr.models.network import Outputs, evaluating
-from kspr.train.cycle.task import Task
 from kspr.train.distributed import World
 from kspr.train.inputs import Inputs
 from kspr.train.pipelines import InputPipeline
+from kspr.train.task import Task
 
 __all__ = [
     "Epoch",

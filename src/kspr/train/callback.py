@@ -24,9 +24,9 @@ from torch.utils.data import Sampler
 
 from kspr.errors import InputError
 from kspr.selectors import KnockoffsSPR, Selection
-from kspr.train.cycle.guard import examine
-from kspr.train.cycle.metrics import check_finite
-from kspr.train.cycle.select_step import with_seen_labels
+from kspr.train.guard import examine
+from kspr.train.metrics import check_finite
+from kspr.train.select_step import with_seen_labels
 
 __all__ = ["CleanSampler", "FeatureStore", "SelectionCallback"]
 

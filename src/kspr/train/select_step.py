@@ -12,8 +12,8 @@ from torch import Tensor
 from kspr.errors import InputError
 from kspr.selectors import SPR, KnockoffsSPR, Selection, from_preset
 from kspr.selectors.probability import ProbabilitySelector
-from kspr.train.cycle.task import Task
 from kspr.train.settings import TrainSettings
+from kspr.train.task import Task
 
 __all__ = [
     "Chosen",

@@ -16,8 +16,8 @@ from kspr.models.network import Network
 from kspr.models.wrap import wrap_network
 from kspr.selectors.validation import read_labels
 from kspr.train.inputs import Inputs, as_inputs, content_digest
-from kspr.train.outcome import classes_to_json
 from kspr.train.randomness import generator_for, seed_for
+from kspr.train.run_folder import classes_to_json
 from kspr.train.settings import TrainSettings
 
 __all__ = ["Task", "Test", "make_task", "network_for", "signature_of", "steps_per_epoch"]

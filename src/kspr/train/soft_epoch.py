@@ -5,13 +5,12 @@ from torch import Tensor
 
 from kspr._progress import Progress, ProgressMode
 from kspr.models.network import seeded
-from kspr.train.cycle.epoch import Batch, Pools, epoch_batches, soft_loss
-from kspr.train.cycle.learner import Learner
-from kspr.train.cycle.task import Task, steps_per_epoch
 from kspr.train.distributed import World
+from kspr.train.learner import Batch, Learner, Pools, epoch_batches, soft_loss
 from kspr.train.pipelines import InputPipeline
 from kspr.train.randomness import generator_for, seed_for
 from kspr.train.settings import TrainSettings
+from kspr.train.task import Task, steps_per_epoch
 
 __all__ = ["train_soft_epoch"]
 

@@ -1,0 +1,464 @@
+"""SimSiam's settings, its two heads and its loss (Chen and He, 2021)."""
+
+import copy
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from kspr._progress import Progress, ProgressMode
+from kspr.core.labels import encode_labels
+from kspr.errors import InputError
+from kspr.models.network import Network, evaluating, seeded
+from kspr.selectors.validation import check_types
+from kspr.train.augment import ViewSettings, normalise, simsiam_views
+from kspr.train.distributed import World
+from kspr.train.inputs import Inputs
+from kspr.train.learner import cosine_rate
+from kspr.train.randomness import generator_for, seed_for
+from kspr.train.run_folder import check_same, newest_checkpoint, write_checkpoint
+from kspr.train.settings import TrainSettings
+from kspr.train.task import Task
+
+__all__ = [
+    "Heads",
+    "Labels",
+    "PretrainEpoch",
+    "PretrainResult",
+    "Pretraining",
+    "Readout",
+    "SimSiamSettings",
+    "disagreement",
+    "nearest_labels",
+    "pretrain",
+    "pretrain_network",
+    "simsiam_settings",
+    "spread",
+]
+
+
+@dataclass(frozen=True)
+class SimSiamSettings:
+    """Settings of the pre-training.
+
+    100 epochs are the paper's for CIFAR; the other defaults, which it leaves open, are SimSiam's.
+    """
+
+    epochs: int = 100
+    """Passes over all images; the paper takes 350 for WebVision."""
+    batch_size: int = 512
+    """Images per step."""
+    rate: float = 0.03
+    """Learning rate per 256 images of a batch; it falls along half a cosine to 0."""
+    momentum: float = 0.9
+    """Momentum of SGD."""
+    weight_decay: float = 5e-4
+    """Weight decay on all parameters."""
+    width: int = 2048
+    """Width of the projector's layers and output; 256 is enough for small networks on a CPU."""
+    bottleneck: int = 512
+    """Width of the predictor's hidden layer; SimSiam takes a quarter of `width`."""
+    projector_layers: int = 3
+    """Layers of the projector; SimSiam's own CIFAR experiments have 2."""
+    views: ViewSettings = field(default_factory=ViewSettings)
+    """Augmentations of the two views."""
+    readout_every: int = 5
+    """Epochs between two measurements of `neighbours_right`, if there are labels."""
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        for name, least in _LEAST.items():
+            if getattr(self, name) < least:
+                raise InputError(f"{name} must be at least {least}, got {getattr(self, name)}.")
+        if not self.rate > 0:
+            raise InputError(f"rate must be positive, got {self.rate}.")
+
+
+_LEAST = {
+    "epochs": 0,
+    "batch_size": 2,
+    "width": 1,
+    "bottleneck": 1,
+    "projector_layers": 1,
+    "readout_every": 1,
+}
+
+
+class Heads(nn.Module):
+    """A projector that ends in batch normalisation, and a predictor with a bottleneck."""
+
+    def __init__(self, n_features: int, width: int, bottleneck: int, layers: int) -> None:
+        super().__init__()
+        hidden = [_normed(n_features if k == 0 else width, width) for k in range(layers - 1)]
+        self.projector = nn.Sequential(
+            *(part for pair in hidden for part in (*pair, nn.ReLU(inplace=True))),
+            nn.Linear(width if hidden else n_features, width, bias=False),
+            # As in SimSiam's code, which leaves the last normalisation without scale and shift.
+            nn.BatchNorm1d(width, affine=False),
+        )
+        self.predictor = nn.Sequential(
+            *_normed(width, bottleneck), nn.ReLU(inplace=True), nn.Linear(bottleneck, width)
+        )
+
+    def forward(self, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the loss of the features of two views, and the spread of the first projections."""
+        z_first, z_second = self.projector(first), self.projector(second)
+        p_first, p_second = self.predictor(z_first), self.predictor(z_second)
+        loss = disagreement(p_first, z_second) / 2 + disagreement(p_second, z_first) / 2
+        return loss, spread(z_first)
+
+
+def _normed(n_in: int, n_out: int) -> tuple[nn.Module, nn.Module]:
+    # No bias: the normalisation after it subtracts the mean anyway.
+    return nn.Linear(n_in, n_out, bias=False), nn.BatchNorm1d(n_out)
+
+
+def disagreement(predicted: Tensor, target: Tensor) -> Tensor:
+    """Return minus the mean cosine, between -1 and 1, without gradient to `target`."""
+    # With that gradient all outputs become equal, which minimises the loss (collapse).
+    return -functional.cosine_similarity(predicted.float(), target.detach().float(), dim=1).mean()
+
+
+@torch.no_grad()
+def spread(outputs: Tensor) -> Tensor:
+    """Return the spread of outputs scaled to length 1: 1 for a Gaussian, 0 for equal outputs.
+
+    It is the standard deviation per dimension times the square root of the number of dimensions.
+    """
+    unit = functional.normalize(outputs.float(), dim=1)
+    deviation: Tensor = unit.std(0).mean()
+    # Coordinates of a random unit vector have a deviation of 1 / sqrt(dimensions).
+    return deviation * float(unit.shape[1] ** 0.5)
+
+
+Labels = Sequence[int] | np.ndarray | Tensor
+
+_BANK, _QUERIES = 5000, 1000
+_CHUNK = 256
+_SOFTNESS = 0.1
+"""Neighbours are weighted by exp(cosine / this), as in SimSiam's own monitor."""
+
+_HEADS, _READOUT, _VIEWS, _LAYERS = range(4)
+"""Purposes of random numbers; each has its own generator in each epoch."""
+
+
+class Readout:
+    """Measure how often near neighbours share a label, on a fixed sample of the images."""
+
+    def __init__(
+        self,
+        inputs: Inputs,
+        labels: Labels,
+        generator: torch.Generator,
+        mean: tuple[float, ...],
+        std: tuple[float, ...],
+    ) -> None:
+        if len(labels) != len(inputs):
+            raise InputError(f"inputs hold {len(inputs)} images but labels {len(labels)}.")
+        self._inputs, self._mean, self._std = inputs, mean, std
+        # The same images in every epoch, so that epochs can be compared.
+        rows = torch.randperm(len(inputs), generator=generator)[: _BANK + _QUERIES]
+        # One query to five rows of the bank, as _QUERIES is to _BANK, on small data too.
+        self._n_queries = max(1, len(rows) // 6)
+        self._rows = rows
+        self._labels = torch.as_tensor(encode_labels(np.asarray(labels)[rows]).codes)
+
+    def __call__(self, network: Network) -> float:
+        """Return the share of images whose neighbours vote for their own label."""
+        device = next(network.parameters()).device
+        with evaluating(network):
+            parts = [
+                network(self._view(rows).to(device)).features.float()
+                for rows in torch.split(self._rows, _CHUNK)
+            ]
+        features, labels, n = torch.cat(parts), self._labels.to(device), self._n_queries
+        found = nearest_labels(features[n:], labels[n:], features[:n])
+        return float((found == labels[:n]).float().mean())
+
+    def _view(self, rows: Tensor) -> Tensor:
+        return normalise(self._inputs.take(rows), self._mean, self._std)
+
+
+def nearest_labels(bank: Tensor, labels: Tensor, queries: Tensor) -> Tensor:
+    """Return for each row of `queries` the label for which its nearest rows of `bank` vote."""
+    # The square root of the bank's size: enough neighbours to outvote some wrong labels, and few
+    # enough to be near.
+    n_neighbours = max(1, int(len(bank) ** 0.5))
+    cosine = functional.normalize(queries, dim=1) @ functional.normalize(bank, dim=1).T
+    nearest = cosine.topk(n_neighbours, dim=1)
+    votes = torch.zeros(len(queries), int(labels.max()) + 1, device=bank.device)
+    votes.scatter_add_(1, labels[nearest.indices], (nearest.values / _SOFTNESS).exp())
+    return votes.argmax(1)
+
+
+@dataclass(frozen=True)
+class PretrainEpoch:
+    """The metrics of one epoch of pre-training."""
+
+    epoch: int
+    """Number of the epoch, from 0."""
+    loss: float
+    """Minus the mean cosine between a prediction and the other view; -1 is the minimum."""
+    spread: float
+    """Spread of the outputs: about 1 when healthy, 0 when all are equal (collapse)."""
+    neighbours_right: float | None
+    """Share of images whose nearest neighbours have their label; None if not measured."""
+
+
+class Pretraining:
+    """SimSiam on one network, with `steps` steps per epoch."""
+
+    def __init__(
+        self,
+        network: Network,
+        inputs: Inputs,
+        settings: SimSiamSettings,
+        seed: int,
+        labels: Labels | None,
+    ) -> None:
+        if len(inputs) < 2:
+            raise InputError(f"inputs must hold at least 2 images, got {len(inputs)}.")
+        self._network, self._inputs, self._settings, self._seed = network, inputs, settings, seed
+        self._device = next(network.parameters()).device
+        self._batch = min(settings.batch_size, len(inputs))
+        self._readout = None if labels is None else self._make_readout(labels)
+        self._heads = self._make_heads()
+        self._optimizer = self._make_optimizer()
+        self.steps = len(inputs) // self._batch
+        self.history: list[PretrainEpoch] = []
+
+    @property
+    def epoch(self) -> int:
+        """Number of epochs that are done."""
+        return len(self.history)
+
+    def learn(self, advance: Callable[[], None]) -> PretrainEpoch:
+        """Train for one epoch on all images in random order; call `advance` after each step."""
+        generator = generator_for(self._seed, "pretrain", _VIEWS, self.epoch)
+        order = torch.randperm(len(self._inputs), generator=generator)
+        self._network.train()
+        sums = torch.zeros(2, device=self._device)
+        with seeded(seed_for(self._seed, "pretrain", _LAYERS, self.epoch)):
+            # Images left over after the last full batch are used in other epochs.
+            for step, rows in enumerate(order[: self.steps * self._batch].view(self.steps, -1)):
+                self._set_rate(self.epoch * self.steps + step)
+                sums += self._step(rows, generator)
+                advance()
+        loss, spread = (sums / self.steps).tolist()
+        self.history.append(PretrainEpoch(self.epoch, loss, spread, self._read_out()))
+        return self.history[-1]
+
+    def state(self) -> dict[str, Any]:
+        """Return a copy of everything that the next epoch depends on, for a checkpoint."""
+        live = {
+            "network": self._network.state_dict(),
+            "heads": self._heads.state_dict(),
+            "optimizer": self._optimizer.state_dict(),
+            "history": [asdict(epoch) for epoch in self.history],
+            "run": self._identity(),
+        }
+        # state_dict returns the live tensors, which the next epoch changes in place.
+        return copy.deepcopy(live)
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Restore `state`; raise `InputError` if it belongs to another pre-training."""
+        check_same(state.get("run", {}), self._identity(), "state", "or start without a state")
+        self._network.load_state_dict(state["network"])
+        self._heads.load_state_dict(state["heads"])
+        self._optimizer.load_state_dict(state["optimizer"])
+        self.history = [PretrainEpoch(**epoch) for epoch in state["history"]]
+
+    def _identity(self) -> dict[str, Any]:
+        """Return what must be equal for a pre-training to be resumed."""
+        plain = {k: v for k, v in asdict(self._settings).items() if not isinstance(v, dict)}
+        return {"images": len(self._inputs), "seed": self._seed, **plain}
+
+    def _step(self, rows: Tensor, generator: torch.Generator) -> Tensor:
+        """Take one step and return the loss and the spread."""
+        images = self._inputs.take(rows).to(self._device)
+        first, second = simsiam_views(images, generator, self._settings.views)
+        # Two passes, not one of both views: batch statistics are those of one view, as in SimSiam.
+        loss, spread = self._heads(self._network(first).features, self._network(second).features)
+        self._optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        self._optimizer.step()
+        return torch.stack([loss.detach(), spread])
+
+    def _make_heads(self) -> Heads:
+        settings, n_features = self._settings, self._network.n_features
+        with seeded(seed_for(self._seed, "pretrain", _HEADS)):
+            heads = Heads(
+                n_features, settings.width, settings.bottleneck, settings.projector_layers
+            )
+        return heads.to(self._device)
+
+    def _make_optimizer(self) -> torch.optim.SGD:
+        settings, heads = self._settings, self._heads
+        falling = [*self._network.parameters(), *heads.projector.parameters()]
+        return torch.optim.SGD(
+            [
+                {"params": [p for p in falling if p.requires_grad]},
+                # The predictor's rate does not fall: it must keep up with the network to the end.
+                {"params": list(heads.predictor.parameters())},
+            ],
+            # SimSiam's linear rule: the rate is given per 256 images.
+            lr=settings.rate * self._batch / 256,
+            momentum=settings.momentum,
+            weight_decay=settings.weight_decay,
+        )
+
+    def _set_rate(self, step: int) -> None:
+        base = self._settings.rate * self._batch / 256
+        falling = self._optimizer.param_groups[0]
+        falling["lr"] = cosine_rate(step, self._settings.epochs * self.steps, base)
+
+    def _make_readout(self, labels: Labels) -> Readout:
+        views = self._settings.views
+        generator = generator_for(self._seed, "pretrain", _READOUT)
+        return Readout(self._inputs, labels, generator, views.mean, views.std)
+
+    def _read_out(self) -> float | None:
+        number = self.epoch + 1
+        due = number % self._settings.readout_every == 0 or number == self._settings.epochs
+        return self._readout(self._network) if due and self._readout is not None else None
+
+
+_COLLAPSED = 0.1
+"""Spread below which outputs count as collapsed; healthy runs stay near 1."""
+
+
+@dataclass(frozen=True)
+class PretrainResult:
+    """The metrics of a pre-training; the network itself was changed in place."""
+
+    epochs: tuple[PretrainEpoch, ...]
+    """One entry per epoch."""
+
+    @property
+    def collapsed(self) -> bool:
+        """Whether nearly all images had the same output in the last epoch."""
+        return bool(self.epochs) and self.epochs[-1].spread < _COLLAPSED
+
+
+def pretrain(
+    network: Network,
+    inputs: Inputs,
+    settings: SimSiamSettings,
+    *,
+    seed: int,
+    labels: Labels | None = None,
+    on_epoch: Callable[[dict[str, Any]], None] | None = None,
+    state: dict[str, Any] | None = None,
+    progress: ProgressMode = "auto",
+) -> PretrainResult:
+    """Train the features of `network` on `inputs` without labels; its classifier does not change.
+
+    If the outputs collapse to one point, a warning is given once.
+
+    Parameters
+    ----------
+    network
+        Trained in place, on the device of its weights.
+    inputs
+        Images by row number: ``take(index)`` returns (n, c, h, w), bytes or floats from 0 to 1.
+    settings
+        How to train.
+    seed
+        Seed of all random numbers.
+    labels
+        Used only to measure how often near neighbours share a label. Wrong labels lower that share,
+        so it compares epochs and is no accuracy.
+    on_epoch
+        Called after each epoch with everything that the next one depends on, as tensors and plain
+        numbers that ``torch.load(..., weights_only=True)`` can read.
+    state
+        Value that `on_epoch` got earlier: training continues from there. On a CPU the result is
+        the same, bit for bit.
+    progress
+        Whether to draw a progress bar.
+    """
+    run = Pretraining(network, inputs, settings, seed, labels)
+    if state is not None:
+        run.load(state)
+    warned = False
+    left = settings.epochs - run.epoch
+    with Progress(progress, "pre-training", left * run.steps) as bar:
+        for _ in range(left):
+            epoch = run.learn(bar.advance)
+            if not math.isfinite(epoch.loss):
+                raise InputError(
+                    f"SimSiam diverged in epoch {epoch.epoch + 1}: its loss is {epoch.loss}. Train "
+                    f"again with a smaller rate in [pretrain], {settings.rate / 10:g} for example."
+                )
+            if epoch.spread < _COLLAPSED and not warned:
+                _warn_of_collapse(epoch)
+                warned = True
+            if on_epoch is not None:
+                on_epoch(run.state())
+    return PretrainResult(tuple(run.history))
+
+
+def _warn_of_collapse(epoch: PretrainEpoch) -> None:
+    warnings.warn(
+        f"SimSiam collapsed in epoch {epoch.epoch + 1}: all images get nearly the same output "
+        f"(spread {epoch.spread:.2g}, where 1 is healthy). Such features cannot be used for a "
+        "selection. Lower the rate, enlarge the batch, or set pretrain_epochs to 0.",
+        stacklevel=3,
+    )
+
+
+def simsiam_settings(settings: TrainSettings) -> SimSiamSettings:
+    """Return the settings of the pre-training; raise `InputError` for an unknown parameter."""
+    try:
+        return SimSiamSettings(epochs=settings.pretrain_epochs, **settings.pretrain)
+    except TypeError as error:
+        raise InputError(
+            f"pretrain holds a parameter that SimSiam does not have: {error}."
+        ) from error
+
+
+def pretrain_network(
+    network: Network,
+    task: Task,
+    settings: TrainSettings,
+    world: World,
+    folder: Path | None,
+    signature: dict[str, Any],
+) -> None:
+    """Pre-train `network` on rank 0 and broadcast its weights.
+
+    Checkpoints are written to `folder`; an interrupted pre-training continues from them.
+    """
+    network.to(world.device)
+    # The other ranks wait for the broadcast below.
+    if world.rank == 0:
+        stored = None if folder is None else newest_checkpoint(folder, signature)
+        done = 0 if stored is None else int(stored["epoch"])
+
+        def keep(state: dict[str, Any]) -> None:
+            nonlocal done
+            done += 1
+            if folder is not None:
+                content = {"signature": signature, "epoch": done, "state": state}
+                write_checkpoint(folder, done, content)
+
+        pretrain(
+            network,
+            task.inputs,
+            simsiam_settings(settings),
+            seed=seed_for(settings.seed, "pretrain"),
+            labels=task.label,
+            on_epoch=keep,
+            state=None if stored is None else stored["state"],
+        )
+    with torch.no_grad():
+        # state_dict returns the tensors themselves, so the copy changes the network.
+        for value in network.state_dict().values():
+            value.copy_(world.broadcast(value))
