@@ -12,7 +12,7 @@ from torch import Tensor
 
 from kspr.experiments.baselines.method import Method, Run, classifier_of
 from kspr.models.network import Network
-from kspr.train.cycle.metrics import network_outputs
+from kspr.train.metrics import network_outputs
 
 __all__ = ["RoG", "discriminant", "robust_rows"]
 

@@ -25,7 +25,7 @@ from torch.nn import functional
 from kspr.experiments.baselines.method import Batch, Method, Run
 from kspr.experiments.baselines.soft_targets import prior_term
 from kspr.models.network import evaluating
-from kspr.train.cycle.epoch import pseudo_labels, soft_loss
+from kspr.train.learner import pseudo_labels, soft_loss
 from kspr.train.randomness import beta
 
 __all__ = ["DivideMix", "MCorrection", "clean_by_gaussians", "wrong_by_betas"]

@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from kspr.experiments.baselines.method import Batch, Method, Run
-from kspr.train.cycle.epoch import soft_loss
+from kspr.train.learner import soft_loss
 from kspr.train.randomness import generator_for
 
 __all__ = [

@@ -18,16 +18,14 @@ from kspr._progress import Progress
 from kspr.errors import InputError
 from kspr.experiments.baselines.method import KEPT, Batch, Method, Run
 from kspr.models.network import seeded
-from kspr.train.cycle.epoch import Pools, epoch_batches
-from kspr.train.cycle.learner import Learner
-from kspr.train.cycle.metrics import Epoch, check_finite, performance_of, quality_of
-from kspr.train.cycle.task import Task, make_task, network_for, signature_of
 from kspr.train.distributed import World, the_world
-from kspr.train.outcome import classes_to_json
+from kspr.train.learner import Learner, Pools, epoch_batches
+from kspr.train.metrics import Epoch, check_finite, performance_of, quality_of
 from kspr.train.pipelines import pipeline_for
 from kspr.train.randomness import generator_for, seed_for
-from kspr.train.run_folder import RunFolder, newest_checkpoint
+from kspr.train.run_folder import RunFolder, classes_to_json, newest_checkpoint
 from kspr.train.settings import TrainSettings
+from kspr.train.task import Task, make_task, network_for, signature_of
 from kspr.train.trained import Trained
 
 __all__ = ["fit_method"]
