@@ -217,13 +217,7 @@ def normalise(images: Tensor, mean: tuple[float, ...], std: tuple[float, ...]) -
 
     Images are bytes from 0 to 255 or floats from 0 to 1; `mean` and `std` are on the scale 0 to 1.
     """
-    channels = _check(images)
-    for name, values in (("mean", mean), ("std", std)):
-        if len(values) not in (1, channels):
-            raise InputError(
-                f"{name} must have one number, or one for each of {channels} channels, got "
-                f"{len(values)}."
-            )
+    _check(images)
     centre, scale = (torch.tensor(v, device=images.device).view(1, -1, 1, 1) for v in (mean, std))
     return (_floats(images) - centre) / scale
 
@@ -242,8 +236,6 @@ class Augment:
     """Pixels are divided by it, one value or one per channel."""
 
     def __post_init__(self) -> None:
-        if self.padding < 0:
-            raise InputError(f"padding must be a number of pixels, 0 or more, got {self.padding}.")
         if min(self.std) <= 0:
             raise InputError(f"std must be positive, got {self.std}.")
 
@@ -356,11 +348,10 @@ def _floats(images: Tensor) -> Tensor:
     return images.float() / 255 if images.dtype == torch.uint8 else images.float()
 
 
-def _check(images: Tensor) -> int:
-    """Return the number of channels; raise if these are no images."""
+def _check(images: Tensor) -> None:
+    """Raise `InputError` if these are no images."""
     if images.ndim != 4 or not (images.dtype == torch.uint8 or images.is_floating_point()):
         raise InputError(
             "images must be bytes (uint8) or floats of shape (n, channels, height, width), got "
             f"{images.dtype} of shape {tuple(images.shape)}."
         )
-    return images.shape[1]

@@ -26,7 +26,7 @@ from kspr.errors import InputError
 from kspr.selectors import KnockoffsSPR, Selection
 from kspr.train.guard import examine
 from kspr.train.metrics import check_finite
-from kspr.train.select_step import with_seen_labels
+from kspr.train.policies import with_seen_labels
 
 __all__ = ["CleanSampler", "FeatureStore", "SelectionCallback"]
 

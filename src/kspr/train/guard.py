@@ -25,11 +25,14 @@ from torch import Tensor, nn
 
 from kspr.core.labels import codes_in
 from kspr.selectors import Selection
-from kspr.train.metrics import Performance
+from kspr.train.learner import Learner, Pools, train_epoch
+from kspr.train.metrics import Performance, better
+from kspr.train.task import Setup
 
 __all__ = [
     "MOST_CLASSES",
     "BestSoFar",
+    "Guard",
     "Health",
     "ModelChoice",
     "choose_model",
@@ -42,6 +45,8 @@ __all__ = [
     "unchanged",
 ]
 
+REFERENCE = 1
+"""Number of the reference network; the cycle's is 0. Their random numbers differ by it."""
 STARVED = 0.25
 """A class is starved if it keeps less than this share of what the median class keeps..."""
 LEAST = 5
@@ -61,6 +66,81 @@ _LEAST_KEPT = 0.05
 would be multiplied by more than 20, and with them the error of the estimate."""
 
 
+class Guard:
+    """The reference network of a run and the best network so far; a bare run has neither.
+
+    Parameters
+    ----------
+    setup
+        What is learned.
+    reference
+        A network with the weights that the cycle's starts from; None for the bare procedure.
+    """
+
+    def __init__(self, setup: Setup, reference: Learner | None) -> None:
+        self._settings, self._world = setup.settings, setup.world
+        self.reference = reference
+        self.best = None if reference is None else BestSoFar()
+
+    def release(self) -> None:
+        """End the comparison: there is no reference any more."""
+        self.reference = self.best = None
+
+    def health(self, selection: Selection, otherwise: str) -> "Health":
+        """Return the labels of `selection` that may be used; arguments are as in `examine`."""
+        if self._settings.guard:
+            return examine(selection, otherwise)
+        # Batch normalisation needs two samples on each rank.
+        return unchanged(selection, 2 * self._world.size, otherwise)
+
+    def train(self, setup: Setup, learner: Learner, epoch: int) -> float | None:
+        """Train the reference for an epoch; during the warm-up it is a copy of `learner`."""
+        if self.reference is None:
+            return None
+        # Training it separately would give the same weights at twice the cost.
+        if epoch < self._settings.warmup_epochs:
+            self.reference.load(learner.state())
+            return None
+        rows = torch.nonzero(~setup.task.held_out)[:, 0]
+        # An empty pool of rejected samples: the reference is plain training, without mixing.
+        return train_epoch(self.reference, setup, Pools(rows, rows[:0]), (REFERENCE, epoch))
+
+    def consider(
+        self, epoch: int, found: dict[str, Performance], networks: dict[str, nn.Module]
+    ) -> None:
+        """Remember the best network of this epoch if it is the best so far."""
+        if self.best is not None:
+            self.best.consider(epoch, found, networks)
+
+    def start_over(self, learner: Learner, found: dict[str, Performance]) -> tuple[str, ...]:
+        """Copy the reference's weights to `learner` if that is clearly behind; say so if it is."""
+        if self.reference is None or not is_behind(
+            better(found, "cycle").worth, better(found, "reference").worth
+        ):
+            return ()
+        # Optimiser and average too: it continues from the whole state of the reference.
+        learner.load(self.reference.state())
+        return (
+            "The cycle was behind the network that is trained on all given labels, and continues "
+            "from the weights of that network.",
+        )
+
+    def state(self) -> dict[str, Any]:
+        """Return the networks, for a checkpoint."""
+        return {
+            "reference": None if self.reference is None else self.reference.state(),
+            "best": None if self.best is None else dict(vars(self.best)),
+        }
+
+    def load(self, stored: dict[str, Any]) -> None:
+        """Restore `state`, which has no networks where the guard had ended."""
+        if stored["reference"] is None:
+            self.release()
+        elif self.reference is not None:
+            self.reference.load(stored["reference"])
+            self.best = BestSoFar(**stored["best"])
+
+
 @dataclass(frozen=True, eq=False)
 class Health:
     """The labels of a selection that may be used, and the reasons."""
@@ -72,7 +152,7 @@ class Health:
 
 
 def examine(selection: Selection, otherwise: str = "all given labels are used") -> Health:
-    """Return the labels of `selection` that may be used; `otherwise` says what is, without any.
+    """Return the labels of `selection` that may be used; `otherwise` ends the sentence for none.
 
     An empty selection, and one that starves most classes, is not used. Otherwise each starved class
     gets its best-ranked samples back, the same share as the median class keeps.
@@ -206,10 +286,6 @@ class BestSoFar:
         self.held_out, self.test_accuracy = found[name].held_out, found[name].test_accuracy
         # Copied: training goes on in the same tensors.
         self.weights = {key: value.clone() for key, value in _state(networks[name]).items()}
-
-    def tensors(self) -> dict[str, Any]:
-        """Return the fields, for a checkpoint."""
-        return dict(vars(self))
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,8 @@
-"""`Learner`: a network in training with its average, its optimiser and its learning rate."""
+"""`Learner`: a network in training with its average and optimiser; `train_epoch` trains it.
+
+An epoch learns the given labels of some rows, mixed with other rows under pseudo-labels (Alg. 3),
+or soft labels of all rows (referees): its `Pools` say which.
+"""
 
 import copy
 import math
@@ -15,10 +19,10 @@ from kspr._progress import Progress, ProgressMode
 from kspr.errors import InputError
 from kspr.models.network import Network, evaluating, seeded
 from kspr.train.distributed import World
-from kspr.train.pipelines import InputPipeline
+from kspr.train.metrics import check_converged
 from kspr.train.randomness import generator_for, seed_for
 from kspr.train.settings import TrainSettings
-from kspr.train.task import Task
+from kspr.train.task import Setup, steps_per_epoch
 
 __all__ = [
     "Batch",
@@ -35,23 +39,16 @@ __all__ = [
 ]
 
 
-def cosine_rate(step: int, total: int, base: float, warmup: int = 0) -> float:
-    """Return the learning rate of `step`, counted from 0, in a run of `total` steps.
+def cosine_rate(step: int, total: int, base: float) -> float:
+    """Return the rate of `step`, counted from 0: half a cosine from `base` down to 0 at `total`.
 
-    It rises in `warmup` equal steps to `base`, then falls along half a cosine to 0 at `total`. It
-    depends on the step alone, so a resumed run needs no state of it.
+    It depends on the step alone, so a resumed run needs no state of it.
     """
-    if not 0 <= warmup <= total:
-        raise InputError(f"warmup must lie between 0 and total={total}, got {warmup}.")
-    if step < warmup:
-        return base * (step + 1) / (warmup + 1)
-    if step >= total:
-        return 0.0
-    return base * 0.5 * (1 + math.cos(math.pi * (step - warmup) / (total - warmup)))
+    return base * 0.5 * (1 + math.cos(math.pi * step / total)) if step < total else 0.0
 
 
 def make_optimizer(
-    network: nn.Module, rate: float, momentum: float = 0.9, weight_decay: float = 5e-4
+    network: nn.Module, rate: float, momentum: float, weight_decay: float
 ) -> torch.optim.SGD:
     """Return SGD with momentum on every parameter that is not frozen."""
     # Weight decay on all of them, as in the paper and in the ResNets it builds on; leaving out
@@ -68,11 +65,6 @@ def averaged(network: Network, decay: float) -> AveragedModel:
     The first update copies the weights; each later one keeps `decay` of the average. Batch
     statistics are averaged too. The average is in evaluation mode and has no gradients.
     """
-    # A decay of 1 would keep the initial weights for ever.
-    if not 0 <= decay < 1:
-        raise InputError(
-            f"decay must lie in [0, 1), got {decay}. It is what is kept per step: write 0.999."
-        )
     follow = get_ema_multi_avg_fn(decay)  # type: ignore[no-untyped-call] # torch leaves it untyped
     average = AveragedModel(network, multi_avg_fn=follow, use_buffers=True)
     average.requires_grad_(False)
@@ -169,12 +161,14 @@ def _decay(asked: float, total_steps: int) -> float:
 
 
 class Pools(NamedTuple):
-    """Row numbers that the batches of an epoch are drawn from."""
+    """Rows that the batches of an epoch are drawn from, and their labels."""
 
     clean: Tensor
-    """Samples whose given labels are used."""
+    """Numbers of the samples whose labels are used."""
     rejected: Tensor
-    """Samples that are mixed in with pseudo-labels; may be empty."""
+    """Numbers of the samples that are mixed in; may be empty."""
+    targets: Tensor | None = None
+    """Soft labels of all samples. None uses the given labels, and pseudo-labels of `rejected`."""
 
 
 class Batch(NamedTuple):
@@ -225,11 +219,6 @@ def supervised_loss(logits: Tensor, labels: Tensor) -> Tensor:
 
 def soft_loss(logits: Tensor, targets: Tensor) -> Tensor:
     """Return the mean cross-entropy with soft targets (Eq. loss-cutmix); 0 without a row."""
-    if targets.shape != logits.shape:
-        raise InputError(
-            f"targets must have a probability for each logit: logits have shape "
-            f"{tuple(logits.shape)}, targets {tuple(targets.shape)}."
-        )
     if not len(targets):
         return logits.sum()
     return functional.cross_entropy(logits, targets)
@@ -248,12 +237,6 @@ def pseudo_labels(
     ``y_noisy`` in. It does not say where that label comes from (the model or its average), whether
     it is hard or soft, or whether it is sharpened. Two views and temperature 0.5 are MixMatch's.
     """
-    if not views:
-        raise InputError("views must hold at least one batch, got none.")
-    if not temperature > 0:
-        raise InputError(
-            f"temperature must be positive, got {temperature}. 1 leaves probabilities as they are."
-        )
     with evaluating(network):
         logits = torch.stack([network(view).logits.float() for view in views])
         # Logarithms throughout: a class at 1e-30 must not turn into 0 ** (1 / temperature).
@@ -263,70 +246,82 @@ def pseudo_labels(
 
 def train_epoch(
     learner: Learner,
-    task: Task,
+    setup: Setup,
     pools: Pools,
-    pipeline: InputPipeline,
-    settings: TrainSettings,
-    world: World,
     place: tuple[int, int],
+    *,
+    n_rows: int | None = None,
+    title: str = "",
 ) -> float:
-    """Train `learner` for one epoch and return its mean loss.
+    """Train `learner` for one epoch and return its mean loss; raise `InputError` if it diverges.
 
     `place` is the number of the learner and of the epoch: all random numbers follow from it and
     from the seed. Every rank goes through the same batches and trains on its shard of each.
+    `n_rows` is what the number of steps follows from; None for the size of the task. `title` names
+    the progress bar.
     """
+    settings, world = setup.settings, setup.world
     # The order is the same on all ranks, augmentation and mixing are not.
     order = generator_for(settings.seed, "order", *place)
     draws = generator_for(settings.seed, "batch", *place, world.rank)
-    total, steps = torch.zeros((), device=world.device), task.steps(settings.batch_size)
-    learner.start_training()
-    batches = epoch_batches(pools, steps, settings.batch_size, settings.mix_probability, order)
     layers = seed_for(settings.seed, "layers", *place, world.rank)
+    n = len(setup.task.label) if n_rows is None else n_rows
+    steps = steps_per_epoch(n, settings.batch_size)
+    total = torch.zeros((), device=world.device)
+    batches = epoch_batches(pools, steps, settings.batch_size, settings.mix_probability, order)
+    learner.start_training()
     # One bar for all ranks.
     mode: ProgressMode = "auto" if world.rank == 0 else False
-    with seeded(layers, world.device), Progress(mode, f"epoch {place[1] + 1}", steps) as bar:
+    title = title or f"epoch {place[1] + 1}"
+    with seeded(layers, world.device), Progress(mode, title, steps) as bar:
         for batch in batches:
             # Alg. 3, lines 6 and 8; features (line 7) are computed after the epoch, in one pass.
-            loss = _loss(learner, task, batch, pipeline, settings, world, draws)
+            loss = _loss(learner, setup, batch, pools.targets, draws)
             learner.learn(loss)
             # Kept on the device: float(loss) at every step would wait for the GPU.
             total += loss.detach()
             bar.advance()
     learner.broadcast_statistics()
+    # Weights are the same on all ranks: all of them stop here, and none waits for another.
+    check_converged(learner.network.state_dict().values(), settings)
     return float(total) / steps
 
 
 def _loss(
-    learner: Learner,
-    task: Task,
-    batch: Batch,
-    pipeline: InputPipeline,
-    settings: TrainSettings,
-    world: World,
-    draws: torch.Generator,
+    learner: Learner, setup: Setup, batch: Batch, targets: Tensor | None, draws: torch.Generator
 ) -> Tensor:
     """Return the loss of this rank's shard of a batch."""
-    own = world.shard(batch.clean)
-    label = task.label[own].to(world.device)
-    view = pipeline.train_view(_taken(task, own, world), draws)
-    if batch.rejected is None:
+    task, pipeline, device = setup.task, setup.pipeline, setup.world.device
+    own = setup.world.shard(batch.clean)
+    view = pipeline.train_view(_taken(setup, own), draws)
+    label = task.label[own].to(device)
+    if targets is None and batch.rejected is None:
         return supervised_loss(learner.logits(view), label)
-    other = _taken(task, world.shard(batch.rejected), world)
+    # Targets and losses in float32, also where the network computes in bfloat16.
+    known = functional.one_hot(label, task.n_classes).float()
+    target = known if targets is None else targets[own].to(device)
+    if batch.rejected is not None:
+        # Eq. cutmix, with the pseudo-label or the soft label in place of y_noisy.
+        partner, soft = _partner(learner, setup, batch.rejected, targets, draws)
+        view, target = pipeline.mix(view, target, partner, soft, draws)
+    return soft_loss(learner.logits(view), target)
+
+
+def _partner(
+    learner: Learner, setup: Setup, rows: Tensor, targets: Tensor | None, draws: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """Return the rows to mix in, with their soft labels, or pseudo-labels where there are none."""
+    own = setup.world.shard(rows)
+    taken = _taken(setup, own)
+    if targets is not None:
+        return setup.pipeline.train_view(taken, draws), targets[own].to(setup.world.device)
     # Vectors are not augmented: a second view would be the same again.
-    views = [pipeline.train_view(other, draws) for _ in range(_n_views(task))]
+    n_views = 2 if len(setup.task.inputs.shape) == 3 else 1
+    views = [setup.pipeline.train_view(taken, draws) for _ in range(n_views)]
     with learner.precision():
-        soft = pseudo_labels(learner.network, views, temperature=settings.temperature)
-    # Pseudo-labels are computed in the learner's precision, targets and losses in float32.
-    target = torch.nn.functional.one_hot(label, task.n_classes).float()
-    # Eq. cutmix, with the pseudo-label in place of y_noisy.
-    mixed, target = pipeline.mix(view, target, views[0], soft.float(), draws)
-    return soft_loss(learner.logits(mixed), target)
+        soft = pseudo_labels(learner.network, views, temperature=setup.settings.temperature)
+    return views[0], soft.float()
 
 
-def _taken(task: Task, rows: Tensor, world: World) -> Tensor:
-    return task.inputs.take(rows).to(world.device, non_blocking=True)
-
-
-def _n_views(task: Task) -> int:
-    """Return how many views a pseudo-label is the mean of: one for vectors, two for images."""
-    return 2 if len(task.inputs.shape) == 3 else 1
+def _taken(setup: Setup, rows: Tensor) -> Tensor:
+    return setup.task.inputs.take(rows).to(setup.world.device, non_blocking=True)

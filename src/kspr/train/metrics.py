@@ -15,12 +15,15 @@ from kspr.models.network import Outputs, evaluating
 from kspr.train.distributed import World
 from kspr.train.inputs import Inputs
 from kspr.train.pipelines import InputPipeline
+from kspr.train.settings import TrainSettings
 from kspr.train.task import Task
 
 __all__ = [
     "Epoch",
     "Performance",
     "accuracy",
+    "better",
+    "check_converged",
     "check_finite",
     "network_outputs",
     "performance_of",
@@ -66,6 +69,16 @@ def check_finite(values: Iterable[Tensor], way_out: str) -> None:
     """Raise `InputError` if the weights or outputs of a network are not all finite numbers."""
     if not all(bool(torch.isfinite(v).all()) for v in values if v.is_floating_point()):
         raise InputError(f"The network diverged: its numbers became NaN or infinite. {way_out}")
+
+
+def check_converged(values: Iterable[Tensor], settings: TrainSettings) -> None:
+    """Raise `InputError` if `values` of a network in training are not all finite numbers."""
+    rate = settings.learning_rate
+    check_finite(
+        values,
+        f"Train again with a smaller learning_rate ({rate / 10:g} instead of {rate:g}), or "
+        "with precision = 'float32' if it was another.",
+    )
 
 
 def accuracy(scores: Tensor, label: Tensor) -> float:
@@ -180,6 +193,13 @@ def performance_of(
         return Performance(right, worth, None)
     scores = network_outputs(network, task.test.inputs, pipeline, world).logits
     return Performance(right, worth, accuracy(scores, task.test.label))
+
+
+def better(found: dict[str, Performance], learner: str) -> Performance:
+    """Return the performance of the better of a learner's two networks."""
+    weights, average = found[f"{learner} weights"], found[f"{learner} average"]
+    # Without held-out samples both means are nan, and the comparison takes the average.
+    return weights if weights.mean_worth > average.mean_worth else average
 
 
 def quality_of(mask: Tensor | None, truly_clean: np.ndarray | None) -> SelectionQuality | None:

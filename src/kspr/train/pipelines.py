@@ -10,7 +10,6 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from kspr.errors import InputError
 from kspr.train.augment import Augment, normalise
 from kspr.train.inputs import Inputs
 from kspr.train.randomness import beta, integers_below
@@ -41,7 +40,6 @@ def cutmix(
     over the image, and the part outside the image is dropped. `target_a` is weighted by the share
     of pixels that come from `a`.
     """
-    _check(a, target_a, b, target_b, alpha)
     inside = _boxes(a, generator, alpha)
     mixed = torch.where(inside[:, None], b, a)
     # Counted, not taken from the draw: clipping at the border and rounding change the share.
@@ -61,7 +59,6 @@ def mixup(
 
     lam is from Beta(alpha, alpha), one per row. For vectors, which have no pixels to paste.
     """
-    _check(a, target_a, b, target_b, alpha)
     weight = beta(len(a), alpha, generator, a.device)
     return _blend(a, b, weight), _blend(target_a, target_b, weight)
 
@@ -87,19 +84,6 @@ def _spans(side: Tensor, size: int, generator: torch.Generator) -> Tensor:
 def _blend(a: Tensor, b: Tensor, weight: Tensor) -> Tensor:
     weight = weight.to(a.dtype).view(-1, *[1] * (a.ndim - 1))
     return weight * a + (1 - weight) * b
-
-
-def _check(a: Tensor, target_a: Tensor, b: Tensor, target_b: Tensor, alpha: float) -> None:
-    if a.shape != b.shape:
-        raise InputError(f"a has shape {tuple(a.shape)} but b has {tuple(b.shape)}.")
-    for name, target in (("target_a", target_a), ("target_b", target_b)):
-        if target.ndim != 2 or len(target) != len(a) or not target.is_floating_point():
-            raise InputError(
-                f"{name} must be soft targets of shape ({len(a)}, classes), got {target.dtype} of "
-                f"shape {tuple(target.shape)}. Turn labels into rows with one_hot(...).float()."
-            )
-    if not alpha > 0:
-        raise InputError(f"alpha must be positive, got {alpha}. The paper takes 0.5.")
 
 
 class InputPipeline(Protocol):

@@ -28,15 +28,11 @@ from kspr.errors import InputError
 from kspr.models.network import Network
 from kspr.selectors import KnockoffsSPR
 from kspr.selectors.knockoffs_spr import held_out_values
-from kspr.train.distributed import World
-from kspr.train.learner import Learner
-from kspr.train.metrics import check_finite, network_outputs
-from kspr.train.pipelines import InputPipeline
+from kspr.train.learner import Learner, Pools, train_epoch
+from kspr.train.metrics import network_outputs
 from kspr.train.randomness import generator_for
 from kspr.train.run_folder import newest_checkpoint, write_checkpoint
-from kspr.train.select_step import make_selector
-from kspr.train.settings import TrainSettings
-from kspr.train.soft_epoch import train_soft_epoch
+from kspr.train.settings import make_selector
 from kspr.train.soft_labels import (
     SoftLabels,
     combined,
@@ -48,7 +44,7 @@ from kspr.train.soft_labels import (
     soft_labels,
     with_given_labels,
 )
-from kspr.train.task import Task, steps_per_epoch
+from kspr.train.task import Setup, steps_per_epoch
 
 __all__ = ["Parts", "Unseen", "ask_referees", "first_copies", "random_parts", "teach"]
 
@@ -86,22 +82,16 @@ def random_parts(label: Tensor, copies: np.ndarray | None, n_parts: int, seed: i
 
 
 class Parts:
-    """The parts of a task, and what it takes to train a network on all but each of them.
+    """The parts of a task, and networks that are each trained on all parts but one.
 
     Parameters
     ----------
-    task
-        Rows and labels. Held-out samples are predicted, but trained on by none.
+    setup
+        What is learned. Held-out samples are predicted, but trained on by none.
     part
         Number of the part of each row, as `random_parts` gives it.
-    pipeline
-        How rows become batches.
     network
         Initial weights; it is copied, and not changed.
-    settings
-        How to train.
-    world
-        The processes that train together.
     folder
         Where checkpoints are written, and continued from; None writes none.
     signature
@@ -110,22 +100,17 @@ class Parts:
 
     def __init__(
         self,
-        task: Task,
+        setup: Setup,
         part: Tensor,
-        pipeline: InputPipeline,
         network: Network,
-        settings: TrainSettings,
-        world: World,
         folder: Path | None,
         signature: dict[str, Any],
     ) -> None:
-        self._task, self._pipeline = task, pipeline
-        self._asked = [torch.nonzero(part == k)[:, 0] for k in range(settings.referee_parts)]
-        self._network, self._settings, self._world = network, settings, world
+        self.setup, self._network = setup, network
         self._folder, self._signature = folder, signature
-        self.rows = [
-            torch.nonzero((part != k) & ~task.held_out)[:, 0] for k in range(len(self._asked))
-        ]
+        numbers, world = range(setup.settings.referee_parts), setup.world
+        self._asked = [torch.nonzero(part == k)[:, 0] for k in numbers]
+        self.rows = [torch.nonzero((part != k) & ~setup.task.held_out)[:, 0] for k in numbers]
         """Row numbers that each network is trained on: all parts but its own."""
         # Each process needs two rows in a step, and at least one to predict.
         if min(map(len, self.rows)) < 2 * world.size or min(map(len, self._asked)) < world.size:
@@ -153,62 +138,39 @@ class Parts:
             for learner, state in zip(learners, stored["learners"], strict=True):
                 learner.load(state)
         for epoch in range(done, self._epochs):
-            for k, (learner, own) in enumerate(zip(learners, self.rows, strict=True)):
+            for k, (learner, rows) in enumerate(zip(learners, self.rows, strict=True)):
                 number = _FIRST + len(learners) * _KINDS.index(name) + k
-                self._train(learner, own, targets[k], (number, epoch), name)
+                # Both pools are the same rows, each in its own order: partners are random rows.
+                pools, title = Pools(rows, rows, targets[k]), f"{name}s, epoch {epoch + 1}"
+                place, n = (number, epoch), len(rows)
+                train_epoch(learner, self.setup, pools, place, n_rows=n, title=title)
             states = [learner.state() for learner in learners]
             self._keep(folder, epoch + 1, {"epoch": epoch + 1, "learners": states})
-        found = self._predicted(learners)
-        self._keep(folder, self._epochs + 1, {"probabilities": found})
-        return found
+        probabilities = self._predicted(learners)
+        self._keep(folder, self._epochs + 1, {"probabilities": probabilities})
+        return probabilities
 
     @property
     def _epochs(self) -> int:
         # Two thirds: a third more gained nothing on CIFAR-10.
-        return max(1, 2 * self._settings.epochs // 3)
+        return max(1, 2 * self.setup.settings.epochs // 3)
 
     def _learners(self) -> list[Learner]:
-        totals = [
-            self._epochs * steps_per_epoch(len(own), self._settings.batch_size) for own in self.rows
-        ]
-        return [
-            Learner(copy.deepcopy(self._network), self._settings, total, self._world)
-            for total in totals
-        ]
-
-    def _train(
-        self, learner: Learner, rows: Tensor, targets: Tensor, place: tuple[int, int], name: str
-    ) -> None:
-        train_soft_epoch(
-            learner,
-            self._task,
-            rows,
-            targets,
-            self._pipeline,
-            self._settings,
-            self._world,
-            place,
-            title=f"{name}s, epoch {place[1] + 1}",
-        )
-        rate = self._settings.learning_rate
-        check_finite(
-            learner.network.state_dict().values(),
-            f"Train again with a smaller learning_rate ({rate / 10:g} instead of {rate:g}), or "
-            "with precision = 'float32' if it was another.",
-        )
+        settings, world = self.setup.settings, self.setup.world
+        totals = [self._epochs * steps_per_epoch(len(r), settings.batch_size) for r in self.rows]
+        return [Learner(copy.deepcopy(self._network), settings, n, world) for n in totals]
 
     def _predicted(self, learners: list[Learner]) -> Tensor:
         """Return the probabilities of each part, by the network that has not seen it."""
-        found = torch.zeros((len(self._task.label), self._task.n_classes))
+        task, pipeline, world = self.setup.task, self.setup.pipeline, self.setup.world
+        probabilities = torch.zeros((len(task.label), task.n_classes))
         for learner, rows in zip(learners, self._asked, strict=True):
-            outputs = network_outputs(
-                learner.average, self._task.inputs, self._pipeline, self._world, rows
-            )
-            found[rows] = outputs.logits.softmax(dim=1).cpu()
-        return found
+            outputs = network_outputs(learner.average, task.inputs, pipeline, world, rows)
+            probabilities[rows] = outputs.logits.softmax(dim=1).cpu()
+        return probabilities
 
     def _keep(self, folder: Path | None, epoch: int, content: dict[str, Any]) -> None:
-        if folder is not None and self._world.rank == 0:
+        if folder is not None and self.setup.world.rank == 0:
             write_checkpoint(folder, epoch, {"signature": self._signature, **content})
 
 
@@ -225,71 +187,58 @@ class Unseen(NamedTuple):
     a fit to them are of the wrong class too often for the noise to be read off from them."""
 
 
-def ask_referees(
-    parts: Parts,
-    task: Task,
-    features: Unseen,
-    first: np.ndarray,
-    settings: TrainSettings,
-    world: World,
-) -> Tensor:
+def ask_referees(parts: Parts, features: Unseen, first: np.ndarray) -> Tensor:
     """Return class probabilities of every row, by the referee that has not seen its part.
 
     `first` has for each row the number of its first copy.
     """
+    task, world = parts.setup.task, parts.setup.world
     learned = []
     for rows in parts.rows:
-        own = functional.one_hot(task.label, task.n_classes).float()
+        targets = functional.one_hot(task.label, task.n_classes).float()
         if world.rank == 0:
             # From these rows alone: otherwise the referee would have seen labels that it judges.
-            chance = (_weak_chances if features.is_weak else _linear_chances)(
-                features.values, rows, task, first, settings
-            )
-            own[rows] = torch.from_numpy(chance).float()
-        learned.append(world.broadcast(own))
+            chance = _chances(parts.setup, features, rows, first)
+            targets[rows] = torch.from_numpy(chance).float()
+        learned.append(world.broadcast(targets))
     return parts.predict_across(learned, "referee")
 
 
 def teach(
-    parts: Parts,
-    task: Task,
-    probabilities: Tensor,
-    features: Unseen,
-    first: np.ndarray,
-    settings: TrainSettings,
-    world: World,
+    parts: Parts, probabilities: Tensor, features: Unseen, first: np.ndarray
 ) -> tuple[Tensor, Tensor]:
     """Return soft labels of all rows, from the `probabilities` of the referees, and the noise.
 
     `first` is as in `ask_referees`. The noise is a transition matrix (true class, label).
     """
-    label = task.label.numpy()
-    found = SoftLabels(*(np.zeros((len(label), task.n_classes)),) * 2, np.eye(task.n_classes))
+    task, world = parts.setup.task, parts.setup.world
+    label, k = task.label.numpy(), task.n_classes
+    before = SoftLabels(np.zeros((len(label), k)), np.zeros((len(label), k)), np.eye(k))
     if world.rank == 0:
-        found = _before_teachers(probabilities, task, features, first, settings.seed)
+        before = _before_teachers(parts.setup, probabilities, features, first)
     # Of rank 0, here and below: processors may round differently.
-    start = world.broadcast(torch.from_numpy(found.chance).float())
+    start = world.broadcast(torch.from_numpy(before.chance).float())
     taught = parts.predict_across([start] * len(parts.rows), "teacher").numpy().astype(np.float64)
-    # To teachers fewer labels look wrong: the noise is that which was found before them, and both
-    # are given equal weight, where a likelihood would take the teachers alone.
+    # To teachers fewer labels look wrong: the noise is that which was estimated before them, and
+    # both are given equal weight, where a likelihood would take the teachers alone.
     calibrated = taught if features.is_weak else soft_labels(taught, label).prior
-    chance = with_given_labels(mean_of([calibrated, found.prior]), found.transition, label)
+    chance = with_given_labels(mean_of([calibrated, before.prior]), before.transition, label)
     targets, transition = (
-        world.broadcast(torch.from_numpy(part).float()) for part in (chance, found.transition)
+        world.broadcast(torch.from_numpy(part).float()) for part in (chance, before.transition)
     )
     return targets, transition
 
 
 def _before_teachers(
-    probabilities: Tensor, task: Task, features: Unseen, first: np.ndarray, seed: int
+    setup: Setup, probabilities: Tensor, features: Unseen, first: np.ndarray
 ) -> SoftLabels:
     """Return soft labels from what referees say and a linear model on `features` together."""
-    label, said = task.label.numpy(), probabilities.numpy().astype(np.float64)
-    # Parts of their own, however many those of the referees are.
-    part = parts_of(first, seed)
+    label, said = setup.task.label.numpy(), probabilities.numpy().astype(np.float64)
+    # Other parts than those of the referees, however many these are.
+    part = parts_of(first, setup.settings.seed)
     if not features.is_weak:
         return _with_linear(soft_labels(said, label), features.values, label, part)
-    linear = linear_soft_labels(to_numpy(features.values), label, part, task.n_classes)
+    linear = linear_soft_labels(to_numpy(features.values), label, part, setup.task.n_classes)
     return likely_noise([said, linear.prior], linear.transition, label)
 
 
@@ -307,35 +256,21 @@ def _with_linear(
     return SoftLabels(with_given_labels(prior, found.transition, label), prior, found.transition)
 
 
-def _weak_chances(
-    features: Tensor, rows: Tensor, task: Task, first: np.ndarray, settings: TrainSettings
-) -> np.ndarray:
-    """Return the chance of each class to be the true one, by logistic regression inside `rows`."""
-    number = rows.numpy()
-    own = to_numpy(features[rows.to(features.device)].detach())
-    # Copies share a part, so numbers of rows that are not among these do no harm.
-    part = parts_of(first, settings.seed)[number]
-    return linear_soft_labels(own, task.label[rows].numpy(), part, task.n_classes).chance
-
-
-def _linear_chances(
-    features: Tensor,
-    rows: Tensor,
-    task: Task,
-    first: np.ndarray,  # noqa: ARG001 - one signature for both; KnockoffsSPR finds copies itself
-    settings: TrainSettings,
-) -> np.ndarray:
-    """Return the chance of each class to be the true one, by `KnockoffsSPR` inside `rows`."""
-    label = task.label[rows].numpy()
+def _chances(setup: Setup, features: Unseen, rows: Tensor, first: np.ndarray) -> np.ndarray:
+    """Return the chance of each class to be the true one, by a linear model inside `rows`."""
+    values = features.values[rows.to(features.values.device)].detach()
+    label, k = setup.task.label[rows].numpy(), setup.task.n_classes
+    if features.is_weak:
+        # Copies share a part, so numbers of rows that are not among these do no harm.
+        part = parts_of(first, setup.settings.seed)[rows.numpy()]
+        return linear_soft_labels(to_numpy(values), label, part, k).chance
     # A rare class may have one row here.
-    selector = make_selector(settings.changed(selection={"min_class_size": 1}))
+    selector = make_selector(setup.settings.changed(selection={"min_class_size": 1}))
     if not isinstance(selector, KnockoffsSPR):
         raise TypeError("Referees learn from KnockoffsSPR; the settings hold another selector.")
-    own = features[rows.to(features.device)].detach()
-    prepared, values = held_out_values(
-        selector, own.numpy() if own.device.type == "cpu" else own, label
-    )
-    fitted = to_numpy(values).astype(np.float64)
-    probabilities = np.zeros((len(rows), task.n_classes))
-    probabilities[:, prepared.labels.classes] = softmax(_SHARPNESS * fitted, axis=1)
+    shown = values.numpy() if values.device.type == "cpu" else values
+    prepared, fitted = held_out_values(selector, shown, label)
+    probabilities = np.zeros((len(rows), k))
+    sharp = _SHARPNESS * to_numpy(fitted).astype(np.float64)
+    probabilities[:, prepared.labels.classes] = softmax(sharp, axis=1)
     return soft_labels(probabilities, label).chance

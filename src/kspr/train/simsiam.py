@@ -1,47 +1,30 @@
-"""SimSiam's settings, its two heads and its loss (Chen and He, 2021)."""
+"""`pretrain`: SimSiam learns features from images without labels (Chen and He, 2021)."""
 
 import copy
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from kspr._progress import Progress, ProgressMode
-from kspr.core.labels import encode_labels
 from kspr.errors import InputError
-from kspr.models.network import Network, evaluating, seeded
+from kspr.models.network import Network, seeded
 from kspr.selectors.validation import check_types
-from kspr.train.augment import ViewSettings, normalise, simsiam_views
-from kspr.train.distributed import World
+from kspr.train.augment import ViewSettings, simsiam_views
 from kspr.train.inputs import Inputs
 from kspr.train.learner import cosine_rate
 from kspr.train.randomness import generator_for, seed_for
 from kspr.train.run_folder import check_same, newest_checkpoint, write_checkpoint
 from kspr.train.settings import TrainSettings
-from kspr.train.task import Task
+from kspr.train.task import Setup
 
-__all__ = [
-    "Heads",
-    "Labels",
-    "PretrainEpoch",
-    "PretrainResult",
-    "Pretraining",
-    "Readout",
-    "SimSiamSettings",
-    "disagreement",
-    "nearest_labels",
-    "pretrain",
-    "pretrain_network",
-    "simsiam_settings",
-    "spread",
-]
+__all__ = ["PretrainEpoch", "SimSiamSettings", "pretrain", "pretrain_network", "simsiam_settings"]
 
 
 @dataclass(frozen=True)
@@ -69,8 +52,6 @@ class SimSiamSettings:
     """Layers of the projector; SimSiam's own CIFAR experiments have 2."""
     views: ViewSettings = field(default_factory=ViewSettings)
     """Augmentations of the two views."""
-    readout_every: int = 5
-    """Epochs between two measurements of `neighbours_right`, if there are labels."""
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -87,7 +68,6 @@ _LEAST = {
     "width": 1,
     "bottleneck": 1,
     "projector_layers": 1,
-    "readout_every": 1,
 }
 
 
@@ -138,64 +118,10 @@ def spread(outputs: Tensor) -> Tensor:
     return deviation * float(unit.shape[1] ** 0.5)
 
 
-Labels = Sequence[int] | np.ndarray | Tensor
-
-_BANK, _QUERIES = 5000, 1000
-_CHUNK = 256
-_SOFTNESS = 0.1
-"""Neighbours are weighted by exp(cosine / this), as in SimSiam's own monitor."""
-
-_HEADS, _READOUT, _VIEWS, _LAYERS = range(4)
+_HEADS, _VIEWS, _LAYERS = 0, 2, 3
 """Purposes of random numbers; each has its own generator in each epoch."""
-
-
-class Readout:
-    """Measure how often near neighbours share a label, on a fixed sample of the images."""
-
-    def __init__(
-        self,
-        inputs: Inputs,
-        labels: Labels,
-        generator: torch.Generator,
-        mean: tuple[float, ...],
-        std: tuple[float, ...],
-    ) -> None:
-        if len(labels) != len(inputs):
-            raise InputError(f"inputs hold {len(inputs)} images but labels {len(labels)}.")
-        self._inputs, self._mean, self._std = inputs, mean, std
-        # The same images in every epoch, so that epochs can be compared.
-        rows = torch.randperm(len(inputs), generator=generator)[: _BANK + _QUERIES]
-        # One query to five rows of the bank, as _QUERIES is to _BANK, on small data too.
-        self._n_queries = max(1, len(rows) // 6)
-        self._rows = rows
-        self._labels = torch.as_tensor(encode_labels(np.asarray(labels)[rows]).codes)
-
-    def __call__(self, network: Network) -> float:
-        """Return the share of images whose neighbours vote for their own label."""
-        device = next(network.parameters()).device
-        with evaluating(network):
-            parts = [
-                network(self._view(rows).to(device)).features.float()
-                for rows in torch.split(self._rows, _CHUNK)
-            ]
-        features, labels, n = torch.cat(parts), self._labels.to(device), self._n_queries
-        found = nearest_labels(features[n:], labels[n:], features[:n])
-        return float((found == labels[:n]).float().mean())
-
-    def _view(self, rows: Tensor) -> Tensor:
-        return normalise(self._inputs.take(rows), self._mean, self._std)
-
-
-def nearest_labels(bank: Tensor, labels: Tensor, queries: Tensor) -> Tensor:
-    """Return for each row of `queries` the label for which its nearest rows of `bank` vote."""
-    # The square root of the bank's size: enough neighbours to outvote some wrong labels, and few
-    # enough to be near.
-    n_neighbours = max(1, int(len(bank) ** 0.5))
-    cosine = functional.normalize(queries, dim=1) @ functional.normalize(bank, dim=1).T
-    nearest = cosine.topk(n_neighbours, dim=1)
-    votes = torch.zeros(len(queries), int(labels.max()) + 1, device=bank.device)
-    votes.scatter_add_(1, labels[nearest.indices], (nearest.values / _SOFTNESS).exp())
-    return votes.argmax(1)
+_COLLAPSED = 0.1
+"""Spread below which outputs count as collapsed; healthy runs stay near 1."""
 
 
 @dataclass(frozen=True)
@@ -208,27 +134,19 @@ class PretrainEpoch:
     """Minus the mean cosine between a prediction and the other view; -1 is the minimum."""
     spread: float
     """Spread of the outputs: about 1 when healthy, 0 when all are equal (collapse)."""
-    neighbours_right: float | None
-    """Share of images whose nearest neighbours have their label; None if not measured."""
 
 
 class Pretraining:
     """SimSiam on one network, with `steps` steps per epoch."""
 
     def __init__(
-        self,
-        network: Network,
-        inputs: Inputs,
-        settings: SimSiamSettings,
-        seed: int,
-        labels: Labels | None,
+        self, network: Network, inputs: Inputs, settings: SimSiamSettings, seed: int
     ) -> None:
         if len(inputs) < 2:
             raise InputError(f"inputs must hold at least 2 images, got {len(inputs)}.")
         self._network, self._inputs, self._settings, self._seed = network, inputs, settings, seed
         self._device = next(network.parameters()).device
         self._batch = min(settings.batch_size, len(inputs))
-        self._readout = None if labels is None else self._make_readout(labels)
         self._heads = self._make_heads()
         self._optimizer = self._make_optimizer()
         self.steps = len(inputs) // self._batch
@@ -252,7 +170,7 @@ class Pretraining:
                 sums += self._step(rows, generator)
                 advance()
         loss, spread = (sums / self.steps).tolist()
-        self.history.append(PretrainEpoch(self.epoch, loss, spread, self._read_out()))
+        self.history.append(PretrainEpoch(self.epoch, loss, spread))
         return self.history[-1]
 
     def state(self) -> dict[str, Any]:
@@ -319,33 +237,6 @@ class Pretraining:
         falling = self._optimizer.param_groups[0]
         falling["lr"] = cosine_rate(step, self._settings.epochs * self.steps, base)
 
-    def _make_readout(self, labels: Labels) -> Readout:
-        views = self._settings.views
-        generator = generator_for(self._seed, "pretrain", _READOUT)
-        return Readout(self._inputs, labels, generator, views.mean, views.std)
-
-    def _read_out(self) -> float | None:
-        number = self.epoch + 1
-        due = number % self._settings.readout_every == 0 or number == self._settings.epochs
-        return self._readout(self._network) if due and self._readout is not None else None
-
-
-_COLLAPSED = 0.1
-"""Spread below which outputs count as collapsed; healthy runs stay near 1."""
-
-
-@dataclass(frozen=True)
-class PretrainResult:
-    """The metrics of a pre-training; the network itself was changed in place."""
-
-    epochs: tuple[PretrainEpoch, ...]
-    """One entry per epoch."""
-
-    @property
-    def collapsed(self) -> bool:
-        """Whether nearly all images had the same output in the last epoch."""
-        return bool(self.epochs) and self.epochs[-1].spread < _COLLAPSED
-
 
 def pretrain(
     network: Network,
@@ -353,14 +244,13 @@ def pretrain(
     settings: SimSiamSettings,
     *,
     seed: int,
-    labels: Labels | None = None,
     on_epoch: Callable[[dict[str, Any]], None] | None = None,
     state: dict[str, Any] | None = None,
     progress: ProgressMode = "auto",
-) -> PretrainResult:
+) -> tuple[PretrainEpoch, ...]:
     """Train the features of `network` on `inputs` without labels; its classifier does not change.
 
-    If the outputs collapse to one point, a warning is given once.
+    Return the metrics of the epochs. If the outputs collapse to one point, a warning is given once.
 
     Parameters
     ----------
@@ -372,9 +262,6 @@ def pretrain(
         How to train.
     seed
         Seed of all random numbers.
-    labels
-        Used only to measure how often near neighbours share a label. Wrong labels lower that share,
-        so it compares epochs and is no accuracy.
     on_epoch
         Called after each epoch with everything that the next one depends on, as tensors and plain
         numbers that ``torch.load(..., weights_only=True)`` can read.
@@ -384,7 +271,7 @@ def pretrain(
     progress
         Whether to draw a progress bar.
     """
-    run = Pretraining(network, inputs, settings, seed, labels)
+    run = Pretraining(network, inputs, settings, seed)
     if state is not None:
         run.load(state)
     warned = False
@@ -402,7 +289,7 @@ def pretrain(
                 warned = True
             if on_epoch is not None:
                 on_epoch(run.state())
-    return PretrainResult(tuple(run.history))
+    return tuple(run.history)
 
 
 def _warn_of_collapse(epoch: PretrainEpoch) -> None:
@@ -425,17 +312,13 @@ def simsiam_settings(settings: TrainSettings) -> SimSiamSettings:
 
 
 def pretrain_network(
-    network: Network,
-    task: Task,
-    settings: TrainSettings,
-    world: World,
-    folder: Path | None,
-    signature: dict[str, Any],
+    setup: Setup, network: Network, folder: Path | None, signature: dict[str, Any]
 ) -> None:
     """Pre-train `network` on rank 0 and broadcast its weights.
 
     Checkpoints are written to `folder`; an interrupted pre-training continues from them.
     """
+    settings, world = setup.settings, setup.world
     network.to(world.device)
     # The other ranks wait for the broadcast below.
     if world.rank == 0:
@@ -451,10 +334,9 @@ def pretrain_network(
 
         pretrain(
             network,
-            task.inputs,
+            setup.task.inputs,
             simsiam_settings(settings),
             seed=seed_for(settings.seed, "pretrain"),
-            labels=task.label,
             on_epoch=keep,
             state=None if stored is None else stored["state"],
         )

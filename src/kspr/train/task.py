@@ -15,7 +15,9 @@ from kspr.models.build import build_network
 from kspr.models.network import Network
 from kspr.models.wrap import wrap_network
 from kspr.selectors.validation import read_labels
+from kspr.train.distributed import World
 from kspr.train.inputs import Inputs, as_inputs, content_digest
+from kspr.train.pipelines import InputPipeline
 from kspr.train.randomness import generator_for, seed_for
 from kspr.train.run_folder import classes_to_json
 from kspr.train.settings import TrainSettings
@@ -64,6 +66,18 @@ class Task:
     def steps(self, batch_size: int) -> int:
         """Return the number of steps per epoch; held-out samples count too."""
         return steps_per_epoch(len(self.label), batch_size)
+
+
+@dataclass(frozen=True, eq=False)
+class Setup:
+    """A task, and what all networks share that learn it."""
+
+    task: Task
+    pipeline: InputPipeline
+    """How rows become batches."""
+    settings: TrainSettings
+    world: World
+    """The processes that train together."""
 
 
 def steps_per_epoch(n: int, batch_size: int) -> int:

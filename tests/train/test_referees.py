@@ -1,4 +1,4 @@
-"""Networks that are trained on all parts but one and predict that one."""
+"""Referees have not seen the labels that they judge; teachers make better soft labels."""
 
 import numpy as np
 import pytest
@@ -6,20 +6,63 @@ import torch
 from torch.nn import functional
 
 from kspr.errors import InputError
-from kspr.train import fit
+from kspr.train import TrainSettings, fit
 from kspr.train import referees as module
-from kspr.train.distributed import Alone
-from kspr.train.pipelines import pipeline_for
-from kspr.train.referees import Parts, random_parts
-from kspr.train.task import make_task, network_for
+from kspr.train.policies import choose_by_referees
+from kspr.train.referees import Parts, Unseen, ask_referees, random_parts, teach
+from kspr.train.task import network_for
+from tests.train.digits import setup_of
+
+
+@pytest.fixture(scope="module")
+def settings():
+    return TrainSettings.from_preset("cpu", epochs=6, batch_size=32, referee_parts=3)
+
+
+def asked(X, y, part, settings, *, is_weak=False):
+    setup = setup_of(X, y, settings)
+    parts = Parts(setup, part, network_for(setup.task, settings, None), None, {})
+    features = Unseen(setup.task.inputs.take(torch.arange(len(X))), is_weak)
+    return parts, features, ask_referees(parts, features, np.arange(len(X)))
+
+
+@pytest.mark.parametrize("is_weak", [True, False])
+def test_no_label_has_a_part_in_its_own_judgement(digits40, settings, is_weak):
+    """Other labels in a part change how the other parts are judged, and nothing in it."""
+    X, y = digits40.X[:600], digits40.y[:600]
+    bare = settings.changed(guard=False)  # held-out samples are drawn by label
+    part = random_parts(torch.from_numpy(y), None, 3, 0)
+    own = part == 1
+    other = np.where(own.numpy(), np.roll(y, 7), y)
+    found, changed = (asked(X, labels, part, bare, is_weak=is_weak)[2] for labels in (y, other))
+    assert torch.equal(found[own], changed[own])
+    assert not torch.equal(found[~own], changed[~own])
+
+
+@pytest.mark.parametrize("is_weak", [True, False])
+def test_referees_keep_the_error_rate_and_teachers_know_more(digits40, settings, is_weak):
+    """1,200 digits, 40 % wrong labels: about 690 are kept, so three standard errors are 0.035."""
+    X, y, truth = digits40.X[:1200], digits40.y[:1200], digits40.y_true[:1200]
+    part = random_parts(torch.from_numpy(y), None, 3, 0)
+    parts, features, chances = asked(X, y, part, settings, is_weak=is_weak)
+    kept = choose_by_referees(settings, chances, parts.setup.task).selection.clean_mask
+    assert (y != truth)[kept].mean() < 0.1 + 0.035
+    assert kept[y == truth].mean() > 0.9
+    taught = teach(parts, chances, features, np.arange(len(y)))
+    targets, transition = (part.numpy() for part in taught)
+    assert transition.sum(axis=1) == pytest.approx(1, abs=1e-5)
+    assert 0.45 < np.diag(transition).mean() < 0.75  # 0.6 of the labels are right
+    assert targets.sum(axis=1) == pytest.approx(1, abs=1e-5)
+    known = (targets.argmax(axis=1) == truth).mean()
+    assert known > (chances.numpy().argmax(axis=1) == truth).mean()
+    assert known > 0.9
 
 
 def parted(small, settings):
-    task = make_task(small.X, small.y, settings)
+    setup = setup_of(small.X, small.y, settings)
+    task = setup.task
     part = random_parts(task.label, None, settings.referee_parts, settings.seed)
-    network = network_for(task, settings, None)
-    pipeline, world = pipeline_for(task.inputs, settings), Alone(torch.device("cpu"))
-    return task, part, Parts(task, part, pipeline, network, settings, world, None, {})
+    return task, part, Parts(setup, part, network_for(task, settings, None), None, {})
 
 
 def sure(task, n):
@@ -113,9 +156,7 @@ def test_a_run_with_other_parts_is_not_continued(small, refereed, tmp_path):
 
 def test_too_few_rows_for_the_parts_are_named(small, refereed):
     settings = refereed.changed(batch_size=2, referee_parts=5)
-    task = make_task(small.X[:4], np.arange(4) % 2, settings.changed(guard=False))
-    part = random_parts(task.label, None, 5, 0)
-    network = network_for(task, settings, None)
-    pipeline, world = pipeline_for(task.inputs, settings), Alone(torch.device("cpu"))
+    setup = setup_of(small.X[:4], np.arange(4) % 2, settings.changed(guard=False))
+    part = random_parts(setup.task.label, None, 5, 0)
     with pytest.raises(InputError, match="too few samples for referee_parts=5"):
-        Parts(task, part, pipeline, network, settings, world, None, {})
+        Parts(setup, part, network_for(setup.task, settings, None), None, {})
