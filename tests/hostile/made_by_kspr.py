@@ -286,7 +286,7 @@ def _use_config(folder: Path) -> str:
 def _use_settings(folder: Path) -> str:
     from kspr._files import read_toml
     from kspr.train import TrainSettings
-    from kspr.train.select_step import make_selector
+    from kspr.train.settings import make_selector
 
     # As `kspr train --settings` does before it reads its source.
     settings = TrainSettings.from_preset("cpu").changed(**read_toml(folder / "s.toml"))

@@ -90,7 +90,7 @@ def test_every_trial_can_be_planned_at_every_scale(name, scale):
         assert describe(trial.source)
         if trial.kind == "train":
             from kspr.experiments.reproduce.trials.networks import settings_of
-            from kspr.train.select_step import make_selector
+            from kspr.train.settings import make_selector
 
             settings = settings_of(_without_checkpoints(trial))
             make_selector(settings)._check_common()
