@@ -7,9 +7,9 @@ from torch.nn import functional
 
 from kspr.errors import InputError
 from kspr.train import TrainSettings, fit
-from kspr.train import referees as module
 from kspr.train.policies import choose_by_referees
 from kspr.train.referees import Parts, Unseen, ask_referees, random_parts, teach
+from kspr.train.run_folder import Checkpoints
 from kspr.train.task import network_for
 from tests.train.digits import setup_of
 
@@ -21,7 +21,7 @@ def settings():
 
 def asked(X, y, part, settings, *, is_weak=False):
     setup = setup_of(X, y, settings)
-    parts = Parts(setup, part, network_for(setup.task, settings, None), None, {})
+    parts = Parts(setup, part, network_for(setup.task, settings, None), Checkpoints(None, {}))
     features = Unseen(setup.task.inputs.take(torch.arange(len(X))), is_weak)
     return parts, features, ask_referees(parts, features, np.arange(len(X)))
 
@@ -62,7 +62,7 @@ def parted(small, settings):
     setup = setup_of(small.X, small.y, settings)
     task = setup.task
     part = random_parts(task.label, None, settings.referee_parts, settings.seed)
-    return task, part, Parts(setup, part, network_for(task, settings, None), None, {})
+    return task, part, Parts(setup, part, network_for(task, settings, None), Checkpoints(None, {}))
 
 
 def sure(task, n):
@@ -123,15 +123,15 @@ def test_an_interrupted_run_goes_on_to_the_same_network(
     whole = fit(small.X, small.y, settings=settings)
     written = 0
 
-    def interrupted(folder, epoch, content):
+    def interrupted(checkpoints, epoch, content):
         nonlocal written
-        write(folder, epoch, content)
+        write(checkpoints, epoch, content)
         written += 1
         if written == stop:
             raise KeyboardInterrupt
 
-    write = module.write_checkpoint
-    monkeypatch.setattr(module, "write_checkpoint", interrupted)
+    write = Checkpoints.write
+    monkeypatch.setattr(Checkpoints, "write", interrupted)
     with pytest.raises(KeyboardInterrupt):
         fit(small.X, small.y, settings=settings, out=tmp_path / "run")
     assert (tmp_path / "run" / "checkpoints" / "teachers").exists() == (stop == 4)
@@ -159,4 +159,4 @@ def test_too_few_rows_for_the_parts_are_named(small, refereed):
     setup = setup_of(small.X[:4], np.arange(4) % 2, settings.changed(guard=False))
     part = random_parts(setup.task.label, None, 5, 0)
     with pytest.raises(InputError, match="too few samples for referee_parts=5"):
-        Parts(setup, part, network_for(setup.task, settings, None), None, {})
+        Parts(setup, part, network_for(setup.task, settings, None), Checkpoints(None, {}))

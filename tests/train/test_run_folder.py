@@ -16,11 +16,11 @@ import torch
 from kspr.errors import InputError
 from kspr.train import fit, load_trained
 from kspr.train.run_folder import (
+    Checkpoints,
     check_out,
     classes_from_json,
     classes_to_json,
     is_training_run,
-    newest_checkpoint,
     read_about,
     read_metrics,
     read_result,
@@ -215,8 +215,8 @@ def test_without_a_whole_checkpoint_resuming_is_refused(tmp_path):
     for name in ("000001.pt", "000002.pt"):
         (tmp_path / name).write_bytes(b"")
     with pytest.raises(InputError, match=r"No checkpoint in .* can be read \(000002\.pt, 000001"):
-        newest_checkpoint(tmp_path, {})
-    assert newest_checkpoint(tmp_path / "none", {}) is None
+        Checkpoints(tmp_path, {}).newest()
+    assert Checkpoints(tmp_path / "none", {}).newest() is None
 
 
 def test_a_full_disk_is_one_sentence_and_leaves_what_was_there(tmp_path):
@@ -242,7 +242,7 @@ def test_a_version_of_another_kind_is_another_version(tmp_path):
 def test_a_signature_of_another_kind_is_that_of_another_run(tmp_path, signature):
     write_tensors(tmp_path / "000001.pt", {"signature": signature})
     with pytest.raises(InputError, match="is of another run: its rows is None, not 3"):
-        newest_checkpoint(tmp_path, {"rows": 3})
+        Checkpoints(tmp_path, {"rows": 3}).newest()
 
 
 def test_a_pipe_is_no_file_of_tensors(tmp_path):

@@ -10,7 +10,6 @@ either, and says which labels may be used and which network the run ends with.
 import copy
 import time
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,6 +33,7 @@ from kspr.train.metrics import (
     quality_of,
 )
 from kspr.train.policies import Alg3, Judgement, Policy, Referees, choose
+from kspr.train.run_folder import Checkpoints
 from kspr.train.task import Setup
 
 __all__ = ["Cycle", "State", "make_cycle"]
@@ -229,19 +229,17 @@ class Cycle:
         )
 
 
-def make_cycle(
-    setup: Setup, network: Network, folder: Path | None, signature: dict[str, Any]
-) -> Cycle:
+def make_cycle(setup: Setup, network: Network, checkpoints: Checkpoints) -> Cycle:
     """Return the cycle that the settings ask for; all its networks start from those weights.
 
-    `folder` and `signature` are for the checkpoints of referees, as in `Parts`.
+    `checkpoints` are those of the training; referees write theirs inside.
     """
     settings, world = setup.settings, setup.world
     # For the cosine of the learning rate, which falls to 0 at this step.
     total = settings.epochs * setup.task.steps(settings.batch_size)
     policy: Policy = Alg3()
     if settings.has_referees:
-        policy = Referees(copy.deepcopy(network), folder, signature)
+        policy = Referees(copy.deepcopy(network), checkpoints)
     reference = None
     if settings.guard:
         # Before the learner takes the network over: both start from the same weights.

@@ -20,7 +20,7 @@ from kspr.train.guard import ModelChoice
 from kspr.train.metrics import Epoch
 from kspr.train.pipelines import pipeline_for
 from kspr.train.randomness import deterministic
-from kspr.train.run_folder import RunFolder, classes_to_json, newest_checkpoint
+from kspr.train.run_folder import Checkpoints, RunFolder, classes_to_json
 from kspr.train.settings import TrainSettings, make_selector, referee_selector
 from kspr.train.simsiam import pretrain_network, simsiam_settings
 from kspr.train.task import Setup, make_task, network_for, signature_of
@@ -110,11 +110,9 @@ def fit(
         training = Training(setup, built, folder)
         # Refuses a folder that cannot be used before hours of training.
         stored = training.begin(resume, about or {})
-        checkpoints = None if folder is None else folder.checkpoints
         if stored is None and chosen.pretrain_epochs > 0:
-            before = None if checkpoints is None else checkpoints / "pretrain"
-            pretrain_network(setup, built, before, training.signature)
-        cycle = make_cycle(setup, built, checkpoints, training.signature)
+            pretrain_network(setup, built, training.checkpoints.of("pretrain"))
+        cycle = make_cycle(setup, built, training.checkpoints)
         return training.run(cycle, stored, on_epoch)
 
 
@@ -216,13 +214,14 @@ class Training:
         self, setup: Setup, network: nn.Module, folder: RunFolder | None, **rules: str
     ) -> None:
         self._setup, self._folder = setup, folder
-        self._writes = setup.world.rank == 0 and folder is not None
         self._history: list[dict[str, Any]] = []
-        self.signature: dict[str, Any] = {}
+        self._signature, checkpoints = dict[str, Any](), None
         # Only a run on disk can be resumed; a digest of all rows is not free.
         if folder is not None:
-            size = setup.world.size
-            self.signature = {**signature_of(setup.task, setup.settings, network, size), **rules}
+            size, checkpoints = setup.world.size, folder.checkpoints
+            self._signature = {**signature_of(setup.task, setup.settings, network, size), **rules}
+        writes = setup.world.rank == 0
+        self.checkpoints = Checkpoints(checkpoints, self._signature, writes=writes)
 
     def begin(self, resume: bool, about: dict[str, Any]) -> dict[str, Any] | None:
         """Begin the folder, or return the checkpoint to continue from; `about` is for train.json.
@@ -237,12 +236,12 @@ class Training:
             "classes": classes_to_json(task.classes),
             "shape": list(task.inputs.shape),
             "rows": len(task.inputs),
-            "signature": self.signature,
+            "signature": self._signature,
             **about,
         }
-        if self._writes:
+        if self._setup.world.rank == 0:
             self._folder.begin(described, resume=resume)
-        return newest_checkpoint(self._folder.checkpoints, self.signature) if resume else None
+        return self.checkpoints.newest() if resume else None
 
     def run(
         self,
@@ -267,13 +266,12 @@ class Training:
             raise
         # The file is whole and of this version: another program wrote it.
         except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
-            where = "the run" if self._folder is None else self._folder.checkpoints
             raise InputError(
-                f"The newest checkpoint in {where} does not fit this training. Train again into "
-                "another folder."
+                f"The newest checkpoint in {self.checkpoints.folder} does not fit this training. "
+                "Train again into another folder."
             ) from error
         # Not needed to train: the masks are in the checkpoint. They are what users look at.
-        if self._writes and self._folder is not None:
+        if self._folder is not None and self._setup.world.rank == 0:
             procedure.selection = _stored(self._folder.selection)
             procedure.frozen = _stored(self._folder.frozen)
 
@@ -291,13 +289,9 @@ class Training:
                 self._folder.save_frozen(procedure.frozen)
             sides = procedure.new_sides(epoch)
             self._folder.after_epoch(epoch.epoch, self._history, procedure.selection, sides)
-            content = {
-                "signature": self.signature,
-                **procedure.checkpoint(),
-                "history": json.dumps(self._history),
-            }
+            content = {**procedure.checkpoint(), "history": json.dumps(self._history)}
             # Last: a run that is killed before it repeats this epoch and writes the same files.
-            self._folder.checkpoint(epoch.epoch, content)
+            self.checkpoints.write(epoch.epoch, content)
         if on_epoch is not None:
             on_epoch(epoch)
 
@@ -319,7 +313,7 @@ class Training:
             pipeline=setup.pipeline,
             folder=None if self._folder is None else self._folder.path,
         )
-        if self._writes and self._folder is not None:
+        if self._folder is not None and setup.world.rank == 0:
             if procedure.selection is not None:
                 self._folder.save_selection(procedure.selection)
             tensors = {"network": trained.network.state_dict(), "pipeline": setup.pipeline.state()}

@@ -3,7 +3,6 @@
 import time
 import warnings
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -24,6 +23,7 @@ from kspr.train.guard import (
 from kspr.train.metrics import check_converged
 from kspr.train.patches import patch_features
 from kspr.train.referees import Parts, Unseen, ask_referees, first_copies, random_parts, teach
+from kspr.train.run_folder import Checkpoints
 from kspr.train.settings import TrainSettings, make_selector, referee_selector
 from kspr.train.task import Setup, Task
 
@@ -201,15 +201,15 @@ class Referees:
     ----------
     network
         Initial weights of the referees.
-    folder, signature
-        For their checkpoints, as in `Parts`.
+    checkpoints
+        As in `Parts`.
     """
 
     repeats = False
     _otherwise = "all soft labels are used"
 
-    def __init__(self, network: Network, folder: Path | None, signature: dict[str, Any]) -> None:
-        self._network, self._folder, self._signature = network, folder, signature
+    def __init__(self, network: Network, checkpoints: Checkpoints) -> None:
+        self._network, self._checkpoints = network, checkpoints
 
     def unseen(self, cycle: "Cycle") -> Unseen | None:
         """Return the embeddings; of images, features of weights that were given, or of patches."""
@@ -254,7 +254,7 @@ class Referees:
         # Only rank 0 knows which rows are copies of each other.
         copies = None if cycle.frozen is None else cycle.frozen.copies
         part = random_parts(task.label, copies, settings.referee_parts, settings.seed)
-        parts = Parts(setup, world.broadcast(part), self._network, self._folder, self._signature)
+        parts = Parts(setup, world.broadcast(part), self._network, self._checkpoints)
         first = first_copies(len(task.label), copies)
         chances = ask_referees(parts, features, first)
         chosen = health = None

@@ -13,8 +13,7 @@ label through the soft labels: what they say is used to train on, and never to s
 
 import copy
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -31,7 +30,7 @@ from kspr.selectors.knockoffs_spr import held_out_values
 from kspr.train.learner import Learner, Pools, train_epoch
 from kspr.train.metrics import network_outputs
 from kspr.train.randomness import generator_for
-from kspr.train.run_folder import newest_checkpoint, write_checkpoint
+from kspr.train.run_folder import Checkpoints
 from kspr.train.settings import make_selector
 from kspr.train.soft_labels import (
     SoftLabels,
@@ -92,22 +91,14 @@ class Parts:
         Number of the part of each row, as `random_parts` gives it.
     network
         Initial weights; it is copied, and not changed.
-    folder
-        Where checkpoints are written, and continued from; None writes none.
-    signature
-        What must be equal for a checkpoint to be continued from.
+    checkpoints
+        Where the state after each epoch is written, and continued from.
     """
 
     def __init__(
-        self,
-        setup: Setup,
-        part: Tensor,
-        network: Network,
-        folder: Path | None,
-        signature: dict[str, Any],
+        self, setup: Setup, part: Tensor, network: Network, checkpoints: Checkpoints
     ) -> None:
-        self.setup, self._network = setup, network
-        self._folder, self._signature = folder, signature
+        self.setup, self._network, self._checkpoints = setup, network, checkpoints
         numbers, world = range(setup.settings.referee_parts), setup.world
         self._asked = [torch.nonzero(part == k)[:, 0] for k in numbers]
         self.rows = [torch.nonzero((part != k) & ~setup.task.held_out)[:, 0] for k in numbers]
@@ -127,8 +118,8 @@ class Parts:
         ``referee`` or ``teacher``. The probabilities ``(rows, classes)`` are computed once: a run
         that is resumed reads them.
         """
-        folder = None if self._folder is None else self._folder / f"{name}s"
-        stored = None if folder is None else newest_checkpoint(folder, self._signature)
+        checkpoints = self._checkpoints.of(f"{name}s")
+        stored = checkpoints.newest()
         if stored is not None and "probabilities" in stored:
             return Tensor(stored["probabilities"])
         learners = self._learners()
@@ -145,9 +136,9 @@ class Parts:
                 place, n = (number, epoch), len(rows)
                 train_epoch(learner, self.setup, pools, place, n_rows=n, title=title)
             states = [learner.state() for learner in learners]
-            self._keep(folder, epoch + 1, {"epoch": epoch + 1, "learners": states})
+            checkpoints.write(epoch + 1, {"epoch": epoch + 1, "learners": states})
         probabilities = self._predicted(learners)
-        self._keep(folder, self._epochs + 1, {"probabilities": probabilities})
+        checkpoints.write(self._epochs + 1, {"probabilities": probabilities})
         return probabilities
 
     @property
@@ -168,10 +159,6 @@ class Parts:
             outputs = network_outputs(learner.average, task.inputs, pipeline, world, rows)
             probabilities[rows] = outputs.logits.softmax(dim=1).cpu()
         return probabilities
-
-    def _keep(self, folder: Path | None, epoch: int, content: dict[str, Any]) -> None:
-        if folder is not None and self.setup.world.rank == 0:
-            write_checkpoint(folder, epoch, {"signature": self._signature, **content})
 
 
 _SHARPNESS = 10.0

@@ -16,13 +16,13 @@ from kspr.errors import InputError, MissingExtraError
 from kspr.selectors import Selection
 
 __all__ = [
+    "Checkpoints",
     "RunFolder",
     "check_out",
     "check_same",
     "classes_from_json",
     "classes_to_json",
     "is_training_run",
-    "newest_checkpoint",
     "read_about",
     "read_metrics",
     "read_network",
@@ -30,7 +30,6 @@ __all__ = [
     "read_sides",
     "read_tensors",
     "shape_from_json",
-    "write_checkpoint",
     "write_curves",
     "write_sides",
     "write_tensors",
@@ -43,42 +42,74 @@ _KEPT = 2
 """Checkpoints that are kept: the newest, and the one before it."""
 
 
-def write_checkpoint(folder: Path, epoch: int, content: dict[str, Any]) -> None:
-    """Write `content` as the checkpoint after `epoch`, and remove all but the newest two."""
-    # Each checkpoint has its own name: one is whole at any moment the process may be killed.
-    write_tensors(folder / f"{epoch:06d}.pt", content)
-    for old in _found(folder)[:-_KEPT]:
-        old.unlink(missing_ok=True)
+class Checkpoints:
+    """The checkpoints of one training: the newest two.
 
-
-def newest_checkpoint(folder: Path, signature: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the newest checkpoint in `folder` that is whole; None without any.
-
-    Warn of damaged ones. Raise `InputError` if none is whole, or if the signature differs from
-    `signature`: the checkpoint belongs to another run.
+    Parameters
+    ----------
+    folder
+        Where they lie; None keeps none.
+    signature
+        What must be equal for a checkpoint to be continued from.
+    writes
+        Whether this process writes them.
     """
-    damaged: list[str] = []
-    for path in reversed(_found(folder)):
-        try:
-            content = read_tensors(path)
-        except InputError:
-            damaged.append(path.name)
-            continue
-        check_same(content.get("signature", {}), signature, str(path))
+
+    def __init__(
+        self, folder: Path | None, signature: dict[str, Any], *, writes: bool = True
+    ) -> None:
+        self.folder, self._signature, self._writes = folder, signature, writes
+
+    def of(self, name: str) -> "Checkpoints":
+        """Return the checkpoints of a step of this training, in a folder inside."""
+        folder = None if self.folder is None else self.folder / name
+        return Checkpoints(folder, self._signature, writes=self._writes)
+
+    def write(self, epoch: int, content: dict[str, Any]) -> None:
+        """Write `content` as the checkpoint after `epoch`, and remove all but the newest two."""
+        if self.folder is None or not self._writes:
+            return
+        # Each checkpoint has its own name: one is whole at any moment the process may be killed.
+        path = self.folder / f"{epoch:06d}.pt"
+        write_tensors(path, {"signature": self._signature, **content})
+        for old in self._paths()[:-_KEPT]:
+            old.unlink(missing_ok=True)
+
+    def newest(self) -> dict[str, Any] | None:
+        """Return the newest checkpoint that is whole; None without any.
+
+        Warn of damaged ones. Raise `InputError` if none is whole, or if the newest whole one
+        belongs to another run.
+        """
+        damaged: list[str] = []
+        for path in reversed(self._paths()):
+            try:
+                content = read_tensors(path)
+            except InputError:
+                damaged.append(path.name)
+                continue
+            check_same(content.get("signature", {}), self._signature, str(path))
+            if damaged:
+                # Not a UserWarning, which the command line leaves out: it repeats the guard's.
+                warnings.warn(
+                    f"{', '.join(damaged)} in {self.folder} cannot be read; continuing from "
+                    f"{path.name}.",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+            return content
         if damaged:
-            # Not a UserWarning, which the command line leaves out: it repeats the guard's.
-            warnings.warn(
-                f"{', '.join(damaged)} in {folder} cannot be read; continuing from {path.name}.",
-                RuntimeWarning,
-                stacklevel=2,
+            raise InputError(
+                f"No checkpoint in {self.folder} can be read ({', '.join(damaged)}): train again "
+                "into another folder."
             )
-        return content
-    if damaged:
-        raise InputError(
-            f"No checkpoint in {folder} can be read ({', '.join(damaged)}): train again into "
-            "another folder."
-        )
-    return None
+        return None
+
+    def _paths(self) -> list[Path]:
+        """Return the files, oldest first, without the hidden ones of a killed process."""
+        # Names are numbers of six digits, so their order is that of the epochs.
+        paths = [] if self.folder is None else self.folder.glob("*.pt")
+        return sorted(path for path in paths if not path.name.startswith("."))
 
 
 def write_tensors(path: Path, content: dict[str, Any]) -> None:
@@ -116,12 +147,6 @@ def read_tensors(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict) or repr(content.get("format")) != repr(_FORMAT):
         raise InputError(f"{path} is no file of this version of kspr.")
     return content
-
-
-def _found(folder: Path) -> list[Path]:
-    """Return the checkpoints, oldest first, without the hidden files of a killed process."""
-    # Names are numbers of six digits, so their order is that of the epochs.
-    return sorted(path for path in folder.glob("*.pt") if not path.name.startswith("."))
 
 
 def check_same(
@@ -216,10 +241,6 @@ class RunFolder:
     def save_frozen(self, selection: Selection) -> None:
         """Write the selection by features that have not seen the labels."""
         self._save_selection(selection, self.frozen)
-
-    def checkpoint(self, epoch: int, content: dict[str, Any]) -> None:
-        """Write what `resume` continues from; call this last, when all other files are written."""
-        write_checkpoint(self.checkpoints, epoch, content)
 
     def finish(self, tensors: dict[str, Any], result: dict[str, Any]) -> None:
         """Write the tensors of the final network, and the result that describes it."""

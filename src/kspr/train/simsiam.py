@@ -5,7 +5,6 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,7 +19,7 @@ from kspr.train.augment import ViewSettings, simsiam_views
 from kspr.train.inputs import Inputs
 from kspr.train.learner import cosine_rate
 from kspr.train.randomness import generator_for, seed_for
-from kspr.train.run_folder import check_same, newest_checkpoint, write_checkpoint
+from kspr.train.run_folder import Checkpoints, check_same
 from kspr.train.settings import TrainSettings
 from kspr.train.task import Setup
 
@@ -311,26 +310,19 @@ def simsiam_settings(settings: TrainSettings) -> SimSiamSettings:
         ) from error
 
 
-def pretrain_network(
-    setup: Setup, network: Network, folder: Path | None, signature: dict[str, Any]
-) -> None:
-    """Pre-train `network` on rank 0 and broadcast its weights.
-
-    Checkpoints are written to `folder`; an interrupted pre-training continues from them.
-    """
+def pretrain_network(setup: Setup, network: Network, checkpoints: Checkpoints) -> None:
+    """Pre-train `network` on rank 0, from the newest of `checkpoints`; broadcast its weights."""
     settings, world = setup.settings, setup.world
     network.to(world.device)
     # The other ranks wait for the broadcast below.
     if world.rank == 0:
-        stored = None if folder is None else newest_checkpoint(folder, signature)
+        stored = checkpoints.newest()
         done = 0 if stored is None else int(stored["epoch"])
 
         def keep(state: dict[str, Any]) -> None:
             nonlocal done
             done += 1
-            if folder is not None:
-                content = {"signature": signature, "epoch": done, "state": state}
-                write_checkpoint(folder, done, content)
+            checkpoints.write(done, {"epoch": done, "state": state})
 
         pretrain(
             network,
