@@ -71,7 +71,7 @@ def test_without_wrong_labels_the_guard_lets_go_and_the_cycle_is_plain_training(
 
 def test_without_wrong_labels_referees_are_not_asked(digits40, refereed, monkeypatch):
     """Without the guard too: there is nothing to judge."""
-    monkeypatch.setattr("kspr.train.cycle.ask_referees", None)
+    monkeypatch.setattr("kspr.train.policies.ask_referees", None)
     trained = fit(digits40.X[:600], digits40.y_true[:600], settings=refereed.changed(guard=False))
     assert trained.history[-1]["kept"] == 1
 

@@ -103,17 +103,17 @@ class Cycle:
         loss = train_epoch(self.learner, self.setup, self._pools(), place)
         reference_loss = self.guard.train(self.setup, self.learner, self.state.epoch)
         self.state.epoch += 1
-        found = self._performances()
+        performances = self._performances()
         # Before the learner may be overwritten below: candidates are compared as they were trained.
-        self.guard.consider(self.state.epoch, found, self._networks())
-        notes = self.guard.start_over(self.learner, found)
+        self.guard.consider(self.state.epoch, performances, self._networks())
+        notes = self.guard.start_over(self.learner, performances)
         # The judgement before the first epoch is reported with it.
         before = 0.0 if self._new is None else self._new.seconds
         judged = self.policy.after_epoch(self)
         if judged is not None:
             self._new = replace(judged, seconds=judged.seconds + before)
         seconds = time.perf_counter() - start + before
-        measured = self._measured(loss, reference_loss, found, notes, seconds)
+        measured = self._measured(loss, reference_loss, performances, notes, seconds)
         self._new = None
         return measured
 
@@ -204,18 +204,18 @@ class Cycle:
         self,
         loss: float,
         reference_loss: float | None,
-        found: dict[str, Performance],
+        performances: dict[str, Performance],
         notes: tuple[str, ...],
         seconds: float,
     ) -> Epoch:
         state, new = self.state, self._new
-        other = _measures(found, "reference")
+        other = _measures(performances, "reference")
         return Epoch(
             epoch=state.epoch,
             loss=loss,
             reference_loss=reference_loss,
             rate=self.learner.rate,
-            **_measures(found, "cycle"),
+            **_measures(performances, "cycle"),
             **{f"reference_{name}": value for name, value in other.items()},
             kept=_share(state.selected),
             # On soft labels every sample is trained on.
@@ -248,13 +248,13 @@ def make_cycle(setup: Setup, network: Network, checkpoints: Checkpoints) -> Cycl
     return Cycle(setup, learner, Guard(setup, reference), policy)
 
 
-def _measures(found: dict[str, Performance], learner: str) -> dict[str, float | None]:
-    if f"{learner} weights" not in found:
+def _measures(performances: dict[str, Performance], learner: str) -> dict[str, float | None]:
+    if f"{learner} weights" not in performances:
         return dict.fromkeys(("accuracy", "accuracy_average", "held_out"))
-    best = better(found, learner)
+    best = better(performances, learner)
     return {
-        "accuracy": found[f"{learner} weights"].test_accuracy,
-        "accuracy_average": found[f"{learner} average"].test_accuracy,
+        "accuracy": performances[f"{learner} weights"].test_accuracy,
+        "accuracy_average": performances[f"{learner} average"].test_accuracy,
         "held_out": best.held_out if len(best.right) else None,
     }
 

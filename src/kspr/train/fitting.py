@@ -122,8 +122,8 @@ def _computable(settings: TrainSettings, world: World) -> TrainSettings:
         return settings
     works = use_bfloat16(world.device, strict=settings.strict)
     # Processors may differ between machines: all ranks must compute in the same precision.
-    found = torch.tensor([works], dtype=torch.uint8, device=world.device)
-    everywhere = bool(world.all_gather(found, world.size).all())
+    answer = torch.tensor([works], dtype=torch.uint8, device=world.device)
+    everywhere = bool(world.all_gather(answer, world.size).all())
     return settings if everywhere else settings.changed(precision="float32")
 
 

@@ -9,7 +9,7 @@ Five rules, explained with measurements in ``docs/training.md``:
    overlap, the network that predicts most given labels is not the one that is right most often.
 3. When the cycle is clearly behind the reference (`is_behind`), it continues from the reference's
    weights.
-4. The run ends with the better network (`kspr.train.guard`).
+4. The run ends with the better network (`choose_model`).
 5. If the first selection keeps nearly every label (`keeps_nearly_all`; with referees also: finds
    hardly any to be wrong, `finds_little_noise`), both networks would learn
    the same. The held-out samples are then used for training, and the reference is dropped.
@@ -106,16 +106,16 @@ class Guard:
         return train_epoch(self.reference, setup, Pools(rows, rows[:0]), (REFERENCE, epoch))
 
     def consider(
-        self, epoch: int, found: dict[str, Performance], networks: dict[str, nn.Module]
+        self, epoch: int, performances: dict[str, Performance], networks: dict[str, nn.Module]
     ) -> None:
         """Remember the best network of this epoch if it is the best so far."""
         if self.best is not None:
-            self.best.consider(epoch, found, networks)
+            self.best.consider(epoch, performances, networks)
 
-    def start_over(self, learner: Learner, found: dict[str, Performance]) -> tuple[str, ...]:
+    def start_over(self, learner: Learner, performances: dict[str, Performance]) -> tuple[str, ...]:
         """Copy the reference's weights to `learner` if that is clearly behind; say so if it is."""
         if self.reference is None or not is_behind(
-            better(found, "cycle").worth, better(found, "reference").worth
+            better(performances, "cycle").worth, better(performances, "reference").worth
         ):
             return ()
         # Optimiser and average too: it continues from the whole state of the reference.
@@ -226,12 +226,12 @@ def estimated_transition(selection: Selection | None, classes: np.ndarray) -> Te
 
     Classes of which it says nothing keep their labels, and without an estimate all do.
     """
-    found = np.eye(len(classes))
+    matrix = np.eye(len(classes))
     noise = None if selection is None else selection.noise
     if noise is not None and noise.transition.size:
         known = codes_in(classes, noise.classes, "classes")
-        found[np.ix_(known, known)] = noise.transition
-    return torch.from_numpy(found).float()
+        matrix[np.ix_(known, known)] = noise.transition
+    return torch.from_numpy(matrix).float()
 
 
 def is_behind(own: Tensor, other: Tensor, margin: float = MARGIN) -> bool:
@@ -275,15 +275,18 @@ class BestSoFar:
     weights: dict[str, Any] = field(default_factory=dict)
 
     def consider(
-        self, epoch: int, found: dict[str, Performance], networks: dict[str, nn.Module]
+        self, epoch: int, performances: dict[str, Performance], networks: dict[str, nn.Module]
     ) -> None:
-        """Replace this network by the best of `found` if that predicts better."""
-        name = max(found, key=lambda name: found[name].mean_worth)
+        """Replace this network by the best of `performances` if that predicts better."""
+        name = max(performances, key=lambda name: performances[name].mean_worth)
         # A tie keeps the earlier network: networks often are best before they memorise.
-        if self.name and found[name].mean_worth <= float(self.worth.double().mean()):
+        if self.name and performances[name].mean_worth <= float(self.worth.double().mean()):
             return
-        self.name, self.epoch, self.worth = name, epoch, found[name].worth
-        self.held_out, self.test_accuracy = found[name].held_out, found[name].test_accuracy
+        self.name, self.epoch, self.worth = name, epoch, performances[name].worth
+        self.held_out, self.test_accuracy = (
+            performances[name].held_out,
+            performances[name].test_accuracy,
+        )
         # Copied: training goes on in the same tensors.
         self.weights = {key: value.clone() for key, value in _state(networks[name]).items()}
 
@@ -305,7 +308,7 @@ class ModelChoice:
 
 def choose_model(
     epoch: int,
-    found: dict[str, Performance],
+    performances: dict[str, Performance],
     networks: dict[str, nn.Module],
     best: BestSoFar | None,
 ) -> ModelChoice:
@@ -316,18 +319,18 @@ def choose_model(
     the guard (`best` is None) nothing is compared, and the cycle's average is taken.
     """
     if best is None:
-        return _now("cycle average", epoch, found, networks, {})
-    shares = {name: performance.held_out for name, performance in found.items()}
+        return _now("cycle average", epoch, performances, networks, {})
+    shares = {name: performance.held_out for name, performance in performances.items()}
     # max takes the first of equals, and the average comes first in _KINDS.
     own, other = (
-        max(_KINDS[learner], key=lambda name: found[name].mean_worth) for learner in _KINDS
+        max(_KINDS[learner], key=lambda name: performances[name].mean_worth) for learner in _KINDS
     )
-    if is_behind(found[own].worth, found[other].worth, 1.0):
+    if is_behind(performances[own].worth, performances[other].worth, 1.0):
         own = other
     shares[f"{best.name} of epoch {best.epoch}"] = best.held_out
-    if is_behind(found[own].worth, best.worth, _luck_of_the_best(epoch * len(found))):
+    if is_behind(performances[own].worth, best.worth, _luck_of_the_best(epoch * len(performances))):
         return ModelChoice(best.weights, best.name, best.epoch, shares, best.test_accuracy)
-    return _now(own, epoch, found, networks, shares)
+    return _now(own, epoch, performances, networks, shares)
 
 
 def _luck_of_the_best(n: int) -> float:
@@ -348,11 +351,13 @@ _KINDS = {
 def _now(
     name: str,
     epoch: int,
-    found: dict[str, Performance],
+    performances: dict[str, Performance],
     networks: dict[str, nn.Module],
     shares: dict[str, float],
 ) -> ModelChoice:
-    return ModelChoice(_state(networks[name]), name, epoch, shares, found[name].test_accuracy)
+    return ModelChoice(
+        _state(networks[name]), name, epoch, shares, performances[name].test_accuracy
+    )
 
 
 def _state(network: nn.Module) -> dict[str, Any]:

@@ -100,9 +100,9 @@ class Learner:
         if self._settings.channels_last and batch.ndim == 4:
             batch = batch.contiguous(memory_format=torch.channels_last)
         with self.precision():
-            found: Tensor = self._model(batch).logits
+            logits: Tensor = self._model(batch).logits
         # Losses in float32: bfloat16 has three digits.
-        return found.float()
+        return logits.float()
 
     def precision(self) -> AbstractContextManager[Any]:
         """Return the context that sets the precision in which the network computes."""

@@ -61,8 +61,8 @@ def _ask(
 ) -> tuple[Tensor, Tensor]:
     # Moved as bytes where the inputs are images: a quarter of the transfer.
     batch = pipeline.plain_view(inputs.take(rows).to(world.device))
-    found = network(batch)
-    return found.features.float(), found.logits.float()
+    outputs = network(batch)
+    return outputs.features.float(), outputs.logits.float()
 
 
 def check_finite(values: Iterable[Tensor], way_out: str) -> None:
@@ -160,8 +160,8 @@ class Epoch:
         flat = asdict(self)
         # The same keys in every line, with or without truth, so that a table can be made of them.
         quality = flat.pop("quality") or dict.fromkeys(("fsr", "recall", "f1"))
-        found = {**flat, **quality, "select_share": self.select_share, "notes": list(self.notes)}
-        return {name: _plain(value) for name, value in found.items()}
+        line = {**flat, **quality, "select_share": self.select_share, "notes": list(self.notes)}
+        return {name: _plain(value) for name, value in line.items()}
 
 
 def _plain(value: Any) -> Any:
@@ -195,9 +195,9 @@ def performance_of(
     return Performance(right, worth, accuracy(scores, task.test.label))
 
 
-def better(found: dict[str, Performance], learner: str) -> Performance:
+def better(performances: dict[str, Performance], learner: str) -> Performance:
     """Return the performance of the better of a learner's two networks."""
-    weights, average = found[f"{learner} weights"], found[f"{learner} average"]
+    weights, average = performances[f"{learner} weights"], performances[f"{learner} average"]
     # Without held-out samples both means are nan, and the comparison takes the average.
     return weights if weights.mean_worth > average.mean_worth else average
 

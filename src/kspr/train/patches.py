@@ -1,6 +1,6 @@
 """Features of images from small patches of these images, learned without labels.
 
-Typical patches are found by k-means, and an image is described by how strongly each of them appears
+Typical patches come from k-means, and an image is described by how strongly each of them appears
 in each quarter of it (Coates, Ng, Lee: An analysis of single-layer networks in unsupervised
 feature learning, 2011). No label is used, so these features can judge labels. They take about two
 seconds for a thousand images on two cores. Where images are few, a linear fit to them knows more
@@ -75,14 +75,14 @@ def patch_features(inputs: Inputs, world: World, *, mirrored: bool, seed: int) -
     patches = learn_patches(inputs, world, seed)
     parts = torch.split(world.shard(torch.arange(len(inputs))), _BATCH)
     mode: ProgressMode = "auto" if world.rank == 0 else False
-    found = []
+    features = []
     with Progress(mode, "patches", len(parts)) as bar, torch.no_grad():
         for part in parts:
             images = _prepared(inputs.take(part).to(world.device))
             own = patches.features(images)
-            found.append((own + patches.features(images.flip(3))) / 2 if mirrored else own)
+            features.append((own + patches.features(images.flip(3))) / 2 if mirrored else own)
             bar.advance()
-    return world.all_gather(torch.cat(found), len(inputs))
+    return world.all_gather(torch.cat(features), len(inputs))
 
 
 def learn_patches(inputs: Inputs, world: World, seed: int) -> Patches:

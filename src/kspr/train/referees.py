@@ -230,17 +230,17 @@ def _before_teachers(
 
 
 def _with_linear(
-    found: SoftLabels, features: Tensor, label: np.ndarray, part: np.ndarray
+    before: SoftLabels, features: Tensor, label: np.ndarray, part: np.ndarray
 ) -> SoftLabels:
-    """Return soft labels from `found`, by referees, and a linear model through its noise."""
+    """Return soft labels from `before`, by referees, and a linear model through its noise."""
     # The other classes are the true one of no row, and have no chance already.
     present = np.unique(label)
     codes = codes_in(present, label, "label")
-    transition = found.transition[np.ix_(present, present)]
+    transition = before.transition[np.ix_(present, present)]
     linear = linear_probabilities(to_numpy(features.detach()), codes, transition, part)
-    prior = np.zeros_like(found.prior)
-    prior[:, present] = combined([found.prior[:, present], linear], transition, codes)
-    return SoftLabels(with_given_labels(prior, found.transition, label), prior, found.transition)
+    prior = np.zeros_like(before.prior)
+    prior[:, present] = combined([before.prior[:, present], linear], transition, codes)
+    return SoftLabels(with_given_labels(prior, before.transition, label), prior, before.transition)
 
 
 def _chances(setup: Setup, features: Unseen, rows: Tensor, first: np.ndarray) -> np.ndarray:

@@ -1,6 +1,7 @@
 """The folder of a training run: metrics, checkpoints, selection and network.
 
-Every file appears whole or not at all, and is read without running code from it.
+Every file appears whole or not at all, and is read without running code from it. Only what reads
+and writes tensors imports torch.
 """
 
 import json
@@ -150,20 +151,20 @@ def read_tensors(path: Path) -> dict[str, Any]:
 
 
 def check_same(
-    found: dict[str, Any],
+    stored: dict[str, Any],
     wanted: dict[str, Any],
     source: str,
     way_out: str = "or choose another folder",
 ) -> None:
-    """Raise `InputError` if an entry of `wanted` differs in `found`, which comes from `source`."""
+    """Raise `InputError` if an entry of `wanted` differs in `stored`, which comes from `source`."""
     # A damaged file may hold anything in its place.
-    found = found if isinstance(found, dict) else {}
+    stored = stored if isinstance(stored, dict) else {}
     # Not `!=`: a tensor would be compared number by number.
-    different = [name for name in wanted if repr(found.get(name)) != repr(wanted[name])]
+    different = [name for name in wanted if repr(stored.get(name)) != repr(wanted[name])]
     if different:
         name = different[0]
         raise InputError(
-            f"{source} is of another run: its {name} is {_short(found.get(name))}, not "
+            f"{source} is of another run: its {name} is {_short(stored.get(name))}, not "
             f"{_short(wanted[name])}. Resume with the same data and settings, {way_out}."
         )
 
@@ -206,8 +207,8 @@ class RunFolder:
         check_out(self.path, resume=resume)
         if resume:
             # Also where no checkpoint was written yet, which would say so too.
-            found = read_about(self.path).get("signature", {})
-            check_same(found, about["signature"], str(self.path))
+            stored = read_about(self.path).get("signature", {})
+            check_same(stored, about["signature"], str(self.path))
         else:
             write_json(self.path / ABOUT, about)
         self._board = _tensorboard(self.path / "tensorboard")
@@ -336,7 +337,7 @@ def read_sides(path: Path, n: int) -> dict[int, np.ndarray]:
 
     `n` is the number of rows of the run.
     """
-    found = {}
+    masks = {}
     for file in sorted((path / SIDES).glob("[0-9]*.npy")):
         try:
             packed = np.load(file, allow_pickle=False)
@@ -345,17 +346,17 @@ def read_sides(path: Path, n: int) -> dict[int, np.ndarray]:
             sound = False
         if not (sound and file.stem.isascii() and file.stem.isdigit()):
             raise InputError(f"{file} is damaged; remove it, and the report leaves that epoch out.")
-        found[int(file.stem)] = np.unpackbits(packed, count=n).astype(bool)
-    return found
+        masks[int(file.stem)] = np.unpackbits(packed, count=n).astype(bool)
+    return masks
 
 
 def _read_json(path: Path, name: str) -> dict[str, Any]:
     if not is_training_run(path):
         raise InputError(f"{path} is no training run. Make one with `kspr train`.")
-    found = read_json(path / name)
-    if not isinstance(found, dict):
+    content = read_json(path / name)
+    if not isinstance(content, dict):
         raise InputError(f"{path / name} is missing or damaged; train again into another folder.")
-    return found
+    return content
 
 
 def classes_to_json(classes: np.ndarray) -> dict[str, Any]:

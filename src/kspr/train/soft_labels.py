@@ -56,10 +56,10 @@ def soft_labels(probabilities: np.ndarray, label: np.ndarray) -> SoftLabels:
     shown = probabilities[:, present].astype(np.float64)
     shown /= np.maximum(shown.sum(axis=1, keepdims=True), 1e-30)
     codes = codes_in(present, label, "label")
-    found = calibrate(shown, codes)
+    calibrated = calibrate(shown, codes)
     prior, transition = np.zeros(probabilities.shape), np.eye(probabilities.shape[1])
-    prior[:, present] = combined([found.prior], found.transition.matrix, codes)
-    transition[np.ix_(present, present)] = found.transition.matrix
+    prior[:, present] = combined([calibrated.prior], calibrated.transition.matrix, codes)
+    transition[np.ix_(present, present)] = calibrated.transition.matrix
     return SoftLabels(with_given_labels(prior, transition, label), prior, transition)
 
 
@@ -87,10 +87,10 @@ def likely_noise(
         matrix = _smoothed(counts)
         if np.abs(matrix - before).max() < _SMALL_STEP:
             break
-    found, whole = np.zeros((len(label), len(transition))), np.eye(len(transition))
-    found[:, present] = _product(shown, best)
+    prior, whole = np.zeros((len(label), len(transition))), np.eye(len(transition))
+    prior[:, present] = _product(shown, best)
     whole[np.ix_(present, present)] = matrix
-    return SoftLabels(with_given_labels(found, whole, label), found, whole)
+    return SoftLabels(with_given_labels(prior, whole, label), prior, whole)
 
 
 def combined(parts: Sequence[np.ndarray], transition: np.ndarray, label: np.ndarray) -> np.ndarray:
@@ -151,8 +151,8 @@ def _likeliest(
         total = 0.5 * float((values - middle) @ away) - float(np.mean(np.log(seen)))
         return total, away - np.concatenate([slopes, change.mean(axis=0)])
 
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 50})
-    return np.asarray(found.x)
+    likeliest = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 50})
+    return np.asarray(likeliest.x)
 
 
 def mean_of(parts: Sequence[np.ndarray]) -> np.ndarray:
@@ -196,7 +196,7 @@ _PARTS = 5
 _STEPS = 40
 _RIGHT = 0.5
 """Share of labels that a fit takes to be right while the noise is not known. On 4,000 images of
-CIFAR-10, a second fit with the noise that was found gave worse soft labels under symmetric noise,
+CIFAR-10, a second fit with the noise of the first gave worse soft labels under symmetric noise,
 and better ones at Asy. 40 %."""
 
 
@@ -227,16 +227,16 @@ def linear_probabilities(
     shown = _scaled(X)
     rows = _Rows(shown, transition.T[label].astype(np.float32))
     numbers = np.unique(part)
-    found = np.empty((len(X), len(transition)))
+    chance = np.empty((len(X), len(transition)))
     asked = part == numbers[0]
     fits = [_fit(rows.of(~asked), penalty) for penalty in penalties]
     best = int(np.argmax([_likelihood(rows.of(asked), fit) for fit in fits]))
-    found[asked] = _predict(shown[asked], fits[best])
+    chance[asked] = _predict(shown[asked], fits[best])
     for number in numbers[1:]:
         asked = part == number
         # From zero: the fit before has seen the labels of this part.
-        found[asked] = _predict(shown[asked], _fit(rows.of(~asked), penalties[best]))
-    return found
+        chance[asked] = _predict(shown[asked], _fit(rows.of(~asked), penalties[best]))
+    return chance
 
 
 def linear_soft_labels(X: np.ndarray, label: np.ndarray, part: np.ndarray, k: int) -> SoftLabels:
@@ -250,10 +250,10 @@ def linear_soft_labels(X: np.ndarray, label: np.ndarray, part: np.ndarray, k: in
     matrix = np.full((len(present),) * 2, (1 - _RIGHT) / max(len(present) - 1, 1))
     np.fill_diagonal(matrix, _RIGHT)
     said = linear_probabilities(X, codes, matrix, part, _WEAK_PENALTIES)
-    found = likely_noise([said], matrix, codes)
+    likely = likely_noise([said], matrix, codes)
     chance, prior, whole = np.zeros((len(X), k)), np.zeros((len(X), k)), np.eye(k)
-    chance[:, present], prior[:, present] = found.chance, found.prior
-    whole[np.ix_(present, present)] = found.transition
+    chance[:, present], prior[:, present] = likely.chance, likely.prior
+    whole[np.ix_(present, present)] = likely.transition
     return SoftLabels(chance, prior, whole)
 
 
@@ -288,8 +288,8 @@ def _fit(rows: _Rows, penalty: float) -> np.ndarray:
         return float(value), gradient.ravel().astype(np.float64)
 
     start = np.zeros((d + 1) * n_classes)
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": _STEPS}).x
-    return np.asarray(found.reshape(d + 1, n_classes), dtype=np.float32)
+    fit = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": _STEPS}).x
+    return np.asarray(fit.reshape(d + 1, n_classes), dtype=np.float32)
 
 
 def _predict(X: np.ndarray, fit: np.ndarray) -> np.ndarray:

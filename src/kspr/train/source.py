@@ -1,4 +1,4 @@
-"""`train_source`: train on the rows of a source on disk, as ``kspr train`` does."""
+"""`train_source` and `predict_source`: train on a source on disk, and predict the rows of one."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace

@@ -26,7 +26,7 @@ __all__ = ["Task", "Test", "make_task", "network_for", "signature_of", "steps_pe
 
 _LEAST_HELD_OUT = 200
 """Fewer held-out samples could not tell networks apart."""
-_LAYOUT = 2
+_LAYOUT = 3
 """Number of the entries of a checkpoint: it changes with them, so that older ones are refused."""
 
 
@@ -143,14 +143,14 @@ def _test(
     test: tuple[Any, Any], inputs: Inputs, classes: np.ndarray, settings: TrainSettings
 ) -> Test:
     X, y = test
-    found = as_inputs(X, settings.input)
-    if found.shape != inputs.shape:
+    rows = as_inputs(X, settings.input)
+    if rows.shape != inputs.shape:
         raise InputError(
-            f"The test set has rows of shape {found.shape}, the training set of {inputs.shape}."
+            f"The test set has rows of shape {rows.shape}, the training set of {inputs.shape}."
         )
-    if len(found) != len(y):
-        raise InputError(f"The test set has {len(found)} rows but {len(y)} labels.")
-    return Test(found, _codes(y, classes, "The test set"))
+    if len(rows) != len(y):
+        raise InputError(f"The test set has {len(rows)} rows but {len(y)} labels.")
+    return Test(rows, _codes(y, classes, "The test set"))
 
 
 def network_for(task: Task, settings: TrainSettings, given: nn.Module | None) -> Network:
