@@ -353,7 +353,7 @@ def choose(
     scores: Tensor | None,
     last: Tensor | None,
 ) -> Chosen:
-    """Select clean labels among `y` by `features`, on the device that holds them.
+    """Select clean labels among `y` by `features`.
 
     `scores` determine the most confident knockoff label, `last` is the previous clean mask. Columns
     of zeros (units of the network that are never active) do no harm.
@@ -361,14 +361,14 @@ def choose(
     selector = make_selector(settings)
     given: dict[str, Any] = {}
     if isinstance(selector, KnockoffsSPR):
-        given["scores"] = None if scores is None else _shown(scores)
+        given["scores"] = None if scores is None else scores.detach().cpu().numpy()
         # Eq. prototype: class means over the clean samples of the last selection.
         given["clean_mask"] = None if last is None else last.cpu().numpy()
     start = time.perf_counter()
     with warnings.catch_warnings(), torch.no_grad():
         # The guard finds the same faults in the selection itself.
         warnings.simplefilter("ignore", UserWarning)
-        selection = selector.fit(_shown(features), y, **given).selection_
+        selection = selector.fit(features.detach().cpu().numpy(), y, **given).selection_
     return Chosen(selection, time.perf_counter() - start)
 
 
@@ -384,9 +384,3 @@ def with_seen_labels(selection: Selection) -> Selection:
         cut_groups=replace(selection.cut_groups, status=status),
         manifest=replace(selection.manifest, seen_labels=True),
     )
-
-
-def _shown(values: Tensor) -> Tensor | np.ndarray:
-    """Return a CPU tensor as an array, without a copy, and any other tensor unchanged."""
-    # The core's linear algebra on arrays runs both halves at once, and takes a third of the time.
-    return values.detach().numpy() if values.device.type == "cpu" else values

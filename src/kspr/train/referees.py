@@ -21,7 +21,6 @@ from scipy.special import softmax
 from torch import Tensor
 from torch.nn import functional
 
-from kspr.core.arrays import to_numpy
 from kspr.core.labels import codes_in
 from kspr.errors import InputError
 from kspr.models.network import Network
@@ -173,6 +172,11 @@ class Unseen(NamedTuple):
     """Whether they know little, because they were learned from the rows at hand. The surest rows of
     a fit to them are of the wrong class too often for the noise to be read off from them."""
 
+    @property
+    def array(self) -> np.ndarray:
+        """The features as an array on the host."""
+        return self.values.detach().cpu().numpy()
+
 
 def ask_referees(parts: Parts, features: Unseen, first: np.ndarray) -> Tensor:
     """Return class probabilities of every row, by the referee that has not seen its part.
@@ -224,20 +228,20 @@ def _before_teachers(
     # Other parts than those of the referees, however many these are.
     part = parts_of(first, setup.settings.seed)
     if not features.is_weak:
-        return _with_linear(soft_labels(said, label), features.values, label, part)
-    linear = linear_soft_labels(to_numpy(features.values), label, part, setup.task.n_classes)
+        return _with_linear(soft_labels(said, label), features.array, label, part)
+    linear = linear_soft_labels(features.array, label, part, setup.task.n_classes)
     return likely_noise([said, linear.prior], linear.transition, label)
 
 
 def _with_linear(
-    before: SoftLabels, features: Tensor, label: np.ndarray, part: np.ndarray
+    before: SoftLabels, features: np.ndarray, label: np.ndarray, part: np.ndarray
 ) -> SoftLabels:
     """Return soft labels from `before`, by referees, and a linear model through its noise."""
     # The other classes are the true one of no row, and have no chance already.
     present = np.unique(label)
     codes = codes_in(present, label, "label")
     transition = before.transition[np.ix_(present, present)]
-    linear = linear_probabilities(to_numpy(features.detach()), codes, transition, part)
+    linear = linear_probabilities(features, codes, transition, part)
     prior = np.zeros_like(before.prior)
     prior[:, present] = combined([before.prior[:, present], linear], transition, codes)
     return SoftLabels(with_given_labels(prior, before.transition, label), prior, before.transition)
@@ -245,19 +249,18 @@ def _with_linear(
 
 def _chances(setup: Setup, features: Unseen, rows: Tensor, first: np.ndarray) -> np.ndarray:
     """Return the chance of each class to be the true one, by a linear model inside `rows`."""
-    values = features.values[rows.to(features.values.device)].detach()
+    values = features.array[rows.numpy()]
     label, k = setup.task.label[rows].numpy(), setup.task.n_classes
     if features.is_weak:
         # Copies share a part, so numbers of rows that are not among these do no harm.
         part = parts_of(first, setup.settings.seed)[rows.numpy()]
-        return linear_soft_labels(to_numpy(values), label, part, k).chance
+        return linear_soft_labels(values, label, part, k).chance
     # A rare class may have one row here.
     selector = make_selector(setup.settings.changed(selection={"min_class_size": 1}))
     if not isinstance(selector, KnockoffsSPR):
         raise TypeError("Referees learn from KnockoffsSPR; the settings hold another selector.")
-    shown = values.numpy() if values.device.type == "cpu" else values
-    prepared, fitted = held_out_values(selector, shown, label)
+    prepared, fitted = held_out_values(selector, values, label)
     probabilities = np.zeros((len(rows), k))
-    sharp = _SHARPNESS * to_numpy(fitted).astype(np.float64)
+    sharp = _SHARPNESS * np.asarray(fitted).astype(np.float64)
     probabilities[:, prepared.labels.classes] = softmax(sharp, axis=1)
     return soft_labels(probabilities, label).chance
