@@ -12,7 +12,7 @@ import numpy as np
 
 from kspr.core.arrays import row_blocks
 from kspr.core.cutoffs import reachable
-from kspr.core.transition import AnyTransition
+from kspr.core.transition import Transition
 
 __all__ = ["CAUTION", "GradeCounts", "Graded", "Grading", "transition_levels"]
 
@@ -30,7 +30,7 @@ pairs of a sample and a class are of that kind, and counting them would take mos
 
 
 def transition_levels(
-    right: np.ndarray, label: np.ndarray, transition: AnyTransition, *, pooled: bool
+    right: np.ndarray, label: np.ndarray, transition: Transition, *, pooled: bool
 ) -> np.ndarray:
     """Return the smallest level at which each sample is kept, those most likely right first.
 
@@ -111,7 +111,7 @@ class GradeLevels:
 class Grading:
     """How samples are graded and counted, `n_rows` of them in all."""
 
-    def __init__(self, transition: AnyTransition, n_rows: int, *, pooled: bool) -> None:
+    def __init__(self, transition: Transition, n_rows: int, *, pooled: bool) -> None:
         n_classes = len(transition.right)
         self._groups = 1 if pooled else n_classes
         self._steps = min(_GRADES, _TABLE // self._groups)
@@ -121,7 +121,12 @@ class Grading:
             self._first = np.arange(n_classes) * self._steps
         # No sum of these weights needs more than the 53 bits of a float, so none is ever rounded.
         largest = np.maximum(n_rows * transition.weight_bounds(), 1e-300)
-        self._transition = transition.with_rounded_weights(2.0 ** (np.ceil(np.log2(largest)) - 52))
+        self._units = 2.0 ** (np.ceil(np.log2(largest)) - 52)
+        self._transition, self._table = transition, None
+        if transition.written:
+            # All weights, label by label.
+            pairs = np.divmod(np.arange(n_classes**2), n_classes)
+            self._table = self._rounded(transition.weights(*pairs))
 
     def no_counts(self) -> GradeCounts:
         """Return the counts before any block is added."""
@@ -131,7 +136,7 @@ class Grading:
         """Return what a block ``(rows, classes)`` has to add."""
         row, column = np.nonzero(right >= self._least)
         place = self._grades(right[row, column]) + self._first[column]
-        weights = self._transition.weights(label[row], column)
+        weights = self._weights(label[row], column)
         chance = right[np.arange(len(label)), label]
         own = np.where(chance >= self._least, self._grades(chance), -1)
         return Graded(place, weights, (self._first[label] + own)[own >= 0], own.astype(np.int16))
@@ -143,6 +148,14 @@ class Grading:
             group = slice(start, start + self._steps)
             found[group] = _levels(counts.kept[group], counts.totals[:, group])
         return GradeLevels(self._first, found)
+
+    def _weights(self, label: np.ndarray, column: np.ndarray) -> np.ndarray:
+        if self._table is None:
+            return self._rounded(self._transition.weights(label, column))
+        return np.asarray(self._table[:, label * len(self._first) + column])
+
+    def _rounded(self, weights: np.ndarray) -> np.ndarray:
+        return np.asarray(np.rint(weights / self._units[:, None]) * self._units[:, None])
 
     def _grades(self, right: np.ndarray) -> np.ndarray:
         """Return small whole numbers that grow with doubt: nothing is sorted.
