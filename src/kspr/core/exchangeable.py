@@ -10,7 +10,7 @@ Results are on the host by now, so these functions take NumPy arrays only.
 
 import numpy as np
 
-from kspr.core.cutoffs import reachable
+from kspr.core.arrays import reachable
 from kspr.core.grading import GradeLevels
 
 __all__ = ["GradedLosses", "Losses", "exchangeable_levels", "lead"]

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kspr.core.arrays import row_blocks
-from kspr.core.cutoffs import reachable
+from kspr.core.arrays import reachable, row_blocks
 from kspr.core.transition import Transition
 
 __all__ = ["CAUTION", "GradeCounts", "Graded", "Grading", "transition_levels"]
