@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from kspr.core.arrays import drop_pages
+from kspr.sources.readers.file_checks import BLOCK_BYTES
 
 __all__ = [
     "Items",
@@ -22,7 +23,6 @@ __all__ = [
     "row_digests",
 ]
 
-_BLOCK_BYTES = 16 << 20
 _ROWS = 1 << 18
 """Rows whose digests are computed at a time."""
 
@@ -159,7 +159,7 @@ def content_digests(contents: Iterable[Any]) -> np.ndarray:
 
 
 def _number_rows(numbers: Any) -> Iterator[np.ndarray]:
-    step = max(1, _BLOCK_BYTES // max(1, 4 * numbers.shape[1]))
+    step = max(1, BLOCK_BYTES // max(1, 4 * numbers.shape[1]))
     for start in range(0, len(numbers), step):
         # Values beyond single precision become infinite, here and at every later reading.
         with np.errstate(over="ignore", invalid="ignore"):

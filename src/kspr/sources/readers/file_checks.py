@@ -26,6 +26,7 @@ import pyarrow as pa
 from kspr.errors import InputError
 
 __all__ = [
+    "BLOCK_BYTES",
     "GZIP",
     "IN_MEMORY",
     "PlainText",
@@ -193,6 +194,8 @@ def too_large(what: str, limit: int) -> InputError:
     )
 
 
+BLOCK_BYTES = 16 << 20
+"""About how much of a file or an array is held at a time while it is walked."""
 IN_MEMORY = 256 << 20
 """Bytes above which rows go to a temporary file."""
 
