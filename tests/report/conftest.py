@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from kspr import SPR, KnockoffsSPR, Selection
-from kspr.core.noise import pair_flip
+from kspr.noise import pair_flip
 from tests.report.samples import Page, Pictures
 
 CHROMIUM = Path("/usr/bin/chromium")

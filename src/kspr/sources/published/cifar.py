@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from kspr.core.noise.cifar import CIFAR10, CIFAR100, CIFAR100_COARSE
 from kspr.errors import InputError
+from kspr.noise import CIFAR10, CIFAR100, CIFAR100_COARSE
 from kspr.sources.formats import format_of
 from kspr.sources.options import AS_FOUND, ReadOptions
 from kspr.sources.published import (
