@@ -69,6 +69,3 @@ def test_a_folder_of_files_is_one_table_in_the_order_of_their_names(tmp_path, n_
     assert (found.n_rows, found.names) == (30, ["n", "x"])
     assert found.read().equals(whole)
     assert found.read(["x"]).equals(whole.select(["x"]))
-    batches = list(found.batches(7, ["n"]))
-    assert max(map(len, batches)) <= 7
-    assert pa.Table.from_batches(batches).equals(whole.select(["n"]))

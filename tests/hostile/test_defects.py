@@ -22,7 +22,7 @@ DEFECTS = {
         "selectors/test_feature_rows.py::test_a_pass_leaves_anonymous_memory_alone",
     ],
     "tables of 20,000 columns took minutes": [
-        "sources/readers/test_table.py::test_repeated_column_names_are_found_in_one_pass",
+        "sources/readers/test_tables.py::test_repeated_column_names_are_found_in_one_pass",
     ],
     "of two processes on one cache of features, one died": [
         "features/test_embedding.py::test_processes_that_embed_the_same_items_share_the_work",
@@ -52,7 +52,7 @@ DEFECTS = {
     ],
     "memory without a bound, and pipes that are waited for": [
         "sources/readers/test_items.py::test_an_image_may_have_so_many_pixels_only",
-        "sources/readers/test_csv_table.py::test_a_file_may_unpack_to_so_much_only",
+        "sources/readers/test_csv_tables.py::test_a_file_may_unpack_to_so_much_only",
         "sources/readers/test_labels.py::test_one_long_id_takes_no_room_in_every_row",
         "sources/readers/test_file_checks.py::test_pipes_and_devices_are_refused_at_once",
         "sources/readers/test_items.py::test_pipes_and_devices_are_no_images",
@@ -76,7 +76,7 @@ DEFECTS = {
         "sources/readers/test_labels.py::test_labels_that_are_not_utf8_are_refused",
         "sources/readers/test_labels.py::test_class_names_that_cannot_be_read_are_none",
         "sources/readers/test_labels.py::test_a_label_of_thirty_digits_is_a_text",
-        "sources/readers/test_single_precision.py::"
+        "sources/readers/test_numbers.py::"
         "test_numbers_too_large_are_refused_by_name_and_row",
         "hostile/test_defects.py::test_features_of_any_size_give_a_selection_or_one_sentence",
     ],

@@ -3,28 +3,22 @@
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import numpy as np
 
 from kspr.core.arrays import drop_pages
+from kspr.sources.readers.file_checks import BLOCK_BYTES
 
 __all__ = [
     "Items",
     "Records",
     "all_distinct",
     "content_digests",
-    "digest_parts",
-    "number_digests",
     "number_texts",
     "row_digests",
 ]
-
-_BLOCK_BYTES = 16 << 20
-_ROWS = 1 << 18
-"""Rows whose digests are computed at a time."""
 
 
 class Items(Protocol):
@@ -119,25 +113,12 @@ def row_digests(records: Records) -> np.ndarray:
     return content_digests(_contents(records))
 
 
-def digest_parts(records: Records) -> Iterator[np.ndarray]:
-    """Yield what `row_digests` returns, a few rows at a time."""
-    contents = _contents(records)
-    # The last part is one that has no rows.
-    while len(part := content_digests(islice(contents, _ROWS))):
-        yield part
-
-
 def _contents(records: Records) -> Iterator[Any]:
     if records.features is not None:
         return _number_rows(records.features)
     if records.items is not None:
         return records.items.content()
     return iter(()) if records.probabilities is None else _number_rows(records.probabilities)
-
-
-def number_digests(numbers: Any) -> np.ndarray:
-    """Return what `row_digests` returns for rows of these numbers."""
-    return content_digests(_number_rows(numbers))
 
 
 def all_distinct(ids: np.ndarray) -> bool:
@@ -159,7 +140,7 @@ def content_digests(contents: Iterable[Any]) -> np.ndarray:
 
 
 def _number_rows(numbers: Any) -> Iterator[np.ndarray]:
-    step = max(1, _BLOCK_BYTES // max(1, 4 * numbers.shape[1]))
+    step = max(1, BLOCK_BYTES // max(1, 4 * numbers.shape[1]))
     for start in range(0, len(numbers), step):
         # Values beyond single precision become infinite, here and at every later reading.
         with np.errstate(over="ignore", invalid="ignore"):
