@@ -62,16 +62,16 @@ def reproduce(
         raise InputError("Name a recipe, such as table4; `kspr reproduce --list` shows them.")
     # Kept in the result, so that its page can say how it was made.
     command = common.INVOCATION.get()
-    found = run(
+    reproduction = run(
         load_recipe(recipe), scale, out, seeds=seeds, jobs=jobs, folder=data, command=command
     )
     from kspr.experiments.reproduce.page import render_text, write_reproduction
 
-    written = write_reproduction(found, out)
+    written = write_reproduction(reproduction, out)
     if json:
-        common.print_json(found)
+        common.print_json(reproduction)
         return
-    print(render_text(found))
+    print(render_text(reproduction))
     print("\nWritten: " + ", ".join(map(str, (out / f"{recipe}-{scale}.json", *written))))
 
 
