@@ -42,7 +42,7 @@ DEFECTS = {
     "--resume took other features": [
         "train/test_run_folder.py::test_other_features_are_refused",
         "train/test_source.py::test_a_run_is_not_resumed_with_another_embedder",
-        "train/cycle/test_task.py::test_a_signature_names_the_content_and_the_number_of_processes",
+        "train/test_task.py::test_a_signature_names_the_content_and_the_number_of_processes",
     ],
     "a full disk, and files that were not on disk before their rename": [
         "train/test_run_folder.py::test_a_full_disk_is_one_sentence_and_leaves_what_was_there",
@@ -87,7 +87,7 @@ DEFECTS = {
     ],
     "classes that share a folder, and a diverged network called missing data": [
         "runs/test_image_files.py::test_classes_that_would_share_a_folder_are_refused",
-        "train/cycle/test_algorithm3.py::test_a_network_that_diverges_is_named_with_what_to_try",
+        "train/test_cycle.py::test_a_network_that_diverges_is_named_with_what_to_try",
     ],
 }
 """What went wrong, and the tests of it."""
