@@ -8,7 +8,7 @@ from sklearn import datasets
 
 from _common import Case, Sample, cifar10
 from _people import confused_texts, human_labels
-from kspr.core.noise import asymmetric_cifar10, circular, instance_dependent, symmetric
+from kspr.noise import asymmetric_cifar10, circular, instance_dependent, symmetric
 
 __all__ = ["CASES"]
 

@@ -14,7 +14,7 @@ from _common import FEATURES, cifar10
 from kspr import KnockoffsSPR
 from kspr._files import read_json, write_json
 from kspr.core.metrics import SelectionQuality, selection_quality
-from kspr.core.noise import symmetric
+from kspr.noise import symmetric
 
 __all__ = [
     "NOISE_RATE",

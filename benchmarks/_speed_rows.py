@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 from _clock import fastest
 from _speed import NOISE_RATE, Bench, Check, Data, Row, plain, quality_on, slower
 from kspr import KnockoffsSPR
-from kspr.core.noise import symmetric
+from kspr.noise import symmetric
 
 __all__ = ["million_rows", "row_b", "row_c", "row_d", "row_e"]
 

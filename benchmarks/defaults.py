@@ -21,7 +21,7 @@ import kspr
 from _common import FEATURES, RESULTS, ROOT, cifar10, markdown_table
 from _prose import wrap_prose
 from _trials import add_trial, read_trials
-from kspr.core.noise import pair_flip, symmetric
+from kspr.noise import pair_flip, symmetric
 
 TRIALS = RESULTS / "defaults.jsonl"
 PAGE = ROOT / "docs" / "defaults.md"

@@ -17,7 +17,7 @@ from _common import RESULTS, ROOT, Sample, cifar10, machine, markdown_table
 from _people import confused_texts, human_labels
 from kspr import KnockoffsSPR
 from kspr.core.conformal import conformal_levels
-from kspr.core.noise import symmetric
+from kspr.noise import symmetric
 
 STORE = RESULTS / "draws.json"
 PAGE = ROOT / "docs" / "theory.md"

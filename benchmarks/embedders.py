@@ -23,8 +23,8 @@ from sklearn.preprocessing import StandardScaler
 from _common import RESULTS, SHARED
 from _trials import add_trial, read_trials
 from kspr import KnockoffsSPR
-from kspr.core.noise import symmetric
 from kspr.features.embedders import load_embedder
+from kspr.noise import symmetric
 
 OUT = RESULTS / "embedders.jsonl"
 IMAGES, SEEDS, FSR = 4000, 2, 0.05

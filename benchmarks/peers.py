@@ -24,8 +24,8 @@ from sklearn.datasets import load_digits
 
 from _common import FEATURES, RESULTS, ROOT, Case, Sample, cifar10, machine
 from kspr._files import write_json
-from kspr.core.noise import asymmetric_cifar10, circular, symmetric
 from kspr.experiments.compare.comparing import compare
+from kspr.noise import asymmetric_cifar10, circular, symmetric
 
 STORED = RESULTS / "peers"
 WORK = ROOT / ".benchmarks" / "peers"

@@ -35,10 +35,10 @@ from _prose import wrap_prose
 from _trials import add_trial, read_trials
 from kspr import ProbabilitySelector, Selection
 from kspr.core.conformal import conformal_levels
-from kspr.core.noise import asymmetric_cifar10, circular, symmetric
 from kspr.experiments.compare.comparing import compare
 from kspr.experiments.compare.peers import PEERS, Peer
 from kspr.experiments.compare.peers.ours import ByProbabilities
+from kspr.noise import asymmetric_cifar10, circular, symmetric
 
 TRIALS = RESULTS / "probabilities.jsonl"
 PAGE = ROOT / "docs" / "own-model.md"

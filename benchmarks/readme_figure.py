@@ -15,7 +15,7 @@ from sklearn.datasets import load_digits
 from _common import RESULTS, ROOT
 from _trials import read_trials
 from kspr import KnockoffsSPR
-from kspr.core.noise import symmetric
+from kspr.noise import symmetric
 
 NAME = "readme.svg"
 OUT = ROOT / "docs" / "figures" / NAME

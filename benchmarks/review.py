@@ -23,8 +23,8 @@ from _common import RESULTS, SHARED, cifar10
 from _trials import add_trial
 from kspr import KnockoffsSPR
 from kspr._packages import machine
-from kspr.core.noise import symmetric
 from kspr.features.options import AS_SHIPPED
+from kspr.noise import symmetric
 from kspr.runs.select import select_source
 from kspr.sources.options import ReadOptions
 

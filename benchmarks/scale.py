@@ -342,7 +342,7 @@ def fitted_parts() -> list[dict[str, float]]:
     """Return what a fit on a part of the CIFAR-10 features keeps; nothing without these."""
     from _common import FEATURES, cifar10
     from kspr import KnockoffsSPR, selection_quality
-    from kspr.core.noise import symmetric
+    from kspr.noise import symmetric
 
     if not FEATURES.exists():
         return []

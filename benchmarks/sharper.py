@@ -21,7 +21,7 @@ from _common import RESULTS, ROOT, Case, Sample, cifar10, machine, markdown_tabl
 from _people import confused_texts, human_labels
 from _trials import add_trial, read_trials
 from kspr import KnockoffsSPR, selection_quality
-from kspr.core.noise import asymmetric_cifar10, symmetric
+from kspr.noise import asymmetric_cifar10, symmetric
 
 TRIALS = RESULTS / "sharper.jsonl"
 PAGE = ROOT / "docs" / "how-it-works.md"

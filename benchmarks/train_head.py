@@ -25,7 +25,7 @@ from _people import human_labels
 from _prose import wrap_prose
 from _trials import read_trials, run_trials
 from kspr.core.metrics import selection_quality
-from kspr.core.noise import asymmetric_cifar10, symmetric
+from kspr.noise import asymmetric_cifar10, symmetric
 from kspr.selectors import Selection
 from kspr.train import Trained, TrainSettings, fit
 

@@ -26,9 +26,9 @@ import torch
 from _common import RESULTS, ROOT, SHARED, machine, markdown_table, memorised
 from _prose import wrap_prose
 from _trials import read_trials, run_trials
-from kspr.core.noise import asymmetric_cifar10, symmetric
 from kspr.models.build import build_network
 from kspr.models.network import Network
+from kspr.noise import asymmetric_cifar10, symmetric
 from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
 from kspr.train import TrainSettings, fit

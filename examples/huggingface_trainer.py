@@ -13,7 +13,7 @@ from torch import nn
 from torch.utils.data import Dataset
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
-from kspr.core.noise import symmetric
+from kspr.noise import symmetric
 from kspr.train import CleanSampler, SelectionCallback
 
 

@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from kspr.core.noise import symmetric
+from kspr.noise import symmetric
 from kspr.train import CleanSampler, SelectionCallback
 
 

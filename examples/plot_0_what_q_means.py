@@ -20,7 +20,7 @@ from sklearn.model_selection import cross_val_predict
 from sklearn.preprocessing import scale
 
 from kspr import KnockoffsSPR, selection_quality
-from kspr.core.noise import symmetric
+from kspr.noise import symmetric
 
 X, y_true = load_digits(return_X_y=True)
 levels = np.array([0.02, 0.05, 0.1, 0.15, 0.2])

@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 from sklearn.datasets import load_digits
 
 from kspr import KnockoffsSPR, selection_quality
-from kspr.core.noise import symmetric
+from kspr.noise import symmetric
 
 X, y_true = load_digits(return_X_y=True)
 y = symmetric(y_true, rate=0.2, seed=0)

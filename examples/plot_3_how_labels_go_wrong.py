@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from kspr import KnockoffsSPR
-from kspr.core.noise import circular
+from kspr.noise import circular
 
 X, y_true = load_digits(return_X_y=True)
 y = circular(y_true, rate=0.3, seed=0)

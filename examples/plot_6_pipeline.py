@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from kspr import KnockoffsSPR
-from kspr.core.noise import symmetric
+from kspr.noise import symmetric
 
 DATA = {"digits": load_digits, "breast cancer": load_breast_cancer, "wine": load_wine}
 MODELS = {

@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits
 from sklearn.neighbors import NearestNeighbors
 
 from kspr import KnockoffsSPR, selection_quality
-from kspr.core.noise import circular
+from kspr.noise import circular
 
 X, y_true = load_digits(return_X_y=True)
 near = NearestNeighbors(n_neighbors=21).fit(X).kneighbors(return_distance=False)[:, :20]

@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from kspr.core.noise import symmetric
+from kspr.noise import symmetric
 from kspr.train import TrainSettings, fit
 
 X, y = load_digits(return_X_y=True)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits, make_blobs
 
-from kspr.core.noise import symmetric
+from kspr.noise import symmetric
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,18 @@
 """Files appear whole or not at all."""
 
 import os
+import signal
 import subprocess
 import sys
 import textwrap
+import threading
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from kspr._files import (
-    process_name,
+    alone_in,
     read_json,
     read_sealed,
     read_toml,
@@ -43,66 +45,62 @@ def test_a_folder_takes_the_place_of_a_folder(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["run"]
 
 
-def in_a_process(code, *arguments):
-    """Run code in a process of its own; return its number."""
-    command = [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)]
-    started = subprocess.Popen(command)
-    started.wait()
-    return started.pid
-
-
 KILLED = """
     import os, signal, sys
     from pathlib import Path
-    from kspr._files import staged
-    with staged(Path(sys.argv[1])) as staging:
+    from kspr._files import alone_in, staged
+    real = os.rename
+    os.rename = lambda *names: (real(*names), os.kill(os.getpid(), signal.SIGKILL))
+    with alone_in(Path(sys.argv[1]), lambda: None), staged(Path(sys.argv[1])) as staging:
         staging.mkdir()
-        (staging / "x").write_text("half")
-        os.kill(os.getpid(), signal.SIGKILL)
+        (staging / "x").write_text("new")
 """
 
 
-def test_what_a_killed_process_left_is_swept_at_the_next_start(tmp_path):
-    in_a_process(KILLED, tmp_path / "run")
-    (left,) = tmp_path.iterdir()
-    alive = tmp_path / left.name.replace(f"-{left.name.split('-')[2]}-", f"-{os.getpid()}-")
-    elsewhere = tmp_path / left.name.replace(".run.", ".run.other")
-    alive.mkdir()
-    elsewhere.mkdir()
-    write_text(tmp_path / "a.txt", "text")
-    assert {p.name for p in tmp_path.iterdir()} == {alive.name, elsewhere.name, "a.txt"}
+def test_a_killed_process_leaves_the_old_folder_which_comes_back(tmp_path):
+    """Nor does its lock block anybody."""
+    path = tmp_path / "run.v2"
+    path.mkdir()
+    (path / "x").write_text("old")
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(KILLED), path], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert not path.exists()
+    waited = []
+    with alone_in(path, lambda: waited.append(True)):
+        with pytest.raises(ZeroDivisionError), staged(path):
+            raise ZeroDivisionError
+        assert (path / "x").read_text() == "old"
+    assert waited == []
+    left = [p.name for p in tmp_path.iterdir() if p != path]
+    assert len(left) == 1
+    assert left[0].startswith(".run.")
 
 
-def test_a_folder_that_was_away_when_its_process_was_killed_comes_back(tmp_path):
-    """Without a way to exchange two names, a folder is away for a moment."""
-    pid = in_a_process("pass")
-    name = f".run.v2.{process_name().rpartition('-')[0]}-{pid}-0123abcd.old"
-    (tmp_path / name).mkdir()
-    write_text(tmp_path / "a.txt", "text")
-    assert {p.name for p in tmp_path.iterdir()} == {"run.v2", "a.txt"}
+def test_the_second_waits_for_the_first_and_says_so_once(tmp_path):
+    order, inside, waits = [], threading.Event(), threading.Event()
+    folder = tmp_path / "new"
+
+    def second():
+        inside.wait()
+        with alone_in(folder, lambda: (order.append("waits"), waits.set())):
+            order.append("second")
+
+    thread = threading.Thread(target=second)
+    thread.start()
+    with alone_in(folder, lambda: order.append("never")):
+        inside.set()
+        assert waits.wait(10)
+        order.append("first ends")
+    thread.join(10)
+    assert order == ["waits", "first ends", "second"]
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_is_replaced_in_one_step(tmp_path):
-    """A process that is killed right after any rename leaves the old folder or the new one."""
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "x").write_text("old")
-    code = """
-        import os, sys
-        from pathlib import Path
-        from kspr import _files
-        real = os.rename
-        os.rename = lambda *names: (real(*names), os._exit(1))
-        with _files.staged(Path(sys.argv[1])) as staging:
-            staging.mkdir()
-            (staging / "x").write_text("new")
-    """
-    in_a_process(code, tmp_path / "run")
-    assert (tmp_path / "run" / "x").read_text() in ("old", "new")
-
-
-def test_a_folder_is_replaced_where_names_cannot_be_exchanged(tmp_path, monkeypatch):
-    monkeypatch.setattr("kspr._files._exchange", lambda *_: False)
-    test_a_folder_takes_the_place_of_a_folder(tmp_path)
+def test_an_error_gives_the_folder_free(tmp_path):
+    for _ in range(2):
+        with pytest.raises(KeyError), alone_in(tmp_path / "new", lambda: os.abort()):
+            raise KeyError
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_is_replaced_in_one_step(tmp_path, monkeypatch):

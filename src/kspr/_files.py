@@ -3,12 +3,10 @@
 import hashlib
 import json
 import os
-import platform
-import re
 import shutil
 import tomllib
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -20,13 +18,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
+    "alone_in",
     "checksum_of",
-    "process_name",
     "read_json",
     "read_sealed",
     "read_toml",
     "staged",
-    "sweep",
     "user_cache",
     "write_json",
     "write_parquet",
@@ -40,100 +37,65 @@ def staged(path: Path) -> Iterator[Path]:
     """Yield a name beside `path`; what is written there takes the place of `path` at the end.
 
     If the block fails or is interrupted, `path` stays as it was and nothing is left behind. What
-    was written is on disk before it takes its place, so a crash cannot leave an empty file. What a
-    killed process left beside `path` is removed first.
+    was written is on disk before it takes its place, so a crash cannot leave an empty file. A
+    process that is killed leaves a hidden file or folder beside `path`, which may be removed.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    sweep(path.parent)
-    mark = f"{process_name()}-{uuid.uuid4().hex[:8]}"
     # The suffix stays: writers tell the format by it.
-    staging = path.with_name(f".{path.stem}.{mark}{path.suffix}")
-    retired = path.with_name(f".{path.name}.{mark}.old")
+    staging = path.with_name(f".{path.stem}.{uuid.uuid4().hex[:8]}{path.suffix}")
+    retired = path.with_name(f".{path.name}.kspr-old")
+    # Of a process that was killed between the two renames below.
+    _bring_back(retired, path)
     try:
         yield staging
         _sync(staging)
         if path.exists() and (path.is_dir() or staging.is_dir()):
-            _replace_folder(staging, path, retired)
-        else:
-            staging.replace(path)
+            # A folder cannot be renamed to one that is not empty.
+            path.rename(retired)
+        staging.replace(path)
     except BaseException:
         _remove(staging)
-        # Stopped between the two renames: the old folder goes back to its place.
-        if retired.exists() and not path.exists():
-            retired.rename(path)
+        _bring_back(retired, path)
         raise
     _sync_folder(path.parent)
-    _remove(staging)
     _remove(retired)
 
 
-def _replace_folder(staging: Path, path: Path, retired: Path) -> None:
-    """Put a folder in the place of another, in one step where the system can."""
-    # A folder cannot be renamed to one that is not empty.
-    if not _exchange(staging, path):
-        path.rename(retired)
-        staging.rename(path)
+def _bring_back(retired: Path, path: Path) -> None:
+    """Rename the earlier `path` back, or remove it if there is a later one."""
+    if path.exists():
+        _remove(retired)
+    elif retired.exists():
+        retired.rename(path)
 
 
-def _exchange(one: Path, other: Path) -> bool:
-    """Let two names change places in one step; return False where the system cannot."""
-    import ctypes
+@contextmanager
+def alone_in(folder: Path, on_wait: Callable[[], None]) -> Iterator[None]:
+    """Wait until no other process is in `folder`; call `on_wait` once if that takes a while.
 
+    The lock is a hidden file beside `folder`. The system releases the lock of a process that was
+    killed. Where it has no such locks, nothing is waited for.
+    """
+    # Imported here: `kspr --help` imports this module and must be quick.
+    from filelock import FileLock, Timeout
+
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder.with_name(f".{folder.name}.lock"))
     try:
-        swap = ctypes.CDLL(None).renameat2
-    except (AttributeError, OSError):
-        return False
-    done: int = swap(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE)
-    return done == 0
-
-
-# The current folder instead of an open one, and the flag RENAME_EXCHANGE; both are Linux's.
-_HERE, _EXCHANGE = -100, 2
-_MARKED = re.compile(
-    r"^\.(?P<name>.+)\.(?P<process>[0-9a-z]+-[0-9]+-(?P<pid>[0-9]+))-[0-9a-z_]{8}(?P<end>\.[^/]*)?$"
-)
-_swept: set[Path] = set()
-
-
-def process_name() -> str:
-    """Return what identifies this process: the machine, its space of process numbers, its own."""
-    machine = re.sub(r"[^0-9a-z]", "", platform.node().lower())[:16] or "host"
-    # Containers number their processes anew, and may share a name and a folder.
-    space = Path("/proc/self/ns/pid")
-    number = space.stat().st_ino if space.exists() else 0
-    return f"{machine}-{number}-{os.getpid()}"
-
-
-def sweep(folder: Path) -> None:
-    """Remove what killed processes of this machine left in `folder`; once per process."""
-    folder = folder.resolve()
-    if folder in _swept:
-        return
-    _swept.add(folder)
-    here = process_name().rpartition("-")[0]
-    for left in folder.iterdir():
-        found = _MARKED.match(left.name)
-        if found is None or found["process"].rpartition("-")[0] != here:
-            continue
-        if _is_alive(int(found["pid"])):
-            continue
-        place = folder / found["name"]
-        if found["end"] == ".old" and not place.exists():
-            # Killed between the two renames.
-            left.rename(place)
-        else:
-            _remove(left)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    # One of another user may not be asked, but is there.
-    except PermissionError:
+        lock.acquire(blocking=False)
+    except Timeout:
+        on_wait()
+        lock.acquire()
+    except OSError:
+        # Some network drives have no locks.
         pass
-    return True
+    try:
+        yield
+    finally:
+        if lock.is_locked:
+            # While it is held: whoever waits for this file sees that it is gone, and makes another.
+            Path(lock.lock_file).unlink(missing_ok=True)
+        lock.release()
 
 
 def write_text(path: Path, text: str) -> None:
@@ -243,8 +205,10 @@ def write_parquet(path: Path, table: "pa.Table | Iterator[pa.Table]") -> None:
 
 def user_cache() -> Path:
     """Return the user's cache folder of this package; it may not exist yet."""
-    root = os.environ.get("XDG_CACHE_HOME")
-    return (Path(root) if root else Path.home() / ".cache") / "kspr"
+    # Imported here, as above.
+    from platformdirs import user_cache_path
+
+    return user_cache_path("kspr", appauthor=False)
 
 
 def _sync(path: Path) -> None:

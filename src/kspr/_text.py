@@ -1,9 +1,11 @@
 """Text for people: tables, rates, and names that act neither on a terminal nor in a spreadsheet."""
 
+import csv
 import json
 import math
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import TextIO
 
 __all__ = [
     "from_spreadsheet_cell",
@@ -12,8 +14,8 @@ __all__ = [
     "spreadsheet_cell",
     "text_table",
     "visible",
+    "write_csv",
 ]
-
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """A spreadsheet may take a cell that begins so for a formula, and run it."""
@@ -115,6 +117,16 @@ def spreadsheet_cell(value: object) -> str:
     text = str(value)
     marked = isinstance(value, str) and text.lstrip("'").startswith(_FORMULA)
     return f"'{text}" if marked else text
+
+
+def write_csv(file: TextIO, head: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
+    """Write a table for a spreadsheet: its cells are shown, and none is computed.
+
+    `file` is a text file that was opened with ``newline=""``.
+    """
+    writer = csv.writer(file)
+    writer.writerow(head)
+    writer.writerows(map(spreadsheet_cell, row) for row in rows)
 
 
 def from_spreadsheet_cell(cell: str) -> str:

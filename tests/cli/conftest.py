@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from kspr.core.noise import symmetric
+from kspr.noise import symmetric
 from tests.cli.commands import SAID, run
 
 NAMES = np.array([f"digit-{k}" for k in range(10)])

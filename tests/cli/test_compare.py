@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from kspr.core.noise import symmetric
 from kspr.experiments.compare.comparing import compare
 from kspr.experiments.compare.peers import PEERS
+from kspr.noise import symmetric
 from tests.cli.commands import fails, run
 
 FEW = ["kspr", "neighbours", "small-loss"]

@@ -223,7 +223,7 @@ def test_the_command_line_shows_the_warnings_of_the_page(tiny_classes, tmp_path,
         assert words in text
         assert words in page
     assert "--cut pooled holds q over all classes" in text
-    assert "--cut pooled holds q over all classes" in page
+    assert "cut=&#39;pooled&#39; holds q over all classes" in page
 
 
 def test_hints_name_flags(table, tmp_path, capsys):

@@ -8,7 +8,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from kspr import Selection
-from kspr.core.noise import symmetric
+from kspr.noise import symmetric
 from tests.cli.commands import fails, run
 
 NAMES = np.array([f"digit-{k}" for k in range(10)])

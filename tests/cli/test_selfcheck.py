@@ -5,7 +5,8 @@ import json
 import pytest
 
 from kspr import KnockoffsSPR, selfcheck
-from kspr.selectors.options import in_flags
+from kspr.cli._output import with_dashes
+from kspr.cli.selfcheck import selfcheck as command
 from tests.cli.commands import SAID, fails, run
 
 
@@ -13,7 +14,8 @@ def test_the_command_says_what_the_library_says(table, digits, capsys):
     X, _truth, noisy = digits
     expected = selfcheck(X, noisy, KnockoffsSPR(q=0.1), kinds=["pair", "hard"], repeats=1)
     said = ["--q", "0.1", "--kinds", "pair", "hard", "--repeats", "1"]
-    assert run("selfcheck", table, *SAID, *said, capsys=capsys).strip() == in_flags(str(expected))
+    shown = with_dashes(str(expected), command)
+    assert run("selfcheck", table, *SAID, *said, capsys=capsys).strip() == shown
     answer = json.loads(run("selfcheck", table, *SAID, *said, "--json", capsys=capsys))
     assert answer == json.loads(json.dumps(expected.to_dict()))
 

@@ -1,11 +1,11 @@
-"""Helpers of the core on NumPy arrays."""
+"""Operations on arrays: ranks, blocks of rows, products row by row."""
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kspr.core.arrays import gram_of, like, one_hot, rank_within, row_blocks, to_numpy
+from kspr.core.arrays import gram_of, one_hot, rank_within, row_blocks, rows_times, to_numpy
 
 
 @given(values=st.lists(st.tuples(st.sampled_from([0.0, 1.0, 2.5]), st.integers(0, 3)), max_size=30))
@@ -37,9 +37,30 @@ def test_one_hot_rows_have_a_single_one() -> None:
     assert one_hot(np.array([2, 0]), 3, np.float32).tolist() == [[0, 0, 1], [1, 0, 0]]
 
 
-def test_values_take_the_library_of_the_reference() -> None:
+@settings(deadline=None)  # BLAS with several threads waits for them
+@given(
+    n=st.integers(0, 300),
+    first=st.integers(0, 300),
+    p=st.sampled_from([1, 2, 3, 8, 17, 64, 200, 512]),
+    c=st.sampled_from([1, 2, 3, 5, 10, 16, 17, 33, 100]),
+    dtype=st.sampled_from([np.float32, np.float64]),
+    seed=st.integers(0, 100),
+)
+def test_the_product_of_a_row_does_not_depend_on_other_rows(
+    n: int, first: int, p: int, c: int, dtype: type, seed: int
+) -> None:
+    """To the bit: neither on their number, nor on the place of the row among them."""
+    rng = np.random.default_rng(seed)
+    A, B = rng.standard_normal((300, p)).astype(dtype), rng.standard_normal((p, c)).astype(dtype)
+    whole = rows_times(A, B)
+    assert whole.dtype == dtype
+    np.testing.assert_array_equal(rows_times(A[first : first + n], B), whole[first : first + n])
+    order = rng.permutation(300)[:n]
+    np.testing.assert_array_equal(rows_times(A[order], B), whole[order])
+    np.testing.assert_allclose(whole, A @ B, rtol=0, atol=2e-4 if dtype == np.float32 else 1e-11)
+
+
+def test_tensors_become_arrays() -> None:
     torch = pytest.importorskip("torch")
-    strided = np.broadcast_to(np.arange(3.0), (2, 3))
-    assert isinstance(like(strided, torch.zeros(1)), torch.Tensor)
-    assert isinstance(like(torch.ones(2), np.zeros(1)), np.ndarray)
     assert to_numpy(torch.ones(2)).tolist() == [1, 1]
+    assert to_numpy([1, 2]).tolist() == [1, 2]

@@ -5,7 +5,6 @@ import pytest
 from scipy.special import softmax
 
 from kspr.core.grading import transition_levels
-from kspr.core.noise import circular, symmetric
 from kspr.core.probabilities import (
     calibrate,
     count_anchors_evenly,
@@ -13,6 +12,7 @@ from kspr.core.probabilities import (
     memorised_share,
 )
 from kspr.core.transition import wrong_share
+from kspr.noise import circular, symmetric
 
 
 def held_out(

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from kspr.core.noise import symmetric
 from kspr.experiments.compare.peers import Shared
+from kspr.noise import symmetric
 from tests.conftest import Noisy
 
 

@@ -46,7 +46,9 @@ class Command:
 def files(folder: str) -> dict[str, str]:
     """Return a digest of every file in a folder, or of a file and those named after it."""
     found = sorted(Path().glob(f"{folder}*")) if "." in folder else sorted(Path(folder).rglob("*"))
-    return {str(p): hashlib.sha256(p.read_bytes()).hexdigest() for p in found if p.is_file()}
+    # A killed process may leave a hidden file.
+    shown = [p for p in found if p.is_file() and not p.name.startswith(".")]
+    return {str(p): hashlib.sha256(p.read_bytes()).hexdigest() for p in shown}
 
 
 _TIMES = ("seconds", "select_seconds", "select_share")
@@ -69,7 +71,9 @@ def _trained() -> Any:
 def _opens(folder: str) -> bool:
     from kspr.runs.run import load_run
 
-    return len(load_run(Path(folder)).rows) == len(rows()[0])
+    # Between two renames the earlier run is set aside; the next start brings it back.
+    aside = Path(f".{folder}.kspr-old")
+    return len(load_run(aside if aside.exists() else Path(folder)).rows) == len(rows()[0])
 
 
 def _no_half_file(name: str) -> Callable[[], bool]:
@@ -190,11 +194,9 @@ def _child(arguments: str, folder: str, renames: int, count: str) -> None:
         return rename
 
     # Here, not in kspr: the product has no hook for its tests.
-    from kspr import _files
     from kspr.cli import main
 
     os.replace, os.rename = counted(os.replace), counted(os.rename)
-    _files._exchange = counted(_files._exchange)
     main(arguments.split())
     if count:
         Path(count).write_text(str(done))
@@ -229,6 +231,6 @@ def undisturbed(command: Command) -> Undisturbed:
     return Undisturbed(command.result(), int(Path("count.txt").read_text()), taken)
 
 
-def hidden() -> list[str]:
-    """Return the files in the current folder that a killed process left."""
-    return [str(path) for path in Path().rglob(".*")]
+def aside() -> list[str]:
+    """Return the folders that were set aside, and neither brought back nor removed."""
+    return [str(path) for path in Path().rglob(".*.kspr-old")]

@@ -18,11 +18,11 @@ from kspr.features.loading import stored_features
 from kspr.features.options import AS_SHIPPED
 from kspr.runs.draws import draw_checks
 from kspr.runs.export import export_run
+from kspr.runs.review_log import ReviewLog
 from kspr.runs.run import Run, load_run
 from kspr.runs.select import select_source
 from kspr.runs.verify import verification_of, verify_run
 from kspr.selectors import Selection
-from kspr.selectors.review_log import ReviewLog
 from kspr.sources.opening import open_source
 from kspr.sources.options import AS_FOUND
 from tests.hostile.targets import TEXTS, Target, chosen, digest

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from scipy.io import savemat
 
-from kspr.core.noise.cifar import CIFAR10, CIFAR100, CIFAR100_COARSE
+from kspr.noise import CIFAR10, CIFAR100, CIFAR100_COARSE
 from tests.hostile.targets import Target, use_source
 from tests.sources.published.conftest import CLOTHES, SYNSETS, python2, python3, write_image
 

@@ -26,7 +26,7 @@ DEFECTS = {
     ],
     "of two processes on one cache of features, one died": [
         "features/test_embedding.py::test_processes_that_embed_the_same_items_share_the_work",
-        "features/test_lock.py::test_the_second_waits_for_the_first_and_says_so_once",
+        "test_files.py::test_the_second_waits_for_the_first_and_says_so_once",
     ],
     "bfloat16 ended the process where the processor lacks it": [
         "models/test_device.py::"
@@ -61,8 +61,7 @@ DEFECTS = {
         "cli/test_app.py::test_sigterm_ends_a_command_like_ctrl_c",
         "experiments/reproduce/test_running.py::"
         "test_a_worker_ends_with_its_parent_even_if_that_is_killed",
-        "test_files.py::test_what_a_killed_process_left_is_swept_at_the_next_start",
-        "test_files.py::test_a_folder_is_replaced_in_one_step",
+        "test_files.py::test_a_killed_process_leaves_the_old_folder_which_comes_back",
         "test_files.py::test_a_file_is_replaced_in_one_step",
         "hostile/test_kill.py::test_a_command_killed_at_any_moment_can_be_run_again",
     ],

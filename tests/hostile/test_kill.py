@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.hostile.kills import COMMANDS, again, hidden, inside, prepare, run, undisturbed
+from tests.hostile.kills import COMMANDS, again, aside, inside, prepare, run, undisturbed
 
 KILLS = 100
 
@@ -47,7 +47,7 @@ def check_killed(name, place, expected, **when):
         if following is not None:
             assert run(following) == 0, Path("log.txt").read_text()
         assert command.result() == whole.result
-        assert hidden() == []
+        assert aside() == []
     return code
 
 

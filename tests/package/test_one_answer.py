@@ -15,9 +15,8 @@ from kspr.experiments.compare.comparing import compare
 from kspr.experiments.compare.peers import Judged
 from kspr.report._page import check
 from kspr.runs.evaluate import evaluate
-from kspr.runs.joining import RunRows
-from kspr.runs.origin import Origin
-from kspr.runs.run import save_run
+from kspr.runs.rows import RunRows
+from kspr.runs.run import Origin, save_run
 from kspr.runs.verify import verify_run
 
 pytest.importorskip("torch")
@@ -54,7 +53,7 @@ def wrong_by_verification(selection, truth, folder: Path) -> int:
     """Write an answer for every row, as a person would fill the file in."""
     run = folder / "run"
     origin = Origin("nowhere", "arrays", {}, ("kspr",))
-    rows = RunRows(np.arange(N), np.arange(N), np.zeros(N, np.uint64), named=False)
+    rows = RunRows(np.arange(N), np.zeros(N, np.uint64))
     save_run(run, selection, rows, origin, overwrite=False)
     with (folder / "answers.csv").open("w", newline="") as file:
         writer = csv.writer(file)

@@ -10,13 +10,12 @@ from kspr import InputError, KnockoffsSPR, selfcheck
 from kspr.features.options import AS_SHIPPED
 from kspr.report._words import level
 from kspr.report.run_report import report_run
-from kspr.runs.agreement import agreements
+from kspr.runs.answers import read_checks
 from kspr.runs.draws import COLUMNS, draw_checks, set_draw
 from kspr.runs.run import load_run
 from kspr.runs.select import select_source
-from kspr.runs.verify import verification_of, verify_run
+from kspr.runs.verify import agreements, verification_of, verify_run
 from kspr.selectors import SPR
-from kspr.selectors.checks import read_checks
 from kspr.sources.options import AS_FOUND
 from tests.report.samples import Page
 
@@ -118,9 +117,8 @@ def test_a_text_that_has_changed_is_not_shown(tmp_path, digits40):
     from dataclasses import replace
 
     from kspr.features import Loaded
-    from kspr.runs.origin import origin_of
-    from kspr.runs.run import save_run
-    from kspr.runs.stored_rows import rows_of
+    from kspr.runs.rows import rows_of
+    from kspr.runs.run import origin_of, save_run
     from kspr.sources.opening import open_source
 
     selection = SPR().fit(digits40.X, digits40.y).selection_
@@ -168,9 +166,8 @@ def test_more_rows_are_asked_for_beside_those_that_were_drawn(run, digits40, tmp
 def texts_run(tmp_path):
     """A run whose rows are texts that are hard to show and to write."""
     from kspr.features import Loaded
-    from kspr.runs.origin import origin_of
-    from kspr.runs.run import save_run
-    from kspr.runs.stored_rows import rows_of
+    from kspr.runs.rows import rows_of
+    from kspr.runs.run import origin_of, save_run
     from kspr.sources.opening import open_source
 
     rng = np.random.default_rng(0)
@@ -182,7 +179,7 @@ def texts_run(tmp_path):
         lines = [[f"=n{k}", f"<i>{k}</i>", name] for k, name in enumerate(label)]
         csv.writer(file).writerows([["id", "text", "label"], *lines])
     loaded = Loaded(open_source(tmp_path / "texts.csv"), None, np.arange(80))
-    fitted = KnockoffsSPR(q=0.2, first_step="spr", reduction=None).fit(X, label).selection_
+    fitted = KnockoffsSPR(q=0.2, reduction=None).fit(X, label).selection_
     origin = origin_of(loaded, AS_FOUND, ["kspr"])
     save_run(tmp_path / "texts", fitted, rows_of(loaded), origin, overwrite=False)
     return tmp_path / "texts"
@@ -215,7 +212,7 @@ def test_texts_with_markup_do_not_act(tmp_path):
 
 
 def test_a_review_is_shown_with_who_answered_and_how_far_they_agree(run):
-    from kspr.selectors.review_log import ReviewLog
+    from kspr.runs.review_log import ReviewLog
 
     draw = set_draw(run.folder, n=20)
     given = [str(label) for label in run.selection.label]

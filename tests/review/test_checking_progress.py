@@ -6,10 +6,10 @@ import pytest
 
 from kspr._text import percent
 from kspr.review.checking_progress import Progress
+from kspr.runs.answers import apply_checks
 from kspr.runs.draws import set_draw
+from kspr.runs.review_log import Entry
 from kspr.runs.run import load_run
-from kspr.selectors.checks import apply_checks
-from kspr.selectors.review_log import Entry
 
 
 def entries(checks, truth, names, n, reviewer="Anna", number=0):

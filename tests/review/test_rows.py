@@ -18,9 +18,8 @@ from kspr.errors import UnreadableItemError
 from kspr.features import Loaded
 from kspr.review import rows
 from kspr.review.rows import Details, Neighbours
-from kspr.runs.origin import origin_of
-from kspr.runs.run import load_run, save_run
-from kspr.runs.stored_rows import rows_of
+from kspr.runs.rows import rows_of
+from kspr.runs.run import load_run, origin_of, save_run
 from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
 from tests.review.conftest import Client, make_run

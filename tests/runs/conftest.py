@@ -8,11 +8,10 @@ import pyarrow as pa
 import pytest
 
 from kspr import KnockoffsSPR, Selection
-from kspr.core.noise import symmetric
 from kspr.features import Loaded
-from kspr.runs.origin import origin_of
-from kspr.runs.run import Run, save_run
-from kspr.runs.stored_rows import rows_of
+from kspr.noise import symmetric
+from kspr.runs.rows import rows_of
+from kspr.runs.run import Run, origin_of, save_run
 from kspr.sources.opening import open_source
 from kspr.sources.options import AS_FOUND, ReadOptions
 from tests.runs.tables import N, typed_table
@@ -33,13 +32,12 @@ def true_names() -> np.ndarray:
 
 @pytest.fixture(scope="session")
 def names(true_names) -> np.ndarray:
-    return symmetric(true_names, 0.2, seed=1)
+    return symmetric(true_names, 0.2, seed=2)
 
 
 @pytest.fixture(scope="session")
 def selection(features, names) -> Selection:
-    # SPR first: of 60 rows the default sees too few anchors to find most of the wrong labels.
-    found = KnockoffsSPR(q=0.1, first_step="spr", reduction=None).fit(features, names).selection_
+    found = KnockoffsSPR(q=0.1).fit(features, names).selection_
     assert 0 < found.clean_mask.sum() < N
     return found
 

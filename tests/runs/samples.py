@@ -7,8 +7,8 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from kspr import KnockoffsSPR
-from kspr.core.noise import symmetric
 from kspr.features.options import AS_SHIPPED
+from kspr.noise import symmetric
 from kspr.runs.draws import draw_checks
 from kspr.runs.run import Run
 from kspr.runs.select import select_source

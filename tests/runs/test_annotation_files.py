@@ -10,16 +10,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from kspr.errors import InputError
-from kspr.runs._annotation_files import _config
+from kspr.runs._item_files import _config
+from kspr.runs.answers import CANNOT_TELL, NO_CLASS
 from kspr.runs.draws import draw_checks
 from kspr.runs.export import export_run
 from kspr.runs.run import load_run
 from kspr.runs.verify import verify_run
-from kspr.selectors.checks import CANNOT_TELL, NO_CLASS
 from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
+from kspr.sources.readers.json_tables import CONTROL
 from kspr.sources.readers.label_files import open_label_file
-from kspr.sources.readers.label_studio import CONTROL
 from tests.runs.tables import N
 from tests.runs.test_image_files import image, write_photos
 
@@ -60,7 +60,7 @@ def test_suspects_are_tasks_the_worst_first_with_our_suggestion(texts, tmp_path)
         assert data["text"] == f"some <b>words</b> {k}"
         assert data["kspr_given_label"] == selection.label[k]
         assert data["kspr_clean"] is False
-        assert data["kspr_doubt"] == pytest.approx(selection.statistic[k])
+        assert data["kspr_doubt"] == pytest.approx(selection.doubt[k])
         assert prediction["score"] == pytest.approx(selection.suggestion_probability[k])
         assert prediction["result"][0]["value"]["choices"] == [selection.suggested_label[k]]
         assert prediction["model_version"].startswith("kspr ")

@@ -1,14 +1,28 @@
-"""Answers in a CSV file: found by row or id, in any dialect, refused where they do not fit."""
+"""Answers in files, joined to rows by number or id, and answers beside a saved selection.
+
+They are read in any dialect, applied when the selection is loaded, and refused where they do not
+fit.
+"""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from kspr.errors import InputError
-from kspr.runs.answers import Rows, checked_rows, read_answers
+from kspr import InputError, KnockoffsSPR, Selection
+from kspr.runs.answers import (
+    Checks,
+    apply_checks,
+    checked_rows,
+    read_answers,
+    read_checks,
+    write_checks,
+)
+from kspr.runs.rows import RunRows
 
-ROWS = Rows(np.array([0, 2, 4]), np.array(["a", "b", "c"]), np.array([3, 5, 3]))
+ROWS = RunRows(np.array([0, 2, 4]), np.zeros(3, np.uint64), np.array(["a", "b", "c"]))
+LABEL = np.array([3, 5, 3])
 
 
 @pytest.fixture
@@ -33,10 +47,9 @@ def write(tmp_path):
     ],
 )
 def test_every_dialect_gives_the_same_answers(write, content):
-    found = read_answers(write(content), ROWS)
+    found = read_answers(write(content), ROWS, LABEL)
     assert found.position.tolist() == [1, 2]
     assert found.truth.tolist() == ["3", "-"]
-    assert found.unanswered.tolist() == [0]
     assert found.drawn_from is None
 
 
@@ -66,17 +79,18 @@ def write_tasks(tmp_path):
 
 
 def test_tasks_of_label_studio_give_the_same_answers(write_tasks):
-    found = read_answers(write_tasks(task("b", "3", "3"), task("c", "-"), task("a")), ROWS)
+    found = read_answers(write_tasks(task("b", "3", "3"), task("c", "-"), task("a")), ROWS, LABEL)
     assert found.position.tolist() == [1, 2]
     assert found.truth.tolist() == ["3", "-"]
-    assert found.unanswered.tolist() == [0]
     assert found.drawn_from is None
-    assert read_answers(write_tasks(task("b", "5", drawn_from="all")), ROWS).drawn_from == "all"
+    assert (
+        read_answers(write_tasks(task("b", "5", drawn_from="all")), ROWS, LABEL).drawn_from == "all"
+    )
 
 
 def test_people_who_differ_or_skip_cannot_tell(write_tasks):
     tasks = write_tasks(task("a", "3", "5"), task("b", None), task("c", "?"))
-    assert read_answers(tasks, ROWS).truth.tolist() == ["?", "?", "?"]
+    assert read_answers(tasks, ROWS, LABEL).truth.tolist() == ["?", "?", "?"]
 
 
 @pytest.mark.parametrize(
@@ -94,16 +108,16 @@ def test_people_who_differ_or_skip_cannot_tell(write_tasks):
 )
 def test_tasks_that_do_not_fit_are_refused(write_tasks, tasks, complaint):
     with pytest.raises(InputError) as caught:
-        read_answers(write_tasks(*tasks), ROWS)
+        read_answers(write_tasks(*tasks), ROWS, LABEL)
     assert complaint in str(caught.value)
 
 
 def test_ids_that_could_mean_several_rows_are_refused(write, write_tasks):
-    twice = Rows(ROWS.row, np.array(["a", "a", "b"]), ROWS.label)
+    twice = RunRows(ROWS.row, ROWS.digest, np.array(["a", "a", "b"]))
     for path in (write_tasks(task("b", "3")), write("id,true_label\nb,3\n")):
         with pytest.raises(InputError, match="ids of the rows are not distinct"):
-            read_answers(path, twice)
-    assert read_answers(write("row,id,true_label\n2,a,3\n"), twice).position.tolist() == [1]
+            read_answers(path, twice, LABEL)
+    assert read_answers(write("row,id,true_label\n2,a,3\n"), twice, LABEL).position.tolist() == [1]
 
 
 @pytest.mark.parametrize(
@@ -123,19 +137,103 @@ def test_ids_that_could_mean_several_rows_are_refused(write, write_tasks):
 )
 def test_answers_that_do_not_fit_are_refused(write, content, complaint):
     with pytest.raises(InputError) as caught:
-        read_answers(write(content), ROWS)
+        read_answers(write(content), ROWS, LABEL)
     assert complaint in str(caught.value)
 
 
 def test_only_answers_drawn_from_all_rows_may_move_a_cut(write):
-    assert checked_rows(write("row,true_label,drawn_from\n2,3,all\n"), ROWS) == ({1: "3"}, "all")
+    assert checked_rows(write("row,true_label,drawn_from\n2,3,all\n"), ROWS, LABEL) == (
+        {1: "3"},
+        "all",
+    )
     for said in ("pool", ""):
-        found = checked_rows(write(f"row,true_label,drawn_from\n2,3,{said}\n"), ROWS)
+        found = checked_rows(write(f"row,true_label,drawn_from\n2,3,{said}\n"), ROWS, LABEL)
         assert found == ({1: "3"}, "chosen")
     with pytest.raises(InputError, match="has no answers yet"):
-        checked_rows(write("row,true_label\n2,\n"), ROWS)
+        checked_rows(write("row,true_label\n2,\n"), ROWS, LABEL)
 
 
 def test_no_class_and_cannot_tell_are_answers(write):
-    found = read_answers(write("row,true_label\n2,-\n4,?\n"), ROWS)
+    found = read_answers(write("row,true_label\n2,-\n4,?\n"), ROWS, LABEL)
     assert found.truth.tolist() == ["-", "?"]
+
+
+@pytest.fixture(scope="module")
+def fitted(digits40):
+    return KnockoffsSPR(q=0.1).fit(digits40.X, digits40.y).selection_
+
+
+def checks_of(selection, truth, n, **changes) -> Checks:
+    rows = selection.draw_checks(n)
+    about = {
+        "drawn": "pool",
+        "guarantee": "mean",
+        "confidence": 0.95,
+        "q": 0.1,
+        "seed": 0,
+        "fingerprint": selection.manifest.fingerprint,
+        "positions": tuple(rows.tolist()),
+        **changes,
+    }
+    return Checks(**about).with_answers({int(row): str(truth[row]) for row in rows})
+
+
+def test_a_loaded_selection_has_the_answers_and_what_was_fitted_stays(fitted, digits40, tmp_path):
+    folder = fitted.save(tmp_path / "s")
+    write_checks(folder, checks_of(fitted, digits40.y_true, 80))
+    rows = fitted.draw_checks(80)
+    expected = fitted.with_checks(rows, digits40.y_true[rows])
+    assert np.array_equal(Selection.load(folder).clean_mask, expected.clean_mask)
+    assert np.array_equal(Selection.load(folder, answers=False).clean_mask, fitted.clean_mask)
+
+
+def test_checks_come_back_as_they_were_written(fitted, digits40, tmp_path):
+    checks = checks_of(fitted, digits40.y_true, 20, drawn="all", guarantee="anytime")
+    write_checks(tmp_path, checks)
+    assert read_checks(tmp_path, fitted) == checks
+
+
+def test_rows_passed_over_count_as_wrong_and_rows_not_reached_do_not_count(fitted, digits40):
+    checks = checks_of(fitted, digits40.y_true, 40)
+    known = checks.known
+    rows = fitted.draw_checks(40).tolist()
+    for row in (rows[5], *rows[30:]):
+        del known[row]
+    part = replace(checks, answers=None).with_answers(known)
+    assert part.reached == tuple(rows[:30])
+    assert part.n_left_empty == 1
+    answered = apply_checks(fitted, part)
+    assert answered.checked.counted.sum() == 30
+    assert not answered.clean_mask[rows[5]]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"positions": [10**6]},
+        {"positions": ["0"]},
+        {"answers": {"-1": "3"}},
+        {"answers": {"0": 3}},
+        {"answers": {"zero": "3"}},
+        {"drawn": "somehow"},
+        {"guarantee": 7},
+        {"q": 2.0},
+        {"confidence": None},
+        {"seed": "0"},
+        {"unknown": 1},
+    ],
+    ids=str,
+)
+def test_damaged_checks_are_one_sentence(fitted, digits40, tmp_path, change):
+    write_checks(tmp_path, checks_of(fitted, digits40.y_true, 5))
+    about = json.loads((tmp_path / "checks.json").read_text())
+    (tmp_path / "checks.json").write_text(json.dumps({**about, **change}))
+    with pytest.raises(InputError, match="cannot be read: it is cut short or damaged"):
+        read_checks(tmp_path, fitted)
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "", "3"])
+def test_a_file_that_is_no_object_is_one_sentence(fitted, tmp_path, content):
+    (tmp_path / "checks.json").write_text(content)
+    with pytest.raises(InputError, match="cannot be read: it is cut short or damaged"):
+        read_checks(tmp_path, fitted)

@@ -32,7 +32,7 @@ def test_marks_say_what_was_found_of_each_row(run):
         assert row["kspr_given_label"] == selection.label[k]
         assert row["kspr_clean"] == selection.clean_mask[k]
         assert row["kspr_suggested_label"] == selection.suggested_label[k]
-        assert row["kspr_doubt"] == pytest.approx(selection.statistic[k])
+        assert row["kspr_doubt"] == pytest.approx(selection.doubt[k])
         level = selection.q_value[k]
         assert row["kspr_q_value"] == (pytest.approx(level) if np.isfinite(level) else None)
 

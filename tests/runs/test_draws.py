@@ -2,10 +2,10 @@
 
 from PIL import Image
 
+from kspr.runs.answers import read_checks
 from kspr.runs.draws import COLUMNS, draw_checks, rows_to_check
 from kspr.runs.run import load_run
 from kspr.runs.verify import verification_of, verify_run
-from kspr.selectors.checks import read_checks
 from tests.runs.samples import answer, rows_of
 
 N = 60

@@ -5,11 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kspr import SPR, KnockoffsSPR, Selection
+from kspr import SPR, Selection
 from kspr._files import read_json, write_json
 from kspr.errors import InputError
-from kspr.runs.evidence import claim_of, lack_of
+from kspr.runs.gate import claim_of, lack_of
 from kspr.runs.run import Run, load_run, save_run
+from kspr.selectors import PaperKnockoffsSPR
 from tests.runs.samples import TRUTH, check, digits_run
 
 
@@ -94,7 +95,7 @@ def test_rows_that_somebody_calls_random_are_declared_not_checked(tmp_path):
 
 def test_answers_inside_a_selection_are_no_evidence(tmp_path):
     run = digits_run(tmp_path)
-    rows = run.selection.draw(100)
+    rows = run.selection.draw_checks(100)
     run = rewritten(run, run.selection.with_checks(rows, TRUTH[rows]))
     assert load_run(run.folder).selection.checked is not None
     claim = claim_of(load_run(run.folder), 0.95)
@@ -110,7 +111,7 @@ def test_an_estimate_says_so_with_its_assumption(tmp_path):
     assert "No rows are checked." in claim.sentence
 
 
-@pytest.mark.parametrize("selector", [SPR(), KnockoffsSPR.paper(samples_per_class=None)])
+@pytest.mark.parametrize("selector", [SPR(), PaperKnockoffsSPR(samples_per_class=None)])
 def test_a_method_that_holds_no_rate_has_no_estimate(tmp_path, selector):
     claim = claim_of(digits_run(tmp_path, selector=selector), 0.95)
     assert (claim.evidence, claim.bound) == (None, None)

@@ -11,8 +11,8 @@ import pytest
 
 from kspr.errors import InputError
 from kspr.runs.export import export_run
+from kspr.runs.review_log import ReviewLog
 from kspr.runs.verify import verify_run
-from kspr.selectors.review_log import ReviewLog
 from kspr.sources.options import ReadOptions
 from tests.runs.tables import HEADER, N, cells_of, parquet, text_rows, write_csv
 
@@ -262,7 +262,7 @@ def test_what_a_person_has_checked_is_written_as_it_was_found(
 ):
     """Right and wrong labels, one row of no class, and one that nobody can tell."""
     run = run_of(write_csv(tmp_path / "x.csv", ",", text_rows(names)), ReadOptions(features="f*"))
-    rows = run.selection.draw(40)
+    rows = run.selection.draw_checks(40)
     wrong = [int(row) for row in rows if names[row] != true_names[row]]
     assert wrong
     truth = {int(row): true_names[row] for row in rows}

@@ -13,7 +13,7 @@ import pytest
 from kspr.runs.export import export_run
 from kspr.sources.formats import FORMATS
 from kspr.sources.options import ReadOptions
-from kspr.sources.readers.table_files import TABLES
+from kspr.sources.readers.tables import TABLES
 from tests.runs.tables import HEADER, INFO, N, cells_of, parquet, text_rows, write_csv
 
 

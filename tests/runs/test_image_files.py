@@ -11,7 +11,7 @@ from PIL import Image
 
 from kspr import KnockoffsSPR
 from kspr.errors import InputError
-from kspr.runs._image_files import class_folders
+from kspr.runs._item_files import class_folders
 from kspr.runs.export import export_run
 from kspr.sources.options import ReadOptions
 from tests.runs.tables import N

@@ -293,3 +293,14 @@ def test_no_address_is_opened_because_a_run_names_it(run_of, table):
     labels = replace(found.origin, source=str(table), options={"labels": "memory://runs/y.csv"})
     with pytest.raises(InputError, match="no address is opened"):
         replace(found, origin=labels).records()
+
+
+def test_a_run_keeps_the_rows_that_it_was_loaded_with(run_of, table, names):
+    """Whatever takes the place of its files."""
+    run_of(table)
+    run = load_run(run_of(table).folder)
+    pq.write_table(pq.read_table(table).append_column("uid", [[f"o{k}" for k in range(N)]]), table)
+    made = run_of(table)
+    assert made.row_id[0] == "o0"
+    assert run.row_id[0] != "o0"
+    np.testing.assert_array_equal(run.row, made.row)

@@ -24,7 +24,7 @@ def select(source, out, **changes):
     return select_source(
         source,
         out,
-        KnockoffsSPR(q=0.1, first_step="spr", reduction=None),
+        KnockoffsSPR(q=0.1),
         options=AS_FOUND,
         settings=AS_SHIPPED,
         command=("kspr", "select"),

@@ -10,7 +10,7 @@ from kspr.runs.run import load_run
 from kspr.runs.selfcheck import check_run, check_source
 from kspr.sources.options import AS_FOUND, ReadOptions
 
-SELECTOR = KnockoffsSPR(q=0.1, first_step="spr", reduction=None)
+SELECTOR = KnockoffsSPR(q=0.1)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Results of answers that are kept with the run."""
+"""Results of answers that are kept with the run, and how far people agree."""
 
 import numpy as np
 import pyarrow as pa
@@ -6,9 +6,10 @@ import pyarrow.parquet as pq
 
 from kspr import ProbabilitySelector
 from kspr.runs.draws import draw_checks
+from kspr.runs.review_log import Opinion
 from kspr.runs.run import load_run
 from kspr.runs.select import select_by_probabilities
-from kspr.runs.verify import verification_of, verify_run
+from kspr.runs.verify import agreements, verification_of, verify_run
 from kspr.sources.options import ReadOptions
 from tests.runs.samples import answer, rows_of
 
@@ -53,3 +54,21 @@ def test_a_run_by_probabilities_is_verified_like_any_other(tmp_path, names, true
     again = load_run(made.folder)
     assert np.array_equal(again.selection.clean_mask[checked], right[checked])
     assert verification_of(again) == found
+
+
+def test_only_rows_that_two_people_share_count():
+    opinions = [
+        Opinion(1, {"anna": "cat", "ben": "cat"}),
+        Opinion(2, {"anna": "cat", "ben": "dog", "cleo": "dog"}),
+        Opinion(3, {"anna": "cat"}),
+    ]
+    found = {(a.one, a.other): (a.n, a.share) for a in agreements(opinions)}
+    assert found == {("anna", "ben"): (2, 0.5), ("anna", "cleo"): (1, 0), ("ben", "cleo"): (1, 1)}
+
+
+def test_kappa_is_one_for_full_agreement_and_none_where_chance_explains_all():
+    said = [("cat", "cat"), ("cat", "dog"), ("dog", "dog"), ("dog", "dog")]
+    some = [Opinion(k, {"anna": one, "ben": other}) for k, (one, other) in enumerate(said)]
+    assert agreements(some)[0].kappa == 0.5
+    assert agreements([some[0], some[2]])[0].kappa == 1
+    assert agreements(some[2:])[0].kappa is None

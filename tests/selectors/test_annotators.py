@@ -6,7 +6,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 
 from kspr import AnnotatorSelector, InputError, Selection
-from kspr.core.noise import symmetric
+from kspr.noise import symmetric
 
 X, TRUTH = load_digits(return_X_y=True)
 NAMES = np.array([f"digit {k}" for k in range(10)])
@@ -43,14 +43,14 @@ def test_few_kept_labels_are_wrong(fitted):
 
 def test_the_statistic_is_the_chance_that_the_consensus_is_wrong(fitted):
     doubt = 1 - fitted.probabilities_.max(axis=1)
-    np.testing.assert_array_equal(fitted.selection_.statistic, doubt)
+    np.testing.assert_array_equal(fitted.selection_.doubt, doubt)
     suspects = fitted.selection_.suspect_indices
     assert (np.diff(doubt[suspects]) <= 0).all()
     np.testing.assert_allclose(fitted.probabilities_.sum(axis=1), 1)
 
 
 def test_checked_rows_move_the_cut_as_for_any_selection(fitted):
-    rows = fitted.selection_.draw(100, q=0.02)
+    rows = fitted.selection_.draw_checks(100, q=0.02)
     checked = fitted.selection_.with_checks(rows, TRUTH[rows], q=0.02)
     assert "whatever the noise is" in checked.assumption
     assert (checked.label != TRUTH)[checked.clean_mask].mean() <= 0.02
@@ -85,7 +85,7 @@ def test_a_cut_per_class_holds_the_level_in_each():
     assert len(found.cut_groups) == 10
     for k in range(10):
         kept = found.clean_mask & (found.label == k)
-        assert found.statistic[kept].mean() <= 0.02
+        assert found.doubt[kept].mean() <= 0.02
 
 
 def test_resampling_returns_the_consensus():
@@ -97,7 +97,7 @@ def test_resampling_returns_the_consensus():
 def test_the_same_seed_gives_the_same_answer_and_the_parameters_are_scikit_learns():
     model = AnnotatorSelector(q=0.02, random_state=3, progress=False)
     first, second = (clone(model).fit(X, crowd()).selection_ for _ in range(2))
-    np.testing.assert_array_equal(first.statistic, second.statistic)
+    np.testing.assert_array_equal(first.doubt, second.doubt)
     assert first.manifest.fingerprint == second.manifest.fingerprint
     assert first.manifest.parameters["q"] == 0.02
 

@@ -11,13 +11,13 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import check_estimator
 
-from kspr import SPR, KnockoffsSPR
+from kspr import SPR, KnockoffsSPR, PaperKnockoffsSPR
 
 SELECTORS = [
     SPR(),
     KnockoffsSPR(),
     KnockoffsSPR(control="paper"),
-    KnockoffsSPR.paper(),
+    PaperKnockoffsSPR(),
     KnockoffsSPR(
         control="paper",
         penalty="lasso",
@@ -67,8 +67,8 @@ def test_the_answer_depends_on_the_seed_alone(digits40, choice):
         for seed in (3, 3, 4)
     )
     assert np.array_equal(first.q_value, again.q_value)
-    assert np.array_equal(first.statistic, again.statistic)
-    assert not np.array_equal(first.statistic, other.statistic)
+    assert np.array_equal(first.doubt, again.doubt)
+    assert not np.array_equal(first.doubt, other.doubt)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ def fitted(digits40):
 
 def checked(fitted, data, n, drawn, seed=0):
     if drawn == "pool":
-        rows = fitted.draw(n, seed=seed)
+        rows = fitted.draw_checks(n, seed=seed)
     else:
         rows = np.random.default_rng(seed).choice(len(fitted), n, replace=False)
     return fitted.with_checks(rows, data.y_true[rows], drawn=drawn, seed=seed)

@@ -17,7 +17,7 @@ def test_a_forecast_is_near_what_checks_keep(fitted, digits40, n):
     """Symmetric noise, which the fit describes: within 8 points of the mean of ten draws."""
     kept = []
     for seed in range(10):
-        rows = fitted.draw(n, seed=seed)
+        rows = fitted.draw_checks(n, seed=seed)
         told = fitted.with_checks(rows, digits40.y_true[rows], seed=seed)
         kept.append(selection_quality(told.clean_mask, digits40.right).recall)
     assert fitted.forecast(n) == pytest.approx(np.mean(kept), abs=0.08)
@@ -25,14 +25,14 @@ def test_a_forecast_is_near_what_checks_keep(fitted, digits40, n):
 
 def test_checking_every_row_keeps_the_right_ones(fitted, digits40):
     """With more checks than rows in the pool: all that are right in it."""
-    rows = fitted.draw(10_000)
+    rows = fitted.draw_checks(10_000)
     expected = digits40.right[rows].sum() / digits40.right.sum()
     assert fitted.forecast(10_000) == pytest.approx(expected, abs=0.05)
 
 
 def test_answers_correct_a_forecast(fitted, digits40):
     """If most checked labels are wrong where the fit expected few, little can be kept."""
-    rows = fitted.draw(60)
+    rows = fitted.draw_checks(60)
     worse = digits40.y_true[rows].copy()
     worse[:40] = -1
     assert fitted.with_checks(rows, worse).forecast(200) < 0.5 * fitted.forecast(200)

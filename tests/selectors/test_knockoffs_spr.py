@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from kspr import KnockoffsSPR
+from kspr import KnockoffsSPR, PaperKnockoffsSPR
 
 
 def test_scores_choose_the_knockoff(blobs):
@@ -57,7 +57,7 @@ def test_an_earlier_selection_sharpens_the_prototypes():
 
 
 def test_the_paper_preset_is_the_designs_right_hand_column():
-    chosen = KnockoffsSPR.paper().get_params()
+    chosen = PaperKnockoffsSPR().get_params()
     assert {
         "penalty": "group",
         "reduction": "classes",
@@ -72,4 +72,4 @@ def test_the_paper_preset_is_the_designs_right_hand_column():
         "level": "smallest",
         "control": "paper",
     }.items() <= chosen.items()
-    assert KnockoffsSPR.paper(q=0.1).q == 0.1
+    assert PaperKnockoffsSPR(q=0.1).q == 0.1

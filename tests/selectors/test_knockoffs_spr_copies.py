@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from kspr import SPR, KnockoffsSPR
-from kspr.core.noise import symmetric
+from kspr import SPR, KnockoffsSPR, PaperKnockoffsSPR
 from kspr.errors import InputError
+from kspr.noise import symmetric
 from kspr.selectors.selection import Selection
 
 N = 1500
@@ -44,7 +44,7 @@ def test_groups_keep_rows_in_one_half_that_the_search_does_not_find():
     half = {}
     for name, given in (("plain", None), ("grouped", groups)):
         model = KnockoffsSPR(control="paper", progress=False).fit(X, y, groups=given)
-        assert model.selection_.copies is None
+        assert model.selection_.duplicate_set is None
         half[name] = model.selection_.to_frame("pyarrow")["half"].to_numpy()
     spread = {
         name: max(len(set(found[groups == g])) for g in copies) for name, found in half.items()
@@ -60,8 +60,8 @@ def test_found_copies_join_the_groups_that_they_belong_to(pieces):
     groups = np.arange(N)
     groups[1], X[2], y[:3] = groups[0], X[1], 0
     model = KnockoffsSPR(progress=False, **pieces).fit(X, y, groups=groups)
-    assert np.flatnonzero(model.selection_.copies == 0).tolist() == [1, 2]
-    assert (model.selection_.copies >= 0).sum() == 2
+    assert np.flatnonzero(model.selection_.duplicate_set == 0).tolist() == [1, 2]
+    assert (model.selection_.duplicate_set >= 0).sum() == 2
 
 
 def test_without_copies_the_answer_does_not_change(digits40):
@@ -69,9 +69,9 @@ def test_without_copies_the_answer_does_not_change(digits40):
         KnockoffsSPR(duplicates=choice, progress=False).fit(digits40.X, digits40.y).selection_
         for choice in ("together", "ignore")
     )
-    assert one.copies is None
+    assert one.duplicate_set is None
     np.testing.assert_array_equal(one.q_value, other.q_value)
-    np.testing.assert_array_equal(one.statistic, other.statistic)
+    np.testing.assert_array_equal(one.doubt, other.doubt)
 
 
 def test_a_label_that_fits_worse_than_that_of_a_copy_is_never_kept():
@@ -91,7 +91,7 @@ def test_the_noise_rate_counts_every_row_of_a_repeated_mistake():
 
 
 def test_the_paper_does_not_look_for_copies():
-    assert KnockoffsSPR.paper().duplicates == "ignore"
+    assert PaperKnockoffsSPR().duplicates == "ignore"
 
 
 def test_a_group_that_holds_most_of_a_class_breaks_nothing():
@@ -100,7 +100,7 @@ def test_a_group_that_holds_most_of_a_class_breaks_nothing():
     most = (y == 0) & (np.cumsum(y == 0) <= 0.8 * (y == 0).sum())
     groups = np.where(most, 0, np.arange(300) + 1)
     selection = KnockoffsSPR(q=0.2, progress=False).fit(X, y, groups=groups).selection_
-    assert np.isfinite(selection.statistic).all()
+    assert np.isfinite(selection.doubt).all()
     assert selection.clean_mask[y != 0].mean() > 0.4
     assert selection.clean_mask[y == 0].any()
 
@@ -129,5 +129,5 @@ def test_copies_are_saved_and_shown(tmp_path):
     selection = KnockoffsSPR(progress=False).fit(X, y).selection_
     assert selection.to_frame("pyarrow")["copies"].to_numpy().max() == 9
     loaded = Selection.load(selection.save(tmp_path / "run"))
-    np.testing.assert_array_equal(loaded.copies, selection.copies)
-    assert SPR(progress=False).fit(X, y).selection_.copies is None
+    np.testing.assert_array_equal(loaded.duplicate_set, selection.duplicate_set)
+    assert SPR(progress=False).fit(X, y).selection_.duplicate_set is None

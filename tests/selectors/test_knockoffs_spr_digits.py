@@ -5,7 +5,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from kspr import KnockoffsSPR, Selection, selection_quality
-from kspr.core.noise import symmetric
+from kspr.noise import symmetric
 
 
 @pytest.fixture(scope="module")

@@ -3,9 +3,9 @@
 import json
 
 import numpy as np
+from kspr.selectors.feature_rows import as_features
 
 from kspr import KnockoffsSPR
-from kspr.selectors.feature_rows import as_features
 from kspr.selectors.manifest import fingerprint, plain
 
 

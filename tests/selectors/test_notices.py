@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kspr import SPR, KnockoffsSPR, ProbabilitySelector
+from kspr import SPR, KnockoffsSPR, PaperKnockoffsSPR, ProbabilitySelector
 from kspr._text import percent
 from kspr.selectors.notices import MAX_LISTED, basis, notices
 
@@ -25,7 +25,7 @@ def met(digits40):
 
 @pytest.fixture(scope="module")
 def raised(digits40):
-    return KnockoffsSPR.paper().fit(digits40.X, digits40.y).selection_
+    return PaperKnockoffsSPR().fit(digits40.X, digits40.y).selection_
 
 
 @pytest.fixture(scope="module")
@@ -44,8 +44,8 @@ def test_a_rate_without_checked_rows_is_said_to_rest_on_an_assumption(met, share
     assert words.startswith("This rate rests on an assumption, not on checked rows")
     assert "9 to 15 %" in words
     assert met.assumption in words
-    assert f"about {percent(met.rate_if(1))} if 1 time as likely" in words
-    assert f"{percent(met.rate_if(2))} if 2 times, {percent(met.rate_if(4))} if 4 times." in words
+    assert f"about {percent(met.sensitivity(1))} if 1 time as likely" in words
+    assert f"{percent(met.sensitivity(2))} if 2 times, {percent(met.sensitivity(4))} if 4 times." in words
     assert basis(shares) is None
 
 
@@ -140,5 +140,5 @@ def test_copies_with_different_labels_are_named_and_counted(blobs):
     assert "Copies with different labels" in str(selection.summary())
     # The copy of row 0 has its label: nothing contradicts it.
     same = KnockoffsSPR(q=0.2).fit(X[:-2], y[:-2]).selection_
-    assert (same.copies >= 0).sum() == 2
+    assert (same.duplicate_set >= 0).sum() == 2
     assert not [notice for notice in notices(same) if notice.status == "copies"]

@@ -1,4 +1,4 @@
-"""The options of a selector: light to import, in step with the estimators, named as flags."""
+"""The options of a selector: light to import, in step with the estimators."""
 
 import inspect
 import subprocess
@@ -7,14 +7,14 @@ import typing
 from dataclasses import fields
 
 import pytest
+from kspr.selectors.controls.registry import CONTROLS
+from kspr.selectors.engines import ENGINES
 
 from kspr import SPR, KnockoffsSPR
 from kspr.core.knockoffs import STATISTICS
 from kspr.core.penalties import PENALTIES
 from kspr.selectors import options
-from kspr.selectors.controls.registry import CONTROLS
-from kspr.selectors.engines import ENGINES
-from kspr.selectors.options import DEFAULT_Q, SelectorOptions, in_flags
+from kspr.selectors.options import DEFAULT_Q, SelectorOptions
 
 
 def test_options_are_imported_without_numpy():
@@ -56,43 +56,6 @@ def test_what_is_not_chosen_is_left_to_the_preset():
         "reduction": 3,
         "random_state": 4,
     }
-
-
-@pytest.mark.parametrize(
-    ("message", "shown"),
-    [
-        ("pass min_class_size=1 to have", "pass --min-class-size 1 to have"),
-        ("n_splits=3 goes with control='a' or 'b'.", "--n-splits 3 goes with --control a or b."),
-        ("q must lie in (0, 1). q is a rate.", "--q must lie in (0, 1). --q is a rate."),
-        ("Pass classes_per_group=None, or", "Pass no --classes-per-group, or"),
-        ("remove_floor=True avoids that", "--remove-floor avoids that"),
-        ("random_state must be a whole number", "--seed must be a whole number"),
-        ("reduction=64 keeps", "--dimensions 64 keeps"),
-        ("`checked` lists row 7 twice.", "--checked lists row 7 twice."),
-    ],
-)
-def test_parameters_become_flags(message, shown):
-    assert in_flags(message) == shown
-
-
-@pytest.mark.parametrize(
-    "message",
-    [
-        "Asking for q = 0.07 would meet the level in all of them.",
-        "--control transition cuts the level",
-        "Class 'cut' has 3 samples at this level",
-        "runs/q=0.05/rows.parquet cannot be read",
-        "seed=0/rows.parquet cannot be read",
-        "Choose another --n-splits.",
-    ],
-)
-def test_words_flags_and_paths_stay(message):
-    assert in_flags(message) == message
-
-
-@pytest.mark.parametrize("name", [f.name for f in fields(SelectorOptions)])
-def test_every_option_is_known_by_its_flag(name):
-    assert in_flags(f"{name}=3") == f"--{name.replace('_', '-')} 3"
 
 
 def test_there_is_one_default_rate():

@@ -2,20 +2,20 @@
 
 import pytest
 
-from kspr import SPR, InputError, KnockoffsSPR
+from kspr import SPR, InputError, KnockoffsSPR, PaperKnockoffsSPR
 from kspr.selectors import SelectorOptions, by_probabilities, from_options, from_preset
 
 
 def test_a_name_stands_for_a_selector_with_its_own_defaults():
     assert from_preset("default").get_params() == KnockoffsSPR().get_params()
-    assert from_preset("paper").get_params() == KnockoffsSPR.paper().get_params()
+    assert from_preset("paper").get_params() == PaperKnockoffsSPR().get_params()
     assert from_preset("spr").get_params() == SPR().get_params()
     assert type(from_preset("spr")) is SPR
 
 
 def test_changes_win_over_the_preset():
     assert from_preset("paper", q=0.3, samples_per_class=None).get_params() == {
-        **KnockoffsSPR.paper().get_params(),
+        **PaperKnockoffsSPR().get_params(),
         "q": 0.3,
         "samples_per_class": None,
     }
@@ -39,7 +39,7 @@ def test_what_a_preset_does_not_take_is_one_sentence(name, changes, sentence):
 
 def test_options_choose_the_same_selector_as_a_preset():
     chosen = SelectorOptions(preset="paper", q=0.1, dimensions=5, seed=3)
-    expected = KnockoffsSPR.paper(q=0.1, reduction=5, random_state=3)
+    expected = PaperKnockoffsSPR(q=0.1, reduction=5, random_state=3)
     assert from_options(chosen).get_params() == expected.get_params()
     assert from_options(SelectorOptions()).get_params() == KnockoffsSPR().get_params()
 

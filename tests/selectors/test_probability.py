@@ -10,7 +10,7 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.neighbors import KNeighborsClassifier
 
 from kspr import InputError, ProbabilitySelector, Selection
-from kspr.core.noise import symmetric
+from kspr.noise import symmetric
 
 FOLDS = StratifiedKFold(5, shuffle=True, random_state=0)
 
@@ -120,7 +120,7 @@ def test_two_classes_are_too_few_for_exchangeable():
 def test_checked_rows_move_the_cut_of_a_selection_by_probabilities(digits, control):
     P, y, truth = digits
     selection = ProbabilitySelector(q=0.1, control=control).fit(P, y).selection_
-    rows = selection.draw(100)
+    rows = selection.draw_checks(100)
     checked = selection.with_checks(rows, truth[rows])
     kept = checked.clean_mask
     assert set(checked.cut_groups.status) == {"checked"}

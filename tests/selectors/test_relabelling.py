@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from kspr import KnockoffsSPR, Selection
-from kspr.core.noise import asymmetric_cifar10, symmetric
 from kspr.errors import InputError
+from kspr.noise import asymmetric_cifar10, symmetric
 from kspr.selectors.relabelling import PILES
 
 

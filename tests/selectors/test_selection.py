@@ -21,7 +21,7 @@ def test_indices_and_mask_agree(selection):
 
 
 def test_suspects_come_worst_first(selection):
-    doubt = selection.statistic[selection.suspect_indices]
+    doubt = selection.doubt[selection.suspect_indices]
     assert (np.diff(doubt) <= 0).all()
 
 

@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 
 from kspr import SPR, InputError, KnockoffsSPR, selfcheck
-from kspr.core.noise import pair_flip, symmetric
+from kspr.noise import pair_flip, symmetric
 from kspr.selectors.selfcheck import KindCheck, SelfCheck
 
 

@@ -30,31 +30,31 @@ def test_the_rate_is_near_what_such_noise_gives(times):
     for seed in range(4):
         X, y, true = labels_of(times, seed)
         selection = KnockoffsSPR(q=0.05, cut="pooled", random_state=seed).fit(X, y).selection_
-        said.append(selection.rate_if(times))
+        said.append(selection.sensitivity(times))
         got.append(selection_quality(selection.clean_mask, y == true).fsr)
     assert np.mean(said) == pytest.approx(np.mean(got), rel=0.34)
 
 
 def test_once_as_likely_is_the_estimate_itself(digits40):
     selection = KnockoffsSPR(q=0.1, cut="pooled").fit(digits40.X, digits40.y).selection_
-    assert selection.rate_if(1) == pytest.approx(selection.cut_groups.estimated_fsr[0])
+    assert selection.sensitivity(1) == pytest.approx(selection.cut_groups.estimated_fsr[0])
 
 
 def test_it_grows_with_the_factor_and_stays_a_share(digits40):
     selection = KnockoffsSPR(q=0.1).fit(digits40.X, digits40.y).selection_
-    rates = [selection.rate_if(times) for times in (1, 2, 4, 1e9)]
+    rates = [selection.sensitivity(times) for times in (1, 2, 4, 1e9)]
     assert rates == sorted(rates)
     assert rates[-1] <= 1
 
 
 def test_nothing_kept_has_no_rate(digits40):
     selection = KnockoffsSPR(q=0.1).fit(digits40.X, digits40.y).selection_
-    assert np.isnan(selection.at(1e-6).rate_if(2))
+    assert np.isnan(selection.at(1e-6).sensitivity(2))
 
 
 def test_what_cannot_be_said_is_refused(digits40):
     selection = KnockoffsSPR(control="paper").fit(digits40.X, digits40.y).selection_
     with pytest.raises(InputError, match="only control='transition'"):
-        selection.rate_if(2)
+        selection.sensitivity(2)
     with pytest.raises(InputError, match="times must be at least 1"):
-        KnockoffsSPR().fit(digits40.X, digits40.y).selection_.rate_if(0.5)
+        KnockoffsSPR().fit(digits40.X, digits40.y).selection_.sensitivity(0.5)

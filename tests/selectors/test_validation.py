@@ -10,7 +10,7 @@ import scipy.sparse as sp
 import torch
 from sklearn.base import clone
 
-from kspr import SPR, InputError, KnockoffsSPR
+from kspr import SPR, InputError, KnockoffsSPR, PaperKnockoffsSPR
 from kspr.selectors.validation import check_types
 
 X = np.random.default_rng(0).standard_normal((60, 4))
@@ -191,7 +191,7 @@ def test_a_field_of_another_type_is_named(given, message):
         check_types(Typed(**given))
 
 
-@pytest.mark.parametrize("selector", [KnockoffsSPR(), SPR(), KnockoffsSPR.paper()])
+@pytest.mark.parametrize("selector", [KnockoffsSPR(), SPR(), PaperKnockoffsSPR()])
 def test_tensors_of_a_network_are_taken_as_they_are(selector, digits40):
     """With a graph, or in half precision that NumPy does not know: the same answer."""
     plain = torch.tensor(digits40.X, dtype=torch.bfloat16)

@@ -9,14 +9,13 @@ import pyarrow.feather
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
 from kspr.selectors.feature_rows import as_features
+
 from kspr.selectors.manifest import fingerprint
 from kspr.sources.formats import FORMATS
 from kspr.sources.opening import READERS, label_column, open_source, open_table
 from kspr.sources.options import ReadOptions
-from kspr.sources.readers.table_files import TABLES
-from kspr.sources.readers.tables import read_table
+from kspr.sources.readers.tables import TABLES, read_table
 from kspr.sources.writing import write_table
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.datasets import load_digits
 
-from kspr.core.noise import symmetric
+from kspr.noise import symmetric
 from tests.conftest import Noisy
 
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from kspr.core.noise import symmetric
 from kspr.errors import InputError
 from kspr.models.device import PrecisionWarning
+from kspr.noise import symmetric
 from kspr.train import TrainSettings, fit
 from kspr.train.outcome import read_about
 from tests.train.digits import digit_images

@@ -16,7 +16,7 @@ from cyclopts.config import Toml
 import kspr
 from kspr._files import read_toml
 from kspr._text import shorten
-from kspr.cli._output import INVOCATION
+from kspr.cli._output import INVOCATION, with_dashes
 from kspr.cli.compare import compare
 from kspr.cli.datasets import datasets
 from kspr.cli.demo import demo
@@ -35,7 +35,6 @@ from kspr.cli.selfcheck import selfcheck
 from kspr.cli.train import train
 from kspr.cli.verify import verify
 from kspr.errors import LONGEST, KsprError
-from kspr.selectors.options import in_flags
 
 __all__ = ["app", "main"]
 
@@ -70,6 +69,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     reproduce,
 )
 """In the order of the work, which is also that of the list in `kspr --help`."""
+_NAMED = {command.__name__: command for command in COMMANDS}
 for place, command in enumerate(COMMANDS):
     app.command(command, sort_key=place)
 app.register_install_completion_command(
@@ -157,7 +157,9 @@ def _run(given: list[str]) -> None:
         app.meta(given, exit_on_error=False, print_error=False, result_action="return_value")
     # Whatever is wrong with the input is one line; a traceback means a bug of ours.
     except (KsprError, cyclopts.CycloptsError) as error:
-        _stop(in_flags(" ".join(str(error).split())), 2)
+        sentence = " ".join(str(error).split())
+        called = next((_NAMED[word] for word in given if word in _NAMED), None)
+        _stop(sentence if called is None else with_dashes(sentence, called), 2)
     except OSError as error:
         _stop(f"{error.filename or 'file'}: {error.strerror or error}", 2)
     except MemoryError:

@@ -1,11 +1,13 @@
-"""Output of commands as JSON, and the command line as it was typed."""
+"""Output of commands: JSON, notes, messages in flags; and the command line as it was typed."""
 
+import inspect
 import json
 import math
+import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +15,7 @@ from cyclopts import Parameter
 
 from kspr._text import visible
 
-__all__ = ["INVOCATION", "Json", "print_json", "print_notes"]
+__all__ = ["INVOCATION", "Json", "print_json", "print_notes", "with_dashes"]
 
 INVOCATION: ContextVar[tuple[str, ...]] = ContextVar("INVOCATION", default=("kspr",))
 """The command line as it was typed, for manifests."""
@@ -47,3 +49,46 @@ def print_notes(notes: Iterable[str]) -> None:
     """Print sentences that the user should know to standard error, beside the result."""
     for note in notes:
         print(f"kspr: {note}", file=sys.stderr)
+
+
+_MENTIONED = re.compile(
+    # Neither a flag already, nor a part of a longer name or of a path.
+    r"(?<![\w./-])(?P<name>[a-z]\w*)"
+    r"(?:=(?P<value>'[^']*'(?: or '[^']*')*|[\w.-]*\w))?(?![\w=/-])"
+)
+_IN_PYTHON = {"random_state": "seed", "reduction": "dimensions"}
+"""Parameters that have another name on the command line."""
+
+
+def with_dashes(text: str, command: Callable[..., None]) -> str:
+    """Return a message of the library with the options of `command` as they are typed.
+
+    Messages name the parameters of Python. Replaced are names with an underscore, with a value, or
+    with a rule behind them: "cut" and "level" alone may be plain words.
+
+    >>> def command(*, cut: str = "", min_class_size: int = 2) -> None: ...
+    >>> with_dashes("A cut by class: pass min_class_size=1 or cut='pooled'.", command)
+    'A cut by class: pass --min-class-size 1 or --cut pooled.'
+    """
+    options = set(_options(command))
+
+    def shown(mention: re.Match[str]) -> str:
+        name, value = mention["name"], mention["value"]
+        option = _IN_PYTHON.get(name, name)
+        has_rule = text.startswith((" must", " goes with"), mention.end())
+        if option not in options or not ("_" in name or value is not None or has_rule):
+            return mention[0]
+        flag = f"--{option.replace('_', '-')}"
+        if value in (None, "True"):
+            return flag
+        return f"no {flag}" if value in ("None", "False") else flag + " " + value.replace("'", "")
+
+    return _MENTIONED.sub(shown, text)
+
+
+def _options(command: Callable[..., None]) -> Iterator[str]:
+    for name, parameter in inspect.signature(command).parameters.items():
+        if is_dataclass(parameter.default):
+            yield from (field.name for field in fields(parameter.default))
+        elif parameter.kind is parameter.KEYWORD_ONLY:
+            yield name

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from kspr._text import visible
-from kspr.cli._output import INVOCATION, Json, print_json, print_notes
+from kspr.cli._output import INVOCATION, Json, print_json, print_notes, with_dashes
 from kspr.errors import InputError
 from kspr.features.options import AS_SHIPPED, EmbedSettings
-from kspr.selectors.options import AS_PRESET, SelectorOptions, in_flags
+from kspr.selectors.options import AS_PRESET, SelectorOptions
 from kspr.sources.options import AS_FOUND, ReadOptions
 
 if TYPE_CHECKING:
@@ -64,8 +64,8 @@ def select(
         A file or folder; `kspr datasets` lists what can be read. Of parquet or Arrow files also a
         pattern in quotes, such as 'parts/*.parquet', or an address, such as s3://bucket/parts.
     out
-        Directory to make for the run. A selection that takes long keeps what is done in OUT.part;
-        after a crash, the same command goes on from there.
+        Directory to make for the run. It appears when it is whole; after a crash, the same command
+        starts again.
     kind
         What the numbers of an npy file are: features, or class `probabilities` of your own model,
         one column per class in the sorted order of the classes.
@@ -199,7 +199,7 @@ def _print(run: "Run", json: bool, people: "Annotators | None" = None) -> None:
         more = {} if people is None else {"annotators": people}
         print_json({"out": run.folder, **counts, "summary": summary, **more})
         return
-    print(in_flags(str(summary)))
+    print(with_dashes(str(summary), select))
     if people is not None:
         print(f"\n{people}\nAbout {people.noise_rate:.1%} of the labels that they gave are wrong.")
     if run.origin.unreadable:

@@ -5,10 +5,10 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from kspr.cli._output import Json, print_json
+from kspr.cli._output import Json, print_json, with_dashes
 from kspr.cli.select import Chosen, refuse_spr
 from kspr.features.options import AS_SHIPPED, EmbedSettings
-from kspr.selectors.options import AS_PRESET, in_flags
+from kspr.selectors.options import AS_PRESET
 from kspr.sources.options import AS_FOUND, ReadOptions, refuse_annotators
 
 __all__ = ["selfcheck"]
@@ -76,4 +76,4 @@ def selfcheck(
     if json:
         print_json(found.to_dict())
         return
-    print(in_flags(str(found)))
+    print(with_dashes(str(found), selfcheck))

@@ -1,5 +1,4 @@
-"""The mathematics: arrays in, arrays out; no files, no torch import, no global state.
+"""The mathematics: NumPy arrays in, NumPy arrays out; no files, no global state.
 
-Functions take NumPy arrays or torch tensors and return the same kind. A leading axis
-counts pieces: shapes are written ``(pieces, rows, columns)``.
+A leading axis counts pieces: shapes are written ``(pieces, rows, columns)``.
 """

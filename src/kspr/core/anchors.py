@@ -3,10 +3,12 @@
 They are found in one pass over blocks of samples, and nothing but the best ones so far is kept.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 
-__all__ = ["ANCHOR_SHARE", "MANY_CLASSES", "Anchors", "bin_sizes", "count_anchors"]
+__all__ = ["ANCHOR_SHARE", "MANY_CLASSES", "Anchors", "bin_sizes"]
 
 ANCHOR_SHARE = 0.06
 """Share of a class that serves as anchors: fewer are purer, more are surer."""
@@ -14,18 +16,6 @@ _LEAST_ANCHORS = 15
 """Per class and half, unless that were more than a fifth of them."""
 MANY_CLASSES = 1024
 """More classes than this have a sparse table of counts: a full one would take over 8 MB."""
-
-
-def count_anchors(
-    prediction: np.ndarray, label: np.ndarray, half: np.ndarray, n_classes: int
-) -> np.ndarray | csr_array:
-    """Count the labels of the samples that look most like each class: ``(class, label)``.
-
-    `prediction` comes from the other half, so a sample's own label has no part in choosing it.
-    """
-    anchors = Anchors(bin_sizes(label, half, n_classes))
-    anchors.add(prediction, label, half)
-    return anchors.counts()
 
 
 def bin_sizes(label: np.ndarray, half: np.ndarray, n_classes: int) -> np.ndarray:
@@ -37,8 +27,8 @@ class Anchors:
     """The labels of the anchors among the samples that were added so far.
 
     `sizes` are the `bin_sizes` of all samples that will be added: they set how many anchors a class
-    has in a half. Blocks may have any size. Of samples that tie at the border those that were added
-    first are anchors, so blocks are added, and states merged, in the order of the samples.
+    has in a half. Of samples that tie at the border those that were added first are anchors, so
+    blocks are added, and states joined, in the order of the samples.
 
     `least` has for each bin what an anchor must reach at least, if that is known; the less must be
     kept. It may be a guess: `complete` tells whether it was too high.
@@ -53,10 +43,13 @@ class Anchors:
         # What a further anchor must reach.
         self._least = np.full(len(self._sizes), -np.inf) if least is None else least.copy()
         # Columns of what may still be anchors: bin, label, prediction.
-        self._found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+        self._candidates: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
 
     def add(self, prediction: np.ndarray, label: np.ndarray, half: np.ndarray) -> None:
-        """Add a block: the samples' predictions ``(rows, classes)``, labels and halves."""
+        """Add a block: the samples' predictions ``(rows, classes)``, labels and halves.
+
+        Predictions come from the other half, so that no label has a part in choosing itself.
+        """
         for side in (0, 1):
             rows = np.flatnonzero(half == side)
             shown = prediction if len(rows) == len(half) else prediction[rows]
@@ -64,45 +57,41 @@ class Anchors:
             least = self._least[first : first + self._n_classes]
             self._raise(least, shown, self._wanted[first : first + self._n_classes])
             row, column = np.nonzero(shown >= least.astype(shown.dtype))
-            self._found.append((first + column, label[rows[row]], shown[row, column]))
-        if sum(len(bins) for bins, _, _ in self._found) > 2 * self._wanted.sum():
+            self._candidates.append((first + column, label[rows[row]], shown[row, column]))
+        if sum(len(bins) for bins, _, _ in self._candidates) > 2 * self._wanted.sum():
             self._prune()
 
-    def merge(self, other: "Anchors") -> None:
-        """Add what `other` has found among samples that come after these."""
-        self._least = np.maximum(self._least, other._least)
-        self._found += other._found
-        self._prune()
+    @classmethod
+    def joined(cls, states: Sequence["Anchors"]) -> "Anchors":
+        """Return the anchors of the samples of all `states`, which are in their order."""
+        whole = cls(states[0]._sizes.reshape(2, -1))
+        for state in states:
+            whole._least = np.maximum(whole._least, state._least)
+            whole._candidates += state._candidates
+        whole._prune()
+        return whole
 
-    def fresh(self) -> "Anchors":
-        """Return a state for the same samples that has found nothing yet."""
-        return Anchors(self._sizes.reshape(2, -1))
-
-    def of_part(self, share: float) -> "Anchors":
-        """Return a state for a random part, a `share` of the samples, to find a guess by.
-
-        Its `least` is what an anchor of all samples must reach, in nearly all cases.
-        """
-        part = self.fresh()
+    def guess(self, prediction: np.ndarray, half: np.ndarray) -> np.ndarray:
+        """Return what anchors must reach, in nearly all cases, by a random part of the samples."""
+        part = Anchors(self._sizes.reshape(2, -1))
+        members = np.repeat(self._sizes.reshape(2, -1).sum(axis=1), self._n_classes)
+        share = np.repeat(np.bincount(half, minlength=2), self._n_classes) / np.maximum(members, 1)
         wanted = share * self._wanted
         # Four standard errors more: a guess that is too high costs another pass.
         part._wanted = np.ceil(wanted + 4 * np.sqrt(wanted) + 4).astype(np.int64)
-        return part
-
-    @property
-    def least(self) -> np.ndarray:
-        """What a further anchor of each bin would have to reach; -inf where any would be one."""
-        self._prune()
-        return self._least.copy()
+        # The labels of anchors have no part in what these reach.
+        part.add(prediction, np.zeros(len(half), dtype=np.int64), half)
+        part._prune()
+        return part._least
 
     @property
     def complete(self) -> bool:
         """Whether all anchors are here; without a guess, they always are once all is added."""
         self._prune()
-        found = np.bincount(self._found[0][0], minlength=len(self._wanted))
+        count = np.bincount(self._candidates[0][0], minlength=len(self._wanted))
         members = self._sizes.reshape(2, -1).sum(axis=1, keepdims=True)
-        there = np.minimum(self._wanted.reshape(2, -1), members).reshape(-1)
-        return bool((found >= there).all())
+        expected = np.minimum(self._wanted.reshape(2, -1), members).reshape(-1)
+        return bool((count >= expected).all())
 
     def counts(self) -> np.ndarray | csr_array:
         """Return the number of anchors of each class (row) that have each label (column).
@@ -110,7 +99,7 @@ class Anchors:
         Counts of very many classes are sparse.
         """
         self._prune()
-        bins, label, _ = self._found[0]
+        bins, label, _ = self._candidates[0]
         c = self._n_classes
         if c > MANY_CLASSES:
             # Equal entries are added up.
@@ -128,10 +117,10 @@ class Anchors:
 
     def _prune(self) -> None:
         """Keep the anchors of the samples so far, the first of those that tie."""
-        if not self._found:
+        if not self._candidates:
             empty = np.empty(0, dtype=np.int64)
-            self._found = [(empty, empty, np.empty(0))]
-        bins, label, shown = (np.concatenate(part) for part in zip(*self._found, strict=True))
+            self._candidates = [(empty, empty, np.empty(0))]
+        bins, label, shown = (np.concatenate(part) for part in zip(*self._candidates, strict=True))
         # lexsort is stable, and takes its last key as the first one to sort by.
         order = np.lexsort((-shown, bins))
         bins = bins[order]
@@ -140,4 +129,4 @@ class Anchors:
         self._least[bins[last]] = shown[order[last]]
         kept = rank < self._wanted[bins]
         order = order[kept]
-        self._found = [(bins[kept], label[order], shown[order])]
+        self._candidates = [(bins[kept], label[order], shown[order])]

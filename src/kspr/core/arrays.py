@@ -1,44 +1,27 @@
-"""Helpers that keep the core free of any one array library."""
+"""Operations on arrays that several modules share: blocks of rows, sums in a fixed order, ranks."""
 
 import mmap
 from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import Any
 
-import array_api_compat as compat
 import numpy as np
-
-Array = Any
-"""A NumPy array or a torch tensor; the core never mixes the two in one call."""
 
 _BLOCK_FLOATS = 1 << 19
 """Rows are walked in blocks of about this many numbers, so temporaries stay in cache."""
-
-
+_TILE = 96
+"""Rows of a tile: a multiple of the 8, 12, 16 or 24 that kernels work at together."""
+_TRIED = 16
+"""Tiles that show whether a kernel rounds by place."""
 FEW_PIECES = 4
 """Up to here pieces are large, and taking their products one by one costs nothing."""
 
 
-def namespace(*arrays: Array) -> Any:
-    """Return the array-API functions that belong to `arrays`."""
-    return compat.array_namespace(*arrays)
-
-
-def like(values: Any, reference: Array, dtype: Any = None) -> Array:
-    """Return `values` as an array of the library and on the device of `reference`."""
-    if isinstance(reference, np.ndarray):
-        return np.asarray(to_numpy(values), dtype=dtype)
-    if isinstance(values, np.ndarray):
-        values = np.ascontiguousarray(values)  # torch takes no views with strides of zero
-    xp = namespace(reference)
-    return xp.asarray(values, dtype=dtype, device=compat.device(reference))
-
-
-def to_numpy(values: Array) -> np.ndarray:
-    """Return `values` on the host, without importing the library that holds them."""
-    if compat.is_array_api_obj(values) and not isinstance(values, np.ndarray):
-        # np.asarray refuses a tensor that lies on a GPU.
-        values = compat.to_device(values, "cpu")
-    return np.asarray(values)
+def to_numpy(values: Any) -> np.ndarray:
+    """Return an array of any library on the host, without importing that library."""
+    # np.asarray refuses a tensor that lies on a GPU.
+    move = getattr(values, "cpu", None)
+    return np.asarray(move() if callable(move) else values)
 
 
 def mapped_file(X: np.ndarray) -> Any:
@@ -60,11 +43,46 @@ def drop_pages(X: np.ndarray) -> None:
         file.madvise(mmap.MADV_DONTNEED)
 
 
-def one_hot(labels: Array, n_classes: int, dtype: Any) -> Array:
+def rows_times(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """Return the product of rows ``(n, p)`` with a matrix ``(p, c)``, each row as if it were alone.
+
+    A library multiplies rows in an order of additions that depends on their number and place. Here
+    the result for a row does not, to the last bit: whoever cuts data into parts gets what the whole
+    would give. Rows are multiplied in tiles of one size, the last of which ends with zeros.
+    """
+    n, p = A.shape
+    dtype = tile_type(p, B.shape[1], A.dtype)
+    tiles = A
+    if n % _TILE or A.dtype != dtype:
+        tiles = room_for_tiles(n, p, dtype)
+        tiles[:n] = A
+    product = np.matmul(tiles.reshape(-1, _TILE, p), B.astype(dtype, copy=False))
+    return np.asarray(product.reshape(-1, B.shape[1])[:n], dtype=A.dtype)
+
+
+def room_for_tiles(n_rows: int, width: int, dtype: np.dtype) -> np.ndarray:
+    """Return an array for `n_rows` rows, and the rows of zeros that complete their last tile."""
+    room = np.empty((-(-n_rows // _TILE) * _TILE, width), dtype=dtype)
+    room[n_rows:] = 0.0
+    return room
+
+
+@cache
+def tile_type(p: int, c: int, dtype: np.dtype) -> np.dtype:
+    """Return the type in which tiles of `p` columns are multiplied with `c` columns.
+
+    Some kernels for single precision round by the place of a row in the tile. Tiles of equal rows
+    show that; then products are taken in double precision, and rounded.
+    """
+    equal = np.random.default_rng(0).standard_normal((_TRIED, 1, p)).astype(dtype)
+    rows = np.repeat(equal, _TILE, axis=1)
+    product = np.matmul(rows, np.random.default_rng(1).standard_normal((p, c)).astype(dtype))
+    return dtype if np.all(product == product[:, :1]) else np.dtype(np.float64)
+
+
+def one_hot(labels: np.ndarray, n_classes: int, dtype: np.dtype | type) -> np.ndarray:
     """Return the indicator rows of integer `labels`, with `n_classes` as the last axis."""
-    xp = namespace(labels)
-    classes = xp.arange(n_classes, dtype=labels.dtype, device=compat.device(labels))
-    return xp.astype(labels[..., None] == classes, dtype)
+    return np.asarray(labels[..., None] == np.arange(n_classes, dtype=labels.dtype), dtype=dtype)
 
 
 def row_blocks(n_rows: int, floats_per_row: int) -> Iterator[slice]:
@@ -74,42 +92,29 @@ def row_blocks(n_rows: int, floats_per_row: int) -> Iterator[slice]:
         yield slice(start, min(start + step, n_rows))
 
 
-def rank_within(values: Array, bins: Array, n_bins: int) -> tuple[Array, Array]:
+def rank_within(values: np.ndarray, bins: np.ndarray, n_bins: int) -> tuple[np.ndarray, np.ndarray]:
     """Return each entry's rank among the `values` of its own bin, and the bins' sizes.
 
     Equal values rank in the order given. All arrays are flat.
     """
-    xp = namespace(values)
-    order = xp.argsort(values, stable=True)
-    # Two stable sorts, the minor key first: the array API has no lexsort.
-    order = xp.take(order, xp.argsort(xp.take(bins, order), stable=True))
-    ids = xp.arange(n_bins, dtype=bins.dtype, device=compat.device(values))
-    ordered = xp.take(bins, order)
-    start = xp.searchsorted(ordered, ids)
-    sizes = xp.searchsorted(ordered, ids, side="right") - start
-    position = xp.arange(values.shape[0], device=compat.device(values))
-    rank = position - xp.take(start, ordered)
-    # The argsort of a permutation is its inverse: back to the order given.
-    return xp.take(rank, xp.argsort(order)), sizes
+    # lexsort is stable, and takes its last key as the first one to sort by.
+    order = np.lexsort((values, bins))
+    sizes = np.bincount(bins, minlength=n_bins)
+    rank = np.empty(len(values), dtype=np.int64)
+    rank[order] = np.arange(len(values)) - (np.cumsum(sizes) - sizes)[bins[order]]
+    return rank, sizes
 
 
-def gram_of(A: Array) -> Array:
+def gram_of(A: np.ndarray) -> np.ndarray:
     """Return ``A'A`` per piece."""
-    xp = namespace(A)
     if A.shape[0] <= FEW_PIECES:
         # One by one, BLAS sees that both factors are the same and does half of the work.
-        return xp.stack([a.T @ a for a in A])
-    return xp.matrix_transpose(A) @ A
+        return np.stack([a.T @ a for a in A])
+    return np.asarray(np.matrix_transpose(A) @ A)
 
 
-def double(values: Array) -> Array:
-    """Return `values` in double precision."""
-    xp = namespace(values)
-    return xp.astype(values, xp.float64)
-
-
-def in_order(parts: Iterable[Array], so_far: Array = 0.0) -> Array:
+def in_order(parts: Iterable[np.ndarray], so_far: np.ndarray | float = 0.0) -> np.ndarray:
     """Return the sum, added up in the order given: another order would round differently."""
     for part in parts:
         so_far = so_far + part
-    return so_far
+    return np.asarray(so_far)

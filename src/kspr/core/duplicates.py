@@ -7,7 +7,7 @@ grid over them are candidates; only neighbours within a cell are measured.
 Sets of rows are given as numbers, one per row: -1 for a row that belongs to no set.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,13 +15,13 @@ import numpy as np
 from kspr.core.arrays import row_blocks
 
 __all__ = [
-    "Views",
+    "CopySearch",
     "conflicting",
     "contradicted",
     "directions",
-    "find_copies",
     "join_sets",
     "repeated",
+    "sharing",
 ]
 
 _DIRECTIONS = 16
@@ -42,9 +42,6 @@ _CELL, _FINEST = 4.0, 1e-5
 _ALONG = 3
 """With how many rows of its cell, in order, a row is compared."""
 
-Views = Callable[[slice | np.ndarray], list[np.ndarray]]
-"""Views of some rows of the features, by their numbers."""
-
 
 def directions(n_features: int, rng: np.random.Generator) -> np.ndarray | None:
     """Return random directions, ``(features, 16)``; None where the features are no more than that.
@@ -56,66 +53,88 @@ def directions(n_features: int, rng: np.random.Generator) -> np.ndarray | None:
     return np.asarray(rng.standard_normal((n_features, _DIRECTIONS)) / np.sqrt(_DIRECTIONS))
 
 
-def find_copies(
-    views: Views, shape: tuple[int, int], rng: np.random.Generator, *, exact: bool = False
-) -> np.ndarray | None:
-    """Return the set of copies that each row belongs to, -1 for none; None without any copies.
+@dataclass(frozen=True)
+class CopySearch:
+    """How near copies are to each other, and the cells in which they are looked for.
 
-    Each of the `views` has one line per row: the features themselves (`exact`), or projections of
-    them. Copies are near each other in every view: nearer than a fifth of the usual distance to the
-    nearest row, and nearer than any two rows would be by chance. Where most rows have an equal
-    one, equal rows are no copies but what a table with few values looks like: None. `shape` is that
-    of the features. Views are held of those rows only that share a cell of the grid with others.
+    Rows are known by *views*, which have one line per row each: the features themselves, or
+    projections of them. Copies are near each other in every view: nearer than a fifth of the usual
+    distance to the nearest row, and nearer than any two rows would be by chance.
 
-    >>> X = np.random.default_rng(0).random((50, 3))
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.random((50, 3))
     >>> X[7] = X[3]
-    >>> found = find_copies(lambda rows: [X[rows]], X.shape, np.random.default_rng(0), exact=True)
-    >>> found[:8].tolist()
+    >>> search = CopySearch.from_sample([X], len(X), rng, exact=True)
+    >>> rows = sharing(search.cells(X))
+    >>> search.sets([X[rows]], rows, len(X))[:8].tolist()
     [-1, -1, -1, 0, -1, -1, -1, 0]
     """
-    n = shape[0]
-    if n <= _NEIGHBOURS:
-        return None
-    limits, equal = [], []
-    for view in views(rng.choice(n, min(n, _SAMPLE), replace=False)):
-        if not np.isfinite(view).all():
+
+    limits: tuple[float, ...]
+    """Largest distance of copies, by view."""
+    equal: tuple[float, ...]
+    """Largest distance of rows that are equal but for rounding, by view."""
+    grid: "_Grid"
+    """Cells over the last view."""
+
+    @classmethod
+    def from_sample(
+        cls, views: Sequence[np.ndarray], n_rows: int, rng: np.random.Generator, *, exact: bool
+    ) -> "CopySearch | None":
+        """Return the search among `n_rows` rows, given the views of a random sample of them.
+
+        None where most rows have an equal one: these are no copies, but what a table with few
+        values looks like. Views are `exact` where they are the features themselves.
+        """
+        limits, equal = [], []
+        for view in views:
+            if not np.isfinite(view).all():
+                return None
+            size = _size(view)
+            limit = _nearness(view, n_rows, size)
+            if limit is None:
+                return None
+            equal.append(0.0 if exact else _ROUNDING[view.dtype] * size)
+            limits.append(max(limit, equal[-1]))
+        grid = _Grid.turned(view.shape[1], limits[-1], size, rng)
+        return cls(tuple(limits), tuple(equal), grid)
+
+    @staticmethod
+    def sample_size(n_rows: int) -> int:
+        """Return how many rows `from_sample` needs; 0 where too few rows are there to compare."""
+        return min(n_rows, _SAMPLE) if n_rows > _NEIGHBOURS else 0
+
+    def cells(self, last: np.ndarray) -> np.ndarray:
+        """Return the two cells of each row, ``(rows, 2)``, given its line in the last view."""
+        return self.grid.cells(self.grid.places(last)).T
+
+    def sets(self, views: Sequence[np.ndarray], rows: np.ndarray, n_rows: int) -> np.ndarray | None:
+        """Return the set of copies that each of `n_rows` rows belongs to, -1 for none.
+
+        None without any copies. `views` are those of `rows`, which ascend: of the rows that share
+        a cell with others.
+        """
+        if not len(rows):
             return None
-        size = _size(view)
-        limit = _nearness(view, n, size)
-        if limit is None:
+        among = _sets_among(views, self.grid, self.limits, self.equal)
+        if not (among >= 0).any():
             return None
-        equal.append(0.0 if exact else _ROUNDING[view.dtype] * size)
-        limits.append(max(limit, equal[-1]))
-    grid = _Grid.turned(view.shape[1], limits[-1], size, rng)
-    rows = _not_alone(views, grid, shape)
-    if rows is None or not len(rows):
-        return None
-    found = _sets_among(views(rows), grid, limits, equal)
-    if not (found >= 0).any():
-        return None
-    sets = np.full(n, -1, dtype=np.int64)
-    # Ascending rows: sets stay numbered by their first rows.
-    sets[rows] = found
-    return sets
+        sets = np.full(n_rows, -1, dtype=np.int64)
+        # Ascending rows: sets stay numbered by their first rows.
+        sets[rows] = among
+        return sets
 
 
-def _not_alone(views: Views, grid: "_Grid", shape: tuple[int, int]) -> np.ndarray | None:
-    """Return the rows that share a cell with others, ascending; None if some are not finite."""
-    cells = np.empty((2, shape[0]), dtype=np.int64)
-    for rows in row_blocks(*shape):
-        *others, last = views(rows)
-        if not all(np.isfinite(view).all() for view in (*others, last)):
-            return None
-        cells[:, rows] = grid.cells(grid.places(last))
-    shared = np.zeros(shape[0], dtype=bool)
-    for cell in cells:
+def sharing(cells: np.ndarray) -> np.ndarray:
+    """Return the rows, ascending, that share one of their cells ``(rows, 2)`` with another row."""
+    shared = np.zeros(len(cells), dtype=bool)
+    for cell in cells.T:
         # Values are sorted, not row numbers by them: that takes a third of the memory.
         ordered = np.sort(cell)
         twice = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
-        del ordered
-        for rows in row_blocks(shape[0], 8) if len(twice) else ():
-            place = np.minimum(np.searchsorted(twice, cell[rows]), len(twice) - 1)
-            shared[rows] |= twice[place] == cell[rows]
+        if len(twice):
+            place = np.minimum(np.searchsorted(twice, cell), len(twice) - 1)
+            shared |= twice[place] == cell
     return np.flatnonzero(shared)
 
 

@@ -2,10 +2,11 @@
 
 Every sample is graded by its doubt of every class as its label. The levels need no more than
 counts per grade, weighted by what a sample with its label tells of the wrong ones of a class
-(`Transition.weights`): sums, which blocks of samples add to and which merge. Weights are rounded
-so that these sums are exact: in whatever order they are added, the answer has the same bits.
+(`Transition.weights`): sums, to which blocks of samples add. Weights are rounded so that these
+sums are exact: in whatever order they are added, the answer has the same bits.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +15,7 @@ from kspr.core.arrays import row_blocks
 from kspr.core.cutoffs import reachable
 from kspr.core.transition import AnyTransition
 
-__all__ = ["CAUTION", "GradeCounts", "Graded", "Grading", "transition_levels"]
+__all__ = ["CAUTION", "GradeLevels", "Grading", "Tally", "transition_levels"]
 
 CAUTION = 0.84
 """Standard errors on top of every estimate: about four in five are then not too low."""
@@ -29,54 +30,39 @@ _HOPELESS, _FEW_CLASSES = 1e-4, 256
 pairs of a sample and a class are of that kind, and counting them would take most of the time."""
 
 
-def transition_levels(
-    right: np.ndarray, label: np.ndarray, transition: AnyTransition, *, pooled: bool
-) -> np.ndarray:
-    """Return the smallest level at which each sample is kept, those most likely right first.
-
-    `right` ``(rows, classes)`` is the chance that each class would be right as the label; it may
-    use no sample's own label. One cut per class, or one for all.
-    """
-    grading = Grading(transition, len(label), pooled=pooled)
-    counts, own = grading.no_counts(), np.empty(len(label), dtype=np.int16)
-    for rows in row_blocks(*right.shape):
-        graded = grading.grade(right[rows], label[rows])
-        counts.add(graded)
-        own[rows] = graded.own
-    return grading.levels(counts).of(own, label)
-
-
 @dataclass(frozen=True)
-class Graded:
-    """A block of samples, graded."""
+class Tally:
+    """Sums by place in a long table, of which only the places with a sum are stored."""
 
+    n_places: int
     place: np.ndarray
-    """Where each pair of a sample and a class counts."""
-    weights: np.ndarray
-    """What it counts there: ``(3, pairs)``."""
-    kept: np.ndarray
-    """Where the samples count as kept."""
-    own: np.ndarray
-    """Grades of the samples' labels; -1 for a label without hope."""
+    """The places, ascending."""
+    sums: np.ndarray
+    """``(kinds, places)``."""
 
+    @classmethod
+    def of(cls, n_places: int, place: np.ndarray, weights: np.ndarray) -> "Tally":
+        """Return the sums of `weights`, ``(kinds, entries)``, by the `place` of each entry."""
+        if n_places <= 4 * len(place):
+            known = np.flatnonzero(np.bincount(place, minlength=n_places))
+            sums = [np.bincount(place, weight, n_places)[known] for weight in weights]
+        else:
+            known, number = np.unique(place, return_inverse=True)
+            sums = [np.bincount(number, weight, len(known)) for weight in weights]
+        return cls(n_places, known, np.array(sums))
 
-class GradeCounts:
-    """Weighted counts per grade of the samples that were added so far."""
+    @classmethod
+    def joined(cls, tallies: Sequence["Tally"]) -> "Tally":
+        """Return the sums of several tallies of one table."""
+        place = np.concatenate([tally.place for tally in tallies])
+        sums = np.concatenate([tally.sums for tally in tallies], axis=1)
+        return cls.of(tallies[0].n_places, place, sums)
 
-    def __init__(self, n_places: int) -> None:
-        self.totals = np.zeros((3, n_places))
-        self.kept = np.zeros(n_places, dtype=np.int64)
-
-    def add(self, graded: Graded) -> None:
-        """Add a block."""
-        for total, weight in zip(self.totals, graded.weights, strict=True):
-            np.add.at(total, graded.place, weight)
-        np.add.at(self.kept, graded.kept, 1)
-
-    def merge(self, other: "GradeCounts") -> None:
-        """Add the counts of other samples that were graded in the same way."""
-        self.totals += other.totals
-        self.kept += other.kept
+    def table(self) -> np.ndarray:
+        """Return the whole table, ``(kinds, places)``."""
+        table = np.zeros((len(self.sums), self.n_places))
+        table[:, self.place] = self.sums
+        return table
 
 
 @dataclass(frozen=True)
@@ -85,27 +71,14 @@ class GradeLevels:
 
     first: np.ndarray
     """Where the grades of each class begin in a line of all cut groups."""
-    found: np.ndarray
+    level: np.ndarray
     """The levels of that line."""
     hopeless: float = 1.0
     """The level of labels that have no grade."""
 
-    @property
-    def table(self) -> np.ndarray:
-        """All levels, and last that of labels without a grade."""
-        return np.append(self.found, self.hopeless)
-
-    def places(self, own: np.ndarray, label: np.ndarray) -> np.ndarray:
-        """Return where in `table` the levels of samples are, given the grades of their labels."""
-        places = np.empty(len(own), dtype=np.min_scalar_type(len(self.found)))
-        for rows in row_blocks(len(own), 8):
-            place = self.first[label[rows]] + own[rows]
-            places[rows] = np.where(own[rows] < 0, len(self.found), place)
-        return places
-
-    def of(self, own: np.ndarray, label: np.ndarray) -> np.ndarray:
-        """Return the levels of samples, given the grades of their labels."""
-        return np.asarray(self.table[self.places(own, label)])
+    def of(self, grade: np.ndarray, label: np.ndarray) -> np.ndarray:
+        """Return the levels of samples, given the grades of their labels; -1 for none."""
+        return np.where(grade < 0, self.hopeless, self.level[self.first[label] + grade])
 
 
 class Grading:
@@ -113,8 +86,9 @@ class Grading:
 
     def __init__(self, transition: AnyTransition, n_rows: int, *, pooled: bool) -> None:
         n_classes = len(transition.right)
-        self._groups = 1 if pooled else n_classes
-        self._steps = min(_GRADES, _TABLE // self._groups)
+        groups = 1 if pooled else n_classes
+        self._steps = min(_GRADES, _TABLE // groups)
+        self._n_places = groups * self._steps
         self._least = _HOPELESS if n_classes > _FEW_CLASSES else 0.0
         self._first = np.zeros(n_classes, dtype=np.int64)
         if not pooled:
@@ -123,26 +97,31 @@ class Grading:
         largest = np.maximum(n_rows * transition.weight_bounds(), 1e-300)
         self._transition = transition.with_rounded_weights(2.0 ** (np.ceil(np.log2(largest)) - 52))
 
-    def no_counts(self) -> GradeCounts:
-        """Return the counts before any block is added."""
-        return GradeCounts(self._groups * self._steps)
+    def count(self, right: np.ndarray, label: np.ndarray) -> tuple[Tally, np.ndarray]:
+        """Return the counts of a block, and the grades of its labels; -1 for one without hope.
 
-    def grade(self, right: np.ndarray, label: np.ndarray) -> Graded:
-        """Return what a block ``(rows, classes)`` has to add."""
+        `right` ``(rows, classes)`` is the chance that each class would be right as the label.
+        """
         row, column = np.nonzero(right >= self._least)
-        place = self._grades(right[row, column]) + self._first[column]
-        weights = self._transition.weights(label[row], column)
         chance = right[np.arange(len(label)), label]
-        own = np.where(chance >= self._least, self._grades(chance), -1)
-        return Graded(place, weights, (self._first[label] + own)[own >= 0], own.astype(np.int16))
+        grade = np.where(chance >= self._least, self._grades(chance), -1)
+        kept = (self._first[label] + grade)[grade >= 0]
+        # Three sums over pairs of a sample and a class, and one over the labels themselves.
+        weights = np.zeros((4, len(row) + len(kept)))
+        weights[:3, : len(row)] = self._transition.weights(label[row], column)
+        weights[3, len(row) :] = 1.0
+        place = self._grades(right[row, column]) + self._first[column]
+        tally = Tally.of(self._n_places, np.concatenate([place, kept]), weights)
+        return tally, grade.astype(np.int16)
 
-    def levels(self, counts: GradeCounts) -> GradeLevels:
+    def levels(self, tally: Tally) -> GradeLevels:
         """Return the smallest level at which each grade is kept, given the counts of all blocks."""
-        found = np.empty(len(counts.kept))
-        for start in range(0, len(found), self._steps):
+        *totals, kept = tally.table()
+        levels = np.empty(self._n_places)
+        for start in range(0, self._n_places, self._steps):
             group = slice(start, start + self._steps)
-            found[group] = _levels(counts.kept[group], counts.totals[:, group])
-        return GradeLevels(self._first, found)
+            levels[group] = _levels(kept[group], [total[group] for total in totals])
+        return GradeLevels(self._first, levels)
 
     def _grades(self, right: np.ndarray) -> np.ndarray:
         """Return small whole numbers that grow with doubt: nothing is sorted.
@@ -155,7 +134,21 @@ class Grading:
         return np.asarray(np.rint((odds - np.log(_LEAST)) * step).astype(np.int64))
 
 
-def _levels(kept: np.ndarray, totals: np.ndarray) -> np.ndarray:
+def transition_levels(
+    right: np.ndarray, label: np.ndarray, transition: AnyTransition, *, pooled: bool
+) -> np.ndarray:
+    """Return the smallest level at which each sample is kept, those most likely right first.
+
+    `right` ``(rows, classes)`` is the chance that each class would be right as the label; it may
+    use no sample's own label. One cut per class, or one for all.
+    """
+    grading = Grading(transition, len(label), pooled=pooled)
+    blocks = [grading.count(right[rows], label[rows]) for rows in row_blocks(*right.shape)]
+    tallies, grades = zip(*blocks, strict=True)
+    return grading.levels(Tally.joined(tallies)).of(np.concatenate(grades), label)
+
+
+def _levels(kept: np.ndarray, totals: Sequence[np.ndarray]) -> np.ndarray:
     """Return the smallest level at which each grade of a cut group is kept."""
     kept = np.cumsum(kept)
     wrong, variance, change = np.cumsum(totals, axis=1)

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from kspr.core.arrays import Array, double, namespace, one_hot
+from kspr.core.arrays import one_hot
 from kspr.core.penalties import Penalty, group
 
 __all__ = [
@@ -35,28 +35,26 @@ def random_labels(labels: np.ndarray, n_classes: int, draws: np.ndarray) -> np.n
     return np.asarray((labels + step) % n_classes)
 
 
-def most_confident(scores: Array, labels: Array) -> Array:
+def most_confident(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return the highest-scoring class of each row other than its label."""
-    xp = namespace(scores)
-    own = one_hot(labels, scores.shape[-1], xp.bool)
-    scores = scores if xp.isdtype(scores.dtype, "real floating") else double(scores)
+    own = one_hot(labels, scores.shape[-1], bool)
+    scores = scores if scores.dtype.kind == "f" else scores.astype(np.float64)
     # Log-probabilities may hold -inf; every other class still comes before the label.
-    finite = xp.clip(scores, float(xp.finfo(scores.dtype).min))
-    return xp.argmax(xp.where(own, -xp.inf, finite), axis=-1)
+    finite = np.maximum(scores, np.finfo(scores.dtype).min)
+    return np.asarray(np.argmax(np.where(own, -np.inf, finite), axis=-1))
 
 
-def closed_form_times(prediction: Array, labels: Array, penalty: Penalty) -> Array:
+def closed_form_times(prediction: np.ndarray, labels: np.ndarray, penalty: Penalty) -> np.ndarray:
     """Return ``Z_j = |y_j - x_j beta|`` in the penalty's own norm: ``(pieces, rows)``.
 
     Computed in double precision, so that near-equal rows do not tie.
     """
-    xp = namespace(prediction)
     if penalty is group:
-        own = xp.take_along_axis(prediction, labels[..., None], axis=-1)
-        return xp.sqrt(_squares(prediction, own))[..., 0]
-    residual = one_hot(labels, prediction.shape[-1], xp.float64) - double(prediction)
+        own = np.take_along_axis(prediction, labels[..., None], axis=-1)
+        return np.asarray(np.sqrt(_squares(prediction, own))[..., 0])
+    residual = one_hot(labels, prediction.shape[-1], np.float64) - prediction.astype(np.float64)
     # Under the lasso a row is selected together with the first of its entries.
-    return xp.max(penalty(residual), axis=-1)
+    return np.asarray(np.max(penalty(residual), axis=-1))
 
 
 def all_times(prediction: np.ndarray, penalty: Penalty) -> np.ndarray:
@@ -68,39 +66,36 @@ def all_times(prediction: np.ndarray, penalty: Penalty) -> np.ndarray:
     return np.stack(times, axis=1)
 
 
-def _squares(prediction: Array, own: Array) -> Array:
+def _squares(prediction: np.ndarray, own: np.ndarray) -> np.ndarray:
     """Return ``|e_k - p|^2`` for the classes k whose entries of `prediction` are `own`."""
-    xp = namespace(prediction)
-    shown = double(prediction)
+    shown = prediction.astype(np.float64)
     # 1 + |p|^2 - 2 p_k needs one pass over the classes, whatever k is.
-    size = xp.sum(shown * shown, axis=-1, keepdims=True)
+    size = np.sum(shown * shown, axis=-1, keepdims=True)
     # For a perfect fit rounding can leave it just below 0.
-    return xp.clip(1.0 + size - 2.0 * double(own), 0.0)
+    return np.asarray(np.maximum(1.0 + size - 2.0 * own.astype(np.float64), 0.0))
 
 
 class Statistic(Protocol):
     """Turn the times of label and knockoff into W: negative where the label is ahead."""
 
-    def __call__(self, Z: Array, Z_tilde: Array) -> Array:
+    def __call__(self, Z: np.ndarray, Z_tilde: np.ndarray) -> np.ndarray:
         """Return W, elementwise."""
         ...
 
 
-def asymmetric(Z: Array, Z_tilde: Array) -> Array:
+def asymmetric(Z: np.ndarray, Z_tilde: np.ndarray) -> np.ndarray:
     """Return ``Z sign(Z - Z~)``, the paper's Eq. W: only the label's own time is a size."""
-    return Z * namespace(Z).sign(Z - Z_tilde)
+    return np.asarray(Z * np.sign(Z - Z_tilde))
 
 
-def symmetric_max(Z: Array, Z_tilde: Array) -> Array:
+def symmetric_max(Z: np.ndarray, Z_tilde: np.ndarray) -> np.ndarray:
     """Return ``max(Z, Z~) sign(Z - Z~)``, the classical knockoff statistic."""
-    xp = namespace(Z)
-    return xp.maximum(Z, Z_tilde) * xp.sign(Z - Z_tilde)
+    return np.asarray(np.maximum(Z, Z_tilde) * np.sign(Z - Z_tilde))
 
 
-def symmetric_min(Z: Array, Z_tilde: Array) -> Array:
+def symmetric_min(Z: np.ndarray, Z_tilde: np.ndarray) -> np.ndarray:
     """Return ``min(Z, Z~) sign(Z - Z~)``: symmetric, and small for clean samples."""
-    xp = namespace(Z)
-    return xp.minimum(Z, Z_tilde) * xp.sign(Z - Z_tilde)
+    return np.asarray(np.minimum(Z, Z_tilde) * np.sign(Z - Z_tilde))
 
 
 STATISTICS: dict[str, Statistic] = {

@@ -8,7 +8,7 @@ closed form of step ii.
 
 from typing import Protocol
 
-from kspr.core.arrays import Array, namespace
+import numpy as np
 
 __all__ = ["PENALTIES", "Penalty", "group", "lasso", "shrink"]
 
@@ -16,33 +16,31 @@ __all__ = ["PENALTIES", "Penalty", "group", "lasso", "shrink"]
 class Penalty(Protocol):
     """Return the magnitudes of residuals ``(..., c)`` as ``(..., 1)`` or ``(..., c)``."""
 
-    def __call__(self, residuals: Array) -> Array:
+    def __call__(self, residuals: np.ndarray) -> np.ndarray:
         """Return the magnitudes."""
         ...
 
 
-def group(residuals: Array) -> Array:
+def group(residuals: np.ndarray) -> np.ndarray:
     """Return the 2-norm of each row: a row's entries enter the model together."""
-    xp = namespace(residuals)
-    return xp.sqrt(xp.sum(residuals * residuals, axis=-1, keepdims=True))
+    return np.asarray(np.sqrt(np.sum(residuals * residuals, axis=-1, keepdims=True)))
 
 
-def lasso(residuals: Array) -> Array:
+def lasso(residuals: np.ndarray) -> np.ndarray:
     """Return the absolute value of each entry: entries enter one by one."""
-    return namespace(residuals).abs(residuals)
+    return np.asarray(np.abs(residuals))
 
 
 PENALTIES: dict[str, Penalty] = {"group": group, "lasso": lasso}
 
 
-def shrink(residuals: Array, lam: Array, penalty: Penalty) -> Array:
+def shrink(residuals: np.ndarray, lam: np.ndarray, penalty: Penalty) -> np.ndarray:
     """Return the minimising mean shift for given residuals: soft thresholding at `lam`.
 
     Zero exactly where the magnitude is at most `lam`.
     """
-    xp = namespace(residuals)
     size = penalty(residuals)
     active = size > lam
     # Both branches of a `where` are computed; the inner one keeps 0 / 0 out.
-    ratio = xp.where(active, lam / xp.where(active, size, 1.0), 1.0)
+    ratio = np.where(active, lam / np.where(active, size, 1.0), 1.0)
     return residuals * (1.0 - ratio)

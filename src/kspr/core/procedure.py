@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from kspr.core.arrays import FEW_PIECES, Array, double, like, namespace, rank_within, row_blocks
+from kspr.core.arrays import FEW_PIECES, rank_within, row_blocks
 from kspr.core.knockoffs import Statistic, asymmetric, closed_form_times, most_confident
 from kspr.core.linear_fit import LinearFit
 from kspr.core.penalties import Penalty, group
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 FirstStep = Literal["refit", "spr", "least_squares"]
-Each = Callable[[Callable[[slice], Array], list[slice]], Iterable[Array]]
+Each = Callable[[Callable[[slice], np.ndarray], list[slice]], Iterable[np.ndarray]]
 """Like `map`; it may work at several items at once."""
 
 
@@ -52,23 +52,23 @@ class Procedure:
 class Judgement:
     """The result for every slot; all arrays ``(pieces, 2, slots)``."""
 
-    Z: Array
-    Z_tilde: Array
-    W: Array
-    knockoff: Array  # positions in the piece's classes
-    suggested: Array  # the class that fits best, the given one included
-    prediction: Array | None  # (pieces, 2, slots, c), when it was asked for
+    Z: np.ndarray
+    Z_tilde: np.ndarray
+    W: np.ndarray
+    knockoff: np.ndarray  # positions in the piece's classes
+    suggested: np.ndarray  # the class that fits best, the given one included
+    prediction: np.ndarray | None  # (pieces, 2, slots, c), when it was asked for
 
 
 def judge(
-    X: Array,
-    label: Array,
-    valid: Array,
+    X: np.ndarray,
+    label: np.ndarray,
+    valid: np.ndarray,
     n_classes: int,
     procedure: Procedure,
     *,
-    scores: Array | None = None,
-    knockoff: Array | None = None,
+    scores: np.ndarray | None = None,
+    knockoff: np.ndarray | None = None,
     conditioned: bool = False,
     on_step: Callable[[], None] | None = None,
     each: Each = map,
@@ -78,26 +78,25 @@ def judge(
 
     The knockoff label is the given one, or the most confident class by `scores`, or the most
     confident one by the fit on the other half. `conditioned` features are used as they are: of
-    unit size, nearly uncorrelated, the intercept's ones among them. All arrays but `X` may live
-    on the host. Halves of few large pieces are fitted one by one, by `each`. With `predictions`
-    the fitted values of every class are returned too.
+    unit size, nearly uncorrelated, the intercept's ones among them. Halves of few large pieces are
+    fitted one by one, by `each`. With `predictions` the fitted values of every class are returned
+    too.
     """
-    xp = namespace(X)
     # flat is (halves, slots): each half is fitted like a piece of its own.
     shape, flat = label.shape, (2 * X.shape[0], X.shape[2])
     limit = max_directions(flat[1], procedure)
     # One basis for both halves: it does not depend on labels, and the coefficients of one half
     # apply to the other.
-    whole = xp.reshape(like(valid, X), (X.shape[0], 2 * flat[1]))
-    Q = xp.reshape(X, (*whole.shape, X.shape[3]))
+    whole = valid.reshape((X.shape[0], 2 * flat[1]))
+    Q = X.reshape((*whole.shape, X.shape[3]))
     if not conditioned:
         Q = _coordinates(Q, whole, procedure, limit)
     del X  # the caller may not need it either, and it is as large as anything here
-    Q = xp.reshape(Q, (*flat, Q.shape[-1]))
-    labels, rows = xp.reshape(like(label, Q), flat), xp.reshape(whole, flat)
+    Q = Q.reshape((*flat, Q.shape[-1]))
+    labels, rows = label.reshape(flat), whole.reshape(flat)
     beta = _swap(_first_step(Q, labels, rows, n_classes, procedure, on_step, each))
-    given = None if knockoff is None else xp.reshape(like(knockoff, Q), flat)
-    shown = None if scores is None else xp.reshape(like(scores, Q), (*flat, n_classes))
+    given = None if knockoff is None else knockoff.reshape(flat)
+    shown = None if scores is None else scores.reshape((*flat, n_classes))
     parts, fitted = [], []
     # Block by block: the predictions of all rows are held only if the caller wants them.
     for block in row_blocks(flat[1], flat[0] * n_classes):
@@ -108,19 +107,19 @@ def judge(
         else:
             other = most_confident(prediction if shown is None else shown[:, block, :], own)
         parts.append(
-            (*compare(prediction, own, other, procedure), other, xp.argmax(prediction, axis=-1))
+            (*compare(prediction, own, other, procedure), other, np.argmax(prediction, axis=-1))
         )
         if predictions:
             fitted.append(prediction)
-    joined = (xp.concat(part, axis=1) for part in zip(*parts, strict=True))
-    kept = xp.reshape(xp.concat(fitted, axis=1), (*shape, n_classes)) if predictions else None
-    Z, Z_tilde, W, other, best = (xp.reshape(part, shape) for part in joined)
+    joined = (np.concatenate(part, axis=1) for part in zip(*parts, strict=True))
+    kept = np.concatenate(fitted, axis=1).reshape(*shape, n_classes) if predictions else None
+    Z, Z_tilde, W, other, best = (part.reshape(shape) for part in joined)
     return Judgement(Z, Z_tilde, W, other, best, kept)
 
 
 def compare(
-    prediction: Array, label: Array, other: Array, procedure: Procedure
-) -> tuple[Array, Array, Array]:
+    prediction: np.ndarray, label: np.ndarray, other: np.ndarray, procedure: Procedure
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return Z, Z~ and W of rows whose fitted values are `prediction`; `other` is the knockoff."""
     # Step ii, Eq. spr-permute in closed form, and then Eq. w of step iii.
     Z = closed_form_times(prediction, label, procedure.penalty)
@@ -129,9 +128,9 @@ def compare(
 
 
 def fit_halves(
-    X: Array,
-    label: Array,
-    valid: Array,
+    X: np.ndarray,
+    label: np.ndarray,
+    valid: np.ndarray,
     n_classes: int,
     procedure: Procedure,
     *,
@@ -144,41 +143,38 @@ def fit_halves(
     With a `basis`, `X` holds coordinates in it, conditioned as for `judge`. The fit takes features
     in any case.
     """
-    xp = namespace(X)
     flat = (2, X.shape[2])
-    whole = xp.reshape(like(valid, X), (1, 2 * flat[1]))
-    Q = xp.reshape(X, (*whole.shape, X.shape[3]))
+    whole = valid.reshape((1, 2 * flat[1]))
+    Q = X.reshape((*whole.shape, X.shape[3]))
     if basis is None:
         basis = fit_basis(Q, whole, procedure.intercept, max_directions(flat[1], procedure))
         Q = basis.transform(Q)
     del X  # the caller may not need it either, and it is as large as anything here
-    Q = xp.reshape(Q, (*flat, Q.shape[-1]))
-    labels, rows = xp.reshape(like(label, Q), flat), xp.reshape(whole, flat)
+    Q = Q.reshape((*flat, Q.shape[-1]))
+    labels, rows = label.reshape(flat), whole.reshape(flat)
     return swapped_fit(basis, _first_step(Q, labels, rows, n_classes, procedure, on_step, each))
 
 
-def swapped_fit(basis: Basis, beta: Array) -> LinearFit:
+def swapped_fit(basis: Basis, beta: np.ndarray) -> LinearFit:
     """Return the fit in which each of the two halves is judged by what the other has learned."""
     return LinearFit.in_features(basis, _swap(beta))
 
 
 def spr_times(
-    X: Array,
-    label: Array,
-    valid: Array,
+    X: np.ndarray,
+    label: np.ndarray,
+    valid: np.ndarray,
     n_classes: int,
     procedure: Procedure,
     *,
     conditioned: bool = False,
     on_step: Callable[[], None] | None = None,
-) -> tuple[Array, Array]:
+) -> tuple[np.ndarray, np.ndarray]:
     """Return each row's selection time on its whole piece, and the class that fits it best.
 
     Features are ``(pieces, rows, p)``, `conditioned` as for `judge`. SPR does not split pieces into
     halves.
     """
-    xp = namespace(X)
-    label, valid = like(label, X), like(valid, X)
     Q = X
     if not conditioned:
         Q = _coordinates(X, valid, procedure, max_directions(X.shape[1], procedure))
@@ -189,43 +185,43 @@ def spr_times(
     )
     beta = _kept_fit(Q, targets, Z, label, valid, n_classes, procedure)
     best = [
-        xp.argmax(Q[:, block, :] @ beta, axis=-1)
+        np.argmax(Q[:, block, :] @ beta, axis=-1)
         for block in row_blocks(Q.shape[1], Q.shape[0] * n_classes)
     ]
-    return Z, xp.concat(best, axis=1)
+    return Z, np.concatenate(best, axis=1)
 
 
-def _coordinates(X: Array, valid: Array, procedure: Procedure, limit: int) -> Array:
+def _coordinates(X: np.ndarray, valid: np.ndarray, procedure: Procedure, limit: int) -> np.ndarray:
     """Return `X` in a well-conditioned basis of its own columns."""
     return fit_basis(X, valid, procedure.intercept, limit).transform(X)
 
 
-def keep_smallest(Z: Array, label: Array, valid: Array, n_classes: int, ratio: float) -> Array:
+def keep_smallest(
+    Z: np.ndarray, label: np.ndarray, valid: np.ndarray, n_classes: int, ratio: float
+) -> np.ndarray:
     """Mark the share `ratio` of each class, rounded up, with the smallest times."""
-    xp = namespace(Z)
     pieces, rows = Z.shape
-    piece = xp.arange(pieces, dtype=label.dtype, device=Z.device)[:, None]
+    piece = np.arange(pieces, dtype=label.dtype)[:, None]
     # Padding forms a bin of its own behind the classes, where it counts for none of them.
-    bins = xp.reshape(piece * (n_classes + 1) + xp.where(valid, label, n_classes), (-1,))
-    rank, sizes = rank_within(xp.reshape(Z, (-1,)), bins, pieces * (n_classes + 1))
-    # The array API does not multiply whole numbers by a float.
-    quota = xp.astype(xp.ceil(double(sizes) * ratio), rank.dtype)
-    return xp.reshape(rank < xp.take(quota, bins), (pieces, rows)) & valid
+    bins = (piece * (n_classes + 1) + np.where(valid, label, n_classes)).reshape(-1)
+    rank, sizes = rank_within(Z.reshape(-1), bins, pieces * (n_classes + 1))
+    quota = np.ceil(sizes * ratio)
+    return np.asarray((rank < quota[bins]).reshape(pieces, rows) & valid)
 
 
 def _first_step(
-    Q: Array,
-    label: Array,
-    valid: Array,
+    Q: np.ndarray,
+    label: np.ndarray,
+    valid: np.ndarray,
     n_classes: int,
     procedure: Procedure,
     on_step: Callable[[], None] | None,
     each: Each,
-) -> Array:
+) -> np.ndarray:
     """Return beta of each half."""
     fit = partial(fit_half, n_classes=n_classes, procedure=procedure)
     halves = Q.shape[0]
-    if halves > FEW_PIECES or not isinstance(Q, np.ndarray):
+    if halves > FEW_PIECES:
         return fit(Q, label, valid, on_step=on_step)
     # Every half counts its own grid cells; the caller expects each cell once.
     tick = None if on_step is None else _one_in(halves, on_step)
@@ -247,14 +243,14 @@ def _one_in(times: int, call: Callable[[], None]) -> Callable[[], None]:
 
 
 def fit_half(
-    Q: Array,
-    label: Array,
-    valid: Array,
+    Q: np.ndarray,
+    label: np.ndarray,
+    valid: np.ndarray,
     *,
     n_classes: int,
     procedure: Procedure,
     on_step: Callable[[], None] | None = None,
-) -> Array:
+) -> np.ndarray:
     """Return beta of halves ``(halves, slots, k)`` that are fitted together.
 
     `Q` are coordinates, conditioned as for `judge`.
@@ -264,7 +260,7 @@ def fit_half(
         return refit(Q, label, valid, n_classes, intercept=intercept, on_step=on_step)
     targets = Targets.from_labels(label, n_classes, Q.dtype)
     if procedure.first_step == "least_squares":
-        return least_squares(Q, targets, namespace(Q).astype(valid, Q.dtype)[..., None])
+        return least_squares(Q, targets, valid.astype(Q.dtype)[..., None])
     Z = selection_times(
         Q, targets, valid, procedure.penalty, steps=procedure.steps, on_step=on_step
     )
@@ -272,17 +268,17 @@ def fit_half(
 
 
 def _kept_fit(
-    Q: Array,
+    Q: np.ndarray,
     targets: Targets,
-    Z: Array,
-    label: Array,
-    valid: Array,
+    Z: np.ndarray,
+    label: np.ndarray,
+    valid: np.ndarray,
     n_classes: int,
     procedure: Procedure,
-) -> Array:
+) -> np.ndarray:
     """Return the least-squares fit on the rows that SPR keeps."""
     keep = keep_smallest(Z, label, valid, n_classes, procedure.clean_ratio)
-    return least_squares(Q, targets, namespace(Q).astype(keep, Q.dtype)[..., None])
+    return least_squares(Q, targets, keep.astype(Q.dtype)[..., None])
 
 
 def max_directions(rows: int, procedure: Procedure) -> int:
@@ -293,8 +289,7 @@ def max_directions(rows: int, procedure: Procedure) -> int:
     return max(1, int(rows * procedure.clean_ratio) // 2 - procedure.intercept)
 
 
-def _swap(values: Array) -> Array:
+def _swap(values: np.ndarray) -> np.ndarray:
     """Exchange the two halves of every piece along the first axis."""
-    xp = namespace(values)
-    paired = xp.reshape(values, (-1, 2, *values.shape[1:]))
-    return xp.reshape(xp.flip(paired, axis=1), values.shape)
+    paired = values.reshape((-1, 2, *values.shape[1:]))
+    return np.flip(paired, axis=1).reshape(values.shape)

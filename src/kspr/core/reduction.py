@@ -7,18 +7,18 @@ a single block; a matrix larger than memory is many blocks of one piece.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
-from kspr.core.arrays import Array, double, gram_of, in_order, like, namespace
+from kspr.core.arrays import gram_of, in_order
 
 __all__ = ["PCA", "Solver", "fit_pca"]
 
 Solver = Literal["auto", "exact", "randomised"]
-Blocks = Callable[[], Iterable[Array]]
+Blocks = Callable[[], Iterable[np.ndarray]]
 """Called once per pass; yields the same rows each time."""
-Each = Callable[[Callable[[Array], Array], Iterable[Array]], Iterable[Array]]
+Each = Callable[[Callable[[np.ndarray], np.ndarray], Iterable[np.ndarray]], Iterable[np.ndarray]]
 """Like `map`; it may work at several items at once."""
 
 OVERSAMPLING = 10
@@ -36,13 +36,13 @@ _RESOLVED = 1e-5
 class PCA:
     """A fitted projection, one per piece."""
 
-    mean: Array  # (pieces, 1, p)
-    components: Array  # (pieces, p, d)
-    deviation: Array  # (pieces, d), the scores' standard deviations
+    mean: np.ndarray  # (pieces, 1, p)
+    components: np.ndarray  # (pieces, p, d)
+    deviation: np.ndarray  # (pieces, d), the scores' standard deviations
 
-    def transform(self, X: Array) -> Array:
+    def transform(self, X: np.ndarray) -> np.ndarray:
         """Return the scores of the rows of `X`: ``(pieces, rows, d)``."""
-        return (X - self.mean) @ self.components
+        return np.asarray((X - self.mean) @ self.components)
 
     def leading(self, n_components: int) -> "PCA":
         """Return the first `n_components` directions."""
@@ -51,20 +51,18 @@ class PCA:
 
     def scaled(self) -> "PCA":
         """Return the projection with scores whose mean square is 1 over all directions."""
-        xp = namespace(self.deviation)
-        size = xp.sqrt(xp.mean(self.deviation**2, axis=-1, keepdims=True))
-        size = xp.where(size > 0, size, 1.0)
+        size = np.sqrt(np.mean(self.deviation**2, axis=-1, keepdims=True))
+        size = np.where(size > 0, size, 1.0)
         return PCA(self.mean, self.components / size[:, None, :], self.deviation / size)
 
     def whitened(self) -> "PCA":
         """Return the projection with scores of unit size; directions without any become zero."""
-        xp = namespace(self.deviation)
-        floor = _NOTHING[self.deviation.dtype == xp.float32] * xp.max(
+        floor = _NOTHING[self.deviation.dtype == np.float32] * np.max(
             self.deviation, axis=-1, keepdims=True
         )
         shown = self.deviation > floor
-        scale = xp.where(shown, 1.0 / xp.where(shown, self.deviation, 1.0), 0.0)
-        unit = xp.astype(shown, scale.dtype)
+        scale = np.where(shown, 1.0 / np.where(shown, self.deviation, 1.0), 0.0)
+        unit = shown.astype(scale.dtype)
         return PCA(self.mean, self.components * scale[:, None, :], unit)
 
 
@@ -85,55 +83,50 @@ def fit_pca(
     mean = total / n
     variance = square / n - mean * mean
     first = next(iter(blocks()))
-    xp, p = namespace(first), first.shape[-1]
+    p = first.shape[-1]
     d = min(n_components, p)
     precise = solver == "exact" or _is_wide(variance)
     sketch = solver == "auto" and not precise and _sketch_is_cheaper(n, p, d)
-    rows = _centred(blocks, mean, n, xp.float64 if precise else first.dtype)
+    rows = _centred(blocks, mean, n, np.float64 if precise else first.dtype)
     if sketch or solver == "randomised":
         values, vectors = _randomised(rows, d, rng, each)
     else:
         values, vectors = _covariance_directions(rows, d, each)
         # The last directions may be rounding error of the single-precision matrix: form it again.
-        if _unresolved(values, xp.float64 if precise else first.dtype):
-            rows = _centred(blocks, mean, n, xp.float64)
+        if _unresolved(values, np.float64 if precise else first.dtype):
+            rows = _centred(blocks, mean, n, np.float64)
             values, vectors = _covariance_directions(rows, d, each)
-    deviation = xp.sqrt(xp.clip(values, 0.0) / n)
-    return PCA(*(xp.astype(part, first.dtype) for part in (mean, vectors, deviation)))
+    deviation = np.sqrt(np.maximum(values, 0.0) / n)
+    return PCA(*(part.astype(first.dtype) for part in (mean, vectors, deviation)))
 
 
-def _centred(blocks: Blocks, mean: Array, n: int, dtype: Any) -> Blocks:
+def _centred(blocks: Blocks, mean: np.ndarray, n: int, dtype: np.dtype | type) -> Blocks:
     """Return the blocks without their mean, in the precision `dtype`."""
-    xp = namespace(mean)
-    mean = xp.astype(mean, dtype)
+    mean = mean.astype(dtype)
     first = next(iter(blocks()))
     if first.shape[1] == n:
         # All rows at hand: centred once, not once per pass.
-        only = [xp.astype(first, dtype) - mean]
+        only = [first.astype(dtype) - mean]
         return lambda: only
-    return lambda: (xp.astype(block, dtype) - mean for block in blocks())
+    return lambda: (block.astype(dtype) - mean for block in blocks())
 
 
-def _sums(blocks: Blocks) -> tuple[int, Array, Array]:
+def _sums(blocks: Blocks) -> tuple[int, np.ndarray, np.ndarray]:
     """Return the number of rows, and the sums of the columns and of their squares."""
-    n: int = 0
-    total: Array = 0.0
-    square: Array = 0.0
+    n, total, square = 0, np.zeros(()), np.zeros(())
     for block in blocks():
-        xp = namespace(block)
         n += block.shape[1]
-        total = total + xp.sum(block, axis=1, keepdims=True, dtype=xp.float64)
-        square = square + double(xp.sum(block * block, axis=1, keepdims=True))
+        total = total + np.sum(block, axis=1, keepdims=True, dtype=np.float64)
+        square = square + np.sum(block * block, axis=1, keepdims=True).astype(np.float64)
     return n, total, square
 
 
-def _is_wide(variance: Array) -> bool:
+def _is_wide(variance: np.ndarray) -> bool:
     """Return whether the columns' scales differ so much that the small ones need doubles."""
-    xp = namespace(variance)
-    largest = xp.max(variance, axis=-1, keepdims=True)
+    largest = np.max(variance, axis=-1, keepdims=True)
     # Constant columns have a variance of rounding error, which asks for no precision.
-    small = xp.where(variance > largest * 1e-14, variance, largest)
-    return bool(xp.any(largest[..., 0] > _WIDE_SPREAD * xp.min(small, axis=-1)))
+    small = np.where(variance > largest * 1e-14, variance, largest)
+    return bool(np.any(largest[..., 0] > _WIDE_SPREAD * np.min(small, axis=-1)))
 
 
 def _sketch_is_cheaper(n: int, p: int, d: int) -> bool:
@@ -145,40 +138,39 @@ def _sketch_is_cheaper(n: int, p: int, d: int) -> bool:
     return sketch < covariance
 
 
-def _unresolved(values: Array, dtype: Any) -> bool:
+def _unresolved(values: np.ndarray, dtype: np.dtype | type) -> bool:
     """Return whether the eigenvalues reach below what a matrix of `dtype` resolves."""
-    xp = namespace(values)
     lost = values[..., -1] < _RESOLVED * values[..., 0]
-    return dtype != xp.float64 and bool(xp.any(lost))
+    return dtype != np.float64 and bool(np.any(lost))
 
 
-def _covariance_directions(rows: Blocks, d: int, each: Each) -> tuple[Array, Array]:
+def _covariance_directions(rows: Blocks, d: int, each: Each) -> tuple[np.ndarray, np.ndarray]:
     """Return the leading eigenvalues and eigenvectors of ``X'X``, largest first."""
     gram = in_order(each(gram_of, rows()))
-    xp = namespace(gram)
     # eigh sorts ascending: the leading directions are the last columns.
-    values, vectors = xp.linalg.eigh(double(gram))
-    return xp.flip(values[..., -d:], axis=-1), xp.flip(vectors[..., -d:], axis=-1)
+    values, vectors = np.linalg.eigh(gram.astype(np.float64))
+    return np.flip(values[..., -d:], axis=-1), np.flip(vectors[..., -d:], axis=-1)
 
 
-def _randomised(rows: Blocks, d: int, rng: np.random.Generator, each: Each) -> tuple[Array, Array]:
+def _randomised(
+    rows: Blocks, d: int, rng: np.random.Generator, each: Each
+) -> tuple[np.ndarray, np.ndarray]:
     """Return what `_covariance_directions` does, as a random sketch finds it."""
     first = next(iter(rows()))
-    xp = namespace(first)
     pieces, _, p = first.shape
     width = min(d + OVERSAMPLING, p)
     # One start for all pieces: a piece's result does not depend on the batch that it is in.
-    start = like(rng.standard_normal((p, width)), first, dtype=first.dtype)
-    V = xp.broadcast_to(start, (pieces, p, width))
+    start = rng.standard_normal((p, width)).astype(first.dtype)
+    V = np.broadcast_to(start, (pieces, p, width))
     for _ in range(POWER_ITERATIONS + 1):
         product = in_order(each(partial(_twice, V=V), rows()))
         # Without this, all columns would turn towards the first direction.
-        V = xp.linalg.qr(product).Q
+        V = np.linalg.qr(product).Q
     small = in_order(each(lambda block: gram_of(block @ V), rows()))
-    values, rotation = xp.linalg.eigh(double(small))
-    vectors = V @ xp.astype(xp.flip(rotation[..., -d:], axis=-1), V.dtype)
-    return xp.flip(values[..., -d:], axis=-1), vectors
+    values, rotation = np.linalg.eigh(small.astype(np.float64))
+    vectors = V @ np.flip(rotation[..., -d:], axis=-1).astype(V.dtype)
+    return np.flip(values[..., -d:], axis=-1), vectors
 
 
-def _twice(block: Array, V: Array) -> Array:
-    return namespace(block).matrix_transpose(block) @ (block @ V)
+def _twice(block: np.ndarray, V: np.ndarray) -> np.ndarray:
+    return np.asarray(np.matrix_transpose(block) @ (block @ V))

@@ -3,8 +3,7 @@
 A ridge regression on all rows of a half gives every label a chance to be right, through the
 transition matrix of its anchors. Of each class as many rows are kept as these chances add up to,
 and the half is fitted again. A fixed share would lose right labels where noise is low and keep
-wrong ones where it is high. The linear algebra runs where the features are; chances and ranks,
-which are small, are computed on the host.
+wrong ones where it is high.
 """
 
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from kspr.core.anchors import Anchors, bin_sizes
-from kspr.core.arrays import Array, like, namespace, rank_within, row_blocks, to_numpy
+from kspr.core.arrays import rank_within, row_blocks
 from kspr.core.chances import Chances, calibration_rows
 from kspr.core.regression import Equations, Targets, normal_equations
 from kspr.core.transition import estimate_transition
@@ -35,14 +34,14 @@ Fitted = Callable[[slice | np.ndarray], np.ndarray]
 
 
 def refit(
-    Q: Array,
-    label: Array,
-    valid: Array,
+    Q: np.ndarray,
+    label: np.ndarray,
+    valid: np.ndarray,
     n_classes: int,
     *,
     intercept: bool,
     on_step: Callable[[], None] | None = None,
-) -> Array:
+) -> np.ndarray:
     """Return beta of each half, ``(halves, k, c)``, fitted on the rows that are likely right.
 
     `Q` is ``(halves, slots, k)`` with a mean square of about 1; with `intercept` its first column
@@ -58,25 +57,25 @@ def refit(
             half.keep_likely_right()
         if on_step is not None:
             on_step()
-    return namespace(Q).concat([half.beta() for half in halves], axis=0)
+    return np.concatenate([half.beta() for half in halves], axis=0)
 
 
 class _Half:
     """One half: its normal equations, and which of its rows they hold."""
 
     def __init__(
-        self, Q: Array, label: Array, valid: Array, n_classes: int, intercept: bool
+        self, Q: np.ndarray, label: np.ndarray, valid: np.ndarray, n_classes: int, intercept: bool
     ) -> None:
         self.Q, self.n_classes = Q, n_classes
         self.targets = Targets.from_labels(label, n_classes, Q.dtype)
-        self.label, self.valid = to_numpy(label[0, :]), to_numpy(valid)
+        self.label, self.valid = label[0], valid
         # Half of the rows at most: a larger penalty would leave nothing of a small data set.
         size = min(_RIDGE * n_classes, self.valid.sum() / 2)
         self.ridge = _ridge(Q, size, intercept)
         self.kept = self.valid
         self.equations = self._of(self.kept)
 
-    def beta(self) -> Array:
+    def beta(self) -> np.ndarray:
         return self.equations.solve(self.ridge)
 
     def keep_likely_right(self) -> None:
@@ -96,7 +95,7 @@ class _Half:
         self.kept = keep
 
     def _of(self, rows: np.ndarray) -> Equations:
-        weight = like(rows[None, :, None], self.Q, dtype=self.Q.dtype)
+        weight = rows[None, :, None].astype(self.Q.dtype)
         return normal_equations(self.Q, self.targets, weight)
 
     def _fitted(self) -> Fitted:
@@ -110,12 +109,11 @@ class _Half:
         leverage = _LEAVE_OUT * min(1.0, freedom / max(1, int(self.kept.sum())))
 
         def fitted(rows: slice | np.ndarray) -> np.ndarray:
-            chosen = rows if isinstance(rows, slice) else like(rows, self.Q)
-            values = to_numpy(self.Q[0, chosen, :] @ beta[0])
+            values = self.Q[0, rows, :] @ beta[0]
             seen = np.flatnonzero(self.kept[rows])
             values[seen, self.label[rows][seen]] -= leverage
             values[seen] /= 1.0 - leverage
-            return values
+            return np.asarray(values)
 
         slots = self.Q.shape[1]
         if slots * self.n_classes > _HELD:
@@ -125,12 +123,11 @@ class _Half:
         ).__getitem__
 
 
-def _ridge(Q: Array, size: float, intercept: bool) -> Array:
+def _ridge(Q: np.ndarray, size: float, intercept: bool) -> np.ndarray:
     """Return the penalty as a diagonal matrix; the intercept has none."""
-    xp = namespace(Q)
-    weight = xp.full((Q.shape[-1],), float(size), dtype=Q.dtype, device=Q.device)
+    weight = np.full((Q.shape[-1],), float(size), dtype=Q.dtype)
     weight[: int(intercept)] = 0.0
-    return weight * xp.eye(Q.shape[-1], dtype=Q.dtype, device=Q.device)
+    return np.asarray(weight * np.eye(Q.shape[-1], dtype=Q.dtype))
 
 
 def _chance_right(

@@ -1,15 +1,11 @@
-"""From one large data set to pieces: prototypes, groups of similar classes, balanced pieces.
-
-Indices are on the host, as NumPy arrays: they are small, and every array library takes
-them.
-"""
+"""From one large data set to pieces: prototypes, groups of similar classes, balanced pieces."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from kspr.core.arrays import Array, double, like, namespace, one_hot, row_blocks, to_numpy
+from kspr.core.arrays import one_hot, row_blocks
 from kspr.errors import InputError
 
 __all__ = [
@@ -53,7 +49,7 @@ class Pieces:
 
 
 def prototypes(
-    blocks: Iterable[Array], codes: np.ndarray, n_classes: int, clean: np.ndarray | None = None
+    blocks: Iterable[np.ndarray], codes: np.ndarray, n_classes: int, clean: np.ndarray | None = None
 ) -> np.ndarray:
     """Return the mean feature of each class, over its `clean` samples where these are known.
 
@@ -64,19 +60,19 @@ def prototypes(
     bare = np.bincount(codes[counted], minlength=n_classes) == 0
     # Eq. prototype would divide by 0 for a class without a clean sample.
     counted |= bare[codes]
-    total: Array = 0.0
+    total: np.ndarray | float = 0.0
     start = 0
     for block in blocks:
         # Small steps: the indicators are as wide as there are classes.
         for rows in row_blocks(block.shape[0], n_classes):
             part = block[rows]
             here = slice(start, start + part.shape[0])
-            member = one_hot(like(codes[here], part), n_classes, part.dtype)
-            member = member * like(counted[here, None], part, dtype=part.dtype)
-            total = total + double(namespace(part).matrix_transpose(member) @ part)
+            member = one_hot(codes[here], n_classes, part.dtype)
+            member *= counted[here, None]
+            total = total + (np.matrix_transpose(member) @ part).astype(np.float64)
             start += part.shape[0]
     counts = np.bincount(codes[counted], minlength=n_classes)
-    return np.asarray(to_numpy(total) / counts[:, None])
+    return np.asarray(total / counts[:, None])
 
 
 def similarity(prototype: np.ndarray) -> np.ndarray:

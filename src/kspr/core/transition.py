@@ -14,6 +14,7 @@ from typing import overload
 import numpy as np
 from scipy.sparse import csr_array, diags_array, issparse
 
+from kspr.core.arrays import rows_times
 from kspr.core.intervals import Z95
 from kspr.core.wide_transition import WideTransition, rounded
 
@@ -40,7 +41,7 @@ class Transition:
 
     def mix(self, chance: np.ndarray) -> np.ndarray:
         """Return the chance of each label, given those of each class to be true: rows of both."""
-        return np.asarray(chance @ self.matrix.astype(chance.dtype))
+        return rows_times(chance, self.matrix.astype(chance.dtype))
 
     def columns(self, label: np.ndarray, dtype: np.dtype) -> np.ndarray:
         """Return the chance of the given labels under each true class: ``(rows, classes)``."""

@@ -7,7 +7,7 @@ import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO
@@ -127,13 +127,15 @@ def shard_folder(folder: Path) -> Path:
 
 
 def clear(folder: Path) -> None:
-    """Remove the files of an embedding from `folder`, and no others."""
+    """Remove the files of an embedding from `folder`, and the folder if it has no others."""
     for name in _MINE:
         path = folder / name
         if path.is_dir():
             shutil.rmtree(path)
         else:
             path.unlink(missing_ok=True)
+    with suppress(OSError):
+        folder.rmdir()
 
 
 def check_folder(folder: Path) -> None:

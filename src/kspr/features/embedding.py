@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from kspr._files import read_json, write_json
+from kspr._files import alone_in, read_json, write_json
 from kspr._progress import Progress, ProgressMode, say
 from kspr.errors import InputError, UnreadableItemError
-from kspr.features._lock import alone_in
 from kspr.features._store import (
     EmbeddingManifest,
     Shard,
@@ -33,8 +32,7 @@ from kspr.features._store import (
 )
 from kspr.features.embedders import Embedder, embedder_identity, load_embedder
 from kspr.features.embedders.embedder import Begun, as_is
-from kspr.sources.readers.file_checks import pixel_limit
-from kspr.sources.readers.items import Decoded, decoded
+from kspr.sources.readers.items import Decoded, decoded, pixel_limit
 from kspr.sources.records import Items, content_digests
 
 __all__ = ["Embedded", "Shard", "content_fingerprint", "embed", "embed_shards"]

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 from dataclasses import asdict, dataclass, replace
 from itertools import chain, combinations
 from pathlib import Path
@@ -11,15 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from kspr._files import read_json, write_parquet
-from kspr.core.coded import Coded, as_read, chosen_rows, stored_of
+from kspr._files import read_json, user_cache, write_parquet
 from kspr.errors import InputError
 from kspr.features._store import open_features
 from kspr.features.options import EmbedSettings
 from kspr.sources.opening import open_source, probability_file
 from kspr.sources.options import ReadOptions
 from kspr.sources.places import absolute
-from kspr.sources.records import Records, RowNumbers, row_digests
+from kspr.sources.records import Records, row_digests
 
 if TYPE_CHECKING:
     from kspr.features.embedding import Embedded
@@ -46,8 +44,8 @@ class Loaded:
     """All rows of the source, those that could not be read among them."""
     features: Any
     """``(len(row), p)``, in the order of `row`; in training on images, what the network takes."""
-    row: Any
-    """Row numbers in the source, from 0, in ascending order: an array, or `AllRows`."""
+    row: np.ndarray
+    """Row numbers in the source, from 0, in ascending order."""
     unreadable: int = 0
     """Items that could not be decoded; they are not in `row`."""
     folder: Path | None = None
@@ -59,30 +57,24 @@ class Loaded:
 
     @property
     def row_id(self) -> Any:
-        """What identifies each of these rows, as text: an array, or `RowNumbers`."""
-        ids = self.records.row_id
-        return RowNumbers(self.row) if isinstance(ids, RowNumbers) else _at(ids, self.row)
+        """What identifies each of these rows, as text."""
+        return _at(self.records.row_id, self.row)
 
     @property
     def digest(self) -> np.ndarray:
         """A digest of the content of each of these rows, by which they are known again."""
         # Embedding has read all items; they are not read once more.
-        found = self.read_digest
-        return np.asarray(_at(row_digests(self.records) if found is None else found, self.row))
+        of_all = row_digests(self.records) if self.read_digest is None else self.read_digest
+        return np.asarray(_at(of_all, self.row))
 
     @property
     def label(self) -> np.ndarray:
         """The label of each of these rows."""
-        return np.asarray(as_read(self.stored_label))
-
-    @property
-    def stored_label(self) -> Any:
-        """The same as it is stored, which may be codes: what selectors take, and far smaller."""
         label, gaps = _labels(self.records), self.records.unlabelled
         # An entry without meaning must never be taken for a class.
         if gaps is not None and np.isin(self.row, gaps).any():
             raise InputError(self.records.no_labels or "Rows without a label cannot be used here.")
-        return _at(label, self.row)
+        return np.asarray(_at(label, self.row))
 
     @property
     def groups(self) -> np.ndarray | None:
@@ -98,8 +90,8 @@ class Loaded:
     @property
     def truth(self) -> np.ndarray | None:
         """The true label of each of these rows, where the source has them."""
-        truth = stored_of(self.records, "truth")
-        return None if truth is None else np.asarray(as_read(_at(truth, self.row)))
+        truth = self.records.truth
+        return None if truth is None else np.asarray(_at(truth, self.row))
 
 
 def load(
@@ -117,7 +109,7 @@ def load(
     images and texts stay as they are, without features.
     """
     records = open_source(source, options, unlabelled=not labelled)
-    wanted = records.labelled()
+    wanted = np.asarray(records.labelled())
     if labelled:
         check_labels(_at(_labels(records), wanted))
     # A source of class probabilities may have neither features nor items.
@@ -162,7 +154,7 @@ def _at(features: Any, place: Any) -> Any:
     """Return the rows at `place`; all of them as they are, for example as a memory map."""
     if features is None or len(place) == len(features):
         return features
-    return chosen_rows(features, place)
+    return features[place]
 
 
 def options_for_test(source: Path, options: ReadOptions) -> ReadOptions:
@@ -222,37 +214,31 @@ def embed_records(
 
 def cache_folder(source: Path, settings: EmbedSettings, split: str | None = None) -> Path:
     """Return where the features of `source`, or of one of its splits, are kept between runs."""
-    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     # Neither of the two changes the features.
     relevant = {k: v for k, v in asdict(settings).items() if k not in ("batch_size", "strict")}
     # Resolved: a relative path and an absolute one share the features.
     key = json.dumps([absolute(source), split, relevant], sort_keys=True)
-    return root / "kspr" / "embeddings" / hashlib.sha256(key.encode()).hexdigest()[:16]
+    return user_cache() / "embeddings" / hashlib.sha256(key.encode()).hexdigest()[:16]
 
 
-def check_labels(label: Any) -> None:
+def check_labels(label: np.ndarray) -> None:
     """Raise if every row has a label of its own: such a column holds names, not classes."""
-    if isinstance(label, Coded):
-        label = label.codes
-    # As a set of Python's own values: sorting texts would copy all of them.
-    seen: set[Any] = set()
-    for start in range(0, len(label), 1 << 16):
-        seen.update(label[start : start + (1 << 16)].tolist())
-        if len(seen) < min(len(label), start + (1 << 16)):
+    # The first rows nearly always answer it; sorting texts would copy all of them.
+    for some in (label[: 1 << 16], label):
+        distinct = len(set(some.tolist()))
+        if distinct < len(some) or distinct < 2:
             return
-    distinct = len(seen)
-    if distinct > 1:
-        raise InputError(
-            f"All {distinct} labels are distinct; is this the right label column? A class needs "
-            "at least two samples."
-        )
+    raise InputError(
+        f"All {len(label)} labels are distinct; is this the right label column? A class needs "
+        "at least two samples."
+    )
 
 
-def _labels(records: Records) -> Any:
-    """Return the labels of all rows, as they are stored."""
-    if stored_of(records, "label") is None:
+def _labels(records: Records) -> np.ndarray:
+    """Return the labels of all rows."""
+    if records.label is None:
         raise InputError(
             f"{records.source} has no labels that could be found. Name their column with --label, "
             "or their file with --labels."
         )
-    return stored_of(records, "label")
+    return records.label

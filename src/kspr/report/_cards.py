@@ -8,8 +8,8 @@ import numpy as np
 from markupsafe import Markup
 
 from kspr._text import shorten, visible
-from kspr.core.labels import same_label, stored_codes, truly_clean
-from kspr.report._words import level, name, number, scale_of, share
+from kspr.core.labels import same_label, truly_clean
+from kspr.report._words import level, name, number, share
 from kspr.report.contents import Content, Contents
 from kspr.selectors.options import DOUBTING
 from kspr.selectors.selection import Selection
@@ -92,12 +92,8 @@ def _bar(selection: Selection, rows: np.ndarray) -> list[float]:
 
 def _in_words(selection: Selection, rows: np.ndarray) -> list[str]:
     if selection.control in DOUBTING:
-        return [f"doubt {share(value)}" for value in selection.statistic[rows].tolist()]
-    times = [f"time {number(value)}" for value in selection.selection_time[rows].tolist()]
-    if selection.control is None:
-        return times
-    compared, scale = selection.statistic[rows].tolist(), scale_of(selection).name
-    return [f"{time} · {scale} {number(w)}" for time, w in zip(times, compared, strict=True)]
+        return [f"doubt {share(value)}" for value in selection.doubt[rows].tolist()]
+    return [f"time {number(value)}" for value in selection.selection_time[rows].tolist()]
 
 
 def _hints(selection: Selection, rows: np.ndarray) -> list[str]:
@@ -148,9 +144,8 @@ def probably_wrong(selection: Selection, rows: np.ndarray) -> np.ndarray:
     fits better.
     """
     if selection.control in DOUBTING:
-        return np.asarray(selection.statistic[rows] > 0.5)
-    label, suggested = (stored_codes(selection, name) for name in ("label", "suggested_label"))
-    return np.asarray(suggested[rows] != label[rows])
+        return np.asarray(selection.doubt[rows] > 0.5)
+    return np.asarray(selection.suggested_code[rows] != selection.label_code[rows])
 
 
 @dataclass(frozen=True)
@@ -177,9 +172,7 @@ def matrix(selection: Selection) -> Matrix:
 def count_suggestions(selection: Selection) -> tuple[np.ndarray, np.ndarray]:
     """Return counts of suspects by given and suggested label, and the classes that are shown."""
     n_classes, suspects = len(selection.classes), ~selection.clean_mask
-    given, suggested = (
-        stored_codes(selection, name)[suspects] for name in ("label", "suggested_label")
-    )
+    given, suggested = selection.label_code[suspects], selection.suggested_code[suspects]
     other = given != suggested
     n_given = np.bincount(given, minlength=n_classes)
     n_moved = np.bincount(np.append(given[other], suggested[other]), minlength=n_classes)
@@ -229,8 +222,7 @@ def suspect_list(
         more.append(content.coded)
     n_first = sum(content is not None and content.kind != "left out" for _, content in first)
     given, suggested = (
-        stored_codes(selection, column)[listed].astype(np.int64)
-        for column in ("label", "suggested_label")
+        codes[listed].astype(np.int64) for codes in (selection.label_code, selection.suggested_code)
     )
     levels = [] if selection.q_value is None else selection.q_value[listed].tolist()
     data = {

@@ -10,7 +10,6 @@ import numpy as np
 from kspr._text import visible
 from kspr.core.labels import same_label, truly_clean
 from kspr.core.metrics import SelectionQuality, selection_quality
-from kspr.core.noise import KINDS
 from kspr.report._cards import borderline_rows, cards_of, matrix, suspect_list
 from kspr.report._noise import describe
 from kspr.report._plots import (
@@ -26,7 +25,8 @@ from kspr.report._words import count, environment, level, scale_of, shared_parts
 from kspr.report.contents import Contents
 from kspr.runs.draws import DEFAULT_CHECKS
 from kspr.runs.verify import Verification
-from kspr.selectors.options import DEFAULT_Q, in_flags
+from kspr.selectors.flips import KINDS
+from kspr.selectors.options import DEFAULT_Q
 from kspr.selectors.selection import Selection
 from kspr.selectors.selfcheck import SelfCheck
 from kspr.selectors.summary import STATUS_MEANING, ClassSummary, Summary
@@ -59,8 +59,6 @@ def render(
     borderline = cards_of(selection, near, contents, row_id, truth)
     n_drawn = 0 if verification is None else verification.n_drawn
     templates = environment()
-    # Messages name parameters; the page of a run that a command made names its flags.
-    templates.filters["said"] = str if run is None else in_flags
     return templates.get_template("report.html").render(
         title=title,
         command=command,

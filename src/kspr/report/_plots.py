@@ -4,19 +4,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.ticker import MaxNLocator
 
 from kspr._figures import ACCENT, INK, KEPT, LINE, MUTED, PAPER, canvas, style, to_svg
-from kspr.core.arrays import to_numpy
-from kspr.core.labels import stored_codes, truly_clean
+from kspr.core.labels import truly_clean
 from kspr.core.regression import gamma_path
 from kspr.report._words import level, name, scale_of
-from kspr.selectors.feature_rows import as_features
 from kspr.selectors.options import DOUBTING
 from kspr.selectors.selection import Selection
+from kspr.selectors.validation import on_host
 
 LEVELS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
 """Levels of the dial."""
@@ -39,10 +39,7 @@ def histogram(selection: Selection) -> Markup:
         both, kept = _counted(selection, edges)
         _bars(axes, selection, both.sum(axis=0), kept.sum(axis=0), cut_groups, edges)
         axes.set_ylabel("rows")
-        scale = scale_of(selection)
-        axes.set_xlabel(scale.axis)
-        if scale.direction < 0:
-            axes.axvline(0, color=MUTED, linewidth=0.8, linestyle=(0, (2, 3)))
+        axes.set_xlabel(scale_of(selection).axis)
         return to_svg(figure, "histogram", "Histogram of the statistic, kept rows and suspects")
 
 
@@ -51,7 +48,7 @@ def class_histograms(selection: Selection) -> list[tuple[str, Markup]]:
 
     Each comes with the name of its class.
     """
-    codes = stored_codes(selection, "label")
+    codes = selection.label_code
     shown = np.sort(_most_suspect(selection, codes)[:MAX_CLASSES])
     edges = _edges(selection, 30)
     both, kept = _counted(selection, edges)
@@ -78,12 +75,10 @@ def _edges(selection: Selection, bins: int) -> np.ndarray:
     """Return edges of bins for nearly all rows; the few beyond count in the first and last bin."""
     if selection.control in DOUBTING:
         return np.linspace(0.0, 1.0, bins + 1)
-    low, high = np.quantile(selection.statistic, [0.001, 0.999])
+    low, high = np.quantile(selection.suspicion, [0.001, 0.999])
     # Cut-offs are in view too, but one far out must not squeeze all rows into one bin.
     far = 0.25 * (high - low)
-    ends = np.clip(
-        scale_of(selection).direction * selection.cut_groups.cutoff, low - far, high + far
-    )
+    ends = np.clip(selection.cut_groups.cutoff, low - far, high + far)
     low, high = min(low, ends.min()), max(high, ends.max())
     # Bins need a width, even where all statistics are equal.
     return np.linspace(low, max(high, low + 1e-9), bins + 1)
@@ -91,9 +86,9 @@ def _edges(selection: Selection, bins: int) -> np.ndarray:
 
 def _counted(selection: Selection, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return how many rows, and how many kept ones, each class has in every bin."""
-    codes, kept = stored_codes(selection, "label"), selection.clean_mask
+    codes, kept = selection.label_code, selection.clean_mask
     # Rows beyond the edges count in the outer bins, so that no row is missing.
-    inside = np.clip(selection.statistic, edges[0], edges[-1])
+    inside = np.clip(selection.suspicion, edges[0], edges[-1])
     bins = (np.arange(len(selection.classes) + 1), edges)
     both, of_kept = (
         np.histogram2d(codes[rows], inside[rows], bins)[0] for rows in (slice(None), kept)
@@ -115,7 +110,7 @@ def _bars(
     cutoffs = selection.cut_groups.cutoff[cut_groups]
     cutoffs = cutoffs[cutoffs > 0]
     if cutoffs.size:
-        ends = scale_of(selection).direction * np.array([cutoffs.min(), cutoffs.max()])
+        ends = np.array([cutoffs.min(), cutoffs.max()])
         ends = np.clip(ends, *edges[[0, -1]])
         axes.axvspan(ends.min(), ends.max(), color=INK, alpha=0.1, linewidth=0)
         for end in np.unique(ends):
@@ -150,7 +145,7 @@ def path_rows(selection: Selection) -> np.ndarray:
 
     Its classes are those with most suspects.
     """
-    codes = stored_codes(selection, "label")
+    codes = selection.label_code
     picked = []
     for k in _most_suspect(selection, codes)[:PATH_CLASSES].tolist():
         rows = np.flatnonzero(codes == k)
@@ -167,8 +162,10 @@ def solve_path(
     """Return falling penalty levels, and the norm of every row's mean shift at each level."""
     if hasattr(features, "to_numpy"):
         features = features.to_numpy()
-    X = to_numpy(as_features(features).take(rows)).astype(np.float64)
-    classes, labels = np.unique(stored_codes(selection, "label")[rows], return_inverse=True)
+    features = sp.csr_array(features) if sp.issparse(features) else on_host(features)
+    picked = features[rows]
+    X = np.asarray(picked.toarray() if sp.issparse(picked) else picked, dtype=np.float64)
+    classes, labels = np.unique(selection.label_code[rows], return_inverse=True)
     # PCA, which gives X full column rank, so that beta is identifiable (as in the paper).
     X = X - X.mean(axis=0)
     left, scale, _ = np.linalg.svd(X, full_matrices=False)

@@ -4,7 +4,7 @@ import base64
 import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any
 
@@ -62,8 +62,6 @@ class StatisticScale:
     """How suspects are ordered, in one sentence."""
     probably_wrong: str = "another label fits better"
     """What puts a suspect into the first of the two piles."""
-    direction: int = 1
-    """-1 where kept rows have a negative statistic, down to minus the cut-off."""
 
 
 _DOUBT = StatisticScale(
@@ -75,27 +73,20 @@ _DOUBT = StatisticScale(
     ranking="The larger the doubt, the worse the label fits.",
     probably_wrong="doubt above one half",
 )
-_KNOCKOFF = StatisticScale(
-    name="W",
-    heading="How each label compares with its knockoff",
-    axis="← label fits better\u2003W\u2003knockoff fits better →",
-    caption="Left of zero, the given label fits better than its knockoff; right of zero, the "
-    "knockoff does. Rows between the cut-off and zero are kept.",
-    direction=-1,
-)
-_OTHERS = StatisticScale(
-    name="W",
-    heading="How each label compares with the others",
-    axis="← beats most others\u2003W\u2003loses to most →",
-    caption="Left of zero, the given label fits better than at least half of the other classes; "
-    "right of zero, it does not. Rows between the cut-off and zero are kept.",
-    direction=-1,
-)
 _TIME = StatisticScale(
     name="selection time",
     heading="How early each row stands out",
     axis="selection time",
     caption="Rows that stand out late (left) fit their label well and are kept.",
+)
+_COMPARED = replace(_TIME, axis="← label fits\u2003selection time\u2003stands out early →")
+_KNOCKOFF = replace(
+    _COMPARED,
+    caption=f"{_TIME.caption} A row whose label fits worse than its knockoff is not kept.",
+)
+_OTHERS = replace(
+    _COMPARED,
+    caption=f"{_TIME.caption} A row whose label fits worse than most others is not kept.",
 )
 _SCALES = {
     "transition": _DOUBT,

@@ -1,6 +1,5 @@
 """The addresses of the review page: the page itself, rows, images, answers."""
 
-import csv
 import io
 from collections.abc import Callable
 from functools import partial
@@ -15,11 +14,11 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from kspr._text import spreadsheet_cell, visible
+from kspr._text import visible, write_csv
 from kspr.errors import InputError
 from kspr.review.session import Filters, Session, Suspects, check_reviewer
+from kspr.runs.review_log import Queue
 from kspr.selectors.options import DOUBTING
-from kspr.selectors.review_log import Queue
 
 __all__ = ["make_app"]
 
@@ -181,8 +180,7 @@ class _Api:
     def answers_csv(self, request: Request) -> Response:
         """Return the rows that a reviewer has answered, as `kspr verify` reads them."""
         stream, run = io.StringIO(newline=""), self._session.run
-        writer = csv.writer(stream)
-        writer.writerow(["row", "id", "label", "true_label", "own_answer", "queue", "time"])
+        lines = []
         for row in self._session.decided(_reviewer(request)):
             p = row["position"]
             answers = [
@@ -190,8 +188,9 @@ class _Api:
                 for said in (row["outcome"], row["answer"])
             ]
             cells = [run.row[p], run.row_id[p], self._session.fitted.label[p], *answers]
-            cells += [row["queue"], row["time"]]
-            writer.writerow(map(spreadsheet_cell, cells))
+            lines.append([*cells, row["queue"], row["time"]])
+        head = ["row", "id", "label", "true_label", "own_answer", "queue", "time"]
+        write_csv(stream, head, lines)
         saved = {"content-disposition": 'attachment; filename="answers.csv"'}
         return Response(stream.getvalue(), media_type="text/csv; charset=utf-8", headers=saved)
 

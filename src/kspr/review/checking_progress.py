@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 
 from kspr._text import percent
-from kspr.runs.agreement import agreements
+from kspr.runs.answers import Checks, apply_checks
+from kspr.runs.review_log import CANNOT_TELL
+from kspr.runs.verify import agreements
 from kspr.selectors import Selection
-from kspr.selectors.checks import Checks, apply_checks
 from kspr.selectors.forecast import MOST_CHECKS, checks_needed
 from kspr.selectors.options import DOUBTING
-from kspr.selectors.review_log import CANNOT_TELL
 
 __all__ = ["Progress"]
 

@@ -12,12 +12,12 @@ from kspr._text import shorten, visible
 from kspr.errors import InputError
 from kspr.review.checking_progress import Progress
 from kspr.review.rows import Details, shown_name
+from kspr.runs.answers import CANNOT_TELL, NO_CLASS, Checks, apply_checks, read_checks
 from kspr.runs.draws import set_draw
+from kspr.runs.review_log import FILED, Opinion, Queue, ReviewLog, standing_entries
 from kspr.runs.run import Run, load_run
 from kspr.selectors import Selection
-from kspr.selectors.checks import CANNOT_TELL, NO_CLASS, Checks, apply_checks, read_checks
 from kspr.selectors.options import DOUBTING
-from kspr.selectors.review_log import FILED, Opinion, Queue, ReviewLog, standing_entries
 
 __all__ = ["Filters", "Session", "Settings", "Suspects", "check_reviewer"]
 
@@ -271,7 +271,7 @@ class Suspects:
         if filters.suggested is not None:
             keep = keep & (session.details.suggested == filters.suggested)
         if filters.doubt > 0 and fitted.control in DOUBTING:
-            keep = keep & (fitted.statistic >= filters.doubt)
+            keep = keep & (fitted.doubt >= filters.doubt)
         if filters.text.strip():
             keep = keep & self._search(filters.text.strip().lower(), np.flatnonzero(keep))
         return keep, answers

@@ -1,4 +1,4 @@
-"""Rows of a run as a table: every column as the source stores it, and what was found of each."""
+"""Rows of a run as a table: every column as the source stores it, and marks of the selection."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from kspr.core.coded import AllRows, Coded, class_sizes, row_ranges, rows_of, stored_of
-from kspr.core.labels import stored_codes
+from kspr.core.labels import places_in
 from kspr.errors import InputError
 from kspr.runs.run import Run
 from kspr.selectors.options import DOUBTING
@@ -18,6 +17,10 @@ from kspr.sources.readers.table import Columns, Table
 from kspr.sources.writing import write_batches
 
 __all__ = ["Plan", "marks", "write_rows"]
+
+_BLOCK = 1 << 18
+"""Rows that are written at a time."""
+_Cells = Callable[[pa.RecordBatch, np.ndarray], pa.Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,19 +36,19 @@ class Plan:
 
     def without(self, files: list[int]) -> "Plan":
         """Return the plan in which chosen rows that have no file are gone, too."""
-        there = np.zeros(len(self.chosen), dtype=bool)
-        there[files] = True
-        left = self.chosen & ~there
-        return Plan(self.chosen & there, self.moved & ~left, self.gone | left)
+        with_file = np.zeros(len(self.chosen), dtype=bool)
+        with_file[files] = True
+        left = self.chosen & ~with_file
+        return Plan(self.chosen & with_file, self.moved & ~left, self.gone | left)
 
-    def differing(self, rows: slice = slice(None)) -> np.ndarray:
-        """Return a mask of the rows, all by default, that differ from the source."""
-        return np.asarray(~self.chosen[rows] | self.moved[rows])
+    def differing(self) -> np.ndarray:
+        """Return a mask of the rows that differ from the source."""
+        return np.asarray(~self.chosen | self.moved)
 
-    def labels(self, run: Run) -> Coded:
+    def labels(self, run: Run) -> np.ndarray:
         """Return the label that each row of the run is written with."""
-        given, new = (stored_codes(run.selection, name) for name in ("label", "suggested_label"))
-        return Coded(np.where(self.moved, new, given), run.selection.classes)
+        selection = run.selection
+        return np.where(self.moved, selection.suggested_label, selection.label)
 
 
 def write_rows(run: Run, plan: Plan, out: Path, to: Format) -> None:
@@ -72,31 +75,32 @@ def _write_rows(run: Run, plan: Plan, out: Path, to: Format) -> None:
     label = plan.labels(run)
 
     def batch(rows: np.ndarray) -> pa.RecordBatch:
-        ids, own = pa.array(run.row_id[rows], pa.string()), pa.array(label[rows])
-        return pa.record_batch({"row_id": ids, "label": own, **marks(run, rows)})
+        ids, given = pa.array(run.row_id[rows], pa.string()), pa.array(label[rows])
+        return pa.record_batch({"row_id": ids, "label": given, **marks(run, rows)})
 
-    parts = row_ranges(len(plan.chosen))
-    batches = (batch(part.start + np.flatnonzero(plan.chosen[part])) for part in parts)
-    write_batches(out, to, batch(np.empty(0, dtype=np.int64)).schema, batches)
+    chosen = np.flatnonzero(plan.chosen)
+    # As Arrow has them, texts take much memory.
+    batches = (batch(chosen[k : k + _BLOCK]) for k in range(0, len(chosen), _BLOCK))
+    write_batches(out, to, batch(chosen[:0]).schema, batches)
 
 
 def marks(run: Run, chosen: np.ndarray) -> dict[str, pa.Array]:
-    """Return the columns that say where a row comes from and what became of it."""
+    """Return the added columns: a row's place in the source, and how its label was judged."""
     selection = run.selection
-    found = {
+    columns = {
         "kspr_row": pa.array(run.row[chosen]),
-        "kspr_given_label": pa.array(rows_of(selection, "label", chosen)),
+        "kspr_given_label": pa.array(selection.label[chosen]),
         "kspr_clean": pa.array(selection.clean_mask[chosen]),
-        "kspr_suggested_label": pa.array(rows_of(selection, "suggested_label", chosen)),
+        "kspr_suggested_label": pa.array(selection.suggested_label[chosen]),
         "kspr_selection_time": pa.array(selection.selection_time[chosen]),
     }
-    if stored_of(selection, "q_value") is not None:
-        level = rows_of(selection, "q_value", chosen).astype(np.float64)
+    if selection.q_value is not None:
+        level = selection.q_value[chosen].astype(np.float64)
         # Nothing where no level keeps a row: JSON and many readers have no infinity.
-        found["kspr_q_value"] = pa.array(level, mask=~np.isfinite(level))
+        columns["kspr_q_value"] = pa.array(level, mask=~np.isfinite(level))
     if selection.control in DOUBTING:
-        found["kspr_doubt"] = pa.array(rows_of(selection, "statistic", chosen))
-    return found
+        columns["kspr_doubt"] = pa.array(selection.doubt[chosen])
+    return columns
 
 
 def _write_columns(run: Run, table: Table, plan: Plan, out: Path, to: Format) -> None:
@@ -106,7 +110,10 @@ def _write_columns(run: Run, table: Table, plan: Plan, out: Path, to: Format) ->
     """
     columns = table.columns(as_text=to.name == "csv")
     name, kind, label = _label_cells(run, table, columns, plan)
-    here = _chosen_at(run, plan)
+    # The position in the run of each row of the source that is written.
+    position_of = np.full(len(run.records()), -1)
+    chosen = np.flatnonzero(plan.chosen)
+    position_of[run.joined.places()[chosen]] = chosen
     fields = {field.name: field for field in columns.schema}
     # Without rows: only the types are needed for the schema.
     empty = marks(run, np.empty(0, dtype=np.int64))
@@ -120,8 +127,9 @@ def _write_columns(run: Run, table: Table, plan: Plan, out: Path, to: Format) ->
     def batches() -> Iterator[pa.RecordBatch]:
         start = 0
         for batch in columns.walk():
-            offset, position = here(start, start + len(batch))
-            rows = batch.take(pa.array(offset))
+            here = position_of[start : start + len(batch)]
+            position = here[here >= 0]
+            rows = batch.take(pa.array(np.flatnonzero(here >= 0)))
             arrays = dict(zip(rows.schema.names, rows.columns, strict=True))
             arrays |= {name: label(rows, position), **marks(run, position)}
             yield pa.record_batch([arrays[field.name] for field in schema], schema=schema)
@@ -130,63 +138,37 @@ def _write_columns(run: Run, table: Table, plan: Plan, out: Path, to: Format) ->
     write_batches(out, to, schema, batches(), _delimiter(table, out))
 
 
-def _chosen_at(run: Run, plan: Plan) -> Callable[[int, int], tuple[np.ndarray, np.ndarray]]:
-    """Return which rows of the source, from one number to another, are written.
-
-    The function returns how far each is from the first, and its position in the run.
-    """
-    place = run.joined.places()
-    if isinstance(place, AllRows):
-
-        def as_counted(start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
-            offset = np.flatnonzero(plan.chosen[start:stop])
-            return offset, start + offset
-
-        return as_counted
-    position = np.full(len(run.records()), -1)
-    chosen = np.flatnonzero(plan.chosen)
-    position[place[chosen]] = chosen
-
-    def as_joined(start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
-        offset = np.flatnonzero(position[start:stop] >= 0)
-        return offset, position[start:stop][offset]
-
-    return as_joined
-
-
 def _delimiter(table: Table, out: Path) -> str | None:
     """Return the delimiter of the source where the suffix of `out` leaves it open."""
     # A comma stands for any table as text; a tab has suffixes of its own.
-    own = getattr(table, "delimiter", None)
-    return own if own == ";" and delimiter_of(out) == "," else None
-
-
-_Cells = Callable[[pa.RecordBatch, np.ndarray], pa.Array]
+    delimiter = getattr(table, "delimiter", None)
+    return delimiter if delimiter == ";" and delimiter_of(out) == "," else None
 
 
 def _label_cells(
     run: Run, table: Table, columns: Columns, plan: Plan
 ) -> tuple[str, pa.DataType, _Cells]:
-    """Return the label column's name and type, and what gives its cells for rows of the source.
+    """Return the label column's name and type, and a function that returns its cells.
 
-    Those are a batch of the source's rows and their positions in the run. Labels from a second file
-    take the place of the table's own.
+    That takes a batch of the source's rows, and their positions in the run. Labels from a second
+    file take the place of those in the table.
     """
     options = run.origin.read_options()
     name = label_column(table, options, run.origin.source)
     # A label within a struct cannot be replaced alone; it becomes a column of its own.
     if options.labels is not None or name not in columns.schema.names:
         label = plan.labels(run)
-        return name, pa.array(label.classes).type, lambda _, rows: pa.array(label[rows])
-    codes = stored_codes(run.selection, "suggested_label")
+        return name, pa.array(run.selection.classes).type, lambda _, rows: pa.array(label[rows])
+    suggested, classes = run.selection.suggested_label, run.selection.classes
     spelled, number = _spelled(run, columns, name, plan)
 
     def cells(batch: pa.RecordBatch, rows: np.ndarray) -> pa.Array:
-        own, moved = batch.column(name), plan.moved[rows]
+        given, moved = batch.column(name), plan.moved[rows]
         if not moved.any():
-            return own
-        cell = np.where(moved, len(batch) + number[codes[rows]], np.arange(len(batch)))
-        return _combined(pa.chunked_array([own, *spelled]).take(pa.array(cell)))
+            return given
+        cell = np.arange(len(batch))
+        cell[moved] = len(batch) + number[places_in(classes, suggested[rows[moved]])]
+        return _combined(pa.chunked_array([given, *spelled]).take(pa.array(cell)))
 
     return name, columns.schema.field(name).type, cells
 
@@ -194,19 +176,17 @@ def _label_cells(
 def _spelled(
     run: Run, columns: Columns, name: str, plan: Plan
 ) -> tuple[list[pa.Array], np.ndarray]:
-    """Return the cell of each class that rows are moved to, and which of these each class has.
+    """Return the cells of the classes that rows are moved to, and the place of each class in them.
 
     A suggested label is written as the source writes it: with the cell of the first row that has
     it. So class numbers stay numbers, and `01000` stays `01000`.
     """
-    label, suggested = (stored_codes(run.selection, n) for n in ("label", "suggested_label"))
-    classes = run.selection.classes
+    selection, classes = run.selection, run.selection.classes
     first = np.full(len(classes), -1)
-    for part in row_ranges(len(label)):
-        there = part.start + np.flatnonzero(~plan.gone[part])
-        found, at = np.unique(label[there], return_index=True)
-        first[found] = np.where(first[found] < 0, there[at], first[found])
-    wanted = class_sizes(suggested, len(classes), plan.moved) > 0
+    # Backwards: the first row of a class is written last, and stays.
+    present = np.flatnonzero(~plan.gone)[::-1]
+    first[places_in(classes, selection.label[present])] = present
+    wanted = np.isin(classes, selection.suggested_label[plan.moved])
     lost = np.flatnonzero(wanted & (first < 0))
     if lost.size:
         raise InputError(
@@ -221,16 +201,16 @@ def _spelled(
 
 def _cells_at(columns: Columns, name: str, rows: np.ndarray) -> list[pa.Array]:
     """Return the cells of a column in some rows, which ascend."""
-    start, found = 0, []
+    start, cells = 0, []
     if not len(rows):
         return []
     for batch in columns.walk():
         here = rows[(rows >= start) & (rows < start + len(batch))] - start
-        found.append(batch.column(name).take(pa.array(here)))
+        cells.append(batch.column(name).take(pa.array(here)))
         start += len(batch)
         if start > rows[-1]:
             break
-    return found
+    return cells
 
 
 def _combined(cells: pa.ChunkedArray) -> pa.Array:

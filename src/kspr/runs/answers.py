@@ -1,87 +1,234 @@
-"""True labels of single rows: written into a CSV file with any spreadsheet, or chosen in a tool."""
+"""People's answers about the rows of a run: the draw and the answers beside it, and their files.
+
+Answers stand beside a saved selection and are applied when it is loaded: the fit itself is never
+changed. `checks.json` holds the draw and the answers of files; it is replaced as a whole. The
+answers of the review page have a log, `review.sqlite`, that only grows. A file of answers is a CSV
+file, filled in with any spreadsheet, or tasks of Label Studio.
+"""
+
+from __future__ import annotations
 
 import csv
 import io
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import numpy as np
 
+from kspr._files import read_json, write_json
 from kspr._text import from_spreadsheet_cell
-from kspr.core.coded import row_ranges
 from kspr.core.labels import encode_labels, places_in, same_label
 from kspr.errors import InputError
-from kspr.selectors.checks import CANNOT_TELL, NO_CLASS
-from kspr.selectors.controls.checked import Drawn
-from kspr.sources.readers.csv_faults import explain_encoding, split_by
-from kspr.sources.readers.file_checks import check_file, listed, no_such, shown
-from kspr.sources.readers.label_studio import Task, open_tasks
+from kspr.runs.review_log import CANNOT_TELL, NO_CLASS, Entry, Opinion, opinions, read_log
+from kspr.selectors import Selection
+from kspr.selectors.checked import Drawn, Guarantee
+from kspr.selectors.options import DEFAULT_Q
+from kspr.sources.readers.csv_tables import split_by
+from kspr.sources.readers.file_checks import (
+    check_file,
+    explain_encoding,
+    listed,
+    no_such,
+    shown,
+)
+from kspr.sources.readers.json_tables import Task, open_tasks
 from kspr.sources.records import all_distinct
 
-__all__ = ["Answers", "Rows", "checked_rows", "read_answers"]
+if TYPE_CHECKING:
+    from kspr.runs.rows import RunRows
+
+__all__ = [
+    "CANNOT_TELL",
+    "NO_CLASS",
+    "Answers",
+    "Checks",
+    "apply_checks",
+    "checked_rows",
+    "read_answers",
+    "read_checks",
+    "write_checks",
+]
 
 _TRUTH = "true_label"
 _PLACES = ("row", "id")
 _Entries = list[tuple[str, dict[str, str]]]
 """What names each answer in errors (``line 7``, ``task 7``), and its columns."""
+_FILE = "checks.json"
 
 
 @dataclass(frozen=True)
-class Rows:
-    """The rows that answers can be about: numbers in the source, ids, given labels."""
+class Checks:
+    """The rows that were drawn from a selection, in their order, and the answers so far."""
 
-    row: np.ndarray
-    row_id: Any
-    """Texts: an array, or a column that is read like one."""
-    label: Any
-    """An array, or `Coded`."""
+    drawn: Drawn
+    guarantee: Guarantee
+    confidence: float
+    q: float
+    seed: int
+    fingerprint: str
+    """Of the data that the selection was made from."""
+    positions: tuple[int, ...] = ()
+    """Rows that were drawn at random, as numbers in the selection, in the order of the draw."""
+    answers: dict[str, str] | None = None
+    """True labels of CSV files by position, as text; also of rows that were not drawn: these were
+    chosen."""
+    log: tuple[Entry, ...] = ()
+    """The answers of the review page, which have a file of their own."""
+
+    @property
+    def filed(self) -> dict[int, str]:
+        """True labels of CSV files by position."""
+        return {int(position): truth for position, truth in (self.answers or {}).items()}
+
+    @cached_property
+    def opinions(self) -> dict[int, Opinion]:
+        """What reviewers said, by position."""
+        return opinions(self.log, self.positions, self.filed)
+
+    @cached_property
+    def known(self) -> dict[int, str]:
+        """True labels by position, of files and of the review page."""
+        return {**self.filed, **{p: opinion.resolved for p, opinion in self.opinions.items()}}
+
+    def with_answers(self, answers: dict[int, str]) -> Checks:
+        """Return the checks with more answers of a file; a later one replaces an earlier one."""
+        filed = {**self.filed, **answers}
+        return replace(self, answers={str(position): truth for position, truth in filed.items()})
+
+    @property
+    def reached(self) -> tuple[int, ...]:
+        """The drawn rows up to the last one that has an answer."""
+        known = self.known
+        last = max((k for k, p in enumerate(self.positions) if p in known), default=-1)
+        return self.positions[: last + 1]
+
+    @property
+    def unanswered(self) -> tuple[int, ...]:
+        """The drawn rows without an answer, in the order of the draw."""
+        known = self.known
+        return tuple(position for position in self.positions if position not in known)
+
+    @property
+    def n_left_empty(self) -> int:
+        """Drawn rows without an answer that stand before the last answer."""
+        return len(set(self.unanswered).intersection(self.reached))
+
+
+def apply_checks(selection: Selection, checks: Checks | None) -> Selection:
+    """Return the selection with the answers."""
+    if checks is None or not checks.known:
+        return selection
+    known, names = checks.known, [str(name) for name in selection.classes.tolist()]
+
+    def truth(position: int) -> Any:
+        # A row that was passed over may have been passed over because it is hard.
+        answer = known.get(position, CANNOT_TELL)
+        return answer if answer in names or answer != CANNOT_TELL else None
+
+    how: dict[str, Any] = {"q": checks.q, "seed": checks.seed, "confidence": checks.confidence}
+    drawn = checks.reached
+    if drawn:
+        answers = list(map(truth, drawn))
+        how["guarantee"] = checks.guarantee
+        selection = selection.with_checks(drawn, answers, **how, drawn=checks.drawn)
+    chosen = [position for position in known if position not in set(drawn)]
+    if chosen:
+        selection = selection.with_checks(chosen, list(map(truth, chosen)), **how, drawn="chosen")
+    return selection
+
+
+def read_checks(folder: Path, selection: Selection) -> Checks | None:
+    """Return the checks beside a selection; None without any, or if they are about other data."""
+    fingerprint = selection.manifest.fingerprint
+    log = read_log(folder, fingerprint)
+    if any(entry.position is not None and entry.position >= len(selection) for entry in log):
+        raise InputError(f"{folder} has answers about rows that it does not have. Copy it again.")
+    file = folder / _FILE
+    if not file.is_file():
+        if not log:
+            return None
+        # The draw is lost, so that it is not known which of the rows were drawn at random.
+        asked = selection.manifest.parameters.get("q")
+        q = asked if isinstance(asked, float) else DEFAULT_Q
+        return Checks("chosen", "mean", 0.95, q, 0, fingerprint, log=log)
+    about = read_json(file)
+    try:
+        checks = Checks(**{**about, "positions": tuple(about["positions"]), "log": ()})
+        known = checks.filed
+        sound = (
+            checks.drawn in get_args(Drawn)
+            and checks.guarantee in get_args(Guarantee)
+            and all(type(p) is int and 0 <= p < len(selection) for p in (*checks.positions, *known))
+            and all(isinstance(answer, str) for answer in known.values())
+            and all(
+                type(value) is float and 0 < value < 1 for value in (checks.q, checks.confidence)
+            )
+            and type(checks.seed) is int
+        )
+    except (TypeError, KeyError, ValueError, AttributeError):
+        sound = False
+    if not sound:
+        raise InputError(f"{file} cannot be read: it is cut short or damaged. Remove it.")
+    return replace(checks, log=log) if checks.fingerprint == fingerprint else None
+
+
+def write_checks(folder: Path, checks: Checks) -> None:
+    """Write the draw, and the answers of CSV files, beside a selection."""
+    # Answers of the review page are in their own file already.
+    about = asdict(replace(checks, log=()))
+    del about["log"]
+    write_json(folder / _FILE, about)
 
 
 @dataclass(frozen=True)
 class Answers:
-    """The answers in a file. Positions are those in the arrays of `Rows`."""
+    """The answers in a file, by the positions of their rows in a run."""
 
     position: np.ndarray
     truth: np.ndarray
     """The true labels, as text."""
-    unanswered: np.ndarray
-    """Positions of the rows whose answer is empty."""
     drawn_from: Literal["pool", "all"] | None
     """None where the file does not say."""
 
+    @property
+    def by_position(self) -> dict[int, str]:
+        """The true labels by position."""
+        return dict(zip(self.position.tolist(), self.truth.tolist(), strict=True))
 
-def read_answers(path: Path, rows: Rows) -> Answers:
+
+def read_answers(path: Path, rows: RunRows, label: np.ndarray) -> Answers:
     """Return the answers in `path`; raise `InputError` if they are not about `rows`.
+
+    `label` has the given labels of these rows.
 
     A .json file holds tasks of Label Studio, every other one is a CSV file.
     """
     table = _from_tasks(path) if path.suffix.lower() == ".json" else _read(path)
     position = _positions(path, table, rows)
-    _check_labels(path, table, rows, position)
-    known = encode_labels(rows.label, "label").classes
+    _check_labels(path, table, rows, label, position)
+    known = encode_labels(label, "label").classes
     truth = [_answer(path, where, entry[_TRUTH], known) for where, entry in table]
     given = np.array([answer is not None for answer in truth], dtype=bool)
+    if not given.any():
+        raise InputError(f"{path} has no answers yet: all of its rows are still to be checked.")
     return Answers(
         position=position[given],
         truth=np.array([answer for answer in truth if answer is not None], dtype=np.str_),
-        unanswered=position[~given],
         drawn_from=_drawn_from(path, table),
     )
 
 
-def checked_rows(path: Path, rows: Rows) -> tuple[dict[int, str], Drawn]:
+def checked_rows(path: Path, rows: RunRows, label: np.ndarray) -> tuple[dict[int, str], Drawn]:
     """Return the answers in `path` by position, and whether they may move a cut.
 
     They may if they were drawn at random from all rows, as the column `drawn_from` says. A draw
     from another run's pool is no random draw for this one.
     """
-    answers = read_answers(path, rows)
-    if not len(answers.position):
-        raise InputError(f"{path} has no answers yet: all of its rows are still to be checked.")
-    found = dict(zip(answers.position.tolist(), answers.truth.tolist(), strict=True))
-    return found, "all" if answers.drawn_from == "all" else "chosen"
+    answers = read_answers(path, rows, label)
+    return answers.by_position, "all" if answers.drawn_from == "all" else "chosen"
 
 
 def _from_tasks(path: Path) -> _Entries:
@@ -90,13 +237,13 @@ def _from_tasks(path: Path) -> _Entries:
 
 
 def _as_entry(task: Task, path: Path) -> dict[str, str]:
-    found = {name: task.data[name] for name in ("row_id", "id") if name in task.data}
-    if not found:
+    names = {name: task.data[name] for name in ("row_id", "id") if name in task.data}
+    if not names:
         raise InputError(
             f"{path}, {task.where} has no 'row_id' in its data, by which its row would be found. "
             "Import tasks that `kspr export --to label-studio` wrote."
         )
-    entry = {"id": str(next(iter(found.values())))}
+    entry = {"id": str(next(iter(names.values())))}
     # Where people differ, or skipped the task, nobody can tell.
     entry[_TRUTH] = (task.choice or CANNOT_TELL) if task.answered else ""
     for column, name in (("label", "kspr_given_label"), ("drawn_from", "drawn_from")):
@@ -145,7 +292,7 @@ def _texts(values: Iterable[Any]) -> list[str]:
     return [value.strip() for value in values if isinstance(value, str)]
 
 
-def _positions(path: Path, table: _Entries, rows: Rows) -> np.ndarray:
+def _positions(path: Path, table: _Entries, rows: RunRows) -> np.ndarray:
     """Return where each line's row is, by its number or else by its name."""
     column = "row" if "row" in table[0][1] else "id"
     known = rows.row if column == "row" else rows.row_id
@@ -171,19 +318,17 @@ def _positions(path: Path, table: _Entries, rows: Rows) -> np.ndarray:
     return np.array([place[value] for value in asked], dtype=np.int64)
 
 
-def _places(known: Any, asked: set[str]) -> dict[str, int]:
+def _places(known: np.ndarray, asked: set[str]) -> dict[str, int]:
     """Return where the rows are that are asked for: a few of very many."""
-    found = {}
-    for part in row_ranges(len(known)):
-        for position, value in enumerate(known[part].tolist(), part.start):
-            if str(value) in asked:
-                found[str(value)] = position
-    return found
+    texts = ((str(value), position) for position, value in enumerate(known.tolist()))
+    return {text: position for text, position in texts if text in asked}
 
 
-def _check_labels(path: Path, table: _Entries, rows: Rows, position: np.ndarray) -> None:
+def _check_labels(
+    path: Path, table: _Entries, rows: RunRows, label: np.ndarray, position: np.ndarray
+) -> None:
     """Raise if ids or given labels differ: the file was made for other data."""
-    held = {"id": rows.row_id[position].tolist(), "label": rows.label[position].tolist()}
+    held = {"id": rows.row_id[position].tolist(), "label": label[position].tolist()}
     for column, values in held.items():
         for (where, entry), value in zip(table, values, strict=True):
             if column in entry and not _same(entry[column], value):
@@ -219,10 +364,10 @@ def _same(text: str, value: Any) -> bool:
 
 def _drawn_from(path: Path, table: _Entries) -> Literal["pool", "all"] | None:
     # Two draws in one file would be a random sample of neither.
-    found = {entry.get("drawn_from", "").strip() for _, entry in table}
-    if len(found) > 1 or not found <= {"", "pool", "all"}:
+    origins = {entry.get("drawn_from", "").strip() for _, entry in table}
+    if len(origins) > 1 or not origins <= {"", "pool", "all"}:
         raise InputError(
             f"{path}: the column 'drawn_from' must say 'pool' or 'all', the same in every line, "
-            f"got {listed(sorted(found))}."
+            f"got {listed(sorted(origins))}."
         )
-    return cast("Any", found.pop()) if found != {""} else None
+    return cast("Any", origins.pop()) if origins != {""} else None

@@ -89,13 +89,13 @@ def embed_on_cluster(
     identity = embedder_identity(
         settings.embedder, kind, image_size=settings.image_size, flips=settings.flips
     )
-    parts = [(number, part) for number, part in enumerate(table.parts) if part.rows]
-    job = _Job(kind, identity, settings, options, sum(part.rows for _, part in parts))
+    parts = [(number, part) for number, part in enumerate(table.parts) if part.n_rows]
+    job = _Job(kind, identity, settings, options, sum(part.n_rows for _, part in parts))
     if not parts:
         raise InputError(f"{source} has no rows.")
     _claim(out, job, overwrite=overwrite)
     with opened_cluster(scheduler) as cluster:
-        blocks = [(part.uri, part.first, out / part_name(number)) for number, part in parts]
+        blocks = [(part.uri, part.start, out / part_name(number)) for number, part in parts]
         futures = cluster.each(embed_part, blocks, cluster.keep(job))
         with Progress("auto", "Embedding", len(futures)) as progress:
             made: list[dict[str, Any]] = cluster.results(futures, progress)

@@ -10,15 +10,11 @@ import pyarrow as pa
 
 from kspr._files import staged, write_parquet, write_sealed
 from kspr.errors import InputError
-from kspr.runs.answers import Rows as AnswerRows
-from kspr.runs.answers import checked_rows
-from kspr.runs.origin import ORIGIN, Origin, describe, origin_document
-from kspr.runs.run import check_folder, load_run
-from kspr.runs.select import checks_of, states_of
-from kspr.runs.stored_rows import ROWS
+from kspr.runs.answers import apply_checks, checked_rows, write_checks
+from kspr.runs.rows import ROWS
+from kspr.runs.run import ORIGIN, Origin, check_folder, describe, load_run, origin_document
+from kspr.runs.select import checks_of
 from kspr.selectors import KnockoffsSPR
-from kspr.selectors.checkpoint import resumable
-from kspr.selectors.checks import apply_checks, write_checks
 from kspr.selectors.cluster_selection import (
     Partitions,
     Rows,
@@ -52,37 +48,32 @@ def select_on_cluster(
     """Select from the files of `source` on a cluster, and write the run to `out`.
 
     `scheduler` is the address of a Dask scheduler; None starts a cluster on this machine. Workers
-    must reach both the files and `out`. A run that was stopped goes on where it was. `checked` is
-    as for `select_source`.
+    must reach both the files and `out`. `checked` is as for `select_source`.
     """
     check_folder(out, overwrite=overwrite)
     parts, row_bytes = _parts(source, options)
-    # Small sums, which a cluster was started for: they are always worth a file.
-    states = states_of(out, [source], selector, options, patience=0.0)
     with opened_cluster(scheduler) as cluster, staged(out) as staging:
         staging.mkdir()
         lengths = _lengths(cluster, parts, options)
         if not sum(lengths):
             raise InputError(f"{source} has no rows.")
         # Parts without rows are never read.
-        made = [cluster.lazily(read_part, part.uri, options) for part in parts if part.rows]
+        made = [cluster.lazily(read_part, part.uri, options) for part in parts if part.n_rows]
         held = iter(cluster.held(made, row_bytes * sum(lengths)))
-        rows = tuple(next(held) if part.rows else None for part in parts)
+        rows = tuple(next(held) if part.n_rows else None for part in parts)
         partitions = Partitions(rows, lengths)
         groups = options.groups is not None
-        with resumable(states):
-            written = write_on_cluster(selector, cluster, partitions, staging, groups=groups)
+        written = write_on_cluster(selector, cluster, partitions, staging, groups=groups)
         named = _write_rows(cluster, parts, partitions, staging)
         origin = Origin(
             source=absolute(source),
             reader=parts[0].kind,
             options=describe(options),
             command=tuple(command),
-            n_rows=sum(part.rows for part in parts),
+            n_rows=sum(part.n_rows for part in parts),
             notes=_notes(parts, lengths, written),
         )
         write_sealed(staging / ORIGIN, origin_document(origin, named), ROWS, "manifest.json")
-    states.remove()
     return written if checked is None else _with_answers(written, out, checked)
 
 
@@ -90,7 +81,7 @@ def _with_answers(written: Written, out: Path, checked: Path) -> Written:
     """Add the answers in the file `checked` to the run in `out`."""
     run = load_run(out)
     try:
-        answers, drawn = checked_rows(checked, AnswerRows(run.row, run.row_id, run.selection.label))
+        answers, drawn = checked_rows(checked, run.rows, run.selection.label)
     except InputError as error:
         raise InputError(
             f"{error} The run in {out} is without answers; add them with `kspr verify {out} "
@@ -167,19 +158,19 @@ def _width(field: Field, parts: Sequence[Part]) -> int:
     if pa.types.is_fixed_size_list(numbers):
         length, numbers = numbers.list_size, numbers.value_type
     elif pa.types.is_list(numbers) or pa.types.is_large_list(numbers):
-        part = next((part for part in parts if part.rows), None)
-        first = None if part is None else part.read([field], group=0)[0][0].as_py()
+        part = next((part for part in parts if part.n_rows), None)
+        first = None if part is None else part.read([field])[0][0].as_py()
         length, numbers = len(first or ()), numbers.value_type
     return length * (4 if numbers in (pa.float16(), pa.float32()) else 8)
 
 
 def _lengths(cluster: Cluster, parts: Sequence[Part], options: ReadOptions) -> tuple[int, ...]:
     if options.missing == "refuse":
-        return tuple(part.rows for part in parts)
+        return tuple(part.n_rows for part in parts)
     # Which rows have labels is known to those who read them.
-    there = [(part.uri, options) for part in parts if part.rows]
+    there = [(part.uri, options) for part in parts if part.n_rows]
     counted = iter(cluster.results(cluster.each(_count_labelled, there)))
-    return tuple(next(counted) if part.rows else 0 for part in parts)
+    return tuple(next(counted) if part.n_rows else 0 for part in parts)
 
 
 def _count_labelled(uri: str, options: ReadOptions) -> int:
@@ -193,7 +184,7 @@ def _write_rows(
     folder = staging / ROWS
     folder.mkdir(exist_ok=True)
     blocks = [
-        (rows, parts[number].first, folder / part_name(number))
+        (rows, parts[number].start, folder / part_name(number))
         for rows, number, _ in partitions.blocks()
     ]
     return all(cluster.results(cluster.each(_write_row_part, blocks)))
@@ -219,7 +210,7 @@ def _notes(parts: Sequence[Part], lengths: Sequence[int], written: Written) -> t
     ]
     if written.share_of_copies > 0:
         notes.append(f"About {written.share_of_copies:.1%} of the rows have an exact copy.")
-    left_out = sum(part.rows for part in parts) - sum(lengths)
+    left_out = sum(part.n_rows for part in parts) - sum(lengths)
     if left_out:
         notes.append(f"{left_out:,} rows have no label and are left out.")
     return tuple(notes)

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from kspr.core.labels import same_label
-from kspr.core.noise import add_noise
 from kspr.errors import InputError
+from kspr.noise import add_noise
 from kspr.sources.formats import written_format
 from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
@@ -20,7 +20,7 @@ __all__ = ["Corrupted", "Noise", "write_noisy_labels"]
 
 @dataclass(frozen=True)
 class Corrupted:
-    """How many labels there are, and how many of them are wrong."""
+    """Number of labels, and of wrong ones among them."""
 
     n: int
     n_wrong: int
@@ -28,7 +28,7 @@ class Corrupted:
 
 @dataclass(frozen=True)
 class Noise:
-    """What noise is wanted."""
+    """Noise to add to labels."""
 
     kind: str
     rate: float

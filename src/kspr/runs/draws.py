@@ -1,21 +1,21 @@
 """Rows drawn at random for a person to check, in a file or on a page."""
 
-import csv
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TextIO
 
 import numpy as np
 
 from kspr._files import staged
-from kspr._text import spreadsheet_cell
-from kspr.core.coded import label_at
-from kspr.core.noise import check_seed
+from kspr._text import spreadsheet_cell, write_csv
 from kspr.errors import InputError, UnreadableItemError
+from kspr.noise import check_seed
+from kspr.runs.answers import Checks, read_checks, write_checks
 from kspr.runs.run import Run, load_run
+from kspr.runs.storage import load_selection
 from kspr.selectors import Selection
-from kspr.selectors.checks import Checks, read_checks, write_checks
-from kspr.selectors.controls.checked import Drawn, Guarantee
+from kspr.selectors.checked import Drawn, Guarantee
 from kspr.selectors.options import DOUBTING
 from kspr.selectors.validation import check_rate
 from kspr.sources.records import Items
@@ -91,24 +91,24 @@ def draw_checks(
     """Draw the next `n` rows of the run in `folder`, write them to `out` for a person to fill in.
 
     The draw is saved in the run. A later call with the same settings goes on with it. Other
-    settings begin another draw; answers that are there already count where a row is drawn again.
+    settings begin another draw; earlier answers count where a row is drawn again.
     """
     if out.exists():
         raise InputError(f"{out} already exists, and may hold answers. Choose another --out.")
     run = load_run(folder, source)
     fitted = run.fitted
     about = _new_draw(folder, fitted, drawn, guarantee, confidence, q, seed)
-    before = read_checks(folder, fitted)
+    before = run.checks
     if before is not None:
         same = replace(before, positions=(), answers=None, log=()) == about
         about = replace(before if same else about, answers=before.answers, log=before.log)
     done = len(about.positions)
     order = _first(fitted, about, done + n)
-    rows = np.array(order[done:], dtype=np.int64)
-    if not len(rows):
+    rows = order[done:]
+    if not rows:
         raise InputError(f"All {len(order):,} rows that could be drawn have been drawn.")
     with staged(out) as staging, staging.open("w", newline="", encoding="utf-8") as file:
-        _write(run, rows, about, csv.writer(file))
+        _write(file, run, rows, about)
     write_checks(folder, replace(about, positions=tuple(order)))
     return Draw(
         out,
@@ -135,14 +135,14 @@ def set_draw(
 ) -> Checks:
     """Return the draw of the run in `folder`, with `n` rows in all, and save it there.
 
-    What is None is as in the draw that is there; without one, 100 rows for the mean at the run's
-    own q. A draw without answers is replaced where something else is asked for; one with answers
-    can only be made longer. `fitted` is the run's selection without answers, if it is loaded
-    already.
+    Arguments that are None keep the values of the saved draw; without a draw they are 100 rows, for
+    the mean, at the q of the run. A draw without answers is replaced where something else is asked
+    for; one with answers can only become longer. `fitted` is the run's selection without answers,
+    if it is loaded already.
     """
     if n is not None and n < 1:
         raise InputError(f"--checks must be at least 1, got {n}.")
-    fitted = Selection.load(folder, answers=False) if fitted is None else fitted
+    fitted = load_selection(folder, answers=False) if fitted is None else fitted
     before = read_checks(folder, fitted)
     given = {"q": q, "guarantee": guarantee, "confidence": confidence, "seed": seed}
     given = {name: value for name, value in given.items() if value is not None}
@@ -172,8 +172,8 @@ def set_draw(
 def rows_to_check(run: Run, checks: Checks, n: int) -> ToCheck:
     """Return the first `n` rows of a draw that have no answer."""
     positions = checks.unanswered[:n]
-    lines = tuple(_line(run, position, checks.drawn) for position in positions)
-    return ToCheck(checks, positions, lines)
+    lines = _lines(run, positions, checks.drawn, {})
+    return ToCheck(checks, positions, tuple([spreadsheet_cell(c) for c in line] for line in lines))
 
 
 def _new_draw(
@@ -200,7 +200,7 @@ def _new_draw(
 
 
 def check_same(folder: Path, draw: Checks, given: dict[str, Any]) -> None:
-    """Raise if something else is asked for than what the rows of `draw` were drawn for."""
+    """Raise if a setting differs from the one that the rows of `draw` were drawn for."""
     for name, value in given.items():
         if getattr(draw, name) != value:
             raise InputError(
@@ -220,7 +220,7 @@ def _first(fitted: Selection, checks: Checks, n: int) -> list[int]:
 def drawable(fitted: Selection, checks: Checks) -> np.ndarray:
     """Return the rows that can be drawn, in the order in which we draw them."""
     if checks.drawn == "pool":
-        return fitted.draw(len(fitted), q=checks.q, seed=checks.seed)
+        return fitted.draw_checks(len(fitted), q=checks.q, seed=checks.seed)
     return np.random.default_rng([checks.seed, _STREAM]).permutation(len(fitted))
 
 
@@ -245,36 +245,31 @@ def forecast_of(selection: Selection, checks: Checks, n: int) -> tuple[tuple[int
     )
 
 
-def _write(run: Run, drawn: np.ndarray, checks: Checks, writer: Any) -> None:
-    shown, known = _shown(run, drawn), checks.known
-    writer.writerow([*COLUMNS, *shown])
-    for k, *extra in zip(drawn.tolist(), *shown.values(), strict=True):
-        # An answer that is known already need not be given again.
-        cells = _line(run, k, checks.drawn, known.get(k, ""))
-        writer.writerow([*cells, *map(spreadsheet_cell, extra)])
+def _write(file: TextIO, run: Run, drawn: list[int], checks: Checks) -> None:
+    shown = _shown(run, drawn)
+    # An answer that is known already need not be given again.
+    lines = _lines(run, drawn, checks.drawn, checks.known)
+    rows = ([*line, *extra] for line, *extra in zip(lines, *shown.values(), strict=True))
+    write_csv(file, [*COLUMNS, *shown], rows)
 
 
-def _line(run: Run, position: int, drawn: Drawn, truth: str = "") -> list[str]:
-    """Return the line of a row in a file of answers, for `COLUMNS`."""
-    cells = [
-        run.row[position],
-        run.row_id[position],
-        label_at(run.selection, "label", position),
-        label_at(run.selection, "suggested_label", position),
-        truth,
-        drawn,
-    ]
-    return [spreadsheet_cell(cell) for cell in cells]
+def _lines(
+    run: Run, positions: Iterable[int], drawn: Drawn, known: dict[int, str]
+) -> Iterator[list[object]]:
+    """Yield the lines of rows in a file of answers, for `COLUMNS`."""
+    label, suggested = run.selection.label, run.selection.suggested_label
+    for k in positions:
+        yield [run.row[k], run.row_id[k], label[k], suggested[k], known.get(k, ""), drawn]
 
 
-def _shown(run: Run, drawn: np.ndarray) -> dict[str, list[str]]:
+def _shown(run: Run, drawn: list[int]) -> dict[str, list[str]]:
     """Return the column that shows rows to a person: texts, or the paths of images."""
     items = run.items()
     if items is None:
         return {}  # nothing to show, or the source is gone: row and id must do
     if items.kind == "text":
-        return {"text": [_text(items, position) for position in drawn.tolist()]}
-    files = [items.file(position) for position in drawn.tolist()]
+        return {"text": [_text(items, position) for position in drawn]}
+    files = [items.file(position) for position in drawn]
     return {"image": [str(file or "") for file in files]} if any(files) else {}
 
 

@@ -1,4 +1,4 @@
-"""Comparing a run with the true labels: FSR, recall, F1, and what was suggested."""
+"""Comparing a run with the true labels: FSR, recall, F1, and suggested labels."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from kspr.core.coded import AllRows
 from kspr.core.labels import encode_labels, places_in, same_label, truly_clean
 from kspr.core.metrics import SelectionQuality, selection_quality
 from kspr.errors import InputError
@@ -16,7 +15,6 @@ from kspr.sources.joining import join_label_file
 from kspr.sources.opening import open_source
 from kspr.sources.readers.file_checks import listed
 from kspr.sources.readers.label_files import open_label_file
-from kspr.sources.records import RowNumbers
 
 __all__ = ["ClassEvaluation", "Evaluation", "Truth", "evaluate", "evaluate_run", "true_labels"]
 
@@ -34,7 +32,7 @@ class ClassEvaluation:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The error rate that was asked for, and what the true labels show."""
+    """The error rate asked for, and the rates that the true labels show."""
 
     n: int
     n_wrong: int
@@ -65,8 +63,8 @@ class Evaluation:
         order = np.argsort(-wrong, axis=None, kind="stable")[:n]
         pairs = zip(*np.unravel_index(order, wrong.shape), strict=True)
         # t: true, s: suggested.
-        found = [(self.classes[t], self.classes[s], int(wrong[t, s])) for t, s in pairs]
-        return [entry for entry in found if entry[2]]
+        counted = [(self.classes[t], self.classes[s], int(wrong[t, s])) for t, s in pairs]
+        return [entry for entry in counted if entry[2]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,8 +86,8 @@ def evaluate_run(folder: Path, truth: str | None, source: Path | None = None) ->
     left out, and named in the notes.
     """
     run = load_run(folder, source)
-    found = true_labels(run, truth)
-    return replace(evaluate(run.selection, found.label, found.known), notes=found.notes)
+    true = true_labels(run, truth)
+    return replace(evaluate(run.selection, true.label, true.known), notes=true.notes)
 
 
 def true_labels(run: Run, truth: str | None) -> Truth:
@@ -112,23 +110,21 @@ def _from_file(run: Run, path: Path) -> Truth:
     count = run.origin.n_rows
     file = open_label_file(path, "truth", count=count, id_column=run.origin.options.get("id"))
     # A file without ids has a line for each row of the source; the run may have left some out.
-    row_id: Any = RowNumbers(AllRows(count))
+    row_id = np.arange(count).astype(np.str_)
     if run.rows.named:
-        numbers = np.asarray(row_id)
-        ids = np.asarray(run.row_id)
-        row_id = numbers.astype(np.result_type(numbers, ids))
-        row_id[run.row] = ids
-    found = join_label_file(file, row_id, run.rows.named, run.origin.source)
-    known = np.flatnonzero(~np.isin(run.row, found.missing))
+        row_id = row_id.astype(np.result_type(row_id, run.row_id))
+        row_id[run.row] = run.row_id
+    joined = join_label_file(file, row_id, run.rows.named, run.origin.source)
+    known = np.flatnonzero(~np.isin(run.row, joined.missing))
     missing = np.setdiff1d(np.arange(len(run.rows)), known)
-    notes = list(found.notes)
+    notes = list(joined.notes)
     if missing.size:
         few = listed(run.row_id[missing].tolist(), 5)
-        what = f"{missing.size:,} row{'s' * (missing.size > 1)} of the run"
-        notes.append(f"{path} has no true label for {what}, left out here: {few}.")
+        rows = f"{missing.size:,} row{'s' * (missing.size > 1)} of the run"
+        notes.append(f"{path} has no true label for {rows}, left out here: {few}.")
     if not known.size:
         raise InputError(f"{path} has no true label for any row of {run.folder}.")
-    return Truth(found.label[run.row], known, tuple(notes))
+    return Truth(joined.label[run.row], known, tuple(notes))
 
 
 def evaluate(
@@ -145,13 +141,13 @@ def evaluate(
     per_class = tuple(
         ClassEvaluation(
             name,
-            int(own.sum()),
-            int((own & ~right).sum()),
-            int((own & kept).sum()),
-            selection_quality(kept[own], right[own]),
+            int(of_class.sum()),
+            int((of_class & ~right).sum()),
+            int((of_class & kept).sum()),
+            selection_quality(kept[of_class], right[of_class]),
         )
         for name in selection.classes.tolist()
-        for own in [label == name]
+        for of_class in [label == name]
     )
     wrong = ~right
     true_code, classes = _true_codes(selection, truth[wrong])

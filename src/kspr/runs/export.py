@@ -1,6 +1,5 @@
 """Writing the cleaned data set of a run, or its rows for other tools; the source is not changed."""
 
-import csv
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,17 +9,14 @@ import numpy as np
 import pyarrow as pa
 
 from kspr._files import staged
-from kspr._text import spreadsheet_cell
-from kspr.core.coded import row_ranges, rows_of, stored_of
+from kspr._packages import version
+from kspr._text import visible, write_csv
 from kspr.errors import InputError
-from kspr.runs._annotation_files import ANNOTATION_WRITERS, config_beside
 from kspr.runs._cleaned_table import Plan, marks, write_rows
-from kspr.runs._data_card import CARD, data_card
-from kspr.runs._image_files import write_images
+from kspr.runs._item_files import ANNOTATION_WRITERS, config_beside, write_images
 from kspr.runs.run import Run, load_run
 from kspr.selectors import Selection
-from kspr.selectors.checks import read_checks
-from kspr.selectors.relabelling import PILES, THRESHOLD
+from kspr.selectors.relabelling import THRESHOLD
 from kspr.sources.formats import Format, WrittenFormat, written_format
 from kspr.sources.readers.file_checks import listed
 
@@ -33,6 +29,33 @@ _SHOWN: dict[str, RowsShown] = {"label-studio": "suspects", "fiftyone": "all"}
 _CHANGES = "changes.csv"
 _LISTED = ("row", "id", "action", "from", "to", "why", "q_value")
 """Columns of the list of changes."""
+_CARD = "README.md"
+"""Where the pages of Hugging Face look for it."""
+_PAGE = """# {name}, labels checked by kspr
+
+The labels of `{name}` were judged with knockoffs-spr {version}.
+
+    {headline}
+
+{rows:,} rows are in this data set. Of the suspects, {relabelled:,} have the suggested label now,
+and {dropped:,} were left out; `changes.csv` lists them. The other labels are as they were.
+
+## What the error rate rests on
+
+{basis}
+
+## Columns that were added
+
+| column | what it holds |
+|---|---|
+| `kspr_row` | row number in the source, from 0 |
+| `kspr_given_label` | the label that the source gives |
+| `kspr_clean` | whether that label was kept |
+| `kspr_suggested_label` | the class that fits best, or what a person has found |
+| `kspr_selection_time` | large values are suspicious |
+| `kspr_q_value` | the smallest error rate at which the row is kept, where there is one |
+| `kspr_doubt` | estimated probability that the given label is wrong, where it was estimated |
+"""
 
 
 @dataclass(frozen=True)
@@ -132,17 +155,17 @@ def _export_folder(run: Run, plan: Plan, out: Path, to: Format) -> Exported:
     with staged(out) as staging:
         if to.name == "imagefolder":
             chosen = np.flatnonzero(plan.chosen)
-            files, notes = write_images(run, chosen, plan.labels(run).array(), staging)
+            files, notes = write_images(run, chosen, plan.labels(run), staging)
             plan = plan.without(list(files))
             notes += _changed(run, np.setdiff1d(chosen, list(files)))
         else:
             write_rows(run, plan, staging, to)
         _write_changes(staging / _CHANGES, run, plan, files)
-        made = _exported(run, plan, out, out / _CHANGES, notes)
+        exported = _exported(run, plan, out, out / _CHANGES, notes)
         if to.name == "huggingface":
-            card = data_card(run, made.rows, made.relabelled, made.dropped)
-            (staging / CARD).write_text(card, encoding="utf-8")
-    return made
+            card = data_card(run, exported)
+            (staging / _CARD).write_text(card, encoding="utf-8")
+    return exported
 
 
 def _export_rows(run: Run, out: Path, tool: str, rows: RowsShown | None) -> Exported:
@@ -165,7 +188,7 @@ def _rows_shown(run: Run, rows: RowsShown) -> tuple[np.ndarray, dict[str, str]]:
         return np.arange(len(run.rows)), {}
     if rows == "suspects":
         return run.selection.suspect_indices, {}
-    checks = read_checks(run.folder, run.selection)
+    checks = run.checks
     if checks is None or not checks.positions:
         raise InputError(
             f"No rows were drawn from {run.folder} yet. Draw some with kspr verify {run.folder} "
@@ -191,21 +214,20 @@ def _is_left(changes: Path) -> bool:
 
 def _plan(run: Run, suspects: Suspects, threshold: float) -> Plan:
     selection, n = run.selection, len(run.rows)
-    there = run.joined.there()
+    present = run.joined.places() >= 0
     moved = np.zeros(n, dtype=bool)
     everything = suspects in ("keep", "reviewed")
     chosen = np.ones(n, dtype=bool) if everything else selection.clean_mask.copy()
     if suspects == "relabel":
-        pile = stored_of(selection.relabel(threshold), "pile")
-        moved = pile.codes == PILES.index("change")
+        moved = selection.relabel(threshold).pile == "change"
         chosen |= moved
     if selection.checked is not None:
         rows, code = selection.checked.rows, selection.checked.true_code
         # What a person has found is written whatever becomes of other suspects.
         moved[rows] = (code >= 0) & ~selection.checked.right
         chosen[rows] = (code >= 0) | (suspects == "keep")
-    chosen &= there
-    return Plan(chosen, moved & chosen, ~there)
+    chosen &= present
+    return Plan(chosen, moved & chosen, ~present)
 
 
 def _exported(
@@ -223,44 +245,52 @@ def _exported(
 
 def _write_changes(path: Path, run: Run, plan: Plan, files: dict[int, str] | None = None) -> None:
     """List the rows that differ from the source; with `files`, all rows and the file of each."""
-    checked = run.selection.checked
-    by_person = np.empty(0, dtype=np.int64) if checked is None else checked.rows
+    shown = plan.differing() if files is None else np.ones_like(plan.chosen)
+    lines = _changes(run, plan, np.flatnonzero(shown), files)
     with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(_LISTED if files is None else [*_LISTED, "file"])
-        for part in row_ranges(len(plan.chosen)):
-            shown = plan.differing(part) if files is None else np.ones_like(plan.chosen[part])
-            rows = part.start + np.flatnonzero(shown)
-            lines = _changes(run, plan, rows, np.isin(rows, by_person))
-            for k, cells in zip(rows.tolist(), lines, strict=True):
-                more = [] if files is None else [files.get(k, "")]
-                writer.writerow([spreadsheet_cell(cell) for cell in (*cells, *more)])
+        write_csv(file, _LISTED if files is None else [*_LISTED, "file"], lines)
 
 
-def _changes(run: Run, plan: Plan, rows: np.ndarray, by_person: np.ndarray) -> Iterator[list[Any]]:
-    """Yield the lines of some rows, for `_LISTED`; `by_person` says which a person has checked."""
-    selection = run.selection
-    given, new = (rows_of(selection, name, rows) for name in ("label", "suggested_label"))
-    has_levels = stored_of(selection, "q_value") is not None
-    level = rows_of(selection, "q_value", rows) if has_levels else given
-    # A small part of the rows is asked for at once: ids may have to be read from a file.
-    known = zip(rows.tolist(), run.row[rows], run.row_id[rows], strict=True)
-    for (k, row, row_id), label, suggested, q, checked in zip(
-        known, given, new, level, by_person, strict=True
-    ):
+def _changes(
+    run: Run, plan: Plan, rows: np.ndarray, files: dict[int, str] | None
+) -> Iterator[list[Any]]:
+    """Yield the lines of some rows, for `_LISTED`, and the file of each if there are `files`."""
+    selection, checked = run.selection, run.selection.checked
+    given, new, level = selection.label, selection.suggested_label, selection.q_value
+    by_person = np.isin(rows, [] if checked is None else checked.rows)
+    for k, a_person in zip(rows.tolist(), by_person.tolist(), strict=True):
         if plan.gone[k]:
             action, to, why = "left out", "", "gone from the source, or changed there"
         elif plan.moved[k]:
-            why = "checked by a person" if checked else _chance(selection, k)
-            action, to = "relabelled", suggested
+            why = "checked by a person" if a_person else _chance(selection, k)
+            action, to = "relabelled", new[k]
         elif plan.chosen[k]:
-            action, to, why = "kept", label, ""
+            action, to, why = "kept", given[k], ""
         else:
-            why = "checked: no class, or nobody can tell" if checked else "suspect"
+            why = "checked: no class, or nobody can tell" if a_person else "suspect"
             action, to = "left out", ""
-        yield [row, row_id, action, label, to, why, f"{q:.4g}" if has_levels else ""]
+        q = "" if level is None else f"{level[k]:.4g}"
+        more = [] if files is None else [files.get(k, "")]
+        yield [run.row[k], run.row_id[k], action, given[k], to, why, q, *more]
 
 
 def _chance(selection: Selection, k: int) -> str:
     chance = selection.suggestion_probability
     return "suspect" if chance is None else f"suspect; this label is right with {chance[k]:.0%}"
+
+
+def data_card(run: Run, exported: Exported) -> str:
+    """Return the card of the exported rows of a run, in Markdown."""
+    summary = run.selection.summary()
+    # The name alone: a path would tell whoever reads the card about the machine.
+    name = visible(Path(run.origin.source).name).replace("`", "'")
+    basis = summary.basis or "No error rate was estimated."
+    return _PAGE.format(
+        name=name,
+        version=version("knockoffs-spr"),
+        headline=summary.headline().replace("\n", "\n    "),
+        rows=exported.rows,
+        relabelled=exported.relabelled,
+        dropped=exported.dropped,
+        basis="\n\n".join(basis.split("\n")),
+    )

@@ -1,33 +1,59 @@
 """Whether a run may pass: few enough wrong labels, enough kept, and no worse than an earlier run.
 
-A run is compared with the data as it is now, and its rate counts for what it rests on (`evidence`).
+A run is compared with the data as it is now, and its rate counts for what it rests on. What a run
+says of itself is not enough for that: its answers are applied again when it is loaded, and its draw
+is computed again here.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 from xml.etree import ElementTree
 
 import numpy as np
 
 from kspr._files import write_text
 from kspr._text import percent, shorten, visible
-from kspr.core.coded import stored_of
 from kspr.core.intervals import clopper_pearson_interval, fisher_exact
 from kspr.core.labels import same_label
 from kspr.errors import InputError, UnreadableItemError
-from kspr.runs.evidence import Claim, Evidence, claim_of, lack_of
+from kspr.runs.answers import Checks
+from kspr.runs.draws import drawable
 from kspr.runs.run import Run, load_run
 from kspr.runs.select import votes_have_changed
-from kspr.selectors.checks import read_checks
+from kspr.selectors import Selection
 from kspr.selectors.validation import check_rate
 
-__all__ = ["Comparison", "Gate", "Requirement", "gate_run", "write_junit"]
+__all__ = [
+    "Claim",
+    "Comparison",
+    "Evidence",
+    "Gate",
+    "Requirement",
+    "claim_of",
+    "gate_run",
+    "lack_of",
+    "write_junit",
+]
 
+Evidence = Literal["checked", "declared", "estimated"]
+"""What a rate may rest on: rows drawn by `kspr verify` and checked; rows of which the user says
+that they were drawn at random; or an estimate that needs an assumption on the noise."""
+_NO_RATE = ("paper", "theorem")
+"""Controls whose estimate holds no error rate on real features."""
 _RISK = 0.05
 """Chance that an equally good batch is called worse, over all comparisons together."""
 _LONGEST = 40
 """Longest name of a class, in characters."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """The rate of a run, its evidence, and a sentence about both."""
+
+    evidence: Evidence | None
+    bound: float | None
+    sentence: str
 
 
 @dataclass(frozen=True)
@@ -61,7 +87,7 @@ class Gate:
 
     requirements: tuple[Requirement, ...]
     evidence: Evidence | None
-    """What the rate rests on; None where there is no rate that could be used."""
+    """Evidence for the rate; None without a rate that could be used."""
     bound: float | None
     """Largest share of wrong labels among the kept ones, by that evidence."""
     n: int
@@ -102,8 +128,8 @@ def gate_run(
     asked = [_same_data(run), _few_wrong(claim, max_wrong, evidence), _enough(n_kept, n, min_kept)]
     comparisons: tuple[Comparison, ...] = ()
     if against is not None:
-        comparisons, found = _no_worse(run, load_run(against))
-        asked += found
+        comparisons, no_worse = _no_worse(run, load_run(against))
+        asked += no_worse
     return Gate(tuple(asked), claim.evidence, claim.bound, n, n_kept, comparisons)
 
 
@@ -126,7 +152,7 @@ def write_junit(path: Path, gate: Gate) -> None:
 
 
 def _same_data(run: Run) -> Requirement:
-    """Return whether the data is what the run was made from."""
+    """Return whether the data of the run is as it was."""
     # Without the data nothing can be said; this names the way out.
     run.records()
     notes = [*run.notes(), *_changed_images(run)]
@@ -149,6 +175,74 @@ def _changed_images(run: Run) -> list[str]:
     except UnreadableItemError as error:
         return [str(error)]
     return []
+
+
+def claim_of(run: Run, confidence: float) -> Claim:
+    """Return the rate of a run; `confidence` is the least that a guarantee with one must have."""
+    fitted, checks, checked = run.fitted, run.checks, run.selection.checked
+    if checks is None or checked is None or not checked.calibrate:
+        return _estimate(fitted, run.selection)
+    lack = lack_of(run, confidence)
+    if lack is not None:
+        return Claim(None, None, lack)
+    redrawn = _redrawn(fitted, checks)
+    how = "drawn by kspr" if redrawn else "declared to be drawn at random"
+    sure = "on average over such draws"
+    if checks.guarantee != "mean":
+        sure = f"with {checks.confidence:.0%} confidence"
+    return Claim(
+        "checked" if redrawn else "declared",
+        checks.q,
+        f"At most {percent(checks.q)} of the kept labels are wrong {sure}, by "
+        f"{int(checked.counted.sum()):,} checked rows, {how}.",
+    )
+
+
+def lack_of(run: Run, confidence: float = 0.0) -> str | None:
+    """Return why the answers of a run are no guarantee, in a sentence; None if they are one."""
+    fitted, checks, checked = run.fitted, run.checks, run.selection.checked
+    # Answers inside the selection, not beside it, have no draw that could be computed again.
+    if fitted.checked is not None or checks is None or checked is None or not checked.calibrate:
+        return "No rows that `kspr verify` drew at random are checked."
+    empty = len(checks.unanswered)
+    # Whoever stops where the answers look good has chosen them; only `anytime` allows for it.
+    if empty and checks.guarantee != "anytime":
+        return (
+            f"{empty:,} of the {len(checks.positions):,} rows that were drawn have no answer. "
+            "Answer them, with a question mark where nobody can tell."
+        )
+    if checks.guarantee != "mean" and checks.confidence < confidence:
+        return (
+            f"The checked rows were drawn for a confidence of {checks.confidence:g}, and "
+            f"{confidence:g} is asked for (--confidence)."
+        )
+    return None
+
+
+def _redrawn(fitted: Selection, checks: Checks) -> bool:
+    """Return whether these are the first rows of the draw, as `kspr verify` makes it."""
+    first = drawable(fitted, checks)[: len(checks.positions)]
+    return set(first.tolist()) == set(checks.positions)
+
+
+def _estimate(fitted: Selection, selection: Selection) -> Claim:
+    """Return the rate that rests on an assumption, if the selection has one."""
+    if fitted.checked is not None:
+        # Its levels come from answers that cannot be counted again.
+        return Claim(None, None, "The answers in it were not given to `kspr verify`.")
+    if selection.manifest.seen_labels:
+        return Claim(None, None, "Its network has seen the labels, and no rows are checked.")
+    if selection.q_value is None or selection.control is None or selection.control in _NO_RATE:
+        method = selection.manifest.method if selection.control is None else selection.control
+        return Claim(None, None, f"No rows are checked, and {method!r} holds no error rate.")
+    # A fallback keeps rows that no level reaches: their q-value is infinite.
+    bound = float(np.max(selection.q_value[selection.clean_mask], initial=0.0))
+    return Claim(
+        "estimated",
+        bound,
+        f"An estimated {percent(bound)} of the kept labels are wrong, if this is so: "
+        f"{selection.assumption} No rows are checked.",
+    )
 
 
 def _few_wrong(claim: Claim, max_wrong: float, least: Evidence) -> Requirement:
@@ -205,9 +299,9 @@ def _no_worse(new: Run, old: Run) -> tuple[tuple[Comparison, ...], list[Requirem
     if not compared:
         sentence = "Neither run has checked rows among those that it would keep."
         return (), [Requirement("no worse", False, sentence)]
-    found = tuple(_comparison(*one, times=len(compared)) for one in compared)
+    comparisons = tuple(_comparison(*one, times=len(compared)) for one in compared)
     among = "all rows" if whole else "the rows kept without answers"
-    return found, [_requirement(comparison, among) for comparison in found]
+    return comparisons, [_requirement(comparison, among) for comparison in comparisons]
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,12 +317,10 @@ class _CheckedRows:
 
 
 def _checked_rows(run: Run) -> _CheckedRows:
-    fitted = run.fitted
-    checks, checked = read_checks(run.folder, fitted), run.selection.checked
+    fitted, checks, checked = run.fitted, run.checks, run.selection.checked
     assert checks is not None and checked is not None  # noqa: S101, PT018 - they lack nothing
     rows = checked.rows[checked.sampled]
-    levels = stored_of(fitted, "q_value")
-    kept = fitted.clean_mask if levels is None else fitted.at(checks.q).clean_mask
+    kept = fitted.clean_mask if fitted.q_value is None else fitted.at(checks.q).clean_mask
     return _CheckedRows(
         label=fitted.label[rows],
         wrong=~checked.right[checked.sampled],
@@ -264,12 +356,16 @@ def _comparison(
     )
 
 
-def _requirement(found: Comparison, among: str) -> Requirement:
-    name = "all classes" if found.label is None else f"class {shorten(found.label, _LONGEST)}"
+def _requirement(comparison: Comparison, among: str) -> Requirement:
+    name = (
+        "all classes"
+        if comparison.label is None
+        else f"class {shorten(comparison.label, _LONGEST)}"
+    )
     return Requirement(
         f"no worse: {name}",
-        found.p_value > _RISK,
-        f"{name}: {found.n_wrong:,} of {found.n:,} checked labels are wrong, and "
-        f"{found.n_wrong_before:,} of {found.n_before:,} were before, among {among} "
-        f"(p = {found.p_value:.2g}).",
+        comparison.p_value > _RISK,
+        f"{name}: {comparison.n_wrong:,} of {comparison.n:,} checked labels are wrong, and "
+        f"{comparison.n_wrong_before:,} of {comparison.n_before:,} were before, among {among} "
+        f"(p = {comparison.p_value:.2g}).",
     )

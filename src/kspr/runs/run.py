@@ -1,7 +1,8 @@
 """A run on disk: a saved selection, its rows, and the source that they came from."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -9,34 +10,139 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kspr._arrow import ParquetRows
 from kspr._files import read_sealed, staged, write_parquet, write_sealed
-from kspr.core.coded import stored_of
 from kspr.errors import InputError
+from kspr.features import Loaded
 from kspr.features.loading import stored_features
-from kspr.runs.joining import Joined, JoinedItems, RunRows, join_rows
-from kspr.runs.origin import (
-    CONSENSUS,
-    FORMAT,
-    ORIGIN,
-    Origin,
-    labelled_by_consensus,
-    origin_document,
-    read_origin,
-    resolved,
-)
-from kspr.runs.stored_rows import ROWS, kept_rows, read_rows, row_tables
+from kspr.runs.answers import Checks, apply_checks, read_checks, write_checks
+from kspr.runs.rows import ROWS, Joined, JoinedItems, RunRows, join_rows, read_rows, row_tables
+from kspr.runs.storage import load_selection, save_selection
 from kspr.selectors import Selection
-from kspr.selectors.checks import Checks, apply_checks, read_checks, write_checks
-from kspr.sources.opening import open_source, open_table
+from kspr.sources.opening import open_source, open_table, probability_file
+from kspr.sources.options import ReadOptions
 from kspr.sources.places import absolute, address_of, exists
 from kspr.sources.readers.table import Table
 from kspr.sources.records import Items, Records
 
-__all__ = ["Run", "check_folder", "load_run", "save_run"]
+__all__ = [
+    "CONSENSUS",
+    "ORIGIN",
+    "Origin",
+    "Run",
+    "check_folder",
+    "describe",
+    "load_run",
+    "origin_document",
+    "origin_of",
+    "read_origin",
+    "save_run",
+]
 
+_FORMAT = 1
+ORIGIN = "run.json"
+"""File that says where the rows of a run came from."""
+CONSENSUS = "consensus.parquet"
+"""Table of the rows' ids and labels, in a run whose source has several labels for each row."""
 _FILES_BESIDE = ("labels", "probabilities", "votes")
 """Options of a run that may name files."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a run's rows came from, and the command that made it."""
+
+    source: str
+    reader: str
+    options: dict[str, str]
+    """Options that the user gave; what the reader found by itself is not among them."""
+    command: tuple[str, ...]
+    embedding: str | None = None
+    """Folder of the features, for images and texts."""
+    fingerprint: str | None = None
+    """Fingerprint of the images or texts that these features belong to."""
+    n_rows: int = 0
+    """All rows of the source."""
+    unreadable: int = 0
+    """Items that could not be read, and are left out."""
+    notes: tuple[str, ...] = ()
+    """Sentences for the user: what had to be assumed to read the source."""
+
+    def read_options(self) -> ReadOptions:
+        """Return the options with which the source was read."""
+        # A run of a later version may have options that this one does not know.
+        known = {field.name for field in fields(ReadOptions)}
+        options: dict[str, Any] = {k: v for k, v in self.options.items() if k in known}
+        if "labels" in options:
+            options["labels"] = Path(options["labels"])
+        return ReadOptions(**options)
+
+    def command_line(self) -> str:
+        """Return the command as it would be typed."""
+        return shlex.join(self.command)
+
+
+def describe(options: ReadOptions) -> dict[str, str]:
+    """Return the options that were given, as text."""
+    given = {f.name: getattr(options, f.name) for f in fields(options)}
+    return {f.name: str(given[f.name]) for f in fields(options) if given[f.name] != f.default}
+
+
+def origin_of(loaded: Loaded, options: ReadOptions, command: Sequence[str]) -> Origin:
+    """Return where the rows of `loaded` came from, with absolute paths."""
+    # Absolute, because later commands may be started in another folder.
+    given, records = describe(options), loaded.records
+    if options.labels is not None:
+        given["labels"] = str(options.labels.resolve())
+    beside = probability_file(options)
+    if beside is not None:
+        given["probabilities"] = str(beside.resolve())
+    return Origin(
+        source=absolute(records.source),
+        reader=records.reader,
+        options=given,
+        command=tuple(command),
+        embedding=None if loaded.folder is None else str(loaded.folder),
+        fingerprint=loaded.fingerprint,
+        n_rows=len(records),
+        unreadable=loaded.unreadable,
+        notes=records.notes,
+    )
+
+
+def origin_document(origin: Origin, named: bool) -> dict[str, Any]:
+    """Return the content of `ORIGIN`: the origin, and whether the source names its rows."""
+    return {"format": _FORMAT, "named": named, **asdict(origin)}
+
+
+def read_origin(about: dict[str, Any]) -> Origin:
+    """Return the origin in a document; raise `ValueError` or `TypeError` if it holds none."""
+    # JSON has no tuples.
+    lists = {name: tuple(about[name]) for name in ("command", "notes")}
+    origin = Origin(**{**about, **lists})
+    texts = [origin.source, origin.reader, *origin.command, *origin.notes]
+    texts += [text for pair in dict(origin.options).items() for text in pair]
+    texts += [text for text in (origin.embedding, origin.fingerprint) if text is not None]
+    counts = {type(count) for count in (origin.n_rows, origin.unreadable)}
+    if (
+        not all(isinstance(text, str) for text in texts)
+        or counts != {int}
+        or not isinstance(origin.options, dict)
+    ):
+        raise ValueError(f"{ORIGIN} has a value of another type")
+    return origin
+
+
+def labelled_by_consensus(origin: Origin) -> Origin:
+    """Return the origin with the consensus as its file of labels, and rows without one left out."""
+    options = {name: value for name, value in origin.options.items() if name != "label"}
+    return replace(origin, options={**options, "labels": CONSENSUS, "missing": "drop"})
+
+
+def resolved(origin: Origin, folder: Path) -> Origin:
+    """Return the origin with the place of the consensus, which moves with the run."""
+    if origin.options.get("labels") != CONSENSUS:
+        return origin
+    return replace(origin, options={**origin.options, "labels": str(folder.resolve() / CONSENSUS)})
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,19 +157,21 @@ class Run:
     selection: Selection
     fitted: Selection
     """The selection as it was fitted, whatever people have answered since."""
+    checks: Checks | None
+    """The draw and the answers that `selection` has; None without any."""
     rows: RunRows
     origin: Origin
     source_is_asked_for: bool = True
     """Whether the user has named the source, and not only the run on disk."""
 
     @property
-    def row(self) -> Any:
-        """Row numbers in the source as it was: an array, or `AllRows`."""
+    def row(self) -> np.ndarray:
+        """Row numbers in the source as it was."""
         return self.rows.row
 
     @property
-    def row_id(self) -> Any:
-        """What identifies each row, as text: an array, or a column that is read like one."""
+    def row_id(self) -> np.ndarray:
+        """What identifies each row, as text."""
         return self.rows.row_id
 
     def records(self) -> Records:
@@ -84,21 +192,21 @@ class Run:
 
     def join(self, records: Records) -> Joined:
         """Return where the run's rows are in `records`, which the source gave."""
-        found = join_rows(self.rows, stored_of(self.selection, "label"), records)
-        if len(self.rows) and not len(found.position):
+        joined = join_rows(self.rows, self.selection.label, records)
+        if len(self.rows) and not len(joined.position):
             raise InputError(
                 f"None of the rows of {self.folder} is in {self.origin.source} as it was. Name the "
                 "data that the run was made from with --source, or select again."
             )
-        return found
+        return joined
 
     def notes(self) -> tuple[str, ...]:
         """Say in sentences what is different in the source now; empty if nothing is."""
         try:
-            found = self.joined
+            joined = self.joined
         except InputError as error:
             return (str(error),)
-        return found.notes(self.rows, self.origin.source, self.origin.unreadable)
+        return joined.notes(self.rows, self.origin.source, self.origin.unreadable)
 
     def features(self) -> Any:
         """Return the features of exactly this run's rows, in their order; None if they are gone."""
@@ -135,7 +243,7 @@ class Run:
         if records is None or records.items is None:
             return None
         # Where there are features, these were compared when the rows were joined.
-        digest = np.asarray(self.rows.digest) if records.features is None else None
+        digest = self.rows.digest if records.features is None else None
         return JoinedItems(records.items, self.joined.places(), digest)
 
     def table(self) -> Table | None:
@@ -199,7 +307,7 @@ def save_run(
     check_folder(folder, overwrite=overwrite)
     sealed = [ROWS, "manifest.json"]
     with staged(folder) as staging:
-        selection.save(staging)
+        save_selection(selection, staging, overwrite=False)
         write_parquet(staging / ROWS, row_tables(rows))
         for name, table in (tables or {}).items():
             write_parquet(staging / name, table)
@@ -209,10 +317,8 @@ def save_run(
         write_sealed(staging / ORIGIN, origin_document(origin, rows.named), *sealed)
         if checks is not None:
             write_checks(staging, checks)
-    # From the file from now on: the digests of all rows need not be held.
-    rows = kept_rows(ParquetRows(folder / ROWS), rows.row, rows.named)
     answered = apply_checks(selection, checks)
-    return Run(folder, answered, selection, rows, resolved(origin, folder))
+    return Run(folder, answered, selection, checks, rows, resolved(origin, folder))
 
 
 def check_folder(folder: Path, *, overwrite: bool) -> None:
@@ -238,11 +344,12 @@ def load_run(folder: Path, source: Path | None = None, *, answers: bool = True) 
     if not (folder / ORIGIN).is_file():
         raise InputError(f"{folder} is not a run of kspr. Make one with `kspr select`.")
     about = read_sealed(folder / ORIGIN, ROWS, "manifest.json")
-    if about.pop("format", None) != FORMAT:
+    if about.pop("format", None) != _FORMAT:
         raise InputError(f"{folder} is of another version of kspr. Select again.")
-    fitted = Selection.load(folder, answers=False)
+    fitted = load_selection(folder, answers=False)
     # Not loaded twice: the columns that answers leave as they are belong to both.
-    selection = apply_checks(fitted, read_checks(folder, fitted)) if answers else fitted
+    checks = read_checks(folder, fitted) if answers else None
+    selection = apply_checks(fitted, checks)
     try:
         rows = read_rows(folder / ROWS, about.pop("named"), len(selection))
         origin = read_origin(about)
@@ -252,4 +359,5 @@ def load_run(folder: Path, source: Path | None = None, *, answers: bool = True) 
         raise InputError(f"{folder} cannot be read as a run ({reason}). Select again.") from error
     if source is not None:
         origin = replace(origin, source=absolute(source))
-    return Run(folder, selection, fitted, rows, resolved(origin, folder), source is not None)
+    origin = resolved(origin, folder)
+    return Run(folder, selection, fitted, checks, rows, origin, source is not None)

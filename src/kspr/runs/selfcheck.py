@@ -26,12 +26,12 @@ def check_source(
     seed: int,
 ) -> SelfCheck:
     """Flip labels of `source`, and count whether `selector` holds its error rate."""
-    found = load(source, options, settings, labelled=True)
+    loaded = load(source, options, settings, labelled=True)
     return selfcheck(
-        found.features,
-        found.label,
+        loaded.features,
+        loaded.label,
         selector,
-        groups=found.groups,
+        groups=loaded.groups,
         share=share,
         kinds=kinds,
         repeats=repeats,
@@ -66,4 +66,6 @@ def _selector(run: Run) -> KnockoffsSPR:
             f"The error rate of {run.folder} rests on rows that a person has checked; flipped "
             "labels could not tell more. Check others with `kspr verify`."
         )
-    return KnockoffsSPR(**manifest.parameters)
+    # A run of an earlier version may have parameters that are gone by now.
+    known = KnockoffsSPR().get_params(deep=False)
+    return KnockoffsSPR(**{k: v for k, v in manifest.parameters.items() if k in known})

@@ -1,33 +1,55 @@
 """The answers of a person about rows that were drawn, and the cut that they give."""
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from kspr.core.coded import stored_of
 from kspr.core.intervals import clopper_pearson_interval
 from kspr.errors import InputError
-from kspr.runs.agreement import Agreement, agreements
-from kspr.runs.answers import Answers, Rows, read_answers
-from kspr.runs.draws import check_same, forecast_of
-from kspr.runs.run import Run, load_run
-from kspr.selectors import Selection
-from kspr.selectors.checks import (
+from kspr.runs.answers import (
     CANNOT_TELL,
+    Answers,
     Checks,
     apply_checks,
-    read_checks,
+    read_answers,
     write_checks,
 )
-from kspr.selectors.controls.checked import Drawn, Guarantee
+from kspr.runs.draws import check_same, forecast_of
+from kspr.runs.review_log import FILED, Opinion
+from kspr.runs.run import Run, load_run
+from kspr.selectors import Selection
+from kspr.selectors.checked import Drawn, Guarantee
 from kspr.selectors.estimates import Estimates
 from kspr.selectors.options import DEFAULT_Q
-from kspr.selectors.review_log import FILED
 
-__all__ = ["Reviewed", "Verification", "verification_of", "verify_run"]
+__all__ = [
+    "Agreement",
+    "Reviewed",
+    "Verification",
+    "agreements",
+    "verification_of",
+    "verify_run",
+]
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Two people, and how they agree on the rows that both have answered."""
+
+    one: str
+    other: str
+    n: int
+    """Rows that both have answered."""
+    share: float
+    """Share of these with the same answer."""
+    kappa: float | None
+    """Cohen's kappa: 1 for full agreement, 0 for what chance would give. None where both gave one
+    and the same answer to all rows, as chance then explains everything."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +71,7 @@ class Reviewed:
 
 @dataclass(frozen=True)
 class Verification:
-    """What a person found, and what the cut keeps before and after."""
+    """The result of checked rows: wrong labels, and the kept rows before and after."""
 
     drawn: Drawn
     guarantee: Guarantee
@@ -99,35 +121,25 @@ def verify_run(folder: Path, path: Path, declared: Drawn | None = None, **how: A
     """
     run = load_run(folder)
     fitted = run.fitted
-    answers = read_answers(path, Rows(run.row, run.row_id, stored_of(fitted, "label")))
-    if not len(answers.position):
-        raise InputError(f"{path} has no answers yet: all of its rows are still to be checked.")
-    checks = _checks(run, fitted, path, answers, declared, how)
-    found = dict(zip(answers.position.tolist(), answers.truth.tolist(), strict=True))
-    checks = checks.with_answers(found)
+    answers = read_answers(path, run.rows, fitted.label)
+    checks = _checks(run, path, answers, declared, how).with_answers(answers.by_position)
     selection = apply_checks(fitted, checks)
     write_checks(folder, checks)
     return _describe(fitted, selection, checks)
 
 
 def verification_of(run: Run) -> Verification | None:
-    """Return what the answers in a run say; None without answers."""
-    checks = read_checks(run.folder, run.fitted)
-    if checks is None or not checks.known:
+    """Return the verification by the answers in a run; None without answers."""
+    if run.checks is None or not run.checks.known:
         return None
-    return _describe(run.fitted, run.selection, checks)
+    return _describe(run.fitted, run.selection, run.checks)
 
 
 def _checks(
-    run: Run,
-    fitted: Selection,
-    path: Path,
-    answers: Answers,
-    declared: Drawn | None,
-    how: dict[str, Any],
+    run: Run, path: Path, answers: Answers, declared: Drawn | None, how: dict[str, Any]
 ) -> Checks:
     """Return the draw that the answers belong to."""
-    before = read_checks(run.folder, fitted)
+    before, manifest = run.checks, run.fitted.manifest
     nothing_drawn = before is None or not before.positions
     if declared is None and nothing_drawn and answers.drawn_from == "all":
         # The file itself declares it.
@@ -136,7 +148,7 @@ def _checks(
     if declared == "chosen" and before is not None:
         return before
     if declared is not None:
-        q = given.get("q", fitted.manifest.parameters.get("q"))
+        q = given.get("q", manifest.parameters.get("q"))
         if q is None and declared != "chosen":
             raise InputError(f"{run.folder} was made without an error rate. Give it with --q.")
         return Checks(
@@ -145,7 +157,7 @@ def _checks(
             confidence=float(given.get("confidence", 0.95)),
             q=float(DEFAULT_Q if q is None else q),
             seed=0,
-            fingerprint=fitted.manifest.fingerprint,
+            fingerprint=manifest.fingerprint,
             # Only the rows of this file are declared to be a random draw.
             positions=() if declared == "chosen" else tuple(answers.position.tolist()),
             answers=None if before is None else before.answers,
@@ -171,8 +183,7 @@ def _describe(fitted: Selection, selection: Selection, checks: Checks) -> Verifi
     checked = selection.checked
     assert checked is not None  # noqa: S101 - there are answers
     counted, wrong = checked.rows[checked.counted], ~checked.right[checked.counted]
-    levels = stored_of(fitted, "q_value")
-    before = fitted.clean_mask if levels is None else fitted.at(checks.q).clean_mask
+    before = fitted.clean_mask if fitted.q_value is None else fitted.at(checks.q).clean_mask
     kept = before[counted]
     n_checked, n_wrong = int(kept.sum()), int((kept & wrong).sum())
     passed = checks.n_left_empty
@@ -202,16 +213,36 @@ def _describe(fitted: Selection, selection: Selection, checks: Checks) -> Verifi
 
 
 def _reviewed(checks: Checks) -> Reviewed | None:
-    found = checks.opinions.values()
-    if not found:
+    opinions = checks.opinions.values()
+    if not opinions:
         return None
-    answered = Counter(name for opinion in found for name in opinion.answers if name != FILED)
-    shared = [set(opinion.answers.values()) for opinion in found if len(opinion.answers) > 1]
+    answered = Counter(name for opinion in opinions for name in opinion.answers if name != FILED)
+    shared = [set(opinion.answers.values()) for opinion in opinions if len(opinion.answers) > 1]
     return Reviewed(
         reviewers=tuple(sorted(answered.items())),
         n_shared=len(shared),
         n_agreed=sum(len(said) == 1 for said in shared),
-        n_settled=sum(opinion.settled is not None for opinion in found),
-        n_open=sum(opinion.is_open for opinion in found),
-        pairs=tuple(agreements(found)),
+        n_settled=sum(opinion.settled is not None for opinion in opinions),
+        n_open=sum(opinion.is_open for opinion in opinions),
+        pairs=tuple(agreements(opinions)),
     )
+
+
+def agreements(opinions: Iterable[Opinion]) -> list[Agreement]:
+    """Return the agreement of every pair of people who have rows in common."""
+    pairs: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    for opinion in opinions:
+        for one, other in combinations(sorted(opinion.answers), 2):
+            said = opinion.answers[one], opinion.answers[other]
+            pairs.setdefault((one, other), []).append(said)
+    return [
+        Agreement(one, other, len(said), sum(a == b for a, b in said) / len(said), _kappa(said))
+        for (one, other), said in sorted(pairs.items())
+    ]
+
+
+def _kappa(said: Sequence[tuple[str, str]]) -> float | None:
+    from sklearn.metrics import cohen_kappa_score  # takes a second to import
+
+    ones, others = zip(*said, strict=True)
+    return None if len({*ones, *others}) == 1 else float(cohen_kappa_score(ones, others))

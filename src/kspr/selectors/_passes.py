@@ -1,177 +1,341 @@
-"""Passes over all rows in blocks: fitted values are made, used and forgotten.
+"""A selection as four maps over parts: look, gather and fit, judge, grade.
 
-Nothing that is rows times classes is kept, unless it is small. Blocks do not depend on the number
-of workers, linear algebra inside a block runs on one thread, and results are taken in the order of
-the rows: so neither does the answer.
+    look(part)   -> Census, joined          `_look.py`: are rows sound, which are copies
+    sample       -> the rows to fit         gathered; `fit_split` fits both halves of them
+    judge(part)  -> Anchors, joined         `Judge`: the surest rows of each class, selection times
+    grade(part)  -> Tally, joined           `Grade` or `Compare`: levels and doubts of all rows
+
+Fitted values are made, used and forgotten block by block: nothing that is rows times classes is
+kept. A row's values do not depend on the block that it is in, so neither does the answer on the
+parts that rows come in.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
-from kspr._progress import Progress, ProgressMode
 from kspr.core.anchors import Anchors, bin_sizes
-from kspr.core.knockoffs import closed_form_times
+from kspr.core.chances import Chances, calibration_rows
+from kspr.core.exchangeable import Losses
+from kspr.core.grading import Grading, Tally
+from kspr.core.halves import Census as KeyCensus
+from kspr.core.halves import row_keys
+from kspr.core.knockoffs import all_times, closed_form_times, most_confident
 from kspr.core.linear_fit import LinearFit
-from kspr.core.procedure import Procedure, compare
-from kspr.selectors.engines.local import side_by_side
-from kspr.selectors.feature_rows import Features
+from kspr.core.penalties import group
+from kspr.core.procedure import Procedure, fit_halves, max_directions
+from kspr.core.reduction import PCA, fit_pca
+from kspr.core.regression import Basis
+from kspr.core.splitting import Pieces, make_pieces, part_as_piece, thinned
+from kspr.core.transition import AnyTransition, estimate_transition
+from kspr.core.votes import with_votes
+from kspr.selectors.parts import Columns, Features, HostFeatures
 
 __all__ = [
-    "AllClasses",
-    "Predictions",
-    "Verdicts",
-    "block_rows",
-    "judge_rows",
-    "put",
+    "Compare",
+    "Components",
+    "Grade",
+    "Judged",
+    "Reduction",
+    "Split",
+    "components",
+    "fit_split",
+    "held_out",
+    "judge",
     "small_codes",
+    "split_rows",
 ]
 
-_BLOCK_FLOATS = 1 << 20
-"""Features and fitted values of a block, together."""
-_HELD = 1 << 24
-"""Fitted values that are held because they are few; more are computed again in every pass."""
-
-Result = TypeVar("Result")
-
-
-def block_rows(width: int) -> int:
-    """Return the rows of a block, for rows that take `width` numbers each."""
-    return max(64, _BLOCK_FLOATS // width)
+_SCORE_BLOCK_BYTES = 4 << 20
+"""Size of the blocks whose scores are put into one array: several are in work at a time."""
+_SCORE_BYTES = 512 << 20
+"""Memory that the components of the fitted rows may take: ``"auto"`` fits as many as that holds,
+and keeps fewer components where more rows are asked for."""
+_ROWS_PER_DIMENSION = 100
+"""Rows that are fitted for every dimension, however much memory they take."""
+_USUAL, _MANY, _WIDE = 128, 512, 2560
+"""Components that ``"auto"`` keeps of very wide features, and of others, and the number of columns
+up to which features are no wider than that."""
+_PROCEDURE = Procedure(intercept=True, first_step="refit")
 
 
 @dataclass(frozen=True)
-class Predictions:
-    """The fitted values of every class for every row, as functions of row numbers."""
+class Reduction:
+    """How many principal components are kept: a number, ``"classes"``, ``"auto"``, or None."""
 
-    values: Callable[[slice | np.ndarray], np.ndarray]
-    n_rows: int
-    n_classes: int
-    width: int  # numbers that a row takes while it is worked at
-    progress: ProgressMode = False
+    components: int | str | None
+    even_all: bool = False
+    """Whether components are taken even where they are as many as the features."""
 
-    @classmethod
-    def held(cls, values: np.ndarray) -> "Predictions":
-        """Return fitted values that are at hand."""
-        n, c = values.shape
-        return cls(values.__getitem__, n, c, width=c)
+    def rows_to_fit(self, fit_rows: int | None, n_features: int, n_classes: int) -> int:
+        """Return the number of rows that are fitted, at most."""
+        if fit_rows is not None:
+            return fit_rows
+        d = _MANY if self._many(n_features) else self.usual(n_classes) or n_features
+        width = min(d, n_features)
+        return max(_SCORE_BYTES // (4 * width), _ROWS_PER_DIMENSION * width)
 
-    @classmethod
-    def by(
-        cls, fit: LinearFit, features: Features, half: np.ndarray, progress: ProgressMode = False
-    ) -> "Predictions":
-        """Return what `fit` says of each row; `half` is the half of the data that it is in."""
+    def dimensions(self, n_rows: int, slots: int, n_features: int, n_classes: int) -> int | None:
+        """Return how many components are kept of `n_rows` fitted rows; None for the features.
 
-        def values(rows: slice | np.ndarray) -> np.ndarray:
-            X = features.read(rows) if isinstance(rows, slice) else features.take(rows)
-            return fit.predict(X, half[rows])
-
-        n, p = features.shape
-        return cls(values, n, fit.n_classes, p + fit.n_classes, progress)
-
-    @classmethod
-    def mean(cls, parts: Sequence["Predictions"]) -> "Predictions":
-        """Return the mean of the fitted values of several splits.
-
-        No fit that judges a sample has seen its label, so their mean has not either.
+        `slots` is the number of rows of a half.
         """
-        if len(parts) == 1:
-            return parts[0]
+        d = self.usual(n_classes)
+        if d is None or (d >= n_features and not self.even_all):
+            return None
+        if self._many(n_features):
+            d = max(d, min(_MANY, _SCORE_BYTES // (4 * n_rows)))
+        # With more directions the fit would leave no residuals: see `max_directions`.
+        return min(d, max_directions(slots, _PROCEDURE))
 
-        def values(rows: slice | np.ndarray) -> np.ndarray:
-            return np.asarray(sum(part.values(rows) for part in parts) / len(parts))
+    def usual(self, n_classes: int) -> int | None:
+        """Return how many components are kept where there is no ridge; None for the features."""
+        if self.components == "classes":
+            return n_classes
+        if self.components == "auto":
+            return _USUAL
+        return None if self.components is None else int(self.components)
 
-        first = parts[0]
-        width = max(part.width for part in parts)
-        return cls(values, first.n_rows, first.n_classes, width, first.progress)
-
-    def held_if_few(self) -> "Predictions":
-        """Return the same values, computed once and held where that takes little memory."""
-        if self.n_rows * self.n_classes > _HELD:
-            return self
-        blocks = [block for _, block in self.map(lambda _, block: block)]
-        held = np.concatenate(blocks)
-        # Blocks stay as they are: products in them round a row by its place.
-        return replace(self, values=held.__getitem__)
-
-    def map(
-        self, function: Callable[[slice, np.ndarray], Result], what: str = "Judging rows"
-    ) -> Iterator[tuple[slice, Result]]:
-        """Apply `function` to the fitted values of each block; yield results in row order.
-
-        `what` is the name of the pass that a person sees if it takes long.
-        """
-        step = block_rows(self.width)
-        blocks = [slice(first, first + step) for first in range(0, self.n_rows, step)]
-        results = side_by_side(lambda rows: function(rows, self.values(rows)), blocks)
-        with Progress(self.progress, what, len(blocks)) as progress:
-            for rows, result in zip(blocks, results, strict=True):
-                yield rows, result
-                progress.advance()
+    def _many(self, n_features: int) -> bool:
+        # The ridge decides how much each component counts: many do no harm.
+        return self.components == "auto" and n_features <= _WIDE
 
 
 @dataclass(frozen=True)
-class AllClasses:
-    """What the fit says of every class, for the controls that look at more than one knockoff."""
+class Split:
+    """One random split of all rows into halves, and which of them are fitted."""
 
-    predictions: Predictions
-    anchors: np.ndarray  # labels (column) of the samples that look most like a class (row)
-
-
-@dataclass(frozen=True)
-class Verdicts:
-    """One entry per judged sample, in the order of the samples."""
-
-    values: dict[str, np.ndarray]
-    piece: np.ndarray
     half: np.ndarray
-    all_classes: AllClasses | None = None
+    """Half of every row, 0 or 1."""
+    piece: Pieces
+    """The rows that are fitted, by halves."""
+    sketch_seed: int
 
 
-def judge_rows(
-    predictions: Predictions,
+def split_rows(
     codes: np.ndarray,
-    half: np.ndarray,
-    procedure: Procedure,
-    choose: Callable[[slice, np.ndarray], np.ndarray],
-    counted: np.ndarray | None,
-    first: Predictions | None = None,
-) -> Verdicts:
-    """Judge all rows in one pass.
+    classes: np.ndarray,
+    n_fitted: int,
+    rng: np.random.Generator,
+    *,
+    together: np.ndarray | None = None,
+    content_keys: np.ndarray | None = None,
+) -> Split:
+    """Return a random split; `n_fitted` is the number of rows that are fitted, at most.
 
-    `choose` gives the knockoffs of a block, from its rows and its fitted values. `counted` says
-    which rows can be anchors. Without it there are none, and labels are compared with knockoffs
-    one by one instead: W. Where `predictions` are the mean of several splits, anchors are found by
-    the `first` of these.
+    Rows of one of the sets `together` stay in one half. Where fewer rows are fitted than there are,
+    nothing is shuffled: row after row, a key decides by its number, or by its content, which half
+    it is in and whether it is fitted.
     """
+    n = len(codes)
+    if n_fitted < n and together is None:
+        seed = int(rng.integers(2**63))
+        half, fitted = _by_keys(codes, classes, n_fitted, seed, content_keys)
+        piece = part_as_piece(fitted, codes[fitted], half[fitted], len(classes))
+    else:
+        (piece,) = make_pieces(codes, [np.arange(len(classes))], None, rng, together)
+        half = np.zeros(n, dtype=np.int8)
+        half[piece.index[0, 1][piece.valid[0, 1]]] = 1
+        piece = thinned(piece, n_fitted)
+    return Split(half, piece, int(rng.integers(2**32)))
 
-    def judged(rows: slice, prediction: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        own, other = codes[rows], choose(rows, prediction)
-        columns = {
-            "knockoff": small_codes(other, predictions.n_classes),
-            "suggested": small_codes(np.argmax(prediction, axis=1), predictions.n_classes),
+
+def _by_keys(
+    codes: np.ndarray,
+    classes: np.ndarray,
+    n_fitted: int,
+    seed: int,
+    content_keys: np.ndarray | None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the half of every row, and the numbers of the rows that are fitted."""
+    keys = row_keys(0, len(codes), seed)
+    shared = keys if content_keys is None else content_keys
+    deal = KeyCensus.of(classes, codes.astype(np.int64), keys, shared).deal(n_fitted)
+    return deal.halves(codes, keys, shared), deal.fitted(codes, keys)
+
+
+def fit_split(
+    features: Features,
+    split: Split,
+    n_classes: int,
+    reduction: Reduction,
+    on_step: Callable[[], None],
+) -> tuple[LinearFit, PCA | None]:
+    """Fit both halves of a split; the second value is the reduction of the features, if any."""
+    piece = split.piece
+    rows = np.unique(piece.index[piece.valid])
+    host, numbers = features.gathered(rows)
+    index = numbers[np.searchsorted(rows, piece.index)]
+    chosen = None if len(rows) == host.shape[0] else numbers
+    slots, p = index.shape[2], features.shape[1]
+    d = reduction.dimensions(len(rows), slots, p, n_classes)
+    if d is None:
+        pca, basis = None, None
+        Q = host.take(index.reshape(-1)).reshape(*index.shape, p)
+    else:
+        pca = components(host, chosen, d, split.sketch_seed)
+        basis = Basis(pca.mean, pca.components, intercept=True)
+        Q = _scores(host, pca, index)
+    fit = fit_halves(
+        Q,
+        piece.label,
+        piece.valid,
+        n_classes,
+        _PROCEDURE,
+        basis=basis,
+        on_step=on_step,
+        each=host.each,
+    )
+    return fit, pca
+
+
+def components(host: HostFeatures, rows: np.ndarray | None, d: int, seed: int) -> PCA:
+    """Return the first `d` principal components of some rows, which ascend; None for all rows."""
+    rng = np.random.default_rng(seed)
+    # A ridge needs the sizes of the components: the small ones are mostly noise.
+    return fit_pca(
+        lambda: (block[None] for _, block in host.chosen_blocks(rows)), d, rng=rng, each=host.each
+    ).scaled()
+
+
+def _scores(host: HostFeatures, pca: PCA, index: np.ndarray) -> np.ndarray:
+    """Return the components of the rows at `index`, behind a column of ones for the intercept.
+
+    Rows are walked in the order of the features and put where they belong, so that neither the
+    features nor their scores are ever held twice.
+    """
+    slot = np.argsort(index, axis=None, kind="stable")
+    scores = np.ones((index.size, 1 + pca.components.shape[2]), dtype=pca.components.dtype)
+
+    def put(part: tuple[slice, np.ndarray]) -> None:
+        # Put by the thread that has them: scores that wait would take as much memory as all blocks
+        # in work. No two blocks have a row in common.
+        scores[slot[part[0]], 1:] = pca.transform(part[1][None])[0]
+
+    for _ in host.each(put, host.chosen_blocks(index.reshape(-1)[slot], _SCORE_BLOCK_BYTES)):
+        pass
+    return scores.reshape(*index.shape, -1)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """All rows, judged: what a control needs, and the columns that all controls have."""
+
+    fits: tuple[LinearFit, ...]
+    halves: np.ndarray
+    """Half of every row, ``(rows, splits)``."""
+    columns: Columns
+    noise: AnyTransition
+    chances: Chances
+
+
+def judge(
+    features: Features,
+    fits: tuple[LinearFit, ...],
+    halves: np.ndarray,
+    codes: np.ndarray,
+    counted: np.ndarray,
+) -> Judged:
+    """Judge all rows, and estimate from the surest ones how labels go wrong.
+
+    `counted` says which rows can be anchors. Where there are several splits, anchors are those of
+    the first: by the mean of the fits, noise of Sym. 80 % looks larger than it is, and q is passed
+    (measured on CIFAR-10).
+    """
+    n_classes = fits[0].n_classes
+    sizes = bin_sizes(codes[counted], halves[counted, 0], n_classes)
+    chosen = calibration_rows(len(codes), n_classes)
+    sample = _values(fits, features.take(chosen), halves[chosen])
+    here = counted[chosen]
+    least = Anchors(sizes).guess(sample[0][here], halves[chosen[here], 0])
+    for guess in (least, None):
+        anchors, columns = features.map(
+            Judge(fits, sizes, guess),
+            codes,
+            halves,
+            counted,
+            extra=n_classes,
+            what="Judging rows",
+        )
+        if anchors.complete:
+            break
+    noise = estimate_transition(anchors.counts())
+    return Judged(fits, halves, columns, noise, Chances.fit(sample[1], codes[chosen], noise))
+
+
+def _values(
+    fits: tuple[LinearFit, ...], X: np.ndarray, halves: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the fitted values of every class by the first of the fits, and by their mean.
+
+    No fit that judges a row has seen its label, so their mean has not either.
+    """
+    values = [fit.predict(X, half) for fit, half in zip(fits, halves.T, strict=True)]
+    return values[0], values[0] if len(values) == 1 else np.asarray(sum(values) / len(values))
+
+
+@dataclass(frozen=True)
+class Judge:
+    """The task that judges a block: anchors, selection times, and the classes that fit best."""
+
+    fits: tuple[LinearFit, ...]
+    sizes: np.ndarray
+    least: np.ndarray | None
+
+    def __call__(
+        self, X: np.ndarray, codes: np.ndarray, halves: np.ndarray, counted: np.ndarray
+    ) -> tuple[Anchors, Columns]:
+        first, mean = _values(self.fits, X, halves)
+        anchors = Anchors(self.sizes, self.least)
+        anchors.add(first[counted], codes[counted], halves[counted, 0])
+        return anchors, {
+            "time": closed_form_times(mean, codes, group),
+            "knockoff": small_codes(most_confident(mean, codes), mean.shape[1]),
+            "best": small_codes(np.argmax(mean, axis=1), mean.shape[1]),
         }
-        if counted is None:
-            Z, _, W = compare(prediction, own, other, procedure)
-            return {"Z": Z, "W": W, **columns}, prediction
-        Z = closed_form_times(prediction, own, procedure.penalty)
-        # By the mean, noise of Sym. 80 % looks larger than it is, and q is passed (measured on
-        # CIFAR-10).
-        return {"Z": Z, **columns}, prediction if first is None else first.values(rows)
 
-    values: dict[str, np.ndarray] = {}
-    anchors = None
-    if counted is not None:
-        anchors = Anchors(bin_sizes(codes[counted], half[counted], predictions.n_classes))
-    for rows, (columns, shown) in predictions.map(judged):
-        put(values, rows, columns, len(codes))
-        if anchors is not None and counted is not None:
-            here = counted[rows]
-            anchors.add(shown[here], codes[rows][here], half[rows][here])
-    seen = None if anchors is None else AllClasses(predictions, anchors.counts())
-    return Verdicts(values, np.zeros_like(half), half, seen)
+
+@dataclass(frozen=True)
+class Grade:
+    """The task that grades a block by the chances that labels are right."""
+
+    fits: tuple[LinearFit, ...]
+    chances: Chances
+    grading: Grading
+    neighbours: int = 0
+
+    def __call__(
+        self, X: np.ndarray, codes: np.ndarray, halves: np.ndarray, *votes: np.ndarray
+    ) -> tuple[Tally, Columns]:
+        _, mean = _values(self.fits, X, halves)
+        right = self.chances.right(mean)
+        if votes:
+            right = with_votes(right, votes[0], self.chances.noise, self.neighbours)
+        tally, grade = self.grading.count(right, codes)
+        best, chance = self.chances.true_class(mean, codes)
+        return tally, {
+            "grade": grade,
+            # In double precision: the most suspicious rows would all have the doubt 1.
+            "doubt": 1.0 - right[np.arange(len(codes)), codes].astype(np.float64),
+            "best": small_codes(best, mean.shape[1]),
+            "chance": chance.astype(right.dtype),
+        }
+
+
+@dataclass(frozen=True)
+class Compare:
+    """The task that compares the labels of a block with all other classes."""
+
+    fits: tuple[LinearFit, ...]
+    losses: Losses
+
+    def __call__(
+        self, X: np.ndarray, codes: np.ndarray, halves: np.ndarray
+    ) -> tuple[Tally, Columns]:
+        _, mean = _values(self.fits, X, halves)
+        tally, grade, doubt = self.losses.count(all_times(mean, group), codes)
+        return tally, {"grade": grade, "doubt": doubt}
 
 
 def small_codes(codes: np.ndarray, n_classes: int) -> np.ndarray:
@@ -179,11 +343,27 @@ def small_codes(codes: np.ndarray, n_classes: int) -> np.ndarray:
     return codes.astype(np.min_scalar_type(n_classes - 1), copy=False)
 
 
-def put(
-    columns: dict[str, np.ndarray], rows: slice, found: dict[str, np.ndarray], n_rows: int
-) -> None:
-    """Write a block into columns of all rows, which are made with the first block."""
-    for name, part in found.items():
-        if name not in columns:
-            columns[name] = np.empty(n_rows, dtype=part.dtype)
-        columns[name][rows] = part
+@dataclass(frozen=True)
+class Components:
+    """The task that returns rows in at most `width` principal components, or as they are."""
+
+    pca: PCA | None
+    width: int
+
+    def __call__(self, X: np.ndarray) -> tuple[None, Columns]:
+        return None, {
+            "rows": X if self.pca is None else self.pca.transform(X[None])[0][:, : self.width]
+        }
+
+
+def held_out(features: Features, fits: tuple[LinearFit, ...], halves: np.ndarray) -> np.ndarray:
+    """Return the fitted values of every class for all rows: ``(rows, classes)``."""
+    return features.map(_HeldOut(fits), halves, extra=fits[0].n_classes)[1]["values"]
+
+
+@dataclass(frozen=True)
+class _HeldOut:
+    fits: tuple[LinearFit, ...]
+
+    def __call__(self, X: np.ndarray, halves: np.ndarray) -> tuple[None, Columns]:
+        return None, {"values": _values(self.fits, X, halves)[1]}

@@ -13,13 +13,11 @@ from kspr.core.dawid_skene import Consensus, dawid_skene, find_consensus
 from kspr.core.intervals import wilson_interval
 from kspr.core.knockoffs import all_times
 from kspr.core.penalties import group
-from kspr.selectors._pieces import number_cut_groups
-from kspr.selectors.base import BaseSelector, Prepared
-from kspr.selectors.controls.noise_estimate import NoiseEstimate
-from kspr.selectors.cut_groups import uncut
-from kspr.selectors.knockoffs_spr import KnockoffsSPR, held_out_values
-from kspr.selectors.manifest import Manifest, fingerprint, plain, versions
-from kspr.selectors.options import CutName, EngineName
+from kspr.selectors.base import BaseSelector
+from kspr.selectors.cut_groups import cut_by_class
+from kspr.selectors.knockoffs_spr import HeldOut, KnockoffsSPR, held_out_values
+from kspr.selectors.noise_estimate import NoiseEstimate
+from kspr.selectors.options import CutName
 from kspr.selectors.selection import Selection
 from kspr.selectors.validation import check_choice, check_rate
 from kspr.selectors.vote_tables import Crowd, read_votes
@@ -89,13 +87,13 @@ class AnnotatorSelector(BaseSelector):
         Of the features, as for `KnockoffsSPR`.
     random_state
         Seed of the split into halves. The answer depends on it and on nothing else.
-    engine, n_jobs, progress
+    n_jobs, progress
         As for `KnockoffsSPR`.
 
     Attributes
     ----------
     selection_ : Selection
-        Which rows are kept, and the others in order. Its labels are the consensus; its statistic
+        Which rows are kept, and the others in order. Its labels are the consensus; its doubt
         is the chance that the consensus is wrong.
     annotators_ : Annotators
         Accuracy of each annotator, with an interval.
@@ -111,7 +109,7 @@ class AnnotatorSelector(BaseSelector):
     --------
     >>> import numpy as np
     >>> from sklearn.datasets import load_digits
-    >>> from kspr.core.noise import symmetric
+    >>> from kspr.noise import symmetric
     >>> X, y_true = load_digits(return_X_y=True)
     >>> y = np.column_stack([symmetric(y_true, rate, seed=k) for k, rate in enumerate((0.1, 0.3))])
     >>> y[::2, 1] = -1  # the second annotator has seen half of the rows
@@ -132,7 +130,6 @@ class AnnotatorSelector(BaseSelector):
         reduction: Any = "auto",
         duplicates: Any = "together",
         random_state: Any = 0,
-        engine: EngineName = "threads",
         n_jobs: int | None = None,
         progress: ProgressMode = "auto",
     ) -> None:
@@ -141,7 +138,6 @@ class AnnotatorSelector(BaseSelector):
         self.reduction = reduction
         self.duplicates = duplicates
         self.random_state = random_state
-        self.engine = engine
         self.n_jobs = n_jobs
         self.progress = progress
 
@@ -184,19 +180,18 @@ class AnnotatorSelector(BaseSelector):
             reduction=self.reduction,
             duplicates=self.duplicates,
             random_state=self.random_state,
-            engine=self.engine,
             n_jobs=self.n_jobs,
             progress=self.progress,
             # A class that wins a single row is no reason to stop.
             min_class_size=1,
         )
-        prepared, values = held_out_values(fit, X, first, groups=groups)
-        found = find_consensus(crowd.votes, _of_all_classes(values, prepared, crowd))
-        self.n_features_in_ = prepared.features.shape[1]
+        held_out = held_out_values(fit, X, first, groups=groups)
+        found = find_consensus(crowd.votes, _of_all_classes(held_out, crowd))
+        self.n_features_in_ = held_out.shape[1]
         self.classes_ = crowd.classes
         self.probabilities_, self.worth_ = found.chance, found.worth
         self.annotators_ = _annotators(crowd, found)
-        self.selection_ = self._select(crowd, found, prepared).at(self.q)
+        self.selection_ = self._select(crowd, found, held_out).at(self.q)
         return self
 
     def fit_resample(self, X: Any, y: Any, **fit_params: Any) -> tuple[Any, Any]:
@@ -218,61 +213,56 @@ class AnnotatorSelector(BaseSelector):
         self.sample_indices_ = selection.clean_indices
         return _safe_indexing(X, self.sample_indices_), selection.label[self.sample_indices_]
 
-    def _select(self, crowd: Crowd, found: Consensus, prepared: Prepared) -> Selection:
+    def _select(self, crowd: Crowd, found: Consensus, held_out: HeldOut) -> Selection:
         """Return the selection before it is cut: every row with its level."""
         # A class that no row has is no class of the selection.
         won, code = np.unique(found.chance.argmax(axis=1), return_inverse=True)
         classes, doubt = crowd.classes[won], 1.0 - found.chance.max(axis=1)
-        label = classes[code]
-        nowhere = np.zeros_like(code)
-        cut_group, table = number_cut_groups(nowhere, nowhere, code, pooled=self.cut == "pooled")
+        cut_group, table = cut_by_class(code, len(classes), pooled=self.cut == "pooled")
         level = np.empty(len(code))
         for k in range(len(table)):
             rows = cut_group == k
             level[rows] = _levels(doubt[rows])
-        return Selection(
-            label=label,
-            clean_mask=np.zeros(len(code), dtype=bool),
-            q_value=level,
-            statistic=doubt,
-            selection_time=all_times(found.chance[:, won], group)[np.arange(len(code)), code],
-            knockoff_label=None,
-            suggested_label=label,
-            suggestion_probability=1.0 - doubt,
+        return Selection.uncut(
+            code,
+            classes,
             cut_group=cut_group,
-            cut_groups=uncut(table, cut_group),
-            classes=classes,
-            manifest=self._manifest_of(crowd, prepared),
+            table=table,
+            q_value=level,
+            doubt=doubt,
+            selection_time=all_times(found.chance[:, won], group)[np.arange(len(code)), code],
+            suggested_code=code,
+            suggestion_probability=1.0 - doubt,
+            manifest=self._manifest(
+                held_out.shape,
+                held_out.seed,
+                held_out.content,
+                _in_texts(crowd),
+                control="annotators",
+            ),
             noise=_noise(found.chance[:, won], code, classes, doubt),
         )
 
-    def _manifest_of(self, crowd: Crowd, prepared: Prepared) -> Manifest:
-        parameters = {name: plain(value) for name, value in self.get_params(deep=False).items()}
-        votes = crowd.votes
-        order = np.lexsort((votes.annotator, votes.row))
-        given = zip(
-            votes.row[order].tolist(),
-            crowd.annotators[votes.annotator[order]].tolist(),
-            crowd.classes[votes.label[order]].tolist(),
-            strict=True,
-        )
-        return Manifest(
-            method=type(self).__name__,
-            parameters={**parameters, "control": "annotators"},
-            seed=prepared.seed,
-            n_samples=prepared.features.shape[0],
-            n_features=prepared.features.shape[1],
-            fingerprint=fingerprint(prepared.features, np.array(list(map(str, given)))),
-            versions=versions(),
-        )
+
+def _in_texts(crowd: Crowd) -> np.ndarray:
+    """Return all labels with their rows and annotators as texts, for the fingerprint."""
+    votes = crowd.votes
+    order = np.lexsort((votes.annotator, votes.row))
+    given = zip(
+        votes.row[order].tolist(),
+        crowd.annotators[votes.annotator[order]].tolist(),
+        crowd.classes[votes.label[order]].tolist(),
+        strict=True,
+    )
+    return np.array(list(map(str, given)))
 
 
-def _of_all_classes(values: np.ndarray, prepared: Prepared, crowd: Crowd) -> np.ndarray:
+def _of_all_classes(held_out: HeldOut, crowd: Crowd) -> np.ndarray:
     """Return fitted values with a column for every class, also for those that win no row."""
-    place = np.searchsorted(crowd.classes, prepared.labels.classes)
+    values = held_out.values
     # Nothing shows how rows of these look: they cannot be the consensus.
     full = np.full((len(values), len(crowd.classes)), -np.inf, dtype=values.dtype)
-    full[:, place] = values
+    full[:, np.searchsorted(crowd.classes, held_out.classes)] = values
     return full
 
 

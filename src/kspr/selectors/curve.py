@@ -1,17 +1,16 @@
 """Every level at once: how much it keeps, and its estimated error rate."""
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kspr._text import text_table
-from kspr.core.coded import changed, part_of, row_ranges
 
 if TYPE_CHECKING:
     from kspr.selectors.selection import Selection
 
-__all__ = ["Curve", "at_best_f1", "best_level", "trace_curve"]
+__all__ = ["Curve", "at_best_f1", "trace_curve"]
 
 Steps = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Levels, their cut groups, and how many samples each pair of these has: in the order of groups,
@@ -61,18 +60,13 @@ class Curve:
         return text_table(("q", "kept", "share", "estimate"), rows, left=0)
 
 
-def trace_curve(q_value: Any, cut_group: np.ndarray, n_right: float | None = None) -> Curve:
+def trace_curve(q_value: np.ndarray, cut_group: np.ndarray, n_right: float | None = None) -> Curve:
     """Return the curve of samples that are kept from their `q_value` on.
 
-    These are an array, or a column as it is stored. `n_right` is how many labels are right, where
-    there is an estimate of it.
+    `n_right` is how many labels are right, where there is an estimate of it.
     """
-    return _curve(_steps(q_value, cut_group), len(q_value), n_right)
-
-
-def _curve(steps: Steps, n_rows: int, n_right: float | None) -> Curve:
-    """Return the curve of `n_rows` samples, those that are never kept among them."""
-    own, place, count = steps
+    n_rows = len(q_value)
+    own, place, count = _steps(q_value, cut_group)
     first = np.searchsorted(place, place)
     before = np.cumsum(count) - count
     # A cut group's expected wrong ones grow, with each level, from rank x level to the next.
@@ -95,46 +89,18 @@ def _curve(steps: Steps, n_rows: int, n_right: float | None) -> Curve:
     )
 
 
-def _steps(q_value: Any, cut_group: np.ndarray) -> Steps:
-    """Return the levels that samples are reached at, their cut groups, and how many samples.
+def _steps(q_value: np.ndarray, cut_group: np.ndarray) -> Steps:
+    """Return the different pairs of a level and a cut group, in order, and how many rows each has.
 
-    Large data has many rows and few levels: rows are sorted in parts, and pairs are counted.
+    Pairs are in the order of the groups, then of the levels.
     """
-    none = np.empty(0, dtype=np.int64)
-    parts = [(np.empty(0), none, none)]
-    for rows in row_ranges(len(cut_group)):
-        level = part_of(q_value, rows)
-        reached = np.isfinite(level)
-        ones = np.ones(np.count_nonzero(reached), dtype=np.int64)
-        parts.append(_counted(level[reached], cut_group[rows][reached], ones))
-    level, group, count = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return _counted(level, group, count)
-
-
-def _counted(level: np.ndarray, group: np.ndarray, count: np.ndarray) -> Steps:
-    """Return the different pairs of a level and a group, in order, and the sums of their counts."""
+    reached = np.isfinite(q_value)
+    level, group = q_value[reached], cut_group[reached]
     order = np.lexsort((level, group))
     level, group = level[order], group[order]
     new = np.append(True, (level[1:] != level[:-1]) | (group[1:] != group[:-1]))[: len(level)]
     first = np.flatnonzero(new)
-    total = np.add.reduceat(count[order], first) if len(first) else count
-    return level[first], group[first], total
-
-
-def best_level(
-    level: np.ndarray, group: np.ndarray, count: np.ndarray, n_right: float, *, at_least: float
-) -> float:
-    """Return the level with the greatest estimated F1, of rows that are counted and not listed.
-
-    `count` rows of a cut group have each `level`. As for `at_best_f1`, the level is one that
-    `Selection.at` takes; `at_least` where there are no rows.
-    """
-    there = np.flatnonzero(count)
-    if not len(there):
-        return at_least
-    steps = _counted(level[there], group[there], count[there])
-    best = _curve(steps, int(count.sum()), n_right).best_f1_level
-    return at_least if best is None else float(np.clip(best, *_LEVEL_ENDS))
+    return level[first], group[first], np.diff(np.append(first, len(level)))
 
 
 def at_best_f1(selection: "Selection", q: float) -> "Selection":
@@ -143,4 +109,4 @@ def at_best_f1(selection: "Selection", q: float) -> "Selection":
     chosen = selection.at(q if best is None else float(np.clip(best, *_LEVEL_ENDS)))
     # `at` has recorded the level as "fixed".
     parameters = {**chosen.manifest.parameters, "level": "f1"}
-    return changed(chosen, manifest=replace(chosen.manifest, parameters=parameters))
+    return replace(chosen, manifest=replace(chosen.manifest, parameters=parameters))

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
-
-from kspr.core.coded import class_sizes, row_ranges, rows_of
-from kspr.core.cutoffs import best_half, first_level
 
 if TYPE_CHECKING:
     from kspr.selectors.selection import Selection
 
 __all__ = [
     "CutGroups",
-    "CutStats",
+    "cut_by_class",
     "cut_group_columns",
-    "cut_stats",
+    "recut",
     "uncut",
-    "with_fallback",
 ]
 
 
@@ -51,7 +46,7 @@ class CutGroups:
     smallest_q: np.ndarray
     """The smallest level that this cut group could reach at all."""
     cutoff: np.ndarray
-    """Size of the statistic of the last sample that is kept."""
+    """Doubt of the last sample that is kept."""
     status: np.ndarray
     """``assumed``, ``checked``, ``estimated``, ``raised``, ``fallback``, ``empty``, or
     ``share``."""
@@ -69,7 +64,7 @@ def uncut(table: np.ndarray, cut_group: np.ndarray) -> CutGroups:
     """Return the cut groups before they are cut: only their sizes are known."""
     # Shared by the fields below: none of them is ever written into.
     unknown = np.full(len(table), np.nan)
-    n = class_sizes(cut_group, len(table))
+    n = np.bincount(cut_group, minlength=len(table))
     return CutGroups(
         piece=table[:, 0],
         half=table[:, 1],
@@ -85,100 +80,51 @@ def uncut(table: np.ndarray, cut_group: np.ndarray) -> CutGroups:
     )
 
 
-@dataclass(frozen=True)
-class CutStats:
-    """What the rows of each cut group come to, given which are kept; parts of the rows merge."""
+def cut_by_class(
+    codes: np.ndarray, n_classes: int, *, pooled: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the cut group of each row and the table of cut groups: one per class, or one for all.
 
-    n: np.ndarray
-    n_kept: np.ndarray
-    smallest: np.ndarray
-    """Smallest level of any row; inf without rows."""
-    estimate: np.ndarray
-    """Largest level of a kept row; -inf without any that has one."""
-    cutoff: np.ndarray
-    """Largest size of the statistic of these rows."""
-
-    @classmethod
-    def of(
-        cls,
-        cut_group: np.ndarray,
-        q_value: np.ndarray,
-        statistic: np.ndarray,
-        keep: np.ndarray,
-        n_groups: int,
-    ) -> CutStats:
-        """Return the numbers of some rows."""
-        smallest = np.full(n_groups, np.inf)
-        np.minimum.at(smallest, cut_group, q_value)
-        # A fallback keeps rows that no level reaches: these say nothing of the estimate.
-        met = keep & np.isfinite(q_value)
-        estimate, cutoff = np.full(n_groups, -np.inf), np.zeros(n_groups)
-        # `at`: plain indexing would keep a single row of each group.
-        np.maximum.at(estimate, cut_group[met], q_value[met])
-        np.maximum.at(cutoff, cut_group[met], np.abs(statistic[met]))
-        n, n_kept = (np.bincount(rows, minlength=n_groups) for rows in (cut_group, cut_group[keep]))
-        return cls(n, n_kept, smallest, estimate, cutoff)
-
-    def merge(self, other: CutStats) -> CutStats:
-        """Return the numbers of the rows of both."""
-        return CutStats(
-            self.n + other.n,
-            self.n_kept + other.n_kept,
-            np.minimum(self.smallest, other.smallest),
-            np.maximum(self.estimate, other.estimate),
-            np.maximum(self.cutoff, other.cutoff),
-        )
-
-    def applied(
-        self, cut_groups: CutGroups, *, asked: float, level: np.ndarray, status: np.ndarray
-    ) -> CutGroups:
-        """Return the cut groups with this cut; `level` is nan where none was reached."""
-        met = np.isfinite(self.estimate) & ~np.isnan(level)
-        return replace(
-            cut_groups,
-            n=self.n,
-            n_kept=self.n_kept,
-            q_asked=np.full(len(cut_groups), asked),
-            q_reached=level,
-            estimated_fsr=np.where(met, self.estimate, np.inf),
-            smallest_q=self.smallest,
-            cutoff=self.cutoff,
-            status=status,
-        )
+    Row k of the table is piece, half and class of cut group k.
+    """
+    if pooled:
+        # Zeros that take no memory.
+        return np.broadcast_to(np.zeros(1, dtype=np.uint8), codes.shape), np.array([[0, 0, -1]])
+    # Estimates from all halves and pieces together give cut-offs for all of them together.
+    groups = np.arange(n_classes)
+    nowhere = np.zeros_like(groups)
+    small = codes.astype(np.min_scalar_type(n_classes - 1), copy=False)
+    return small, np.stack([nowhere, nowhere, groups], axis=1)
 
 
-def cut_stats(selection: Selection, keep: np.ndarray) -> CutStats:
-    """Return what the rows of each cut group come to, if those in `keep` are kept."""
-    # The first part has no rows, so that a selection without any is no special case.
-    parts = [slice(0, 0), *row_ranges(len(keep))]
-    found = (
-        CutStats.of(
-            selection.cut_group[rows],
-            rows_of(selection, "q_value", rows),
-            rows_of(selection, "statistic", rows),
-            keep[rows],
-            len(selection.cut_groups),
-        )
-        for rows in parts
-    )
-    return reduce(CutStats.merge, found)
+def recut(
+    selection: Selection, keep: np.ndarray, *, asked: float, level: np.ndarray, status: np.ndarray
+) -> CutGroups:
+    """Return the cut groups of a selection in which the rows in `keep` are kept.
 
-
-def with_fallback(selection: Selection, levels: np.ndarray) -> tuple[np.ndarray, CutGroups]:
-    """Apply the paper's rule: the first level that can be reached, else the better half."""
-    cut_group, q_value = selection.cut_group, selection.q_value
-    assert q_value is not None  # noqa: S101 - the paper's controls give every sample a level
-    smallest = np.full(len(selection.cut_groups), np.inf)
+    `level` is the level of each cut group, nan where none was reached.
+    """
+    cut_group, n_groups = selection.cut_group, len(selection.cut_groups)
+    q_value = selection.q_value
+    assert q_value is not None  # noqa: S101 - only selections with levels are cut
+    smallest = np.full(n_groups, np.inf)
     np.minimum.at(smallest, cut_group, q_value)
-    level = first_level(smallest, levels)
-    fallback = np.isnan(level)
-    # No q-value is below 0: a group that falls back keeps nothing by its level.
-    keep = q_value <= np.where(fallback, -1.0, level)[cut_group]
-    keep |= best_half(selection.statistic, cut_group, len(level)) & fallback[cut_group]
-    status = np.where(fallback, "fallback", np.where(level > levels[0], "raised", "assumed"))
-    stats = cut_stats(selection, keep)
-    return keep, stats.applied(
-        selection.cut_groups, asked=float(levels[0]), level=level, status=status
+    # A fallback keeps rows that no level reaches: these say nothing of the estimate.
+    met = keep & np.isfinite(q_value)
+    estimate, cutoff = np.full(n_groups, -np.inf), np.zeros(n_groups)
+    # `at`: plain indexing would keep a single row of each group.
+    np.maximum.at(estimate, cut_group[met], q_value[met])
+    np.maximum.at(cutoff, cut_group[met], selection.doubt[met])
+    reached = np.isfinite(estimate) & ~np.isnan(level)
+    return replace(
+        selection.cut_groups,
+        n_kept=np.bincount(cut_group[keep], minlength=n_groups),
+        q_asked=np.full(n_groups, asked),
+        q_reached=level,
+        estimated_fsr=np.where(reached, estimate, np.inf),
+        smallest_q=smallest,
+        cutoff=cutoff,
+        status=status,
     )
 
 

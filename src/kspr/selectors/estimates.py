@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from kspr._text import percent
-from kspr.core.coded import class_sizes, masked, row_ranges, stored_of
-from kspr.core.labels import stored_codes
 from kspr.core.prediction_powered import Estimate, assisted_share, combined, plain_share
 from kspr.errors import InputError
 from kspr.selectors.options import DOUBTING
 
 if TYPE_CHECKING:
-    from kspr.selectors.controls.checked import Checked
+    from kspr.selectors.checked import Checked
     from kspr.selectors.selection import Selection
 
 __all__ = ["ClassErrors", "Estimates", "estimate", "noise_rate"]
@@ -92,13 +90,11 @@ def estimate(selection: Selection) -> Estimates:
     kept, left = selection.clean_mask & ~known, frame & ~selection.clean_mask & ~known
     rows, wrong = checked.rows[checked.sampled], ~checked.right[checked.sampled]
     # On which side of the cut a checked row would be without its answer.
-    parts = list(row_ranges(len(kept)))
-    ends = (np.max(ranking.doubt[part][kept[part]], initial=-np.inf) for part in parts)
-    inside = ranking.doubt[rows] <= max(ends, default=-np.inf)
+    inside = ranking.doubt[rows] <= np.max(ranking.doubt[kept], initial=-np.inf)
     n_right = int(np.sum(checked.right & frame[checked.rows]))
 
     def share(mask: np.ndarray, sampled: np.ndarray) -> Estimate:
-        mean = float(masked(chance, mask).mean()) if mask.any() else 0.0
+        mean = float(chance[mask].mean()) if mask.any() else 0.0
         return _known(assisted_share(wrong[sampled], chance[rows[sampled]], mean), mean)
 
     def recall(wrong_kept: float, wrong_left: float) -> float:
@@ -115,29 +111,25 @@ def estimate(selection: Selection) -> Estimates:
         recall=combined(recall, share(kept, inside), share(left, ~inside)),
         fsr=_errors(int(selection.clean_mask.sum()), int(kept.sum()), wrong[inside]),
         per_class=_per_class(selection, kept, rows[inside], wrong[inside]),
-        noise_rate_elsewhere=float(masked(chance, elsewhere).mean()) if model else None,
+        noise_rate_elsewhere=float(chance[elsewhere].mean()) if model else None,
     )
 
 
-def noise_rate(checked: Checked, chance: Any) -> Estimate:
+def noise_rate(checked: Checked, chance: np.ndarray | None) -> Estimate:
     """Return the share of wrong labels among all rows, if the checked ones were drawn from all.
 
-    `chance` is the fit's chance that each label is wrong, as it is stored; None without it.
+    `chance` is the fit's chance that each label is wrong; None without it.
     """
     rows, wrong = checked.rows[checked.sampled], ~checked.right[checked.sampled]
     if chance is None:
         return plain_share(int(wrong.sum()), len(rows))
-    total = sum(float(chance[part].sum()) for part in row_ranges(len(chance)))
-    return assisted_share(wrong, chance[rows], total / len(chance))
+    return assisted_share(wrong, chance[rows], float(chance.mean()))
 
 
-def _chance(selection: Selection) -> Any:
-    """Return the fit's chance that each label is wrong; the same for all where it gives none.
-
-    An array, or a column as it is stored.
-    """
+def _chance(selection: Selection) -> np.ndarray:
+    """Return the fit's chance that each label is wrong; the same for all where it gives none."""
     if selection.control in DOUBTING:
-        return stored_of(selection, "statistic")
+        return selection.doubt
     return np.broadcast_to(0.0, len(selection))
 
 
@@ -160,9 +152,9 @@ def _errors(n_kept: int, n_unchecked: int, wrong: np.ndarray) -> Estimate:
 def _per_class(
     selection: Selection, kept: np.ndarray, rows: np.ndarray, wrong: np.ndarray
 ) -> tuple[ClassErrors, ...]:
-    code, n_classes = stored_codes(selection, "label"), len(selection.classes)
-    n_kept = class_sizes(code, n_classes, selection.clean_mask).tolist()
-    n_unchecked = class_sizes(code, n_classes, kept).tolist()
+    code, n_classes = selection.label_code, len(selection.classes)
+    n_kept = np.bincount(code[selection.clean_mask], minlength=n_classes).tolist()
+    n_unchecked = np.bincount(code[kept], minlength=n_classes).tolist()
     found = []
     for k, label in enumerate(selection.classes.tolist()):
         own = code[rows] == k

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kspr.core.coded import masked, row_ranges, rows_of, stored_of
 from kspr.core.conformal import loose_pool
 from kspr.errors import InputError
-from kspr.selectors.controls.checked import Guarantee, steps_of
+from kspr.selectors.checked import Guarantee, steps_of
 from kspr.selectors.options import DOUBTING
 
 if TYPE_CHECKING:
@@ -38,39 +37,22 @@ def expected_recall(
     lowered; if more, the surplus is spread over all rows.
     """
     chance, checked = _chances(selection), selection.checked
-    doubt = stored_of(selection, "statistic")
-    level = stored_of(*((selection, "q_value") if checked is None else (checked, "level")))
-    pool = loose_pool(doubt, level, q)
-    n = min(n, int(np.count_nonzero(pool)))
+    doubt = selection.doubt
+    pool = loose_pool(doubt, selection.q_value if checked is None else checked.level, q)
+    inside = doubt[pool]
+    n = min(n, len(inside))
     kept: list[float] = []
     for seed in range(_PLAYED):
-        inside, rng = masked(doubt, pool), np.random.default_rng(seed)
+        rng = np.random.default_rng(seed)
         drawn = _drawn(len(inside), n, rng)
         wrong = rng.random(n) < chance(inside[drawn])
         steps = steps_of(inside, drawn, wrong, q, guarantee, confidence)
-        keep = np.empty(len(inside), dtype=bool)
-        for rows in row_ranges(len(inside)):
-            keep[rows] = steps.of(inside[rows]) <= q
+        keep = steps.of(inside) <= q
         # Answers decide on their own rows.
         keep[drawn] = False
-        kept.append(_sum_right(inside, keep, chance) + np.sum(~wrong))
-        del inside
-    every = np.ones(len(doubt), dtype=bool)
-    n_right = _sum_right(masked(doubt, every), every, chance)
+        kept.append(np.sum(1 - chance(inside[keep])) + np.sum(~wrong))
+    n_right = float(np.sum(1 - chance(doubt)))
     return min(1.0, float(np.mean(kept)) / max(n_right, 1e-9))
-
-
-def _sum_right(
-    doubts: np.ndarray, keep: np.ndarray, chance: Callable[[np.ndarray], np.ndarray]
-) -> float:
-    """Return how many of the rows in `keep` can be expected to be right; `doubts` is used up."""
-    # One sum of one array, in the place of the doubts: sums of parts have other last digits.
-    end = 0
-    for rows in row_ranges(len(doubts)):
-        part = 1 - chance(doubts[rows][keep[rows]])
-        doubts[end : end + len(part)] = part
-        end += len(part)
-    return float(np.sum(doubts[:end]))
 
 
 def _drawn(n_rows: int, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -89,13 +71,7 @@ def checks_needed(
     More than `done`, which have not been enough. None if more than `MOST_CHECKS` are needed, or no
     cut keeps anything.
     """
-    doubt, chance = stored_of(selection, "statistic"), _chances(selection)
-    ordered = np.empty(len(doubt))
-    for rows in row_ranges(len(doubt)):
-        ordered[rows] = chance(doubt[rows])
-    ordered.sort()
-    best = _best_recall(ordered, q)
-    del ordered
+    best = _best_recall(np.sort(_chances(selection)(selection.doubt)), q)
     if best is None:
         return None
     return next(
@@ -115,15 +91,12 @@ def _best_recall(ordered: np.ndarray, q: float) -> float | None:
     `ordered` are the chances that labels are wrong, ascending. They rise with the doubt by which
     rows are ordered, so their own order is that of the rows.
     """
-    n_kept, wrong, wrong_kept = 0, 0.0, 0.0
-    # Part by part: sums of all rows at once take several times their memory.
-    for rows in row_ranges(len(ordered)):
-        total = wrong + np.cumsum(ordered[rows])
-        within = np.flatnonzero(total <= q * np.arange(rows.start + 1, rows.stop + 1))
-        if within.size:
-            n_kept, wrong_kept = rows.start + int(within[-1]) + 1, float(total[within[-1]])
-        wrong = float(total[-1])
-    return (n_kept - wrong_kept) / (len(ordered) - wrong) if n_kept else None
+    wrong = np.cumsum(ordered)
+    within = np.flatnonzero(wrong <= q * np.arange(1, len(ordered) + 1))
+    if not within.size:
+        return None
+    last = within[-1]
+    return float((last + 1 - wrong[last]) / (len(ordered) - wrong[-1]))
 
 
 def _chances(selection: Selection) -> Callable[[np.ndarray], np.ndarray]:
@@ -137,7 +110,7 @@ def _chances(selection: Selection) -> Callable[[np.ndarray], np.ndarray]:
     if checked is None or not checked.calibrate:
         return lambda doubt: doubt
     seen = checked.rows[checked.counted]
-    expected = rows_of(selection, "statistic", seen).sum()
+    expected = selection.doubt[seen].sum()
     found = np.sum(~checked.right[checked.counted])
     # One more on either side: no wrong label among a few checks is no proof of none. What the
     # fit did not expect may be anywhere.

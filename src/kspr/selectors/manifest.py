@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 
 from kspr import _packages
-from kspr.core.arrays import to_numpy
-from kspr.selectors.feature_rows import Features
 
 __all__ = ["Manifest", "fingerprint", "plain", "versions"]
 
@@ -41,13 +39,14 @@ def versions() -> dict[str, str]:
     return {names.get(package, package): str(number) for package, number in found.items()}
 
 
-def fingerprint(features: Features, labels: np.ndarray) -> str:
-    """Return a digest of features and labels: equal for equal data, however it is stored."""
-    # The shape too: the same numbers in other rows would have the same bytes.
-    digest = hashlib.sha256(repr(features.shape).encode())
-    for block in features.raw_blocks():
-        # The buffer itself: tobytes() would copy every block.
-        digest.update(np.ascontiguousarray(to_numpy(block)).data)
+def fingerprint(content: np.ndarray, shape: tuple[int, int], labels: np.ndarray) -> str:
+    """Return a digest of features and labels: equal for equal data, however it is stored.
+
+    `content` has a number for the content of each row.
+    """
+    # The shape too: rows of zeros have one content, however long they are.
+    digest = hashlib.sha256(repr(shape).encode())
+    digest.update(np.ascontiguousarray(content).data)
     # Labels of any type have a text; their storage (fixed width, object) must not matter.
     for start in range(0, len(labels), 1 << 16):
         texts = map(str, labels[start : start + (1 << 16)].tolist())

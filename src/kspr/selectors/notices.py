@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kspr._text import percent, shorten
-from kspr.core.coded import class_sizes, row_ranges
 from kspr.core.duplicates import conflicting
-from kspr.core.labels import stored_codes
 from kspr.selectors.sensitivity import FACTORS, in_words
 
 if TYPE_CHECKING:
@@ -53,7 +51,7 @@ def basis(selection: Selection) -> str | None:
         return selection.assumption
     words = None
     if selection.control == "transition" and not selection.manifest.seen_labels:
-        words = in_words([(times, selection.rate_if(times)) for times in FACTORS])
+        words = in_words([(times, selection.sensitivity(times)) for times in FACTORS])
     unchecked = _UNCHECKED_CROWD if selection.control == "annotators" else _UNCHECKED
     lines = [unchecked, f"Assumed: {selection.assumption}", *([words] if words else [])]
     return "\n".join(lines)
@@ -98,15 +96,15 @@ def notices(selection: Selection) -> tuple[Notice, ...]:
 
 def _copies(selection: Selection) -> tuple[Notice, ...]:
     """Return the notice about copies with different labels, or none."""
-    if selection.copies is None:
+    if selection.duplicate_set is None:
         return ()
-    code = stored_codes(selection, "label").astype(np.intp)
-    rows = np.flatnonzero(conflicting(selection.copies, code))
+    code = selection.label_code.astype(np.intp)
+    rows = np.flatnonzero(conflicting(selection.duplicate_set, code))
     if not rows.size:
         return ()
     hit = np.bincount(code[rows], minlength=len(selection.classes))
     listed = np.argsort(-hit, kind="stable")[: np.count_nonzero(hit)]
-    n_sets = len(np.unique(selection.copies[rows]))
+    n_sets = len(np.unique(selection.duplicate_set[rows]))
     return (
         Notice(
             status="copies",
@@ -147,15 +145,13 @@ _HEADLINE = {
 def _notice(selection: Selection, status: str) -> Notice:
     cut_groups, cut_group = selection.cut_groups, selection.cut_group
     affected = cut_groups.status == status
-    code, mask = stored_codes(selection, "label"), affected[cut_group]
-    size = class_sizes(code, len(selection.classes))
-    hit = class_sizes(code, len(selection.classes), mask)
+    code, mask = selection.label_code, affected[cut_group]
+    size = np.bincount(code, minlength=len(selection.classes))
+    hit = np.bincount(code[mask], minlength=len(selection.classes))
     measure = cut_groups.q_reached if status == "raised" else cut_groups.smallest_q
     worst = np.zeros(len(selection.classes))
-    for rows in row_ranges(len(mask)):
-        here = mask[rows]
-        # `worst[code] = maximum(...)` would keep only the last value of a class.
-        np.maximum.at(worst, code[rows][here], measure[cut_group[rows][here]])
+    # `worst[code] = maximum(...)` would keep only the last value of a class.
+    np.maximum.at(worst, code[mask], measure[cut_group[mask]])
     listed = np.flatnonzero(hit)
     # The last key of lexsort counts first.
     listed = listed[np.lexsort((-hit[listed], -worst[listed]))]
@@ -193,10 +189,7 @@ def _detail(selection: Selection, status: str, hit: int, size: int, worst: float
 
 
 def _help(selection: Selection, affected: np.ndarray) -> str:
-    """Return advice: a larger q, larger classes, another control, checked rows.
-
-    Parameters are named as in Python; `kspr.selectors.options.in_flags` turns them into flags.
-    """
+    """Return advice: a larger q, larger classes, another control, checked rows."""
     if selection.checked is not None and selection.checked.calibrate:
         return (
             f"Check more rows: {int(selection.checked.counted.sum()):,} are too few to keep more."
@@ -220,17 +213,10 @@ def _help(selection: Selection, affected: np.ndarray) -> str:
 def _help_by_control(selection: Selection) -> str:
     """Return what else can be tried with this control, or with another one."""
     checked = "rows that you have checked (kspr verify)"
-    # None where the selector has no such choice.
-    floored = selection.manifest.parameters.get("remove_floor")
     if selection.control == "annotators":
         return f"More labels a row help too, and so do {checked}"
     if selection.control == "transition":
         return f"Features that separate the classes better help too, and so do {checked}"
-    if selection.control == "exchangeable" and floored is False:
-        return (
-            "The smallest level of this control grows with the noise: remove_floor=True avoids "
-            f"that, and so do control='transition' and {checked}"
-        )
     return f"control='transition' reaches lower levels, and so do {checked}"
 
 

@@ -1,33 +1,34 @@
 """From a preset's name, or the options of a command, to a selector."""
 
 import inspect
-from collections.abc import Callable
 from typing import Any, get_args
 
 from kspr.errors import InputError
 from kspr.selectors.annotators import AnnotatorSelector
 from kspr.selectors.knockoffs_spr import KnockoffsSPR
 from kspr.selectors.options import PresetName, SelectorOptions
+from kspr.selectors.paper import PaperKnockoffsSPR
 from kspr.selectors.probability import ProbabilitySelector
 from kspr.selectors.spr import SPR
 from kspr.selectors.validation import check_choice
 
-__all__ = ["by_annotators", "by_probabilities", "from_options", "from_preset"]
+__all__ = ["AnySelector", "by_annotators", "by_probabilities", "from_options", "from_preset"]
 
-_MAKERS: dict[str, Callable[..., SPR | KnockoffsSPR]] = {
+AnySelector = SPR | KnockoffsSPR | PaperKnockoffsSPR
+_KINDS: dict[str, type[AnySelector]] = {
     "default": KnockoffsSPR,
-    "paper": KnockoffsSPR.paper,
+    "paper": PaperKnockoffsSPR,
     "spr": SPR,
 }
 
 
-def from_preset(name: str, **changes: Any) -> SPR | KnockoffsSPR:
+def from_preset(name: str, **changes: Any) -> AnySelector:
     """Return the selector of a preset, with any of its parameters changed.
 
     Parameters
     ----------
     name
-        ``"default"`` for `KnockoffsSPR`, ``"paper"`` for `KnockoffsSPR.paper`, ``"spr"`` for `SPR`.
+        ``"default"`` for `KnockoffsSPR`, ``"paper"`` for `PaperKnockoffsSPR`, ``"spr"`` for `SPR`.
     **changes
         Parameters of that selector.
 
@@ -37,22 +38,23 @@ def from_preset(name: str, **changes: Any) -> SPR | KnockoffsSPR:
     75
     """
     check_choice("preset", name, get_args(PresetName))
-    # An option that only KnockoffsSPR has is told apart from a typing error.
-    known, all_known = (_parameters(kind) for kind in (_kind(name), KnockoffsSPR))
+    known = _parameters(_KINDS[name])
     for parameter in changes:
         if parameter in known:
             continue
-        if parameter in all_known:
+        # A parameter of another preset is told apart from a typing error.
+        others = [other for other in _KINDS if parameter in _parameters(_KINDS[other])]
+        if others:
             raise InputError(
-                f"{parameter} goes with an error rate, which the preset {name!r} does not have."
+                f"{parameter} goes with the preset {' or '.join(map(repr, others))}, got {name!r}."
             )
         raise InputError(
-            f"{_kind(name).__name__} has no parameter {parameter!r}; it has {', '.join(known)}."
+            f"{_KINDS[name].__name__} has no parameter {parameter!r}; it has {', '.join(known)}."
         )
-    return _MAKERS[name](**changes)
+    return _KINDS[name](**changes)
 
 
-def from_options(options: SelectorOptions) -> SPR | KnockoffsSPR:
+def from_options(options: SelectorOptions) -> AnySelector:
     """Return the selector that the options of a command choose.
 
     >>> from_options(SelectorOptions(q=0.1, dimensions=64)).reduction
@@ -97,9 +99,5 @@ def by_annotators(options: SelectorOptions) -> AnnotatorSelector:
     return AnnotatorSelector(**changes)
 
 
-def _kind(name: str) -> type[SPR] | type[KnockoffsSPR]:
-    return SPR if name == "spr" else KnockoffsSPR
-
-
-def _parameters(kind: type[SPR] | type[KnockoffsSPR]) -> list[str]:
+def _parameters(kind: type[AnySelector]) -> list[str]:
     return [name for name in inspect.signature(kind).parameters if name != "self"]

@@ -6,22 +6,21 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from sklearn.utils import Tags
 
-from kspr.core.exchangeable import exchangeable_levels, lead
+from kspr.core.exchangeable import exchangeable_levels
 from kspr.core.grading import transition_levels
 from kspr.core.knockoffs import all_times
 from kspr.core.labels import Labels
 from kspr.core.penalties import group
 from kspr.core.probabilities import Calibrated, calibrate, memorised_share
 from kspr.errors import InputError
-from kspr.selectors._pieces import number_cut_groups
+from kspr.selectors._look import look
 from kspr.selectors.base import BaseSelector
 from kspr.selectors.class_columns import read_probabilities
-from kspr.selectors.controls.transition import describe_noise
 from kspr.selectors.curve import at_best_f1
-from kspr.selectors.cut_groups import uncut
-from kspr.selectors.feature_rows import as_features
-from kspr.selectors.manifest import Manifest, fingerprint, plain, versions
+from kspr.selectors.cut_groups import cut_by_class
+from kspr.selectors.noise_estimate import describe_noise
 from kspr.selectors.options import CutName
+from kspr.selectors.parts import HostFeatures
 from kspr.selectors.selection import Selection
 from kspr.selectors.validation import check_choice, check_count, check_rate
 
@@ -170,29 +169,28 @@ class ProbabilitySelector(BaseSelector):
         codes, classes = labels.codes, labels.classes
         found = calibrate(shown, codes)
         times = all_times(found.prior, group)
-        level, statistic = self._levels(found, times, codes)
-        nowhere = np.zeros_like(codes)
-        cut_group, table = number_cut_groups(nowhere, nowhere, codes, pooled=self.cut == "pooled")
-        return Selection(
-            label=labels.values,
-            clean_mask=np.zeros(len(codes), dtype=bool),
-            q_value=level,
-            statistic=statistic,
-            selection_time=times[np.arange(len(codes)), codes],
-            knockoff_label=None,
-            suggested_label=classes[found.best],
+        level, doubt = self._levels(found, times, codes)
+        cut_group, table = cut_by_class(codes, len(classes), pooled=self.cut == "pooled")
+        content = look(HostFeatures(shown), find_copies=False).content
+        return Selection.uncut(
+            codes,
+            classes,
             cut_group=cut_group,
-            cut_groups=uncut(table, cut_group),
-            classes=classes,
-            manifest=self._manifest_of(shown, labels),
-            noise=describe_noise(found.transition, np.bincount(codes), classes),
+            table=table,
+            q_value=level,
+            doubt=doubt,
+            selection_time=times[np.arange(len(codes)), codes],
+            suggested_code=found.best,
             suggestion_probability=found.best_chance if self.control == "transition" else None,
+            # Nothing here is drawn at random.
+            manifest=self._manifest(shown.shape, 0, content, labels.values),
+            noise=describe_noise(found.transition, np.bincount(codes), classes),
         )
 
     def _levels(
         self, found: Calibrated, times: np.ndarray, codes: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the smallest level that keeps each row, and what rows are ordered by."""
+        """Return the smallest level that keeps each row, and its doubt."""
         pooled = self.cut == "pooled"
         if self.control == "transition":
             doubt = 1.0 - found.right[np.arange(len(codes)), codes]
@@ -202,23 +200,7 @@ class ProbabilitySelector(BaseSelector):
                 "control='exchangeable' needs at least three classes, got 2. Use "
                 "control='transition'."
             )
-        own, share = lead(times, codes)
-        # The sign has the meaning that it has in W: negative is ahead.
-        return exchangeable_levels(times, codes, None, pooled=pooled), np.where(
-            share >= 0.5, -own, own
-        )
-
-    def _manifest_of(self, shown: np.ndarray, labels: Labels) -> Manifest:
-        return Manifest(
-            method=type(self).__name__,
-            parameters={name: plain(value) for name, value in self.get_params().items()},
-            # Nothing here is drawn at random.
-            seed=0,
-            n_samples=len(shown),
-            n_features=shown.shape[1],
-            fingerprint=fingerprint(as_features(shown), labels.values),
-            versions=versions(),
-        )
+        return exchangeable_levels(times, codes, pooled=pooled)
 
 
 def _warn_if_memorised(shown: np.ndarray, labels: Labels) -> None:

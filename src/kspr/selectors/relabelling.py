@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kspr.core.coded import coded, rows_of, stored_columns, stored_of
-from kspr.core.labels import stored_codes
 from kspr.errors import InputError
 from kspr.selectors.validation import check_rate
 
@@ -20,7 +18,6 @@ THRESHOLD = 0.8
 """Least probability of a suggestion that replaces a label."""
 
 
-@stored_columns("pile", "label")
 @dataclass(frozen=True, eq=False)
 class Relabelling:
     """What to do with every label, and what is expected of it. Print it to read it."""
@@ -43,7 +40,7 @@ class Relabelling:
 
     def count(self, pile: str) -> int:
         """Return the number of samples in a pile."""
-        return int(np.sum(stored_of(self, "pile").codes == PILES.index(pile)))
+        return int(np.sum(self.pile == pile))
 
     def __str__(self) -> str:
         change, look, leave = (self.count(pile) for pile in PILES)
@@ -62,15 +59,15 @@ def relabelling(selection: "Selection", threshold: float) -> Relabelling:
             "relabel() needs the probability of each suggestion, which goes with "
             "control='transition'. Fit with it."
         )
-    label, suggested = (stored_codes(selection, name) for name in ("label", "suggested_label"))
+    label, suggested = selection.label_code, selection.suggested_code
     change = ~selection.clean_mask & (suggested != label) & (chance >= threshold)
     pile = np.where(selection.clean_mask, np.uint8(2), np.uint8(1))
     pile[change] = 0
     # The given label and the suggestion cannot both be right.
-    given = np.minimum(1.0 - rows_of(selection, "statistic", change), 1.0 - chance[change])
+    given = np.minimum(1.0 - selection.doubt[change], 1.0 - chance[change])
     return Relabelling(
-        pile=coded(pile, np.array(PILES)),
-        label=coded(np.where(change, suggested, label), selection.classes),
+        pile=np.array(PILES)[pile],
+        label=selection.classes[np.where(change, suggested, label)],
         threshold=threshold,
         made_right=float(chance[change].sum()),
         made_wrong=float(given.sum()),

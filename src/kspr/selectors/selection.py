@@ -1,17 +1,15 @@
 """The result of a selection: what is kept, in which order, and how that was decided."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from kspr.core.coded import changed, coded, row_ranges, rows_of, stored_columns, stored_of
 from kspr.core.duplicates import contradicted
-from kspr.core.labels import stored_codes
 from kspr.errors import InputError, MissingExtraError
-from kspr.selectors.controls import ASSUMPTIONS, SEEN_LABELS
-from kspr.selectors.controls.checked import (
+from kspr.selectors.checked import (
     Checked,
     Drawn,
     Guarantee,
@@ -20,11 +18,11 @@ from kspr.selectors.controls.checked import (
     next_rows,
     promise,
 )
-from kspr.selectors.controls.noise_estimate import NoiseEstimate
 from kspr.selectors.curve import Curve, trace_curve
-from kspr.selectors.cut_groups import CutGroups, cut_stats
+from kspr.selectors.cut_groups import CutGroups, recut, uncut
 from kspr.selectors.estimates import Estimates, estimate, noise_rate
 from kspr.selectors.manifest import Manifest
+from kspr.selectors.noise_estimate import ASSUMPTIONS, SEEN_LABELS, NoiseEstimate
 from kspr.selectors.options import DEFAULT_Q, DOUBTING
 from kspr.selectors.relabelling import THRESHOLD, Relabelling, relabelling
 from kspr.selectors.summary import Summary, summarise
@@ -33,14 +31,13 @@ from kspr.selectors.validation import check_count, check_rate
 __all__ = ["Selection"]
 
 
-@stored_columns("label", "q_value", "statistic", "knockoff_label", "suggested_label")
 @dataclass(frozen=True, eq=False, repr=False)
 class Selection:
     """Which samples can be trusted, and how that was decided.
 
-    `KnockoffsSPR` and `SPR` leave one in ``selection_``. It is a value: nothing in it changes, and
-    `at` returns a new one. Arrays have one entry per sample, in the order of the data; labels are
-    of the type that `fit` was given.
+    Every selector leaves one in ``selection_``. It is a value: nothing in it changes, and `at`
+    returns a new one. Arrays have one entry per sample, in the order of the data; codes are
+    positions in `classes`.
 
     Examples
     --------
@@ -56,21 +53,19 @@ class Selection:
     True
     """
 
-    label: np.ndarray
-    """The given labels."""
+    label_code: np.ndarray
+    """The given labels, as codes."""
     clean_mask: np.ndarray
     """Whether each sample is kept."""
     q_value: np.ndarray | None
     """The smallest level at which each sample is kept, inf for never; None for SPR."""
-    statistic: np.ndarray
-    """What samples are ordered by. ``control="transition"``: the doubt, the estimated probability
-    that the label is wrong. Other controls: W, negative where the label is ahead of its knockoff,
-    small in size where it fits well. SPR: the selection time."""
+    doubt: np.ndarray
+    """What a cut goes by: small for samples to keep first, inf for those that no cut keeps. The
+    estimated probability that the label is wrong, where that is estimated; else the selection
+    time, and inf for labels that lose to their knockoff."""
     selection_time: np.ndarray
     """The largest penalty at which the sample still has a mean shift: large is suspicious."""
-    knockoff_label: np.ndarray | None
-    """The label that the given one was compared with; None for SPR."""
-    suggested_label: np.ndarray
+    suggested_code: np.ndarray
     """The class that fits best; the given label where no other fits better."""
     cut_group: np.ndarray
     """Position in `cut_groups` of the cut group that each sample belongs to."""
@@ -80,15 +75,61 @@ class Selection:
     """The classes, sorted."""
     manifest: Manifest
     """Parameters, seed, versions, and a fingerprint of the data."""
+    knockoff_code: np.ndarray | None = None
+    """The label that the given one was compared with; None where there is none."""
     noise: NoiseEstimate | None = None
     """How labels go wrong; None for SPR and the paper's controls, which do not estimate it."""
     checked: Checked | None = None
     """The rows that a person has checked, and the answers; None without any."""
     suggestion_probability: np.ndarray | None = None
     """Chance that `suggested_label` is the true label; None where noise is not estimated."""
-    copies: np.ndarray | None = None
+    duplicate_set: np.ndarray | None = None
     """Number of the set of copies that each sample belongs to, -1 for none; None where no copies
     were found. Equal or nearly equal features make copies."""
+
+    @classmethod
+    def uncut(
+        cls,
+        codes: np.ndarray,
+        classes: np.ndarray,
+        *,
+        cut_group: np.ndarray,
+        table: np.ndarray,
+        **columns: Any,
+    ) -> "Selection":
+        """Return the selection before it is cut: the levels of its samples are known.
+
+        `codes` are the given labels. Row k of `table` is piece, half and class of cut group k; see
+        `CutGroups`. `columns` are further fields.
+        """
+        # Columns of all rows are what is left to fill the memory.
+        small = np.min_scalar_type(max(0, len(classes) - 1))
+        for name in ("suggested_code", "knockoff_code"):
+            if columns.get(name) is not None:
+                columns[name] = columns[name].astype(small, copy=False)
+        return cls(
+            label_code=codes.astype(small, copy=False),
+            clean_mask=np.zeros(len(codes), dtype=bool),
+            classes=classes,
+            cut_group=cut_group,
+            cut_groups=uncut(table, cut_group),
+            **columns,
+        )
+
+    @cached_property
+    def label(self) -> np.ndarray:
+        """The given labels."""
+        return np.asarray(self.classes[self.label_code])
+
+    @cached_property
+    def suggested_label(self) -> np.ndarray:
+        """The class that fits best; the given label where no other fits better."""
+        return np.asarray(self.classes[self.suggested_code])
+
+    @cached_property
+    def knockoff_label(self) -> np.ndarray | None:
+        """The label that the given one was compared with; None where there is none."""
+        return None if self.knockoff_code is None else self.classes[self.knockoff_code]
 
     def __len__(self) -> int:
         return len(self.clean_mask)
@@ -119,17 +160,9 @@ class Selection:
         return SEEN_LABELS if self.manifest.seen_labels else ASSUMPTIONS[self.control]
 
     @property
-    def _doubt(self) -> np.ndarray:
-        """What one cut-off for all rows compares: small for rows to keep first."""
-        if self.control is None or self.control in DOUBTING:
-            return self.statistic
-        # Labels that lost come after all that won.
-        return np.where(self.statistic < 0, -self.statistic, np.inf)
-
-    @property
     def suspicion(self) -> np.ndarray:
         """What suspects are ranked by, largest first: the doubt, or else the selection time."""
-        return self.statistic if self.control in DOUBTING else self.selection_time
+        return self.doubt if self.control in DOUBTING else self.selection_time
 
     def at(self, q: float) -> "Selection":
         """Return the selection at another level, without fitting again.
@@ -156,14 +189,12 @@ class Selection:
         True
         """
         q = check_rate("q", q)
-        if stored_of(self, "q_value") is None:
+        if self.q_value is None:
             raise InputError(
                 "at(q) needs an error rate, which SPR does not have. Use KnockoffsSPR, or fit SPR "
                 "with another clean_ratio, or pass checked rows to with_checks."
             )
-        keep = np.empty(len(self), dtype=bool)
-        for rows in row_ranges(len(self)):
-            keep[rows] = rows_of(self, "q_value", rows) <= q
+        keep = self.q_value <= q
         name = "estimated" if self.manifest.seen_labels else "assumed"
         if self.checked is not None and self.checked.calibrate:
             name = "checked"
@@ -171,25 +202,25 @@ class Selection:
         judged = keep.copy()
         # A row that a person kept does not make its group reach q.
         judged[answered] = False
-        stats = cut_stats(self, judged)
-        reached = stats.n_kept > 0
-        cut_groups = stats.applied(
-            self.cut_groups,
+        reached = np.bincount(self.cut_group[judged], minlength=len(self.cut_groups)) > 0
+        cut_groups = recut(
+            self,
+            judged,
             asked=q,
             level=np.where(reached, q, np.nan),
             status=np.where(reached, name, "empty"),
         )
         # Only the counts: levels and cut-offs are those of the cut, without a person's answers.
         by_answer = self.cut_group[answered[keep[answered]]]
-        n_kept = stats.n_kept + np.bincount(by_answer, minlength=len(cut_groups))
+        n_kept = cut_groups.n_kept + np.bincount(by_answer, minlength=len(cut_groups))
         cut_groups = replace(cut_groups, n_kept=n_kept)
         # The manifest describes this selection, so that a new fit would give the same.
         manifest = replace(
             self.manifest, parameters={**self.manifest.parameters, "q": q, "level": "fixed"}
         )
-        return changed(self, clean_mask=keep, cut_groups=cut_groups, manifest=manifest)
+        return replace(self, clean_mask=keep, cut_groups=cut_groups, manifest=manifest)
 
-    def draw(self, n: int, *, q: float | None = None, seed: int = 0) -> np.ndarray:
+    def draw_checks(self, n: int, *, q: float | None = None, seed: int = 0) -> np.ndarray:
         """Return rows for a person to check, drawn at random from those that could be kept.
 
         The pool that they come from is fixed by `q`: the rows that would be kept at twice that
@@ -215,7 +246,7 @@ class Selection:
         >>> from sklearn.datasets import load_digits
         >>> from kspr import KnockoffsSPR
         >>> selection = KnockoffsSPR(q=0.05).fit(*load_digits(return_X_y=True)).selection_
-        >>> len(selection.draw(100))
+        >>> len(selection.draw_checks(100))
         100
         """
         return next_rows(self._ranking(), n, self._asked(q), seed)
@@ -239,12 +270,12 @@ class Selection:
         Parameters
         ----------
         rows : array-like of int
-            The rows that were checked: all that `draw` gave, in any order.
+            The rows that were checked: all that `draw_checks` gave, in any order.
         true_labels : array-like
             Their true labels. A label that is none of the classes says that the row belongs to no
             class; None that nobody can tell, which counts as wrong.
         q
-            The error rate, as for `draw`.
+            The error rate, as for `draw_checks`.
         guarantee
             ``"mean"``: the share of wrong labels among the kept ones is at most `q` on average over
             draws, with a number of checks that was set beforehand. ``"confidence"``: it is at most
@@ -254,11 +285,11 @@ class Selection:
         confidence
             For ``"confidence"`` and ``"anytime"``.
         drawn
-            ``"pool"``: `rows` come from `draw` with the same `q` and `seed`. ``"all"``: they were
-            drawn at random from all rows. ``"chosen"``: neither; then they are kept or not, and the
-            cut stays where it is.
+            ``"pool"``: `rows` come from `draw_checks` with the same `q` and `seed`. ``"all"``: they
+            were drawn at random from all rows. ``"chosen"``: neither; then they are kept or not,
+            and the cut stays where it is.
         seed
-            The seed that `draw` was given.
+            The seed that `draw_checks` was given.
 
         Returns
         -------
@@ -273,7 +304,7 @@ class Selection:
         >>> X, y_true = load_digits(return_X_y=True)
         >>> y = np.where(np.arange(len(y_true)) % 5 == 0, 9 - y_true, y_true)
         >>> selection = KnockoffsSPR(q=0.05).fit(X, y).selection_
-        >>> rows = selection.draw(100)
+        >>> rows = selection.draw_checks(100)
         >>> checked = selection.with_checks(rows, y_true[rows])
         >>> print(checked.summary().headline())  # doctest: +ELLIPSIS
         KnockoffsSPR: ... of 1,797 labels kept (...) at q = 0.05
@@ -294,17 +325,17 @@ class Selection:
             seed=seed,
         )
         told = checked.true_code >= 0
-        suggested = np.array(stored_codes(self, "suggested_label"))
+        suggested = self.suggested_code.copy()
         suggested[checked.rows[told]] = checked.true_code[told]
         chance = self.suggestion_probability
         if chance is not None:
             chance = chance.copy()
             # What a person says is sure; nothing is known where nobody can tell.
             chance[checked.rows] = np.where(told, 1.0, 0.0)
-        answered = changed(
+        answered = replace(
             self,
             q_value=q_value,
-            suggested_label=coded(suggested, self.classes),
+            suggested_code=suggested,
             suggestion_probability=chance,
             noise=_noise(self, checked),
             checked=checked,
@@ -314,7 +345,7 @@ class Selection:
         # SPR with rows that do not set a cut: only they change.
         keep = self.clean_mask.copy()
         keep[checked.rows] = checked.right
-        return changed(answered, clean_mask=keep)
+        return replace(answered, clean_mask=keep)
 
     def forecast(
         self,
@@ -345,7 +376,7 @@ class Selection:
         --------
         >>> from sklearn.datasets import load_digits
         >>> from kspr import KnockoffsSPR
-        >>> from kspr.core.noise import symmetric
+        >>> from kspr.noise import symmetric
         >>> X, y = load_digits(return_X_y=True)
         >>> y = symmetric(y, 0.4, 0)
         >>> selection = KnockoffsSPR(q=0.05).fit(X, y).selection_
@@ -383,7 +414,7 @@ class Selection:
         --------
         >>> from sklearn.datasets import load_digits
         >>> from kspr import KnockoffsSPR
-        >>> from kspr.core.noise import symmetric
+        >>> from kspr.noise import symmetric
         >>> X, y = load_digits(return_X_y=True)
         >>> selection = KnockoffsSPR(q=0.05).fit(X, symmetric(y, 0.4, 0)).selection_
         >>> selection.checks_needed() < selection.checks_needed(guarantee="confidence")
@@ -412,7 +443,7 @@ class Selection:
         >>> X, y_true = load_digits(return_X_y=True)
         >>> y = np.where(np.arange(len(y_true)) % 5 == 0, 9 - y_true, y_true)
         >>> selection = KnockoffsSPR(q=0.05).fit(X, y).selection_
-        >>> rows = selection.draw(100)
+        >>> rows = selection.draw_checks(100)
         >>> found = selection.with_checks(rows, y_true[rows]).estimates()
         >>> print(found)  # doctest: +ELLIPSIS
         By 100 checked rows and the fit, with intervals of 95 %:
@@ -421,15 +452,14 @@ class Selection:
         return estimate(self)
 
     def _ranking(self) -> Ranking:
-        codes, level = stored_codes(self, "label"), self.__dict__["q_value"]
-        doubt = self.__dict__["statistic"] if self.control in DOUBTING else self._doubt
-        if self.checked is not None:
-            level = self.checked.__dict__["level"]
-        if self.copies is not None:
+        level = self.q_value if self.checked is None else self.checked.level
+        doubt = self.doubt
+        if self.duplicate_set is not None:
             # Checks move the cut; they do not bring back a label that fits worse than a copy's.
-            lost = contradicted(self.copies, codes.astype(np.intp), self.selection_time)
-            doubt = np.where(lost, np.inf, self._doubt)
-        return Ranking(codes, self.classes, doubt, level, self.checked)
+            codes = self.label_code.astype(np.intp)
+            lost = contradicted(self.duplicate_set, codes, self.selection_time)
+            doubt = np.where(lost, np.inf, doubt)
+        return Ranking(self.label_code, self.classes, doubt, level, self.checked)
 
     def _asked(self, q: float | None) -> float:
         """Return `q`, or else the level that was asked for."""
@@ -452,16 +482,16 @@ class Selection:
         --------
         >>> from sklearn.datasets import load_digits
         >>> from kspr import KnockoffsSPR
-        >>> curve = KnockoffsSPR(cut="pooled").fit(*load_digits(return_X_y=True)).selection_.curve()
+        >>> curve = KnockoffsSPR().fit(*load_digits(return_X_y=True)).selection_.curve()
         >>> bool(curve.share_kept[-1] == 1.0)
         True
         """
-        if stored_of(self, "q_value") is None:
+        if self.q_value is None:
             raise InputError("curve() needs an error rate, which SPR does not have.")
         n_right = None if self.noise is None else len(self) * (1 - self.noise.rate)
-        return trace_curve(self.__dict__["q_value"], self.cut_group, n_right)
+        return trace_curve(self.q_value, self.cut_group, n_right)
 
-    def rate_if(self, times: float) -> float:
+    def sensitivity(self, times: float) -> float:
         """Return the share of wrong labels among the kept ones if hard rows are mislabelled more.
 
         The error rate assumes that how a label goes wrong depends on the true class only. People
@@ -483,12 +513,12 @@ class Selection:
         >>> from sklearn.datasets import load_digits
         >>> from kspr import KnockoffsSPR
         >>> selection = KnockoffsSPR(q=0.05).fit(*load_digits(return_X_y=True)).selection_
-        >>> selection.rate_if(1) <= 0.05 < selection.rate_if(100)
+        >>> selection.sensitivity(1) <= 0.05 < selection.sensitivity(100)
         True
         """
-        from kspr.selectors.sensitivity import rate_if
+        from kspr.selectors.sensitivity import rate_under
 
-        return rate_if(self, times)
+        return rate_under(self, times)
 
     def relabel(self, threshold: float = THRESHOLD) -> Relabelling:
         """Return which labels to change, which to look at and which to leave.
@@ -531,11 +561,11 @@ class Selection:
         Returns
         -------
         data frame
-            Columns ``label``, ``clean``, ``q_value``, ``statistic``, ``selection_time``,
-            ``knockoff_label``, ``suggested_label``, ``suggestion_probability``, ``copies``,
+            Columns ``label``, ``clean``, ``q_value``, ``doubt``, ``selection_time``,
+            ``knockoff_label``, ``suggested_label``, ``suggestion_probability``, ``duplicate_set``,
             ``piece``, ``half`` and ``status``; SPR has no ``q_value`` and no ``knockoff_label``,
             only ``control="transition"`` has ``suggestion_probability``, and only data with copies
-            has ``copies``.
+            has ``duplicate_set``.
 
         Examples
         --------
@@ -543,7 +573,7 @@ class Selection:
         >>> from kspr import SPR
         >>> selection = SPR().fit(*load_digits(return_X_y=True)).selection_
         >>> selection.to_frame("pyarrow").column_names[:3]
-        ['label', 'clean', 'statistic']
+        ['label', 'clean', 'doubt']
         """
         import narwhals as nw
 
@@ -582,8 +612,8 @@ class Selection:
         >>> sorted(file.name for file in folder.iterdir())
         ['cut_groups.parquet', 'manifest.json', 'samples.parquet']
         """
-        # Imported here: it needs pyarrow, which fitting does not.
-        from kspr.selectors._storage import save_selection
+        # Upwards, and here only: files are the business of `runs`, and need pyarrow.
+        from kspr.runs.storage import save_selection
 
         return save_selection(self, Path(path), overwrite=overwrite)
 
@@ -613,11 +643,9 @@ class Selection:
         >>> len(Selection.load(folder)) == len(saved)
         True
         """
-        from kspr.selectors._storage import load_fields
-        from kspr.selectors.checks import apply_checks, read_checks
+        from kspr.runs.storage import load_selection
 
-        fitted = cls(**load_fields(Path(path)))
-        return apply_checks(fitted, read_checks(Path(path), fitted)) if answers else fitted
+        return load_selection(Path(path), answers=answers)
 
     def __repr__(self) -> str:
         return self.summary().headline()
@@ -625,30 +653,23 @@ class Selection:
     def _repr_html_(self) -> str:
         return self.summary().to_html()
 
-    def _columns(self, rows: slice = slice(None)) -> dict[str, Any]:
-        """Return some rows of the columns; those that this selection does not have are left out."""
-        stored = {
-            "label": "label",
-            "clean": "clean_mask",
-            "q_value": "q_value",
-            "statistic": "statistic",
-            "selection_time": "selection_time",
-            "knockoff_label": "knockoff_label",
-            "suggested_label": "suggested_label",
-            "suggestion_probability": "suggestion_probability",
-            "copies": "copies",
+    def _columns(self) -> dict[str, np.ndarray]:
+        """Return the columns by name; those that this selection does not have are left out."""
+        columns = {
+            "label": self.label,
+            "clean": self.clean_mask,
+            "q_value": self.q_value,
+            "doubt": self.doubt,
+            "selection_time": self.selection_time,
+            "knockoff_label": self.knockoff_label,
+            "suggested_label": self.suggested_label,
+            "suggestion_probability": self.suggestion_probability,
+            "duplicate_set": self.duplicate_set,
+            "piece": self.cut_groups.piece[self.cut_group],
+            "half": self.cut_groups.half[self.cut_group],
+            "status": self.cut_groups.status[self.cut_group],
         }
-        group = self.cut_group[rows]
-        return {
-            **{
-                name: rows_of(self, field, rows)
-                for name, field in stored.items()
-                if self.__dict__[field] is not None
-            },
-            "piece": self.cut_groups.piece[group],
-            "half": self.cut_groups.half[group],
-            "status": self.cut_groups.status[group],
-        }
+        return {name: column for name, column in columns.items() if column is not None}
 
 
 def _noise(selection: Selection, checked: Checked) -> NoiseEstimate | None:
@@ -656,6 +677,6 @@ def _noise(selection: Selection, checked: Checked) -> NoiseEstimate | None:
     noise = selection.noise
     if noise is None or checked.drawn != "all" or not checked.sampled.any():
         return noise
-    chance = selection.__dict__["statistic"] if selection.control in DOUBTING else None
-    found = noise_rate(checked, chance)
-    return replace(noise, rate=found.value, rate_interval=(found.low, found.high))
+    chance = selection.doubt if selection.control in DOUBTING else None
+    rate = noise_rate(checked, chance)
+    return replace(noise, rate=rate.value, rate_interval=(rate.low, rate.high))

@@ -14,18 +14,20 @@ from kspr._text import text_table
 from kspr.core.anchors import MANY_CLASSES
 from kspr.core.intervals import Z95
 from kspr.core.labels import Labels
-from kspr.core.noise import ESTIMATED, HARD, KINDS, Ground, check_seed, flip
 from kspr.errors import InputError
-from kspr.selectors.controls.noise_estimate import NoiseEstimate
-from kspr.selectors.feature_rows import Features
+from kspr.noise import check_seed
+from kspr.selectors.flips import ESTIMATED, HARD, KINDS, Ground, flip
 from kspr.selectors.knockoffs_spr import KnockoffsSPR
+from kspr.selectors.noise_estimate import NoiseEstimate
+from kspr.selectors.paper import PaperKnockoffsSPR
+from kspr.selectors.parts import HostFeatures
 from kspr.selectors.selection import Selection
 from kspr.selectors.sensitivity import FACTORS, in_words
 from kspr.selectors.validation import (
     check_choice,
     check_count,
-    check_features,
     check_rate,
+    read_features,
     read_labels,
 )
 
@@ -168,6 +170,8 @@ def _times(n: int) -> str:
     return "once" if n == 1 else f"{n} times"
 
 
+Tested = KnockoffsSPR | PaperKnockoffsSPR
+"""Selectors that have an error rate to test."""
 _STREAM = 0x666C6970
 """Makes these random numbers differ from those of the selection and of the caller."""
 
@@ -175,7 +179,7 @@ _STREAM = 0x666C6970
 def selfcheck(
     X: Any,
     y: Any,
-    selector: KnockoffsSPR | None = None,
+    selector: Tested | None = None,
     *,
     groups: Any = None,
     share: float = 0.05,
@@ -225,7 +229,7 @@ def selfcheck(
     selector = KnockoffsSPR() if selector is None else selector
     chosen = _check(selector, share, kinds, repeats, seed)
     # On a copy: the check sets n_features_in_ on its estimator.
-    features = check_features(clone(selector), X)
+    features = HostFeatures(read_features(clone(selector), X))
     labels = read_labels(y, features.shape[0], selector.min_class_size)
     with Progress(selector.progress, "Self-check", 1 + len(chosen) * repeats) as progress:
         plain = _plain(selector, X, labels, groups)
@@ -262,7 +266,7 @@ def selfcheck(
         repeats=repeats,
         noise_rate=noise.rate,
         kinds=tuple(results),
-        sensitivity=tuple((times, plain.rate_if(times)) for times in FACTORS)
+        sensitivity=tuple((times, plain.sensitivity(times)) for times in FACTORS)
         if selector.control == "transition"
         else (),
     )
@@ -272,7 +276,7 @@ def _check(
     selector: Any, share: float, kinds: Sequence[str], repeats: int, seed: int
 ) -> tuple[str, ...]:
     """Return the kinds to try, the estimated one first."""
-    if not isinstance(selector, KnockoffsSPR):
+    if not isinstance(selector, KnockoffsSPR | PaperKnockoffsSPR):
         raise InputError(
             f"selfcheck needs a KnockoffsSPR, got {type(selector).__name__}, which has no error "
             "rate to test."
@@ -290,9 +294,9 @@ def _check(
     return tuple(dict.fromkeys((ESTIMATED, *kinds)))
 
 
-def _plain(selector: KnockoffsSPR, X: Any, labels: Labels, groups: Any) -> Selection:
+def _plain(selector: Tested, X: Any, labels: Labels, groups: Any) -> Selection:
     """Return a selection from the labels as they are that estimates how they go wrong."""
-    if selector.control in ("paper", "theorem"):
+    if isinstance(selector, PaperKnockoffsSPR):
         # The paper's controls do not estimate how labels go wrong.
         selector = KnockoffsSPR(
             reduction=selector.reduction,
@@ -302,10 +306,11 @@ def _plain(selector: KnockoffsSPR, X: Any, labels: Labels, groups: Any) -> Selec
     return _fitted(selector, X, labels.values, groups)
 
 
-def _fitted(selector: KnockoffsSPR, X: Any, y: np.ndarray, groups: Any) -> Selection:
+def _fitted(selector: Tested, X: Any, y: np.ndarray, groups: Any) -> Selection:
     # The self-check shows a bar of its own.
     fresh = clone(selector).set_params(progress=False)
-    return fresh.fit(X, y, groups=groups).selection_  # type: ignore[no-any-return]  # scikit-learn is not typed
+    more = {"groups": groups} if isinstance(selector, KnockoffsSPR) else {}
+    return fresh.fit(X, y, **more).selection_  # type: ignore[no-any-return]  # scikit-learn is not typed
 
 
 @dataclass(frozen=True)
@@ -333,9 +338,9 @@ class _Scene:
         self,
         X: Any,
         labels: Labels,
-        selector: KnockoffsSPR,
+        selector: Tested,
         noise: NoiseEstimate,
-        features: Features,
+        features: HostFeatures,
         groups: Any,
     ) -> None:
         self._groups = groups

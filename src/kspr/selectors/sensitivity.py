@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kspr._text import percent
-from kspr.core.coded import row_ranges, rows_of
 from kspr.errors import InputError
 
 if TYPE_CHECKING:
     from kspr.selectors.selection import Selection
 
-__all__ = ["FACTORS", "in_words", "rate_if"]
+__all__ = ["FACTORS", "in_words", "rate_under"]
 
 FACTORS = (1, 2, 4)
 """How many times as likely a wrong label may be, in the summary and on the page."""
 
 
-def rate_if(selection: Selection, times: float) -> float:
+def rate_under(selection: Selection, times: float) -> float:
     """Return the share of wrong labels among the kept ones if hard rows are mislabelled more often.
 
     The odds of a wrong label are taken to rise evenly in the order of doubt, from the estimated
@@ -39,27 +38,20 @@ def rate_if(selection: Selection, times: float) -> float:
     if not known.any():
         return float("nan")
     rate = float(np.average(groups.estimated_fsr[known], weights=groups.n_kept[known]))
-    # Sorted in its place: a sorted copy of what is made from fewer bytes would take twice as much.
-    ordered = np.empty(len(kept))
-    for rows in row_ranges(len(kept)):
-        ordered[rows] = rows_of(selection, "statistic", rows)
-    ordered.sort()
-    before = after = 0.0
-    for rows in row_ranges(len(kept)):
-        doubt = rows_of(selection, "statistic", rows)[kept[rows]]
-        # Rows of equal doubt have the mean of their ranks.
-        ends = (np.searchsorted(ordered, doubt, side=side) for side in ("left", "right"))
-        rank = (sum(ends) - 1) / (2 * max(len(ordered) - 1, 1))
-        odds = times**rank
-        doubt = np.maximum(doubt, 1e-9)
-        before += float(doubt.sum())
-        after += float((doubt * odds / (1 - doubt + doubt * odds)).sum())
+    ordered = np.sort(selection.doubt)
+    doubt = selection.doubt[kept]
+    # Rows of equal doubt have the mean of their ranks.
+    ends = (np.searchsorted(ordered, doubt, side=side) for side in ("left", "right"))
+    rank = (sum(ends) - 1) / (2 * max(len(ordered) - 1, 1))
+    odds = times**rank
+    doubt = np.maximum(doubt, 1e-9)
+    before, after = doubt.sum(), (doubt * odds / (1 - doubt + doubt * odds)).sum()
     # The level has a margin for chance on top of the mean doubt; both grow alike.
-    return min(1.0, rate * after / before)
+    return min(1.0, float(rate * after / before))
 
 
 def in_words(rates: Sequence[tuple[float, float]]) -> str | None:
-    """Return pairs of `times` and `rate_if` as a sentence; None without any.
+    """Return pairs of `times` and `rate_under` as a sentence; None without any.
 
     >>> in_words([(1, 0.049), (2, 0.076), (4, 0.112)]).partition(": ")[2]
     'about 4.9 % if 1 time as likely, 7.6 % if 2 times, 11.2 % if 4 times.'

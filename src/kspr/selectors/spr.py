@@ -1,29 +1,25 @@
 """SPR: keep the share of samples that enter the mean-shift model last."""
 
-from dataclasses import replace
-from functools import partial
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 
-from kspr._progress import Progress, ProgressMode
-from kspr.core.arrays import rank_within, to_numpy
+from kspr._progress import ProgressMode
+from kspr.core.arrays import rank_within
 from kspr.core.procedure import Procedure, spr_times
 from kspr.core.reduction import Solver
 from kspr.core.regression import STEPS
 from kspr.core.splitting import Pieces
-from kspr.selectors._pieces import collect, number_cut_groups
-from kspr.selectors._plan import Plan, reduced_batch
-from kspr.selectors.base import BaseSelector
-from kspr.selectors.cut_groups import CutGroups, uncut
-from kspr.selectors.engines import run
-from kspr.selectors.options import CutName, EngineName, PenaltyName
+from kspr.selectors.options import CutName, PenaltyName
+from kspr.selectors.pieces import Answer, PieceSelector, SplitData, cut_by_piece
 from kspr.selectors.selection import Selection
 
 __all__ = ["SPR"]
 
 
-class SPR(BaseSelector):
+class SPR(PieceSelector):
     """Keep a fixed share of the samples, ranked by Scalable Penalised Regression.
 
     Each sample gets a mean shift of its own in a linear regression of the one-hot labels on the
@@ -53,9 +49,9 @@ class SPR(BaseSelector):
         Smallest class that is accepted.
     random_state
         Seed of the split. The answer depends on it and on nothing else.
-    engine, n_jobs
-        Where pieces are solved, ``"serial"``, ``"threads"`` or ``"processes"``, and by how many
-        workers.
+    n_jobs
+        Number of workers that solve pieces, as joblib counts them; `joblib.parallel_config` chooses
+        what they are.
     progress
         Whether to show a progress bar: True, False, or ``"auto"``, on a terminal when it takes more
         than two seconds.
@@ -95,7 +91,6 @@ class SPR(BaseSelector):
         cut: CutName = "per_class",
         min_class_size: int = 2,
         random_state: Any = 0,
-        engine: EngineName = "threads",
         n_jobs: int | None = None,
         progress: ProgressMode = "auto",
     ) -> None:
@@ -109,11 +104,10 @@ class SPR(BaseSelector):
         self.cut = cut
         self.min_class_size = min_class_size
         self.random_state = random_state
-        self.engine = engine
         self.n_jobs = n_jobs
         self.progress = progress
 
-    def fit(self, X: Any, y: Any, scores: Any = None, *, clean_mask: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, *, clean_mask: Any = None) -> Self:
         """Judge every sample; the result is in ``selection_``.
 
         Parameters
@@ -122,8 +116,6 @@ class SPR(BaseSelector):
             Features.
         y : array-like of shape (n_samples,)
             Labels of any type, some of them wrong.
-        scores
-            Not used; `KnockoffsSPR.fit` takes them in the same place.
         clean_mask : array-like of bool of shape (n_samples,), optional
             An earlier selection. Classes are then grouped by the means of these samples.
 
@@ -132,76 +124,62 @@ class SPR(BaseSelector):
         self : SPR
             The fitted selector.
         """
-        del scores
-        self._check_common()
-        procedure = self._procedure()
-        prepared = next(self._prepared(X, y, procedure, clean_mask))
-        labels, plan = prepared.labels, prepared.plan
-        single = len(plan.batches) == 1
-        with Progress(self.progress, "SPR", STEPS if single else len(plan.batches)) as progress:
-            tick = progress.advance if single else None
-            results = run(
-                partial(_solve, plan=plan, procedure=procedure, tick=tick),
-                plan.batches,
-                engine=self.engine,
-                n_jobs=self.n_jobs,
-                progress=progress,
-            )
-        verdicts = collect(len(labels.codes), results)
+        self._check_pieces()
+        data = self._split(X, y, clean_mask)
+        codes = data.labels.codes
+        columns, piece, half = self._solved(data, _Solve(data, self._procedure()), STEPS)
         # SPR fits a piece as a whole, so both of its halves are cut together.
-        cut_group, table = number_cut_groups(
-            verdicts.piece, np.zeros_like(verdicts.half), labels.codes, pooled=self.cut == "pooled"
+        cut_group, table = cut_by_piece(
+            piece, np.zeros_like(half), codes, pooled=self.cut == "pooled"
         )
-        Z = verdicts.values["Z"]
+        Z = columns["Z"]
         rank, n = rank_within(Z, cut_group, len(table))
         # Rounded up, as `keep_smallest` does in the first step of Knockoffs-SPR.
         keep = rank < np.ceil(n * self.clean_ratio)[cut_group]
-        self.classes_ = labels.classes
-        self.selection_ = Selection(
-            label=labels.values,
-            clean_mask=keep,
-            q_value=None,
-            statistic=Z,
-            selection_time=Z,
-            knockoff_label=None,
-            suggested_label=labels.classes[verdicts.values["suggested"]],
+        selection = Selection.uncut(
+            codes,
+            data.labels.classes,
             cut_group=cut_group,
-            cut_groups=_cut_groups(table, cut_group, keep, Z),
-            classes=labels.classes,
-            manifest=self._manifest(prepared),
+            table=table,
+            q_value=None,
+            doubt=Z,
+            selection_time=Z,
+            suggested_code=columns["suggested"],
+            manifest=self._manifest(
+                data.features.shape, data.seed, data.content, data.labels.values
+            ),
         )
+        cutoff = np.zeros(len(table))
+        np.maximum.at(cutoff, cut_group[keep], Z[keep])
+        cut_groups = replace(
+            selection.cut_groups,
+            n_kept=np.bincount(cut_group[keep], minlength=len(table)),
+            cutoff=cutoff,
+            status=np.full(len(table), "share"),
+        )
+        self.classes_ = data.labels.classes
+        self.selection_ = replace(selection, clean_mask=keep, cut_groups=cut_groups)
         return self
 
 
-def _solve(
-    batch: tuple[int, Pieces], *, plan: Plan, procedure: Procedure, tick: Any
-) -> tuple[int, Pieces, dict[str, Any]]:
-    """Return selection times and best classes of one batch."""
-    first, pieces = batch
-    n_pieces, _, slots = pieces.index.shape
-    flat = (n_pieces, 2 * slots)
-    Z, best = spr_times(
-        reduced_batch(plan, pieces).reshape(*flat, -1),
-        pieces.label.reshape(flat),
-        pieces.valid.reshape(flat),
-        pieces.classes.shape[1],
-        procedure,
-        conditioned=plan.projection is not None,
-        on_step=tick,
-    )
-    code = np.take_along_axis(pieces.classes, to_numpy(best), axis=1)
-    shape = pieces.index.shape
-    return first, pieces, {"Z": Z.reshape(shape), "suggested": code.reshape(shape)}
+@dataclass(frozen=True)
+class _Solve:
+    """Return selection times and best classes of a batch of pieces."""
 
+    data: SplitData
+    procedure: Procedure
 
-def _cut_groups(
-    table: np.ndarray, cut_group: np.ndarray, keep: np.ndarray, Z: np.ndarray
-) -> CutGroups:
-    cutoff = np.zeros(len(table))
-    np.maximum.at(cutoff, cut_group[keep], Z[keep])
-    return replace(
-        uncut(table, cut_group),
-        n_kept=np.bincount(cut_group[keep], minlength=len(table)),
-        cutoff=cutoff,
-        status=np.full(len(table), "share"),
-    )
+    def __call__(self, pieces: Pieces, on_step: Callable[[], None] | None) -> Answer:
+        n_pieces, _, slots = pieces.index.shape
+        flat = (n_pieces, 2 * slots)
+        Z, best = spr_times(
+            self.data.reduced(pieces).reshape(*flat, -1),
+            pieces.label.reshape(flat),
+            pieces.valid.reshape(flat),
+            pieces.classes.shape[1],
+            self.procedure,
+            on_step=on_step,
+        )
+        code = np.take_along_axis(pieces.classes, best, axis=1)
+        shape = pieces.index.shape
+        return {"Z": Z.reshape(shape), "suggested": code.reshape(shape)}

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kspr._text import shorten, text_table
-from kspr.core.coded import row_ranges
-from kspr.core.labels import stored_codes
 from kspr.selectors.notices import Notice, basis, notices
 
 if TYPE_CHECKING:
@@ -198,22 +196,19 @@ def _counts(selection: Selection, status: np.ndarray, n_statuses: int) -> np.nda
     All rows, kept ones, kept ones with a level, relabelled ones; the sum of the levels; and the
     rows of each status, of which `status` numbers that of each cut group.
     """
-    label, suggested = (stored_codes(selection, name) for name in ("label", "suggested_label"))
-    n_classes = len(selection.classes)
-    total = np.zeros((5 + n_statuses, n_classes))
-    for rows in row_ranges(len(selection)):
-        codes, group = label[rows].astype(np.intp), selection.cut_group[rows]
-        kept, level = selection.clean_mask[rows], selection.cut_groups.q_reached[group]
-        # A fallback keeps rows without a level.
-        known = kept & ~np.isnan(level)
-        other = ~kept & (suggested[rows] != codes)
-        for column, mask in enumerate((np.ones_like(kept), kept, known, other)):
-            total[column] += np.bincount(codes[mask], minlength=n_classes)
-        total[4] += np.bincount(codes[known], weights=level[known], minlength=n_classes)
-        # A two-way table, (status, class), from one count.
-        both = np.bincount(status[group] * n_classes + codes, minlength=n_statuses * n_classes)
-        total[5:] += both.reshape(n_statuses, n_classes)
-    return total
+    codes, group, kept = selection.label_code, selection.cut_group, selection.clean_mask
+    n_classes, level = len(selection.classes), selection.cut_groups.q_reached[group]
+    # A fallback keeps rows without a level.
+    known = kept & ~np.isnan(level)
+    relabelled = ~kept & (selection.suggested_code != codes)
+    masks = (np.ones_like(kept), kept, known, relabelled)
+    rows = [np.bincount(codes[mask], minlength=n_classes) for mask in masks]
+    rows.append(np.bincount(codes[known], weights=level[known], minlength=n_classes))
+    # A two-way table, (status, class), from one count.
+    both = np.bincount(
+        status[group] * n_classes + codes.astype(np.int64), minlength=n_statuses * n_classes
+    )
+    return np.vstack([*rows, both.reshape(n_statuses, n_classes)])
 
 
 def _has_checks(selection: Selection) -> bool:

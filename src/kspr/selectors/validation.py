@@ -4,72 +4,56 @@ from collections.abc import Mapping
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
-import array_api_compat as compat
 import numpy as np
 
-from kspr.core.coded import class_sizes
-from kspr.core.labels import Labels, encode_labels, name_rows
+from kspr.core.labels import (
+    Labels,
+    as_label_array,
+    encode_labels,
+    missing_labels,
+    name_rows,
+)
 from kspr.errors import InputError
-from kspr.selectors.feature_rows import Features, as_features, largest_size, rows_not_finite
-from kspr.selectors.options import COMPARING
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
-    from kspr.selectors.knockoffs_spr import KnockoffsSPR
-
 __all__ = [
     "check_choice",
     "check_classes",
-    "check_features",
+    "check_count",
+    "check_progress",
     "check_rate",
-    "check_scores",
-    "check_together",
     "check_type",
     "check_types",
+    "on_host",
+    "read_features",
+    "read_groups",
     "read_labels",
 ]
 
 
-def check_features(estimator: "BaseEstimator", X: Any) -> Features:
-    """Return finite 2-D features; tensors stay on their device, memory maps on disk."""
-    X = _plain_tensor(X)
-    if compat.is_torch_array(X):
-        if X.ndim != 2:
-            raise InputError(f"X must have two dimensions (rows, features), got {X.ndim}.")
-        # validate_data would set this, but it makes a NumPy array of X.
-        estimator.n_features_in_ = int(X.shape[1])
-    else:
-        # Imported here: a saved selection is read without scikit-learn, which takes long to load.
-        from sklearn.utils.validation import validate_data
+def read_features(estimator: "BaseEstimator", X: Any) -> Any:
+    """Return features as an array ``(rows, columns)`` of this process, or a sparse matrix.
 
-        # Finiteness is checked below instead, block by block, and by a message that names the rows.
-        X = validate_data(
-            estimator, X, accept_sparse="csr", ensure_all_finite=False, ensure_min_samples=2
-        )
-    features = as_features(X)
-    bad = rows_not_finite(features)
-    if bad.size:
-        raise InputError(
-            f"X holds NaN or inf in {name_rows(bad)}. Drop these rows or fill them in (for example "
-            "with sklearn.impute.SimpleImputer)."
-        )
-    largest, limit = largest_size(features)
-    if largest > limit or 0 < largest < 1 / limit:
-        raise InputError(
-            f"X must have a largest absolute value between {1 / limit:.0e} and {limit:.0e}, got "
-            f"{largest:.0e}: its squares would be infinite or zero. Multiply X by a constant."
-        )
-    return features
+    Memory maps stay on disk, and tensors are moved. Whether values are finite is not checked: that
+    is a part of the first look at the rows, which names them.
+    """
+    # Imported here: a saved selection is read without scikit-learn, which takes long to load.
+    from sklearn.utils.validation import validate_data
+
+    return validate_data(
+        estimator, on_host(X), accept_sparse="csr", ensure_all_finite=False, ensure_min_samples=2
+    )
 
 
-def _plain_tensor(values: Any) -> Any:
-    """Return a tensor without its graph, in a precision that NumPy has; others as they are."""
-    if not compat.is_torch_array(values):
+def on_host(values: Any) -> Any:
+    """Return a tensor as an array of this process, and all other values as they are."""
+    if type(values).__module__.partition(".")[0] != "torch":
         return values
-    values = values.detach()
+    values = values.detach().cpu()
     # NumPy has no bfloat16.
-    return values.float() if str(values.dtype) == "torch.bfloat16" else values
+    return (values.float() if str(values.dtype) == "torch.bfloat16" else values).numpy()
 
 
 def read_labels(y: Any, n_rows: int, min_class_size: int) -> Labels:
@@ -77,10 +61,10 @@ def read_labels(y: Any, n_rows: int, min_class_size: int) -> Labels:
     if y is None:
         # scikit-learn's check_estimator looks for these words.
         raise InputError("KSPR requires y to be passed, but the target y is None.")
-    labels = encode_labels(y)
+    labels = encode_labels(on_host(y))
     if len(labels.values) != n_rows:
         raise InputError(f"X has {n_rows} rows but y has {len(labels.values)} labels.")
-    check_classes(labels.classes, class_sizes(labels.codes, len(labels.classes)), min_class_size)
+    check_classes(labels.classes, np.bincount(labels.codes), min_class_size)
     return labels
 
 
@@ -103,20 +87,46 @@ def check_classes(classes: np.ndarray, counts: np.ndarray, least: int) -> None:
     )
 
 
-def check_scores(scores: Any, n_rows: int, n_classes: int) -> Any:
-    """Return class scores of shape ``(rows, classes)``, columns in the order of the classes."""
-    scores = _plain_tensor(scores)
-    if not compat.is_torch_array(scores):
-        scores = np.asarray(scores)
-    if tuple(scores.shape) != (n_rows, n_classes):
+def read_groups(groups: Any, labels: Labels) -> np.ndarray:
+    """Return the user's groups as sets of rows: numbers from 0 on, -1 for a row alone."""
+    values, n_rows = as_label_array(groups, "groups"), len(labels.codes)
+    if len(values) != n_rows:
         raise InputError(
-            f"scores must have one row per sample and one column per class, in sorted class order: "
-            f"expected shape ({n_rows}, {n_classes}), got {tuple(scores.shape)}."
+            f"groups must hold one entry per row: X has {n_rows} rows, groups has {len(values)}."
         )
-    bad = rows_not_finite(as_features(scores))
-    if bad.size:
-        raise InputError(f"scores hold NaN or inf in {name_rows(bad)}.")
-    return scores
+    missing = missing_labels(values)
+    if missing.size:
+        raise InputError(
+            f"groups has no entry (NaN or inf, or None) in {name_rows(missing)}. Give a row that "
+            "belongs to no other a group of its own."
+        )
+    number: dict[Any, int] = {}
+    try:
+        codes = np.array([number.setdefault(v, len(number)) for v in values.tolist()], dtype=int)
+    except TypeError as error:
+        raise InputError(
+            f"groups must hold numbers, texts or other values that can be compared, got {error}."
+        ) from error
+    _check_groups(codes, labels)
+    sizes = np.bincount(codes)
+    kept = np.cumsum(sizes > 1) - 1
+    return np.where(sizes[codes] > 1, kept[codes], -1)
+
+
+def _check_groups(codes: np.ndarray, labels: Labels) -> None:
+    """Refuse groups that hold a whole class: no fit without them would know the class."""
+    low = np.full(len(labels.classes), len(codes))
+    high = np.full(len(labels.classes), -1)
+    np.minimum.at(low, labels.codes, codes)
+    np.maximum.at(high, labels.codes, codes)
+    inside = np.flatnonzero((low == high) & (np.bincount(labels.codes) > 1))
+    if inside.size:
+        others = f" ({inside.size - 1} more classes do too)" if inside.size > 1 else ""
+        raise InputError(
+            f"All rows of class {labels.classes.tolist()[inside[0]]!r} lie in one of the groups"
+            f"{others}, so that no fit on other groups has seen this class. Pass smaller groups, "
+            "or leave the class out."
+        )
 
 
 def check_rate(name: str, value: Any) -> float:
@@ -143,6 +153,12 @@ def check_choice(name: str, value: Any, choices: Any) -> Any:
     if not isinstance(value, str) or value not in choices:
         raise InputError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}.")
     return value
+
+
+def check_progress(progress: Any) -> None:
+    """Refuse what is neither a bool nor ``"auto"``."""
+    if progress not in (True, False, "auto"):
+        raise InputError(f"progress must be True, False or 'auto', got {progress!r}.")
 
 
 def check_types(settings: Any) -> None:
@@ -188,57 +204,3 @@ def _is_a(value: Any, kind: Any) -> bool:
         return fits and all(_is_a(entry, float) for entry in value)
     # nan is below nothing. math.isfinite would raise an error for a whole number of 400 digits.
     return fits and (kind is not float or abs(value) < float("inf"))
-
-
-_NEUTRAL = {
-    "level": ("fixed", "f1"),
-    "knockoff": ("most_confident",),
-    "statistic": ("asymmetric",),
-}
-"""Values that every control accepts; others have an effect only under the paper's controls."""
-
-
-def check_together(selector: "KnockoffsSPR") -> None:
-    """Refuse choices that have no effect under the chosen control."""
-    compares = selector.control in COMPARING
-    for name, neutral in _NEUTRAL.items():
-        value = getattr(selector, name)
-        if not compares and value not in neutral:
-            raise InputError(
-                f"{name}={value!r} goes with control='paper' or 'theorem', not with "
-                f"{selector.control!r}. Change either."
-            )
-    if selector.level == "f1" and selector.control != "transition":
-        raise InputError(
-            "level='f1' goes with control='transition', which estimates how many labels are "
-            f"right, not with {selector.control!r}. Change either."
-        )
-    if selector.first_step != "spr" and selector.clean_ratio != 0.5:
-        raise InputError(
-            f"clean_ratio={selector.clean_ratio} goes with first_step='spr', as in the preset "
-            f"'paper', got {selector.first_step!r}. Choose either, or leave clean_ratio out."
-        )
-    if selector.device is not None and selector.engine not in ("serial", "threads"):
-        raise InputError(
-            f"device={selector.device!r} goes with engine='serial' or 'threads', got "
-            f"{selector.engine!r}. Change either."
-        )
-    if selector.remove_floor and selector.control != "exchangeable":
-        raise InputError(
-            f"remove_floor goes with control='exchangeable', got {selector.control!r}."
-        )
-    if selector.n_splits > 1 and compares:
-        raise InputError(
-            f"n_splits={selector.n_splits} goes with control='transition' or 'exchangeable', which "
-            f"judge by fitted values that can be averaged, not with {selector.control!r}."
-        )
-    if selector.neighbours is not None and selector.control != "transition":
-        raise InputError(
-            f"neighbours={selector.neighbours} goes with control='transition', not with "
-            f"{selector.control!r}. Change either."
-        )
-    if selector.neighbours is not None and selector.samples_per_class is not None:
-        raise InputError(
-            f"neighbours={selector.neighbours} goes with data that is not split into pieces. Pass "
-            "samples_per_class=None."
-        )

@@ -1,21 +1,35 @@
-"""Joining labels in a file of their own to the rows that they are about: by id, else by order."""
+"""Labels in a file, joined to the rows that they are about: by id, else by order.
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+One label for each row, or the labels of several annotators: a column for each of them, or one line
+per label.
+"""
+
+import hashlib
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from kspr.core.coded import changed
 from kspr.errors import InputError
 from kspr.sources.options import ReadOptions
-from kspr.sources.readers.file_checks import listed
-from kspr.sources.readers.image_folder import IMAGE_SUFFIXES
-from kspr.sources.readers.label_files import LabelFile, open_label_file
+from kspr.sources.readers.file_checks import listed, no_such
+from kspr.sources.readers.items import IMAGE_SUFFIXES
+from kspr.sources.readers.label_files import LabelFile, id_fields, open_label_file
+from kspr.sources.readers.labels import class_names, identifiers, labels_with_gaps
+from kspr.sources.readers.roles import choose_label
+from kspr.sources.readers.table import Table
+from kspr.sources.readers.tables import open_table_file
 from kspr.sources.records import Records
 
-__all__ = ["JoinedLabels", "join_label_file", "places_of", "with_label_file"]
+__all__ = [
+    "VoteColumns",
+    "join_label_file",
+    "long_table",
+    "places_of",
+    "read_vote_columns",
+    "with_label_file",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +46,7 @@ class JoinedLabels:
     """Which rows belong together, where the file says so; without meaning as `label` is."""
 
 
-def places_of(ids: Any, among: Any) -> np.ndarray:
+def places_of(ids: np.ndarray, among: np.ndarray) -> np.ndarray:
     """Return where each of `ids` is in `among`; -1 where it is not there.
 
     >>> places_of(np.array(["b", "x"]), np.array(["a", "b"])).tolist()
@@ -47,18 +61,18 @@ def with_label_file(records: Records, options: ReadOptions) -> Records:
     assert options.labels is not None  # noqa: S101 - callers ask before
     groups = options.groups if records.groups is None else None
     file = open_label_file(options.labels, "label", options.label, len(records), options.id, groups)
-    found = join_label_file(file, records.row_id, records.named, records.source)
-    labelled = changed(records, label=found.label, notes=(*records.notes, *found.notes))
-    if found.groups is not None:
-        labelled = changed(labelled, groups=found.groups)
-    if not found.missing.size:
-        return changed(labelled, no_labels=None, unlabelled=None)
-    few = listed(records.row_id[found.missing].tolist(), 5)
+    joined = join_label_file(file, records.row_id, records.named, records.source)
+    labelled = replace(records, label=joined.label, notes=(*records.notes, *joined.notes))
+    if joined.groups is not None:
+        labelled = replace(labelled, groups=joined.groups)
+    if not joined.missing.size:
+        return replace(labelled, no_labels=None, unlabelled=None)
+    few = listed(records.row_id[joined.missing].tolist(), 5)
     reason = (
-        f"{file.path} has no label for {_rows(found.missing.size)} of {records.source}: {few}. "
+        f"{file.path} has no label for {_count(joined.missing.size)} of {records.source}: {few}. "
         "Add them, or leave these rows out with --missing drop."
     )
-    return changed(labelled, no_labels=reason, unlabelled=found.missing)
+    return replace(labelled, no_labels=reason, unlabelled=joined.missing)
 
 
 def join_label_file(
@@ -84,7 +98,7 @@ def join_label_file(
     _check_once(file, column, known[column])
     place = places_of(row_id, file.ids[column])
     unused = int((~known[column]).sum())
-    notes = (f"{_rows(unused)} of {file.path} are about no row of {source}.",) if unused else ()
+    notes = (f"{_count(unused)} of {file.path} are about no row of {source}.",) if unused else ()
     missing = (place < 0) | np.isin(place, file.empty)
     groups = None if file.groups is None else file.groups[place]
     return JoinedLabels(file.label[place], np.flatnonzero(missing), notes, groups)
@@ -112,9 +126,9 @@ def _check_once(file: LabelFile, column: str, known: np.ndarray) -> None:
     distinct, count = np.unique(file.ids[column][known], return_counts=True)
     twice = distinct[count > 1]
     if twice.size:
+        ids = f"the id{'s' * (len(twice) > 1)} {listed(twice.tolist(), 5)}"
         raise InputError(
-            f"Column {column!r} of {file.path} has {_some(twice.tolist(), 'id')} more than once. "
-            "Keep one line for each."
+            f"Column {column!r} of {file.path} has {ids} more than once. Keep one line for each."
         )
 
 
@@ -160,9 +174,104 @@ def _is_counter(ids: np.ndarray) -> bool:
     )
 
 
-def _rows(count: int) -> str:
-    return f"{count:,} row{'s' * (count != 1)}"
+def _count(count: int, what: str = "row") -> str:
+    return f"{count:,} {what}{'s' * (count != 1)}"
 
 
-def _some(names: Sequence[str], what: str) -> str:
-    return f"the {what}{'s' * (len(names) > 1)} {listed(names, 5)}"
+@dataclass(frozen=True, eq=False)
+class VoteColumns:
+    """Labels of several annotators, one entry per label."""
+
+    row: np.ndarray
+    """Row numbers in the source."""
+    annotator: np.ndarray
+    label: np.ndarray
+    notes: tuple[str, ...] = ()
+
+    def digest(self, row_id: np.ndarray) -> str:
+        """Return a digest of all labels with the ids of their rows, whatever their order."""
+        lines = zip(
+            row_id[self.row].tolist(), self.annotator.tolist(), self.label.tolist(), strict=True
+        )
+        return hashlib.sha256("\n".join(sorted(map(repr, lines))).encode()).hexdigest()
+
+
+def long_table(options: ReadOptions) -> Table | None:
+    """Return the file of labels if it says in a column who gave each of them; else None."""
+    if options.annotators is None or options.labels is None:
+        return None
+    table = open_table_file(options.labels)
+    return table if table is not None and options.annotators in table.fields else None
+
+
+def read_vote_columns(records: Records, options: ReadOptions) -> VoteColumns:
+    """Return the labels that the annotators gave to the rows of `records`."""
+    if options.labels is None:
+        return _wide(records, options)
+    table = long_table(options)
+    if table is None:
+        table = open_table_file(options.labels)
+        raise no_such(str(options.annotators), table.fields if table else (), str(options.labels))
+    return _long(table, options.labels, records, options)
+
+
+def _wide(records: Records, options: ReadOptions) -> VoteColumns:
+    table, chosen = open_table_file(records.source, options), records.columns.get("annotators")
+    if table is None or chosen is None:
+        raise InputError(
+            f"{records.source} has no columns. Put the labels into a table with one line per "
+            "label, and name it with --labels and its column of people with --annotators."
+        )
+    fields = [table.fields[name] for name in chosen]
+    columns, names = table.read(fields), class_names(table.metadata)
+    if table.untyped:
+        # All cells together: numbers in one column are texts if another column has texts.
+        chunks = [chunk for column in columns for chunk in column.chunks]
+        what = f"Columns {listed(f.name for f in fields)} of {records.source}"
+        label, empty = labels_with_gaps(pa.chunked_array(chunks), what, untyped=True)
+        given = np.delete(np.arange(len(label)), empty)
+        person, row = np.divmod(given, len(records))
+        return VoteColumns(row, np.array(chosen)[person], label[given])
+    parts = []
+    for field, values in zip(fields, columns, strict=True):
+        what = f"Column {field.name!r} of {records.source}"
+        label, empty = labels_with_gaps(values, what, names.get(field.name))
+        row = np.delete(np.arange(len(label)), empty)
+        parts.append((row, np.full(len(row), field.name), label[row]))
+    row, who, label = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return VoteColumns(row, who, label)
+
+
+def _long(table: Table, path: Path, records: Records, options: ReadOptions) -> VoteColumns:
+    names = class_names(table.metadata)
+    label_field = choose_label(table.fields, options.label, str(path), names)
+    if label_field is None:
+        raise InputError(f"{path} has no column that is named like labels. Say which with --label.")
+    ids = id_fields(table, options.id)
+    if not ids:
+        raise InputError(
+            f"{path} has no column that says which row a label is of. Name it 'id' or 'row'."
+        )
+    people = table.fields[str(options.annotators)]
+    labels, who, *keys = table.read([label_field, people, *ids])
+    place = max(
+        (
+            places_of(identifiers(key, field.name), records.row_id)
+            for key, field in zip(keys, ids, strict=True)
+        ),
+        key=lambda places: int((places >= 0).sum()),
+    )
+    what = f"Label column {label_field.name!r} of {path}"
+    label, empty = labels_with_gaps(labels, what, names.get(label_field.name), table.untyped)
+    known = place >= 0
+    known[empty] = False
+    if not known.any():
+        raise InputError(f"{path} has no label for any row of {records.source}.")
+    unused = int((place < 0).sum())
+    notes = (
+        (f"{_count(unused, 'line')} of {path} are about no row of {records.source}.",)
+        if unused
+        else ()
+    )
+    annotator = identifiers(who, people.name)
+    return VoteColumns(place[known], annotator[known], label[known], notes)

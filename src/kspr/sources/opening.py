@@ -6,35 +6,46 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kspr.core.coded import changed
 from kspr.errors import InputError
 from kspr.sources.formats import FORMATS, Format, format_of, some_suffixes
-from kspr.sources.joining import with_label_file
+from kspr.sources.joining import long_table, with_label_file
 from kspr.sources.options import AS_FOUND, ReadOptions
+from kspr.sources.parts import Part
 from kspr.sources.places import address_of, is_pattern, list_files
-from kspr.sources.published import PUBLISHED, PublishedData, find_root, where
-from kspr.sources.readers._npy import check_features, open_npy
+from kspr.sources.published.cifar import CIFAR_10, CIFAR_100, Cifar
+from kspr.sources.published.clothing1m import CLOTHING1M, Clothing1M
+from kspr.sources.published.webvision import (
+    ILSVRC12_VALIDATION,
+    WEBVISION,
+    WEBVISION_MINI,
+    Ilsvrc12Validation,
+    WebVision,
+)
 from kspr.sources.readers.file_checks import check_exists, check_file, listed
-from kspr.sources.readers.image_folder import read_image_folder
+from kspr.sources.readers.items import read_image_folder
 from kspr.sources.readers.labels import class_names
-from kspr.sources.readers.numpy_files import read_npy, read_npz
+from kspr.sources.readers.numbers import as_single
+from kspr.sources.readers.numpy_files import check_features, open_npy, read_npy, read_npz
 from kspr.sources.readers.roles import choose_label
-from kspr.sources.readers.single_precision import as_single
 from kspr.sources.readers.table import Table
-from kspr.sources.readers.table_files import open_table_file
-from kspr.sources.readers.tables import read_object, read_table
+from kspr.sources.readers.tables import open_table_file, read_object, read_part, read_table
 from kspr.sources.records import Records
-from kspr.sources.vote_columns import long_table
 
 __all__ = [
+    "PUBLISHED",
     "READERS",
     "Known",
     "Sources",
+    "data_folders",
+    "find_published",
+    "find_root",
     "label_column",
     "list_sources",
+    "open_part",
     "open_source",
     "open_table",
     "probability_file",
+    "where",
 ]
 
 READERS: Mapping[str, Callable[[Path, ReadOptions], Records]] = {
@@ -51,6 +62,19 @@ READERS: Mapping[str, Callable[[Path, ReadOptions], Records]] = {
 }
 """The function that reads each format."""
 
+PublishedData = Cifar | WebVision | Ilsvrc12Validation | Clothing1M
+PUBLISHED: tuple[PublishedData, ...] = (
+    CIFAR_10,
+    CIFAR_100,
+    WEBVISION_MINI,
+    WEBVISION,
+    ILSVRC12_VALIDATION,
+    CLOTHING1M,
+)
+
+_SHARED = {WEBVISION_MINI.name: WEBVISION.name}
+"""Data sets that are a part of another one's files."""
+
 
 def open_source(
     source: Path | str | Any, options: ReadOptions = AS_FOUND, *, unlabelled: bool = False
@@ -62,13 +86,26 @@ def open_source(
     read too, and ``Records.label`` is None unless every row has a label. Raise `InputError` with
     one sentence if the source cannot be read.
     """
-    records = _read(source, options)
+    return _with_its_labels(_read(source, options), options, unlabelled)
+
+
+def open_part(part: Part, options: ReadOptions = AS_FOUND, *, unlabelled: bool = False) -> Records:
+    """Return the rows of a part of a source, as `open_source` returns those of all its parts.
+
+    A part is picklable, and can be read by any process that reaches its file. Options that name a
+    second file do not apply.
+    """
+    return _with_its_labels(read_part(part, options), options, unlabelled)
+
+
+def _with_its_labels(records: Records, options: ReadOptions, unlabelled: bool) -> Records:
+    """Return `records` if every row has a label, or need have none, or is to be dropped."""
     if records.no_labels is None:
         return records
     if records.unlabelled is not None and options.missing == "drop":
         return _without_gaps(records)
     if unlabelled:
-        return changed(records, label=None, unlabelled=None)
+        return replace(records, label=None, unlabelled=None)
     raise InputError(records.no_labels)
 
 
@@ -78,7 +115,7 @@ def _without_gaps(records: Records) -> Records:
         raise InputError(f"None of the {count} rows of {records.source} has a label.")
     has, is_ = ("has", "is") if count - left == 1 else ("have", "are")
     note = f"{count - left:,} of {count:,} rows {has} no label and {is_} left out."
-    return changed(records, notes=(*records.notes, note))
+    return replace(records, notes=(*records.notes, note))
 
 
 def _read(source: Path | str | Any, options: ReadOptions) -> Records:
@@ -104,10 +141,9 @@ def _read_one(source: Path | str | Any, options: ReadOptions) -> Records:
     if not isinstance(source, (str, os.PathLike)):
         return _labelled(read_object(source, options), options)
     path = Path(source)
-    dataset = _published(path, options)
+    dataset = _published(path)
     if dataset is not None:
-        # Layouts refuse every option that they do not take, and the split is no option of columns.
-        return dataset.read(path, replace(options, split=None), split=options.split)
+        return dataset.read(path, options)
     if options.split is not None:
         raise InputError(f"{path} is no published data set; --split is for these only.")
     return _labelled(_reader(path)(path, options), options)
@@ -124,24 +160,24 @@ def open_table(path: Path, options: ReadOptions = AS_FOUND) -> Table | None:
 
     None for a source without columns: arrays, folders of images, published data sets.
     """
-    return None if _published(path, options) is not None else open_table_file(path, options)
+    return None if _published(path) is not None else open_table_file(path, options)
 
 
 def label_column(table: Table, options: ReadOptions, where: str) -> str:
     """Return the name of the column that the labels were read from.
 
-    Labels of a second file (``options.labels``) belong into the table's own label column; where
+    Labels of a second file (``options.labels``) belong into the table's label column; where
     there is none, or more than one, into a new one.
     """
     names = class_names(table.metadata)
     try:
-        own = choose_label(table.fields, None if options.labels else options.label, where, names)
+        column = choose_label(table.fields, None if options.labels else options.label, where, names)
     except InputError:
         if options.labels is None:
             raise
-        own = None
-    if own is not None:
-        return own.name
+        column = None
+    if column is not None:
+        return column.name
     # Where two columns are named like labels, `label` is one of them: neither is overwritten.
     return "label" if "label" not in table.fields else "kspr_label"
 
@@ -154,20 +190,22 @@ def probability_file(options: ReadOptions) -> Path | None:
 
 def _with_probabilities(records: Records, path: Path) -> Records:
     """Return `records` with the probabilities in an npy file, in the order of the rows."""
-    found, _ = as_single(check_features(open_npy(path), str(path)), str(path))
-    if len(found) != len(records):
-        raise InputError(f"{records.source} has {len(records)} rows but {path} has {len(found)}.")
+    probabilities, _ = as_single(check_features(open_npy(path), str(path)), str(path))
+    if len(probabilities) != len(records):
+        raise InputError(
+            f"{records.source} has {len(records)} rows but {path} has {len(probabilities)}."
+        )
     who = f"{path} has no ids" if records.named else "neither has ids"
     note = (
         f"The probabilities of {path} were given to the rows of {records.source} in their order: "
         f"{who}."
     )
-    return changed(records, probabilities=found, notes=(*records.notes, note))
+    return replace(records, probabilities=probabilities, notes=(*records.notes, note))
 
 
-def _published(path: Path, options: ReadOptions) -> PublishedData | None:
+def _published(path: Path) -> PublishedData | None:
     # Before the formats: a published layout is a folder of images or CSV files, too.
-    return next((dataset for dataset in PUBLISHED if dataset.matches(path, options)), None)
+    return next((dataset for dataset in PUBLISHED if dataset.matches(path)), None)
 
 
 def _reader(path: Path) -> Callable[[Path, ReadOptions], Records]:
@@ -175,14 +213,14 @@ def _reader(path: Path) -> Callable[[Path, ReadOptions], Records]:
         _check_found(path)
     else:
         check_exists(path)
-    found = format_of(path)
-    if found is not None and found.name in READERS:
-        return READERS[found.name]
+    known = format_of(path)
+    if known is not None and known.name in READERS:
+        return READERS[known.name]
     # A pickle, an empty file or a known format under another suffix gets a message of its own.
     check_file(path, "a file that kspr can read")
-    known = some_suffixes(tuple(known for known in FORMATS if known.is_source))
+    usual = some_suffixes(tuple(known for known in FORMATS if known.is_source))
     raise InputError(
-        f"{path} has no suffix that kspr knows. Use {known}, or name a folder of images."
+        f"{path} has no suffix that kspr knows. Use {usual}, or name a folder of images."
     )
 
 
@@ -190,13 +228,48 @@ def _check_found(path: Path) -> None:
     """Raise unless there are files of a table at an address, or that fit a pattern."""
     if not list_files(path):
         raise InputError(f"{address_of(path) or path} fits no file. Correct the name or pattern.")
-    found = format_of(path)
-    if found is None or found.name not in ("parquet", "arrow"):
+    known = format_of(path)
+    if known is None or known.name not in ("parquet", "arrow"):
         few = listed(list_files(path), 3)
         raise InputError(
             f"A pattern or an address stands for parquet or Arrow files, and {path} for {few}. "
             "Name one file, or a folder of this machine."
         )
+
+
+def find_published(name: str) -> PublishedData:
+    """Return the data set called `name`."""
+    for dataset in PUBLISHED:
+        if dataset.name == name:
+            return dataset
+    known = ", ".join(dataset.name for dataset in PUBLISHED)
+    raise InputError(f"There is no data set {name!r}; there are {known}.")
+
+
+def data_folders() -> list[Path]:
+    """Return the folders that may hold data sets: ``$KSPR_DATA``, ``./data``, the user's cache."""
+    parents = [Path("data"), Path.home() / ".cache" / "kspr"]
+    # Set but empty counts as not set: Path("") would be the current folder.
+    if os.environ.get("KSPR_DATA"):
+        parents.insert(0, Path(os.environ["KSPR_DATA"]))
+    return parents
+
+
+def where(name: str) -> list[Path]:
+    """Return the folders in which the data set `name` is looked for, the first wins.
+
+    They are ``$KSPR_DATA/name``, ``./data/name`` and ``~/.cache/kspr/name``.
+    """
+    find_published(name)
+    # The first 50 classes of WebVision lie in the folder of all of them.
+    folders = [name, _SHARED[name]] if name in _SHARED else [name]
+    return [parent / folder for parent in data_folders() for folder in folders]
+
+
+def find_root(name: str) -> Path | None:
+    """Return the first folder of `where` that holds the data set; None if none does."""
+    dataset = find_published(name)
+    return next((root for root in where(name) if dataset.present(root)), None)
 
 
 @dataclass(frozen=True)
@@ -206,7 +279,7 @@ class Known:
     name: str
     about: str
     root: Path | None
-    """Folder in which it was found."""
+    """Folder that holds it; None if none does."""
     places: tuple[Path, ...]
     """Folders in which it is looked for."""
     files: tuple[tuple[str, str], ...]

@@ -5,12 +5,12 @@ it knows, `fsspec` the others. Imports nothing heavy before an address is used.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any
-from urllib.parse import SplitResult, urlsplit, urlunsplit
+from urllib.parse import urlsplit, urlunsplit
 
 from kspr.errors import InputError, MissingExtraError
 
@@ -76,18 +76,13 @@ def list_files(source: Path | str, suffixes: tuple[str, ...] = ("",)) -> list[st
     """
     # Arrow's data sets skip a leading dot or underscore as well: such files are no data. macOS puts
     # "._" files beside those that it copies.
-    address = address_of(source)
-    if address is None and not is_pattern(source):
+    if _is_plain(source):
         path = Path(source)
         inside = path.iterdir() if path.is_dir() else ()
-        found = [str(p) for p in inside if _is_data(p.name, suffixes) and p.is_file()]
-        return sorted(found) if path.is_dir() else [str(path)] * path.exists()
-    parts = urlsplit(address or "")
-    system, root = _system(parts)
-    text = parts.path if address else str(source)
-    pattern = PurePosixPath(root + text if address else text)
-    files = _matching(system, pattern, suffixes)
-    return sorted(_uri(parts, root, path) if address else path for path in files)
+        files = [str(p) for p in inside if _is_data(p.name, suffixes) and p.is_file()]
+        return sorted(files) if path.is_dir() else [str(path)] * path.exists()
+    system, path_there, address = _located(source)
+    return sorted(map(address, _matching(system, PurePosixPath(path_there), suffixes)))
 
 
 def versions_of(source: Path | str) -> list[tuple[str, int, int]]:
@@ -95,39 +90,39 @@ def versions_of(source: Path | str) -> list[tuple[str, int, int]]:
 
     Files deeper than in the folder itself do not count.
     """
-    found = []
+    versions = []
     for uri in list_files(source):
-        address = address_of(uri)
-        system, root = _system(urlsplit(address or ""))
-        about = system.get_file_info(root + urlsplit(address).path if address else uri)
-        found.append((uri, int(about.size or 0), int(about.mtime_ns or 0)))
-    return found
+        system, path, _ = _located(uri)
+        about = system.get_file_info(path)
+        versions.append((uri, int(about.size or 0), int(about.mtime_ns or 0)))
+    return versions
 
 
 def open_input(uri: str) -> Any:
     """Return a file to read at any place, as Arrow's readers take it."""
-    from pyarrow import OSFile
+    system, path, _ = _located(uri)
+    return system.open_input_file(path)
 
-    address = address_of(uri)
+
+def _located(source: Path | str) -> tuple[Any, str, Callable[[str], str]]:
+    """Return the file system of a source, its path there, and what makes an address of a path."""
+    from pyarrow.fs import LocalFileSystem
+
+    address = address_of(source)
     if address is None:
-        return OSFile(uri)
+        return LocalFileSystem(), str(source), str
     parts = urlsplit(address)
-    system, root = _system(parts)
-    return system.open_input_file(root + parts.path)
-
-
-def _uri(parts: SplitResult, root: str, path: str) -> str:
-    return urlunsplit(parts._replace(path=path.removeprefix(root)))
-
-
-def _system(parts: SplitResult) -> tuple[Any, str]:
-    """Return the file system of an address, and what its paths begin with."""
     if "@" in parts.netloc or "secret" in parts.query:
         raise InputError(
             f"The address of {parts.path!r} holds a key, which the run would keep. Leave it out, "
             "and set the variables of the storage system, such as AWS_SECRET_ACCESS_KEY."
         )
-    return _opened(urlunsplit(parts._replace(path="/")) if parts.scheme else "")
+    system, root = _opened(urlunsplit(parts._replace(path="/")))
+    return (
+        system,
+        root + parts.path,
+        lambda path: urlunsplit(parts._replace(path=path.removeprefix(root))),
+    )
 
 
 # Connecting takes time, and there are a file and a folder to open for each part.
@@ -135,8 +130,6 @@ def _system(parts: SplitResult) -> tuple[Any, str]:
 def _opened(root: str) -> tuple[Any, str]:
     from pyarrow import ArrowException, ArrowInvalid, fs
 
-    if not root:
-        return fs.LocalFileSystem(), ""
     try:
         system, path = fs.FileSystem.from_uri(root)
     except ArrowInvalid:
@@ -177,19 +170,21 @@ def _matching(system: Any, pattern: PurePosixPath, suffixes: tuple[str, ...]) ->
     plain = next((i for i, step in enumerate(steps) if _WILD.search(step)), len(steps))
     start = str(PurePosixPath(*steps[:plain])) if plain else "."
     try:
-        found = [(system.get_file_info(start), start)]
+        entries = [(system.get_file_info(start), start)]
         for step in steps[plain:]:
-            inside = [entry for folder, _ in found for entry in _listed(system, folder)]
-            found = [(entry, entry.path) for entry in inside if fnmatchcase(entry.base_name, step)]
-        if plain == len(steps) and found[0][0].type == FileType.Directory:
-            here = _listed(system, found[0][0])
-            found = [(e, e.path) for e in here if _is_data(e.base_name, suffixes)]
+            inside = [entry for folder, _ in entries for entry in _listed(system, folder)]
+            entries = [
+                (entry, entry.path) for entry in inside if fnmatchcase(entry.base_name, step)
+            ]
+        if plain == len(steps) and entries[0][0].type == FileType.Directory:
+            here = _listed(system, entries[0][0])
+            entries = [(e, e.path) for e in here if _is_data(e.base_name, suffixes)]
     except (ArrowException, OSError) as error:
         raise _unreachable(str(pattern), error) from error
     named = plain == len(steps)
     return [
         path
-        for entry, path in found
+        for entry, path in entries
         if entry.type == FileType.File and (named or _is_data(entry.base_name, ("",)))
     ]
 
@@ -199,8 +194,8 @@ def _listed(system: Any, folder: Any) -> Sequence[Any]:
 
     if folder.type != FileType.Directory:
         return ()
-    found: Sequence[Any] = system.get_file_info(FileSelector(folder.path))
-    return found
+    entries: Sequence[Any] = system.get_file_info(FileSelector(folder.path))
+    return entries
 
 
 def _is_data(name: str, suffixes: tuple[str, ...]) -> bool:

@@ -10,20 +10,21 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from kspr.core.arrays import drop_pages
-from kspr.core.coded import ROWS, AllRows, row_ranges, stored_columns
 
 __all__ = [
     "Items",
     "Records",
-    "RowNumbers",
     "all_distinct",
     "content_digests",
     "digest_parts",
     "number_digests",
+    "number_texts",
     "row_digests",
 ]
 
 _BLOCK_BYTES = 16 << 20
+_ROWS = 1 << 18
+"""Rows whose digests are computed at a time."""
 
 
 class Items(Protocol):
@@ -59,52 +60,25 @@ class Items(Protocol):
         ...
 
 
-class RowNumbers:
-    """Row numbers as ids: read as texts, stored as numbers or, of all rows, not at all.
+def number_texts(row: np.ndarray) -> np.ndarray:
+    """Return row numbers as texts: the ids of rows that have no others.
 
-    >>> ids = RowNumbers(np.arange(8, 12))
-    >>> ids[1:].tolist(), ids[0], len(ids)
-    (['9', '10', '11'], '8', 4)
+    >>> number_texts(np.array([9, 10])).tolist()
+    ['9', '10']
     """
-
-    def __init__(self, row: Any) -> None:
-        self.row = row
-        """An array, or `AllRows`."""
-
-    def __len__(self) -> int:
-        return len(self.row)
-
-    def __getitem__(self, place: Any) -> Any:
-        found = self.row[place]
-        return _numbers_as_texts(found) if isinstance(found, np.ndarray) else str(found)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return _numbers_as_texts(np.asarray(self.row)).astype(dtype or np.str_, copy=False)
-
-    def tolist(self) -> list[str]:
-        """Return all ids."""
-        return [str(row) for row in self.row.tolist()]
-
-
-def _numbers_as_texts(row: np.ndarray) -> np.ndarray:
-    # astype(str) would take 21 characters, 84 bytes, for every number.
+    # Without a width, numpy would take 84 bytes for every number.
     return row.astype(f"<U{len(str(row.max(initial=0)))}")
 
 
-@stored_columns("label", "truth")
 @dataclass(frozen=True, eq=False)
 class Records:
-    """The rows of a source.
-
-    Labels and true labels are read as arrays; those of a table are stored as codes.
-    """
+    """The rows of a source."""
 
     source: Path
     reader: str
     """Name of the format, or of the published data set, as in `kspr datasets`."""
-    row_id: Any
-    """Text by which a person recognises a row: a path, a value of the id column, a number. An
-    array, or a column that is read like one."""
+    row_id: np.ndarray
+    """Text by which a person recognises a row: a path, a value of the id column, a number."""
     label: np.ndarray | None = None
     features: Any = None
     """``(rows, p)``: an array or memory map; None where there are items to be embedded."""
@@ -130,9 +104,9 @@ class Records:
     def __len__(self) -> int:
         return len(self.row_id)
 
-    def labelled(self) -> Any:
-        """Return the numbers of the rows that have a label, in order: an array, or `AllRows`."""
-        every = AllRows(len(self))
+    def labelled(self) -> np.ndarray:
+        """Return the numbers of the rows that have a label, in order."""
+        every = np.arange(len(self))
         return every if self.unlabelled is None else np.delete(every, self.unlabelled)
 
 
@@ -142,57 +116,46 @@ def row_digests(records: Records) -> np.ndarray:
     Rows that have neither are told by their probabilities. Equal numbers have equal digests in any
     format: they count in single precision.
     """
-    numbers = _numbers(records)
-    return content_digests(_contents(records)) if numbers is None else number_digests(numbers)
+    return content_digests(_contents(records))
 
 
 def digest_parts(records: Records) -> Iterator[np.ndarray]:
     """Yield what `row_digests` returns, a few rows at a time."""
     contents = _contents(records)
     # The last part is one that has no rows.
-    while len(part := content_digests(islice(contents, ROWS))):
+    while len(part := content_digests(islice(contents, _ROWS))):
         yield part
 
 
 def _contents(records: Records) -> Iterator[Any]:
-    numbers = _numbers(records)
-    if numbers is not None:
-        return _number_rows(numbers)
-    return iter(()) if records.items is None else records.items.content()
-
-
-def _numbers(records: Records) -> Any:
-    """Return the numbers by which rows are told; None where their items tell them."""
-    if records.features is None and records.items is None:
-        return records.probabilities
-    return records.features
+    if records.features is not None:
+        return _number_rows(records.features)
+    if records.items is not None:
+        return records.items.content()
+    return iter(()) if records.probabilities is None else _number_rows(records.probabilities)
 
 
 def number_digests(numbers: Any) -> np.ndarray:
     """Return what `row_digests` returns for rows of these numbers."""
-    return content_digests(_number_rows(numbers), len(numbers))
+    return content_digests(_number_rows(numbers))
 
 
-def all_distinct(ids: Any) -> bool:
-    """Return whether no id is there twice."""
-    texts = (str(text) for rows in row_ranges(len(ids)) for text in ids[rows].tolist())
+def all_distinct(ids: np.ndarray) -> bool:
+    """Return whether no two ids are equal."""
     # Eight bytes of each, not a set of texts, which takes far more than the texts themselves.
-    digest = content_digests((text.encode("utf-8", "surrogatepass") for text in texts), len(ids))
+    digest = content_digests(str(text).encode("utf-8", "surrogatepass") for text in ids)
     digest.sort()
     # Equal digests of different ids are all but impossible; still, only the ids decide.
     return not (digest[1:] == digest[:-1]).any() or len(set(ids.tolist())) == len(ids)
 
 
-def content_digests(contents: Iterable[Any], count: int = -1) -> np.ndarray:
-    """Return a 64-bit digest of each of `contents`, which are bytes or arrays of bytes.
-
-    `count` is their number; -1 where it is not known.
-    """
+def content_digests(contents: Iterable[Any]) -> np.ndarray:
+    """Return a 64-bit digest of each of `contents`, which are bytes or arrays of bytes."""
     # BLAKE2: whoever does not know a content cannot write its digest into a run.
     digests = (hashlib.blake2b(content, digest_size=8).digest() for content in contents)
     # One by one: joined, all of them would be Python objects at once, of five times the size.
     numbers = (int.from_bytes(digest, "little") for digest in digests)
-    return np.fromiter(numbers, dtype=np.uint64, count=count)
+    return np.fromiter(numbers, dtype=np.uint64)
 
 
 def _number_rows(numbers: Any) -> Iterator[np.ndarray]:

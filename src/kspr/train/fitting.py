@@ -89,7 +89,7 @@ def fit(
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from kspr.core.noise import symmetric
+    >>> from kspr.noise import symmetric
     >>> import kspr.train
     >>> X, y_true = load_digits(return_X_y=True)
     >>> y = symmetric(y_true, 0.3, seed=0)

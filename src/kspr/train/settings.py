@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.resources import files
 from typing import Any, Literal, Self
 
-from kspr.core.noise import check_seed
 from kspr.errors import InputError
+from kspr.noise import check_seed
 from kspr.selectors.validation import check_choice, check_count, check_type, check_types
 
 __all__ = ["PRESETS", "TrainSettings"]

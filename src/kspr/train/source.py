@@ -13,9 +13,8 @@ from kspr.features import Loaded, load
 from kspr.features.embedders import embedder_name, is_function
 from kspr.features.loading import check_labels, options_for_test
 from kspr.features.options import EmbedSettings
-from kspr.runs.origin import Origin, origin_of
-from kspr.runs.run import save_run
-from kspr.runs.stored_rows import rows_of
+from kspr.runs.rows import rows_of
+from kspr.runs.run import Origin, origin_of, save_run
 from kspr.selectors import Selection
 from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions

@@ -6,10 +6,10 @@ import numpy as np
 import torch
 from sklearn.datasets import load_digits
 
-from kspr.core.noise import symmetric
 from kspr.experiments.baselines import make_method
 from kspr.experiments.baselines.method import Batch, Run
 from kspr.experiments.baselines.trainer import fit_method
+from kspr.noise import symmetric
 from kspr.train import TrainSettings
 from kspr.train.cycle.learner import Learner
 from kspr.train.cycle.task import make_task, network_for

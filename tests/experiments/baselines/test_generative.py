@@ -5,10 +5,10 @@ import pytest
 import torch
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from kspr.core.noise import symmetric
 from kspr.experiments.baselines import make_method
 from kspr.experiments.baselines.generative import discriminant, robust_rows
 from kspr.experiments.baselines.trainer import fit_method
+from kspr.noise import symmetric
 from kspr.train import TrainSettings
 
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from kspr.core.noise import circular
 from kspr.experiments.baselines.losses import (
     GCE,
     SL,
@@ -20,6 +19,7 @@ from kspr.experiments.baselines.losses import (
     transition_by_anchors,
 )
 from kspr.models.wrap import wrap_network
+from kspr.noise import circular
 from tests.experiments.baselines.rules import accuracy_on_digits, random_logits, small_run
 
 

@@ -5,10 +5,10 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
-from kspr.core.noise import symmetric
 from kspr.errors import InputError
 from kspr.experiments.baselines import METHODS, make_method
 from kspr.experiments.baselines.trainer import fit_method
+from kspr.noise import symmetric
 from kspr.train import TrainSettings, fit, load_trained
 
 QUICK = TrainSettings.from_preset("cpu", epochs=3, batch_size=32)

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from kspr.core.noise import symmetric
 from kspr.errors import InputError
 from kspr.experiments.baselines import METHODS
 from kspr.experiments.compare.trainings import _chosen, compare_training
+from kspr.noise import symmetric
 from kspr.train import TrainSettings, load_trained
 
 QUICK = TrainSettings.from_preset("cpu", epochs=3, batch_size=32)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from kspr.core.noise.cifar import CIFAR10, CIFAR100, CIFAR100_COARSE
+from kspr.noise import CIFAR10, CIFAR100, CIFAR100_COARSE
 
 
 def python2(value) -> bytes:

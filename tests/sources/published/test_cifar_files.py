@@ -1,192 +1,232 @@
-"""CIFAR-10 and CIFAR-100 in their published files."""
+"""Pickles are read as data: what they name is never run."""
 
+import io
 import pickle
+import pickletools
+import zipfile
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from kspr.core.noise.cifar import CIFAR10, CIFAR100, CIFAR100_COARSE, SUPERCLASSES
 from kspr.errors import InputError
-from kspr.sources.options import ReadOptions
-from kspr.sources.published.cifar import CIFAR_10, CIFAR_100
+from kspr.sources.published._cifar_files import load_npy, load_pickle, load_torch
+
+ARRAYS = {
+    "clean_label": np.arange(7),
+    "worse_label": np.arange(7)[::-1].astype(">i4"),
+    "table": np.asfortranarray(np.arange(6, dtype=np.uint8).reshape(2, 3)),
+    "lists": [1, 2, 3],
+}
 
 
-def test_the_class_tables_are_cifars():
-    assert len(set(CIFAR100)) == 100
-    assert len(CIFAR100_COARSE) == 20
-    assert all(len(members) == 5 for members in SUPERCLASSES.values())
-    # Numbers that are well known from the published meta files.
-    known = {0: "apple", 8: "bicycle", 39: "keyboard", 53: "orange", 83: "sweet_pepper", 99: "worm"}
-    assert {i: CIFAR100[i] for i in known} == known
-    assert CIFAR100_COARSE.index("people") == 14
+class Malicious:
+    def __init__(self, marker):
+        self.marker = marker
+
+    def __reduce__(self):
+        import os
+
+        return os.system, (f"touch {self.marker}",)
 
 
-@pytest.mark.parametrize("split", ["train", "test"])
-@pytest.mark.parametrize("version", ["python", "binary"])
-def test_cifar10_rows_keep_their_order(cifar10, version, split):
-    folder = getattr(cifar10, version)()
-    records = CIFAR_10.read(folder, split=split)
-    part = slice(0, 5) if split == "train" else slice(5, 6)
-    assert records.reader == "cifar10"
-    assert records.label.tolist() == [CIFAR10[c] for c in cifar10.labels[part].ravel()]
-    assert records.row_id.tolist() == [str(i) for i in range(len(records))]
-    assert list(records.items.content()) == [
-        p.tobytes() for p in cifar10.pixels[part].reshape(-1, 3072)
-    ]
-    assert records.truth is None
+def same(found, expected):
+    assert list(found) == list(expected)
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value)
 
 
-def test_images_are_rows_of_colour_planes(cifar10):
-    records = CIFAR_10.read(cifar10.binary())
-    image = records.items[5]
-    assert (image.mode, image.size) == ("RGB", (32, 32))
-    planes = cifar10.pixels[1, 1].reshape(3, 32, 32)
-    np.testing.assert_array_equal(np.asarray(image), np.moveaxis(planes, 0, -1))
-    assert records.items[-1].size == (32, 32)
-    with pytest.raises(IndexError):
-        records.items[20]
+def test_arrays_come_back_as_python_reads_them(tmp_path, dump):
+    path = tmp_path / "data"
+    content = {
+        b"data": np.arange(6, dtype=np.uint8).reshape(2, 3),
+        b"labels": [3, 1],
+        b"batch_label": b"training batch 1 of 5",
+        b"wide": np.array([1, 300], "<i8"),
+    }
+    path.write_bytes(dump(content))
+    if dump.__name__ == "python2":
+        assert path.read_bytes()[:2] == b"\x80\x02"
+        assert any(op.name == "SHORT_BINSTRING" for op, *_ in pickletools.genops(dump(content)))
+    found = load_pickle(path, "an archive")
+    same(found, {key.decode(): value for key, value in content.items()})
+    assert found["data"].dtype == np.uint8
 
 
-def test_python2_and_python3_pickles_read_the_same(cifar10, dump):
-    assert (
-        CIFAR_10.read(cifar10.python(dump)).label == CIFAR_10.read(cifar10.binary()).label
-    ).all()
+@pytest.mark.parametrize("protocol", [2, 3, 4])
+def test_every_protocol_of_the_time_is_read(tmp_path, protocol):
+    path = tmp_path / "data"
+    path.write_bytes(pickle.dumps(ARRAYS, protocol))
+    same(load_pickle(path, "an archive"), ARRAYS)
 
 
-def test_the_binary_version_is_memory_mapped(cifar10):
-    items = CIFAR_10.read(cifar10.binary()).items
-    assert all(isinstance(batch, np.memmap) for batch in items.batches)
+def test_names_of_old_and_new_numpy_are_read(tmp_path):
+    for old, new in [(b"numpy._core.multi", b"numpy.core.multi"), (b"x", b"x")]:
+        path = tmp_path / "data"
+        path.write_bytes(pickle.dumps(ARRAYS, 2).replace(old, new))
+        same(load_pickle(path, "an archive"), ARRAYS)
 
 
-@pytest.mark.parametrize("version", ["python", "binary"])
-def test_one_batch_can_be_read_alone(cifar10, version):
-    folder = getattr(cifar10, version)()
-    path = next(folder.glob("test_batch*"))
-    assert CIFAR_10.matches(path, ReadOptions())
-    records = CIFAR_10.read(path, ReadOptions())
-    assert records.label.tolist() == [CIFAR10[c] for c in cifar10.labels[5]]
+@pytest.mark.parametrize("zipped", [True, False])
+def test_files_by_torch_are_read_without_torch(tmp_path, zipped):
+    torch = pytest.importorskip("torch")
+    path = tmp_path / "CIFAR-10_human.pt"
+    torch.save(ARRAYS, path, _use_new_zipfile_serialization=zipped)
+    same(load_torch(path, "an archive"), ARRAYS)
 
 
-@pytest.mark.parametrize("version", ["python", "binary"])
-def test_cifar100_has_fine_and_coarse_labels(cifar100, version):
-    folder = getattr(cifar100, version)()
-    images, fine, _ = cifar100.parts["train"]
-    records = CIFAR_100.read(folder)
-    assert records.label.tolist() == [CIFAR100[c] for c in fine]
-    assert list(records.items.content()) == [p.tobytes() for p in images]
-    records = CIFAR_100.read(folder, ReadOptions(label="coarse"), split="test")
-    assert records.label.tolist() == [CIFAR100_COARSE[c] for c in cifar100.parts["test"][2]]
-    with pytest.raises(InputError, match=r"no labels 'medium'; it has coarse, fine\."):
-        CIFAR_100.read(folder, ReadOptions(label="medium"))
+def test_a_zip_made_by_hand_is_read(tmp_path):
+    path = tmp_path / "CIFAR-10_human.pt"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("CIFAR-10_human/data.pkl", pickle.dumps(ARRAYS, 2))
+        archive.writestr("CIFAR-10_human/version", "3\n")
+    same(load_torch(path, "an archive"), ARRAYS)
 
 
-def test_folders_are_told_apart(cifar10, cifar100, tmp_path):
-    folders = [cifar10.python(), cifar10.binary(), cifar100.python(), cifar100.binary()]
-    options = ReadOptions()
-    assert [CIFAR_10.matches(folder, options) for folder in folders] == [True, True, False, False]
-    assert [CIFAR_100.matches(folder, options) for folder in folders] == [False, False, True, True]
-    assert not CIFAR_10.matches(tmp_path, options)
-    assert not CIFAR_10.matches(folders[0] / "batches.meta", options)
+def test_a_dictionary_in_an_npy_file_is_read(tmp_path):
+    np.save(tmp_path / "human.npy", ARRAYS, allow_pickle=True)
+    same(load_npy(tmp_path / "human.npy", "an archive"), ARRAYS)
+    np.save(tmp_path / "plain.npy", np.arange(3))
+    np.testing.assert_array_equal(load_npy(tmp_path / "plain.npy", "an archive"), [0, 1, 2])
 
 
-def test_a_folder_of_images_called_train_and_test_is_not_cifar(tmp_path):
-    (tmp_path / "train").mkdir()
-    (tmp_path / "test").mkdir()
-    (tmp_path / "train.bin").write_bytes(b"")
-    assert not CIFAR_100.matches(tmp_path, ReadOptions())
-
-
-def test_the_extracted_folder_may_lie_inside_the_named_one(cifar10, tmp_path):
-    outer = tmp_path / "cifar10"
-    outer.mkdir()
-    cifar10.python(folder=outer / "cifar-10-batches-py")
-    assert CIFAR_10.present(outer)
-    assert CIFAR_10.matches(outer, ReadOptions())
-    assert len(CIFAR_10.read(outer)) == 20
-    assert ("cifar-10-batches-py/data_batch_1", "training images and labels") in CIFAR_10.files(
-        outer
-    )
-
-
-def test_the_listing_names_every_file(cifar10):
-    folder = cifar10.binary()
-    assert all((folder / name).is_file() for name, _ in CIFAR_10.files(folder))
-    assert len(CIFAR_10.files(folder.parent / "nowhere")) == 7
+def wrapped(payload: bytes, form: str) -> bytes:
+    stream = io.BytesIO()
+    if form == "npy":
+        header = {"descr": "|O", "fortran_order": False, "shape": ()}
+        np.lib.format.write_array_header_1_0(stream, header)
+        return stream.getvalue() + payload
+    if form == "zip":
+        with zipfile.ZipFile(stream, "w") as archive:
+            archive.writestr("archive/data.pkl", payload)
+        return stream.getvalue()
+    return payload
 
 
 @pytest.mark.parametrize(
-    ("version", "name", "archive"),
-    [
-        ("python", "data_batch_3", "cifar-10-python.tar.gz"),
-        ("binary", "data_batch_3.bin", "cifar-10-binary.tar.gz"),
-    ],
+    ("form", "load"),
+    [("plain", load_pickle), ("plain", load_torch), ("zip", load_torch), ("npy", load_npy)],
 )
-def test_a_missing_batch_is_named_with_its_archive(cifar10, version, name, archive):
-    folder = getattr(cifar10, version)()
-    (folder / name).unlink()
-    assert not CIFAR_10.present(folder)
-    assert CIFAR_10.matches(folder, ReadOptions())
-    with pytest.raises(InputError, match=f"{name} is missing; it comes with {archive}"):
-        CIFAR_10.read(folder)
-
-
-def test_an_empty_folder_names_the_first_file(tmp_path):
-    with pytest.raises(InputError, match="data_batch_1 is missing; it comes with cifar-10-python"):
-        CIFAR_10.read(tmp_path)
-
-
-@pytest.mark.parametrize("version", ["python", "binary"])
-@pytest.mark.parametrize("size", [0, 1000, -1])
-def test_a_cut_batch_is_named(cifar10, version, size):
-    folder = getattr(cifar10, version)()
-    path = next(folder.glob("data_batch_2*"))
-    path.write_bytes(path.read_bytes()[:size])
-    with pytest.raises(InputError, match=rf"{path.name} is cut short.*cifar-10-{version}\.tar\.gz"):
-        CIFAR_10.read(folder)
-
-
-def test_class_names_are_optional(cifar10):
-    folder = cifar10.python()
-    expected = CIFAR_10.read(folder).label
-    (folder / "batches.meta").unlink()
-    assert (CIFAR_10.read(folder).label == expected).all()
+@pytest.mark.parametrize("protocol", [0, 2, 4])
+def test_a_pickle_that_runs_something_is_refused_unrun(tmp_path, form, load, protocol):
+    marker = tmp_path / "ran"
+    path = tmp_path / "data_batch_1"
+    hostile = pickle.dumps({"data": Malicious(marker)}, protocol)
+    path.write_bytes(wrapped(hostile, form))
+    with pytest.raises(InputError, match=r"wants to run (posix|nt)\.system .* nothing of it was"):
+        load(path, "cifar-10-python.tar.gz")
+    assert not marker.exists()
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    "payload",
     [
-        ({"labels": [0]}, "has no data"),
-        ([1, 2], "has no data"),
-        ({"data": np.zeros((1, 3072), np.uint8)}, "has no labels"),
-        ({"data": np.zeros((2, 3072), np.uint8), "labels": [0]}, "do not fit together"),
-        ({"data": np.zeros((1, 99), np.uint8), "labels": [0]}, "do not fit together"),
-        ({"data": np.zeros((1, 3072)), "labels": [0]}, "not rows of bytes"),
-        ({"data": "text", "labels": [0]}, "not rows of bytes"),
-        ({"data": np.zeros((1, 3072), np.uint8), "labels": ["cat"]}, "not whole numbers"),
-        ({"data": np.zeros((1, 3072), np.uint8), "labels": []}, "has no labels"),
-        ({"data": np.zeros((1, 3072), np.uint8), "labels": [10]}, r"labels outside 0\.\.9"),
+        b"cbuiltins\neval\n(S'1'\ntR.",
+        b"c__builtin__\ngetattr\n.",
+        b"cnumpy\nload\n.",
+        b"\x80\x04\x8c\x08builtins\x8c\x04exec\x93.",
+        b"(S'ls'\nios\nsystem\n.",
+        b"cnumpy.core.multiarray\n_reconstruct.__globals__\n.",
     ],
 )
-def test_a_batch_with_other_content_is_refused(cifar10, content, message):
-    folder = cifar10.python()
-    (folder / "data_batch_1").write_bytes(pickle.dumps(content, 2))
-    with pytest.raises(InputError, match=message):
-        CIFAR_10.read(folder)
+def test_no_other_name_is_admitted(tmp_path, payload):
+    path = tmp_path / "data"
+    path.write_bytes(payload)
+    with pytest.raises(InputError, match="wants to run"):
+        load_pickle(path, "an archive")
 
 
-def test_options_of_tables_do_not_apply(cifar10):
-    with pytest.raises(InputError, match="option features does not apply to cifar10"):
-        CIFAR_10.read(cifar10.python(), ReadOptions(features="emb_*"))
+def test_a_name_cannot_be_changed_by_a_pickle(tmp_path):
+    """BUILD would set attributes on whatever a name stands for."""
+    path = tmp_path / "data"
+    path.write_bytes(b"\x80\x02cnumpy\ndtype\n}U\x05_makeK\x01sb.")
+    with pytest.raises(InputError, match="damaged"):
+        load_pickle(path, "an archive")
+    path.write_bytes(pickle.dumps(ARRAYS, 2))
+    same(load_pickle(path, "an archive"), ARRAYS)
 
 
-def test_an_unknown_split_is_answered_with_the_known_ones(cifar10):
-    with pytest.raises(InputError, match=r"no split 'valid'; it has train, test\."):
-        CIFAR_10.read(cifar10.python(), split="valid")
+def test_tensors_are_refused_in_one_sentence(tmp_path):
+    torch = pytest.importorskip("torch")
+    torch.save({"clean_label": torch.arange(3)}, tmp_path / "labels.pt")
+    with pytest.raises(InputError, match="torch"):
+        load_torch(tmp_path / "labels.pt", "an archive")
 
 
-def test_class_names_that_are_no_text_are_named(cifar10):
-    folder = cifar10.python()
-    names = [b"\xff", *(name.encode() for name in CIFAR10[1:])]
-    (folder / "batches.meta").write_bytes(pickle.dumps({b"label_names": names}, protocol=2))
-    with pytest.raises(InputError, match="has class names that are not text"):
-        CIFAR_10.read(folder)
+def test_object_arrays_are_not_smuggled_in(tmp_path):
+    path = tmp_path / "data"
+    path.write_bytes(pickle.dumps({"data": np.array(["a", "b"])}, 2))
+    with pytest.raises(InputError, match="damaged"):
+        load_pickle(path, "an archive")
+
+
+def attempt(path, content: bytes):
+    """Return what a file holds, or None where it is refused; any other error is a failure."""
+    path.write_bytes(content)
+    try:
+        return load_pickle(path, "an archive")
+    except InputError:
+        return None
+
+
+CONTENT = pickle.dumps(ARRAYS, 2)
+
+
+@given(st.data())
+def test_a_cut_or_broken_file_gives_one_sentence(tmp_path_factory, data):
+    """Whole, the file is read; cut anywhere, it is refused; broken, nothing else comes out."""
+    path = tmp_path_factory.getbasetemp() / "broken"
+    same(attempt(path, CONTENT), ARRAYS)
+    place = data.draw(st.integers(0, len(CONTENT) - 1))
+    assert attempt(path, CONTENT[:place]) is None
+    broken = bytearray(CONTENT)
+    broken[place] ^= data.draw(st.integers(1, 255))
+    attempt(path, bytes(broken))
+
+
+def test_a_change_of_values_alone_is_still_read(tmp_path):
+    """Bytes of numbers and of texts are data: no value of theirs makes a file be refused."""
+    path = tmp_path / "data"
+    numbers = ARRAYS["clean_label"].tobytes().decode("latin1").encode()
+    starts = [CONTENT.index(numbers) + k for k in range(0, len(numbers), 8)]
+    for start in starts:
+        changed = bytearray(CONTENT)
+        changed[start] ^= 0x10
+        found = attempt(path, bytes(changed))
+        assert found is not None
+        assert (found["clean_label"] != ARRAYS["clean_label"]).sum() == 1
+    renamed = attempt(path, CONTENT.replace(b"worse_label", b"WORSE_LABEL"))
+    assert list(renamed) == ["clean_label", "WORSE_LABEL", "table", "lists"]
+    # What follows the end of a pickle is not read.
+    same(attempt(path, CONTENT + b"padding"), ARRAYS)
+
+
+def test_a_fair_share_of_changed_bytes_is_survived(tmp_path):
+    """One byte in the middle of its range, at every place: some change values, some structure."""
+    path = tmp_path / "data"
+    survived = 0
+    for place in range(len(CONTENT)):
+        changed = bytearray(CONTENT)
+        changed[place] ^= 0x01
+        survived += attempt(path, bytes(changed)) is not None
+    assert 0.1 < survived / len(CONTENT) < 0.9
+
+
+def test_an_oversized_member_is_not_unpacked(tmp_path, monkeypatch):
+    monkeypatch.setattr("kspr.sources.published._cifar_files._LARGEST", 100)
+    path = tmp_path / "labels.pt"
+    path.write_bytes(wrapped(pickle.dumps(ARRAYS, 2), "zip"))
+    with pytest.raises(InputError, match="damaged"):
+        load_torch(path, "an archive")
+
+
+def test_a_few_bytes_cannot_ask_for_much_memory_or_time(tmp_path):
+    path = tmp_path / "data"
+    path.write_bytes(b"\x80\x02}r\xff\xff\xff\xef.")  # Memo place 4026531839.
+    assert load_pickle(path, "an archive") == {}
+    nested = {"a": 1}
+    for _ in range(60):
+        nested = {"a": nested, "b": nested}
+    path.write_bytes(pickle.dumps(nested, 2))
+    assert list(load_pickle(path, "an archive")) == ["a", "b"]

@@ -18,13 +18,13 @@ def test_training_labels_are_the_noisy_ones(clothing1m):
 
 @pytest.mark.parametrize("split", ["clean_train", "val", "test"])
 def test_other_splits_have_the_clean_labels(clothing1m, split):
-    records = CLOTHING1M.read(clothing1m, split=split)
+    records = CLOTHING1M.read(clothing1m, ReadOptions(split=split))
     assert records.label.tolist() == ["Underwear", "Vest"]
     assert f"/{split.removeprefix('clean_')}/" in records.row_id[0]
 
 
 def test_images_with_both_labels_know_their_truth(clothing1m):
-    records = CLOTHING1M.read(clothing1m, split="both")
+    records = CLOTHING1M.read(clothing1m, ReadOptions(split="both"))
     assert records.row_id.tolist() == ["images/9/test/0,1.jpg"]
     assert records.label.tolist() == ["Chiffon"]
     assert records.truth.tolist() == ["Underwear"]
@@ -34,7 +34,7 @@ def test_key_files_may_lie_in_annotations(clothing1m):
     (clothing1m / "annotations").mkdir()
     for path in clothing1m.glob("*.txt"):
         path.rename(clothing1m / "annotations" / path.name)
-    assert CLOTHING1M.matches(clothing1m, ReadOptions())
+    assert CLOTHING1M.matches(clothing1m)
     assert CLOTHING1M.present(clothing1m)
     assert all((clothing1m / name).exists() for name, _ in CLOTHING1M.files(clothing1m))
     records = CLOTHING1M.read(clothing1m / "annotations/clean_val_key_list.txt")
@@ -44,10 +44,10 @@ def test_key_files_may_lie_in_annotations(clothing1m):
 
 def test_a_key_list_names_its_split(clothing1m):
     path = clothing1m / "clean_test_key_list.txt"
-    assert CLOTHING1M.matches(path, ReadOptions())
+    assert CLOTHING1M.matches(path)
     assert len(CLOTHING1M.read(path)) == 2
-    assert not CLOTHING1M.matches(clothing1m / "noisy_label_kv.txt", ReadOptions())
-    assert not CLOTHING1M.matches(clothing1m / "images", ReadOptions())
+    assert not CLOTHING1M.matches(clothing1m / "noisy_label_kv.txt")
+    assert not CLOTHING1M.matches(clothing1m / "images")
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_images_must_be_there(clothing1m):
 def test_other_labels_may_be_given_for_the_same_rows(clothing1m, tmp_path):
     path = tmp_path / "labels.txt"
     path.write_text("Dress\nSuit\n")
-    records = CLOTHING1M.read(clothing1m, ReadOptions(labels=path), split="test")
+    records = CLOTHING1M.read(clothing1m, ReadOptions(labels=path, split="test"))
     assert records.label.tolist() == ["Dress", "Suit"]
     assert records.truth.tolist() == ["Underwear", "Vest"]
     with pytest.raises(InputError, match=r"has 5 rows but .* has 2 labels"):

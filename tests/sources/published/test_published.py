@@ -5,9 +5,15 @@ from pathlib import Path
 import pytest
 
 from kspr.errors import InputError
-from kspr.sources.opening import list_sources, open_source
+from kspr.sources.opening import (
+    PUBLISHED,
+    find_published,
+    find_root,
+    list_sources,
+    open_source,
+    where,
+)
 from kspr.sources.options import ReadOptions
-from kspr.sources.published import PUBLISHED, find_published, find_root, where
 
 
 @pytest.mark.parametrize("dataset", PUBLISHED, ids=lambda d: d.name)
@@ -18,15 +24,15 @@ def test_every_data_set_describes_itself(dataset, tmp_path):
     assert dataset.files(tmp_path)
     assert all(purpose for _, purpose in dataset.files(tmp_path))
     assert not dataset.present(tmp_path)
-    assert not dataset.matches(tmp_path, ReadOptions())
-    assert not dataset.matches(tmp_path / "absent", ReadOptions())
+    assert not dataset.matches(tmp_path)
+    assert not dataset.matches(tmp_path / "absent")
     for split in (None, *dataset.splits):
         with pytest.raises(InputError, match=r" is missing; it comes with "):
-            dataset.read(tmp_path, ReadOptions(), split=split)
+            dataset.read(tmp_path, ReadOptions(split=split))
     for name in ("data_batch_1", "train", "meta"):
         (tmp_path / name).write_bytes(b"")
     with pytest.raises(InputError, match="has no split 'nonsense'"):
-        dataset.read(tmp_path, ReadOptions(), split="nonsense")
+        dataset.read(tmp_path, ReadOptions(split="nonsense"))
 
 
 def test_each_folder_is_known_to_one_data_set(cifar10, cifar100, webvision, clothing1m):
@@ -39,7 +45,7 @@ def test_each_folder_is_known_to_one_data_set(cifar10, cifar100, webvision, clot
         clothing1m: "clothing1m",
     }
     for folder, name in folders.items():
-        known = [d.name for d in PUBLISHED if d.matches(folder, ReadOptions())]
+        known = [d.name for d in PUBLISHED if d.matches(folder)]
         assert known == [name]
 
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import kspr
-from kspr.core.noise import symmetric
 from kspr.errors import InputError
+from kspr.noise import symmetric
 from kspr.train import fit
 from kspr.train.cycle.algorithm3 import Cycle
 from kspr.train.cycle.metrics import network_outputs

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from kspr.core.noise import symmetric
+from kspr.noise import symmetric
 from kspr.train.cycle.linear_judge import (
     linear_probabilities,
     linear_soft_labels,

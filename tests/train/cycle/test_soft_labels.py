@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kspr.core.noise import symmetric
+from kspr.noise import symmetric
 from kspr.train.cycle.soft_labels import (
     combined,
     likely_noise,

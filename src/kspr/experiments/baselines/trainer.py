@@ -68,7 +68,7 @@ def fit_method(
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from kspr.core.noise import symmetric
+    >>> from kspr.noise import symmetric
     >>> from kspr.experiments.baselines import make_method
     >>> from kspr.train import TrainSettings
     >>> X, y_true = load_digits(return_X_y=True)

@@ -9,7 +9,6 @@ import numpy as np
 
 from kspr._packages import version
 from kspr._progress import Progress, ProgressMode
-from kspr.core.noise import check_seed
 from kspr.errors import InputError
 from kspr.experiments.compare.comparison import REFERENCES, Comparison, TrialLog
 from kspr.experiments.compare.known_truth import KnownTruth
@@ -17,6 +16,7 @@ from kspr.experiments.compare.peers import PEERS, Peer, Shared, import_needs
 from kspr.features import load
 from kspr.features.loading import options_for_test
 from kspr.features.options import EmbedSettings
+from kspr.noise import check_seed
 from kspr.selectors.manifest import versions
 from kspr.selectors.options import DEFAULT_Q
 from kspr.selectors.validation import check_choice, check_count, check_rate

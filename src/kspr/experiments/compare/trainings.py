@@ -16,7 +16,7 @@ from kspr.experiments.baselines.trainer import fit_method
 from kspr.experiments.compare.comparing import load_test
 from kspr.features import load
 from kspr.features.options import EmbedSettings
-from kspr.runs.origin import origin_of
+from kspr.runs.run import origin_of
 from kspr.selectors.validation import check_choice
 from kspr.sources.options import ReadOptions
 from kspr.train.fitting import fit

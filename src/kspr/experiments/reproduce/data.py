@@ -13,15 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from pyarrow import parquet
 
-from kspr.core.noise import circular
-from kspr.core.noise.cifar import CIFAR10
 from kspr.errors import InputError
 from kspr.experiments.reproduce.sample import MADE, Sample
 from kspr.features.loading import cache_folder, embed_records
 from kspr.features.options import EmbedSettings
-from kspr.sources.opening import open_source
+from kspr.noise import CIFAR10, circular
+from kspr.sources.opening import data_folders, find_published, open_source, where
 from kspr.sources.options import ReadOptions
-from kspr.sources.published import data_folders, find_published, where
 from kspr.sources.records import Records
 
 __all__ = ["absent", "describe", "identity", "is_stored", "open_sample", "prepare"]
@@ -140,7 +138,7 @@ def _records(dataset: str, home: Path, split: str | None) -> Records:
     parquet = home / f"{split or 'train'}.parquet"
     if parquet.is_file():
         return open_source(parquet, ReadOptions())
-    return find_published(dataset).read(home, split=split)
+    return find_published(dataset).read(home, ReadOptions(split=split))
 
 
 def _pictures(dataset: str, home: Path) -> Callable[[int], Any] | None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from kspr.core.noise import asymmetric, circular, symmetric
 from kspr.errors import InputError
+from kspr.noise import asymmetric, circular, symmetric
 
 __all__ = ["MADE", "Sample", "corrupted"]
 

@@ -16,10 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from kspr._files import read_json, staged, user_cache, write_json
+from kspr._files import alone_in, read_json, staged, user_cache, write_json
 from kspr._packages import is_installed, versions
 from kspr._progress import say
-from kspr.features._lock import alone_in
 from kspr.models.weights import first_line
 
 __all__ = ["EngineWarning", "onnx_run"]

@@ -1,61 +1,232 @@
-"""CIFAR's two file formats: pickled batches, and records of bytes."""
+"""CIFAR's files: pickled batches and label files, read as data, and records of bytes.
 
+CIFAR's batches and CIFAR-N's label files are pickles. They hold dictionaries, lists, strings,
+numbers and numpy arrays; each array is written as a call of one of five functions. This module
+puts inert stand-ins in the place of those five, and refuses every other name: nothing that a file
+names is ever imported or called.
+"""
+
+import io
 import math
-from collections.abc import Iterator, Sequence
+import pickle
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 import numpy as np
 
 from kspr.errors import InputError
-from kspr.sources.options import AS_FOUND, ReadOptions
-from kspr.sources.published._layout import (
-    choose,
-    damaged,
-    missing,
-    name_classes,
-    only_options,
-    read_lines,
-)
-from kspr.sources.published._pickles import load_pickle
-from kspr.sources.published.cifar_n import human_labels
-from kspr.sources.records import Records
+from kspr.sources.published import damaged, missing
 
-__all__ = ["Cifar", "Labelling", "Version"]
+__all__ = [
+    "Batch",
+    "Pixels",
+    "load_npy",
+    "load_pickle",
+    "load_torch",
+    "read_binary",
+    "read_pickled",
+]
+
+_LARGEST = 1 << 28
+"""Bytes that a label file may unpack to; the published ones take 3 MB."""
+_TORCH_MAGIC = 0x1950A86A20F9469CFC6C
+"""What `torch.save` put in front of its files before it wrote zip archives."""
+
+
+def load_pickle(path: Path, origin: str) -> Any:
+    """Return what the pickle at `path` holds, with strings of Python 2 as bytes."""
+    return _guarded(path, origin, _unpickle)
+
+
+def load_torch(path: Path, origin: str) -> Any:
+    """Return what a file by `torch.save` holds, old or new; tensors are refused."""
+    return _guarded(path, origin, _torch)
+
+
+def load_npy(path: Path, origin: str) -> Any:
+    """Return the array in an npy file, or the object that a pickled one holds."""
+    return _guarded(path, origin, _npy)
+
+
+class _RefusedError(Exception):
+    """A name that does not belong in the file."""
+
+
+def _guarded(path: Path, origin: str, load: Callable[[IO[bytes]], Any]) -> Any:
+    if not path.is_file():
+        raise missing(path, origin)
+    try:
+        with path.open("rb") as stream:
+            return load(stream)
+    except _RefusedError as refused:
+        raise InputError(
+            f"{path} wants to run {refused} on opening, which the file from {origin} does not; "
+            "nothing of it was run."
+        ) from None
+    # A damaged pickle can fail in any way: stack, key, type, memory and unicode errors.
+    except Exception as error:
+        raise damaged(path, origin, "is cut short or damaged") from error
+
+
+def _unpickle(stream: IO[bytes]) -> Any:
+    # Python 2 wrote CIFAR: by default, its strings of pixels would be decoded as ASCII, and fail.
+    return _settle(_Unpickler(stream, encoding="bytes").load())
+
+
+def _torch(stream: IO[bytes]) -> Any:
+    if not zipfile.is_zipfile(stream):
+        stream.seek(0)
+        return _old_torch(stream)
+    with zipfile.ZipFile(stream) as archive:
+        # The folder around it has the name that the file was saved under.
+        [member] = [m for m in archive.infolist() if m.filename.endswith("data.pkl")]
+        if member.file_size > _LARGEST:
+            raise ValueError("larger than any published file")
+        return _unpickle(io.BytesIO(archive.read(member)))
+
+
+def _old_torch(stream: IO[bytes]) -> Any:
+    """Skip the three pickles in front: a magic number, a version, facts about the machine."""
+    if _unpickle(stream) != _TORCH_MAGIC:
+        raise ValueError("not written by torch.save")
+    _unpickle(stream)
+    _unpickle(stream)
+    return _unpickle(stream)
+
+
+def _npy(stream: IO[bytes]) -> Any:
+    major, _ = np.lib.format.read_magic(stream)
+    header = np.lib.format.read_array_header_1_0 if major == 1 else _header_2
+    dtype = header(stream)[2]
+    # An object array is a pickle behind the header, which np.load would run.
+    if dtype.hasobject:
+        return _unpickle(stream)
+    stream.seek(0)
+    return np.load(stream, allow_pickle=False)
+
+
+def _header_2(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    shape, fortran, dtype = np.lib.format.read_array_header_2_0(stream)
+    return shape, fortran, dtype
+
+
+class _DType:
+    """Stands for `numpy.dtype`: plain numbers, and `O8` around a dictionary in an npy file."""
+
+    __slots__ = ("code", "order")
+
+    def __init__(self, code: Any, *_: Any) -> None:
+        self.code = _text(code)
+        self.order = "="
+
+    def __setstate__(self, state: Any) -> None:
+        self.order = _text(state[1])
+
+    def numpy(self) -> np.dtype[Any]:
+        if self.code[:1] not in {"b", "i", "u", "f"}:
+            raise ValueError(f"arrays of {self.code} do not belong here")
+        return np.dtype(self.order + self.code)
+
+
+class _Array:
+    """Stands for an array between its creation and the arrival of its content."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, *_: Any) -> None:
+        self.value: Any = None
+
+    def __setstate__(self, state: Any) -> None:
+        # What numpy writes: version, shape, type, whether columns come first, bytes.
+        _, shape, dtype, fortran, content = state
+        if dtype.code.startswith("O"):
+            # CIFAR-N's npy file: an array without dimensions around one dictionary.
+            [self.value] = content
+            return
+        flat = np.frombuffer(content, dtype.numpy())
+        if math.prod(shape) != flat.size:
+            raise ValueError("an array is shorter than its shape")
+        self.value = flat.reshape(shape, order="F" if fortran else "C")
+
+
+class _Name:
+    """Stands for a name in a pickle; cannot be changed, and calls nothing but its stand-in."""
+
+    __slots__ = ("_make",)
+
+    def __init__(self, make: Callable[..., Any]) -> None:
+        self._make = make
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self._make(*arguments)
+
+    def __setstate__(self, state: Any) -> None:
+        raise ValueError("a name has no state")
+
+
+def _scalar(dtype: _DType, content: bytes) -> int | float:
+    value: int | float = np.frombuffer(content, dtype.numpy()).item()
+    return value
+
+
+def _encode(text: str, encoding: str) -> bytes:
+    """Return a byte string as Python 3 writes it in protocol 2: as its latin-1 text."""
+    if encoding != "latin1":
+        raise ValueError("byte strings are written as latin1")
+    return text.encode("latin1")
+
+
+def _nothing(*_: Any) -> None:
+    raise ValueError("numpy.ndarray is named, never called")
+
+
+_STAND_INS: dict[tuple[str, str], Callable[..., Any]] = {
+    ("_codecs", "encode"): _encode,
+    ("numpy", "dtype"): _DType,
+    ("numpy", "ndarray"): _nothing,
+    ("numpy.core.multiarray", "_reconstruct"): _Array,
+    ("numpy.core.multiarray", "scalar"): _scalar,
+    # numpy 2 moved the same two.
+    ("numpy._core.multiarray", "_reconstruct"): _Array,
+    ("numpy._core.multiarray", "scalar"): _scalar,
+}
+
+
+# The one in Python: its memo is a dictionary, where the one in C makes room for any place that a
+# file names, and so for ten bytes that ask for 64 GB.
+class _Unpickler(pickle._Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) not in _STAND_INS:
+            raise _RefusedError(f"{module}.{name}")
+        return _Name(_STAND_INS[module, name])
+
+    def persistent_load(self, pid: Any) -> Any:
+        raise _RefusedError("a torch tensor's storage" if pid else "an outside reference")
+
+
+def _settle(value: Any) -> Any:
+    """Put the arrays in the place of their stand-ins, and text in the place of byte keys."""
+    value = _arrived(value)
+    # One level, as in the published files: a small pickle can hold dictionaries without end.
+    if isinstance(value, dict):
+        return {_text(key): _arrived(entry) for key, entry in value.items()}
+    return value
+
+
+def _arrived(value: Any) -> Any:
+    return value.value if isinstance(value, _Array) else value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str | bytes):
+        raise TypeError("a name must be a string")
+    return value.decode("latin1") if isinstance(value, bytes) else value
+
 
 _PIXELS = 3 * 32 * 32
-
-
-@dataclass(frozen=True)
-class Labelling:
-    """One of the label columns of a CIFAR file."""
-
-    name: str
-    key: str
-    """In a pickled batch."""
-    names_key: str
-    """In the pickled meta file."""
-    names_file: str
-    """Of the binary version."""
-    classes: tuple[str, ...]
-    """As published; used where the file with the names is absent."""
-
-
-@dataclass(frozen=True)
-class Version:
-    """One of the two forms in which a CIFAR set is published."""
-
-    binary: bool
-    folder: str
-    archive: str
-    train: tuple[str, ...]
-    test: tuple[str, ...]
-    names: tuple[str, ...]
-    """Files with class names."""
-
-    def files(self) -> tuple[str, ...]:
-        return (*self.train, *self.test, *self.names)
 
 
 @dataclass(frozen=True)
@@ -102,138 +273,6 @@ class Pixels:
         ends = np.cumsum([len(batch) for batch in self.batches])
         which = int(np.searchsorted(ends, row, side="right"))
         return np.asarray(self.batches[which][row - ends[which]])
-
-
-@dataclass(frozen=True)
-class Cifar:
-    """CIFAR-10 or CIFAR-100, in the python or the binary version."""
-
-    name: str
-    about: str
-    versions: tuple[Version, ...]
-    labellings: tuple[Labelling, ...]
-    """In the order of the binary version's label bytes; the last is the default."""
-    telling: int
-    """How many of a version's files must be there for a folder to be recognised."""
-    splits: tuple[str, ...] = ("train", "test")
-
-    def files(self, root: Path) -> list[tuple[str, str]]:
-        """Return the files of the version that is at `root`, or of the python version."""
-        version, folder = self._version(root) or (self.versions[0], root)
-        prefix = "" if folder == root else f"{folder.name}/"
-        purposes = [
-            *((name, "training images and labels") for name in version.train),
-            *((name, "test images and labels") for name in version.test),
-            *((name, "class names") for name in version.names),
-        ]
-        return [(prefix + name, purpose) for name, purpose in purposes]
-
-    def present(self, root: Path) -> bool:
-        """Return whether every training file of one version is at `root`."""
-        found = self._version(root)
-        return found is not None and all((found[1] / name).is_file() for name in found[0].train)
-
-    def matches(self, path: Path, options: ReadOptions) -> bool:  # noqa: ARG002 - the protocol's
-        """Return whether `path` is the folder or one of its batches.
-
-        A folder that holds the extracted one counts if it has the data set's name: `data/` may
-        hold much else.
-        """
-        root = path.parent if path.is_file() else path
-        found = self._version(root)
-        if found is None:
-            return False
-        if path.is_file():
-            return found[1] == root and path.name in (*found[0].train, *found[0].test)
-        return root in (found[1], root.parent / self.name)
-
-    def read(
-        self,
-        path: Path,
-        options: ReadOptions = AS_FOUND,
-        *,
-        split: str | None = None,
-    ) -> Records:
-        """Return a split, or the one batch that `path` names.
-
-        `options.labels` is a file of other labels for the same rows, such as CIFAR-N's, and
-        `options.label` the array in it, or the labelling (`fine`, `coarse`). With other labels,
-        the published ones are the truth.
-        """
-        only_options(options, ("label", "labels"), self.name)
-        version, folder = self._expect(path)
-        chosen = version.test if choose(split, self.splits, self.name) == "test" else version.train
-        names = (path.name,) if path.is_file() else chosen
-        batches = [self._batch(folder / name, version) for name in names]
-        items = Pixels(tuple(batch.pixels for batch in batches))
-        label, truth = self._labels(batches, version, folder, options)
-        row_id = np.arange(len(items)).astype(str)
-        return Records(path, self.name, row_id, label=label, items=items, truth=truth)
-
-    def _version(self, root: Path) -> tuple[Version, Path] | None:
-        for version in self.versions:
-            for folder in (root, root / version.folder):
-                if sum((folder / name).is_file() for name in version.files()) >= self.telling:
-                    return version, folder
-        return None
-
-    def _expect(self, path: Path) -> tuple[Version, Path]:
-        root = path.parent if path.is_file() else path
-        found = self._version(root)
-        if found is None:
-            raise missing(root / self.versions[0].train[0], self.versions[0].archive)
-        return found
-
-    def _batch(self, path: Path, version: Version) -> Batch:
-        keys = [labelling.key for labelling in self.labellings]
-        if version.binary:
-            return read_binary(path, keys, version.archive)
-        return read_pickled(path, keys, version.archive)
-
-    def _labels(
-        self, batches: Sequence[Batch], version: Version, folder: Path, options: ReadOptions
-    ) -> tuple[np.ndarray, np.ndarray | None]:
-        labelling = self._labelling(options)
-        codes = np.concatenate([batch.labels[labelling.key] for batch in batches])
-        classes = self._classes(labelling, version, folder)
-        if codes.min() < 0 or codes.max() >= len(classes):
-            how = f"has labels outside 0..{len(classes) - 1}"
-            raise damaged(folder, version.archive, how)
-        if options.labels is None:
-            return name_classes(codes, classes), None
-        other = human_labels(options.labels, options.label, codes, classes)
-        return other, name_classes(codes, classes)
-
-    def _labelling(self, options: ReadOptions) -> Labelling:
-        asked = options.label
-        if options.labels is not None:
-            # CIFAR-100N's arrays of super-classes say so in their name.
-            asked = "coarse" if asked and "coarse" in asked else None
-        if asked is None:
-            return self.labellings[-1]
-        for labelling in self.labellings:
-            if asked in (labelling.name, labelling.key):
-                return labelling
-        known = ", ".join(labelling.name for labelling in self.labellings)
-        raise InputError(f"{self.name} has no labels {asked!r}; it has {known}.")
-
-    def _classes(self, labelling: Labelling, version: Version, folder: Path) -> Sequence[str]:
-        if version.binary:
-            path = folder / labelling.names_file
-            return read_lines(path, version.archive) if path.is_file() else labelling.classes
-        path = folder / version.names[0]
-        if not path.is_file():
-            return labelling.classes
-        meta = load_pickle(path, version.archive)
-        if not isinstance(meta, dict) or not isinstance(meta.get(labelling.names_key), list):
-            raise damaged(path, version.archive, f"has no {labelling.names_key}")
-        # Bytes where Python 2 wrote the pickle, text where someone has saved it again.
-        try:
-            return [
-                n.decode() if isinstance(n, bytes) else str(n) for n in meta[labelling.names_key]
-            ]
-        except UnicodeDecodeError as error:
-            raise damaged(path, version.archive, "has class names that are not text") from error
 
 
 def read_pickled(path: Path, keys: Sequence[str], archive: str) -> Batch:

@@ -7,12 +7,11 @@ from pathlib import Path
 import numpy as np
 
 from kspr.sources.options import AS_FOUND, ReadOptions
-from kspr.sources.published._layout import (
-    choose,
+from kspr.sources.published import (
+    choose_split,
     damaged,
     missing,
     name_classes,
-    only_options,
     read_lines,
     split_line,
     with_labels,
@@ -61,29 +60,23 @@ class Clothing1M:
         needed = (_NAMES, *_LISTS["train"])
         return (root / "images").is_dir() and all((_keys(root) / f).is_file() for f in needed)
 
-    def matches(self, path: Path, options: ReadOptions) -> bool:  # noqa: ARG002 - the protocol's
+    def matches(self, path: Path) -> bool:
         """Return whether `path` is the folder or one of its key lists."""
         root, split = _locate(path)
         lists = [keys for keys, _ in _LISTS.values()]
         # One file is enough: an incomplete copy is told what is missing, and not taken for a plain
         # folder of images.
-        found = any((_keys(root) / name).is_file() for name in (_NOISY, _CLEAN, *lists))
-        return found and (path.is_dir() or split is not None)
+        any_list = any((_keys(root) / name).is_file() for name in (_NOISY, _CLEAN, *lists))
+        return any_list and (path.is_dir() or split is not None)
 
-    def read(
-        self,
-        path: Path,
-        options: ReadOptions = AS_FOUND,
-        *,
-        split: str | None = None,
-    ) -> Records:
+    def read(self, path: Path, options: ReadOptions = AS_FOUND) -> Records:
         """Return the rows of a split in the order of its key list.
 
         Truth is known for the split `both`: its label is the noisy one.
         """
-        only_options(options, ("labels", "label") if options.labels else (), self.name)
+        split = choose_split(options, self.splits, self.name)
         root, named = _locate(path)
-        split = choose(split or named, self.splits, self.name)
+        split = split if options.split else named or split
         keys, label, truth = _rows(root, split)
         if not (root / "images").is_dir():
             raise missing(root / "images", _IMAGES)

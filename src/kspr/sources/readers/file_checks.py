@@ -1,14 +1,23 @@
-"""Checks that every reader makes of its file, and the sentences for what is wrong with it."""
+"""Opening files safely: checks that every reader makes, text as UTF-8, and temporary copies.
 
+Compressed or otherwise encoded text files are copied to a temporary file as UTF-8, so that Arrow
+can open every text file by name, as often as it is needed.
+"""
+
+import codecs
 import errno
+import gzip
 import os
+import tempfile
 import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,18 +26,23 @@ from kspr.errors import InputError
 
 __all__ = [
     "GZIP",
+    "IN_MEMORY",
+    "PlainText",
     "check_exists",
     "check_file",
+    "explain_encoding",
+    "limit_of",
     "listed",
-    "no_room",
+    "map_bytes",
     "no_such",
-    "pixel_limit",
+    "plain_text",
     "readable",
+    "room",
     "rows",
     "shown",
     "too_large",
-    "too_many_pixels",
     "unpacked_limit",
+    "wrong_encoding",
 ]
 
 
@@ -88,11 +102,11 @@ _PICKLES = tuple(bytes((0x80, protocol)) for protocol in range(2, 6))
 def check_exists(path: Path) -> None:
     """Raise unless there is something at `path`."""
     try:
-        found = path.exists()
+        exists = path.exists()
     except OSError as error:  # the name is too long, or leads in a circle
         reason = (error.strerror or str(error)).lower()
         raise InputError(f"{shown(str(path), 200)} cannot be opened ({reason}).") from error
-    if not found:
+    if not exists:
         raise InputError(f"{path} does not exist.")
 
 
@@ -160,21 +174,17 @@ def no_room() -> InputError:
     )
 
 
-_UNPACKED, _PIXELS = "KSPR_MAX_UNPACKED_GB", "KSPR_MAX_MEGAPIXELS"
-"""Environment variables: a limit holds wherever a file is read, in reports and reviews too."""
+_UNPACKED = "KSPR_MAX_UNPACKED_GB"
+"""Environment variable: a limit holds wherever a file is read, in reports and reviews too."""
 
 
 def unpacked_limit() -> int:
     """Return how many bytes a compressed file may unpack to."""
-    return int(_limit(_UNPACKED, 8, "gigabytes") * 1e9)
+    return int(limit_of(_UNPACKED, 8, "gigabytes") * 1e9)
 
 
-def pixel_limit() -> int:
-    """Return how many pixels an image may have."""
-    return int(_limit(_PIXELS, 80, "millions of pixels") * 1e6)
-
-
-def _limit(variable: str, usual: float, unit: str) -> float:
+def limit_of(variable: str, usual: float, unit: str) -> float:
+    """Return the limit that an environment variable sets, or the usual one."""
     asked = os.environ.get(variable) or str(usual)
     try:
         limit = float(asked)
@@ -185,17 +195,176 @@ def _limit(variable: str, usual: float, unit: str) -> float:
     return limit
 
 
-def too_many_pixels(what: str, limit: int) -> str:
-    """Return the sentence for an image that would take too much memory."""
-    return (
-        f"{what} has more than {limit / 1e6:g} million pixels. If that is right, set {_PIXELS} to "
-        "a larger number."
-    )
-
-
 def too_large(what: str, limit: int) -> InputError:
     """Return the error for a compressed file that unpacks to more than `limit` bytes."""
     return InputError(
         f"{what} unpacks to more than {limit / 1e9:g} GB. If that is right, set {_UNPACKED} to a "
         "larger number."
     )
+
+
+IN_MEMORY = 256 << 20
+"""Bytes above which rows go to a temporary file."""
+
+
+def map_bytes(
+    file: IO[bytes], dtype: np.dtype[Any], shape: tuple[int, ...], offset: int = 0, order: Any = "C"
+) -> np.ndarray:
+    """Return a temporary file as a read-only memory map, and close it.
+
+    The file has no name: it is gone with the last array that refers to the map.
+    """
+    with room(), file:
+        file.flush()
+        return np.memmap(file, dtype=dtype, mode="r", shape=shape, offset=offset, order=order)
+
+
+@contextmanager
+def room() -> Iterator[None]:
+    """Turn the error of a full disk into an `InputError`."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise no_room() from error
+        raise
+
+
+_COPIED = 1 << 20
+_MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+"""Byte-order marks; those of UTF-32 first, because one of UTF-16 is the beginning of theirs."""
+
+
+@dataclass(frozen=True)
+class PlainText:
+    """A text file, and where its content lies as UTF-8."""
+
+    path: Path
+    """The file that the user named."""
+    data: Path
+    """The same file, or a temporary copy of its content."""
+    encoding: str = "utf-8"
+    """The encoding of the user's file."""
+    owner: Any = None
+    """The temporary file, which is removed when nothing refers to it any more."""
+
+
+def plain_text(path: Path, kind: str, encoding: str | None = None) -> PlainText:
+    """Return the text at `path`; `kind` names it in errors.
+
+    Without `encoding` a file is UTF-8, or what its byte-order mark says. Raise `InputError` if the
+    file holds binary data, or unpacks to more than the limit.
+    """
+    # Compressed or not is told by the suffix, because Arrow goes by it too.
+    gzipped = path.suffix.lower() == ".gz"
+    head = check_file(path, kind, *(GZIP if gzipped else ()))
+    if gzipped:
+        with readable(path, kind), gzip.open(path) as file:
+            head = file.read(4096)
+    chosen = _encoding(path, head, encoding)
+    if chosen == "utf-8" and b"\0" in head:
+        raise InputError(
+            f"{path} is not {kind}: it holds binary data. Correct its suffix, or name its "
+            "--encoding."
+        )
+    if chosen == "utf-8" and not gzipped:
+        return PlainText(path, path)
+    # Named, because Arrow opens files by name.
+    copy = tempfile.NamedTemporaryFile(prefix="kspr-")  # noqa: SIM115 - closed by its owner
+    try:
+        with readable(path, kind), gzip.open(path) if gzipped else path.open("rb") as file:
+            _copy(file, copy, path, chosen)
+    except BaseException:
+        copy.close()
+        raise
+    return PlainText(path, Path(copy.name), chosen, copy)
+
+
+def _encoding(path: Path, head: bytes, asked: str | None) -> str:
+    marked = next((name for mark, name in _MARKS.items() if head.startswith(mark)), None)
+    if asked is None:
+        return marked or "utf-8"
+    try:
+        name = codecs.lookup(asked).name
+        # Codecs such as base64 have names too; a text cannot be encoded in them.
+        "".encode(asked)
+    except (LookupError, ValueError) as error:
+        raise InputError(
+            f"--encoding must name an encoding of text, such as latin-1, got {asked!r}."
+        ) from error
+    if marked is not None and not name.startswith(marked):
+        raise InputError(
+            f"{path} begins with the mark of {marked}, but --encoding says {asked}. Leave it out."
+        )
+    return "utf-8" if name == "utf-8-sig" else name
+
+
+def _copy(file: Any, copy: IO[bytes], path: Path, encoding: str) -> None:
+    limit, size = unpacked_limit(), 0
+    decoder = None if encoding == "utf-8" else codecs.getincrementaldecoder(encoding)()
+    for block in _blocks(file):
+        size += len(block)
+        if size > limit:
+            raise too_large(str(path), limit)
+        with room():
+            copy.write(block if decoder is None else _decoded(decoder, block, path, encoding))
+    with room():
+        if decoder is not None:
+            copy.write(_decoded(decoder, b"", path, encoding))
+        # Arrow opens the file by its name.
+        copy.flush()
+
+
+def _blocks(file: Any) -> Iterator[bytes]:
+    while block := file.read(_COPIED):
+        yield block
+
+
+def _decoded(decoder: Any, block: bytes, path: Path, encoding: str) -> bytes:
+    try:
+        text: str = decoder.decode(block, not block)
+    except UnicodeDecodeError as error:
+        byte = error.object[error.start] if error.start < len(error.object) else 0
+        raise InputError(
+            f"{path} is not {encoding}: it has the byte 0x{byte:02x} where none can be. Name "
+            "another --encoding."
+        ) from error
+    # A lone half of a pair of UTF-16 has no place in UTF-8.
+    return text.encode("utf-8", "replace")
+
+
+def explain_encoding(path: Path, error: UnicodeDecodeError) -> InputError:
+    """Return the sentence for a file that was decoded as a whole."""
+    line = error.object[: error.start].count(b"\n") + 1
+    return _not_utf8(path, line, error.start, error.object[error.start])
+
+
+def _not_utf8(path: Path, line: int, at: int, byte: int) -> InputError:
+    return InputError(
+        f"{path} is not UTF-8: line {line} (byte {at}) has the byte 0x{byte:02x}. Save it as "
+        "UTF-8, or name its encoding, for example with --encoding windows-1252."
+    )
+
+
+def wrong_encoding(text: PlainText) -> InputError | None:
+    """Return the sentence for the first byte that is not UTF-8; None if there is none."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    start = line = 0
+    with text.data.open("rb") as file:
+        while block := file.read(1 << 20):
+            # Bytes of a character that the end of the last block cut; error.start counts them too.
+            pending = len(decoder.getstate()[0])
+            try:
+                decoder.decode(block)
+            except UnicodeDecodeError as error:
+                at = start - pending + error.start
+                line += block[: max(0, error.start - pending)].count(b"\n")
+                return _not_utf8(text.path, line + 1, at, error.object[error.start])
+            start += len(block)
+            line += block.count(b"\n")
+    return None

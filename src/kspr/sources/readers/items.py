@@ -1,6 +1,7 @@
-"""Images and texts, loaded one at a time."""
+"""Images and texts, loaded one at a time: from files, folders of classes, and columns of tables."""
 
 import io
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -9,103 +10,101 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import islice
 from os import cpu_count
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 import numpy as np
 from PIL import Image, ImageOps
 
-from kspr.errors import UnreadableItemError
-from kspr.sources.readers.file_checks import pixel_limit, too_many_pixels
+from kspr.errors import InputError, UnreadableItemError
+from kspr.sources.options import ReadOptions
+from kspr.sources.readers.file_checks import limit_of, listed
+from kspr.sources.readers.roles import SPLITS
 from kspr.sources.readers.table import Cells
-from kspr.sources.records import Items
+from kspr.sources.records import Items, Records
 
-__all__ = ["Decoded", "ImageCells", "ImageFiles", "TextCells", "decoded"]
-
-
-class ImageFiles:
-    """Images in files of their own."""
-
-    kind: Literal["image", "text"] = "image"
-
-    def __init__(self, folder: Path, names: Sequence[str] | np.ndarray) -> None:
-        self._folder = folder
-        self._names = names
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def __getitem__(self, row: int) -> Image.Image:
-        path = self.file(row)
-        return _decode(_file_bytes(path), str(path))
-
-    def file(self, row: int) -> Path:
-        """Return the file of a row."""
-        return self._folder / str(self._names[row])
-
-    def stored(self, row: int) -> bytes:
-        """Return the bytes of a file."""
-        return _bytes_or_nothing(self.file(row))
-
-    def content(self) -> Iterator[bytes]:
-        """Yield the bytes of each item, for a fingerprint."""
-        return map(self.stored, range(len(self)))
+__all__ = [
+    "IMAGE_SUFFIXES",
+    "Decoded",
+    "ImageCells",
+    "ImageFiles",
+    "TextCells",
+    "decoded",
+    "read_image_folder",
+]
 
 
-class ImageCells:
-    """Images in a column: bytes, paths, or structs of both as Hugging Face stores them."""
+class _ItemCells:
+    """Items in a column, or in any other sequence of cells."""
 
-    kind: Literal["image", "text"] = "image"
-
-    def __init__(self, cells: Cells, folder: Path, where: str) -> None:
-        self._cells = cells
-        self._folder = folder
+    def __init__(self, cells: Cells | Sequence[str] | np.ndarray, where: str) -> None:
+        self._cells: Any = cells
         self._where = where
 
     def __len__(self) -> int:
         return len(self._cells)
 
+    def stored(self, row: int) -> bytes:
+        """Return the bytes of an item, from its cell or from the file that it names."""
+        return self._bytes(self._cells[row])
+
+    def content(self) -> Iterator[bytes]:
+        """Yield the bytes of each item, for a fingerprint."""
+        return map(self._bytes, self._cells)
+
+    def file(self, row: int) -> Path | None:  # noqa: ARG002 - for items in files
+        """Return the file that an item has to itself; None where it is in the cell."""
+        return None
+
+    def _bytes(self, cell: Any) -> bytes:
+        return cell.encode() if isinstance(cell, str) else cell or b""
+
+
+class ImageCells(_ItemCells):
+    """Images in a column: bytes, paths, or structs of both as Hugging Face stores them."""
+
+    kind: Literal["image", "text"] = "image"
+
+    def __init__(self, cells: Cells | Sequence[str] | np.ndarray, folder: Path, where: str) -> None:
+        super().__init__(cells, where)
+        self._folder = folder
+
     def __getitem__(self, row: int) -> Image.Image:
-        what = f"The image in row {row} of {self._where}"
         stored = _stored(self._cells[row])
         if stored is None:
             raise UnreadableItemError(f"There is no image in row {row} of {self._where}.")
         if isinstance(stored, bytes):
-            return _decode(stored, what)
+            return _decode(stored, f"The image in row {row} of {self._where}")
         path = self._folder / stored
         return _decode(_file_bytes(path), str(path))
-
-    def stored(self, row: int) -> bytes:
-        """Return the bytes of an image, from its cell or from the file that it names."""
-        return self._bytes(self._cells[row])
 
     def file(self, row: int) -> Path | None:
         """Return the file that a cell names; None where the image is in the cell itself."""
         stored = _stored(self._cells[row])
         return self._folder / stored if isinstance(stored, str) else None
 
-    def content(self) -> Iterator[bytes]:
-        """Yield the bytes of each item, for a fingerprint."""
-        return map(self._bytes, self._cells)
-
     def _bytes(self, cell: Any) -> bytes:
         stored = _stored(cell)
-        if isinstance(stored, str):
-            return _bytes_or_nothing(self._folder / stored)
-        return stored or b""
+        if not isinstance(stored, str):
+            return stored or b""
+        # A missing file counts as empty: the fingerprint changes when it is there again.
+        try:
+            return _file_bytes(self._folder / stored)
+        except UnreadableItemError:
+            return b""
 
 
-class TextCells:
+class ImageFiles(ImageCells):
+    """Images in files, by their names in a folder."""
+
+    def __init__(self, folder: Path, names: Sequence[str] | np.ndarray) -> None:
+        super().__init__(names, folder, str(folder))
+
+
+class TextCells(_ItemCells):
     """Texts in a column."""
 
     kind: Literal["image", "text"] = "text"
-
-    def __init__(self, cells: Cells, where: str) -> None:
-        self._cells = cells
-        self._where = where
-
-    def __len__(self) -> int:
-        return len(self._cells)
 
     def __getitem__(self, row: int) -> str:
         text = self._cells[row]
@@ -116,21 +115,6 @@ class TextCells:
         except UnicodeDecodeError as error:
             what = f"The text in row {row} of {self._where}"
             raise UnreadableItemError(f"{what} is not UTF-8.") from error
-
-    def stored(self, row: int) -> bytes:
-        """Return the bytes of a text."""
-        return _text_bytes(self._cells[row])
-
-    def file(self, row: int) -> None:
-        """Return None: a text is in no file of its own."""
-
-    def content(self) -> Iterator[bytes]:
-        """Yield the bytes of each item, for a fingerprint."""
-        return map(_text_bytes, self._cells)
-
-
-def _text_bytes(text: Any) -> bytes:
-    return text.encode() if isinstance(text, str) else text or b""
 
 
 def _stored(cell: Any) -> bytes | str | None:
@@ -155,17 +139,24 @@ def _file_bytes(path: Path) -> bytes:
         raise UnreadableItemError(f"{name} cannot be read ({reason}).") from error
 
 
-def _bytes_or_nothing(path: Path) -> bytes:
-    # A missing file counts as empty: the fingerprint changes when it is there again.
-    try:
-        return _file_bytes(path)
-    except UnreadableItemError:
-        return b""
-
-
+_PIXELS = "KSPR_MAX_MEGAPIXELS"
+"""Environment variable: the limit holds wherever an image is read, in reports and reviews too."""
 _LARGE = 16_000_000
 """Pixels above which images are decoded one after the other, to save memory."""
 _large = threading.Lock()
+
+
+def pixel_limit() -> int:
+    """Return how many pixels an image may have."""
+    return int(limit_of(_PIXELS, 80, "millions of pixels") * 1e6)
+
+
+def _too_many_pixels(what: str, limit: int) -> str:
+    """Return the sentence for an image that would take too much memory."""
+    return (
+        f"{what} has more than {limit / 1e6:g} million pixels. If that is right, set {_PIXELS} to "
+        "a larger number."
+    )
 
 
 def _decode(data: bytes, what: str) -> Image.Image:
@@ -177,14 +168,14 @@ def _decode(data: bytes, what: str) -> Image.Image:
         with Image.open(io.BytesIO(data)) as image:
             pixels = image.width * image.height
             if pixels > limit:
-                raise UnreadableItemError(too_many_pixels(what, limit))
+                raise UnreadableItemError(_too_many_pixels(what, limit))
             with _large if pixels > _LARGE else nullcontext():
                 # Cameras store the rotation beside the pixels.
                 return _as_rgb(ImageOps.exif_transpose(image))
     except UnreadableItemError:
         raise
     except Image.DecompressionBombError as error:
-        raise UnreadableItemError(too_many_pixels(what, limit)) from error
+        raise UnreadableItemError(_too_many_pixels(what, limit)) from error
     # Decoders of damaged images raise almost anything: SyntaxError, struct.error, IndexError...
     except Exception as error:
         raise UnreadableItemError(f"{what} cannot be decoded as an image.") from error
@@ -257,3 +248,73 @@ def _in_threads(
     finally:
         # Also reached when the caller stops early, by an error or by Ctrl-C.
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+IMAGE_SUFFIXES = frozenset(
+    {".jpg", ".jpeg", ".jfif", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
+)
+
+
+def read_image_folder(path: Path, options: ReadOptions) -> Records:
+    """Return the images below a folder; the label of each is the name of its class folder."""
+    # os.walk goes in the order of the disk; row numbers must be the same everywhere.
+    names = sorted(_images(path))
+    if not names:
+        raise InputError(
+            f"{path} holds no images. Expected one folder per class, with files such as .jpg or "
+            ".png in it."
+        )
+    row_id = np.asarray(names, dtype=np.str_)
+    items = ImageFiles(path, row_id)
+    if options.labels is not None:
+        return Records(path, "imagefolder", row_id, items=items, named=True)
+    label = np.asarray([PurePosixPath(name).parts[0] for name in names], dtype=np.str_)
+    reason = _no_classes(path, names, np.unique(label).tolist())
+    return Records(
+        path,
+        "imagefolder",
+        row_id,
+        # Without classes the images can still be read: a network may predict their labels.
+        label=None if reason else label,
+        items=items,
+        named=True,
+        no_labels=reason,
+    )
+
+
+def _images(folder: Path) -> Iterator[str]:
+    """Yield the images below `folder`, as paths relative to it."""
+    seen = set()
+    for place, folders, files in os.walk(folder, followlinks=True):
+        # A link to a folder above would be walked for ever.
+        seen.add(os.path.realpath(place))
+        folders[:] = [
+            name
+            for name in folders
+            if not name.startswith(".") and os.path.realpath(Path(place, name)) not in seen
+        ]
+        for name in files:
+            if not name.startswith(".") and Path(name).suffix.lower() in IMAGE_SUFFIXES:
+                yield Path(place, name).relative_to(folder).as_posix()
+
+
+def _no_classes(path: Path, names: list[str], classes: list[str]) -> str | None:
+    """Return why the folders below `path` are not the classes of its images; None if they are."""
+    loose = [name for name in names if "/" not in name]
+    if loose:
+        return (
+            f"{path} holds images that are in no class folder: {listed(loose, 3)}. Move them into "
+            "one folder per class, or give their labels with --labels."
+        )
+    # train/ and test/ as two classes would be selected from without a word.
+    if {name.lower() for name in classes} <= SPLITS:
+        return (
+            f"{path} holds splits, not classes: {listed(classes)}. Name one, such as "
+            f"{path / classes[0]}."
+        )
+    if len(classes) < 2:
+        return (
+            f"{path} holds only one class ({classes[0]!r}); wrong labels show only against a "
+            "second one. Name the folder that has one folder per class in it."
+        )
+    return None

@@ -10,10 +10,14 @@ import pyarrow as pa
 
 from kspr.errors import InputError
 from kspr.sources.formats import LABEL_FORMATS, format_of, some_suffixes
-from kspr.sources.readers._csv_table import first_line, open_csv_table
-from kspr.sources.readers._npy import open_npy
-from kspr.sources.readers.csv_faults import explain_encoding
-from kspr.sources.readers.file_checks import check_exists, check_file, listed
+from kspr.sources.readers.csv_tables import first_line, open_csv_table
+from kspr.sources.readers.file_checks import (
+    check_exists,
+    check_file,
+    explain_encoding,
+    listed,
+    plain_text,
+)
 from kspr.sources.readers.labels import (
     array_with_gaps,
     class_names,
@@ -24,7 +28,7 @@ from kspr.sources.readers.labels import (
     no_label_in,
     texts_to_labels,
 )
-from kspr.sources.readers.plain_text import plain_text
+from kspr.sources.readers.numpy_files import open_npy
 from kspr.sources.readers.roles import (
     ID_NAMES,
     LABEL_NAMES,
@@ -35,7 +39,7 @@ from kspr.sources.readers.roles import (
     usual_field,
 )
 from kspr.sources.readers.table import Field, Table
-from kspr.sources.readers.table_files import open_table_file
+from kspr.sources.readers.tables import open_table_file
 
 __all__ = ["LabelFile", "id_fields", "open_label_file", "read_label_columns", "read_label_file"]
 
@@ -50,8 +54,8 @@ class LabelFile:
     """Columns that may identify the rows, as text, by their names."""
     empty: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     """Positions whose entry in `label` has no meaning: the file has no label there."""
-    no_labels: str | None = None
-    """The sentence for these."""
+    where: str = ""
+    """Name of the file, or of its column of labels, in errors."""
     groups: np.ndarray | None = None
     """Which rows belong together, as text, where a column of them was asked for and is there."""
 
@@ -66,23 +70,23 @@ def open_label_file(
 ) -> LabelFile:
     """Return the labels in `path`, and what identifies their rows.
 
-    Without `column`, a table's column of labels is found by its name; for the role ``"truth"``,
+    Without `column`, a table's column of labels is told by its name; for the role ``"truth"``,
     names such as ``truth`` and ``true_label`` go before those of labels. One column needs no name.
     `count` is the number of rows that are expected; it tells whether a first line is a header.
     `id_column` is the name that ids have in the source; it may be any name. `groups` names the
     column that says which rows belong together, if the file has one.
     """
     check_exists(path)
-    found = format_of(path)
-    if found is None or not found.has_labels:
+    known = format_of(path)
+    if known is None or not known.has_labels:
         check_file(path, "a file of labels", b"PK\x03\x04")
         raise InputError(f"{path} is no file of labels: use {some_suffixes(LABEL_FORMATS)}.")
-    if found.name == "npy":
+    if known.name == "npy":
         label, empty = array_with_gaps(open_npy(path), str(path))
-        return _label_file(path, label, {}, empty, str(path))
-    if found.name == "txt":
+        return LabelFile(path, label, {}, empty, str(path))
+    if known.name == "txt":
         return LabelFile(path, texts_to_labels(_lines(path), str(path)))
-    if found.name == "csv" and column is None and not _has_columns(path):
+    if known.name == "csv" and column is None and not _has_columns(path):
         lines = _lines(path)
         # One column may have no header; a table always has one.
         lines = lines[1:] if _is_header(lines, count) else lines
@@ -90,29 +94,30 @@ def open_label_file(
     table = open_table_file(path)
     if table is None:
         raise InputError(f"{path} is not a table of labels.")
-    found_labels = _from_table(table, column, role, path, id_column)
+    labels = _from_table(table, column, role, path, id_column)
     if groups is None or groups not in table.fields:
-        return found_labels
-    return replace(found_labels, groups=_groups(table, table.fields[groups], path))
+        return labels
+    (names,) = table.read([table.fields[groups]])
+    return replace(labels, groups=group_names(names, f"Column {groups!r} of {path}"))
 
 
 def read_label_file(
     path: Path, role: Literal["label", "truth"] = "label", column: str | None = None
 ) -> np.ndarray:
     """Return all labels in `path`, one per row, as `open_label_file` finds them."""
-    found = open_label_file(path, role, column)
-    if found.no_labels is not None:
-        raise InputError(found.no_labels)
-    return found.label
+    file = open_label_file(path, role, column)
+    if file.empty.size:
+        raise InputError(no_label_in(file.empty, file.where))
+    return file.label
 
 
 def read_label_columns(path: Path) -> dict[str, np.ndarray]:
     """Return every column of a CSV file as labels, by its name."""
-    columns = open_csv_table(path).columns(as_text=True)
-    table = pa.Table.from_batches(columns.walk(), columns.schema)
+    table = open_csv_table(path)
+    columns = zip(table.fields, table.read(list(table.fields.values())), strict=True)
     return {
-        name: labels_from_column(table[name], f"Column {name!r} of {path}", untyped=True)
-        for name in table.column_names
+        name: labels_from_column(column, f"Column {name!r} of {path}", untyped=True)
+        for name, column in columns
     }
 
 
@@ -132,49 +137,31 @@ def _from_table(
     table: Table, column: str | None, role: str, path: Path, id_column: str | None
 ) -> LabelFile:
     names = class_names(table.metadata)
-    found = usual_field(table.fields, TRUTH_NAMES) if role == "truth" and column is None else None
-    found = found or choose_label(table.fields, column, str(path), names)
-    if found is None and len(table.fields) == 1:
-        found = next(iter(table.fields.values()))
-    if found is None:
+    chosen = usual_field(table.fields, TRUTH_NAMES) if role == "truth" and column is None else None
+    chosen = chosen or choose_label(table.fields, column, str(path), names)
+    if chosen is None and len(table.fields) == 1:
+        chosen = next(iter(table.fields.values()))
+    if chosen is None:
         raise InputError(
             f"{path} has no column that is named like labels, only {listed(table.fields)}. Say "
             "which with --label."
         )
-    fields = [found, *(f for f in id_fields(table, id_column) if f.name != found.name)]
-    if table.untyped:
-        fields = [replace(f, type=pa.string()) for f in fields]
-    blocks = list(table.batches(fields))
-    columns = {
-        f.name: pa.chunked_array([arrays[k] for arrays in blocks], f.type)
-        for k, f in enumerate(fields)
-    }
-    labels = columns.pop(found.name)
-    what = f"Label column {found.name!r} of {path}"
-    label, empty = labels_with_gaps(labels, what, names.get(found.name), table.untyped)
+    fields = [chosen, *(f for f in id_fields(table, id_column) if f.name != chosen.name)]
+    columns = dict(zip((f.name for f in fields), table.read(fields), strict=True))
+    labels = columns.pop(chosen.name)
+    what = f"Label column {chosen.name!r} of {path}"
+    label, empty = labels_with_gaps(labels, what, names.get(chosen.name), table.untyped)
     # A column with gaps identifies nothing.
-    ids = {name: identifiers(c, name).array() for name, c in columns.items() if not c.null_count}
-    return _label_file(path, label, ids, empty, what)
-
-
-def _groups(table: Table, field: Field, path: Path) -> np.ndarray:
-    field = replace(field, type=pa.string()) if table.untyped else field
-    column = pa.chunked_array([arrays[0] for arrays in table.batches([field])], field.type)
-    return group_names(column, f"Column {field.name!r} of {path}")
-
-
-def _label_file(
-    path: Path, label: np.ndarray, ids: Mapping[str, np.ndarray], empty: np.ndarray, what: str
-) -> LabelFile:
-    return LabelFile(path, label, ids, empty, no_label_in(empty, what) if empty.size else None)
+    ids = {name: identifiers(c, name) for name, c in columns.items() if not c.null_count}
+    return LabelFile(path, label, ids, empty, what)
 
 
 def id_fields(table: Table, id_column: str | None) -> list[Field]:
     """Return the columns that may identify rows, the likeliest first."""
     order = (*(() if id_column is None else (id_column.casefold(),)), *ID_NAMES, *PATH_NAMES)
-    found = [f for f in table.fields.values() if f.name.casefold() in order]
-    found = [f for f in found if is_text(f.type) or pa.types.is_integer(f.type) or table.untyped]
-    return sorted(found, key=lambda f: order.index(f.name.casefold()))
+    fields = [f for f in table.fields.values() if f.name.casefold() in order]
+    fields = [f for f in fields if is_text(f.type) or pa.types.is_integer(f.type) or table.untyped]
+    return sorted(fields, key=lambda f: order.index(f.name.casefold()))
 
 
 def _lines(path: Path) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Labels as text or whole numbers, from columns and arrays; those of a table are kept as codes."""
+"""Labels as text or whole numbers, from columns and arrays; ids and groups as text."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -8,19 +8,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kspr.core.coded import Coded, InParts, as_read
 from kspr.errors import InputError
 from kspr.sources.readers.file_checks import rows
 
 __all__ = [
-    "Identifiers",
     "array_with_gaps",
     "check_rows",
     "class_names",
     "group_names",
     "identifiers",
-    "label_column",
-    "label_column_with_gaps",
     "labels_from_array",
     "labels_from_column",
     "labels_with_gaps",
@@ -36,6 +32,8 @@ _LONGEST_LABEL = 1_000
 """
 _WIDE = 256 << 20
 """Bytes of an array of texts above which they are kept as objects, each as long as it is."""
+_PART = 1 << 18
+"""Rows whose texts are taken from Arrow at a time."""
 _TRUTH_VALUES = ("true", "True", "TRUE", "false", "False", "FALSE")
 # "NA" and "None" are left out: both are names of classes in use.
 _MISSING = ("", "nan", "NaN", "null", "NULL", "#N/A")
@@ -60,35 +58,19 @@ def class_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
 def labels_from_column(
     column: pa.ChunkedArray, what: str, names: Sequence[str] | None = None, untyped: bool = False
 ) -> np.ndarray:
-    """Return a column's labels as an array; otherwise like `label_column`."""
-    return np.asarray(as_read(label_column(column, what, names, untyped)))
+    """Return a column's labels like `labels_with_gaps`; raise if a row has none."""
+    label, empty = labels_with_gaps(column, what, names, untyped)
+    _check_present(empty, what)
+    return label
 
 
 def labels_with_gaps(
     column: pa.ChunkedArray, what: str, names: Sequence[str] | None = None, untyped: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return a column's labels as an array; otherwise like `label_column_with_gaps`."""
-    label, empty = label_column_with_gaps(column, what, names, untyped)
-    return np.asarray(as_read(label)), empty
+    """Return a column's labels, and the numbers of the rows that have none.
 
-
-def label_column(
-    column: pa.ChunkedArray, what: str, names: Sequence[str] | None = None, untyped: bool = False
-) -> Any:
-    """Return a column's labels like `label_column_with_gaps`; raise if a row has none."""
-    label, empty = label_column_with_gaps(column, what, names, untyped)
-    _check_present(empty, what)
-    return label
-
-
-def label_column_with_gaps(
-    column: pa.ChunkedArray, what: str, names: Sequence[str] | None = None, untyped: bool = False
-) -> tuple[Any, np.ndarray]:
-    """Return a column's labels as they are best stored, and the numbers of the rows without one.
-
-    Numbers are stored as an array, texts as codes; what they hold in rows without a label has no
-    meaning. `what` names the column in errors. With `untyped`, text that is a whole number in every
-    row becomes numbers.
+    The labels of these rows have no meaning. `what` names the column in errors. With `untyped`,
+    text that is a whole number in every row becomes numbers.
     """
     kind = _kind_of(column)
     if pa.types.is_nested(kind) or _is_binary(kind):
@@ -100,13 +82,13 @@ def label_column_with_gaps(
         column = column.filter(pa.array(~empty))
     values = column.cast(kind).to_numpy()
     if names and pa.types.is_integer(kind):
-        found = _named(values, names, what)
-        codes, missing = _spread(found.codes, empty)
-        return Coded(codes, found.classes), missing
+        return _spread(_named(values, names, what), empty)
     return _spread(labels_from_array(values, what), empty)
 
 
-def _text_labels(column: pa.ChunkedArray, what: str, untyped: bool) -> tuple[Coded, np.ndarray]:
+def _text_labels(
+    column: pa.ChunkedArray, what: str, untyped: bool
+) -> tuple[np.ndarray, np.ndarray]:
     texts, place = _distinct_texts(column)
     longest = max(map(len, texts), default=0)
     if longest > _LONGEST_LABEL and 4 * longest * len(place) > _WIDE:
@@ -118,21 +100,13 @@ def _text_labels(column: pa.ChunkedArray, what: str, untyped: bool) -> tuple[Cod
     there = ~np.isin(np.strings.strip(words), _MISSING)
     empty = np.flatnonzero(~there[place])
     if not there.any():
-        return Coded(np.zeros(len(place), np.uint8), words[-1:]), empty
+        return words[place], empty
     read = texts_to_labels if untyped else labels_from_array
     labels = read(words[there], what)
     # Any label, for those that have none.
     whole = np.full(len(words), labels[0], dtype=labels.dtype)
     whole[there] = labels
-    return _coded(whole, place), empty
-
-
-def _coded(labels: np.ndarray, place: np.ndarray) -> Coded:
-    """Return ``labels[place]`` as codes; two different texts may be one label."""
-    classes, code = np.unique(labels, return_inverse=True)
-    # Few bytes before they are as many as the rows.
-    few = code.astype(np.min_scalar_type(max(0, len(classes) - 1)))
-    return Coded(few[place], classes)
+    return whole[place], empty
 
 
 def array_with_gaps(values: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray]:
@@ -226,30 +200,14 @@ def _decoded(values: np.ndarray, what: str) -> np.ndarray:
         ) from error
 
 
-class Identifiers(InParts):
-    """Ids as Arrow has them: of texts, their bytes and four more each, not Python's objects."""
-
-    def __init__(self, column: pa.ChunkedArray) -> None:
-        # Ids are all different: their dictionary would be as long as they are.
-        coded = pa.types.is_dictionary(column.type)
-        self._column = column.cast(column.type.value_type) if coded else column
-
-    def __len__(self) -> int:
-        return len(self._column)
-
-    def part(self, start: int, stop: int) -> np.ndarray:
-        """Return neighbouring ids as texts."""
-        return texts_of(self._column.slice(start, stop - start))
-
-
-def identifiers(column: pa.ChunkedArray, what: str) -> Identifiers:
+def identifiers(column: pa.ChunkedArray, what: str) -> np.ndarray:
     """Return what identifies each row, as text."""
     if pa.types.is_nested(column.type) or _is_binary(column.type):
         raise InputError(f"{what} holds {column.type}. Name a column of text or numbers with --id.")
     if column.null_count:
         missing = np.flatnonzero(pc.is_null(column).to_numpy())
         raise InputError(f"{what} is empty in {rows(missing)}. Fill it in.")
-    return Identifiers(column)
+    return texts_of(column)
 
 
 def group_names(column: pa.ChunkedArray, what: str) -> np.ndarray:
@@ -265,7 +223,7 @@ def group_names(column: pa.ChunkedArray, what: str) -> np.ndarray:
     return texts_of(column)
 
 
-def _named(codes: np.ndarray, names: Sequence[str], what: str) -> Coded:
+def _named(codes: np.ndarray, names: Sequence[str], what: str) -> np.ndarray:
     # In Hugging Face data sets, -1 stands for a missing label.
     _check_present(np.flatnonzero(codes == -1), what)
     outside = np.flatnonzero((codes < 0) | (codes >= len(names)))
@@ -274,7 +232,7 @@ def _named(codes: np.ndarray, names: Sequence[str], what: str) -> Coded:
             f"{what} has the value {codes[outside[0]]} in row {outside[0]}, but only "
             f"{len(names)} class names."
         )
-    return _coded(np.asarray(names), codes)
+    return np.asarray(np.asarray(names)[codes])
 
 
 def _check_present(missing: np.ndarray, what: str) -> None:
@@ -292,10 +250,16 @@ def _is_binary(kind: pa.DataType) -> bool:
 
 def texts_of(column: Any) -> np.ndarray:
     """Return a column of any simple type as text: of fixed width, or objects if one is long."""
-    texts, place = _distinct_texts(column)
+    column = column.cast(pa.large_string())
+    longest = pc.max(pc.utf8_length(column)).as_py() or 0
     # In an array of fixed width, one long text takes its room in every row.
-    fixed = 4 * max(map(len, texts), default=0) * len(place) <= _WIDE
-    return np.asarray(np.array(texts, dtype=np.str_ if fixed else object)[place])
+    fixed = 4 * longest * len(column) <= _WIDE
+    texts = np.empty(len(column), f"<U{longest}" if fixed else object)
+    # A part at a time: of ids, every row has a Python object.
+    for start in range(0, len(column), _PART):
+        distinct, place = _distinct_texts(column.slice(start, _PART))
+        texts[start : start + _PART] = np.array(distinct, texts.dtype)[place]
+    return texts
 
 
 def _distinct_texts(column: Any) -> tuple[list[str], np.ndarray]:
@@ -307,15 +271,11 @@ def _distinct_texts(column: Any) -> tuple[list[str], np.ndarray]:
     if not pa.types.is_dictionary(column.type):
         coded = column.cast(pa.large_string()).dictionary_encode()
     if isinstance(coded, pa.ChunkedArray):
-        # Once unified, all chunks have one dictionary; without rows there may be no chunk.
-        chunks = coded.unify_dictionaries().chunks or [pa.array([], coded.type)]
-    else:
-        chunks = [coded]
-    # Arrow's to_numpy would load pandas.
-    place = np.concatenate([np.from_dlpack(chunk.indices.fill_null(-1)) for chunk in chunks])
+        # With one chunk, there is one dictionary.
+        coded = coded.combine_chunks() if coded.num_chunks != 1 else coded.chunk(0)
+    place = coded.indices.fill_null(-1).to_numpy()
     # A dictionary of others may hold nothing as one of its values.
-    texts = chunks[-1].dictionary.cast(pa.large_string()).fill_null("").to_pylist()
-    return texts, place
+    return coded.dictionary.cast(pa.large_string()).fill_null("").to_pylist(), place
 
 
 def check_rows(labels: np.ndarray, count: int, labels_from: object, source: object) -> None:

@@ -1,30 +1,28 @@
-"""NumPy files: one array (npy), or an archive (npz) whose arrays are found by their names."""
+"""NumPy files: one array (npy), or an archive (npz) whose arrays are told by their names.
+
+Arrays are memory-mapped; pickles in them are never opened.
+"""
 
 import shutil
+import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Literal
 
 import numpy as np
 from numpy.lib import format as npy_format
 
-from kspr.core.coded import AllRows
 from kspr.errors import InputError
 from kspr.sources.options import ReadOptions
-from kspr.sources.readers._npy import (
-    Header,
-    check_features,
-    map_file,
-    open_npy,
-    read_header,
-    refuse_objects,
-)
-from kspr.sources.readers._spill import IN_MEMORY, map_bytes, scratch_file
 from kspr.sources.readers.file_checks import (
+    IN_MEMORY,
     check_file,
+    map_bytes,
     no_such,
     readable,
+    room,
     too_large,
     unpacked_limit,
 )
@@ -34,11 +32,90 @@ from kspr.sources.readers.labels import (
     labels_from_array,
     no_label_in,
 )
+from kspr.sources.readers.numbers import as_single
 from kspr.sources.readers.roles import LABEL_NAMES, SPLITS, TRUTH_NAMES
-from kspr.sources.readers.single_precision import as_single
-from kspr.sources.records import Records, RowNumbers
+from kspr.sources.records import Records, number_texts
 
-__all__ = ["choose_features", "choose_labels", "choose_truth", "read_npy", "read_npz"]
+__all__ = ["check_features", "open_npy", "read_npy", "read_npz"]
+
+_KIND = "an npy file"
+_HEADERS = {
+    (1, 0): npy_format.read_array_header_1_0,
+    (2, 0): npy_format.read_array_header_2_0,
+}
+
+
+@dataclass(frozen=True)
+class Header:
+    """The header of an npy file: shape, order, type, and where the numbers begin."""
+
+    shape: tuple[int, ...]
+    order: Literal["C", "F"]
+    dtype: np.dtype[Any]
+    offset: int
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the numbers."""
+        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+
+
+def read_header(file: IO[bytes], what: str) -> Header:
+    """Return the header at the beginning of `file`."""
+    version = npy_format.read_magic(file)
+    if version not in _HEADERS:
+        raise InputError(f"{what} has version {version} of the npy format. Save it again.")
+    shape, fortran, dtype = _HEADERS[version](file)
+    return Header(shape, "F" if fortran else "C", dtype, file.tell())
+
+
+def refuse_objects(header: Header, what: str) -> None:
+    """Raise if an array holds Python objects."""
+    if header.dtype.hasobject:
+        raise InputError(
+            f"{what} holds Python objects, that is, a pickle, which can run code when it is "
+            "opened. Save numbers or text (for example with .astype(str)) instead."
+        )
+
+
+def open_npy(path: Path) -> np.ndarray:
+    """Return the array at `path` as a read-only memory map."""
+    check_file(path, _KIND, b"\x93NUMPY")
+    with readable(path, _KIND):
+        with path.open("rb") as file:
+            header = read_header(file, str(path))
+        refuse_objects(header, str(path))
+        size = path.stat().st_size
+        if size < header.offset + header.nbytes:
+            raise InputError(
+                f"{path} is cut short: it has {size} of {header.offset + header.nbytes} bytes. "
+                "Write or copy it again."
+            )
+        if not header.nbytes:
+            return np.empty(header.shape, header.dtype)
+        return map_file(path, header, header.offset)
+
+
+def map_file(path: Path, header: Header, offset: int) -> np.ndarray:
+    """Return the array whose numbers begin at `offset`, as a read-only memory map."""
+    return np.memmap(
+        path, dtype=header.dtype, mode="r", offset=offset, shape=header.shape, order=header.order
+    )
+
+
+def check_features(array: np.ndarray, what: str) -> np.ndarray:
+    """Return an array of shape ``(rows, features)`` of numbers, as it is stored."""
+    if array.dtype.kind not in "fiub":
+        raise InputError(f"{what} must hold numbers, got {array.dtype}.")
+    if array.ndim != 2:
+        raise InputError(
+            f"{what} must have two dimensions (rows, features), got shape {array.shape}. Reshape "
+            "it to one row per sample."
+        )
+    if not array.size:
+        raise InputError(f"{what} has no {'rows' if not len(array) else 'columns'}.")
+    return array
+
 
 _FEATURES = ("x", "features", "feature", "embeddings", "embedding", "emb", "data")
 
@@ -50,9 +127,9 @@ def choose_features(shapes: Shapes, name: str | None, where: str) -> str:
     if name is not None:
         return _present(shapes, name, where)
     flat = [array for array, shape in shapes.items() if len(shape) == 2]
-    found = _among(shapes, _FEATURES, "") or _among(shapes, _FEATURES, "train") or flat
-    if len(found) == 1:
-        return found[0]
+    candidates = _among(shapes, _FEATURES, "") or _among(shapes, _FEATURES, "train") or flat
+    if len(candidates) == 1:
+        return candidates[0]
     raise _unclear(shapes, where, "the features with --features")
 
 
@@ -62,10 +139,10 @@ def choose_labels(shapes: Shapes, name: str | None, features: str, where: str) -
         return _present(shapes, name, where)
     # X_test goes with y_test: labels of another split would fit by accident only.
     split = _split(features)
-    found = _among(shapes, LABEL_NAMES, split)
-    if len(found) > 1:
+    candidates = _among(shapes, LABEL_NAMES, split)
+    if len(candidates) > 1:
         raise _unclear(shapes, where, "the labels with --label")
-    return found[0] if found else None
+    return candidates[0] if candidates else None
 
 
 def choose_truth(shapes: Shapes, name: str | None, features: str, where: str) -> str | None:
@@ -102,10 +179,12 @@ def _unclear(shapes: Shapes, where: str, wanted: str, most: int = 12) -> InputEr
 def read_npy(path: Path, options: ReadOptions) -> Records:  # noqa: ARG001 - every reader's form
     """Return the features in an npy file, which has no labels."""
     features, notes = as_single(check_features(open_npy(path), str(path)), str(path))
-    return Records(path, "npy", RowNumbers(AllRows(len(features))), features=features, notes=notes)
+    return Records(
+        path, "npy", number_texts(np.arange(len(features))), features=features, notes=notes
+    )
 
 
-_KIND = "an npz archive"
+_NPZ = "an npz archive"
 
 
 def read_npz(path: Path, options: ReadOptions) -> Records:
@@ -168,7 +247,7 @@ def _labels(archive: "_Archive", features: str, options: ReadOptions, count: int
 
 def _row_id(archive: "_Archive", options: ReadOptions, count: int) -> Any:
     if options.id is None:
-        return RowNumbers(AllRows(count))
+        return number_texts(np.arange(count))
     if options.id not in archive.headers:
         raise no_such(options.id, archive.headers, str(archive.path), "array")
     return archive.labels(options.id, count).astype(np.str_)
@@ -179,8 +258,8 @@ class _Archive:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        check_file(path, _KIND, b"PK\x03\x04")
-        with readable(path, _KIND), zipfile.ZipFile(path) as archive:
+        check_file(path, _NPZ, b"PK\x03\x04")
+        with readable(path, _NPZ), zipfile.ZipFile(path) as archive:
             self._members = {
                 info.filename.removesuffix(".npy"): info
                 for info in archive.infolist()
@@ -207,7 +286,7 @@ class _Archive:
     def load(self, name: str) -> np.ndarray:
         """Return an array: mapped where it is stored plainly, else unpacked."""
         header, info = self.headers[name], self._members[name]
-        with readable(self.path, _KIND):
+        with readable(self.path, _NPZ):
             refuse_objects(header, f"Array {name!r} of {self.path}")
             # A header that claims more than its member holds would map the next member's bytes.
             if info.file_size < header.offset + header.nbytes:
@@ -228,8 +307,9 @@ class _Archive:
         with zipfile.ZipFile(self.path) as archive, archive.open(info) as member:
             if header.nbytes <= IN_MEMORY:
                 return np.asarray(npy_format.read_array(member, allow_pickle=False))
-            file = scratch_file()
-            shutil.copyfileobj(member, file)
+            file = tempfile.TemporaryFile()  # noqa: SIM115 - closed when it is mapped
+            with room():
+                shutil.copyfileobj(member, file)
             return map_bytes(file, header.dtype, header.shape, header.offset, header.order)
 
     def _header(self, archive: zipfile.ZipFile, name: str) -> Header:

@@ -1,12 +1,14 @@
-"""Which columns are labels, true labels, ids, images, texts and features.
+"""Columns of a table by their role: labels, true labels, ids, images, texts and features.
 
-The user names them; those that are not named are found by their names and types.
+The user names them; those that are not named are told by their names and types.
 """
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from kspr.errors import InputError
@@ -18,15 +20,19 @@ __all__ = [
     "ID_NAMES",
     "LABEL_NAMES",
     "PATH_NAMES",
+    "SINGLE",
     "SPLITS",
     "TRUTH_NAMES",
     "Fields",
     "Roles",
     "choose_label",
     "choose_roles",
+    "columns_sentence",
+    "id_warning",
     "is_list",
     "is_numeric",
     "is_text",
+    "used_columns",
     "usual_field",
 ]
 
@@ -110,11 +116,13 @@ def _annotators(fields: Fields, options: ReadOptions, where: str) -> tuple[Field
     """Return the columns that hold the labels of one person each."""
     if options.annotators is None:
         return ()
-    found = tuple(field for name, field in fields.items() if fnmatchcase(name, options.annotators))
+    columns = tuple(
+        field for name, field in fields.items() if fnmatchcase(name, options.annotators)
+    )
     # With a file of labels, the name may be that of a column there.
-    if not found and options.labels is None:
+    if not columns and options.labels is None:
         raise no_such(options.annotators, fields, where)
-    return found
+    return columns
 
 
 def choose_label(
@@ -123,14 +131,14 @@ def choose_label(
     """Return the column of labels: the one called `name`, else the one that is named like one."""
     if name is not None:
         return _named(fields, name, where)
-    found = [f for f in fields.values() if f.name.casefold() in LABEL_NAMES]
-    found = found or [fields[name] for name in class_columns if name in fields]
-    if len(found) > 1:
+    candidates = [f for f in fields.values() if f.name.casefold() in LABEL_NAMES]
+    candidates = candidates or [fields[name] for name in class_columns if name in fields]
+    if len(candidates) > 1:
         raise InputError(
             f"{where} has several columns that may be the label: "
-            f"{listed(f.name for f in found)}. Say which with --label."
+            f"{listed(f.name for f in candidates)}. Say which with --label."
         )
-    return found[0] if found else None
+    return candidates[0] if candidates else None
 
 
 def _named_by_user(fields: Fields, free: Fields, options: ReadOptions, where: str) -> Roles:
@@ -225,8 +233,8 @@ def usual_field(fields: Fields, names: Sequence[str], only_text: bool = False) -
     """Return the first column that has one of the usual names, in their order."""
     # Reversed, so that the first of several columns that differ only in case is taken.
     by_name = {field.name.casefold(): field for field in reversed(list(fields.values()))}
-    found = (by_name[name] for name in names if name in by_name)
-    return next((field for field in found if not only_text or is_text(field.type)), None)
+    usual = (by_name[name] for name in names if name in by_name)
+    return next((field for field in usual if not only_text or is_text(field.type)), None)
 
 
 def _images(fields: Fields) -> list[Field]:
@@ -266,3 +274,77 @@ def is_text(kind: pa.DataType) -> bool:
     return bool(
         pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
     )
+
+
+# Numbers that name something: a difference between two of them means nothing.
+_NAMES = frozenset(
+    {"zip", "zipcode", "postcode", "postalcode", "plz", "phone", "telephone", "mobile", "fax"}
+    | {"ssn", "iban", "account", "isbn", "ean", "sku", "barcode", "guid", "uuid", "userid"}
+)
+_ENDS = ("_id", "_ids", "_no", "_nr", "_number", "_code", "_key", "_zip", "_phone", "_index")
+SINGLE = ("label", "truth", "id", "groups", "image", "text")
+"""Roles that one column has."""
+_LOOKED_AT = 10_000
+"""Rows in which whole numbers are looked for that are all distinct."""
+_ENOUGH = 20
+"""Rows below which distinct whole numbers are no surprise."""
+
+
+def used_columns(fields: Fields, roles: Roles) -> dict[str, tuple[str, ...]]:
+    """Return the names of the columns by their role; those without one are ``ignored``."""
+    named = {
+        "features": roles.features,
+        "probabilities": roles.probabilities,
+        "annotators": roles.annotators,
+        **{name: _one(getattr(roles, name)) for name in SINGLE},
+    }
+    used = {role: tuple(f.name for f in columns) for role, columns in named.items() if columns}
+    # A member of a struct stands for its column.
+    roots = {f.path[0] for columns in named.values() for f in columns}
+    ignored = tuple(f.name for f in fields.values() if len(f.path) == 1 and f.name not in roots)
+    return {**used, "ignored": ignored} if ignored else used
+
+
+def _one(field: Any) -> tuple[Any, ...]:
+    return () if field is None else (field,)
+
+
+def columns_sentence(used: Mapping[str, tuple[str, ...]]) -> str:
+    """Say which columns are used as what.
+
+    >>> columns_sentence({"features": ("a", "b"), "label": ("y",), "ignored": ("note",)})
+    "Columns: features 'a', 'b'; label 'y'; not used 'note'."
+    """
+    words = {"ignored": "not used"}
+    parts = [f"{words.get(role, role)} {listed(names, 4)}" for role, names in used.items()]
+    return f"Columns: {'; '.join(parts)}."
+
+
+def id_warning(names: tuple[str, ...], features: np.ndarray) -> tuple[str, ...]:
+    """Return a sentence about features that look like ids, by their name or by their values."""
+    if len(names) != features.shape[1]:
+        return ()
+    by_value = _all_distinct_whole(features[:_LOOKED_AT])
+    suspects = [
+        name for name, distinct in zip(names, by_value, strict=True) if distinct or _is(name)
+    ]
+    if not suspects:
+        return ()
+    are = "looks like an id and is" if len(suspects) == 1 else "look like ids and are"
+    return (f"{listed(suspects, 4)} {are} used as features. Name the right ones with --features.",)
+
+
+def _is(name: str) -> bool:
+    plain = name.casefold().replace(" ", "_").replace("-", "_")
+    return plain.replace("_", "") in _NAMES or plain.endswith(_ENDS)
+
+
+def _all_distinct_whole(block: np.ndarray) -> np.ndarray:
+    if len(block) < _ENOUGH:
+        return np.zeros(block.shape[1], dtype=bool)
+    with np.errstate(invalid="ignore"):
+        whole = (block == np.floor(block)).all(axis=0)
+    distinct = np.zeros(block.shape[1], dtype=bool)
+    for column in np.flatnonzero(whole):
+        distinct[column] = len(np.unique(block[:, column])) == len(block)
+    return distinct

@@ -1,36 +1,42 @@
 """Tables: their columns, walked block by block, and the cells of one column, loaded on demand."""
 
+import tempfile
 import threading
+from abc import ABC, abstractmethod
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from mmap import ACCESS_READ, mmap
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kspr.errors import InputError
-from kspr.sources.readers.file_checks import listed
+from kspr.sources.readers.file_checks import listed, room
 
 if TYPE_CHECKING:
     from kspr.sources.parts import Part
 
 __all__ = [
-    "BLOCK_BYTES",
+    "ArrowTable",
     "Cells",
     "Columns",
     "Field",
     "Segment",
     "Table",
     "fields_of",
-    "in_memory",
+    "keep",
     "pick",
+    "rows_per_block",
     "sound",
 ]
 
 _BUDGET = 1 << 30
+_BLOCK_BYTES = 16 << 20
+"""About how much of a table is held at a time while it is walked."""
 
 
 @dataclass(frozen=True)
@@ -49,17 +55,15 @@ class Cells:
     Safe to use from several threads, and picklable if its segments are.
     """
 
-    def __init__(self, segments: Sequence[Segment], owner: Any = None, budget: int = _BUDGET):
+    def __init__(self, segments: Iterable[Segment], budget: int = _BUDGET):
         self._segments = list(segments)
-        self._starts = np.cumsum([0, *(segment.length for segment in segments)])
-        # Whatever must outlive the cells, such as the temporary file that they lie in.
-        self._owner = owner
+        self._starts = np.cumsum([0, *(segment.length for segment in self._segments)])
         self._budget = budget
         self._loaded: OrderedDict[int, Any] = OrderedDict()
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Cells, (self._segments, self._owner, self._budget))
+        return (Cells, (self._segments, self._budget))
 
     def __len__(self) -> int:
         return int(self._starts[-1])
@@ -93,10 +97,29 @@ class Cells:
         return sum(self._segments[number].nbytes for number in self._loaded)
 
 
-def in_memory(chunks: Iterable[pa.Array], where: str, owner: Any = None) -> Cells:
-    """Return cells that are in memory, or memory-mapped, already; checked when they are used."""
-    # They take no further memory, so that none is ever dropped.
-    return Cells([Segment(len(chunk), 0, partial(sound, chunk, where)) for chunk in chunks], owner)
+def keep(chunks: Iterable[pa.Array], where: str, *, in_file: bool = False) -> Cells:
+    """Return the cells of a column whose chunks can be read only once.
+
+    They are as they are, in memory or mapped, or written to a temporary file.
+    """
+    if in_file:
+        chunks = _in_file(iter(chunks))
+    # Checked when they are used. They take no further memory, so that none is ever dropped.
+    return Cells(Segment(len(chunk), 0, partial(sound, chunk, where)) for chunk in chunks)
+
+
+def _in_file(chunks: Iterator[pa.Array]) -> list[pa.Array]:
+    first = next(chunks)
+    schema = pa.schema([("cell", first.type)])
+    with room(), tempfile.TemporaryFile() as file:
+        with pa.ipc.new_stream(file, schema) as writer:
+            writer.write_batch(pa.record_batch([first], schema=schema))
+            for chunk in chunks:
+                writer.write_batch(pa.record_batch([chunk], schema=schema))
+        file.flush()
+        # The arrays keep the mapping, and that the file, which has no name, after it is closed.
+        mapped = pa.py_buffer(mmap(file.fileno(), 0, access=ACCESS_READ))
+    return [batch.column(0) for batch in pa.ipc.open_stream(mapped)]
 
 
 def sound(array: Any, where: str) -> Any:
@@ -107,10 +130,6 @@ def sound(array: Any, where: str) -> Any:
         reason = str(error).split("\n")[0][:80].rstrip(".")
         raise InputError(f"{where} holds damaged data ({reason}). Write it again.") from error
     return array
-
-
-BLOCK_BYTES = 16 << 20
-"""About how much of a table is held at a time while it is walked."""
 
 
 @dataclass(frozen=True)
@@ -131,58 +150,85 @@ class Columns:
     """Yield all rows in order, a block at a time, from the beginning."""
 
 
-class Table(Protocol):
+class Table(ABC):
     """A table that can be walked from its beginning as often as needed."""
 
-    @property
-    def fields(self) -> Mapping[str, Field]:
+    parts: "tuple[Part, ...]" = ()
+    """Files that can be read apart from each other; empty where there are none."""
+    untyped: bool = False
+    """Whether everything is stored as text, so that a label's type must be inferred."""
+    notes: tuple[str, ...] = ()
+    """Facts about the file that a person should know: one sentence each."""
+
+    def __init__(self, schema: pa.Schema, where: str, rows: int | None = None) -> None:
+        self.schema = schema
+        self.fields: Mapping[str, Field] = fields_of(schema, where)
         """Columns in order, each followed by its members."""
-        ...
-
-    @property
-    def metadata(self) -> Mapping[bytes, bytes]:
+        self.metadata: Mapping[bytes, bytes] = schema.metadata or {}
         """Metadata of the schema, as stored in the file."""
-        ...
-
-    @property
-    def rows(self) -> int | None:
+        self.rows = rows
         """Number of rows; None where the whole table would have to be read to know."""
-        ...
 
-    @property
-    def parts(self) -> "tuple[Part, ...]":
-        """Files that can be read apart from each other; empty where there are none."""
-        ...
-
-    @property
-    def untyped(self) -> bool:
-        """Whether everything is stored as text, so that a label's type must be found."""
-        ...
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What was found out about the file that a person should know: one sentence each."""
-        ...
-
+    @abstractmethod
     def batches(self, fields: Sequence[Field]) -> Iterator[list[pa.Array]]:
         """Yield the fields' arrays, a block of rows at a time."""
-        ...
 
+    def read(self, fields: Sequence[Field]) -> list[pa.ChunkedArray]:
+        """Return the fields' columns whole; those of a table without types as texts."""
+        if self.untyped:
+            fields = [replace(field, type=pa.string()) for field in fields]
+        blocks = list(self.batches(fields))
+        return [
+            pa.chunked_array([arrays[number] for arrays in blocks], field.type)
+            for number, field in enumerate(fields)
+        ]
+
+    @abstractmethod
     def cells(self, field: Field) -> Cells:
         """Return one field's values; they are loaded when they are asked for.
 
         Texts may be asked for as bytes, by the field's type; they may still come as texts.
         """
-        ...
 
-    def columns(self, *, as_text: bool = False) -> Columns:
+    def columns(self, *, as_text: bool = False) -> Columns:  # noqa: ARG002 - for tables of text
         """Return all columns, to be written elsewhere without loss.
 
         A CSV file has no types: with `as_text` its cells are texts, as they are written; without,
-        a column in which every cell is a plain number holds numbers. Other tables have types of
-        their own, which they keep in either case.
+        a column in which every cell is a plain number holds numbers. Other tables keep their types
+        in either case.
         """
-        ...
+        # Members of structs are listed as fields too; their column already holds them.
+        every = [field for field in self.fields.values() if len(field.path) == 1]
+        schema = self.schema
+        return Columns(
+            schema,
+            lambda: (pa.RecordBatch.from_arrays(a, schema=schema) for a in self.batches(every)),
+        )
+
+
+class ArrowTable(Table):
+    """A table in memory."""
+
+    def __init__(self, table: pa.Table, where: str) -> None:
+        super().__init__(table.schema, where, table.num_rows)
+        self._table = table
+        self._where = where
+
+    def batches(self, fields: Sequence[Field]) -> Iterator[list[pa.Array]]:
+        """Yield the fields' arrays, a block of rows at a time."""
+        columns = self._table.select(list(dict.fromkeys(field.path[0] for field in fields)))
+        for batch in columns.to_batches(rows_per_block(columns.num_rows, columns.nbytes)):
+            yield [sound(pick(batch, field), self._where) for field in fields]
+
+    def cells(self, field: Field) -> Cells:
+        """Return one field's values."""
+        return keep(pick(self._table, field).chunks, self._where)
+
+
+def rows_per_block(n_rows: int, nbytes: int) -> int:
+    """Return how many of the rows of a table, which take `nbytes` in all, are held at a time."""
+    # 65,536 is what Arrow's readers take by default; fewer where rows are images.
+    return max(256, min(65536, _BLOCK_BYTES * n_rows // max(1, nbytes)))
 
 
 def fields_of(schema: pa.Schema, where: str) -> dict[str, Field]:
@@ -196,14 +242,14 @@ def fields_of(schema: pa.Schema, where: str) -> dict[str, Field]:
     twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise InputError(f"{where} has more than one column named {listed(twice)}. Rename them.")
-    found = {}
+    fields = {}
     for column in schema:
-        found[column.name] = Field(column.name, (column.name,), column.type)
+        fields[column.name] = Field(column.name, (column.name,), column.type)
         if pa.types.is_struct(column.type):
             for member in column.type:
                 name = f"{column.name}.{member.name}"
-                found.setdefault(name, Field(name, (column.name, member.name), member.type))
-    return found
+                fields.setdefault(name, Field(name, (column.name, member.name), member.type))
+    return fields
 
 
 def pick(batch: Any, field: Field) -> Any:

@@ -1,9 +1,10 @@
-"""The rows of a table: in a file, or in memory as a data frame or a Hugging Face data set.
+"""Tables as records: files of any format, folders of these, and data frames.
 
 A table becomes records in one pass over the columns that are needed.
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,30 +13,116 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kspr.core.coded import AllRows
+from kspr._files import read_json
 from kspr.errors import InputError
-from kspr.sources.formats import format_of
-from kspr.sources.options import ReadOptions
-from kspr.sources.readers._arrow_tables import ArrowTable
-from kspr.sources.readers._column_notes import columns_sentence, id_warning, used_columns
-from kspr.sources.readers._feature_columns import FeatureBuilder, check_numeric
+from kspr.sources.formats import HUGGING_FACE_FILES, find_format, format_of
+from kspr.sources.options import AS_FOUND, ReadOptions
+from kspr.sources.parts import FilesTable, Part, open_files
+from kspr.sources.places import list_files
+from kspr.sources.readers.csv_tables import open_csv_table
 from kspr.sources.readers.file_checks import listed
 from kspr.sources.readers.items import ImageCells, TextCells
+from kspr.sources.readers.json_tables import open_json_table
 from kspr.sources.readers.labels import (
-    Identifiers,
     class_names,
     group_names,
     identifiers,
-    label_column,
-    label_column_with_gaps,
+    labels_from_column,
+    labels_with_gaps,
     no_label_in,
 )
-from kspr.sources.readers.roles import Fields, Roles, choose_roles, is_list, is_text
-from kspr.sources.readers.table import Field, Table
-from kspr.sources.readers.table_files import open_table_file
-from kspr.sources.records import Items, Records, RowNumbers, all_distinct
+from kspr.sources.readers.numbers import FeatureBuilder, check_numeric
+from kspr.sources.readers.roles import (
+    SINGLE,
+    SPLITS,
+    Fields,
+    Roles,
+    choose_roles,
+    columns_sentence,
+    id_warning,
+    is_list,
+    is_text,
+    used_columns,
+)
+from kspr.sources.readers.table import ArrowTable, Field, Table
+from kspr.sources.records import Items, Records, all_distinct, number_texts
 
-__all__ = ["read_object", "read_table", "roles_of"]
+__all__ = ["TABLES", "open_table_file", "read_object", "read_part", "read_table", "roles_of"]
+
+_STATE, _SPLIT_LIST = HUGGING_FACE_FILES
+
+
+TABLES = ("csv", "parquet", "arrow", "jsonl", "huggingface")
+"""Names of the formats of tables."""
+
+
+def open_table_file(path: Path, options: ReadOptions = AS_FOUND) -> Table | None:
+    """Return the table at `path`; None if its format is not one of tables."""
+    known = format_of(path)
+    name = "" if known is None else known.name
+    if name == "csv":
+        return open_csv_table(path, options.encoding, options.decimal)
+    if name == "jsonl":
+        return open_json_table(path, options.encoding)
+    if name == "huggingface":
+        return open_files(_saved_files(path), "arrow")
+    if name == "parquet":
+        return open_files(_files(path, name), "parquet")
+    if name == "arrow":
+        return open_files(_files(path, name), "arrow")
+    return None
+
+
+def _files(path: Path, name: str) -> list[str]:
+    """Return the files of a table: one, those of a folder, or those that fit a pattern."""
+    files = list_files(path, find_format(name).suffixes)
+    if not files:
+        raise InputError(f"{path} does not exist, or holds no {name} file.")
+    # Shards of one split (train-00000-of-00003.parquet) are one table; two splits beside each
+    # other are not.
+    names = sorted({re.split(r"[-_.]", Path(file).name)[0].lower() for file in files})
+    if len(names) > 1 and set(names) <= SPLITS:
+        raise InputError(
+            f"{path} holds several splits: {listed(names)}. Name one file, or put each split "
+            "into a folder of its own."
+        )
+    return files
+
+
+def _saved_files(path: Path) -> list[str]:
+    """Return the files of a Hugging Face data set."""
+    if (path / _SPLIT_LIST).is_file():
+        listing = _read_dictionary(path / _SPLIT_LIST).get("splits")
+        splits = [str(name) for name in listing] if isinstance(listing, list) else []
+        first = path / next(iter(splits), "train")
+        raise InputError(f"{path} holds the splits {listed(splits)}. Name one, such as {first}.")
+    state = _read_dictionary(path / _STATE)
+    names = _file_names(state)
+    if names is None:
+        raise InputError(f"{path / _STATE} does not list the files of a data set. Copy it again.")
+    if not names:
+        raise InputError(f"{path} has no rows.")
+    # A name is a file in this folder: a path that leads out of it is not followed.
+    return [str(path / Path(name).name) for name in names]
+
+
+def _file_names(state: Mapping[str, Any]) -> list[str] | None:
+    """Return the names of the data files; None if the entries are of other types."""
+    entries = state.get("_data_files")
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        return None
+    names = [entry.get("filename") for entry in entries]
+    return names if all(isinstance(name, str) and Path(name).name for name in names) else None
+
+
+def _read_dictionary(path: Path) -> dict[str, Any]:
+    content = read_json(path)
+    if not isinstance(content, dict):
+        raise InputError(
+            f"{path} cannot be read as JSON; it may be cut short or damaged. Write or copy it "
+            "again."
+        )
+    return content
 
 
 def read_table(path: Path, options: ReadOptions) -> Records:
@@ -49,8 +136,17 @@ def read_table(path: Path, options: ReadOptions) -> Records:
     return records
 
 
+def read_part(part: Part, options: ReadOptions) -> Records:
+    """Return the rows of a part of a source; rows without other ids have their numbers in it."""
+    table = FilesTable((part,), part.schema)
+    records = _records(table, Path(part.uri), part.kind, options)
+    if records.named:
+        return records
+    return replace(records, row_id=number_texts(part.start + np.arange(len(records))))
+
+
 def roles_of(table: Table, options: ReadOptions, where: str) -> Roles:
-    """Return which column of a table is what."""
+    """Return the roles of a table's columns."""
     fields = _as_named(table.fields, options) if table.untyped else table.fields
     roles = choose_roles(fields, options, where, class_names(table.metadata))
     return _literal(roles) if table.untyped else roles
@@ -81,7 +177,7 @@ def _records(table: Table, source: Path, reader: str, options: ReadOptions) -> R
         source=source,
         # A CSV file of paths is a list of images.
         reader="manifest" if table.untyped and roles.image else reader,
-        row_id=RowNumbers(AllRows(count)) if row_id is None else row_id,
+        row_id=number_texts(np.arange(count)) if row_id is None else row_id,
         features=walked.features,
         items=items,
         truth=_true_labels(table, walked, roles.truth, where),
@@ -109,29 +205,20 @@ def _walk(table: Table, roles: Roles, where: str) -> _Walked:
     """Read labels, truth, ids and features in one pass."""
     # One column may have two roles; it is read once.
     small = list(dict.fromkeys(f for f in _small(roles) if f))
-    # Labels are few texts, many times: what is kept of a batch is a number for each.
-    texts = [f for f in (roles.label, roles.truth) if f is not None and is_text(f.type)]
     builders = [
-        FeatureBuilder(chosen, table.rows, where) if chosen else None
+        FeatureBuilder(chosen, where, table.rows) if chosen else None
         for chosen in (roles.features, roles.probabilities)
     ]
     chunks: list[list[pa.Array]] = [[] for _ in small]
     fields = [*small, *roles.features, *roles.probabilities]
     places = (len(small), len(small) + len(roles.features), len(fields))
-    try:
-        for arrays in table.batches(fields) if fields else ():
-            # The features come after the small columns: the shorter list ends the loop.
-            for kept, field, array in zip(chunks, small, arrays, strict=False):
-                coded = field in texts and not pa.types.is_dictionary(array.type)
-                kept.append(array.dictionary_encode() if coded else array)
-            for builder, start, end in zip(builders, places[:-1], places[1:], strict=True):
-                if builder:
-                    builder.append(arrays[start:end])
-    # Ctrl-C too: the temporary file may be many gigabytes.
-    except BaseException:
-        for builder in filter(None, builders):
-            builder.discard()
-        raise
+    for arrays in table.batches(fields) if fields else ():
+        # The features come after the small columns: the shorter list ends the loop.
+        for kept, array in zip(chunks, arrays, strict=False):
+            kept.append(array)
+        for builder, start, end in zip(builders, places[:-1], places[1:], strict=True):
+            if builder:
+                builder.append(arrays[start:end])
     columns = {
         field.name: pa.chunked_array(kept, kept[0].type if kept else field.type)
         for field, kept in zip(small, chunks, strict=True)
@@ -154,7 +241,7 @@ def _has_paths(roles: Roles) -> bool:
     return roles.image is not None and is_text(roles.image.type)
 
 
-def _row_id(walked: _Walked, roles: Roles, options: ReadOptions, where: str) -> Identifiers | None:
+def _row_id(walked: _Walked, roles: Roles, options: ReadOptions, where: str) -> np.ndarray | None:
     """Return the ids that the table holds; None where it has none."""
     field = roles.id or (roles.image if _has_paths(roles) else None)
     if field is None:
@@ -174,7 +261,7 @@ def _given_labels(table: Table, walked: _Walked, field: Field | None, where: str
         return {}
     what, names = f"Label column {field.name!r} of {where}", class_names(table.metadata)
     column = walked.columns[field.name]
-    label, empty = label_column_with_gaps(column, what, names.get(field.name), table.untyped)
+    label, empty = labels_with_gaps(column, what, names.get(field.name), table.untyped)
     if not empty.size:
         return {"label": label}
     return {"label": label, "no_labels": no_label_in(empty, what), "unlabelled": empty}
@@ -185,7 +272,7 @@ def _true_labels(table: Table, walked: _Walked, field: Field | None, where: str)
         return None
     what, names = f"Truth column {field.name!r} of {where}", class_names(table.metadata)
     column = walked.columns[field.name]
-    return label_column(column, what, names.get(field.name), table.untyped)
+    return labels_from_column(column, what, names.get(field.name), table.untyped)
 
 
 def _groups(walked: _Walked, field: Field | None, where: str) -> np.ndarray | None:
@@ -221,23 +308,16 @@ def _as_named(fields: Fields, options: ReadOptions) -> Fields:
 def _literal(roles: Roles) -> Roles:
     """Read labels and ids of a CSV file as they are written, and features as numbers."""
 
-    def text(field: Field | None) -> Field | None:
-        return field and replace(field, type=pa.string())
+    def numbers(fields: tuple[Field, ...]) -> tuple[Field, ...]:
+        return tuple(
+            replace(field, type=pa.float64()) if field.type == pa.string() else field
+            for field in fields
+        )
 
-    def number(field: Field) -> Field:
-        return replace(field, type=pa.float64()) if field.type == pa.string() else field
-
-    return Roles(
-        label=text(roles.label),
-        truth=text(roles.truth),
-        id=text(roles.id),
-        image=text(roles.image),
-        text=text(roles.text),
-        annotators=roles.annotators,
-        features=tuple(map(number, roles.features)),
-        probabilities=tuple(map(number, roles.probabilities)),
-        groups=text(roles.groups),
-    )
+    single = {name: getattr(roles, name) for name in SINGLE}
+    texts = {n: replace(field, type=pa.string()) for n, field in single.items() if field}
+    probabilities = numbers(roles.probabilities)
+    return replace(roles, features=numbers(roles.features), probabilities=probabilities, **texts)
 
 
 def read_object(source: Any, options: ReadOptions) -> Records:

@@ -1,0 +1,18 @@
+# The public names of the room, and the modules that they come from.
+
+from .annotators import Annotators as Annotators
+from .annotators import AnnotatorSelector as AnnotatorSelector
+from .cut_groups import CutGroups as CutGroups
+from .knockoffs_spr import KnockoffsSPR as KnockoffsSPR
+from .manifest import Manifest as Manifest
+from .options import SelectorOptions as SelectorOptions
+from .paper import PaperKnockoffsSPR as PaperKnockoffsSPR
+from .presets import by_annotators as by_annotators
+from .presets import by_probabilities as by_probabilities
+from .presets import from_options as from_options
+from .presets import from_preset as from_preset
+from .probability import ProbabilitySelector as ProbabilitySelector
+from .selection import Selection as Selection
+from .spr import SPR as SPR
+from .summary import ClassSummary as ClassSummary
+from .summary import Summary as Summary

@@ -1,0 +1,249 @@
+"""Features on many machines: the partitions of a Dask array or data frame are parts.
+
+Workers run the same tasks on their partitions as threads do on blocks of this process; states and
+columns of rows come back, and the rows that are fitted. Retries and lost workers are Dask's job.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, Self
+
+import numpy as np
+
+from kspr._packages import require
+from kspr._progress import Progress, ProgressMode
+from kspr.errors import InputError
+from kspr.selectors._threads import Each, one_blas_thread
+from kspr.selectors.parts import HostFeatures, Result, Task, fold, in_blocks
+
+__all__ = ["DaskFeatures", "gather", "is_dask", "opened_client"]
+
+_PURPOSE, _EXTRA = "A Dask cluster", "'knockoffs-spr[dask]'"
+_ANSWER_WITHIN = 5.0
+"""Seconds in which a scheduler must answer."""
+_PATIENCE = 20.0
+"""Seconds without any worker after which the work is given up; workers that restart take less."""
+_POLL = 0.5
+_RETRIES = 3
+
+
+def is_dask(values: Any) -> bool:
+    """Return whether `values` is a Dask array, data frame or series, without importing Dask."""
+    package = type(values).__module__.partition(".")[0]
+    return package in ("dask", "dask_expr") and hasattr(values, "dask")
+
+
+class DaskFeatures:
+    """Features whose rows are partitions that workers hold or make."""
+
+    sparse = False
+
+    def __init__(
+        self,
+        client: Any,
+        parts: Sequence[Any],
+        lengths: Sequence[int],
+        n_features: int,
+        each: Each = map,
+        progress: ProgressMode = False,
+    ) -> None:
+        """`parts` are delayed arrays of `lengths` rows each, none of them without rows."""
+        self.client, self._parts, self._lengths = client, parts, lengths
+        self.shape = (sum(lengths), n_features)
+        self._each, self._progress = each, progress
+
+    @classmethod
+    def of(cls, X: Any, client: Any, each: Each, progress: ProgressMode) -> Self:
+        """Return a Dask array or data frame as features; only missing lengths are computed."""
+        if isinstance(X, cls):
+            return cls(X.client, X._parts, X._lengths, X.shape[1], each, progress)
+        if not is_dask(X):
+            raise InputError(
+                "client goes with X as a Dask array or a Dask data frame, got "
+                f"{type(X).__name__}. Leave client out for data of this process."
+            )
+        client = _current(client)
+        if X.ndim != 2:
+            raise InputError(f"X must have two dimensions (rows, features), got {X.ndim}.")
+        if hasattr(X, "chunks") and X.numblocks[1] > 1:
+            # A row is worked at as a whole.
+            X = X.rechunk({1: -1})
+        blocks = np.ravel(np.asarray(X.to_delayed(), dtype=object)).tolist()
+        known = X.chunks[0] if hasattr(X, "chunks") else (np.nan,)
+        lengths = [int(n) for n in known] if not np.isnan(known).any() else None
+        if lengths is None:
+            lengths = gather(client, _delayed(len, blocks))
+        parts = [block for block, n in zip(blocks, lengths, strict=True) if n]
+        lengths = [n for n in lengths if n]
+        if sum(lengths) < 2:
+            raise InputError(f"X has {sum(lengths)} rows; a selection needs at least two.")
+        return cls(client, parts, lengths, int(X.shape[1]), each, progress)
+
+    def map(self, task: Task, *columns: np.ndarray, extra: int = 0, what: str = "") -> Result:
+        """Run `task` on every block of every part; return the state and columns of all rows."""
+        ends = np.cumsum(self._lengths)
+        rows = [slice(int(end - n), int(end)) for end, n in zip(ends, self._lengths, strict=True)]
+        work = [(part, *(column[own] for column in columns)) for part, own in self._with(rows)]
+        tasks = _delayed(_run, work, task, extra)
+        with Progress(self._progress, what, len(tasks)) as progress:
+            results = _results(self.client, tasks)
+            return fold(zip(rows, results, strict=True), self.shape[0], progress.advance)
+
+    def take(self, rows: np.ndarray) -> np.ndarray:
+        """Return the rows with these numbers, in their order."""
+        order = np.argsort(rows, kind="stable")
+        ends = np.cumsum(self._lengths)
+        cuts = np.searchsorted(rows[order], [0, *ends])
+        work, places = [], []
+        for part, first, last, end, n in zip(
+            self._parts, cuts[:-1], cuts[1:], ends, self._lengths, strict=True
+        ):
+            if last > first:
+                places.append(order[first:last])
+                work.append((part, rows[places[-1]] - (end - n)))
+        chosen = gather(self.client, _delayed(_take, work))
+        taken = np.empty((len(rows), self.shape[1]), dtype=chosen[0].dtype)
+        for place, block in zip(places, chosen, strict=True):
+            taken[place] = block
+        return taken
+
+    def gathered(self, rows: np.ndarray) -> tuple[HostFeatures, np.ndarray]:
+        """Return the given rows as features of this process."""
+        host = HostFeatures(self.take(rows), self._each, self._progress)
+        return host, np.arange(len(rows))
+
+    def column(self, values: Any) -> Any:
+        """Return a column of all rows in this process."""
+        if not is_dask(values):
+            return values
+        (column,) = gather(self.client, [require("dask", _PURPOSE, _EXTRA).delayed(values)])
+        return np.asarray(column)
+
+    def transformed(self, transformer: Any) -> HostFeatures:
+        """Refuse: the rows of all partitions would come to this process."""
+        del transformer
+        raise InputError(
+            "A fitted transformer as reduction does not go with a Dask collection. Transform X "
+            "first, with X.map_blocks, and pass reduction=None."
+        )
+
+    def reduced(self, d: int, seed: int) -> HostFeatures:
+        """Refuse: only sparse features are reduced before the fit."""
+        raise NotImplementedError
+
+    def _with(self, rows: Sequence[slice]) -> Iterator[tuple[Any, slice]]:
+        return zip(self._parts, rows, strict=True)
+
+
+def _run(part: Any, *arguments: Any) -> Result:
+    """Run a task on a partition, on a worker: `arguments` are columns, the task, and `extra`."""
+    *columns, task, extra = arguments
+    X = np.asarray(part)
+    if X.dtype.kind not in "fiub":
+        raise InputError(f"X holds {X.dtype} in one of its partitions, not numbers.")
+    # Sums round differently with the number of threads.
+    with one_blas_thread():
+        return in_blocks(task, X, *columns, extra=extra)
+
+
+def _take(part: Any, rows: np.ndarray) -> np.ndarray:
+    return HostFeatures(np.asarray(part)).take(rows)
+
+
+def _delayed(function: Any, work: Sequence[Any], *shared: Any) -> list[Any]:
+    """Return the calls of a function, which are not made yet; `shared` is sent to a worker once."""
+    delayed = require("dask", _PURPOSE, _EXTRA).delayed
+    # As a part of the graph: what is scattered would be lost together with its worker.
+    kept = [delayed(value, pure=False, traverse=False) for value in shared]
+    call = delayed(function, pure=False, traverse=False)
+    return [call(*(item if isinstance(item, tuple) else (item,)), *kept) for item in work]
+
+
+def gather(client: Any, tasks: Sequence[Any]) -> list[Any]:
+    """Return the results of delayed calls, in their order."""
+    return list(_results(client, tasks))
+
+
+def _results(client: Any, tasks: Sequence[Any]) -> Iterator[Any]:
+    """Yield results in order; raise `InputError` if there is nobody left who could compute them."""
+    distributed = require("distributed", _PURPOSE, _EXTRA)
+    futures = client.compute(list(tasks), retries=_RETRIES)
+    try:
+        alone_since = None
+        for number, future in enumerate(futures):
+            while not future.done():
+                with suppress(TimeoutError), client.as_current():
+                    distributed.wait([future], timeout=_POLL)
+                alone_since = _check_alive(client, alone_since)
+            if future.status == "error":
+                raise _as_sentence(future.exception()) from future.exception()
+            yield future.result()
+            # What has come is not held by workers any longer.
+            futures[number] = None
+    finally:
+        client.cancel([future for future in futures if future is not None])
+
+
+def _check_alive(client: Any, alone_since: float | None) -> float | None:
+    """Return since when there is no worker; None if there is one."""
+    try:
+        if client.ncores():
+            return None
+    except (OSError, ValueError) as error:
+        raise InputError(
+            "The Dask scheduler does not answer any more. Start again when the cluster is back."
+        ) from error
+    alone_since = alone_since or time.monotonic()
+    if time.monotonic() - alone_since > _PATIENCE:
+        raise InputError(
+            "All workers of the Dask cluster are lost. Start again when there are workers."
+        )
+    return alone_since
+
+
+def _as_sentence(error: BaseException) -> BaseException:
+    """Return the error, or a sentence for one that says nothing about the data."""
+    if type(error).__name__ == "KilledWorker":
+        return InputError(
+            "A partition ended every worker that worked at it, most likely because it does not fit "
+            "into their memory. Cut the data into smaller partitions."
+        )
+    return error
+
+
+def _current(client: Any) -> Any:
+    """Return the client, or the one that was made last."""
+    if client is not None:
+        return client
+    try:
+        return require("distributed", _PURPOSE, _EXTRA).default_client()
+    except ValueError as error:
+        raise InputError(
+            "X is a Dask collection, and there is no client. Make one first with "
+            "dask.distributed.Client(...), or pass it as client=."
+        ) from error
+
+
+@contextmanager
+def opened_client(scheduler: str) -> Iterator[Any]:
+    """Connect to the scheduler at an address, or start processes here for ``"local"``."""
+    distributed = require("distributed", _PURPOSE, _EXTRA)
+    if scheduler == "local":
+        # No port that nobody has asked for.
+        options = {"threads_per_worker": 1, "dashboard_address": None}
+        with (
+            distributed.LocalCluster(processes=True, **options) as cluster,
+            distributed.Client(cluster, set_as_default=False) as client,
+        ):
+            yield client
+        return
+    try:
+        client = distributed.Client(scheduler, timeout=_ANSWER_WITHIN, set_as_default=False)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise InputError(
+            f"No Dask scheduler answers at {scheduler}. Start one with `dask scheduler`, and "
+            "name the address that it prints."
+        ) from error
+    with client:
+        yield client

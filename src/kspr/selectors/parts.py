@@ -1,0 +1,297 @@
+"""Rows of features in parts, wherever they are, and the map over them.
+
+A selector sees `map`, which runs a task on every block of rows, and `take`, which gathers a few of
+them. A block is an array ``(rows, features)`` in single or double precision, or rows of a sparse
+matrix; half precision and memory-mapped files are widened a block at a time, never as a whole.
+"""
+
+import mmap
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+
+from kspr._progress import Progress, ProgressMode
+from kspr.selectors._threads import Each
+
+__all__ = [
+    "Columns",
+    "Features",
+    "HostFeatures",
+    "Result",
+    "State",
+    "Task",
+    "block_rows",
+    "drop_pages",
+    "fold",
+    "in_blocks",
+    "joined",
+    "sparse_components",
+]
+
+_BLOCK_FLOATS = 1 << 20
+"""Numbers of a block: its features, and what a task makes of them."""
+_FIT_BLOCK_BYTES = 16 << 20
+"""Size of the blocks of gathered rows. It is fixed, because sums over blocks round by it."""
+_SMALL_WIDTH = 1000
+"""Columns of a sparse matrix up to which its covariance matrix is formed."""
+_FOLDED = 64
+"""States that are joined at a time."""
+
+
+class State(Protocol):
+    """Sums over rows: states of neighbouring blocks are joined to that of all their rows."""
+
+    @classmethod
+    def joined(cls, states: Sequence[Any]) -> Any:
+        """Return the state of the rows of all `states`, which are in the order of the rows."""
+        ...
+
+
+Columns = dict[str, np.ndarray]
+"""Values of neighbouring rows, by name."""
+Result = tuple[Any, Columns]
+"""A `State`, or None, and columns."""
+Task = Callable[..., Result]
+"""What is done with a block: called with its features, and its rows of some columns.
+
+Cluster workers get it by a pickle: it is a function of a module, or an object of its class.
+"""
+
+
+class Features(Protocol):
+    """Rows of features that can be worked at block by block, and gathered."""
+
+    sparse: bool
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        ...
+
+    def map(self, task: Task, *columns: np.ndarray, extra: int = 0, what: str = "") -> Result:
+        """Run `task` on every block; return the state and the columns of all rows.
+
+        `columns` have one entry per row, and `task` gets those of its block. `extra` is how many
+        numbers a row takes besides its features. `what` is shown as the name of the pass.
+        """
+        ...
+
+    def take(self, rows: np.ndarray) -> np.ndarray:
+        """Return the rows with these numbers, dense, in their order."""
+        ...
+
+    def gathered(self, rows: np.ndarray) -> tuple["HostFeatures", np.ndarray]:
+        """Return features of this process, and the numbers that the `rows` have in them."""
+        ...
+
+    def column(self, values: Any) -> Any:
+        """Return a column of all rows, such as the labels, as this process can read it."""
+        ...
+
+    def transformed(self, transformer: Any) -> "HostFeatures":
+        """Return all rows as the user's fitted transformer sees them."""
+        ...
+
+    def reduced(self, d: int, seed: int) -> "HostFeatures":
+        """Return all rows of a sparse matrix in `d` principal components."""
+        ...
+
+
+class HostFeatures:
+    """Features of this process: an array, a memory map, or a sparse matrix in row order."""
+
+    def __init__(self, X: Any, each: Each = map, progress: ProgressMode = False) -> None:
+        self.sparse = sp.issparse(X)
+        self._X = sp.csr_array(X) if self.sparse else X
+        narrow = self._X.dtype in (np.float32, np.float16)
+        self.dtype = np.dtype(np.float32 if narrow else np.float64)
+        self.each, self._progress = each, progress
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return (int(self._X.shape[0]), int(self._X.shape[1]))
+
+    @property
+    def matrix(self) -> Any:
+        """All rows as they are stored."""
+        return self._X
+
+    def map(self, task: Task, *columns: np.ndarray, extra: int = 0, what: str = "") -> Result:
+        """Run `task` on every block; return the state and the columns of all rows."""
+        n, p = self.shape
+        step = block_rows(p + extra)
+        blocks = [slice(start, min(start + step, n)) for start in range(0, n, step)]
+
+        def work(rows: slice) -> Result:
+            return task(self.read(rows), *(column[rows] for column in columns))
+
+        results = zip(blocks, self.each(work, blocks), strict=True)
+        with Progress(self._progress, what, len(blocks)) as progress:
+            return fold(results, n, progress.advance)
+
+    def read(self, rows: slice) -> Any:
+        """Return neighbouring rows."""
+        block = self._X[rows].astype(self.dtype, copy=False)
+        if not self.sparse and _mapped_file(self._X) is not None:
+            if np.may_share_memory(block, self._X):
+                # A copy, because the pages themselves are dropped.
+                block = block.copy()
+            drop_pages(self._X)
+        return block
+
+    def take(self, rows: np.ndarray) -> np.ndarray:
+        """Return the rows with these numbers, dense, in their order."""
+        if self.sparse:
+            return np.asarray(self._X[rows].toarray(), dtype=self.dtype)
+        if _mapped_file(self._X) is None:
+            return np.asarray(self._X[rows]).astype(self.dtype, copy=False)
+        # Read in the order of the file: every page once, and few at a time.
+        order = np.argsort(rows, kind="stable")
+        taken = np.empty((len(rows), self.shape[1]), dtype=self.dtype)
+        step = max(256, _FIT_BLOCK_BYTES // (4 * max(1, self.shape[1])))
+        borders = np.searchsorted(rows[order], np.arange(0, self.shape[0] + step, step))
+        for first, last in pairwise(borders.tolist()):
+            here = order[first:last]
+            if len(here):
+                taken[here] = self._X[rows[here]]
+                drop_pages(self._X)
+        return taken
+
+    def gathered(self, rows: np.ndarray) -> tuple["HostFeatures", np.ndarray]:
+        """Return these features and the same numbers: nothing is copied."""
+        return self, rows
+
+    def column(self, values: Any) -> Any:
+        """Return the column as it is."""
+        return values
+
+    def transformed(self, transformer: Any) -> "HostFeatures":
+        """Return all rows as the user's fitted transformer sees them."""
+        if self.sparse:
+            # As one sparse matrix: dense blocks are what such transformers are there to avoid.
+            rows = np.asarray(transformer.transform(self._X))
+        else:
+            blocks = (block for _, block in self.chosen_blocks(None))
+            rows = np.concatenate([np.asarray(transformer.transform(block)) for block in blocks])
+        return HostFeatures(rows, self.each, self._progress)
+
+    def reduced(self, d: int, seed: int) -> "HostFeatures":
+        """Return all rows of a sparse matrix in `d` principal components."""
+        return HostFeatures(sparse_components(self._X, d, seed), self.each, self._progress)
+
+    def chosen_blocks(
+        self, rows: np.ndarray | None, block_bytes: int = _FIT_BLOCK_BYTES
+    ) -> Iterator[tuple[slice, np.ndarray]]:
+        """Yield the given rows in blocks, and where these stand in `rows`, which ascends.
+
+        None for all rows. Blocks have the same sizes whatever the rows are a part of: so have the
+        sums over them that a fit needs.
+        """
+        p = max(1, self.shape[1])
+        place = 0
+        for block in _recut(self._chosen(rows), max(256, block_bytes // (4 * p))):
+            yield slice(place, place + len(block)), block
+            place += len(block)
+
+    def _chosen(self, rows: np.ndarray | None) -> Iterator[np.ndarray]:
+        n, p = self.shape
+        step = max(256, _FIT_BLOCK_BYTES // (4 * max(1, p)))
+        for start in range(0, n, step):
+            here = slice(start, min(start + step, n))
+            if rows is None:
+                yield self.read(here)
+                continue
+            chosen = rows[slice(*np.searchsorted(rows, [here.start, here.stop]))] - start
+            # Whole blocks are not copied. An empty slot repeats a row: a count would not tell.
+            if np.array_equal(chosen, np.arange(here.stop - start)):
+                yield self.read(here)
+            elif len(chosen):
+                yield self.read(here)[chosen]
+
+
+def sparse_components(rows: Any, d: int, seed: int) -> np.ndarray:
+    """Return principal components of a sparse matrix, which stays sparse."""
+    n, p = rows.shape
+    # The two solvers of scikit-learn that centre a sparse matrix without making it dense.
+    solver = "covariance_eigh" if p <= _SMALL_WIDTH else "arpack"
+    # arpack finds fewer components than there are rows.
+    d = min(d, n, p) if p <= _SMALL_WIDTH else min(d, n - 1)
+    # Imported here: a saved selection is read without scikit-learn, which takes long to load.
+    from sklearn import decomposition
+
+    pca = decomposition.PCA(n_components=d, svd_solver=solver, random_state=seed)
+    return np.asarray(pca.fit_transform(rows))
+
+
+def block_rows(width: int) -> int:
+    """Return the rows of a block, for rows that take `width` numbers each."""
+    return max(64, _BLOCK_FLOATS // max(1, width))
+
+
+def in_blocks(task: Task, X: Any, *columns: np.ndarray, extra: int = 0) -> Result:
+    """Run `task` on the blocks of a part, one after the other."""
+    n = int(X.shape[0])
+    part = HostFeatures(X)
+    return part.map(task, *columns, extra=extra) if n else (None, {})
+
+
+def fold(
+    results: Iterable[tuple[slice, Result]], n_rows: int, advance: Callable[[], None]
+) -> Result:
+    """Return the state and the columns of all rows, given those of each part, in their order."""
+    states: list[Any] = []
+    columns: Columns = {}
+    for rows, (state, part) in results:
+        states.append(state)
+        if len(states) == _FOLDED:
+            states = [joined(states)]
+        for name, values in part.items():
+            if name not in columns:
+                columns[name] = np.empty((n_rows, *values.shape[1:]), dtype=values.dtype)
+            columns[name][rows] = values
+        advance()
+    return joined(states), columns
+
+
+def joined(states: Sequence[Any]) -> Any:
+    """Return the state of all rows; None where tasks have none."""
+    known = [state for state in states if state is not None]
+    return known[0].joined(known) if len(known) > 1 else known[0] if known else None
+
+
+def drop_pages(X: np.ndarray) -> None:
+    """Forget what has been read of a mapped file, or a pass would make the whole file resident."""
+    file = _mapped_file(X)
+    if file is not None:
+        file.madvise(mmap.MADV_DONTNEED)
+
+
+def _mapped_file(X: Any) -> Any:
+    """Return the map behind an array that was opened for reading, if its pages may be dropped."""
+    base: Any = X
+    while base is not None and not isinstance(base, np.memmap):
+        base = getattr(base, "base", None)
+    # Dropping pages of any other map loses data: a copy-on-write map ("c") forgets its changes, and
+    # an anonymous one becomes zeros. A read-only view does not tell which kind it looks at.
+    if base is None or base.mode != "r" or not hasattr(mmap, "MADV_DONTNEED"):
+        return None
+    return base._mmap  # type: ignore[attr-defined]
+
+
+def _recut(parts: Iterator[np.ndarray], step: int) -> Iterator[np.ndarray]:
+    """Yield the same rows in blocks of `step`; the last one may be smaller."""
+    held: list[np.ndarray] = []
+    for part in parts:
+        while len(part):
+            room = step - sum(map(len, held))
+            held.append(part[:room])
+            part = part[room:]
+            if sum(map(len, held)) == step:
+                yield held[0] if len(held) == 1 else np.concatenate(held)
+                held = []
+    if held:
+        yield held[0] if len(held) == 1 else np.concatenate(held)
