@@ -15,7 +15,7 @@ from kspr.cli import main
 from kspr.errors import InputError
 from kspr.features.embedding import embed
 from kspr.features.loading import stored_features
-from kspr.features.options import AS_SHIPPED
+from kspr.features.options import AS_SHIPPED, EmbedSettings
 from kspr.runs.draws import draw_checks
 from kspr.runs.export import export_run
 from kspr.runs.review_log import ReviewLog
@@ -144,13 +144,13 @@ def lengths(batch: list[str]) -> np.ndarray:
 
 def _embed(folder: Path) -> Any:
     items = open_source(TEXTS).items
-    name = f"{__name__}:lengths"
-    return embed(items, name, folder / "features", shard_rows=5, progress="never")
+    settings = EmbedSettings(f"{__name__}:lengths")
+    return embed(items, settings, folder / "features", shard_rows=5, progress=False)
 
 
 def _half_embedded(folder: Path) -> None:
     """Leave what a killed process leaves: a manifest and shards."""
-    from kspr.features import _store, embedding
+    from kspr.features import embedding
 
     with contextlib.suppress(KeyboardInterrupt):
         conclude = embedding._conclude
@@ -159,7 +159,7 @@ def _half_embedded(folder: Path) -> None:
             _embed(folder)
         finally:
             embedding._conclude = conclude
-    assert list(_store.shard_folder(folder / "features").iterdir())
+    assert list((folder / "features" / "shards").iterdir())
 
 
 def _interrupt(*_: Any) -> Any:
@@ -205,7 +205,7 @@ def _fit(folder: Path, *, resume: bool = False) -> Any:
 
 def _use_trained(folder: Path) -> str:
     from kspr.train import load_trained
-    from kspr.train.outcome import read_about, read_metrics
+    from kspr.train.run_folder import read_about, read_metrics
 
     X, _ = rows()
     trained = load_trained(folder / "trained")
@@ -218,9 +218,11 @@ def _use_trained(folder: Path) -> str:
 
 
 def _use_curves(folder: Path) -> str:
-    from kspr.train.outcome import write_curves
+    from kspr.report.training_run import write_curves
+    from kspr.train.run_folder import read_metrics
 
-    return digest(write_curves(folder / "trained", folder / "c.svg").read_bytes())
+    history = read_metrics(folder / "trained")
+    return digest(write_curves(history, folder / "c.svg").read_bytes())
 
 
 def _use_resumed(folder: Path) -> str:
@@ -286,7 +288,7 @@ def _use_config(folder: Path) -> str:
 def _use_settings(folder: Path) -> str:
     from kspr._files import read_toml
     from kspr.train import TrainSettings
-    from kspr.train.cycle.select_step import make_selector
+    from kspr.train.settings import make_selector
 
     # As `kspr train --settings` does before it reads its source.
     settings = TrainSettings.from_preset("cpu").changed(**read_toml(folder / "s.toml"))

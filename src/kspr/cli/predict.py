@@ -1,16 +1,10 @@
 """`kspr predict`: predictions of a trained network."""
 
 from pathlib import Path
-from typing import Annotated
-
-from cyclopts import Parameter
 
 from kspr._packages import require
 from kspr._text import visible
-from kspr.cli._output import Json, print_json
-from kspr.sources.options import AS_FOUND, ReadOptions, refuse_annotators, refuse_groups
-
-__all__ = ["predict"]
+from kspr.cli import _common as common
 
 
 def predict(
@@ -20,8 +14,8 @@ def predict(
     *,
     out: Path | None = None,
     embedder: str | None = None,
-    options: Annotated[ReadOptions, Parameter(name="*")] = AS_FOUND,
-    json: Json = False,
+    options: common.Reading = common.AS_FOUND,
+    json: common.Json = False,
 ) -> None:
     """Predict the labels of a source with the network of a training run.
 
@@ -41,26 +35,27 @@ def predict(
         The `module:function` of the training run, if it used one. The run's own word is not
         enough: it would import code that somebody else chose.
     """
-    refuse_annotators(options, "predict")
-    refuse_groups(options, "predict")
+    common.refuse_several(options, "predict")
     require("torch", "Predicting", "'knockoffs-spr[train]'")
-    from kspr.train.predict import predict_source
+    from kspr.train.source import predict_source
 
-    found = predict_source(run, source, options, embedder)
+    predictions = predict_source(run, source, options, embedder)
     if out is not None:
-        found.write(out)
+        predictions.write(out)
     if json:
-        print_json({"out": out, **vars(found)})
+        common.print_json({"out": out, **vars(predictions)})
         return
-    if found.agreement is not None:
-        print(f"{found.agreement:.4f} of the source's labels are predicted")
-    if found.unreadable:
-        print(f"{found.unreadable:,} items could not be read and were left out")
+    if predictions.agreement is not None:
+        print(f"{predictions.agreement:.4f} of the source's labels are predicted")
+    if predictions.unreadable:
+        print(f"{predictions.unreadable:,} items could not be read and were left out")
     if out is not None:
-        print(f"{len(found.label):,} predictions: {out}")
+        print(f"{len(predictions.label):,} predictions: {out}")
         return
     # Only the first of the three is cut to 20 rows; zip ends with it.
-    for name, label, sure in zip(found.row_id[:20], found.label, found.confidence, strict=False):
+    for name, label, sure in zip(
+        predictions.row_id[:20], predictions.label, predictions.confidence, strict=False
+    ):
         print(visible(f"{name}  {label}  {sure:.3f}"))
-    if len(found.label) > 20:
-        print(f"... {len(found.label) - 20:,} more; --out FILE writes all of them")
+    if len(predictions.label) > 20:
+        print(f"... {len(predictions.label) - 20:,} more; --out FILE writes all of them")

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from kspr._text import visible
-from kspr.cli._output import Json, print_json, print_notes
+from kspr.cli import _common as common
 from kspr.errors import InputError
 
 if TYPE_CHECKING:
     from kspr.report.training_run import TrainingRun
     from kspr.runs.run import Run
-
-__all__ = ["report"]
 
 
 def report(
@@ -24,11 +22,11 @@ def report(
     out: Path | None = None,
     title: str | None = None,
     truth: str | None = None,
-    selfcheck: Annotated[bool, Parameter(negative="")] = False,
+    selfcheck: common.Switch = False,
     source: Path | None = None,
     megabytes: float = 12.0,
     show: Annotated[bool, Parameter(name="--open", negative="")] = False,
-    json: Json = False,
+    json: common.Json = False,
 ) -> None:
     """Write a run as one HTML file to read, print and pass on.
 
@@ -62,7 +60,7 @@ def report(
         Open the page in the browser.
     """
     from kspr.report.run_report import Reported, report_run
-    from kspr.train.outcome import is_training_run
+    from kspr.train.run_folder import is_training_run
 
     if is_training_run(run):
         _refuse({"--truth": truth, "--selfcheck": selfcheck or None}, run)
@@ -77,9 +75,9 @@ def report(
             source=source,
             megabytes=megabytes,
         )
-    print_notes(made.notes)
+    common.print_notes(made.notes)
     if json:
-        print_json({"report": made.path})
+        common.print_json({"report": made.path})
     else:
         print(f"The report: {visible(made.path)}")
     # A machine without a browser returns False; the path is printed in any case.
@@ -102,7 +100,7 @@ def _read_training(folder: Path, source: Path | None = None) -> "TrainingRun":
     `source` is where the data of the run is now, if that has moved.
     """
     from kspr.report.training_run import TrainingRun
-    from kspr.train.outcome import RESULT, read_about, read_metrics, read_result, read_sides
+    from kspr.train.run_folder import RESULT, read_about, read_metrics, read_result, read_sides
 
     finished = (folder / RESULT).is_file()
     about = read_about(folder)

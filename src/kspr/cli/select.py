@@ -2,27 +2,15 @@
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
-
-from cyclopts import Parameter
+from typing import TYPE_CHECKING, Any, Literal
 
 from kspr._text import visible
-from kspr.cli._output import INVOCATION, Json, print_json, print_notes, with_dashes
+from kspr.cli import _common as common
 from kspr.errors import InputError
-from kspr.features.options import AS_SHIPPED, EmbedSettings
-from kspr.selectors.options import AS_PRESET, SelectorOptions
-from kspr.sources.options import AS_FOUND, ReadOptions
 
 if TYPE_CHECKING:
     from kspr.runs.run import Run
     from kspr.selectors import Annotators
-    from kspr.selectors.cluster_selection import Written
-
-__all__ = ["Chosen", "refuse_spr", "select"]
-
-# "*": the fields become flags of their own (--q, not --chosen.q). "": no --no- form of switches.
-Chosen = Annotated[SelectorOptions, Parameter(name="*", negative_bool="")]
-"""The options of a selector, as flags of a command."""
 
 
 def select(
@@ -30,15 +18,14 @@ def select(
     /,
     *,
     out: Path,
-    chosen: Chosen = AS_PRESET,
+    chosen: common.Chosen = common.AS_PRESET,
     kind: Literal["features", "probabilities"] = "features",
     checked: Path | None = None,
-    engine: Literal["here", "dask"] = "here",
     scheduler: str | None = None,
-    overwrite: Annotated[bool, Parameter(negative="")] = False,
-    options: Annotated[ReadOptions, Parameter(name="*")] = AS_FOUND,
-    settings: Annotated[EmbedSettings, Parameter(name="*")] = AS_SHIPPED,
-    json: Json = False,
+    overwrite: common.Switch = False,
+    options: common.Reading = common.AS_FOUND,
+    settings: common.Embedding = common.AS_SHIPPED,
+    json: common.Json = False,
 ) -> None:
     """Find the rows whose labels can be trusted, and rank the others.
 
@@ -56,7 +43,7 @@ def select(
 
     Example: kspr select predictions.parquet --label species --probabilities 'p_*' --out run
 
-    Example: kspr select parts --label species --engine dask --out run
+    Example: kspr select parts --label species --scheduler local --out run
 
     Parameters
     ----------
@@ -74,12 +61,10 @@ def select(
         checked. They are kept or not as the answers say. With a column `drawn_from` that says
         `all`, for rows drawn at random from all rows, they also move the cut. `kspr verify` draws
         rows for a run, and moves its cut without a new fit.
-    engine
-        `dask` lets the workers of a Dask cluster read, judge and write the parquet or Arrow files
-        of SOURCE, one by one; all of them must reach SOURCE and --out.
     scheduler
-        With --engine dask: address of the scheduler, such as tcp://10.0.0.1:8786; without it, a
-        cluster of processes is started on this machine.
+        Let the workers of a Dask cluster read and judge the parquet or Arrow files of SOURCE, which
+        all of them must reach: the address of its scheduler, such as tcp://10.0.0.1:8786, or
+        `local` for processes that are started on this machine.
     overwrite
         Replace an earlier run in --out.
     """
@@ -89,117 +74,57 @@ def select(
 
     by_model = kind == "probabilities" or options.probabilities is not None
     # Before anything is read: embedding may take long.
-    if options.groups is not None and (by_model or chosen.preset == "spr"):
-        what = "probabilities of your own model" if by_model else "the preset 'spr'"
-        raise InputError(
-            f"--groups keeps rows in one half of the data; there are no halves with {what}. "
-            "Leave it out."
-        )
-    if scheduler is not None and engine != "dask":
-        raise InputError("--scheduler goes with --engine dask. Add it, or leave --scheduler out.")
-    if engine == "dask":
-        refuse_spr(chosen, "--engine dask")
-        if kind == "probabilities":
-            raise InputError(
-                "--kind probabilities does not go with --engine dask. Leave either out."
-            )
-        from kspr.runs.cluster_select import select_on_cluster
-
-        written = select_on_cluster(
-            source,
-            out,
-            from_options(chosen),
-            options=options,
-            command=INVOCATION.get(),
-            scheduler=scheduler,
-            overwrite=overwrite,
-            checked=checked,
-        )
-        _print_written(written, out, json)
-        return
+    _check(options, chosen, by_model=by_model, scheduler=scheduler)
+    command = common.INVOCATION.get()
+    how: dict[str, Any] = {"options": options, "command": command, "overwrite": overwrite}
     if by_model:
-        selected = select_by_probabilities(
-            source,
-            out,
-            by_probabilities(chosen),
-            options=options,
-            command=INVOCATION.get(),
-            overwrite=overwrite,
-            checked=checked,
-        )
-        _print(selected, json)
-        return
-    if options.annotators is not None:
+        run = select_by_probabilities(source, out, by_probabilities(chosen), checked=checked, **how)
+        _print(run, json)
+    elif options.annotators is not None:
         if checked is not None:
             raise InputError(
                 "--checked goes with one label a row. With --annotators, check rows of the run "
                 "with `kspr verify`."
             )
-        crowd, people = select_by_annotators(
-            source,
-            out,
-            by_annotators(chosen),
-            options=options,
-            settings=settings,
-            command=INVOCATION.get(),
-            overwrite=overwrite,
-        )
-        _print(crowd, json, people)
-        return
-    if checked is not None:
-        refuse_spr(chosen, "--checked")
-    run = select_source(
-        source,
-        out,
-        from_options(chosen),
-        options=options,
-        settings=settings,
-        command=INVOCATION.get(),
-        overwrite=overwrite,
-        checked=checked,
-    )
-    _print(run, json)
+        crowd = by_annotators(chosen)
+        run, people = select_by_annotators(source, out, crowd, settings=settings, **how)
+        _print(run, json, people)
+    else:
+        if checked is not None:
+            common.refuse_spr(chosen, "--checked")
+        how |= {"settings": settings, "checked": checked, "scheduler": scheduler}
+        _print(select_source(source, out, from_options(chosen), **how), json)
 
 
-_SHOWN = 5_000_000
-"""Rows of a run up to which it is read again to show its summary."""
-
-
-def _print_written(written: "Written", out: Path, json: bool) -> None:
-    """Print the run that a cluster has written; in a few words if it is large."""
-    from kspr.runs.run import load_run
-
-    if written.n_rows <= _SHOWN:
-        _print(load_run(out), json)
-        return
-    if json:
-        print_json({"out": out, "rows": written.n_rows, "kept": written.n_kept})
-        return
-    share = written.n_kept / written.n_rows
-    print(
-        f"{written.n_kept:,} of {written.n_rows:,} labels kept ({share:.1%}).\n"
-        f"The run: {visible(out)}"
-    )
-
-
-def refuse_spr(chosen: SelectorOptions, what: str) -> None:
-    """Refuse the preset spr for `what` needs an error rate."""
-    if chosen.preset == "spr":
+def _check(
+    options: common.Reading,
+    chosen: common.Chosen,
+    *,
+    by_model: bool,
+    scheduler: str | None,
+) -> None:
+    """Raise `InputError` for options that do not go together."""
+    if options.groups is not None and (by_model or chosen.preset == "spr"):
+        without = "probabilities of your own model" if by_model else "the preset 'spr'"
         raise InputError(
-            f"{what} goes with an error rate, which the preset 'spr' does not have. Choose "
-            "another --preset."
+            f"--groups keeps rows in one half of the data; there are no halves with {without}. "
+            "Leave it out."
         )
+    if scheduler is not None:
+        common.refuse_spr(chosen, "--scheduler")
+        if by_model or options.annotators is not None:
+            raise InputError("--scheduler goes with features and one label a row. Leave it out.")
 
 
 def _print(run: "Run", json: bool, people: "Annotators | None" = None) -> None:
     summary = run.selection.summary()
-    print_notes(run.origin.notes)
+    common.print_notes(run.origin.notes)
     if json:
         counts = {"rows": len(run.row), "unreadable": run.origin.unreadable}
         more = {} if people is None else {"annotators": people}
-        print_json({"out": run.folder, **counts, "summary": summary, **more})
+        common.print_json({"out": run.folder, **counts, "summary": summary, **more})
         return
-    print(with_dashes(str(summary), select))
+    print(common.with_dashes(str(summary), select))
     if people is not None:
         print(f"\n{people}\nAbout {people.noise_rate:.1%} of the labels that they gave are wrong.")
     if run.origin.unreadable:

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from kspr._text import shorten, visible
 from kspr.core.labels import same_label, truly_clean
-from kspr.report._words import level, name, number, share
+from kspr.report._words import level, name, number, scale_of, share, statistic_of
 from kspr.report.contents import Content, Contents
 from kspr.selectors.options import DOUBTING
 from kspr.selectors.selection import Selection
@@ -93,7 +93,11 @@ def _bar(selection: Selection, rows: np.ndarray) -> list[float]:
 def _in_words(selection: Selection, rows: np.ndarray) -> list[str]:
     if selection.control in DOUBTING:
         return [f"doubt {share(value)}" for value in selection.doubt[rows].tolist()]
-    return [f"time {number(value)}" for value in selection.selection_time[rows].tolist()]
+    times = [f"time {number(value)}" for value in selection.selection_time[rows].tolist()]
+    if selection.control is None:
+        return times
+    compared, scale = statistic_of(selection)[rows].tolist(), scale_of(selection).name
+    return [f"{time} · {scale} {number(w)}" for time, w in zip(times, compared, strict=True)]
 
 
 def _hints(selection: Selection, rows: np.ndarray) -> list[str]:
@@ -172,7 +176,9 @@ def matrix(selection: Selection) -> Matrix:
 def count_suggestions(selection: Selection) -> tuple[np.ndarray, np.ndarray]:
     """Return counts of suspects by given and suggested label, and the classes that are shown."""
     n_classes, suspects = len(selection.classes), ~selection.clean_mask
-    given, suggested = selection.label_code[suspects], selection.suggested_code[suspects]
+    given, suggested = (
+        codes[suspects] for codes in (selection.label_code, selection.suggested_code)
+    )
     other = given != suggested
     n_given = np.bincount(given, minlength=n_classes)
     n_moved = np.bincount(np.append(given[other], suggested[other]), minlength=n_classes)
@@ -222,7 +228,8 @@ def suspect_list(
         more.append(content.coded)
     n_first = sum(content is not None and content.kind != "left out" for _, content in first)
     given, suggested = (
-        codes[listed].astype(np.int64) for codes in (selection.label_code, selection.suggested_code)
+        column[listed].astype(np.int64)
+        for column in (selection.label_code, selection.suggested_code)
     )
     levels = [] if selection.q_value is None else selection.q_value[listed].tolist()
     data = {

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
@@ -13,10 +12,10 @@ from matplotlib.ticker import MaxNLocator
 from kspr._figures import ACCENT, INK, KEPT, LINE, MUTED, PAPER, canvas, style, to_svg
 from kspr.core.labels import truly_clean
 from kspr.core.regression import gamma_path
-from kspr.report._words import level, name, scale_of
+from kspr.report._words import level, name, scale_of, statistic_of
 from kspr.selectors.options import DOUBTING
+from kspr.selectors.parts import HostFeatures
 from kspr.selectors.selection import Selection
-from kspr.selectors.validation import on_host
 
 LEVELS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
 """Levels of the dial."""
@@ -39,7 +38,10 @@ def histogram(selection: Selection) -> Markup:
         both, kept = _counted(selection, edges)
         _bars(axes, selection, both.sum(axis=0), kept.sum(axis=0), cut_groups, edges)
         axes.set_ylabel("rows")
-        axes.set_xlabel(scale_of(selection).axis)
+        scale = scale_of(selection)
+        axes.set_xlabel(scale.axis)
+        if scale.direction < 0:
+            axes.axvline(0, color=MUTED, linewidth=0.8, linestyle=(0, (2, 3)))
         return to_svg(figure, "histogram", "Histogram of the statistic, kept rows and suspects")
 
 
@@ -75,10 +77,12 @@ def _edges(selection: Selection, bins: int) -> np.ndarray:
     """Return edges of bins for nearly all rows; the few beyond count in the first and last bin."""
     if selection.control in DOUBTING:
         return np.linspace(0.0, 1.0, bins + 1)
-    low, high = np.quantile(selection.suspicion, [0.001, 0.999])
+    low, high = np.quantile(statistic_of(selection), [0.001, 0.999])
     # Cut-offs are in view too, but one far out must not squeeze all rows into one bin.
     far = 0.25 * (high - low)
-    ends = np.clip(selection.cut_groups.cutoff, low - far, high + far)
+    ends = np.clip(
+        scale_of(selection).direction * selection.cut_groups.cutoff, low - far, high + far
+    )
     low, high = min(low, ends.min()), max(high, ends.max())
     # Bins need a width, even where all statistics are equal.
     return np.linspace(low, max(high, low + 1e-9), bins + 1)
@@ -88,7 +92,7 @@ def _counted(selection: Selection, edges: np.ndarray) -> tuple[np.ndarray, np.nd
     """Return how many rows, and how many kept ones, each class has in every bin."""
     codes, kept = selection.label_code, selection.clean_mask
     # Rows beyond the edges count in the outer bins, so that no row is missing.
-    inside = np.clip(selection.suspicion, edges[0], edges[-1])
+    inside = np.clip(statistic_of(selection), edges[0], edges[-1])
     bins = (np.arange(len(selection.classes) + 1), edges)
     both, of_kept = (
         np.histogram2d(codes[rows], inside[rows], bins)[0] for rows in (slice(None), kept)
@@ -110,7 +114,7 @@ def _bars(
     cutoffs = selection.cut_groups.cutoff[cut_groups]
     cutoffs = cutoffs[cutoffs > 0]
     if cutoffs.size:
-        ends = np.array([cutoffs.min(), cutoffs.max()])
+        ends = scale_of(selection).direction * np.array([cutoffs.min(), cutoffs.max()])
         ends = np.clip(ends, *edges[[0, -1]])
         axes.axvspan(ends.min(), ends.max(), color=INK, alpha=0.1, linewidth=0)
         for end in np.unique(ends):
@@ -162,9 +166,7 @@ def solve_path(
     """Return falling penalty levels, and the norm of every row's mean shift at each level."""
     if hasattr(features, "to_numpy"):
         features = features.to_numpy()
-    features = sp.csr_array(features) if sp.issparse(features) else on_host(features)
-    picked = features[rows]
-    X = np.asarray(picked.toarray() if sp.issparse(picked) else picked, dtype=np.float64)
+    X = HostFeatures(features).take(rows).astype(np.float64)
     classes, labels = np.unique(selection.label_code[rows], return_inverse=True)
     # PCA, which gives X full column rank, so that beta is identifiable (as in the paper).
     X = X - X.mean(axis=0)

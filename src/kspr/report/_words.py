@@ -4,14 +4,16 @@ import base64
 import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
+import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from kspr._text import percent, visible
+from kspr.selectors.options import DOUBTING
 from kspr.selectors.selection import Selection
 
 _SPACE = "\u202f"  # narrow, and lines do not break at it
@@ -62,6 +64,8 @@ class StatisticScale:
     """How suspects are ordered, in one sentence."""
     probably_wrong: str = "another label fits better"
     """What puts a suspect into the first of the two piles."""
+    direction: int = 1
+    """-1 where kept rows have a negative statistic, down to minus the cut-off."""
 
 
 _DOUBT = StatisticScale(
@@ -73,20 +77,27 @@ _DOUBT = StatisticScale(
     ranking="The larger the doubt, the worse the label fits.",
     probably_wrong="doubt above one half",
 )
+_KNOCKOFF = StatisticScale(
+    name="W",
+    heading="How each label compares with its knockoff",
+    axis="← label fits better\u2003W\u2003knockoff fits better →",
+    caption="Left of zero, the given label fits better than its knockoff; right of zero, the "
+    "knockoff does. Rows between the cut-off and zero are kept.",
+    direction=-1,
+)
+_OTHERS = StatisticScale(
+    name="W",
+    heading="How each label compares with the others",
+    axis="← beats most others\u2003W\u2003loses to most →",
+    caption="Left of zero, the given label fits better than at least half of the other classes; "
+    "right of zero, it does not. Rows between the cut-off and zero are kept.",
+    direction=-1,
+)
 _TIME = StatisticScale(
     name="selection time",
     heading="How early each row stands out",
     axis="selection time",
     caption="Rows that stand out late (left) fit their label well and are kept.",
-)
-_COMPARED = replace(_TIME, axis="← label fits\u2003selection time\u2003stands out early →")
-_KNOCKOFF = replace(
-    _COMPARED,
-    caption=f"{_TIME.caption} A row whose label fits worse than its knockoff is not kept.",
-)
-_OTHERS = replace(
-    _COMPARED,
-    caption=f"{_TIME.caption} A row whose label fits worse than most others is not kept.",
 )
 _SCALES = {
     "transition": _DOUBT,
@@ -96,6 +107,17 @@ _SCALES = {
     "theorem": _KNOCKOFF,
     None: _TIME,
 }
+
+
+def statistic_of(selection: Selection) -> np.ndarray:
+    """Return what the pages show of each row: its doubt, or its time, negative where it is ahead.
+
+    Labels that lost to their knockoff have an infinite doubt, and are shown by their time.
+    """
+    if selection.control is None or selection.control in DOUBTING:
+        return selection.doubt
+    ahead = np.isfinite(selection.doubt)
+    return np.where(ahead, -selection.doubt, selection.selection_time)
 
 
 def scale_of(selection: Selection) -> StatisticScale:
