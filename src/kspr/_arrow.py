@@ -5,7 +5,6 @@ else that a command does with a small run. Numbers, truth values and texts are t
 it.
 """
 
-from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,63 +12,28 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-__all__ = ["ParquetRows", "as_array", "read_parquet"]
-
-
-class ParquetRows:
-    """The rows of a parquet file, or of all such files in a folder in the order of their names."""
-
-    def __init__(self, path: Path) -> None:
-        self._files = sorted(path.iterdir()) if path.is_dir() else [path]
-        metadata = [pq.read_metadata(file) for file in self._files]
-        self.n_rows = sum(part.num_rows for part in metadata)
-        self._schema = metadata[0].schema.to_arrow_schema() if metadata else pa.schema([])
-        self.names: list[str] = self._schema.names
-        self._held: list[pq.ParquetFile] = []
-
-    def read(self, columns: list[str] | None = None) -> pa.Table:
-        """Return all rows, or some columns of them."""
-        return pa.concat_tables(list(self._each(lambda file: [file.read(columns)])))
-
-    def batches(self, n_rows: int, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """Yield some columns, at most `n_rows` rows at a time."""
-        return self._each(lambda file: file.iter_batches(n_rows, columns=columns))
-
-    def slice(self, column: str, start: int, stop: int) -> pa.ChunkedArray:
-        """Return neighbouring rows of a column; only the row groups that hold them are read."""
-        chunks = [pa.array([], self._schema.field(column).type)]
-        first = 0
-        for file in self.hold():
-            for group in range(file.num_row_groups):
-                end = first + file.metadata.row_group(group).num_rows
-                if first < stop and end > start:
-                    found = file.read_row_group(group, [column])[column]
-                    low = max(start - first, 0)
-                    chunks += found.slice(low, min(stop, end) - first - low).chunks
-                first = end
-        return pa.chunked_array(chunks)
-
-    def hold(self) -> list[pq.ParquetFile]:
-        """Return the files, which are open from the first call on, for as long as they are used."""
-        if not self._held:
-            self._held = [_open(path) for path in self._files]
-        return self._held
-
-    def _each(self, read: Callable[[pq.ParquetFile], Iterable[Any]]) -> Iterator[Any]:
-        for path in self._files:
-            # `pyarrow.parquet.read_table` would load the whole of pyarrow.dataset, and pandas.
-            with _open(path) as file:
-                yield from read(file)
-
-
-def _open(path: Path) -> pq.ParquetFile:
-    # Pre-buffering would hold all of the file that is yet to be read.
-    return pq.ParquetFile(path, pre_buffer=False)
+__all__ = ["as_array", "parquet_names", "read_parquet"]
 
 
 def read_parquet(path: Path, columns: list[str] | None = None) -> pa.Table:
     """Return the table of a parquet file, or of all such files in a folder, by their names."""
-    return ParquetRows(path).read(columns)
+    return pa.concat_tables([_read(file, columns) for file in _files(path)])
+
+
+def parquet_names(path: Path) -> list[str]:
+    """Return the names of the columns that `read_parquet` reads."""
+    return [name for file in _files(path)[:1] for name in pq.read_schema(file).names]
+
+
+def _files(path: Path) -> list[Path]:
+    return sorted(path.iterdir()) if path.is_dir() else [path]
+
+
+def _read(file: Path, columns: list[str] | None) -> pa.Table:
+    # `pyarrow.parquet.read_table` would load the whole of pyarrow.dataset, and pandas; a buffer
+    # would hold all of the file that is yet to be read.
+    with pq.ParquetFile(file, pre_buffer=False) as opened:
+        return opened.read(columns)
 
 
 def as_array(column: pa.ChunkedArray) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kspr._arrow import ParquetRows, as_array, read_parquet
+from kspr._arrow import as_array, parquet_names, read_parquet
 from kspr._files import read_sealed, staged, write_parquet, write_sealed
 from kspr.errors import InputError
 from kspr.runs.answers import apply_checks, read_checks
@@ -103,8 +103,8 @@ def load_selection(path: Path, *, answers: bool = True) -> Selection:
 
 
 def _read_selection(path: Path, about: dict[str, Any]) -> Selection:
-    samples = ParquetRows(path / _FILES[0])
-    n = samples.n_rows
+    samples = path / _FILES[0]
+    names = parquet_names(samples)
     dtype = np.dtype(about["label_dtype"])
     # The width of a text comes with its values: a large one in the file would fill the memory.
     dtype = np.dtype(np.str_) if dtype.kind == "U" else dtype
@@ -112,17 +112,17 @@ def _read_selection(path: Path, about: dict[str, Any]) -> Selection:
     _require(np.array_equal(np.unique(classes), classes), "classes must be sorted")
     # Column by column: the whole table would be in memory twice, as Arrow's and as NumPy's.
     columns: dict[str, Any] = {
-        field: _codes(samples.read([name]), name, classes)
+        field: _codes(read_parquet(samples, [name]), name, classes)
         for name, field in _LABELS.items()
-        if name in samples.names or name not in _OPTIONAL
+        if name in names or name not in _OPTIONAL
     }
-    columns["q_value"] = None
+    n = len(columns["label_code"])
+    columns["q_value"] = before = None
     for name, (field, kinds) in _SAMPLES.items():
-        if name in samples.names or name not in _OPTIONAL:
-            columns[field] = _column(samples.read([name]), name, kinds, n)
-    before = None
-    if _BEFORE in samples.names:
-        before = _column(samples.read([_BEFORE]), _BEFORE, "f", n)
+        if name in names or name not in _OPTIONAL:
+            columns[field] = _column(read_parquet(samples, [name]), name, kinds, n)
+    if _BEFORE in names:
+        before = _column(read_parquet(samples, [_BEFORE]), _BEFORE, "f", n)
     used = np.bincount(columns["label_code"], minlength=len(classes))
     _require(bool(used.all()), "classes must be the labels")
     cut_groups = _read_cut_groups(path, len(classes))

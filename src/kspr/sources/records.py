@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -16,15 +15,12 @@ __all__ = [
     "Records",
     "all_distinct",
     "content_digests",
-    "digest_parts",
     "number_digests",
     "number_texts",
     "row_digests",
 ]
 
 _BLOCK_BYTES = 16 << 20
-_ROWS = 1 << 18
-"""Rows whose digests are computed at a time."""
 
 
 class Items(Protocol):
@@ -117,14 +113,6 @@ def row_digests(records: Records) -> np.ndarray:
     format: they count in single precision.
     """
     return content_digests(_contents(records))
-
-
-def digest_parts(records: Records) -> Iterator[np.ndarray]:
-    """Yield what `row_digests` returns, a few rows at a time."""
-    contents = _contents(records)
-    # The last part is one that has no rows.
-    while len(part := content_digests(islice(contents, _ROWS))):
-        yield part
 
 
 def _contents(records: Records) -> Iterator[Any]:
