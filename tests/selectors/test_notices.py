@@ -45,7 +45,10 @@ def test_a_rate_without_checked_rows_is_said_to_rest_on_an_assumption(met, share
     assert "9 to 15 %" in words
     assert met.assumption in words
     assert f"about {percent(met.sensitivity(1))} if 1 time as likely" in words
-    assert f"{percent(met.sensitivity(2))} if 2 times, {percent(met.sensitivity(4))} if 4 times." in words
+    assert (
+        f"{percent(met.sensitivity(2))} if 2 times, {percent(met.sensitivity(4))} if 4 times."
+        in words
+    )
     assert basis(shares) is None
 
 

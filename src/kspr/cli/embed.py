@@ -1,18 +1,17 @@
 """`kspr embed`: images or texts to features."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from kspr._text import visible
 from kspr.cli._output import Json, print_json
-from kspr.errors import InputError
 from kspr.features.options import AS_SHIPPED, EmbedSettings
 from kspr.sources.options import AS_FOUND, ReadOptions, refuse_annotators, refuse_groups
 
 if TYPE_CHECKING:
-    from kspr.runs.cluster_embed import EmbeddedParts
+    from kspr.runs.cluster import EmbeddedParts
 
 __all__ = ["embed"]
 
@@ -22,7 +21,6 @@ def embed(
     /,
     *,
     out: Path,
-    engine: Literal["here", "dask"] = "here",
     scheduler: str | None = None,
     overwrite: Annotated[bool, Parameter(negative="")] = False,
     options: Annotated[ReadOptions, Parameter(name="*")] = AS_FOUND,
@@ -38,7 +36,7 @@ def embed(
 
     Example: kspr select features/features.npy --labels features/rows.parquet --out run
 
-    Example: kspr embed 'parts/*.parquet' --text review --engine dask --out features
+    Example: kspr embed 'parts/*.parquet' --text review --scheduler local --out features
 
     Parameters
     ----------
@@ -46,21 +44,18 @@ def embed(
         A folder of images, a table with image or text columns, or a published data set.
     out
         Directory for the features.
-    engine
-        `dask` lets the workers of a Dask cluster embed the parquet or Arrow files of SOURCE, one by
-        one, into OUT/*.parquet, which `kspr select` reads; all of them must reach SOURCE and --out.
     scheduler
-        With --engine dask: address of the scheduler, such as tcp://10.0.0.1:8786; without it, a
-        cluster of processes is started on this machine.
+        Let the workers of a Dask cluster embed the parquet or Arrow files of SOURCE, one by one,
+        into OUT/*.parquet, which `kspr select` reads; all of them must reach SOURCE and --out. The
+        address of its scheduler, such as tcp://10.0.0.1:8786, or `local` for processes that are
+        started on this machine.
     overwrite
         Replace the features of another source in --out.
     """
     refuse_annotators(options, "embed")
     refuse_groups(options, "embed")
-    if scheduler is not None and engine != "dask":
-        raise InputError("--scheduler goes with --engine dask. Add it, or leave --scheduler out.")
-    if engine == "dask":
-        from kspr.runs.cluster_embed import embed_on_cluster
+    if scheduler is not None:
+        from kspr.runs.cluster import embed_on_cluster
 
         made = embed_on_cluster(
             source,
@@ -70,7 +65,7 @@ def embed(
             scheduler=scheduler,
             overwrite=overwrite,
         )
-        _print_parts(made, json)
+        _print_parts(made, scheduler, json)
         return
     from kspr.features.loading import embed_source
 
@@ -91,7 +86,7 @@ def embed(
     print(f"Next: kspr select {out / 'features.npy'} --labels {out / 'rows.parquet'} --out RUN")
 
 
-def _print_parts(made: "EmbeddedParts", json: bool) -> None:
+def _print_parts(made: "EmbeddedParts", scheduler: str, json: bool) -> None:
     """Print what a cluster has embedded."""
     files = made.folder / "*.parquet"
     if json:
@@ -99,10 +94,10 @@ def _print_parts(made: "EmbeddedParts", json: bool) -> None:
         print_json({"out": made.folder, **numbers, "unreadable": made.unreadable})
         return
     print(f"{made.rows:,} rows of {made.dimensions} features: {visible(files)}")
-    if made.found:
-        print(f"{made.found:,} of the files were there from an earlier start.")
+    if made.reused:
+        print(f"{made.reused:,} of the files were there from an earlier start.")
     _print_unreadable(made.unreadable)
-    print(visible(f"Next: kspr select {str(files)!r} --engine dask --out RUN"))
+    print(visible(f"Next: kspr select {str(files)!r} --scheduler {scheduler} --out RUN"))
 
 
 def _print_unreadable(unreadable: dict[int, str]) -> None:

@@ -16,7 +16,6 @@ from kspr.sources.options import AS_FOUND, ReadOptions
 if TYPE_CHECKING:
     from kspr.runs.run import Run
     from kspr.selectors import Annotators
-    from kspr.selectors.cluster_selection import Written
 
 __all__ = ["Chosen", "refuse_spr", "select"]
 
@@ -33,7 +32,6 @@ def select(
     chosen: Chosen = AS_PRESET,
     kind: Literal["features", "probabilities"] = "features",
     checked: Path | None = None,
-    engine: Literal["here", "dask"] = "here",
     scheduler: str | None = None,
     overwrite: Annotated[bool, Parameter(negative="")] = False,
     options: Annotated[ReadOptions, Parameter(name="*")] = AS_FOUND,
@@ -56,7 +54,7 @@ def select(
 
     Example: kspr select predictions.parquet --label species --probabilities 'p_*' --out run
 
-    Example: kspr select parts --label species --engine dask --out run
+    Example: kspr select parts --label species --scheduler local --out run
 
     Parameters
     ----------
@@ -74,12 +72,10 @@ def select(
         checked. They are kept or not as the answers say. With a column `drawn_from` that says
         `all`, for rows drawn at random from all rows, they also move the cut. `kspr verify` draws
         rows for a run, and moves its cut without a new fit.
-    engine
-        `dask` lets the workers of a Dask cluster read, judge and write the parquet or Arrow files
-        of SOURCE, one by one; all of them must reach SOURCE and --out.
     scheduler
-        With --engine dask: address of the scheduler, such as tcp://10.0.0.1:8786; without it, a
-        cluster of processes is started on this machine.
+        Let the workers of a Dask cluster read and judge the parquet or Arrow files of SOURCE, which
+        all of them must reach: the address of its scheduler, such as tcp://10.0.0.1:8786, or
+        `local` for processes that are started on this machine.
     overwrite
         Replace an earlier run in --out.
     """
@@ -95,28 +91,8 @@ def select(
             f"--groups keeps rows in one half of the data; there are no halves with {what}. "
             "Leave it out."
         )
-    if scheduler is not None and engine != "dask":
-        raise InputError("--scheduler goes with --engine dask. Add it, or leave --scheduler out.")
-    if engine == "dask":
-        refuse_spr(chosen, "--engine dask")
-        if kind == "probabilities":
-            raise InputError(
-                "--kind probabilities does not go with --engine dask. Leave either out."
-            )
-        from kspr.runs.cluster_select import select_on_cluster
-
-        written = select_on_cluster(
-            source,
-            out,
-            from_options(chosen),
-            options=options,
-            command=INVOCATION.get(),
-            scheduler=scheduler,
-            overwrite=overwrite,
-            checked=checked,
-        )
-        _print_written(written, out, json)
-        return
+    if scheduler is not None and (by_model or options.annotators is not None):
+        raise InputError("--scheduler goes with features and one label a row. Leave it out.")
     if by_model:
         selected = select_by_probabilities(
             source,
@@ -146,8 +122,9 @@ def select(
         )
         _print(crowd, json, people)
         return
-    if checked is not None:
-        refuse_spr(chosen, "--checked")
+    for name, value in (("--checked", checked), ("--scheduler", scheduler)):
+        if value is not None:
+            refuse_spr(chosen, name)
     run = select_source(
         source,
         out,
@@ -157,33 +134,13 @@ def select(
         command=INVOCATION.get(),
         overwrite=overwrite,
         checked=checked,
+        scheduler=scheduler,
     )
     _print(run, json)
 
 
-_SHOWN = 5_000_000
-"""Rows of a run up to which it is read again to show its summary."""
-
-
-def _print_written(written: "Written", out: Path, json: bool) -> None:
-    """Print the run that a cluster has written; in a few words if it is large."""
-    from kspr.runs.run import load_run
-
-    if written.n_rows <= _SHOWN:
-        _print(load_run(out), json)
-        return
-    if json:
-        print_json({"out": out, "rows": written.n_rows, "kept": written.n_kept})
-        return
-    share = written.n_kept / written.n_rows
-    print(
-        f"{written.n_kept:,} of {written.n_rows:,} labels kept ({share:.1%}).\n"
-        f"The run: {visible(out)}"
-    )
-
-
 def refuse_spr(chosen: SelectorOptions, what: str) -> None:
-    """Refuse the preset spr for `what` needs an error rate."""
+    """Raise `InputError` for the preset spr: `what` needs an error rate, which it does not have."""
     if chosen.preset == "spr":
         raise InputError(
             f"{what} goes with an error rate, which the preset 'spr' does not have. Choose "

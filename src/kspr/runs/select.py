@@ -1,6 +1,7 @@
 """From a source to a run: read, embed images and texts, select, write."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -46,23 +47,42 @@ def select_source(
     command: Sequence[str],
     overwrite: bool = False,
     checked: Path | None = None,
+    scheduler: str | None = None,
 ) -> Run:
     """Select from the rows of `source`, and write the run to `out`.
 
-    `checked` is a CSV file with the true labels of rows that a person has checked. They move the
-    cut if its column `drawn_from` says that they were drawn at random from all rows.
+    With a `scheduler`, the address of a Dask scheduler or ``"local"``, workers read the files of
+    `source` and judge their rows. `checked` is a CSV file with the true labels of rows that a
+    person has checked. They move the cut if its column `drawn_from` says that they were drawn at
+    random from all rows.
     """
     # Before anything else: what follows may take minutes.
     check_folder(out, overwrite=overwrite)
-    loaded = load(source, options, settings, labelled=True)
+    with _loaded(source, options, settings, scheduler) as loaded:
 
-    def fit() -> Selection:
-        # SPR and the paper's selector do not judge one half by the other, and take no groups.
-        extra = {} if loaded.groups is None else {"groups": loaded.groups}
-        return selector.fit(loaded.features, loaded.label, **extra).selection_
+        def fit() -> Selection:
+            # SPR and the paper's selector do not judge one half by the other, and take no groups.
+            extra = {} if loaded.groups is None else {"groups": loaded.groups}
+            return selector.fit(loaded.features, loaded.label, **extra).selection_
 
-    origin = origin_of(loaded, options, command)
-    return _run_with_answers(loaded, fit, checked, origin, out, overwrite=overwrite)
+        origin = origin_of(loaded, options, command)
+        return _run_with_answers(loaded, fit, checked, origin, out, overwrite=overwrite)
+
+
+@contextmanager
+def _loaded(
+    source: Path, options: ReadOptions, settings: EmbedSettings, scheduler: str | None
+) -> Iterator[Loaded]:
+    """Yield the rows of `source`, in this process or with the workers of a cluster."""
+    if scheduler is None:
+        yield load(source, options, settings, labelled=True)
+        return
+    # Imported here: only those who have Dask need it.
+    from kspr.runs.cluster import load_on_cluster
+    from kspr.selectors.cluster import opened_client
+
+    with opened_client(scheduler) as client:
+        yield load_on_cluster(client, source, options)
 
 
 def select_by_probabilities(

@@ -17,7 +17,7 @@ from kspr.errors import InputError
 from kspr.selectors._threads import Each, one_blas_thread
 from kspr.selectors.parts import HostFeatures, Result, Task, fold, in_blocks
 
-__all__ = ["DaskFeatures", "gather", "is_dask", "opened_client"]
+__all__ = ["DaskFeatures", "calls", "is_dask", "opened_client", "results"]
 
 _PURPOSE, _EXTRA = "A Dask cluster", "'knockoffs-spr[dask]'"
 _ANSWER_WITHIN = 5.0
@@ -73,7 +73,7 @@ class DaskFeatures:
         known = X.chunks[0] if hasattr(X, "chunks") else (np.nan,)
         lengths = [int(n) for n in known] if not np.isnan(known).any() else None
         if lengths is None:
-            lengths = gather(client, _delayed(len, blocks))
+            lengths = list(results(client, calls(len, blocks)))
         parts = [block for block, n in zip(blocks, lengths, strict=True) if n]
         lengths = [n for n in lengths if n]
         if sum(lengths) < 2:
@@ -85,10 +85,10 @@ class DaskFeatures:
         ends = np.cumsum(self._lengths)
         rows = [slice(int(end - n), int(end)) for end, n in zip(ends, self._lengths, strict=True)]
         work = [(part, *(column[own] for column in columns)) for part, own in self._with(rows)]
-        tasks = _delayed(_run, work, task, extra)
+        tasks = calls(_run, work, task, extra)
         with Progress(self._progress, what, len(tasks)) as progress:
-            results = _results(self.client, tasks)
-            return fold(zip(rows, results, strict=True), self.shape[0], progress.advance)
+            parts = zip(rows, results(self.client, tasks), strict=True)
+            return fold(parts, self.shape[0], progress.advance)
 
     def take(self, rows: np.ndarray) -> np.ndarray:
         """Return the rows with these numbers, in their order."""
@@ -102,7 +102,7 @@ class DaskFeatures:
             if last > first:
                 places.append(order[first:last])
                 work.append((part, rows[places[-1]] - (end - n)))
-        chosen = gather(self.client, _delayed(_take, work))
+        chosen = list(results(self.client, calls(_take, work)))
         taken = np.empty((len(rows), self.shape[1]), dtype=chosen[0].dtype)
         for place, block in zip(places, chosen, strict=True):
             taken[place] = block
@@ -117,7 +117,7 @@ class DaskFeatures:
         """Return a column of all rows in this process."""
         if not is_dask(values):
             return values
-        (column,) = gather(self.client, [require("dask", _PURPOSE, _EXTRA).delayed(values)])
+        (column,) = results(self.client, [require("dask", _PURPOSE, _EXTRA).delayed(values)])
         return np.asarray(column)
 
     def transformed(self, transformer: Any) -> HostFeatures:
@@ -151,8 +151,12 @@ def _take(part: Any, rows: np.ndarray) -> np.ndarray:
     return HostFeatures(np.asarray(part)).take(rows)
 
 
-def _delayed(function: Any, work: Sequence[Any], *shared: Any) -> list[Any]:
-    """Return the calls of a function, which are not made yet; `shared` is sent to a worker once."""
+def calls(function: Any, work: Sequence[Any], *shared: Any) -> list[Any]:
+    """Return the calls of a function with each item of `work`, for `results` to make.
+
+    An item is a tuple of arguments, or the only one. `shared` arguments, which come last, are sent
+    to a worker once.
+    """
     delayed = require("dask", _PURPOSE, _EXTRA).delayed
     # As a part of the graph: what is scattered would be lost together with its worker.
     kept = [delayed(value, pure=False, traverse=False) for value in shared]
@@ -160,13 +164,11 @@ def _delayed(function: Any, work: Sequence[Any], *shared: Any) -> list[Any]:
     return [call(*(item if isinstance(item, tuple) else (item,)), *kept) for item in work]
 
 
-def gather(client: Any, tasks: Sequence[Any]) -> list[Any]:
-    """Return the results of delayed calls, in their order."""
-    return list(_results(client, tasks))
+def results(client: Any, tasks: Sequence[Any]) -> Iterator[Any]:
+    """Make `calls`, and yield their results in order.
 
-
-def _results(client: Any, tasks: Sequence[Any]) -> Iterator[Any]:
-    """Yield results in order; raise `InputError` if there is nobody left who could compute them."""
+    Raise `InputError` if there is nobody left who could compute them.
+    """
     distributed = require("distributed", _PURPOSE, _EXTRA)
     futures = client.compute(list(tasks), retries=_RETRIES)
     try:

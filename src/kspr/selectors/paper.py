@@ -334,7 +334,7 @@ def _read_scores(scores: Any, labels: Labels) -> np.ndarray:
     bad = np.flatnonzero(~np.isfinite(scores).all(axis=1))
     if bad.size:
         raise InputError(f"scores hold NaN or inf in {name_rows(bad)}.")
-    return scores
+    return np.asarray(scores)
 
 
 def _positions(pieces: Pieces, codes: np.ndarray) -> np.ndarray:
@@ -351,4 +351,4 @@ def _positions(pieces: Pieces, codes: np.ndarray) -> np.ndarray:
             "knockoff_labels must be in the same group of classes as y, and are not in row "
             f"{pieces.index[outside][0]}. Pass classes_per_group=None."
         )
-    return position
+    return np.asarray(position)

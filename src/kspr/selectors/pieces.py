@@ -65,10 +65,15 @@ class SplitData:
     """A number for the content of each row."""
     rng: np.random.Generator
 
+    def _dimensions(self, n_classes: int) -> int | None:
+        if self.dimensions == "classes":
+            return n_classes
+        return None if self.dimensions is None else int(self.dimensions)
+
     def reduced(self, pieces: Pieces) -> np.ndarray:
         """Return the features of a batch: ``(pieces, 2, slots, d)``."""
         p = self.features.shape[1]
-        d = pieces.classes.shape[1] if self.dimensions == "classes" else self.dimensions
+        d = self._dimensions(pieces.classes.shape[1])
         n_pieces, _, slots = pieces.index.shape
         flat = pieces.index.reshape(n_pieces, 2 * slots)
         if d is not None and d < p and self.features.sparse:
@@ -80,8 +85,8 @@ class SplitData:
             return X.reshape(n_pieces, 2, slots, p)
         # A new generator for every batch, so that workers share no state.
         rng = np.random.default_rng(self.sketch_seed)
-        scores = fit_pca(lambda: [X], int(d), solver=self.solver, rng=rng).transform(X)
-        return scores.reshape(n_pieces, 2, slots, int(d))
+        scores = fit_pca(lambda: [X], d, solver=self.solver, rng=rng).transform(X)
+        return scores.reshape(n_pieces, 2, slots, d)
 
 
 class PieceSelector(BaseSelector):
@@ -158,7 +163,7 @@ class PieceSelector(BaseSelector):
         if size is None or size >= n_classes:
             return [np.arange(n_classes)]
         # Alg. 2, line 1: Eq. prototype and Eq. simialrity (so spelled in the paper's source).
-        blocks = (block for _, block in features.chosen_blocks(None))
+        blocks: Iterator[Any] = (block for _, block in features.chosen_blocks(None))
         dense = (block.toarray() for block in blocks) if features.sparse else blocks
         return group_classes(similarity(prototypes(dense, labels.codes, n_classes, clean)), size)
 

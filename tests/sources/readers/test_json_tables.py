@@ -278,7 +278,9 @@ def test_an_image_without_a_label_is_named(write_labels, photos):
         ({"a": 0}, [{}], "'classes' must be a list of names"),
     ],
 )
-def test_other_shapes_of_fiftyone_are_refused_in_one_sentence(write_labels, labels, classes, complaint):
+def test_other_shapes_of_fiftyone_are_refused_in_one_sentence(
+    write_labels, labels, classes, complaint
+):
     with pytest.raises(InputError) as caught:
         read_label_file(write_labels(labels, classes=classes))
     assert complaint in str(caught.value)
