@@ -21,7 +21,7 @@ from kspr.selectors.noise_estimate import ASSUMPTIONS, NoiseEstimate
 from kspr.selectors.options import DOUBTING
 from kspr.selectors.summary import STATUS_MEANING
 
-__all__ = ["load_selection", "save_selection", "write_about", "write_selection"]
+__all__ = ["load_selection", "save_selection"]
 
 _FORMAT = 4
 _FILES = ("samples.parquet", "cut_groups.parquet", "manifest.json")
@@ -72,7 +72,7 @@ def save_selection(selection: Selection, path: Path, *, overwrite: bool) -> Path
         raise InputError(f"{path} exists and is not a saved selection. Choose another directory.")
     with staged(path) as staging:
         staging.mkdir()
-        write_selection(selection, staging)
+        _write_selection(selection, staging)
     return path
 
 
@@ -253,19 +253,6 @@ def _read_checked(
     return Checked(**{**about, **arrays, **numbers}, level=level)
 
 
-def write_selection(selection: Selection, folder: Path) -> None:
-    """Write the files of a selection into an existing folder."""
-    write_parquet(folder / _FILES[0], _sample_tables(selection))
-    write_about(
-        folder,
-        selection.cut_groups,
-        selection.classes,
-        selection.manifest,
-        selection.noise,
-        selection.checked,
-    )
-
-
 def _sample_tables(selection: Selection) -> Iterator[pa.Table]:
     """Yield the samples a row group at a time: as labels, codes take much memory."""
     codes = {name: getattr(selection, field) for name, field in _LABELS.items()}
@@ -287,27 +274,18 @@ def _compares(manifest: Manifest) -> bool:
     return control is not None and control not in DOUBTING
 
 
-def write_about(
-    folder: Path,
-    cut_groups: CutGroups,
-    classes: np.ndarray,
-    manifest: Manifest,
-    noise: NoiseEstimate | None,
-    checked: Checked | None = None,
-) -> None:
-    """Write what a selection has besides its samples, which are in `folder` already.
-
-    They are one file, or a folder of files with the rows in the order of the files' names.
-    """
-    write_parquet(folder / _FILES[1], pa.table(cut_group_columns(cut_groups)))
+def _write_selection(selection: Selection, folder: Path) -> None:
+    """Write the files of a selection into an existing folder."""
+    write_parquet(folder / _FILES[0], _sample_tables(selection))
+    write_parquet(folder / _FILES[1], pa.table(cut_group_columns(selection.cut_groups)))
     about = {
         "format": _FORMAT,
         # pyarrow returns text as objects: the dtype brings back NumPy's own strings.
-        "label_dtype": classes.dtype.str,
-        "classes": classes.tolist(),
-        "manifest": asdict(manifest),
-        "noise": _write_noise(noise, folder),
-        "checked": _plain_checked(checked),
+        "label_dtype": selection.classes.dtype.str,
+        "classes": selection.classes.tolist(),
+        "manifest": asdict(selection.manifest),
+        "noise": _write_noise(selection.noise, folder),
+        "checked": _plain_checked(selection.checked),
     }
     sealed = (*_FILES[:2], *([_NOISE] if (folder / _NOISE).exists() else []))
     write_sealed(folder / _FILES[2], about, *sealed)
