@@ -10,7 +10,7 @@ DOCS := $(VENV)/.docs
 # Two test workers on two cores: linear algebra must not start threads of its own.
 QUIET := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: help demo test test-slow test-hostile test-kill test-browser test-tools test-store docs check format bench bench-embed bench-scale bench-dask bench-train bench-train-images bench-review crowd defaults fsr own-model peers results clean
+.PHONY: help demo test test-slow test-hostile test-kill test-browser test-tools test-store docs check format bench bench-embed bench-scale bench-dask bench-train bench-train-images bench-review crowd defaults fsr own-model peers results stale clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -78,7 +78,6 @@ format: $(DEV)  ## let ruff rewrite what it can
 
 bench: $(DEV)  ## speed, memory and peers; writes docs/speed.md
 	$(BIN)/python benchmarks/speed.py
-	$(BIN)/python benchmarks/speed_page.py
 
 bench-scale: $(DEV)  ## large data and very many classes; resumable; writes docs/large-data.md
 	$(BIN)/python benchmarks/scale.py
@@ -86,9 +85,11 @@ bench-scale: $(DEV)  ## large data and very many classes; resumable; writes docs
 bench-dask: $(DEV)  ## one and two workers against one process; resumable; for docs/clusters.md
 	$(BIN)/python benchmarks/clusters.py
 
+stale: $(DEV)  ## list the pages whose numbers are older than the code that they measure
+	$(BIN)/python benchmarks/stale.py
+
 bench-embed: $(DEV)  ## images and texts to features, against plain PyTorch; a few minutes; writes docs/speed.md
 	$(BIN)/python benchmarks/embedding.py
-	$(BIN)/python benchmarks/speed_page.py
 
 bench-train: $(DEV)  ## heads on the shared features, every noise and method; resumable, under an hour
 	$(BIN)/python benchmarks/train_head.py

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Clock", "Timing", "calm", "fastest", "median"]
+__all__ = ["Clock", "Timing", "calm", "fastest", "foreign_seconds", "median"]
 
 _STAT = Path("/proc/stat")
 _CALM = 0.3
@@ -40,10 +40,10 @@ class Clock:
     def time(self, work: Callable[[], object]) -> Timing:
         """Call the function once and return its timing."""
         self._wait()
-        before, own, start = _foreign_seconds(), _own_seconds(), time.perf_counter()
+        before, own, start = foreign_seconds(), _own_seconds(), time.perf_counter()
         work()
         seconds, cpu = time.perf_counter() - start, _own_seconds() - own
-        others = max(0.0, _foreign_seconds() - before - _ROUNDING) / seconds
+        others = max(0.0, foreign_seconds() - before - _ROUNDING) / seconds
         return Timing(seconds, round(cpu, 3), round(others, 3))
 
     def alternate(self, repeats: int, **works: Callable[[], object]) -> dict[str, list[Timing]]:
@@ -80,12 +80,12 @@ def median(timings: list[Timing]) -> float:
 
 
 def _busy_now() -> float:
-    before, start = _foreign_seconds(), time.perf_counter()
+    before, start = foreign_seconds(), time.perf_counter()
     time.sleep(_GLANCE)
-    return (_foreign_seconds() - before) / (time.perf_counter() - start)
+    return (foreign_seconds() - before) / (time.perf_counter() - start)
 
 
-def _foreign_seconds() -> float:
+def foreign_seconds() -> float:
     """Return the seconds that all cores have spent on processes of others."""
     if not _STAT.exists():
         return 0.0

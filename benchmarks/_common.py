@@ -1,101 +1,226 @@
-"""What all benchmarks share: where files are, the CIFAR-10 features, a case, and the machine."""
+"""What all benchmarks share: places, stored trials with their stamps, measured parts of pages.
 
-from collections.abc import Callable
-from dataclasses import dataclass
+With ``--smoke`` a benchmark runs in seconds on small data that is drawn for it. It goes through the
+same code, and everything it reads and writes lies in a temporary folder, named by the environment
+variable KSPR_SMOKE for the processes that it starts.
+"""
+
+import argparse
+import atexit
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from datetime import UTC, datetime
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, TypeVar
 
-import numpy as np
+from rich.progress import track
 
-from kspr import _packages
-from kspr.experiments.fingerprint import code_digest
-from kspr.experiments.reproduce.page import markdown_table
-
-if TYPE_CHECKING:
-    from kspr.train import Trained
+from _prose import wrap_prose
 
 __all__ = [
-    "FEATURES",
+    "DOCS",
     "RESULTS",
     "ROOT",
     "SHARED",
-    "Case",
-    "Cifar10",
-    "Sample",
-    "cifar10",
-    "machine",
+    "SMOKE",
+    "WORK",
+    "add_trial",
+    "arguments",
+    "either",
+    "fill_page",
     "markdown_table",
-    "memorised",
+    "measured_when",
+    "named_trials",
+    "read_trials",
+    "run_trials",
+    "stamp",
+    "versions_in_words",
 ]
 
+T = TypeVar("T")
 ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "benchmarks" / "results"
-SHARED = ROOT.parent / "shared" / "data"
+SMOKE = "--smoke" in sys.argv or "KSPR_SMOKE" in os.environ
+
+
+def _smoke_folder() -> Path:
+    """Return the folder of this smoke run, with a copy of the pages; removed at the end."""
+    if "KSPR_SMOKE" not in os.environ:
+        folder = Path(tempfile.mkdtemp(prefix="kspr-smoke-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        os.environ["KSPR_SMOKE"] = str(folder)
+        (folder / "docs" / "figures").mkdir(parents=True)
+        for page in (ROOT / "docs").glob("*.md"):
+            shutil.copy(page, folder / "docs")
+    return Path(os.environ["KSPR_SMOKE"])
+
+
+_BASE = _smoke_folder() if SMOKE else ROOT
+RESULTS = _BASE / "benchmarks" / "results"
+DOCS = _BASE / "docs"
+WORK = _BASE / ".benchmarks"
+"""Intermediate results, which are not stored."""
+SHARED = _BASE / "data" if SMOKE else ROOT.parent / "shared" / "data"
 """Data sets beside the repository."""
-FEATURES = SHARED / "cifar10" / "features.npz"
 
 
-class Cifar10(NamedTuple):
-    """Features and true labels of CIFAR-10."""
+def either(real: T, smoke: T) -> T:
+    """Return a size of the benchmark, or that of its smoke run."""
+    return smoke if SMOKE else real
 
-    X: np.ndarray
-    y: np.ndarray
-    X_test: np.ndarray
-    y_test: np.ndarray
+
+def arguments(description: str) -> argparse.ArgumentParser:
+    """Return a parser with the options that every benchmark has."""
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
+    parser.add_argument("--smoke", action="store_true", help="seconds on small data; keep nothing")
+    parser.add_argument("--page", action="store_true", help="write the page, measure nothing")
+    return parser
+
+
+# Stored trials ------------------------------------------------------------------------------------
+
+
+PACKAGES = {
+    "numpy": "numpy",
+    "scipy": "scipy",
+    "sklearn": "scikit-learn",
+    "kspr": "knockoffs-spr",
+    "cleanlab": "cleanlab",
+    "torch": "torch",
+    "onnxruntime": "onnxruntime",
+    "transformers": "transformers",
+    "distributed": "dask",
+    "starlette": "starlette",
+}
+"""Packages by the name of their module: a stamp has the versions of those that are loaded."""
 
 
 @cache
-def cifar10() -> Cifar10:
-    """Return 512 principal components of EfficientNet-Lite0 features, as float32."""
-    with np.load(FEATURES) as stored:
-        return Cifar10(
-            stored["X_train"].astype(np.float32),
-            stored["y_train"].astype(np.int64),
-            stored["X_test"].astype(np.float32),
-            stored["y_test"].astype(np.int64),
-        )
+def commit() -> str:
+    """Return the commit that is checked out; ``-dirty`` where files differ from it."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
 
 
-@dataclass(frozen=True)
-class Sample:
-    """Features, given labels, true labels, and rows to test on where a benchmark needs them."""
-
-    X: np.ndarray
-    y: np.ndarray
-    y_true: np.ndarray
-    test: tuple[np.ndarray, np.ndarray] | None = None
-
-
-@dataclass(frozen=True)
-class Case:
-    """A data set with one kind of noise; `make` returns it for a seed."""
-
-    data: str
-    noise: str
-    make: Callable[[int], Sample]
-    seeds: int = 1
-    group: str = ""
-    """The table of the page that shows it."""
-
-    @property
-    def name(self) -> str:
-        """Data and noise in one text."""
-        return f"{self.data}, {self.noise}"
+@cache
+def processor() -> str:
+    """Return the name of the processor."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()
 
 
-def machine(threads: int) -> dict[str, Any]:
-    """Return processor, system, versions, BLAS threads and the digest of the selectors' code."""
+def stamp() -> dict[str, Any]:
+    """Return commit, date and machine for a result that is measured now."""
+    versions = {name: version(name) for module, name in PACKAGES.items() if module in sys.modules}
     return {
-        **_packages.machine("numpy", "scipy", "scikit-learn", "cleanlab", "knockoffs-spr"),
-        "blas_threads": threads,
-        "source": code_digest("kspr.selectors"),
+        "commit": commit(),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": {
+            "cpu": processor(),
+            "cores": os.cpu_count(),
+            "versions": {"python": platform.python_version(), **versions},
+        },
     }
 
 
-def memorised(trained: "Trained", X: np.ndarray, y: np.ndarray, truth: np.ndarray) -> float | None:
-    """Return the share of wrong labels that the network predicts; None without wrong labels."""
-    wrong = y != truth
-    if not wrong.any():
-        return None
-    return float((trained.predict(X[wrong]) == y[wrong]).mean())
+def read_trials(path: Path) -> list[dict[str, Any]]:
+    """Return the trials of a file, in the order in which they were measured; none without it."""
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def named_trials(path: Path) -> dict[str, dict[str, Any]]:
+    """Return the trials of a file by their names."""
+    return {trial["name"]: trial for trial in read_trials(path)}
+
+
+def add_trial(path: Path, trial: dict[str, Any], replaces: Sequence[str] = ()) -> None:
+    """Store a trial with its stamp, in the place of one with the same values of `replaces`."""
+    trials = read_trials(path) if replaces else []
+    kept = [old for old in trials if any(old.get(key) != trial[key] for key in replaces)]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if len(kept) < len(trials):
+        path.write_text("".join(json.dumps(old) + "\n" for old in kept))
+    with path.open("a") as out:
+        out.write(json.dumps({**trial, **stamp()}) + "\n")
+
+
+def run_trials(
+    measure: Callable[..., dict[str, Any]],
+    given: Sequence[tuple[Any, ...]],
+    path: Path,
+    workers: int,
+) -> None:
+    """Call `measure` with each of `given` in a process of its own, and store every trial."""
+    if SMOKE:
+        # Starting processes takes longer than the trials.
+        for one in given:
+            add_trial(path, measure(*one))
+        return
+    with ProcessPoolExecutor(workers, max_tasks_per_child=1) as pool:
+        waiting = [pool.submit(measure, *one) for one in given]
+        for future in track(as_completed(waiting), total=len(waiting), description="training"):
+            # Stored as soon as it is there: an interruption loses the running trials only.
+            add_trial(path, future.result())
+
+
+# Pages --------------------------------------------------------------------------------------------
+
+
+def measured_when(trials: Iterable[Mapping[str, Any]]) -> str:
+    """Return when, at which commits and where trials were measured, as a sentence."""
+    trials = list(trials)
+    commits = list(dict.fromkeys(trial["commit"] for trial in trials if "commit" in trial))
+    older = sum("commit" not in trial for trial in trials)
+    dates = sorted(
+        {trial[key][:10] for trial in trials for key in ("date", "when") if key in trial}
+    )
+    machines = dict.fromkeys(
+        f"{trial['machine']['cpu']}, {trial['machine']['cores']} cores"
+        for trial in trials
+        if "machine" in trial
+    )
+    words = ["Measured", " to ".join(dict.fromkeys([*dates[:1], *dates[-1:]]))]
+    if commits:
+        more = f" and {len(commits) - 4} more" if commits[4:] else ""
+        words.append(f"at {', '.join(commits[:4])}{more}")
+        words.append(f"({older} of {len(trials)} results before stamps)" if older else "")
+    else:
+        words.append("before stamps, at no stored commit")
+    words.append(f"({'; '.join(machines)})" if machines else "")
+    return " ".join(filter(None, words)) + "."
+
+
+def versions_in_words(trial: Mapping[str, Any], *names: str) -> str:
+    """Return the versions of packages that a trial was measured with."""
+    stored = trial["machine"]["versions"]
+    return ", ".join(f"{name} {stored[name]}" for name in names if stored.get(name))
+
+
+def markdown_table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return a table in Markdown."""
+    head = list(head)
+    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+def fill_page(text: str, command: str, shown: str, trials: Iterable[Mapping[str, Any]]) -> str:
+    """Return the text of a page with what a command has measured between its two marks."""
+    begin, end = f"<!-- measured by `{command}` -->\n", "<!-- end of what was measured -->"
+    before, mark, rest = text.partition(begin)
+    if not mark:
+        raise ValueError(f"the page has no mark {begin.strip()}")
+    filled = wrap_prose(f"\n{shown.strip()}\n\n{measured_when(trials)}\n")
+    return f"{before}{begin}{filled}\n{end}{rest.partition(end)[2]}"

@@ -9,15 +9,14 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from _common import RESULTS, ROOT, markdown_table
+from _common import DOCS, RESULTS, markdown_table, measured_when, read_trials
 from _fsr_methods import METHODS
 from _prose import wrap_prose
-from _trials import read_trials
 
 __all__ = ["ESTIMATED", "FIGURES", "PAGE", "render_page", "write_page"]
 
-PAGE = ROOT / "docs" / "error-rate.md"
-FIGURES = ROOT / "docs" / "figures"
+PAGE = DOCS / "error-rate.md"
+FIGURES = DOCS / "figures"
 ESTIMATED = "estimates.jsonl"
 """Trials of `estimates.py`."""
 TEMPLATE = Path(__file__).with_suffix(".md")
@@ -87,10 +86,11 @@ def render_page(trials: Trials, cost: dict[str, Any]) -> str:
     groups = ("table", "untuned", "people", "small")
     table, untuned, people, small = (Measured(trials, group) for group in groups)
     seeds = max(trial["seed"] for trial in trials if trial["group"] == "table") + 1
-    dates = sorted(trial["date"][:10] for trial in trials)
     page = TEMPLATE.read_text().format(
         seeds=seeds,
-        dates=dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}",
+        measured=measured_when(trials),
+        cost_measured=measured_when([cost]),
+        estimates_measured=measured_when(read_trials(RESULTS / ESTIMATED)),
         targets=_targets(table),
         fsr=_fsr_table(table),
         recall=_recall_table(table),
@@ -109,7 +109,6 @@ def render_page(trials: Trials, cost: dict[str, Any]) -> str:
         noise=_noise_table([table, untuned, people]),
         time=_time_table(cost),
         cost_case=cost["case"],
-        cost_date=cost["date"][:10],
     )
     return wrap_prose(page)
 
@@ -232,7 +231,7 @@ def _noise_table(groups: list[Measured]) -> str:
 def _estimates_table() -> str:
     """Return the coverage and the width of each estimate, and the width by the checks alone."""
     trials = read_trials(RESULTS / ESTIMATED)
-    names = list(trials[0]["estimates"])
+    names = list(trials[0]["estimates"]) if trials else []
     rows = []
     for trial in trials:
         row = [trial["case"], trial["drawn"]]

@@ -1,7 +1,5 @@
 """Print, as JSON, the growth of resident memory at its peak during one fit.
 
-With the preset ``timed``, also the median seconds of five further fits by all threads.
-
 Runs in a process of its own: memory that was freed before could be used again and not show up.
 ``python _peak_memory.py PRESET X.npy y.npy THREADS``.
 """
@@ -9,8 +7,6 @@ Runs in a process of its own: memory that was freed before could be used again a
 import json
 import resource
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +25,6 @@ def main() -> None:
     selector = {
         "paper": lambda: KnockoffsSPR.paper(n_jobs=int(threads)),
         "default": lambda: KnockoffsSPR(q=0.05),
-        "timed": lambda: KnockoffsSPR(q=0.05),
     }[preset]()
     reset = reset_peak()
     before = resident()
@@ -37,19 +32,7 @@ def main() -> None:
         selector.fit(X, y)
     growth = max(0, peak() - before)
     found = {"x_bytes": X.nbytes, "growth_bytes": growth, "peak_was_reset": reset}
-    if preset == "timed":
-        found["seconds"] = median_seconds(lambda: selector.fit(X, y))
     print(json.dumps(found))
-
-
-def median_seconds(work: Callable[[], object]) -> float:
-    """Return the median of five times, after the one in which memory was measured."""
-    seconds = []
-    for _ in range(5):
-        start = time.perf_counter()
-        work()
-        seconds.append(time.perf_counter() - start)
-    return float(np.median(seconds))
 
 
 def reset_peak() -> bool:

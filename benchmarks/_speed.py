@@ -1,29 +1,24 @@
-"""What the rows of `speed.py` share: data, checks against targets, timings, the file of results."""
+"""What the rows of `speed.py` share: data, checks against targets, timings."""
 
-import shlex
-import sys
-from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
-from pathlib import Path
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from _clock import Clock, Timing, calm, fastest
-from _common import FEATURES, cifar10
-from kspr import KnockoffsSPR
-from kspr._files import read_json, write_json
-from kspr.core.metrics import SelectionQuality, selection_quality
+from _common import either
+from _data import FEATURES, cifar10
+from kspr import KnockoffsSPR, SelectionQuality, selection_quality
 from kspr.noise import symmetric
 
 __all__ = [
     "NOISE_RATE",
-    "QUICK_ROWS",
     "Bench",
     "Check",
     "Data",
-    "Results",
     "Row",
+    "cells",
     "load_data",
     "plain",
     "quality_on",
@@ -32,7 +27,6 @@ __all__ = [
 
 NOISE_RATE = 0.4
 N_CLASSES = 10
-QUICK_ROWS = 6000
 
 
 @dataclass(frozen=True)
@@ -78,7 +72,7 @@ class Row:
     notes: list[str] = field(default_factory=list)
 
 
-def load_data(seed: int, *, quick: bool) -> Data:
+def load_data(seed: int) -> Data:
     """Return CIFAR-10 features if they are on this machine, else generated data of their shape."""
     if FEATURES.exists():
         X, y_true, _, _ = cifar10()
@@ -86,8 +80,6 @@ def load_data(seed: int, *, quick: bool) -> Data:
     else:
         X, y_true = _made_data(seed)
         source = "made: overlapping Gaussian classes"
-    if quick:
-        X, y_true = X[:QUICK_ROWS].copy(), y_true[:QUICK_ROWS]
     return Data(X, symmetric(y_true, NOISE_RATE, seed), y_true, source)
 
 
@@ -116,7 +108,7 @@ class Bench:
 
     def unsplit(self) -> KnockoffsSPR:
         """Return the selector of rows b and c: one piece, 64 dimensions."""
-        return KnockoffsSPR(q=0.05, reduction=64, progress=False)
+        return KnockoffsSPR(q=0.05, reduction=either(64, 8), progress=False)
 
 
 def plain(timings: list[Timing]) -> dict[str, Any]:
@@ -139,34 +131,10 @@ def slower(timings: dict[str, list[Timing]], what: str, base: str) -> float:
     return fastest(timings[what]) / fastest(timings[base])
 
 
-class Results:
-    """A JSON file of rows, written after every row.
-
-    Rows that were measured under other conditions (machine, versions, code, data, seed) are
-    dropped, so that a file never mixes them.
-    """
-
-    def __init__(self, path: Path, conditions: dict[str, Any]) -> None:
-        self._path = path
-        self._content: dict[str, Any] = {**conditions, "rows": {}}
-        before = read_json(path) or {}
-        if {name: before.get(name) for name in conditions} == conditions:
-            self._content = before
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._content["rows"]
-
-    def row(self, name: str) -> dict[str, Any]:
-        return dict(self._content["rows"][name])
-
-    def add(self, row: Row, seconds: float) -> None:
-        """Store a row, with when and how it was measured."""
-        entry = asdict(row) | {
-            "met": all(check.met for check in row.checks if check.met is not None),
-            "seconds": seconds,
-            "date": datetime.now(UTC).isoformat(timespec="seconds"),
-            "command": shlex.join(sys.argv),
-        }
-        self._content["rows"][row.name] = entry
-        self._content["rows"] = dict(sorted(self._content["rows"].items()))
-        write_json(self._path, self._content, indent=1)
+def cells(checks: Iterable[dict[str, Any]]) -> list[list[str]]:
+    """Return stored checks as rows of a table."""
+    shown = []
+    for check in checks:
+        missed = " (missed)" if check["met"] is False else ""
+        shown.append([check["what"], f"{check['value']:.3g}{missed}", check["target"] or "-"])
+    return shown

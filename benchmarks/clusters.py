@@ -1,15 +1,16 @@
 """One and two Dask workers against one process: time, processor time, and bytes over the wire.
 
-    python benchmarks/clusters.py [--only "workers 2"] [--data FOLDER] [--again]
+    python benchmarks/clusters.py [--only "workers 2"] [--data FOLDER] [--again | --better]
 
 Each measurement is a process of its own and a line of ``benchmarks/results/clusters.jsonl``; those
-that are there are not measured again. At the end docs/clusters.md gets its tables and what follows
-from them for many machines. Everything has one thread: linear algebra, the process, each worker.
-Near copies are not looked for, which only one machine could do. Files are made in ``--data``, a
-temporary folder by default.
+that are stored are not measured again. At the end docs/clusters.md gets its tables and a forecast
+for many machines. Everything has one thread: linear algebra, the process, each worker. Near copies
+are not looked for, which only one machine could do. Files are made in ``--data``, a temporary
+folder by default.
 """
 
-import argparse
+import contextlib
+import io
 import json
 import os
 import subprocess
@@ -17,24 +18,32 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from _clock import _foreign_seconds
-from _clusters_page import write_page
-from _common import RESULTS as FOLDER
-from kspr._packages import machine
-from kspr.sources.options import ReadOptions
+from _clock import foreign_seconds
+from _common import (
+    DOCS,
+    RESULTS,
+    SMOKE,
+    add_trial,
+    arguments,
+    either,
+    fill_page,
+    markdown_table,
+    read_trials,
+)
+from kspr import KnockoffsSPR
 
-RESULTS = FOLDER / "clusters.jsonl"
-CLASSES, PARTS, SEED = 10, 16, 0
+COMMAND = "make bench-dask"
+PAGE = DOCS / "clusters.md"
+TRIALS = RESULTS / "clusters.jsonl"
+MEASURES = ("src/kspr/core", "src/kspr/selectors", "src/kspr/runs", "src/kspr/sources")
+CLASSES, PARTS, SEED = 10, either(16, 2), 0
 CALM = 0.1
 """Cores that others may use in a measurement that counts as undisturbed."""
-PLAIN = {"options": ReadOptions(), "command": ()}
 CASES = (
     ("process", 4_000_000, 128),
     ("workers 1", 4_000_000, 128),
@@ -44,46 +53,50 @@ CASES = (
     ("files, workers 2", 4_000_000, 128),
     ("files, workers 1", 600_000, 512),
 )
+if SMOKE:
+    CASES = (("process", 2_000, 8), ("workers 1", 2_000, 8), ("files, workers 1", 2_000, 8))
+KEY = ("kind", "rows", "columns")
+SHOWN = {
+    "one process, arrays": "process",
+    "one worker, arrays": "workers 1",
+    "two workers, arrays": "workers 2",
+    "one process, files": "files, process",
+    "one worker, files": "files, workers 1",
+    "two workers, files": "files, workers 2",
+}
+MACHINES, MANY = 32, 100_000_000
+"""Machines and rows of the forecast."""
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__)
     parser.add_argument("--only", choices=sorted({kind for kind, _, _ in CASES}))
     parser.add_argument("--columns", type=int, help="only cases with so many columns")
-    parser.add_argument("--again", action="store_true", help="measure what is there, too")
+    parser.add_argument("--again", action="store_true", help="measure what is stored, too")
     parser.add_argument("--better", action="store_true", help="the same, and keep the calmer one")
     parser.add_argument("--data", type=Path, help="where files are made, and kept")
     parser.add_argument("--measure", help="for the processes that this one starts")
     chosen = parser.parse_args()
     if chosen.measure:
-        print(json.dumps(measure(chosen.measure, chosen.data)))
+        found = measure(chosen.measure, chosen.data)
+        print(json.dumps(found))
         return
-    done = {(line["kind"], line["rows"], line["columns"]) for line in results()}
-    for case in CASES:
+    for case in [] if chosen.page else CASES:
         asked = chosen.only in (None, case[0]) and chosen.columns in (None, case[2])
-        if asked and (chosen.again or chosen.better or case not in done):
+        stored = [trial for trial in read_trials(TRIALS) if tuple(trial[k] for k in KEY) == case]
+        if asked and (chosen.again or chosen.better or not stored):
             with prepared(case, chosen.data) as folder:
-                keep(in_a_process(case, folder), better=chosen.better)
-    write_page(results())
+                found = in_a_process(case, folder)
+            # The fastest of those that other programs did not disturb, if there are any.
+            best = min(
+                [*stored, found], key=lambda trial: (trial["others"] > CALM, trial["seconds"])
+            )
+            if best is found or not chosen.better:
+                add_trial(TRIALS, found, KEY)
+    PAGE.write_text(filled(PAGE.read_text()))
 
 
-def results() -> list[dict]:
-    lines = RESULTS.read_text().splitlines() if RESULTS.exists() else []
-    return [json.loads(line) for line in lines]
-
-
-def keep(found: dict, *, better: bool) -> None:
-    """Replace what is stored of the same case; with `better`, only what is worse."""
-    case = ("kind", "rows", "columns")
-    same = [line for line in results() if all(line[key] == found[key] for key in case)]
-    others = [line for line in results() if line not in same]
-    if better:
-        # The fastest of those that other programs did not disturb, if there are any.
-        found = min([*same, found], key=lambda line: (line["others"] > CALM, line["seconds"]))
-    RESULTS.write_text("".join(json.dumps(line) + "\n" for line in [*others, found]))
-
-
-@contextmanager
+@contextlib.contextmanager
 def prepared(case: tuple[str, int, int], data: Path | None) -> Iterator[Path]:
     """Give the folder with the files of a case."""
     kind, n, p = case
@@ -125,50 +138,66 @@ def write_part(path: Path, X: np.ndarray, y: np.ndarray) -> None:
     pq.write_table(pa.table({"features": lists, "label": y}), path, row_group_size=16384)
 
 
-def in_a_process(case: tuple[str, int, int], folder: Path) -> dict:
+def in_a_process(case: tuple[str, int, int], folder: Path) -> dict[str, Any]:
+    """Return one measurement, by a process of its own."""
     one = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, __file__, "--measure", case[0], "--data", str(folder)]
     done = subprocess.run(
         command, env={**os.environ, **one}, check=True, stdout=subprocess.PIPE, text=True
     )
     found = json.loads(done.stdout.splitlines()[-1])
-    named = dict(zip(("kind", "rows", "columns"), case, strict=True))
-    return {**named, **found, "machine": machine("numpy", "dask", "distributed")}
+    return {**dict(zip(KEY, case, strict=True)), **found}
 
 
-def measure(kind: str, folder: Path) -> dict:
-    from kspr import KnockoffsSPR
+def measure(kind: str, folder: Path) -> dict[str, Any]:
+    """Return what one kind of selection takes, and how many rows it keeps."""
+    if kind.endswith("process"):
+        work = select_files if kind.startswith("files") else fit_arrays
+        return timed(lambda: work(folder), time.process_time)
+    from distributed import Client, LocalCluster, get_task_stream
 
-    selector = KnockoffsSPR(q=0.05, duplicates="ignore", progress=False)
-    if kind == "process":
-        y = np.concatenate([np.load(path) for path in sorted(folder.glob("y*.npy"))])
-        X = np.load(folder / "whole.npy", mmap_mode="r")
-        return timed(lambda: summed(selector.fit(X, y).selection_), time.process_time)
-    if kind == "files, process":
-        return timed(lambda: selected_here(selector, folder), time.process_time)
-    n_workers = int(kind.split()[-1])
-    if kind.startswith("files"):
-        return on_files(selector, folder, n_workers)
-    return on_workers(selector, folder, n_workers)
+    how = {"n_workers": int(kind.split()[-1]), "threads_per_worker": 1, "dashboard_address": None}
+    with LocalCluster(**how) as cluster, Client(cluster) as client:
+        # Imports are not what is measured.
+        client.run(lambda: __import__("kspr.cli"))
+
+        def processor() -> float:
+            return sum(client.run(time.process_time).values()) + time.process_time()
+
+        with get_task_stream(client) as stream:
+            if kind.startswith("files"):
+                options = ("--engine", "dask", "--scheduler", cluster.scheduler_address)
+                found = timed(lambda: select_files(folder, *options), processor)
+            else:
+                found = timed(lambda: fit_partitions(folder, client), processor)
+        sent = client.run(lambda dask_worker: dask_worker.transfer_outgoing_bytes_total)
+    return {**found, "bytes": sum(sent.values()), "tasks": tasks_of(stream.data)}
 
 
-def timed(work: Callable[[], dict], processor: Callable[[], float]) -> dict:
-    """Return seconds, those of our processors, and the cores that others used meanwhile."""
-    load, foreign = os.getloadavg()[0], _foreign_seconds() + time.process_time()
+def timed(work: Callable[[], int], processor: Callable[[], float]) -> dict[str, Any]:
+    """Return seconds, those of our processors, the cores that others used, and the kept rows."""
+    load, foreign = os.getloadavg()[0], foreign_seconds() + time.process_time()
     used, begin = processor(), time.perf_counter()
-    found = work()
+    kept = work()
     seconds, cpu = time.perf_counter() - begin, processor() - used
-    others = (_foreign_seconds() + time.process_time() - foreign - cpu) / seconds
+    others = (foreign_seconds() + time.process_time() - foreign - cpu) / seconds
     shown = {"seconds": seconds, "cpu": cpu, "others": max(0.0, others), "load": load}
-    return {**{name: round(value, 3) for name, value in shown.items()}, **found}
+    return {**{name: round(value, 3) for name, value in shown.items()}, "kept": kept}
 
 
-def summed(selection: Any) -> dict:
-    return {"kept": int(selection.clean_mask.sum()), "q_sum": float(selection.q_value.sum())}
+def selector(**choices: Any) -> KnockoffsSPR:
+    return KnockoffsSPR(q=0.05, duplicates="ignore", progress=False, **choices)
 
 
-def on_workers(selector: Any, folder: Path, n_workers: int) -> dict:
-    """Measure arrays of which workers load a part each; columns come to this process."""
+def fit_arrays(folder: Path) -> int:
+    """Fit one memory map in this process."""
+    y = np.concatenate([np.load(path) for path in sorted(folder.glob("y*.npy"))])
+    X = np.load(folder / "whole.npy", mmap_mode="r")
+    return int(selector().fit(X, y).selection_.clean_mask.sum())
+
+
+def fit_partitions(folder: Path, client: Any) -> int:
+    """Fit arrays of which workers load a part each; columns come to this process."""
     import dask.array as da
     from dask import delayed
 
@@ -180,78 +209,23 @@ def on_workers(selector: Any, folder: Path, n_workers: int) -> dict:
         )
         return da.concatenate(list(parts))
 
-    def work(cluster: Any) -> dict:
-        X, y = loaded("X*.npy", np.float16), loaded("y*.npy", np.int64)
-        chosen = selector.set_params(engine="dask", client=cluster._client)
-        return summed(chosen.fit(X, y).selection_)
-
-    return on_cluster(work, n_workers)
+    # An engine by name goes; then the client, or a Dask collection, says it.
+    named = {"engine": "dask"} if "engine" in KnockoffsSPR().get_params() else {}
+    X, y = loaded("X*.npy", np.float16), loaded("y*.npy", np.int64)
+    return int(selector(client=client, **named).fit(X, y).selection_.clean_mask.sum())
 
 
-def selected_here(selector: Any, folder: Path) -> dict:
-    """Do what `kspr select` does with files, in this process."""
-    from kspr.features.options import AS_SHIPPED
-    from kspr.runs.select import select_source
+def select_files(folder: Path, *options: str) -> int:
+    """Run `kspr select` on files."""
+    from kspr.cli import main as kspr
 
-    with tempfile.TemporaryDirectory() as out:
-        found = select_source(
-            folder / "*.parquet", Path(out) / "run", selector, settings=AS_SHIPPED, **PLAIN
-        )
-        return {"kept": int(found.selection.clean_mask.sum()), "parts": PARTS}
-
-
-def on_files(selector: Any, folder: Path, n_workers: int) -> dict:
-    """Measure what `kspr select --engine dask` does with files."""
-    from kspr.runs import cluster_select
-
-    def work(cluster: Any) -> dict:
-        @contextmanager
-        def given(_: Any) -> Iterator[Any]:
-            yield cluster
-
-        cluster_select.opened_cluster = given
-        with tempfile.TemporaryDirectory() as out:
-            written = cluster_select.select_on_cluster(
-                folder / "*.parquet", Path(out) / "run", selector, **PLAIN
-            )
-        return {"kept": written.n_kept, "parts": PARTS}
-
-    return on_cluster(work, n_workers)
-
-
-def on_cluster(work: Callable[[Any], dict], n_workers: int) -> dict:
-    from distributed import get_task_stream
-
-    from kspr.selectors.engines.cluster import Cluster, local_cluster
-
-    with local_cluster(n_workers) as cluster:
-        client = cluster._client
-        # Imports are not what is measured.
-        client.run(warm_up)
-        warm_up()
-
-        def processor() -> float:
-            return sum(client.run(time.process_time).values()) + time.process_time()
-
-        def sent() -> int:
-            return sum(client.run(bytes_sent).values()) + bytes_sent()
-
-        marks = [("start", time.perf_counter(), sent())]
-        each = Cluster.each
-
-        def marked(self: Any, function: Any, *rest: Any, **more: Any) -> Any:
-            marks.append((function.__name__, time.perf_counter(), sent()))
-            return each(self, function, *rest, **more)
-
-        Cluster.each = marked
-        with get_task_stream(client) as stream:
-            found = timed(lambda: work(cluster), processor)
-        marks.append(("end", time.perf_counter(), sent()))
-    passes = [
-        {"name": name.strip("_"), "seconds": round(after[1] - at, 3), "bytes": after[2] - begun}
-        for (name, at, begun), after in pairwise(marks[1:])
-    ]
-    return {**found, "passes": passes, "tasks": tasks_of(stream.data)}
+    said = ("--label=label", "--duplicates=ignore", "--json", *options)
+    shown = io.StringIO()
+    with tempfile.TemporaryDirectory() as out, contextlib.redirect_stdout(shown):
+        kspr(["select", str(folder / "*.parquet"), *said, "--out", f"{out}/run"])
+    answer = json.loads(shown.getvalue())
+    # Large runs are described in fewer words.
+    return int(answer["kept"] if "kept" in answer else answer["summary"]["n_kept"])
 
 
 def tasks_of(records: list[dict]) -> dict[str, list[float]]:
@@ -273,33 +247,98 @@ def tasks_of(records: list[dict]) -> dict[str, list[float]]:
     }
 
 
-def warm_up() -> None:
-    import kspr.runs.cluster_select
-    import kspr.selectors.cluster_selection  # noqa: F401
-
-    count_bytes()
+# The page ----------------------------------------------------------------------------------------
 
 
-def count_bytes() -> None:
-    """Count what this process writes to others: each message is written once."""
-    from distributed.comm.tcp import TCP
-
-    write = TCP.write
-    # Kept at the class: what is kept here would be another copy in each call from outside.
-    TCP.bytes_sent = 0
-
-    async def counted(self: Any, *arguments: Any, **more: Any) -> int:
-        n_bytes = await write(self, *arguments, **more)
-        TCP.bytes_sent += n_bytes
-        return n_bytes
-
-    TCP.write = counted
+def filled(text: str) -> str:
+    """Return the page's text with the tables in their place; as it is where a case is missing."""
+    trials = read_trials(TRIALS)
+    columns = min(case[2] for case in CASES)
+    by_kind = {trial["kind"]: trial for trial in trials if trial["columns"] == columns}
+    if not SMOKE and not set(by_kind) >= set(SHOWN.values()):
+        return text
+    wide = max((t for t in trials if "tasks" in t), key=lambda trial: trial["columns"])
+    return fill_page(text, COMMAND, f"{times(by_kind)}\n\n{forecast(wide)}", trials)
 
 
-def bytes_sent() -> int:
-    from distributed.comm.tcp import TCP
+def times(trials: dict[str, dict[str, Any]]) -> str:
+    """Return the table of one process, one and two workers."""
+    first = trials["process"]
+    rows = [
+        [
+            name,
+            *(f"{trials[kind][key]:.1f} s" for key in ("seconds", "cpu")),
+            f"{trials[kind]['others']:.2f}",
+            size(trials[kind]["bytes"]) if "bytes" in trials[kind] else "",
+        ]
+        for name, kind in SHOWN.items()
+        if kind in trials
+    ]
+    said = [
+        f"{first['rows']:,} x {first['columns']} features in float16, {CLASSES} classes. "
+        "Everything has one thread: the process, and each worker; processor time is that of all "
+        "processes, with the client and the scheduler. Near copies are not looked for. Arrays are "
+        f"{PARTS} memory maps, one for the process, and end in a `Selection` in one process; files "
+        f"are {PARTS} parquet files, and end in a run.",
+        "",
+        markdown_table(["", "time", "processor time of all", "cores of others", "sent"], rows),
+        "",
+    ]
+    for what in ("", "files, "):
+        here, one, two = (trials.get(what + k) for k in ("process", "workers 1", "workers 2"))
+        if here and one and two:
+            said.append(
+                f"With {'files' if what else 'arrays'}, two workers are "
+                f"**{one['seconds'] / two['seconds']:.2f} x** as fast as one; one worker takes "
+                f"**{one['seconds'] / here['seconds']:.2f} x** the time of one process, and "
+                f"{one['cpu'] / here['cpu']:.2f} x the processor time."
+            )
+    said.append("At least 1.7 x and at most 1.2 x were asked for.")
+    return "\n".join(said)
 
-    return TCP.bytes_sent
+
+def split_work(trial: dict[str, Any]) -> tuple[float, float]:
+    """Return a worker's seconds for one row, and the seconds that more workers do not shorten.
+
+    What has a task for each part is done row by row. Of the rest, which is the fit and merging,
+    the longest task of each function counts.
+    """
+    tasks = trial["tasks"].values()
+    each = sum(seconds for count, seconds, _ in tasks if count >= PARTS)
+    rest = sum(longest for count, _, longest in tasks if count < PARTS)
+    return each / trial["rows"], rest
+
+
+def forecast(trial: dict[str, Any]) -> str:
+    """Return what the largest data would take on many machines, calculated."""
+    each, rest = split_work(trial)
+    rows = []
+    for workers in (MACHINES, 8 * MACHINES):
+        work = each * MANY / workers
+        rows.append(
+            [f"{workers} workers", f"{work:.1f} s", f"{rest:.1f} s", f"{work + rest:.1f} s"]
+        )
+    return "\n".join(
+        [
+            f"### {MANY // 1_000_000} million x {trial['columns']} on {MACHINES} machines",
+            "",
+            f"Calculated, not measured: from one worker with {trial['rows']:,} x "
+            f"{trial['columns']} features in {PARTS} parquet files ({trial['seconds']:.1f} s in "
+            f"all). Functions that run on every part take {1e6 * each:.1f} microseconds a row; the "
+            f"fit and merging take {rest:.1f} s, as the longest task of each function. What "
+            "travels is not counted.",
+            "",
+            markdown_table(["", "every row", "fit and merging", "all"], rows),
+        ]
+    )
+
+
+def size(n_bytes: float) -> str:
+    """Return a number of bytes as people read it."""
+    for unit, limit in (("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
+        if n_bytes >= limit:
+            return f"{n_bytes / limit:.3g} {unit}"
+    return f"{n_bytes:.0f} bytes"
 
 
 if __name__ == "__main__":

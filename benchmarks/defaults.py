@@ -1,13 +1,11 @@
 """Measure every choice of the method, one change at a time, to choose the defaults.
 
     python benchmarks/defaults.py            # measure what is missing, then write docs/defaults.md
-    python benchmarks/defaults.py --page     # write the page from stored trials, measure nothing
 
 A trial (variant, noise, seed) is a line of benchmarks/results/defaults.jsonl; a run that was
 interrupted continues with the missing ones.
 """
 
-import argparse
 import json
 import time
 from collections import defaultdict
@@ -18,20 +16,31 @@ import numpy as np
 from rich.progress import track
 
 import kspr
-from _common import FEATURES, RESULTS, ROOT, cifar10, markdown_table
+from _common import (
+    DOCS,
+    RESULTS,
+    SMOKE,
+    add_trial,
+    arguments,
+    either,
+    markdown_table,
+    measured_when,
+    read_trials,
+)
+from _data import check_shared, cifar10
 from _prose import wrap_prose
-from _trials import add_trial, read_trials
 from kspr.noise import pair_flip, symmetric
 
 TRIALS = RESULTS / "defaults.jsonl"
-PAGE = ROOT / "docs" / "defaults.md"
+PAGE = DOCS / "defaults.md"
+MEASURES = ("src/kspr/core", "src/kspr/selectors")
 
 CIFAR_PAIRS = {9: 1, 2: 0, 4: 7, 3: 5, 5: 3}
 """The usual asymmetric noise: truck to automobile, bird to plane, deer to horse, cat and dog."""
 NOISES = [("Sym.", rate) for rate in (0.2, 0.4, 0.6, 0.8)] + [
     ("Asy.", rate) for rate in (0.2, 0.3, 0.4)
 ]
-SEEDS = (0, 1, 2)
+SEEDS = either((0, 1, 2), (0,))
 LEVELS = (0.05, 0.1, 0.2)
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -57,7 +66,10 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "500 samples a class": {"samples_per_class": 500, "n_jobs": 2},
 }
 """What is changed against `BASE`."""
-BASE = {"control": "paper", "cut": "per_class", "first_step": "spr", "reduction": 128}
+if SMOKE:
+    # The small data has fewer columns.
+    VARIANTS = {name: c for name, c in VARIANTS.items() if c.get("reduction", 0) <= 16}
+BASE = {"control": "paper", "cut": "per_class", "first_step": "spr", "reduction": either(128, 8)}
 """The paper's control with the choices that this comparison led to."""
 
 
@@ -109,7 +121,6 @@ def measure() -> None:
             "parameters": signature(model),
             "noise": f"{kind} {rate:.0%}",
             "seed": seed,
-            "version": kspr.__version__,
         }
         if key(trial) in done:
             continue
@@ -142,7 +153,7 @@ def write_page() -> None:
                 found[trial["noise"]].append(trial)
         by_variant[name] = found
     seeds = sorted({trial["seed"] for trial in trials})
-    parts = [HEAD.format(seeds=len(seeds), version=kspr.__version__)]
+    parts = [HEAD.format(seeds=len(seeds), measured=measured_when(trials))]
     for q in LEVELS:
         parts.append(f"\n## At q = {q:g}\n\n{table(by_variant, str(q))}")
     PAGE.write_text(wrap_prose("\n".join(parts) + "\n"))
@@ -172,7 +183,7 @@ def table(by_variant: dict[str, dict[str, list[dict[str, Any]]]], q: str) -> str
 HEAD = """# How the defaults were chosen
 
 Realised FSR / recall on the CIFAR-10 features of the design (50,000 x 512; noise with known
-truth), means over {seeds} seeds, kspr {version}. Bold: the realised FSR is above q. Each row
+truth), means over {seeds} seeds. Bold: the realised FSR is above q. Each row
 changes one thing against `KnockoffsSPR(control="paper")`, the comparison that the paper makes;
 `paper` is `KnockoffsSPR.paper()`, which chooses its own level. How the error rate itself is
 estimated, and why `control="transition"` is the default, is the subject of
@@ -196,20 +207,15 @@ What the tables show:
   of the statistic depends on the label, so its sign is not independent of the size.
 
 Made by `make defaults` from `benchmarks/results/defaults.jsonl`; seconds are the median of a fit on
-two cores, and good for a rough comparison only.
+two cores, and good for a rough comparison only. {measured}
 """
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--page", action="store_true", help="write the page, measure nothing")
-    arguments = parser.parse_args()
-    if not arguments.page:
-        if not FEATURES.exists():
-            parser.exit(2, f"The shared features are needed and not at {FEATURES}.\n")
+    if not arguments(__doc__).parse_args().page:
+        check_shared()
         measure()
     write_page()
-    print(f"wrote {PAGE.relative_to(ROOT)}")
 
 
 if __name__ == "__main__":

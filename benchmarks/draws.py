@@ -2,28 +2,35 @@
 
 Every way is told which rows are wrong and played through 200 times. Only the first and the second
 are proved (docs/theory.md); the third is there to see whether a proof would be worth having.
-Run: ``python benchmarks/draws.py``; it writes benchmarks/results/draws.json and the table of
-docs/theory.md. With ``--page`` it writes the table alone.
+Run: ``python benchmarks/draws.py``; it writes benchmarks/results/draws.jsonl and the table of
+docs/theory.md.
 """
 
-import argparse
-import json
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from _common import RESULTS, ROOT, Sample, cifar10, machine, markdown_table
-from _people import confused_texts, human_labels
+from _common import (
+    DOCS,
+    RESULTS,
+    add_trial,
+    arguments,
+    either,
+    fill_page,
+    markdown_table,
+    named_trials,
+)
+from _data import Sample, check_shared, cifar10, confused_texts, human_labels
 from kspr import KnockoffsSPR
 from kspr.core.conformal import conformal_levels
 from kspr.noise import symmetric
 
-STORE = RESULTS / "draws.json"
-PAGE = ROOT / "docs" / "theory.md"
-START = "<!-- ways to draw: written by benchmarks/draws.py -->\n"
-END = "<!-- end of ways to draw -->"
-CHECKS, PLAYED = (50, 100, 200), 200
+COMMAND = "python benchmarks/draws.py"
+PAGE = DOCS / "theory.md"
+TRIALS = RESULTS / "draws.jsonl"
+MEASURES = ("src/kspr/core", "src/kspr/selectors")
+CHECKS, PLAYED = (50, 100, 200), either(200, 3)
 LEAST_POOL = 1_000
 
 
@@ -128,27 +135,25 @@ def _cut(rows: Ranked, pool: np.ndarray, q: float, n: int, rng: np.random.Genera
     return keep
 
 
-def measure() -> dict[str, Any]:
-    """Return mean FSR and recall of every way, and the recall of the best cut."""
-    found: dict[str, Any] = {}
+def measure() -> None:
+    """Store mean FSR and recall of every way, and the recall of the best cut."""
     for name, sample in cases():
         selection = KnockoffsSPR(q=0.1, random_state=0, progress=False)
         selection = selection.fit(sample.X, sample.y).selection_
         rows = Ranked(selection.statistic, selection.q_value, sample.y != sample.y_true)
         for q in (0.05, 0.1):
-            case: dict[str, Any] = {"best": _best(rows, q)}
+            ways: dict[str, Any] = {"best": _best(rows, q)}
             for way, run in WAYS.items():
                 for n in CHECKS:
                     kept = [
                         run(rows, q, n, np.random.default_rng([draw, n])) for draw in range(PLAYED)
                     ]
-                    case[f"{way}, {n}"] = [
+                    ways[f"{way}, {n}"] = [
                         float(np.mean([_share(rows.wrong[keep]) for keep in kept])),
                         float(np.mean([np.mean(keep[~rows.wrong]) for keep in kept])),
                     ]
-            found[f"{name}, {q:.2f}"] = case
+            add_trial(TRIALS, {"name": f"{name}, {q:.2f}", "ways": ways}, ["name"])
             print(name, q, "done", flush=True)
-    return {"cases": found, "machine": machine(1)}
 
 
 def _share(wrong: np.ndarray) -> float:
@@ -162,14 +167,14 @@ def _best(rows: Ranked, q: float) -> float:
     return float(np.sum(~wrong[: loose[-1] + 1]) / np.sum(~wrong)) if loose.size else 0.0
 
 
-def table(results: dict[str, Any], n: int = 100) -> str:
-    """Return the table of the page: FSR / recall with `n` checks."""
-    head = ["pool", *results["cases"]]
-    rows = [
-        [way, *(_cell(case[f"{way}, {n}"]) for case in results["cases"].values())] for way in WAYS
-    ]
-    best = ["best cut, told the truth", *(f"{c['best']:.3f}" for c in results["cases"].values())]
-    return markdown_table(head, [*rows, best]) + "\n"
+def filled(text: str, n: int = 100) -> str:
+    """Return the page's text with the table in its place: FSR / recall with `n` checks."""
+    cases = named_trials(TRIALS)
+    found = [case["ways"] for case in cases.values()]
+    rows = [[way, *(_cell(ways[f"{way}, {n}"]) for ways in found)] for way in WAYS]
+    best = ["best cut, told the truth", *(f"{ways['best']:.3f}" for ways in found)]
+    shown = markdown_table(["pool", *cases], [*rows, best])
+    return fill_page(text, COMMAND, shown, cases.values())
 
 
 def _cell(found: list[float]) -> str:
@@ -177,18 +182,11 @@ def _cell(found: list[float]) -> str:
     return f"{fsr:.3f} / {recall:.3f}"
 
 
-def with_table(text: str, results: dict[str, Any]) -> str:
-    """Return the page's text with the table in its place."""
-    before, _, rest = text.partition(START)
-    return f"{before}{START}{table(results)}{END}{rest.partition(END)[2]}"
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--page", action="store_true", help="write the table, measure nothing")
-    if not parser.parse_args().page:
-        STORE.write_text(json.dumps(measure(), indent=1) + "\n")
-    PAGE.write_text(with_table(PAGE.read_text(), json.loads(STORE.read_text())))
+    if not arguments(__doc__).parse_args().page:
+        check_shared()
+        measure()
+    PAGE.write_text(filled(PAGE.read_text()))
 
 
 if __name__ == "__main__":

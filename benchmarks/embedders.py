@@ -7,7 +7,6 @@ what is missing.
 """
 
 import io
-import sys
 import time
 from itertools import product
 
@@ -20,20 +19,34 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from _common import RESULTS, SHARED
-from _trials import add_trial, read_trials
+from _common import (
+    DOCS,
+    RESULTS,
+    SHARED,
+    add_trial,
+    arguments,
+    either,
+    fill_page,
+    markdown_table,
+    read_trials,
+)
+from _data import check_shared
 from kspr import KnockoffsSPR
 from kspr.features.embedders import load_embedder
 from kspr.noise import symmetric
 
-OUT = RESULTS / "embedders.jsonl"
-IMAGES, SEEDS, FSR = 4000, 2, 0.05
-CASES = [
+COMMAND = "python benchmarks/embedders.py"
+PAGE = DOCS / "speed.md"
+TRIALS = RESULTS / "embedders.jsonl"
+MEASURES = ("src/kspr/features", "src/kspr/models", "src/kspr/core", "src/kspr/selectors")
+IMAGES, SEEDS, FSR = either(4000, 60), 2, 0.05
+ALL_CASES = [
     *product(["efficientnet-lite0"], [96, 128, 192]),
     *product(["efficientnet-lite2", "efficientnet-lite1"], [128, 192]),
     ("efficientnet-lite0", 224),
 ]
-ALL = 1_000_000
+CASES = either(ALL_CASES, [("efficientnet-lite0", 32)])
+ALL = either(1_000_000, IMAGES)
 """A number of rows for which networks are exported."""
 
 
@@ -77,11 +90,11 @@ def measured(X: np.ndarray, y: np.ndarray) -> dict[str, float]:
     }
 
 
-def main() -> None:
+def measure() -> None:
     torch.set_num_threads(1)
     images, y = cifar10()
     mirrored = [ImageOps.mirror(image) for image in images]
-    done = {(trial["embedder"], trial["size"]) for trial in read_trials(OUT)}
+    done = {(trial["embedder"], trial["size"]) for trial in read_trials(TRIALS)}
     for name, size in CASES:
         if (name, size) in done:
             continue
@@ -90,8 +103,38 @@ def main() -> None:
         for flips, Z in ((False, X), (True, (X + X_mirrored) / 2)):
             about = {"embedder": name, "size": size, "flips": flips, "images": IMAGES}
             speed = {"images_per_cpu_second": round(1 / seconds / (1 + flips), 1)}
-            add_trial(OUT, about | measured(Z, y) | speed)
-            print(about, file=sys.stderr)
+            add_trial(TRIALS, about | measured(Z, y) | speed)
+            print(about, flush=True)
+
+
+def table() -> str:
+    """Return the trials as a table."""
+    head = ["network", "pixels", "flips", "linear probe", "best-cut recall", "images a second"]
+    trials = sorted(read_trials(TRIALS), key=lambda t: (t["embedder"], t["size"], t["flips"]))
+    shown = [
+        [
+            trial["embedder"],
+            str(trial["size"]),
+            "both" if trial["flips"] else "-",
+            f"{trial['probe']:.3f}",
+            f"{trial['best_cut_recall']:.3f}",
+            f"{trial['images_per_cpu_second']:.0f}",
+        ]
+        for trial in trials
+    ]
+    return markdown_table(head, shown)
+
+
+def filled(text: str) -> str:
+    """Return the page's text with the table in its place."""
+    return fill_page(text, COMMAND, table(), read_trials(TRIALS))
+
+
+def main() -> None:
+    if not arguments(__doc__).parse_args().page:
+        check_shared()
+        measure()
+    PAGE.write_text(filled(PAGE.read_text()))
 
 
 if __name__ == "__main__":

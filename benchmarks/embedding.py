@@ -3,14 +3,11 @@
 The plain way is what a first script does: decode one image after the other, or take texts in the
 order of the file, and run the same weights in PyTorch, 64 at a time. Ours is the whole of `kspr
 embed`, as a user starts it, after its network has been exported once. Every ratio is taken inside
-one run, from alternating repeats while the machine is idle, and stored in
-``benchmarks/results/embedding.json``.
+one run, from alternating repeats while the machine is idle, and stored as lines of
+``benchmarks/results/embedding.jsonl``, for a table of docs/speed.md.
 """
 
-import argparse
 import io
-import json
-import shlex
 import subprocess
 import sys
 import tempfile
@@ -26,18 +23,31 @@ import pyarrow.parquet as pq
 import torch
 
 from _clock import Clock, Timing, calm
-from _common import RESULTS, SHARED
-from _speed import Check
-from kspr._files import write_json
-from kspr._packages import machine
+from _common import (
+    DOCS,
+    RESULTS,
+    SHARED,
+    add_trial,
+    arguments,
+    either,
+    fill_page,
+    markdown_table,
+    read_trials,
+    versions_in_words,
+)
+from _data import check_shared
+from _speed import Check, cells
 from kspr.features.embedders import Embedder, load_embedder
 from kspr.features.embedders.embedder import Begun
 from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
 
-OUT = RESULTS / "embedding.json"
-BATCH, TOKENS, PIXELS = 64, 256, 128
-PLAIN, NETWORK = 1024, 2048
+COMMAND = "make bench-embed"
+PAGE = DOCS / "speed.md"
+TRIALS = RESULTS / "embedding.jsonl"
+MEASURES = ("src/kspr/features", "src/kspr/models")
+BATCH, TOKENS, PIXELS = either(64, 4), 256, either(128, 32)
+PLAIN, NETWORK = either(1024, 8), either(2048, 8)
 """Items for the plain way and for the network alone; times are per item."""
 
 
@@ -99,7 +109,7 @@ PARTS = [
         "images of CIFAR-10",
         "image",
         SHARED / "cifar10" / "train.parquet",
-        40_000,
+        either(40_000, 12),
         plain_images,
         3.5,
     ),
@@ -107,7 +117,7 @@ PARTS = [
         "texts of banking77",
         "text",
         SHARED / "text" / "banking77.parquet",
-        13_083,
+        either(13_083, 12),
         plain_texts,
         2.2,
     ),
@@ -118,15 +128,20 @@ def batches(items: list[Any]) -> Iterator[list[Any]]:
     return (items[start : start + BATCH] for start in range(0, len(items), BATCH))
 
 
+def scaled(part: Part) -> dict[str, Any]:
+    """Return options of the embedder that differ from the usual ones, in smoke runs only."""
+    return either({}, {"image_size": PIXELS} if part.kind == "image" else {})
+
+
 def prepared(source: Path, embedder: Embedder) -> list[Any]:
     """Return items as the network takes them."""
     items = open_source(source, ReadOptions(), unlabelled=True).items
     return [embedder.prepare(items[row]) for row in range(min(NETWORK, len(items)))]
 
 
-def measure(part: Part, folder: Path, clock: Clock, quick: bool, repeats: int) -> dict[str, Any]:
+def measure(part: Part, folder: Path, clock: Clock, repeats: int) -> dict[str, Any]:
     """Return seconds per item of every way, and how far the features differ."""
-    table = pq.read_table(part.source).slice(0, 2 * NETWORK if quick else part.items)
+    table = pq.read_table(part.source).slice(0, part.items)
     source, column = folder / f"{part.kind}.parquet", "img" if part.kind == "image" else "text"
     pq.write_table(table.select([column]), source)
     few = table[column].slice(0, PLAIN)
@@ -134,12 +149,14 @@ def measure(part: Part, folder: Path, clock: Clock, quick: bool, repeats: int) -
     given = stored.to_pylist()
     runs = iter(range(99))
 
+    size = [f"--image-size={pixels}" for pixels in scaled(part).values()]
+
     def command() -> None:
         out = folder / f"{part.kind}-{next(runs)}"
         call = [sys.executable, "-m", "kspr", "embed", str(source), "--out", str(out), "--json"]
-        subprocess.run([*call, "--device", "cpu"], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([*call, "--device", "cpu", *size], check=True, stdout=subprocess.DEVNULL)
 
-    embedder = load_embedder(None, part.kind, device="cpu", rows=part.items)
+    embedder = load_embedder(None, part.kind, device="cpu", rows=part.items, **scaled(part))
     ready = prepared(source, embedder)
     difference = np.abs(part.plain(given[:BATCH]) - embedder.embed(ready[:BATCH])).max()
     if part.kind == "text":
@@ -165,6 +182,7 @@ def measure(part: Part, folder: Path, clock: Clock, quick: bool, repeats: int) -
     seconds = {name: timing.seconds / counts[name] for name, timing in used.items()}
     cpu = {name: timing.cpu / counts[name] for name, timing in used.items()}
     return {
+        "name": part.title,
         "title": part.title,
         "items": counts,
         "checks": [
@@ -174,6 +192,7 @@ def measure(part: Part, folder: Path, clock: Clock, quick: bool, repeats: int) -
         "seconds": seconds,
         "cpu": cpu,
         "others": {name: timing.others for name, timing in used.items()},
+        "threads": torch.get_num_threads(),
     }
 
 
@@ -196,27 +215,42 @@ def checks(part: Part, seconds: dict[str, float], cpu: dict[str, float]) -> list
     ]
 
 
+def table() -> str:
+    """Return the measured parts, with a sentence on items and machine above them."""
+    parts = read_trials(TRIALS)
+    versions = versions_in_words(parts[-1], "torch", "onnxruntime", "transformers")
+    items = " and ".join(f"{part['items']['command']:,} {part['title']}" for part in parts)
+    busy = max(max(part["others"].values()) for part in parts)
+    shown = []
+    for part in parts:
+        shown += [[f"**{part['title']}**", "", ""], *cells(part["checks"])]
+    return (
+        f"`{COMMAND}` on {items}; other work used up to {busy:.1f} cores; {versions}:\n\n"
+        + markdown_table(["", "measured", "target"], shown)
+    )
+
+
+def filled(text: str) -> str:
+    """Return the page's text with the table in its place."""
+    return fill_page(text, COMMAND, table(), read_trials(TRIALS))
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="few items; writes nothing")
-    parser.add_argument("--repeats", type=int, default=2)
-    parser.add_argument("--patience", type=float, default=120, help="seconds to wait for calm")
+    parser = arguments(__doc__)
+    parser.add_argument("--repeats", type=int, default=either(2, 1))
+    parser.add_argument(
+        "--patience", type=float, default=either(120, 0), help="seconds to wait for calm"
+    )
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
+    if not options.page:
+        check_shared()
         clock = Clock(options.patience)
-        parts = [
-            measure(part, Path(folder), clock, options.quick, options.repeats) for part in PARTS
-        ]
-    about = machine("knockoffs-spr", "numpy", "onnxruntime", "pillow", "torch", "transformers")
-    command = shlex.join(["python", "benchmarks/embedding.py", *sys.argv[1:]])
-    results = {
-        "command": command,
-        "machine": about | {"threads": torch.get_num_threads()},
-        "parts": parts,
-    }
-    print(json.dumps(results, indent=2))
-    if not options.quick:
-        write_json(OUT, results)
+        with tempfile.TemporaryDirectory() as folder:
+            for part in PARTS:
+                found = measure(part, Path(folder), clock, options.repeats)
+                add_trial(TRIALS, found, ["name"])
+                print(found["name"], found["checks"], flush=True)
+    PAGE.write_text(filled(PAGE.read_text()))
 
 
 if __name__ == "__main__":

@@ -6,22 +6,22 @@ A trial is one case with one way to draw, over 1,000 draws of 100 checks at q = 
 compared with the exact interval of the checks alone (Clopper and Pearson).
 """
 
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 from rich.progress import track
 
-from _common import RESULTS, Case, machine
+from _common import RESULTS, add_trial, arguments, either, read_trials
+from _data import Case, check_shared
 from _fsr_cases import CASES
 from _fsr_page import ESTIMATED, PAGE
-from _trials import add_trial, read_trials
 from kspr import KnockoffsSPR, Selection
 from kspr.core.prediction_powered import Estimate, plain_share
 
 TRIALS = RESULTS / ESTIMATED
+MEASURES = ("src/kspr/core", "src/kspr/selectors")
 NAMES = ("CIFAR-10N, random1", "CIFAR-10N, aggre", "banking77, confused 20%", "CIFAR-10, Sym. 40%")
-Q, CHECKS, DRAWS = 0.05, 100, 1000
+Q, CHECKS, DRAWS = 0.05, 100, either(1000, 3)
 
 
 def _width(found: Estimate) -> float:
@@ -96,12 +96,12 @@ def measure(case: Case, drawn: str) -> dict[str, Any]:
             name: np.mean([one[name] for one in found], axis=0).round(4).tolist()
             for name in found[0]
         },
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "source": machine(1)["source"],
     }
 
 
 def main() -> None:
+    arguments(__doc__).parse_args()
+    check_shared()
     done = {(trial["case"], trial["drawn"]) for trial in read_trials(TRIALS)}
     for case in [case for case in CASES if case.name in NAMES]:
         for drawn in ("pool", "all"):

@@ -1,30 +1,27 @@
 """Measure the realised error rate of every control, and of other methods, on known noise.
 
     python benchmarks/fsr.py            # measure what is missing, then write docs/error-rate.md
-    python benchmarks/fsr.py --page     # write the page from stored trials, measure nothing
 
 A trial (data, noise, seed, method) is a line of benchmarks/results/fsr.jsonl; a run that was
 interrupted continues with the missing ones. Labels and splits of a trial depend on its seed only.
 """
 
-import argparse
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 from rich.progress import track
 from threadpoolctl import threadpool_limits
 
-from _common import FEATURES, RESULTS, ROOT, Case, machine
+from _common import RESULTS, add_trial, arguments, either, read_trials
+from _data import Case, check_shared
 from _fsr_cases import CASES
 from _fsr_methods import METHODS, Shared
 from _fsr_page import PAGE, write_page
-from _trials import add_trial, read_trials
-from kspr._files import read_json, write_json
-from kspr.core.metrics import selection_quality
+from kspr import selection_quality
 
 TRIALS = RESULTS / "fsr.jsonl"
-COST = RESULTS / "fsr-cost.json"
+COST = RESULTS / "fsr-cost.jsonl"
+MEASURES = ("src/kspr/core", "src/kspr/selectors", "src/kspr/experiments/compare")
 COST_CASE = "CIFAR-10, Sym. 40%"
 PEERS_BY_CLASS = tuple(name for name in METHODS if name.startswith("cleanlab"))
 """Cross-validated logistic regression, which takes an hour with 150 classes on one thread. Peers on
@@ -53,7 +50,7 @@ def measure() -> None:
     """Measure the missing trials, case by case."""
     done = {key(trial) for trial in measured()}
     neighbours: dict[str, Any] = {}
-    planned = [(case, seed) for case in CASES for seed in range(case.seeds)]
+    planned = [(case, seed) for case in CASES for seed in range(either(case.seeds, 1))]
     for case, seed in track(planned, description="measuring"):
         missing = [
             name
@@ -95,8 +92,6 @@ def _measure(case: Case, seed: int, missing: list[str], neighbours: dict[str, An
             "noise_rate": answer.noise_rate,
             "seconds": round(answer.seconds, 3),
             "at": {q: _mean_quality(masks, right) for q, masks in answer.keep.items()},
-            "date": datetime.now(UTC).isoformat(timespec="seconds"),
-            "source": machine(1)["source"],
         }
         add_trial(TRIALS, trial)
 
@@ -106,7 +101,7 @@ def _mean_quality(masks: list[np.ndarray], right: np.ndarray) -> dict[str, float
     return {name: round(float(np.mean([one[name] for one in found])), 5) for name in found[0]}
 
 
-def measure_cost(repeats: int = 5) -> None:
+def measure_cost(repeats: int = either(5, 1)) -> None:
     """Time the methods in turns on one sample, as only ratios inside one run can be compared."""
     case = next(case for case in CASES if case.name == COST_CASE)
     sample = case.make(0)
@@ -118,29 +113,26 @@ def measure_cost(repeats: int = 5) -> None:
                 answer = METHODS[name](Shared(sample, None), 0)
                 seconds[name].append(round(answer.seconds, 3))
     about = {"case": COST_CASE, "shape": list(sample.X.shape), "seconds": seconds}
-    when = datetime.now(UTC).isoformat(timespec="seconds")
-    write_json(COST, {**about, "date": when, "machine": machine(1)}, indent=1)
+    add_trial(COST, about, ["case"])
 
 
 def cost() -> dict[str, Any]:
-    return dict(read_json(COST))
+    return read_trials(COST)[0]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--page", action="store_true", help="write the page, measure nothing")
+    parser = arguments(__doc__)
     parser.add_argument("--cost", action="store_true", help="measure the times again")
-    arguments = parser.parse_args()
-    if not arguments.page:
-        if not FEATURES.exists():
-            parser.exit(2, f"The shared features are needed and not at {FEATURES}.\n")
+    chosen = parser.parse_args()
+    if not chosen.page:
+        check_shared()
         # One thread each: other work on the machine then disturbs the times less.
         with threadpool_limits(1):
             measure()
-            if arguments.cost or not COST.exists():
+            if chosen.cost or not COST.exists():
                 measure_cost()
     write_page(measured(), cost())
-    print(f"wrote {PAGE.relative_to(ROOT)}")
+    print(f"wrote {PAGE}")
 
 
 if __name__ == "__main__":

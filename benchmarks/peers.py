@@ -5,16 +5,12 @@
     python benchmarks/peers.py --list
 
 A case is a data set with one kind of noise; all methods are measured on it, on one thread each. A
-finished case is a file in benchmarks/results/peers; an interrupted one continues with its next
-method. `make results` shows them in docs/results.md.
+finished case is a line of benchmarks/results/peers.jsonl; an interrupted one continues with its
+next method. `make results` shows them in docs/results.md.
 """
 
-import argparse
 import os
 from collections.abc import Callable
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -22,15 +18,17 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 from sklearn.datasets import load_digits
 
-from _common import FEATURES, RESULTS, ROOT, Case, Sample, cifar10, machine
-from kspr._files import write_json
+from _common import RESULTS, WORK, add_trial, arguments, either, named_trials
+from _data import Case, Sample, check_shared, cifar10
 from kspr.experiments.compare.comparing import compare
 from kspr.noise import asymmetric_cifar10, circular, symmetric
 
-STORED = RESULTS / "peers"
-WORK = ROOT / ".benchmarks" / "peers"
+TRIALS = RESULTS / "peers.jsonl"
+MEASURES = ("src/kspr/core", "src/kspr/selectors", "src/kspr/experiments/compare")
 Q, SEED, SPAN = 0.1, 0, 100
 SYMMETRIC, ASYMMETRIC = (0.2, 0.4, 0.6, 0.8), (0.2, 0.3, 0.4)
+METHODS = either(None, ("kspr", "kspr-f1", "small-loss"))
+"""Names of the methods; None for all of them."""
 
 
 Noise = Callable[[np.ndarray, float, int], np.ndarray]
@@ -74,52 +72,41 @@ CASES = [
 ]
 
 
-def file_of(case: Case) -> Path:
-    """Return where the result of a case is stored."""
-    slug = "".join(c if c.isalnum() else "-" for c in case.name.lower())
-    return STORED / ("-".join(filter(None, slug.split("-"))) + ".json")
-
-
 def measure(case: Case) -> None:
     """Measure all methods on a case, and store the result."""
-    sample, file = case.make(SEED), file_of(case)
+    sample = case.make(SEED)
+    slug = "".join(c if c.isalnum() else "-" for c in case.name.lower())
     found = compare(
         sample.X,
         sample.y,
         sample.y_true,
+        METHODS,
         q=Q,
         seed=SEED,
         test=sample.test,
-        trials=WORK / file.with_suffix(".jsonl").name,
+        trials=WORK / "peers" / f"{slug}.jsonl",
     )
-    result: dict[str, Any] = {
-        "data": case.data,
-        "noise": case.noise,
-        "command": f"python benchmarks/peers.py --only {case.name!r}",
-        "when": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": machine(1),
-        **found.to_dict(),
-    }
-    write_json(file, result, indent=1)
+    about = {"name": case.name, "data": case.data, "noise": case.noise}
+    add_trial(TRIALS, {**about, **found.to_dict()})
     print(f"\n{case.name}\n{found}", flush=True)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = arguments(__doc__)
     parser.add_argument("--only", default="", help="cases whose name contains this")
     parser.add_argument("--list", action="store_true", help="list the cases, measure nothing")
     given = parser.parse_args()
     chosen = [case for case in CASES if given.only in case.name]
     if not chosen:
         parser.exit(2, f"No case has {given.only!r} in its name; --list shows all names.\n")
+    done = named_trials(TRIALS)
     if given.list:
         for case in chosen:
-            print("done   " if file_of(case).exists() else "missing", case.name)
+            print("done   " if case.name in done else "missing", case.name)
         return
-    if not FEATURES.exists():
-        parser.exit(2, f"The shared features are needed and not at {FEATURES}.\n")
-    for case in chosen:
-        if not file_of(case).exists():
+    check_shared()
+    for case in either(chosen, chosen[:2]):
+        if case.name not in done:
             measure(case)
 
 

@@ -1,14 +1,12 @@
 """Measure selection by the probabilities of a user's own model, beside cleanlab's filters.
 
-    python benchmarks/probabilities.py            # measure what is missing, then write the page
-    python benchmarks/probabilities.py --page     # write docs/own-model.md, measure nothing
+    python benchmarks/probabilities.py            # measure what is missing, then docs/own-model.md
 
 A trial is one data set with one noise and one model, whose cross-validated probabilities all
 methods get. It is a line of benchmarks/results/probabilities.jsonl; a run that was interrupted
 continues with the missing ones.
 """
 
-import argparse
 import os
 import time
 import warnings
@@ -29,21 +27,32 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
 
-from _common import FEATURES, RESULTS, ROOT, SHARED, Case, Sample, cifar10, markdown_table
-from _people import confused_texts, human_labels
+from _common import (
+    DOCS,
+    RESULTS,
+    SHARED,
+    SMOKE,
+    WORK,
+    add_trial,
+    arguments,
+    either,
+    markdown_table,
+    measured_when,
+    read_trials,
+)
+from _data import Case, Sample, check_shared, checked_rates, cifar10, confused_texts, human_labels
 from _prose import wrap_prose
-from _trials import add_trial, read_trials
-from kspr import ProbabilitySelector, Selection
-from kspr.core.conformal import conformal_levels
+from kspr import ProbabilitySelector
 from kspr.experiments.compare.comparing import compare
-from kspr.experiments.compare.peers import PEERS, Peer
-from kspr.experiments.compare.peers.ours import ByProbabilities
+from kspr.experiments.compare.peers import PEERS, ByProbabilities, Peer
 from kspr.noise import asymmetric_cifar10, circular, symmetric
 
 TRIALS = RESULTS / "probabilities.jsonl"
-PAGE = ROOT / "docs" / "own-model.md"
-WORK = ROOT / ".benchmarks" / "probabilities"
-ROWS, LEVELS, CHECKS, DRAWS = 10_000, (0.05, 0.1), 100, 200
+PAGE = DOCS / "own-model.md"
+MEASURES = ("src/kspr/core", "src/kspr/selectors")
+PREDICTED = WORK / "probabilities"
+"""Probabilities of the models, kept between runs."""
+ROWS, LEVELS, CHECKS, DRAWS = 10_000, (0.05, 0.1), 100, either(200, 2)
 FOLDS = StratifiedKFold(5, shuffle=True, random_state=0)
 
 METHODS: dict[str, Peer] = {
@@ -57,6 +66,8 @@ MODELS: dict[str, Callable[[], ClassifierMixin]] = {
     "network of 128 units": lambda: MLPClassifier((128,), max_iter=30, random_state=0),
     "random forest": lambda: RandomForestClassifier(100, random_state=0),
 }
+if SMOKE:
+    MODELS = {name: make for name, make in MODELS.items() if "neighbours" in name}
 TEXT_MODELS = tuple(MODELS)[:3]
 """A forest of 77 classes takes minutes and says the same."""
 
@@ -115,7 +126,7 @@ CASES = [
 def predicted(case: Case, model: str, seed: int, sample: Sample) -> tuple[np.ndarray, float]:
     """Return cross-validated probabilities, and the seconds that they took; kept between runs."""
     slug = "-".join("".join(c if c.isalnum() else " " for c in f"{case.name} {model}").split())
-    file = WORK / f"{slug}-{seed}.npz"
+    file = PREDICTED / f"{slug}-{seed}.npz"
     if not file.exists():
         X = sample.X
         X = X if X.shape[1] <= 128 else PCA(128, random_state=0).fit_transform(X)
@@ -123,7 +134,7 @@ def predicted(case: Case, model: str, seed: int, sample: Sample) -> tuple[np.nda
         P = cross_val_predict(
             MODELS[model](), X / X.std(), sample.y, cv=FOLDS, method="predict_proba"
         )
-        WORK.mkdir(parents=True, exist_ok=True)
+        PREDICTED.mkdir(parents=True, exist_ok=True)
         np.savez(file, P=P, seconds=time.perf_counter() - start)
     with np.load(file) as stored:
         return stored["P"], float(stored["seconds"])
@@ -135,7 +146,6 @@ def measure(case: Case, model: str, seed: int) -> dict[str, Any]:
     P, seconds = predicted(case, model, seed, sample)
     found = compare(None, sample.y, sample.y_true, METHODS, probabilities=P, progress=False)
     selection = ProbabilitySelector().fit(P, sample.y).selection_
-    right = sample.y == sample.y_true
     return {
         "data": case.data,
         "noise": case.noise,
@@ -152,20 +162,10 @@ def measure(case: Case, model: str, seed: int) -> dict[str, Any]:
             for t in found.trials
         },
         "seconds": found["kspr, q = 0.05"].seconds,
-        "checked": {f"{q:g}": _checked(selection, right, q) for q in LEVELS},
+        "checked": {
+            f"{q:g}": checked_rates(selection, sample.y_true, q, CHECKS, DRAWS)[::2] for q in LEVELS
+        },
     }
-
-
-def _checked(selection: Selection, right: np.ndarray, q: float) -> list[float]:
-    """Return the mean FSR and recall of conformal levels from random checked rows."""
-    doubt, level = selection.statistic, selection.q_value
-    pool = level <= max(2 * q, float(np.sort(level)[min(1000, len(level)) - 1]))
-    rng, rates = np.random.default_rng([7, len(doubt)]), []
-    for _ in range(DRAWS):
-        rows = rng.choice(np.flatnonzero(pool), CHECKS, replace=False)
-        kept = conformal_levels(doubt, pool, rows, ~right[rows]).q_value <= q
-        rates.append((np.mean(~right[kept]) if kept.any() else 0.0, np.mean(kept[right])))
-    return [float(value) for value in np.mean(rates, axis=0)]
 
 
 def missing() -> list[tuple[Case, str, int]]:
@@ -175,7 +175,7 @@ def missing() -> list[tuple[Case, str, int]]:
         (case, model, seed)
         for case in CASES
         for model in (TEXT_MODELS if case.data == "banking77" else MODELS)
-        for seed in range(case.seeds)
+        for seed in range(either(case.seeds, 1))
         if (case.data, case.noise, model, seed) not in done
     ]
 
@@ -188,7 +188,7 @@ frozen ImageNet features (128 principal components), banking77 is MiniLM embeddi
 over {seeds} seeds on digits, one seed elsewhere. {best} How to use it is described in
 [Coming from cleanlab](how-to/cleanlab.md).
 
-Made by `make own-model` from `benchmarks/results/probabilities.jsonl`.
+Made by `make own-model` from `benchmarks/results/probabilities.jsonl`. {measured}
 """
 ASSUMED = """## Where noise depends on the true class only
 
@@ -207,7 +207,7 @@ The best of each row is bold. `kspr, f1` is `ProbabilitySelector(level="f1")`.
 PEOPLE = """## Labels with the errors of people
 
 Here the assumption does not hold: `ProbabilitySelector` alone keeps more wrong labels than q says
-(bold). With {checks} rows checked at random (`conformal_levels`, mean of {draws} draws) the mean
+(bold). With {checks} rows checked (`Selection.with_checks`, mean of {draws} draws) the mean
 FSR is within q again, whatever the noise is. FSR / recall.
 """
 
@@ -223,7 +223,7 @@ def write_page() -> None:
     )
     best = f'`level="f1"` has a higher F1 than every filter in {ahead} of {len(found)} rows.'
     parts = [
-        HEAD.format(rows=ROWS, seeds=3, best=best),
+        HEAD.format(rows=ROWS, seeds=3, best=best, measured=measured_when(trials)),
         ASSUMED,
         _rates([mean for mean in found if mean["group"] == "class"], checked=False),
         F1,
@@ -295,12 +295,8 @@ def _pair(values: list[float], q: float) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--page", action="store_true", help="write the page, measure nothing")
-    arguments = parser.parse_args()
-    if not arguments.page:
-        if not FEATURES.exists():
-            parser.exit(2, f"The shared features are needed and not at {FEATURES}.\n")
+    if not arguments(__doc__).parse_args().page:
+        check_shared()
         # A network of 30 epochs says that it has not converged.
         warnings.filterwarnings("ignore")
         for case, model, seed in missing():
@@ -308,7 +304,6 @@ def main() -> None:
             add_trial(TRIALS, trial)
             print(case.name, model, seed, trial["methods"]["kspr, q = 0.05"], flush=True)
     write_page()
-    print(f"wrote {PAGE.relative_to(ROOT)}")
 
 
 if __name__ == "__main__":

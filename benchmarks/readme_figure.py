@@ -12,13 +12,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 
-from _common import RESULTS, ROOT
-from _trials import read_trials
+from _common import DOCS, ROOT, arguments, read_trials
 from kspr import KnockoffsSPR
 from kspr.noise import symmetric
 
 NAME = "readme.svg"
-OUT = ROOT / "docs" / "figures" / NAME
+OUT = DOCS / "figures" / NAME
+MEASURES = ("src/kspr/core", "src/kspr/selectors")
 LINES = {
     "wrong by class (Sym. 40 %)": ("Sym. 40%", "#1b6ca8"),
     "wrong by class (Asy. 40 %)": ("Asy. 40%", "#74b3d8"),
@@ -50,7 +50,7 @@ def _draw_suspects(part: Any) -> None:
 
 
 def _draw_rates(ax: Axes) -> None:
-    trials = read_trials(RESULTS / "fsr.jsonl")
+    trials = read_trials(ROOT / "benchmarks" / "results" / "fsr.jsonl")
     asked = np.array([float(q) for q in LEVELS])
     for name, (noise, colour) in LINES.items():
         levels = [
@@ -71,9 +71,10 @@ def _draw_rates(ax: Axes) -> None:
 
 
 def main() -> None:
+    arguments(__doc__).parse_args()
     mpl.rcParams["svg.hashsalt"] = "kspr"  # the same ids each time
     draw().savefig(OUT, format="svg", metadata={"Date": None})
-    print(f"wrote {OUT.relative_to(ROOT)}")
+    print(f"wrote {OUT}")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ Run by `make bench-review`. Needs the shared CIFAR-10 data and Debian's chromium
 benchmarks/results/review.jsonl; docs/review.md shows all of them.
 """
 
-import json
 import os
 import re
 import signal
@@ -13,22 +12,36 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from playwright.sync_api import Page, sync_playwright
 
-from _common import RESULTS, SHARED, cifar10
-from _trials import add_trial
+from _common import (
+    DOCS,
+    RESULTS,
+    SHARED,
+    add_trial,
+    arguments,
+    either,
+    fill_page,
+    markdown_table,
+    read_trials,
+)
+from _data import check_shared, cifar10
 from kspr import KnockoffsSPR
-from kspr._packages import machine
 from kspr.features.options import AS_SHIPPED
 from kspr.noise import symmetric
 from kspr.runs.select import select_source
 from kspr.sources.options import ReadOptions
 
-KEYS = 200
+COMMAND = "make bench-review"
+PAGE = DOCS / "review.md"
+TRIALS = RESULTS / "review.jsonl"
+MEASURES = ("src/kspr/review", "src/kspr/runs")
+KEYS = either(200, 3)
 PAUSE = 300
 """Milliseconds between keys: faster than people look at images."""
 DIMENSIONS = 128
@@ -72,7 +85,7 @@ def processor_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def measure(run: Path, page: Page) -> dict:
+def measure(run: Path, page: Page) -> dict[str, Any]:
     load = os.getloadavg()[0]
     start = time.perf_counter()
     command = [sys.executable, "-m", "kspr", "review", str(run), "--no-browser", "--port", "0"]
@@ -100,7 +113,7 @@ def measure(run: Path, page: Page) -> dict:
     assert len(waits) == KEYS, len(waits)
     quantile = {f"p{p}": round(float(np.percentile(waits, p)), 1) for p in (50, 95, 99, 100)}
     return {
-        "rows": 50_000,
+        "rows": len(cifar10().y),
         "keys": KEYS,
         # Processes that waited for the two cores meanwhile: waits are longer on a busy machine.
         "load": round(load, 1),
@@ -114,17 +127,43 @@ def measure(run: Path, page: Page) -> dict:
     }
 
 
-def main() -> None:
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        run = make_run(Path(folder))
-        browser = playwright.chromium.launch(
-            executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"]
+def filled(text: str) -> str:
+    """Return the page's text with a line for every measurement."""
+    rows = []
+    for trial in read_trials(TRIALS):
+        wait, took = trial["milliseconds"], trial["seconds"]
+        rows.append(
+            [
+                str(trial["load"]),
+                f"{wait['p95']} ms",
+                f"{wait['p50']} ms",
+                f"{took['processor, until then']} s",
+                f"{took['address printed']} s",
+            ]
         )
-        found = measure(run, browser.new_page(viewport={"width": 1400, "height": 900}))
-        browser.close()
-    found["machine"] = machine("knockoffs-spr", "starlette", "uvicorn", "numpy", "pillow")
-    print(json.dumps(found, indent=2))
-    add_trial(RESULTS / "review.jsonl", found)
+    head = [
+        "processes that wanted the two cores",
+        "key to next row, 95th percentile",
+        "median",
+        "processor time until the address is printed",
+        "the same by the clock",
+    ]
+    return fill_page(text, COMMAND, markdown_table(head, rows), read_trials(TRIALS))
+
+
+def main() -> None:
+    if not arguments(__doc__).parse_args().page:
+        check_shared()
+        with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+            run = make_run(Path(folder))
+            browser = playwright.chromium.launch(
+                executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"]
+            )
+            found = measure(run, browser.new_page(viewport={"width": 1400, "height": 900}))
+            browser.close()
+        print(found)
+        add_trial(TRIALS, found)
+    PAGE.write_text(filled(PAGE.read_text()))
 
 
 if __name__ == "__main__":

@@ -1,14 +1,11 @@
 """Large data and very many classes: time and memory of a fit, row by row.
 
-``python benchmarks/scale.py`` measures the rows that `results/scale.json` lacks, and writes the
-table of docs/large-data.md; ``--again`` measures all. ``--quick`` divides the rows of every case by
-50 and stores nothing. Times are compared with one X'X over the same file in the same process. Files
-are made in ``--folder``, a temporary one by default, and removed after their row. ``--before
-CHECKOUT`` names a checkout of an earlier version, whose fits of the data in memory take turns with
-those of this one.
+``python benchmarks/scale.py`` measures the rows that ``benchmarks/results/scale.jsonl`` lacks, and
+writes the table of docs/large-data.md; ``--again`` measures all. Times are compared with one X'X
+over the same file in the same process. Files are made in ``--folder``, a temporary one by default,
+and removed after their row.
 """
 
-import argparse
 import json
 import mmap
 import os
@@ -22,15 +19,30 @@ from typing import Any
 
 import numpy as np
 
-from _prose import wrap_prose
+from _common import (
+    DOCS,
+    RESULTS,
+    SMOKE,
+    add_trial,
+    arguments,
+    either,
+    fill_page,
+    named_trials,
+)
+from _peak_memory import peak, reset_peak
+from kspr import KnockoffsSPR, selection_quality
 
-ROOT = Path(__file__).resolve().parents[1]
-RESULTS = ROOT / "benchmarks" / "results" / "scale.json"
-PAGE = ROOT / "docs" / "large-data.md"
-BEGIN, END = "<!-- scale table: written by `make bench-scale` -->\n", "<!-- end of scale table -->"
+COMMAND = "make bench-scale"
+PAGE = DOCS / "large-data.md"
+TRIALS = RESULTS / "scale.jsonl"
+MEASURES = ("src/kspr/core", "src/kspr/selectors", "src/kspr/runs", "src/kspr/sources")
 NOISE_RATE, BLOCK = 0.3, 8192
-SHORT = (1_500, 5_000, 50_000)
+SHORT = either((1_500, 5_000, 50_000), (200, 300, 500))
 PARTS = (50_000, 25_000, 12_500)
+FEW, MANY = either((1_000_000, 5_000_000), (3_000, 6_000))
+"""Rows of the fits whose peaks are compared."""
+IN_FILES = either((3_000_000, 6_000_000), (500, 1_000))
+"""Rows of the files whose commands are compared."""
 
 
 CHOICES: dict[str, dict[str, Any]] = {
@@ -76,15 +88,17 @@ CASES = (
     Case("8 x the rows", 10_000_000, 128, 10),
     Case("in memory", 50_000, 512, 10, 15, None),
 )
+if SMOKE:
+    CASES = (Case("rows", 400, 16, 10), Case("8 x the rows", 3_200, 16, 10))
+    CHOICES = {"checked rows": CHOICES["checked rows"]}
+    COMMANDS = {"select": COMMANDS["select"]}
 
 
 def main() -> None:
-    options = argparse.ArgumentParser()
-    options.add_argument("--quick", action="store_true")
-    options.add_argument("--again", action="store_true")
-    options.add_argument("--only", help="name of a case")
+    options = arguments(__doc__)
+    options.add_argument("--again", action="store_true", help="measure what is stored, too")
+    options.add_argument("--only", help="name of a row")
     options.add_argument("--folder", type=Path)
-    options.add_argument("--before", type=Path, help="checkout of an earlier version")
     options.add_argument("--child", type=Path, help="measure the data in this folder")
     options.add_argument("--seconds", type=Path, help="time short fits of the data in this folder")
     options.add_argument("--peak", nargs=3, help="peak of a fit: folder, choice, rows")
@@ -98,53 +112,31 @@ def main() -> None:
     if chosen.peak:
         print(peak_of(Path(chosen.peak[0]), chosen.peak[1], int(chosen.peak[2])))
         return
-    found = {} if chosen.again or not RESULTS.exists() else json.loads(RESULTS.read_text())
-    for case in CASES:
-        if chosen.only not in (None, case.name) or (case.name in found and not chosen.quick):
-            continue
-        n = max(4 * case.c, case.n // 50) if chosen.quick else case.n
-        row = in_child(case, n, chosen.folder)
-        print(f"{case.name}: {json.dumps(row)}", flush=True)
-        if not chosen.quick:
-            found = stored(case.name, row)
-    if chosen.before and chosen.only in (None, "before"):
-        found["before"] = before_and_now(chosen.before)
-        print(f"before: {json.dumps(found['before'])}", flush=True)
-        found = stored("before", found["before"])
-    others = {
+    works: dict[str, Any] = {
+        case.name: lambda case=case: in_child(case, chosen.folder) for case in CASES
+    }
+    works |= {
         "neighbour": beside_a_busy_process,
         "bytes": bytes_a_row,
         "commands": peaks_of_commands,
         "parts": fitted_parts,
     }
-    for name, work in others.items():
-        if chosen.only in (None, name) and (name not in found or chosen.quick):
-            found[name] = work()
-            print(f"{name}: {json.dumps(found[name])}", flush=True)
-            if not chosen.quick:
-                found = stored(name, found[name])
-    if not chosen.quick:
-        write_page(found)
+    for name, work in works.items():
+        asked = chosen.only in (None, name) and not chosen.page
+        if asked and (chosen.again or name not in named_trials(TRIALS)):
+            row = work()
+            print(f"{name}: {json.dumps(row)}", flush=True)
+            add_trial(TRIALS, {"name": name, "measured": row}, ["name"])
+    PAGE.write_text(filled(PAGE.read_text()))
 
 
-def stored(name: str, row: Any) -> dict[str, Any]:
-    """Store a row, and return all: the next start goes on from here.
-
-    The file is read anew, because another start may have measured other rows meanwhile.
-    """
-    found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    found[name] = row
-    RESULTS.write_text(json.dumps(found, indent=1) + "\n")
-    return dict(found)
-
-
-def in_child(case: Case, n: int, folder: Path | None) -> dict[str, Any]:
+def in_child(case: Case, folder: Path | None) -> dict[str, Any]:
     """Make the data, and measure it in a process of its own, whose peak is that of the fit."""
     with tempfile.TemporaryDirectory(dir=folder) as place:
-        make(Path(place), n, case.p, case.c)
+        make(Path(place), case.n, case.p, case.c)
         command = [sys.executable, __file__, "--child", place]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
-    return {"n": n, "p": case.p, "c": case.c, **json.loads(done.stdout.splitlines()[-1])}
+    return {"n": case.n, "p": case.p, "c": case.c, **json.loads(done.stdout.splitlines()[-1])}
 
 
 def make(folder: Path, n: int, p: int, c: int) -> None:
@@ -165,9 +157,6 @@ def make(folder: Path, n: int, p: int, c: int) -> None:
 
 def measured(folder: Path) -> dict[str, Any]:
     """Return what one X'X and one fit take, and what the fit keeps."""
-    from _peak_memory import peak, reset_peak
-    from kspr import KnockoffsSPR, selection_quality
-
     X = np.load(folder / "X.npy", mmap_mode="r")
     y, truth = np.load(folder / "y.npy"), np.load(folder / "truth.npy")
     del truth  # its memory is no part of a fit
@@ -202,7 +191,7 @@ def beside_a_busy_process() -> dict[str, Any]:
             command = [sys.executable, "-c", "while True: pass"]
             other = subprocess.Popen(command) if name == "busy" else None
             try:
-                for threads in ("all", "1"):
+                for threads in either(("all", "1"), ("1",)):
                     limit = {} if threads == "all" else {"OPENBLAS_NUM_THREADS": "1"}
                     done = subprocess.run(
                         [sys.executable, __file__, "--seconds", place],
@@ -219,31 +208,13 @@ def beside_a_busy_process() -> dict[str, Any]:
     return found
 
 
-def before_and_now(checkout: Path) -> dict[str, dict[str, float]]:
-    """Return seconds and peak bytes of fits of 50,000 x 512 in memory, by two versions in turn."""
-    found: dict[str, list[dict[str, float]]] = {"before": [], "now": []}
-    with tempfile.TemporaryDirectory() as place:
-        make(Path(place), max(SHORT), 512, 10)
-        script = Path(__file__).with_name("_peak_memory.py")
-        command = [sys.executable, str(script), "timed", f"{place}/X.npy", f"{place}/y.npy", "2"]
-        for _ in range(3):
-            for name, root in (("before", checkout), ("now", ROOT)):
-                env = {**os.environ, "PYTHONPATH": str(root.resolve() / "src")}
-                done = subprocess.run(command, check=True, capture_output=True, text=True, env=env)
-                found[name].append(json.loads(done.stdout))
-    return {
-        name: {key: float(np.median([row[key] for row in rows])) for key in rows[0]}
-        for name, rows in found.items()
-    }
-
-
 def bytes_a_row() -> dict[str, float]:
     """Return by how many bytes a row more raises the peak of a fit, for each of the `CHOICES`.
 
     The fit itself is on few rows, so that its memory does not hide that of the columns.
     """
     found = {}
-    few, many = 1_000_000, 5_000_000
+    few, many = FEW, MANY
     with tempfile.TemporaryDirectory() as place:
         make(Path(place), many, 64, 10)
         for name in CHOICES:
@@ -263,7 +234,7 @@ def peaks_of_commands() -> dict[str, dict[str, dict[str, int]]]:
     """
     found: dict[str, dict[str, dict[str, int]]] = {}
     for ids in (False, True):
-        for n in (3_000_000, 6_000_000):
+        for n in IN_FILES:
             with tempfile.TemporaryDirectory() as place:
                 make_table(Path(place), n, 32, 10, ids=ids)
                 peaks = {name: peak_in(Path(place), words) for name, words in COMMANDS.items()}
@@ -308,24 +279,19 @@ def peak_in(folder: Path, words: tuple[str, ...]) -> int:
 
 def peak_of(folder: Path, choice: str, n: int) -> int:
     """Return the peak of one fit of the first `n` rows, after a short one that loads all code."""
-    from _peak_memory import peak, reset_peak
-    from kspr import KnockoffsSPR
-
     X, y = np.load(folder / "X.npy", mmap_mode="r")[:n], np.load(folder / "y.npy")[:n].copy()
     parameters = dict(CHOICES[choice])
     rows = np.random.default_rng(0).choice(n, 200, replace=False)
     truth = np.load(folder / "truth.npy", mmap_mode="r")[rows]
     checked = (rows, truth) if parameters.pop("checked", False) else None
-    KnockoffsSPR(fit_rows=20_000, **parameters).fit(X[:30_000], y[:30_000])
+    KnockoffsSPR(fit_rows=FEW // 50, **parameters).fit(X[: FEW // 30], y[: FEW // 30])
     reset_peak()
-    KnockoffsSPR(fit_rows=100_000, **parameters).fit(X, y, checked=checked)
+    KnockoffsSPR(fit_rows=FEW // 10, **parameters).fit(X, y, checked=checked)
     return peak()
 
 
 def short_fits(folder: Path) -> dict[str, float]:
     """Return the median seconds of five fits, for each number of rows."""
-    from kspr import KnockoffsSPR
-
     X, y = np.load(folder / "X.npy").astype(np.float32), np.load(folder / "y.npy")
     found = {}
     for n in SHORT:
@@ -340,8 +306,8 @@ def short_fits(folder: Path) -> dict[str, float]:
 
 def fitted_parts() -> list[dict[str, float]]:
     """Return what a fit on a part of the CIFAR-10 features keeps; nothing without these."""
-    from _common import FEATURES, cifar10
-    from kspr import KnockoffsSPR, selection_quality
+    # Imported here: processes whose memory is measured have no need of it.
+    from _data import FEATURES, cifar10
     from kspr.noise import symmetric
 
     if not FEATURES.exists():
@@ -401,15 +367,6 @@ def more_rows(found: dict[str, Any]) -> list[str]:
         ]
     if found.get("commands"):
         lines += ["", commands_in_words(found["commands"])]
-    if found.get("before"):
-        old, new = found["before"]["before"], found["before"]["now"]
-        lines += [
-            "",
-            "50,000 x 512 in memory, 10 classes, before this page's way of working and now, in "
-            f"turn: {old['seconds']:.2f} s and {new['seconds']:.2f} s, "
-            f"{old['growth_bytes'] / 1e6:.0f} MB and {new['growth_bytes'] / 1e6:.0f} MB more at "
-            "the peak.",
-        ]
     return lines
 
 
@@ -431,8 +388,10 @@ def commands_in_words(found: dict[str, dict[str, dict[str, int]]]) -> str:
     )
 
 
-def write_page(found: dict[str, Any]) -> None:
-    """Put the table into the page."""
+def filled(text: str) -> str:
+    """Return the page's text with the tables in their place."""
+    trials = named_trials(TRIALS)
+    found = {name: trial["measured"] for name, trial in trials.items() if trial["measured"]}
     lines = [
         "| data | times one X'X | in processor time | peak memory, GB | FSR, q = 0.05 | recall |",
         "|---|---|---|---|---|---|",
@@ -464,9 +423,7 @@ def write_page(found: dict[str, Any]) -> None:
             f"| {part['fsr']:.3f} | {part['recall']:.3f} |"
             for part in found["parts"]
         ]
-    before, _, rest = PAGE.read_text().partition(BEGIN)
-    _, _, after = rest.partition(END)
-    PAGE.write_text(f"{before}{BEGIN}" + wrap_prose("\n".join(lines)) + f"\n{END}{after}")
+    return fill_page(text, COMMAND, "\n".join(lines), trials.values())
 
 
 if __name__ == "__main__":

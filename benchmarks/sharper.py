@@ -1,15 +1,10 @@
 """Measure what several splits and the votes of neighbours gain and cost.
 
-    python benchmarks/sharper.py            # measure what is missing, then write the table
-    python benchmarks/sharper.py --page     # write the table from stored trials
-
 Every case is measured with each variant in turn, on one thread, so that the ratio of their
-processor times can be compared. The tables go between two marks in docs/how-it-works.md.
+processor times can be compared. The tables go into docs/how-it-works.md.
 """
 
-import argparse
 import time
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -17,15 +12,24 @@ from rich.progress import track
 from sklearn.datasets import load_digits
 from threadpoolctl import threadpool_limits
 
-from _common import RESULTS, ROOT, Case, Sample, cifar10, machine, markdown_table
-from _people import confused_texts, human_labels
-from _trials import add_trial, read_trials
+from _common import (
+    DOCS,
+    RESULTS,
+    add_trial,
+    arguments,
+    either,
+    fill_page,
+    markdown_table,
+    read_trials,
+)
+from _data import Case, Sample, check_shared, cifar10, confused_texts, human_labels
 from kspr import KnockoffsSPR, selection_quality
 from kspr.noise import asymmetric_cifar10, symmetric
 
+COMMAND = "python benchmarks/sharper.py"
+PAGE = DOCS / "how-it-works.md"
 TRIALS = RESULTS / "sharper.jsonl"
-PAGE = ROOT / "docs" / "how-it-works.md"
-MARKS = "<!-- sharper -->", "<!-- /sharper -->"
+MEASURES = ("src/kspr/core", "src/kspr/selectors")
 VARIANTS: dict[str, dict[str, Any]] = {
     "default": {},
     "3 splits": {"n_splits": 3},
@@ -72,7 +76,7 @@ def best_recall(doubt: np.ndarray, right: np.ndarray, fsr: float) -> float:
 def measure() -> None:
     """Measure the missing trials."""
     done = {(trial["case"], trial["seed"], trial["variant"]) for trial in read_trials(TRIALS)}
-    planned = [(c, s, v) for c in CASES for s in range(c.seeds) for v in VARIANTS]
+    planned = [(c, s, v) for c in CASES for s in range(either(c.seeds, 1)) for v in VARIANTS]
     for case, seed, variant in track(planned, description="measuring"):
         if (case.name, seed, variant) in done:
             continue
@@ -91,8 +95,6 @@ def measure() -> None:
             "best": {str(q): round(best_recall(selection.statistic, right, q), 4) for q in LEVELS},
             "at": {str(q): [round(one.fsr, 4), round(one.recall, 4)] for q, one in found.items()},
             "seconds": round(seconds, 2),
-            "date": datetime.now(UTC).isoformat(timespec="seconds"),
-            "source": machine(1)["source"],
         }
         add_trial(TRIALS, trial)
 
@@ -138,16 +140,17 @@ def _pair(values: list[list[float]]) -> str:
     return f"{first:.3f} / {second:.3f}"
 
 
+def filled(text: str) -> str:
+    """Return the page's text with the tables in their place."""
+    return fill_page(text, COMMAND, table(), read_trials(TRIALS))
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--page", action="store_true", help="write the table, measure nothing")
-    if not parser.parse_args().page:
+    if not arguments(__doc__).parse_args().page:
+        check_shared()
         with threadpool_limits(1):
             measure()
-    text = PAGE.read_text()
-    before, after = text.split(MARKS[0])[0], text.split(MARKS[1])[1]
-    PAGE.write_text(f"{before}{MARKS[0]}\n\n{table()}\n\n{MARKS[1]}{after}")
-    print(f"wrote {PAGE.relative_to(ROOT)}")
+    PAGE.write_text(filled(PAGE.read_text()))
 
 
 if __name__ == "__main__":

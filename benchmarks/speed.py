@@ -1,26 +1,240 @@
 """Measure speed, growth and memory against targets, and against cleanlab: ``make bench``.
 
 Every ratio is taken inside one run, from alternating repeats while the machine is idle, so that
-other work disturbs both sides of it or none. The table is printed, and all numbers behind it are
-stored in ``benchmarks/results/speed.json``.
+other work disturbs both sides of it or none. Rows are lines of ``benchmarks/results/speed.jsonl``,
+and a table of docs/speed.md.
 """
 
-import argparse
+import json
 import os
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
+import numpy as np
 from threadpoolctl import threadpool_limits
 
-from _clock import Clock
-from _common import RESULTS, machine
-from _row_transcription import row_a
-from _speed import NOISE_RATE, QUICK_ROWS, Bench, Data, Results, Row, load_data
-from _speed_rows import million_rows, row_b, row_c, row_d, row_e
+from _clock import Clock, fastest
+from _common import (
+    DOCS,
+    RESULTS,
+    add_trial,
+    arguments,
+    either,
+    fill_page,
+    markdown_table,
+    named_trials,
+    read_trials,
+    versions_in_words,
+)
+from _speed import (
+    NOISE_RATE,
+    Bench,
+    Check,
+    Data,
+    Row,
+    cells,
+    load_data,
+    plain,
+    quality_on,
+    slower,
+)
+from kspr import KnockoffsSPR
+from kspr.noise import symmetric
+from transcription import row_a
+
+COMMAND = "make bench"
+PAGE = DOCS / "speed.md"
+TRIALS = RESULTS / "speed.jsonl"
+MEASURES = ("src/kspr/core", "src/kspr/selectors", "src/kspr/runs")
+MILLION, COLUMNS, CLASSES = either(1_000_000, 2_000), either(256, 16), 10
+LIMIT_GB = 1.5
+
+_MEASURED = """
+import json, sys, time
+sys.path.insert(0, {folder!r})
+from _peak_memory import peak
+from kspr.cli import main
+start = time.perf_counter()
+main(sys.argv[1:])
+# Not ru_maxrss: a child inherits that of its parent, which holds the whole benchmark.
+print(json.dumps({{"seconds": time.perf_counter() - start, "peak_bytes": peak()}}))
+"""
+
+
+def row_b(bench: Bench) -> Row:
+    """Time the unsplit fit against one product X'X, which any second-order method needs."""
+    X, y = bench.data.X, bench.data.y
+    timings = bench.clock.alternate(
+        2 * bench.repeats,
+        product=lambda: X.T @ X,
+        fit=partial(bench.unsplit().fit, X, y),
+    )
+    checks = [Check.at_most("times one X'X", slower(timings, "fit", "product"), 12)]
+    raw = {name: plain(found) for name, found in timings.items()}
+    return Row("b", "unsplit, 64 dimensions", checks, raw)
+
+
+def row_c(bench: Bench) -> Row:
+    """Time the unsplit fit with eight times the rows, and with ten times the classes."""
+    data, X = bench.data, bench.data.X
+    rng = np.random.default_rng(bench.seed)
+    y_fine = symmetric(finer_classes(data), NOISE_RATE, bench.seed)
+    large, y_large = tiled(X, 8, rng), np.tile(data.y, 8)
+    timings = bench.clock.alternate(
+        bench.repeats,
+        base=partial(bench.unsplit().fit, X, data.y),
+        rows=partial(bench.unsplit().fit, large, y_large),
+        classes=partial(bench.unsplit().fit, X, y_fine),
+    )
+    checks = [
+        Check.at_most("8 x the rows: times slower", slower(timings, "rows", "base"), 9),
+        Check.at_most("100 classes: times slower", slower(timings, "classes", "base"), 4),
+    ]
+    raw = {name: plain(found) for name, found in timings.items()}
+    return Row("c", "growth, unsplit, 64 dimensions", checks, raw)
+
+
+def tiled(X: np.ndarray, times: int, rng: np.random.Generator) -> np.ndarray:
+    """Return copies of `X` below each other, with noise so that no two rows are equal."""
+    jitter = np.float32(0.05 * X[:1000].std())
+    large = np.empty((times * len(X), X.shape[1]), dtype=X.dtype)
+    for part in np.split(large, times):
+        rng.standard_normal(out=part, dtype=np.float32)
+        part *= jitter
+        part += X
+    return large
+
+
+def finer_classes(data: Data) -> np.ndarray:
+    """Return ten classes for each class, by the order of its first feature."""
+    fine = np.empty_like(data.y_true)
+    for c in np.unique(data.y_true):
+        members = np.flatnonzero(data.y_true == c)
+        rank = np.argsort(np.argsort(data.X[members, 0]))
+        fine[members] = 10 * c + 10 * rank // len(members)
+    return fine
+
+
+def row_d(bench: Bench) -> Row:
+    """Measure the peak memory of one fit in a new process, X included."""
+    raw: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        np.save(Path(folder) / "X.npy", bench.data.X)
+        np.save(Path(folder) / "y.npy", bench.data.y)
+        for preset in ("default", "paper"):
+            raw[preset] = peak_memory(Path(folder), preset, bench.threads)
+    checks = [
+        Check.at_most(
+            f"{preset}: peak, in bytes of X", 1 + found["growth_bytes"] / found["x_bytes"], 3
+        )
+        for preset, found in raw.items()
+    ]
+    return Row("d", "peak memory of a fit", checks, raw)
+
+
+def peak_memory(folder: Path, preset: str, threads: int) -> dict[str, Any]:
+    script = Path(__file__).with_name("_peak_memory.py")
+    files = (folder / "X.npy", folder / "y.npy")
+    command = [sys.executable, str(script), preset, *map(str, files), str(threads)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def row_e(bench: Bench) -> Row:
+    """Compare with cleanlab: cross-validated logistic regression, then its default filter."""
+    data = bench.data
+    X = np.ascontiguousarray(data.X[:, :256])
+    ours, masks = KnockoffsSPR(q=0.05, progress=False), dict[str, np.ndarray]()
+    timings = bench.clock.alternate(
+        bench.repeats,
+        ours=partial(ours.fit, X, data.y),
+        cleanlab=lambda: masks.update(cleanlab=cleanlab_mask(X, data.y, bench.threads)),
+    )
+    masks["ours"] = ours.selection_.clean_mask
+    everything = np.arange(len(data.y))
+    quality = {name: quality_on(data, masks[name], everything) for name in timings}
+    # The clock counts the processes of cleanlab's folds as other work, so all its times count.
+    share = fastest(timings["ours"]) / min(timing.seconds for timing in timings["cleanlab"])
+    checks = [Check.at_most("share of cleanlab's time", share, 0.25)]
+    checks += [
+        Check(f"{measure}: {name}", getattr(found, measure))
+        for name, found in quality.items()
+        for measure in ("fsr", "recall", "f1")
+    ]
+    raw = {name: plain(found) for name, found in timings.items()}
+    raw["quality"] = {name: asdict(found) for name, found in quality.items()}
+    return Row("e", "beside cleanlab, 256 dimensions", checks, raw)
+
+
+def cleanlab_mask(X: np.ndarray, y: np.ndarray, jobs: int) -> np.ndarray:
+    """Return what cleanlab's documented recipe keeps, with folds in parallel, its fastest way."""
+    from cleanlab.filter import find_label_issues
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import cross_val_predict
+
+    model = LogisticRegression(max_iter=200)
+    with threadpool_limits(limits=1, user_api="blas"):
+        scores = cross_val_predict(model, X, y, cv=5, method="predict_proba", n_jobs=jobs)
+        return ~np.asarray(find_label_issues(y, scores))
+
+
+def row_f(bench: Bench) -> Row:
+    """Select from a million half-precision rows; compare with reading the file once."""
+    n = MILLION
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        _write(folder, n, bench.seed)
+        read_seconds = min(_read_once(folder / "x.npy") for _ in range(3))
+        found = _select(folder)
+    gigabytes = found["peak_bytes"] / 1e9
+    checks = [
+        Check.at_most("peak memory of `kspr select`, GB", gigabytes, LIMIT_GB),
+        Check("times reading the file once", found["seconds"] / read_seconds),
+    ]
+    raw = {**found, "read_seconds": read_seconds, "rows": n, "columns": COLUMNS}
+    return Row("f", f"{n:,} x {COLUMNS} float16 from a file", checks, raw)
+
+
+def _write(folder: Path, n: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    y = rng.integers(CLASSES, size=n)
+    centres = 0.3 * rng.standard_normal((CLASSES, COLUMNS), dtype=np.float32)
+    X = np.lib.format.open_memmap(folder / "x.npy", "w+", np.float16, (n, COLUMNS))
+    for start in range(0, n, 50_000):
+        part = slice(start, start + 50_000)
+        X[part] = centres[y[part]] + rng.standard_normal((len(y[part]), COLUMNS), dtype=np.float32)
+    X.flush()
+    wrong = rng.random(n) < 0.3
+    np.save(folder / "y.npy", np.where(wrong, rng.integers(CLASSES, size=n), y))
+
+
+def _read_once(path: Path) -> float:
+    start = time.perf_counter()
+    with path.open("rb", buffering=0) as file:
+        while file.read(16 << 20):
+            pass
+    return time.perf_counter() - start
+
+
+def _select(folder: Path) -> dict[str, Any]:
+    script = _MEASURED.format(folder=str(Path(__file__).parent))
+    arguments = ["select", folder / "x.npy", "--labels", folder / "y.npy", "--out", folder / "run"]
+    done = subprocess.run(
+        [sys.executable, "-c", script, *map(str, arguments), "--json"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return answer
+
 
 ROWS: dict[str, Callable[[Bench], Row]] = {
     "a": row_a,
@@ -28,77 +242,56 @@ ROWS: dict[str, Callable[[Bench], Row]] = {
     "c": row_c,
     "d": row_d,
     "e": row_e,
-    "f": lambda bench: million_rows(bench.seed, quick=len(bench.data.X) <= QUICK_ROWS),
+    "f": row_f,
 }
 
 
-def show(results: Results, data: Data, about: dict[str, Any], *, quick: bool) -> None:
-    """Print every row of the file."""
-    console = Console()
-    console.print(f"{data.source}: {data.X.shape[0]:,} x {data.X.shape[1]}, 40 % symmetric noise")
-    versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
-    console.print(f"{about['cpu']}, {about['cores']} cores, {versions}")
-    if quick:
-        console.print("Only a part of the data: the targets are for all of it.")
-    table = Table("", "what", "measured", "target", "met")
-    for name in (name for name in ROWS if name in results):
-        row = results.row(name)
-        table.add_section()
-        table.add_row(name, f"[bold]{row['title']}[/bold]", "", "", "")
-        for check in row["checks"]:
-            met = {True: "yes", False: "[red]NO[/red]", None: ""}[check["met"]]
-            table.add_row("", check["what"], f"{check['value']:.4g}", check["target"], met)
-    console.print(table)
-
-
-def read_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", default="a,b,c,d,e,f", help="which rows to measure")
-    parser.add_argument("--quick", action="store_true", help="use a small part of the data")
-    parser.add_argument("--resume", action="store_true", help="skip rows that are in the file")
-    parser.add_argument("--out", type=Path, default=RESULTS / "speed.json")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="BLAS threads")
-    parser.add_argument("--pieces", type=int, help="pieces that the transcription runs (row a)")
-    parser.add_argument("--repeats", type=int, default=4, help="repeats of each timing")
-    parser.add_argument(
-        "--patience", type=float, default=300, help="seconds to wait for an idle machine, in all"
+def table() -> str:
+    """Return the measured rows, with a sentence on data and machine above them."""
+    rows = named_trials(TRIALS)
+    first = rows[min(rows)]
+    # The last rows load cleanlab.
+    last, data, (n, columns) = rows[max(rows)], first["data"], first["data"]["shape"]
+    versions = versions_in_words(last, "python", "numpy", "scikit-learn", "cleanlab")
+    shown = []
+    for name in sorted(rows):
+        shown += [[f"**{rows[name]['title']}**", "", ""], *cells(rows[name]["checks"])]
+    return (
+        f"`{COMMAND}` on {data['source']} ({n:,} x {columns}, {data['noise']:.0%} symmetric "
+        f"noise, seed {first['seed']}); {versions}:\n\n"
+        + markdown_table(["", "measured", "target"], shown)
     )
-    arguments = parser.parse_args()
-    arguments.rows = arguments.rows.split(",")
-    unknown = [name for name in arguments.rows if name not in ROWS]
-    if unknown:
-        parser.error(f"--rows must name some of {','.join(ROWS)}, got {','.join(unknown)}")
-    if arguments.pieces is not None and arguments.pieces < 8:
-        parser.error(f"--pieces must be at least 8, got {arguments.pieces}")
-    return arguments
+
+
+def filled(text: str) -> str:
+    """Return the page's text with the table in its place."""
+    return fill_page(text, COMMAND, table(), read_trials(TRIALS))
 
 
 def main() -> None:
-    arguments = read_arguments()
-    data = load_data(arguments.seed, quick=arguments.quick)
-    about = machine(arguments.threads)
-    conditions = {
-        "machine": about,
-        "data": {"source": data.source, "shape": list(data.X.shape), "noise": NOISE_RATE},
-        "seed": arguments.seed,
-    }
-    results = Results(arguments.out, conditions)
-    bench = Bench(
-        data,
-        arguments.seed,
-        arguments.threads,
-        arguments.pieces,
-        arguments.repeats,
-        Clock(arguments.patience),
+    parser = arguments(__doc__)
+    parser.add_argument("--rows", default=",".join(ROWS), help="which rows to measure")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="BLAS threads")
+    parser.add_argument("--pieces", type=int, help="pieces that the transcription runs (row a)")
+    parser.add_argument("--repeats", type=int, default=either(4, 1), help="repeats of each timing")
+    parser.add_argument(
+        "--patience", type=float, default=either(300, 0), help="seconds to wait for an idle machine"
     )
-    with threadpool_limits(limits=arguments.threads, user_api="blas"):
-        for name in arguments.rows:
-            if arguments.resume and name in results:
-                continue
-            start = time.perf_counter()
-            results.add(ROWS[name](bench), time.perf_counter() - start)
-    show(results, data, about, quick=arguments.quick)
+    chosen = parser.parse_args()
+    if not chosen.page:
+        data, clock = load_data(chosen.seed), Clock(chosen.patience)
+        bench = Bench(data, chosen.seed, chosen.threads, chosen.pieces, chosen.repeats, clock)
+        about = {"source": data.source, "shape": list(data.X.shape), "noise": NOISE_RATE}
+        with threadpool_limits(limits=chosen.threads, user_api="blas"):
+            for name in chosen.rows.split(","):
+                start = time.perf_counter()
+                row = asdict(ROWS[name](bench))
+                for what, value, target in cells(row["checks"]):
+                    print(name, what, value, target, flush=True)
+                seconds = {"seconds": time.perf_counter() - start, "threads": chosen.threads}
+                add_trial(TRIALS, {**row, **seconds, "data": about, "seed": chosen.seed}, ["name"])
+    PAGE.write_text(filled(PAGE.read_text()))
 
 
 if __name__ == "__main__":

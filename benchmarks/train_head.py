@@ -2,13 +2,11 @@
 
     python benchmarks/train_head.py               # measure what is missing, two trials at a time
     python benchmarks/train_head.py --only "Sym. 40 %" --methods "plain;default cycle"
-    python benchmarks/train_head.py --page        # write the page, measure nothing
 
 A trial (method, noise, seed) is a line of benchmarks/results/train_head.jsonl; a run that was
 interrupted continues with the missing ones. The page is docs/training-results.md.
 """
 
-import argparse
 import os
 import time
 from collections.abc import Callable
@@ -20,17 +18,24 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 import torch
 
-from _common import FEATURES, RESULTS, ROOT, cifar10, machine, markdown_table, memorised
-from _people import human_labels
+from _common import (
+    DOCS,
+    RESULTS,
+    arguments,
+    either,
+    markdown_table,
+    measured_when,
+    read_trials,
+    run_trials,
+)
+from _data import check_shared, checked_rates, cifar10, human_labels, memorised
 from _prose import wrap_prose
-from _trials import read_trials, run_trials
-from kspr.core.metrics import selection_quality
 from kspr.noise import asymmetric_cifar10, symmetric
-from kspr.selectors import Selection
 from kspr.train import Trained, TrainSettings, fit
 
 TRIALS = RESULTS / "train_head.jsonl"
-PAGE = ROOT / "docs" / "training-results.md"
+PAGE = DOCS / "training-results.md"
+MEASURES = ("src/kspr/core", "src/kspr/selectors", "src/kspr/train")
 NOISES = [
     ("none", 0.0),
     *(("Sym.", rate) for rate in (0.2, 0.4, 0.6, 0.8)),
@@ -39,7 +44,7 @@ NOISES = [
 HUMAN = [("random1", 0.0), ("aggre", 0.0)]
 """Columns of CIFAR-10N: one person's answer, and the majority of three."""
 HUMAN_METHODS = ("plain", "default cycle", "right labels")
-SEEDS = (0, 1)
+SEEDS = either((0, 1), (0,))
 Q = 0.1
 """The error rate of the preset `cpu`."""
 LIMITS = {
@@ -52,7 +57,7 @@ LIMITS = {
     "Asy. 40 %": 1,
 }
 """Largest distance to training on the right labels, in points of accuracy."""
-CHECKS, DRAWS = 100, 50
+CHECKS, DRAWS = 100, either(50, 1)
 """Rows that a person checks, and how many draws of them are averaged."""
 
 
@@ -75,8 +80,11 @@ def _labels(kind: str, rate: float, seed: int, truth: np.ndarray) -> np.ndarray:
     return make(truth, rate, seed)
 
 
+SHORT: dict[str, Any] = either({}, {"epochs": 3, "warmup_epochs": 1})
+
+
 def settings(data: Data, **changes: Any) -> TrainSettings:
-    return TrainSettings.from_preset("cpu", seed=data.seed, **changes)
+    return TrainSettings.from_preset("cpu", seed=data.seed, **{**SHORT, **changes})
 
 
 def on_all(data: Data, keep: np.ndarray | None = None) -> Trained:
@@ -138,24 +146,6 @@ def name_of(kind: str, rate: float) -> str:
     return f"{kind} {rate:.0%}".replace("%", " %") if rate else kind
 
 
-def with_checks(selection: Selection | None, truth: np.ndarray) -> dict[str, Any]:
-    """Return mean FSR and recall once a person has checked a few rows; None without a selection.
-
-    The network is the same: checks move the cut-off, and `guarantee="mean"` is about the mean.
-    """
-    if selection is None:
-        return {"fsr_checked": None, "recall_checked": None}
-    found = []
-    for draw in range(DRAWS):
-        rows = selection.draw(CHECKS, q=Q, seed=draw)
-        checked = selection.with_checks(rows, truth[rows], q=Q, guarantee="mean", seed=draw)
-        found.append(selection_quality(checked.clean_mask, selection.label == truth))
-    return {
-        "fsr_checked": float(np.mean([quality.fsr for quality in found])),
-        "recall_checked": float(np.mean([quality.recall for quality in found])),
-    }
-
-
 def measure(method: str, kind: str, rate: float, seed: int) -> dict[str, Any]:
     """Run one trial; called in a process of its own."""
     torch.set_num_threads(1)
@@ -164,6 +154,12 @@ def measure(method: str, kind: str, rate: float, seed: int) -> dict[str, Any]:
     trained = METHODS[method](data)
     last = trained.history[-1]
     total = sum(line["seconds"] for line in trained.history)
+    # The network is the same: checks move the cut-off.
+    fsr, _, recall = (
+        checked_rates(trained.selection, data.truth, Q, CHECKS, DRAWS)
+        if method == "default cycle" and trained.selection is not None
+        else [None] * 3
+    )
     return {
         "method": method,
         "noise": name_of(kind, rate),
@@ -175,10 +171,10 @@ def measure(method: str, kind: str, rate: float, seed: int) -> dict[str, Any]:
         "fsr": last["fsr"],
         "recall": last["recall"],
         "f1": last["f1"],
-        **with_checks(trained.selection if method == "default cycle" else None, data.truth),
+        "fsr_checked": fsr,
+        "recall_checked": recall,
         "select_share": sum(line["select_seconds"] for line in trained.history) / total,
         "seconds": round(time.perf_counter() - start, 1),
-        "machine": machine(1),
     }
 
 
@@ -225,7 +221,7 @@ def write_page() -> None:
         targets=markdown_table(["the default cycle", "measured", "target", ""], _targets(trials)),
         n=len(trials),
         minutes=sum(r["seconds"] for r in trials) / 60,
-        cpu=trials[0]["machine"]["cpu"] if trials else "no machine",
+        measured=measured_when(trials),
     )
     PAGE.write_text(wrap_prose(page))
 
@@ -324,7 +320,7 @@ that it was not run. "default once" and "own features" were measured before the 
 selection changed (SPR first, 128 components).
 
 Made by `make bench-train` from `benchmarks/results/train_head.jsonl`: {n} trials that took
-{minutes:.0f} minutes on one core ({cpu}, beside other work).
+{minutes:.0f} minutes on one core, beside other work. {measured}
 
 {table}
 
@@ -348,23 +344,19 @@ Points of test accuracy, over the seeds that both methods were run with.
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--page", action="store_true", help="write the page, measure nothing")
-    parser.add_argument("--only", help="noises, separated by commas")
-    parser.add_argument("--methods", help="methods, separated by semicolons")
+    every = [name_of(*noise) for noise in [*NOISES, *HUMAN]]
+    usual = [method for method in METHODS if method not in ON_REQUEST]
+    parser = arguments(__doc__)
+    parser.add_argument("--only", default=either(",".join(every), "Sym. 40 %,random1"))
+    parser.add_argument("--methods", default=either(";".join(usual), ";".join(HUMAN_METHODS)))
     parser.add_argument("--seeds", default=",".join(map(str, SEEDS)))
     parser.add_argument("--workers", type=int, default=2)
     given = parser.parse_args()
     if not given.page:
-        if not FEATURES.exists():
-            parser.exit(2, f"The shared features are needed and not at {FEATURES}.\n")
-        every = [name_of(*noise) for noise in [*NOISES, *HUMAN]]
-        noises = given.only.split(",") if given.only else every
-        usual = [method for method in METHODS if method not in ON_REQUEST]
-        methods = given.methods.split(";") if given.methods else usual
-        run(noises, methods, [int(seed) for seed in given.seeds.split(",")], given.workers)
+        check_shared()
+        seeds = [int(seed) for seed in given.seeds.split(",")]
+        run(given.only.split(","), given.methods.split(";"), seeds, given.workers)
     write_page()
-    print(f"wrote {PAGE.relative_to(ROOT)}")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
     python benchmarks/train_images.py             # measure what is missing, two trials at a time
     python benchmarks/train_images.py --trials "plain, Sym. 40 %, 0;default, Sym. 40 %, 1"
     python benchmarks/train_images.py --list      # list the trials, and whether they are done
-    python benchmarks/train_images.py --page      # write the page, measure nothing
 
 A trial (method, noise, seed) is a line of benchmarks/results/train_images.jsonl with all its
 epochs; a run that was interrupted continues with the missing ones, and a trial from its last epoch.
@@ -11,7 +10,6 @@ Images and pre-training by SimSiam, which uses no labels, are the same in all tr
 training differ with the seed. The page is docs/training-images.md.
 """
 
-import argparse
 import os
 import shutil
 import time
@@ -23,9 +21,20 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 import torch
 
-from _common import RESULTS, ROOT, SHARED, machine, markdown_table, memorised
+from _common import (
+    DOCS,
+    RESULTS,
+    SHARED,
+    WORK,
+    arguments,
+    either,
+    markdown_table,
+    measured_when,
+    read_trials,
+    run_trials,
+)
+from _data import check_shared, memorised
 from _prose import wrap_prose
-from _trials import read_trials, run_trials
 from kspr.models.build import build_network
 from kspr.models.network import Network
 from kspr.noise import asymmetric_cifar10, symmetric
@@ -38,9 +47,10 @@ from kspr.train.simsiam.pretrain import SimSiamSettings, pretrain
 
 IMAGES = SHARED / "cifar10"
 TRIALS = RESULTS / "train_images.jsonl"
-WORK = ROOT / ".benchmarks" / "train_images"
-PAGE = ROOT / "docs" / "training-images.md"
-N_TRAIN, N_TEST, EPOCHS, PRETRAIN = 4000, 2000, 20, 15
+KEPT = WORK / "train_images"
+PAGE = DOCS / "training-images.md"
+MEASURES = ("src/kspr/core", "src/kspr/selectors", "src/kspr/train", "src/kspr/models")
+N_TRAIN, N_TEST, EPOCHS, PRETRAIN = either((4000, 2000, 20, 15), (100, 20, 2, 1))
 SEEDS = (0, 1)
 NOISES = {"Sym. 40 %": ("sym", 0.4), "Sym. 80 %": ("sym", 0.8), "Asy. 40 %": ("asy", 0.4)}
 BARE = {"guard": False, "selector": "paper"}
@@ -73,12 +83,13 @@ PLANNED = [
     if method in REPEATED or seed == SEEDS[0]
 ]
 PLANNED += [(method, "Sym. 40 %", SEEDS[0]) for method in ABLATIONS]
+PLANNED = either(PLANNED, [("plain", "Sym. 40 %", 0), ("default", "Sym. 40 %", 0)])
 
 
 def load() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     parts: list[np.ndarray] = []
     for name, n in (("train", N_TRAIN), ("test", N_TEST)):
-        stored = WORK / f"{name}.npz"
+        stored = KEPT / f"{name}.npz"
         if not stored.exists():
             records = open_source(IMAGES / f"{name}.parquet", ReadOptions())
             images, _, _ = image_inputs(records.items, 32)
@@ -111,7 +122,7 @@ def fresh() -> Network:
 
 def pretrained(X: np.ndarray) -> Network:
     """Return a network pre-trained by SimSiam; computed once, and continued if interrupted."""
-    network, path = fresh(), WORK / "simsiam.pt"
+    network, path = fresh(), KEPT / "simsiam.pt"
     stored = read_tensors(path) if path.exists() else {"epoch": 0, "state": None}
     done = stored["epoch"]
 
@@ -132,7 +143,7 @@ def measure(method: str, noise: str, seed: int) -> dict[str, Any]:
     kind, rate = NOISES[noise]
     y = (symmetric if kind == "sym" else asymmetric_cifar10)(truth, rate, seed)
     network = fresh() if method.endswith("- Self") else pretrained(X)
-    out = WORK / f"{method} {noise} {seed}".replace(" ", "-").replace("%", "").replace(".", "")
+    out = KEPT / f"{method} {noise} {seed}".replace(" ", "-").replace("%", "").replace(".", "")
     start = time.perf_counter()
     trained = fit(
         X,
@@ -153,7 +164,6 @@ def measure(method: str, noise: str, seed: int) -> dict[str, Any]:
         "memorised": memorised(trained, X, y, truth),
         "seconds": round(time.perf_counter() - start, 1),
         "epochs": trained.history,
-        "machine": machine(1),
     }
     shutil.rmtree(out)
     return trial
@@ -179,7 +189,14 @@ def write_page() -> None:
     courses = markdown_table(["noise", "method", "seed", *map(str, SHOWN)], map(_course, trials))
     error = max((t["accuracy"] * (1 - t["accuracy"]) / N_TEST) ** 0.5 for t in trials)
     means = markdown_table(["method", *NOISES], [_means(trials, method) for method in REPEATED])
-    page = HEAD.format(means=means, rows=rows, courses=courses, error=error, **SIZES)
+    page = HEAD.format(
+        means=means,
+        rows=rows,
+        courses=courses,
+        error=error,
+        measured=measured_when(trials),
+        **SIZES,
+    )
     PAGE.write_text(wrap_prose(page))
 
 
@@ -242,7 +259,8 @@ HEAD = """# Results of training whole networks
 
 {n:,} CIFAR-10 images of 32 pixels, {test:,} to test on, `resnet_small`, {epochs} epochs after
 {pretrain} epochs of SimSiam (none for "- Self"), the same for both seeds of noise and training
-({seeds}). Made by `make bench-train-images` from `benchmarks/results/train_images.jsonl`. `SPR` and
+({seeds}). Made by `make bench-train-images` from `benchmarks/results/train_images.jsonl`.
+{measured} `SPR` and
 `paper` have no guard, as in the paper; `default` is the preset, ours at q = 0.1 with the guard:
 features of patches and referees judge the labels once, and the network is trained on soft labels.
 SimSiam only gives it, as all others, its first weights. "Own features" is our selector on the
@@ -271,8 +289,7 @@ FSR / recall / F1 / q reached, after a few epochs.
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--page", action="store_true", help="write the page, measure nothing")
+    parser = arguments(__doc__)
     parser.add_argument("--list", action="store_true", help="list the trials, measure nothing")
     parser.add_argument("--trials", help="'method, noise, seed' separated by semicolons")
     parser.add_argument("--workers", type=int, default=2)
@@ -282,15 +299,13 @@ def main() -> None:
             print("done   " if key in measured() else "missing", *key)
         return
     if not given.page:
-        if not (IMAGES / "train.parquet").exists():
-            parser.exit(2, f"The shared images are needed and not at {IMAGES}.\n")
+        check_shared()
         chosen = PLANNED
         if given.trials:
             wanted = [part.strip() for part in given.trials.split(";")]
             chosen = [key for key in PLANNED if ", ".join(map(str, key)) in wanted]
         run(chosen, given.workers)
     write_page()
-    print(f"wrote {PAGE.relative_to(ROOT)}")
 
 
 if __name__ == "__main__":

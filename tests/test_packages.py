@@ -1,10 +1,12 @@
 """Optional packages and the machine."""
 
+import subprocess
 import sys
 
 import pytest
 
-from kspr._packages import is_installed, machine, require, version, versions
+from kspr import _packages
+from kspr._packages import is_installed, machine, require, source_commit, version, versions
 from kspr.errors import MissingExtraError
 
 
@@ -45,3 +47,49 @@ def test_a_machine_is_described():
     assert set(found) == {"cpu", "cores", "system", "versions"}
     assert found["cpu"]
     assert found["cores"] >= 1
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    """A git checkout in whose folder ``src/kspr`` this package seems to lie."""
+
+    def git(*command):
+        who = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        given = ["git", "-C", tmp_path, *who, *command]
+        subprocess.run(given, check=True, capture_output=True)
+
+    (tmp_path / "src" / "kspr").mkdir(parents=True)
+    (tmp_path / "src" / "kspr" / "code.py").write_text("x = 1\n")
+    git("init")
+    git("add", ".")
+    git("commit", "-m", "first")
+    monkeypatch.setattr(_packages, "__file__", str(tmp_path / "src" / "kspr" / "code.py"))
+    source_commit.cache_clear()
+    yield git
+    source_commit.cache_clear()
+
+
+def test_the_commit_is_the_last_one_that_changed_the_sources(checkout, tmp_path):
+    first = source_commit()
+    assert len(first) == 12
+    (tmp_path / "page.md").write_text("text\n")
+    checkout("add", ".")
+    checkout("commit", "-m", "a page")
+    source_commit.cache_clear()
+    assert source_commit() == first
+    (tmp_path / "src" / "kspr" / "code.py").write_text("x = 2\n")
+    source_commit.cache_clear()
+    assert source_commit() == f"{first}-changed"
+
+
+def test_an_installed_package_has_no_commit_and_asks_nobody(checkout, tmp_path, monkeypatch):
+    """Also within the checkout of another project, whose settings could start programs."""
+    place = tmp_path / ".venv" / "site-packages" / "kspr" / "code.py"
+    monkeypatch.setattr(_packages, "__file__", str(place))
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("a program was started"))
+    assert source_commit() is None
+
+
+def test_without_git_there_is_no_commit(checkout, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    assert source_commit() is None

@@ -5,12 +5,24 @@ import importlib.metadata
 import importlib.util
 import os
 import platform
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from kspr.errors import MissingExtraError
 
-__all__ = ["is_installed", "machine", "require", "version", "versions"]
+__all__ = [
+    "CHANGED",
+    "is_installed",
+    "machine",
+    "require",
+    "source_commit",
+    "version",
+    "versions",
+]
+
+CHANGED = "-changed"
+"""End of the commit of sources that differ from it."""
 
 
 def require(module: str, purpose: str, package: str) -> Any:
@@ -62,3 +74,36 @@ def _cpu() -> str:
     lines = info.read_text().splitlines() if info.exists() else []
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor()
+
+
+@cache
+def source_commit() -> str | None:
+    """Return the last git commit that changed the sources of this package, in 12 digits.
+
+    ``-changed`` at its end says that files differ from that commit. None if the package does not
+    run from a checkout of its repository, or git is not at hand.
+    """
+    commit = _git("log", "-1", "--abbrev=12", "--format=%h")
+    if not commit:
+        return None
+    return commit + (CHANGED if _git("status", "--porcelain") else "")
+
+
+def _git(*command: str) -> str:
+    """Return the answer of git on the folder of this package; nothing where it fails."""
+    folder = Path(__file__).resolve().parent
+    # Only the repository of this package, ROOT/src/kspr, is asked: another one that happens to lie
+    # around an installed package may have settings that start programs.
+    if folder.parent.name != "src" or not (folder.parents[1] / ".git").exists():
+        return ""
+    import subprocess
+
+    try:
+        return subprocess.run(  # noqa: S603 - the caller's words are fixed
+            ["git", "-C", str(folder), *command, "--", "."],  # noqa: S607
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return ""

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.cli.commands import SAID, fails, run
+from tests.cli.commands import fails, run
 
 
 def test_report_is_one_file(made, tmp_path):
@@ -46,29 +46,10 @@ def test_without_a_browser_the_page_is_there_and_named(made, tmp_path, monkeypat
     assert (tmp_path / "p.html").is_file()
 
 
-def test_rows_to_check_are_drawn_when_they_are_asked_for(table, tmp_path, capsys):
-    folder = tmp_path / "run"
-    run("select", table, *SAID, "--out", folder)
-    capsys.readouterr()
-    run("report", folder)
-    assert "to check" not in capsys.readouterr().out
-    run("report", folder, "--checks", 30)
-    assert f"rows to check. Give it to a person, and read the answers: kspr verify {folder}" in (
-        capsys.readouterr().out
-    )
-    page = (folder / "report.html").read_text()
-    assert "Check 30 rows yourself" in page
-    assert f"kspr verify {folder} --answers run-answers.csv" in page
-    run("report", folder, "--checks", 0)
-    assert "to check" not in capsys.readouterr().out
-    assert "--checks must be a number from 0 up, got -2" in fails(
-        "report", folder, "--checks", -2, capsys=capsys
-    )
-
-
 def test_the_commands_on_the_page_name_its_run(made, tmp_path):
     run("report", made, "--out", tmp_path / "p.html")
     page = (tmp_path / "p.html").read_text()
+    assert f"kspr review {made}<" in page
     assert f"kspr verify {made} --checks 100" in page
     assert f"kspr export {made} --out clean.parquet" in page
 

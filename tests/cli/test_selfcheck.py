@@ -5,7 +5,7 @@ import json
 import pytest
 
 from kspr import KnockoffsSPR, selfcheck
-from kspr.cli._output import with_dashes
+from kspr.cli._common import with_dashes
 from kspr.cli.selfcheck import selfcheck as command
 from tests.cli.commands import SAID, fails, run
 

@@ -1,13 +1,16 @@
-"""Items in memory, some of which cannot be read."""
+"""Items in memory, some of which cannot be read; and `embed` by the name of an embedder."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 from PIL import Image
 
 from kspr.errors import UnreadableItemError
+from kspr.features import embedding
+from kspr.features.options import EmbedSettings
 
 
 @dataclass
@@ -54,3 +57,11 @@ def pictures(n: int, side: int = 24, **options) -> Pictures:
     rng = np.random.default_rng(0)
     sizes = [(side + i % 5, side + i % 3, 3) for i in range(n)]
     return Pictures([rng.integers(0, 256, size, dtype=np.uint8) for size in sizes], **options)
+
+
+def embed(items: Any, name: str | None, folder: Path, **how: Any) -> embedding.Embedded:
+    """Embed by the embedder called `name`, with settings and other arguments by their names."""
+    chosen = {
+        field.name: how.pop(field.name) for field in fields(EmbedSettings) if field.name in how
+    }
+    return embedding.embed(items, EmbedSettings(name, **chosen), folder, **how)

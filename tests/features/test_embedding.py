@@ -15,9 +15,9 @@ from PIL import Image
 from kspr.errors import InputError, UnreadableItemError
 from kspr.features.embedders import Embedder
 from kspr.features.embedders.embedder import Begun
-from kspr.features.embedding import embed, embed_shards
+from kspr.features.embedding import embed_shards
 from kspr.sources.readers.items import ImageFiles
-from tests.features.fakes import Texts, pictures, texts
+from tests.features.fakes import Texts, embed, pictures, texts
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -109,10 +109,7 @@ def test_strict_holds_for_a_finished_folder_too(own, tmp_path):
 CHILD = """
 import sys
 sys.path[:0] = [{tests!r}, {here!r}]
-from tests.features.fakes import texts
-from kspr.features.embedders import Embedder
-from kspr.features.embedders.embedder import Begun
-from kspr.features.embedding import embed, embed_shards
+from tests.features.fakes import embed, texts
 embed(texts(40), {name!r}, {out!r}, batch_size=2, shard_rows=6)
 """
 
@@ -232,7 +229,7 @@ def test_a_lost_result_is_computed_again(own, tmp_path):
 )
 def test_a_folder_of_another_embedding_is_refused_unless_overwritten(own, tmp_path, change, word):
     embedder = own()
-    first = {"items": texts(3), "embedder_name": embedder.name, "folder": tmp_path / "out"}
+    first = {"items": texts(3), "name": embedder.name, "folder": tmp_path / "out"}
     embed(**first)
     with pytest.raises(InputError, match=word):
         embed(**first | change)
@@ -299,11 +296,11 @@ def test_widths_that_change_between_runs_are_refused(own, tmp_path):
         ({"batch_size": 0}, "batch_size must be at least 1, got 0"),
         ({"shard_rows": -1}, "shard_rows must be at least 1, got -1"),
         ({"items": texts(0)}, "There are no items to embed"),
-        ({"embedder_name": "nonsense"}, "There is no embedder 'nonsense'. Choose from"),
+        ({"name": "nonsense"}, "There is no embedder 'nonsense'. Choose from"),
     ],
 )
 def test_bad_settings_are_refused_before_anything_is_read(own, tmp_path, settings, message):
-    arguments = {"items": texts(3), "embedder_name": own().name, "folder": tmp_path / "out"}
+    arguments = {"items": texts(3), "name": own().name, "folder": tmp_path / "out"}
     with pytest.raises(InputError, match=message):
         embed(**arguments | settings)
     assert not (tmp_path / "out").exists()
@@ -328,10 +325,7 @@ def test_features_that_were_cut_are_computed_again(own, tmp_path, content):
 TOGETHER = """
 import sys
 from pathlib import Path
-from kspr.features.embedders import Embedder
-from kspr.features.embedders.embedder import Begun
-from kspr.features.embedding import embed, embed_shards
-from tests.features.fakes import texts
+from tests.features.fakes import embed, texts
 found = embed(texts(40), sys.argv[1], Path("out"), batch_size=4, shard_rows=8)
 assert found.features[:, 2].astype(int).tolist() == list(range(40))
 """
@@ -345,7 +339,7 @@ def test_processes_that_embed_the_same_items_share_the_work(own, tmp_path, monke
     errors = [process.communicate()[1] for process in started]
     assert [process.returncode for process in started] == [0, 0, 0], errors
     assert sorted(embedder.seen()) == sorted(f"t{i}" for i in range(40))
-    assert not (tmp_path / "out" / ".lock").exists()
+    assert not (tmp_path / ".out.lock").exists()
 
 
 def test_images_that_were_too_large_are_read_when_they_may_be(own, tmp_path, monkeypatch):

@@ -3,10 +3,12 @@
 import json
 import os
 import zipfile
+from dataclasses import asdict
 
 import numpy as np
 import pytest
 
+from kspr._files import write_json
 from kspr.errors import InputError
 from kspr.features._store import (
     EmbeddingManifest,
@@ -16,9 +18,8 @@ from kspr.features._store import (
     content_fingerprint,
     join,
     open_features,
-    read_unreadable,
+    read_notes,
     shard_is_whole,
-    write_manifest,
     write_shard,
 )
 
@@ -39,7 +40,7 @@ def test_a_fingerprint_depends_on_bytes_order_and_rows(other):
 
 def test_a_folder_keeps_the_manifest_it_began_with(tmp_path):
     assert claim(tmp_path, MANIFEST, overwrite=False) is MANIFEST
-    write_manifest(tmp_path, MANIFEST)
+    write_json(tmp_path / "manifest.json", asdict(MANIFEST))
     later = EmbeddingManifest(**{**vars(MANIFEST), "shard_rows": 9, "versions": {"numpy": "9"}})
     assert claim(tmp_path, later, overwrite=False) == MANIFEST
 
@@ -66,7 +67,7 @@ def test_a_shard_is_whole_if_it_has_exactly_its_rows(tmp_path):
     write_shard(path, shard([0, 2], unreadable=[1]))
     assert shard_is_whole(path, range(3))
     assert not shard_is_whole(path, range(4))
-    assert read_unreadable([path]) == {1: "no 1"}
+    assert read_notes([path]) == ({1: "no 1"}, [])
 
 
 def test_shards_are_joined_in_order_and_of_one_width(tmp_path):
@@ -97,7 +98,7 @@ def test_a_damaged_shard_is_not_joined(tmp_path):
 
 
 def test_clearing_removes_the_embedding_and_nothing_else(tmp_path):
-    write_manifest(tmp_path, MANIFEST)
+    write_json(tmp_path / "manifest.json", asdict(MANIFEST))
     write_shard(tmp_path / "shards" / "000000.npz", shard([0]))
     (tmp_path / "rows.parquet").write_text("mine")
     clear(tmp_path)

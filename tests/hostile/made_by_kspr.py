@@ -15,7 +15,7 @@ from kspr.cli import main
 from kspr.errors import InputError
 from kspr.features.embedding import embed
 from kspr.features.loading import stored_features
-from kspr.features.options import AS_SHIPPED
+from kspr.features.options import AS_SHIPPED, EmbedSettings
 from kspr.runs.draws import draw_checks
 from kspr.runs.export import export_run
 from kspr.runs.review_log import ReviewLog
@@ -144,13 +144,13 @@ def lengths(batch: list[str]) -> np.ndarray:
 
 def _embed(folder: Path) -> Any:
     items = open_source(TEXTS).items
-    name = f"{__name__}:lengths"
-    return embed(items, name, folder / "features", shard_rows=5, progress="never")
+    settings = EmbedSettings(f"{__name__}:lengths")
+    return embed(items, settings, folder / "features", shard_rows=5, progress=False)
 
 
 def _half_embedded(folder: Path) -> None:
     """Leave what a killed process leaves: a manifest and shards."""
-    from kspr.features import _store, embedding
+    from kspr.features import embedding
 
     with contextlib.suppress(KeyboardInterrupt):
         conclude = embedding._conclude
@@ -159,7 +159,7 @@ def _half_embedded(folder: Path) -> None:
             _embed(folder)
         finally:
             embedding._conclude = conclude
-    assert list(_store.shard_folder(folder / "features").iterdir())
+    assert list((folder / "features" / "shards").iterdir())
 
 
 def _interrupt(*_: Any) -> Any:

@@ -159,8 +159,6 @@ SAME_IDEA = {
     "metrics": "how good a selection is, and a network that learns from it",
     "noise": "labels made wrong on purpose, and what a report says of the noise",
     "options": "what a user may choose in each room",
-    "page": "results of one kind, set for a reader",
-    "pieces": "the paper's pieces, and the trials that look into one",
     "selfcheck": "the test itself, and the test on a run",
     "transition": "the mathematics of a control, and the control",
 }

@@ -1,113 +1,129 @@
-"""The helpers of the benchmarks: stored trials, and what a change of the code leaves valid."""
+"""Benchmarks: every script runs on small data, and stored results carry their stamp."""
 
+import importlib
 import json
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "benchmarks"
+SCRIPTS = sorted(path.stem for path in FOLDER.glob("[!_]*.py") if path.stem != "transcription")
+OF_OTHERS = {"clusters": "distributed", "review": "playwright"}
+"""Packages that a script needs, and that may be missing here."""
 
 
 @pytest.fixture
-def trials(monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    import _trials
-
-    return _trials
+def common(monkeypatch):
+    monkeypatch.syspath_prepend(FOLDER)
+    return importlib.import_module("_common")
 
 
-@pytest.fixture
-def restamp(monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    import restamp
+def test_every_script_of_the_makefile_is_there():
+    named = re.findall(r"benchmarks/(\w+)\.py", (ROOT / "Makefile").read_text())
+    assert set(named) <= set(SCRIPTS)
 
-    return restamp
+
+@pytest.mark.parametrize(
+    "script", [pytest.param(s, marks=[pytest.mark.browser] * (s == "review")) for s in SCRIPTS]
+)
+def test_a_benchmark_runs_on_small_data_and_keeps_nothing(script, tmp_path):
+    pytest.importorskip(OF_OTHERS.get(script, "numpy"))
+    # One thread: two workers of tests would wait for each other's.
+    quiet = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "TMPDIR": str(tmp_path)}
+    before = contents()
+    done = subprocess.run(
+        [sys.executable, FOLDER / f"{script}.py", "--smoke"],
+        env={**os.environ, **quiet},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert contents() == before
+
+
+def contents() -> dict[Path, bytes]:
+    folders = (FOLDER / "results", ROOT / "docs")
+    files = (file for folder in folders for file in folder.glob("*.*") if file.is_file())
+    return {file: file.read_bytes() for file in files}
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_benchmark_names_the_files_that_it_measures(script):
+    text = (FOLDER / f"{script}.py").read_text()
+    if script != "stale":
+        named = re.search(r"^MEASURES = \(([^)]*)\)", text, re.MULTILINE)
+        files = re.findall(r'"([^"]+)"', named[1])
+        assert files
+        assert [file for file in files if not (ROOT / file).exists()] == []
+
+
+@pytest.mark.parametrize("script", sorted(path.stem for path in FOLDER.glob("*.py")))
+def test_a_benchmark_uses_public_names_only(script):
+    text = (FOLDER / f"{script}.py").read_text()
+    assert re.findall(r"kspr[\w.]*\._\w+|from kspr[\w.]* import _\w+|\bpatch\(", text) == []
+
+
+def test_a_stored_trial_carries_commit_date_and_machine(common, tmp_path):
+    path = tmp_path / "deep" / "trials.jsonl"
+    assert common.read_trials(path) == []
+    common.add_trial(path, {"name": "a", "value": 1})
+    common.add_trial(path, {"name": "b", "value": 2})
+    common.add_trial(path, {"name": "a", "value": 3}, ["name"])
+    assert [(t["name"], t["value"]) for t in common.read_trials(path)] == [("b", 2), ("a", 3)]
+    assert len(path.read_text().splitlines()) == 2
+    for trial in common.read_trials(path):
+        assert {"commit", "date", "machine"} <= set(trial)
+        assert {"cpu", "cores", "versions"} <= set(trial["machine"])
 
 
 def square(x: int) -> dict:
     return {"x": x, "square": x * x}
 
 
-def test_trials_are_stored_one_line_each(trials, tmp_path):
-    path = tmp_path / "deep" / "trials.jsonl"
-    assert trials.read_trials(path) == []
-    trials.run_trials(square, [(2,), (3,)], path, workers=1)
-    trials.add_trial(path, {"x": 4})
-    found = trials.read_trials(path)
-    assert sorted(trial["x"] for trial in found) == [2, 3, 4]
-    assert len(path.read_text().splitlines()) == 3
+def test_trials_of_processes_are_stored(common, tmp_path):
+    path = tmp_path / "trials.jsonl"
+    common.run_trials(square, [(2,), (3,)], path, workers=1)
+    assert sorted(trial["square"] for trial in common.read_trials(path)) == [4, 9]
 
 
-def test_trials_of_changed_code_are_stamped_where_their_values_are_equal(
-    restamp, tmp_path, monkeypatch
-):
-    """Seed 0 is the quickest of each variant; that of SPR has other values now."""
-    trials = [
-        {
-            "data": "CIFAR-10",
-            "noise": "Sym. 40 %",
-            "variant": variant,
-            "seed": seed,
-            "seconds": 1.0 + seed,
-            "values": {"accuracy": 0.5},
-            "fingerprint": "old",
-            "source": "old",
-        }
-        for variant in ("Standard", "SPR", "kspr default")
-        for seed in (0, 1)
-    ]
-    path = tmp_path / "table1-smoke.json"
-    path.write_text(json.dumps({"recipe": "table1", "scale": "smoke", "trials": trials}))
-    monkeypatch.setattr(restamp, "ProcessPoolExecutor", InThisProcess)
-    asked = []
-
-    def compute(spec):
-        asked.append((spec.variant_name, spec.seed))
-        return {"accuracy": 0.4 if spec.variant_name == "SPR" else 0.5}
-
-    monkeypatch.setattr(restamp, "compute", compute)
-    rows = restamp.restamp(path, ROOT, {"kspr default"}, 1)
-    assert asked == [("Standard", 0), ("SPR", 0)]
-    assert [row["equal"] for row in rows] == [True, False]
-    found = json.loads(path.read_text())["trials"]
-    assert [trial["fingerprint"] == "old" for trial in found] == [False] * 2 + [True] * 4
-    assert len({trial["fingerprint"] for trial in found[:2]}) == 2
-    assert [trial["values"] for trial in found] == [trial["values"] for trial in trials]
-    # Stamped trials are of the code of now: only the other one is compared again.
-    asked.clear()
-    restamp.restamp(path, ROOT, {"kspr default"}, 1)
-    assert asked == [("SPR", 0)]
+def test_a_page_says_when_and_where_its_numbers_were_measured(common):
+    machine = {"cpu": "A", "cores": 2}
+    new = {"commit": "abc", "date": "2026-11-20T10:00:00+00:00", "machine": machine}
+    assert common.measured_when([new]) == "Measured 2026-11-20 at abc (A, 2 cores)."
+    old = {"date": "2026-11-16T10:00:00+00:00"}
+    mixed = "Measured 2026-11-16 to 2026-11-20 at abc (1 of 2 results before stamps) (A, 2 cores)."
+    assert common.measured_when([new, old]) == mixed
+    assert common.measured_when([{}]) == "Measured before stamps, at no stored commit."
 
 
-class InThisProcess:
-    """In the place of a pool of processes, which would not see what a test has replaced."""
-
-    def __init__(self, jobs, max_tasks_per_child):
-        pass
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        pass
-
-    def map(self, function, values):
-        return map(function, values)
+def test_a_page_is_stale_where_measured_files_have_changed(monkeypatch):
+    monkeypatch.syspath_prepend(FOLDER)
+    stale = importlib.import_module("stale")
+    monkeypatch.setattr(stale, "changes", lambda commit, files: {"old": 2, "new": 0}.get(commit))
+    files = ("src/kspr/core",)
+    assert stale.state([{"commit": "new"}], files) == ""
+    assert stale.state([{"commit": "new"}, {"commit": "old"}], files).startswith("2 commits")
+    assert stale.state([{}, {"commit": "new"}], files) == "1 of 2 before stamps"
+    assert stale.state([{"commit": "gone"}], files) == "gone: unknown here"
 
 
-def test_what_many_machines_take_follows_from_what_one_worker_took(monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    import _clusters_page as page
+def test_a_forecast_for_many_machines_follows_from_one_worker(monkeypatch):
+    monkeypatch.syspath_prepend(FOLDER)
+    clusters = importlib.import_module("clusters")
+    tasks = {"look": [16, 0.5, 0.1], "judge": [16, 1.5, 0.1], "fit": [2, 3.0, 2.0]}
+    each, rest = clusters.split_work({"rows": 1_000_000, "tasks": tasks})
+    assert each == pytest.approx(2e-6)
+    assert rest == 2.0
+    assert (clusters.size(1.5e6), clusters.size(12)) == ("1.5 MB", "12 bytes")
 
-    names = (*page.PER_ROW, *page.MERGED, "reduce_rows", "join")
-    tasks = {name: [16, 0.5, 0.1] for name in names}
-    passes = [{"name": "look", "bytes": 1000}, {"name": "fit_part", "bytes": 10**9}]
-    line = {"rows": 1_000_000, "tasks": {**tasks, "fit_scores": [2, 3.0, 2.0]}, "passes": passes}
-    forecast = page.Forecast(line, 32)
-    assert forecast.work == pytest.approx(7 * 0.5 * 100 / 32)
-    assert forecast.fit == pytest.approx(0.5 + 2.0 + 0.5)
-    assert forecast.merging == pytest.approx(4 * 0.5 * 100)
-    assert forecast.state_bytes == 100_000
-    parts = forecast.work + forecast.fit + forecast.merging + forecast.travel
-    assert forecast.total == pytest.approx(parts)
-    assert (page.size(1.5e6), page.size(12), page.duration(90)) == ("1.5 MB", "12 bytes", "90.0 s")
+
+def test_every_stored_line_is_json():
+    for path in (FOLDER / "results").glob("*.jsonl"):
+        assert all(isinstance(json.loads(line), dict) for line in path.read_text().splitlines())

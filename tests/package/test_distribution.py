@@ -141,7 +141,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(built):
 
 def test_the_sdist_holds_what_its_own_tests_need(built):
     needed = {"LICENSE", "README.md", "Makefile", "pyproject.toml", "constraints.txt"}
-    needed |= {"tests/package/test_distribution.py", "benchmarks/results/speed.json"}
+    needed |= {"tests/package/test_distribution.py", "benchmarks/results/speed.jsonl"}
     needed |= {".github/workflows/tests.yml", ".pre-commit-config.yaml", "CITATION.cff"}
     assert needed <= built.in_sdist
     assert not [name for name in built.in_sdist if ".venv" in name or "__pycache__" in name]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kspr import KnockoffsSPR
 from kspr.experiments.compare.comparing import compare
 from kspr.experiments.compare.peers import Judged
-from kspr.report._facts import check
+from kspr.report._page import check
 from kspr.runs.evaluate import evaluate
 from kspr.runs.rows import RunRows
 from kspr.runs.run import Origin, save_run

@@ -30,14 +30,15 @@ REQUIRED = {
 }
 """A call, as it is written here, and the argument that it must have."""
 ALLOWED = {
+    "_packages.py": {"subprocess"},
     "models/device.py": {"subprocess"},
     "review/access.py": {"starlette"},
     "review/app.py": {"starlette"},
     "review/server.py": {"socket", "uvicorn"},
     "sources/places.py": {"fsspec", "urllib"},
 }
-"""Exceptions that SECURITY.md names: bfloat16 may kill a process, so a child tries it first; the
-server of `kspr review`; and sources at an address."""
+"""Exceptions that SECURITY.md names: git tells the commit of a checkout; bfloat16 may kill a
+process, so a child tries it first; the server of `kspr review`; and sources at an address."""
 SAFE_DEFAULTS = {"np.load": "False"}
 """What a call that leaves the argument out gets, in every version that pyproject.toml allows."""
 
@@ -65,7 +66,19 @@ def test_no_module_evaluates_text_or_opens_a_connection(module):
     assert NEVER_IMPORTED.isdisjoint(imports(module) - allowed)
 
 
-def test_the_only_program_that_is_started_is_this_python_with_fixed_code():
+def test_git_is_started_with_words_that_are_written_here():
+    """Nothing from outside is in the command, no shell reads it, and no other function calls it."""
+    packages = SOURCE / "_packages.py"
+    (run,) = [call for name, call in calls(packages) if name == "subprocess.run"]
+    assert ast.unparse(run.args[0]) == "['git', '-C', str(folder), *command, '--', '.']"
+    assert "shell" not in {keyword.arg for keyword in run.keywords}
+    asked = [call for name, call in calls(packages) if name == "_git"]
+    assert all(isinstance(word, ast.Constant) for call in asked for word in call.args)
+    assert len(asked) == 2
+    assert not [m for m in MODULES if m != packages and "_git" in {name for name, _ in calls(m)}]
+
+
+def test_the_only_other_program_that_is_started_is_this_python_with_fixed_code():
     """The command is a list without anything from outside, and no shell reads it."""
     device = SOURCE / "models" / "device.py"
     (run,) = [call for name, call in calls(device) if name.startswith("subprocess.")]

@@ -26,7 +26,7 @@ def test_every_public_name_is_on_a_page_of_the_python_interface_with_an_example(
     text = "".join(page.read_text() for page in REFERENCE)
     assert f"`{name}`" in text
     assert name == "kspr.__version__" or re.search(
-        rf"^\.\. auto(class|function|exception):: {re.escape(name)}$", text, re.MULTILINE
+        rf"^\.\. auto(class|function|exception|module):: {re.escape(name)}$", text, re.MULTILINE
     )
     examples = "".join(re.findall(r"```pycon\n(.*?)```", text, re.DOTALL))
     docstring = getattr(kspr if name.count(".") == 1 else kspr.train, name.rpartition(".")[2])

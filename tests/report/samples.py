@@ -99,12 +99,6 @@ class Page:
         found = re.search(r'<script type="application/json".*?>(.*?)</script>', self.source, re.S)
         return json.loads(found[1])
 
-    @property
-    def to_check(self) -> dict[str, Any]:
-        """What the rows to check are made of."""
-        found = re.search(r'id="checking-data">(.*?)</script>', self.source, re.S)
-        return json.loads(found[1])
-
     def section(self, name: str) -> str:
         return re.search(rf'<section id="{name}"[^>]*>.*?</section>', self.source, re.S)[0]
 

@@ -1,11 +1,19 @@
-"""Curves, epochs and rows that changed sides."""
+"""Curves, epochs, and rows that changed sides between the selections of a training."""
 
 from dataclasses import replace
 
 import numpy as np
 
-from kspr.report._cards import Contents
-from kspr.report._course import MOST_CARDS, curve, epoch_rows, moved_rows, render
+from kspr.report._course import (
+    MOST_CARDS,
+    curve,
+    epoch_rows,
+    moved_rows,
+    render,
+    restless_rows,
+    sides_by_epoch,
+)
+from kspr.report.contents import Contents
 from tests.report.samples import EPOCHS, Page, training_run
 
 
@@ -20,7 +28,7 @@ def test_rows_that_changed_sides_are_those_of_exactly_one_selection(chosen, tmp_
     after = flipped(chosen, [*kept[:3], *aside[:40]])
     left, joined = moved_rows(training_run(tmp_path, chosen, after, None), Contents(None, 0))
     assert (left.n, joined.n) == (3, 40)
-    assert {card.row_id for card in left.cards} == {str(row) for row in kept[:3]}
+    assert {card.row_id for card, _ in left.cards} == {str(row) for row in kept[:3]}
     assert len(joined.cards) == MOST_CARDS
 
 
@@ -28,7 +36,7 @@ def test_the_most_doubtful_come_first(chosen, tmp_path):
     aside = np.flatnonzero(~chosen.clean_mask)[:40]
     after = flipped(chosen, aside)
     _, joined = moved_rows(training_run(tmp_path, chosen, after, None), Contents(None, 0))
-    shown = [int(card.row_id) for card in joined.cards]
+    shown = [int(card.row_id) for card, _ in joined.cards]
     doubts = chosen.suspicion[shown]
     assert (np.diff(doubts) <= 0).all()
     assert (
@@ -84,3 +92,52 @@ def test_pictures_of_the_moved_rows_are_on_the_page(chosen, raised, pictures, tm
 def test_messages_of_the_guard_are_listed_with_their_epoch(tmp_path):
     page = Page(render(training_run(tmp_path, None, None, None), None, 1.0))
     assert "epoch 2 most classes are starved" in page.text
+
+
+def masks(n: int, *changes: list[int]) -> dict[int, np.ndarray]:
+    """Return masks by epoch: all rows first, then each time with the rows of `changes` flipped."""
+    found = {1: np.ones(n, dtype=bool)}
+    for epoch, rows in enumerate(changes, start=2):
+        found[epoch] = found[epoch - 1].copy()
+        found[epoch][rows] ^= True
+    return found
+
+
+def test_each_selection_is_counted_against_the_one_before_it():
+    found = sides_by_epoch(masks(10, [1, 2, 3], [3, 4]))
+    assert [(line.epoch, line.kept, line.left, line.joined) for line in found] == [
+        (2, 7, 3, 0),
+        (3, 7, 1, 1),
+    ]
+    assert sides_by_epoch(masks(10)) == []
+
+
+def test_the_rows_that_changed_most_often_come_first(chosen, tmp_path):
+    n = len(chosen)
+    sides = masks(n, [5, 6, *range(100, 140)], [5, 6], [5])
+    run = replace(training_run(tmp_path, chosen, chosen, None), sides=sides)
+    found = restless_rows(run, Contents(None, 0))
+    assert [card.row_id for card, _ in found.cards[:2]] == ["5", "6"]
+    assert (found.n, found.times, len(found.cards)) == (42, (1, 3), MOST_CARDS)
+
+
+def test_a_run_without_selections_in_training_has_no_such_rows(chosen, tmp_path):
+    run = training_run(tmp_path, chosen, chosen, None)
+    assert restless_rows(run, Contents(None, 0)) is None
+    still = replace(run, sides=masks(len(chosen), []))
+    assert restless_rows(still, Contents(None, 0)) is None
+    assert 'id="restless"' not in render(run, None, 1.0)
+
+
+def test_the_page_shows_the_changes(chosen, tmp_path):
+    sides = masks(len(chosen), [5, 6], [5])
+    run = replace(training_run(tmp_path, chosen, chosen, None), sides=sides)
+    page = Page(render(run, None, 1.0))
+    assert "Rows that changed sides: 2" in page.text
+    assert "All of them: 1 to 2 times each." in page.text
+
+
+def test_with_referees_the_page_says_that_there_was_one_selection(chosen, raised, tmp_path):
+    run = training_run(tmp_path, chosen, raised, None)
+    run.about["settings"]["select_on"] = "referees"
+    assert "There was one selection" in Page(render(run, None, 1.0)).text.replace("\n", " ")

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from kspr import selection_quality
-from kspr.report import _facts
+from kspr.report import _page
+from kspr.report._plots import pooled_estimate
 from kspr.report._words import level, number, share
 
 
@@ -31,44 +32,44 @@ def test_the_truth_is_measured_beside_the_promise(chosen, digits40, write):
 
 
 def test_truth_in_another_type_is_compared_by_its_text(raised, digits40):
-    as_text = _facts.check(raised, digits40.y_true.astype(str))
-    assert as_text == _facts.check(raised, digits40.y_true)
+    as_text = _page.check(raised, digits40.y_true.astype(str))
+    assert as_text == _page.check(raised, digits40.y_true)
 
 
 def test_the_pooled_estimate_is_weighted_by_what_is_kept(raised):
     groups = raised.cut_groups
     expected = np.sum(groups.estimated_fsr * groups.n_kept) / groups.n_kept.sum()
-    assert _facts.pooled_estimate(raised) == pytest.approx(expected)
+    assert pooled_estimate(raised) == pytest.approx(expected)
 
 
 def test_shares_have_no_estimate_and_no_error_rate(shares):
-    found = _facts.verdict(shares, shares.summary())
+    found = _page.verdict(shares, shares.summary())
     assert np.isnan(found.estimate)
     assert not found.has_error_rate
     assert not found.was_raised
 
 
 def test_a_raised_level_is_the_one_to_explain(raised, chosen):
-    found = _facts.verdict(raised, raised.summary())
+    found = _page.verdict(raised, raised.summary())
     assert found.was_raised
-    assert found.q_shown == found.q_reached > found.q_asked
-    assert _facts.verdict(chosen, chosen.summary()).q_shown == 0.05
+    assert found.q_shown == found.summary.q_reached > found.summary.q_asked
+    assert _page.verdict(chosen, chosen.summary()).q_shown == 0.05
 
 
 def test_a_short_table_shows_all_classes_in_their_order(chosen):
-    table = _facts.class_table(chosen.summary())
+    table = _page.class_table(chosen.summary())
     assert table.rows == chosen.summary().per_class
     assert table.n_first == 10
 
 
 def test_a_column_that_says_the_same_everywhere_is_left_out(chosen, raised):
-    same = _facts.class_table(chosen.summary())
+    same = _page.class_table(chosen.summary())
     assert not same.has_levels
     assert same.statuses == ()
-    assert _facts.class_table(raised.summary()).has_levels
+    assert _page.class_table(raised.summary()).has_levels
 
 
 def test_only_rows_that_count_for_the_promise_are_counted(checked):
     some = np.arange(25) < 10
     mixed = replace(checked, checked=replace(checked.checked, counted=some))
-    assert _facts.verdict(mixed, mixed.summary()).n_checked == 10
+    assert _page.verdict(mixed, mixed.summary()).n_checked == 10

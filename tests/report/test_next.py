@@ -9,14 +9,15 @@ import pytest
 
 from kspr import KnockoffsSPR
 from kspr.cli._app import app
-from kspr.report._next import next_steps
+from kspr.report._page import next_steps
 from tests.report.samples import Page
 
 MADE = "kspr select 'my data.npz' --label species --q 0.05 --overwrite --out 'a run'"
 
 
 def commands(selection, run=Path("a run"), command=MADE, kind=None):
-    return {step.title: step.command for step in next_steps(selection, run, command, kind)}
+    """Return the last command of each step."""
+    return {step.title: step.commands[-1] for step in next_steps(selection, run, command, kind)}
 
 
 def test_check_export_and_another_level_come_in_this_order(chosen):
@@ -44,13 +45,14 @@ def test_another_level_is_the_same_command_with_another_q_and_folder(chosen):
 
 @pytest.mark.parametrize("kind", [None, "image"])
 def test_the_command_line_accepts_them(chosen, kind):
-    for command in commands(chosen, kind=kind).values():
+    steps = next_steps(chosen, Path("a run"), MADE, kind)
+    for command in [command for step in steps for command in step.commands]:
         app.parse_args(shlex.split(command)[1:], exit_on_error=False, print_error=False)
 
 
 def test_the_gain_of_another_level_is_what_it_would_keep(chosen):
     step = next_steps(chosen, None, None, None)[2]
-    q = float(step.command.removeprefix("selection.at(").removesuffix(")"))
+    q = float(step.commands[0].removeprefix("selection.at(").removesuffix(")"))
     assert f"would keep {chosen.at(q).clean_mask.sum():,} labels" in step.gain
     assert f"now {chosen.clean_mask.sum():,} are kept" in step.gain
 
@@ -88,6 +90,17 @@ def test_a_cut_by_checked_rows_is_not_selected_again_without_them(checked):
     assert list(found) == ["Check more rows", "Export the cleaned data"]
     assert found["Check more rows"].endswith("--checks 100 --out 'a run-more-checks.csv'")
     assert "Try another error rate" in commands(checked, run=None)
+
+
+def test_rows_are_checked_on_the_review_page_or_in_a_file(chosen, checked, write):
+    step = next_steps(chosen, Path("a run"), MADE, None)[0]
+    assert step.commands[0] == "kspr review 'a run'"
+    assert "kspr review 'a run' copy" in Page.plain(
+        write(chosen, run=Path("a run"), command=MADE).section("next")
+    )
+    # A page that goes on with a draw counts all of its rows.
+    step = next_steps(checked, Path("r"), MADE, None, n_drawn=25)[0]
+    assert step.commands[0] == "kspr review r --checks 125"
 
 
 def test_checked_rows_ask_for_more_of_them(checked):

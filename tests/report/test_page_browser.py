@@ -258,7 +258,7 @@ def test_a_command_is_copied(visit):
     page = visit(1000)
     page.locator(".copy").first.click()
     page.wait_for_function("document.querySelector('.copy').textContent === 'copied'")
-    assert page.evaluate("getSelection().toString()") == "kspr verify 'a run' --checks 100"
+    assert page.evaluate("getSelection().toString()") == "kspr review 'a run'"
 
 
 def test_a_hundred_thousand_suspects_are_listed(visit, shares, tmp_path):

@@ -11,7 +11,7 @@ from kspr.features.options import AS_SHIPPED
 from kspr.report._words import level
 from kspr.report.run_report import report_run
 from kspr.runs.answers import read_checks
-from kspr.runs.draws import draw_checks, set_draw
+from kspr.runs.draws import COLUMNS, draw_checks, set_draw
 from kspr.runs.run import load_run
 from kspr.runs.select import select_source
 from kspr.runs.verify import agreements, verification_of, verify_run
@@ -152,40 +152,15 @@ def page_of(run, **options):
     return Page(report_run(run.folder, None, **options).path.read_text())
 
 
-def test_a_report_draws_no_rows_by_itself(run):
-    assert 'id="checking"' not in page_of(run).source
+def test_a_report_draws_no_rows(run):
+    page_of(run)
     assert not (run.folder / "checks.json").exists()
 
 
-def test_rows_are_drawn_as_verify_draws_them(run, tmp_path):
-    page = page_of(run, checks=30)
-    by_page = read_checks(run.folder, run.selection)
-    assert page == page_of(run, checks=30) == page_of(run)
-    (run.folder / "checks.json").unlink()
-    draw_checks(run.folder, tmp_path / "checks.csv", n=30)
-    assert read_checks(run.folder, run.selection) == by_page
-    with (tmp_path / "checks.csv").open(newline="") as file:
-        drawn = [[row[name] for name in ("row", "id", "label")] for row in csv.DictReader(file)]
-    shown = [next(csv.reader([line]))[:3] for line in page.to_check["before"]]
-    assert shown == drawn
-
-
-def test_drawn_rows_are_offered_until_they_have_an_answer(run, digits40, tmp_path):
+def test_more_rows_are_asked_for_beside_those_that_were_drawn(run, digits40, tmp_path):
     answer(run, tmp_path / "checks.csv", digits40, "pool")
-    checks = read_checks(run.folder, run.selection)
-    assert page_of(run).to_check["id"] == [str(p) for p in checks.positions[250:]]
-    assert len(page_of(run, checks=20).to_check["id"]) == 20
-    assert 'id="checking"' not in page_of(run, checks=0).source
-    assert read_checks(run.folder, run.selection) == checks
-    assert len(page_of(run, checks=60).to_check["id"]) == 60
-    assert len(read_checks(run.folder, run.selection).positions) == 310
-
-
-def test_rows_to_check_need_room_and_a_number(run, tmp_path):
-    with pytest.raises(InputError, match=r"no room for the rows to check"):
-        report_run(texts_run(tmp_path), None, checks=5, megabytes=0)
-    with pytest.raises(InputError, match="checks must be a number from 0 up, got -1"):
-        report_run(run.folder, None, checks=-1)
+    assert f"kspr review {run.folder} --checks 400 copy" in section(page_of(run), "next")
+    assert set_draw(run.folder, n=400).unanswered
 
 
 def texts_run(tmp_path):
@@ -210,32 +185,30 @@ def texts_run(tmp_path):
     return tmp_path / "texts"
 
 
-def test_the_lines_of_the_page_are_a_file_of_answers(tmp_path):
+def test_answers_that_an_older_page_has_saved_are_read(tmp_path):
+    """Rows were once checked inside of the report, which wrote quoted cells after a mark."""
     folder = texts_run(tmp_path)
-    page = Page(report_run(folder, None, checks=20).path.read_text())
-    assert "<i>" not in page.source
-    data = page.to_check
-    cells = [*(data["answers"][code] for code in data["given"][:18]), data["none"], data["unsure"]]
-    lines = zip(data["before"], cells, data["after"], strict=True)
-    text = "\r\n".join([data["columns"], *map(",".join, lines), ""])
+    draw_checks(folder, tmp_path / "drawn.csv", n=20)
+    with (tmp_path / "drawn.csv").open(newline="") as file:
+        rows = [{name: row[name] for name in COLUMNS} for row in csv.DictReader(file)]
+    for row, cell in zip(rows, [*(row["label"] for row in rows[:18]), "'-", "?"], strict=True):
+        row["true_label"] = cell
+    quoted = [
+        ",".join(f'"{cell.replace(chr(34), chr(34) * 2)}"' for cell in row.values()) for row in rows
+    ]
+    text = "\r\n".join([",".join(COLUMNS), *quoted, ""])
     (tmp_path / "a.csv").write_text("\ufeff" + text, newline="", encoding="utf-8")
-    with (tmp_path / "a.csv").open(newline="", encoding="utf-8-sig") as file:
-        every = [cell for row in list(csv.reader(file))[1:] for cell in row]
-    assert not any(cell.startswith(("=", "+", "-", "@")) for cell in every)
     found = verify_run(folder, tmp_path / "a.csv")
     assert (found.n_counted, found.n_cannot_tell) == (20, 1)
-    checks = read_checks(folder, load_run(folder).selection)
-    given = load_run(folder).selection.label
-    drawn = checks.positions
-    assert [checks.known[p] for p in drawn] == [*given[list(drawn[:18])], "-", "?"]
+    run = load_run(folder)
+    checks = read_checks(folder, run.selection)
+    given = run.selection.label[list(checks.positions[:18])]
+    assert [checks.known[p] for p in checks.positions] == [*given, "-", "?"]
 
 
-def test_a_run_without_an_error_rate_is_told_how_to_get_one(run, tmp_path):
-    make(tmp_path, SPR())
-    with pytest.raises(InputError, match=r"Give one with --q: kspr verify .* --q 0.05"):
-        report_run(run.folder, None, checks=10)
-    draw_checks(run.folder, tmp_path / "c.csv", n=10, q=0.1)
-    assert len(page_of(run).to_check["id"]) == 10
+def test_texts_with_markup_do_not_act(tmp_path):
+    page = page_of(load_run(texts_run(tmp_path)))
+    assert "<i>" not in page.source
 
 
 def test_a_review_is_shown_with_who_answered_and_how_far_they_agree(run):
@@ -257,8 +230,6 @@ def test_a_review_is_shown_with_who_answered_and_how_far_they_agree(run):
     assert f"<b>Bo</b> and Ada 13 84.6 % {pair.kappa:.2f}" in words
     assert "2 rows on which people differ, or that they cannot tell, count as wrong" in words
     assert "<b>Bo" not in page.source
-    # All drawn rows have an answer: none is left to be checked on the page.
-    assert 'id="checking"' not in page.source
 
 
 def test_answers_of_files_have_no_reviewer(run, digits40, tmp_path):

@@ -1,10 +1,22 @@
-"""Numbers, labels and statistics as text."""
+"""Numbers, labels and statistics as text, and what the pages share."""
 
+import base64
+import hashlib
 import math
 
 import pytest
+from jinja2 import UndefinedError
 
-from kspr.report._words import count, level, name, number, scale_of, share
+from kspr.report._words import (
+    count,
+    environment,
+    level,
+    name,
+    number,
+    scale_of,
+    share,
+    shared_parts,
+)
 
 
 @pytest.mark.parametrize(
@@ -43,3 +55,26 @@ def test_every_control_has_a_scale(chosen, exchangeable, unsplit_paper, shares):
     assert [scale.name for scale in found] == ["doubt", "W", "W", "selection time"]
     assert [scale.direction for scale in found] == [1, -1, -1, 1]
     assert len({scale.heading for scale in found}) == 4
+
+
+def test_every_script_has_the_hash_of_its_text():
+    parts = shared_parts(environment(), ["style.css"], ["common.js", "script.js"])
+    assert [
+        base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        for script in parts["scripts"]
+    ] == parts["script_hashes"]
+
+
+def test_the_look_of_all_pages_comes_before_their_own_style():
+    style = shared_parts(environment(), ["style.css"], [])["style"]
+    assert 0 <= style.index("--accent") < style.index(".curves")
+
+
+def test_a_misspelt_name_in_a_template_fails():
+    with pytest.raises(UndefinedError):
+        environment().from_string("{{ no_such_name }}").render()
+
+
+def test_labels_are_escaped():
+    shown = environment().from_string("{{ name|label }}").render(name="<b>")
+    assert shown == "&lt;b&gt;"

@@ -15,8 +15,8 @@ from starlette.testclient import TestClient
 
 from kspr import KnockoffsSPR
 from kspr.features.options import AS_SHIPPED
-from kspr.review.access import Access
 from kspr.review.app import make_app
+from kspr.review.server import Access, Guarded
 from kspr.review.session import Session, Settings
 from kspr.runs.select import select_source
 from kspr.sources.options import ReadOptions
@@ -88,7 +88,7 @@ class Client(TestClient):
 
     def __init__(self, session: Session, reviewer: str = "Anna") -> None:
         self.session, self.access = session, Access("127.0.0.1", 8765)
-        super().__init__(make_app(session, self.access), base_url=f"http://{HOST}")
+        super().__init__(Guarded(make_app(session), self.access), base_url=f"http://{HOST}")
         self.reviewer = reviewer
         found = re.sub(r"^http://[^/]+", "", self.access.address)
         assert self.get(found).status_code == 200

@@ -4,13 +4,13 @@ import hmac
 
 import pytest
 
-from kspr.review import access
-from kspr.review.access import Access, is_loopback
+from kspr.review import server
+from kspr.review.server import Access, is_loopback
 from tests.review.conftest import HOST, Client
 
 GETS = [
     *("/", "/static/main.js", "/image/0", "/api/start", "/api/rows", "/api/row/0"),
-    *("/api/standing", "/api/suspects", "/api/disputed", "/api/decisions", "/answers.csv"),
+    *("/api/progress", "/api/suspects", "/api/disputed", "/api/decisions", "/answers.csv"),
 ]
 POSTS = ["/api/answer", "/api/undo"]
 
@@ -47,7 +47,7 @@ def test_the_token_is_compared_in_constant_time(monkeypatch):
         seen.append((one, other))
         return real(one, other)
 
-    monkeypatch.setattr(access.hmac, "compare_digest", compare)
+    monkeypatch.setattr(server.hmac, "compare_digest", compare)
     found = Access("127.0.0.1", 1)
     assert found.allows_token(found.token)
     assert not found.allows_token("ä" * 40)

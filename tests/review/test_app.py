@@ -19,7 +19,7 @@ from tests.review.conftest import NAMES, Client, make_run
 def test_a_hundred_checks_move_the_cut_of_the_run(client, run, truth):
     client.check(100, lambda row: truth[row["position"]])
     assert client.ask("/api/rows")["rows"] == []
-    now = client.ask("/api/standing")
+    now = client.ask("/api/progress")
     assert (now["done"], now["complete"]) == (100, True)
     found = verification_of(load_run(run))
     assert (found.n_counted, found.n_kept) == (100, now["kept"])
@@ -103,7 +103,7 @@ def test_many_suspects_are_accepted_together_and_undone_together(client, run):
     pairs = [(row["position"], row["suggested"]) for row in chosen]
     assert client.answer("fix", *pairs).json() == {"saved": 20}
     assert client.ask("/api/suspects")["total"] == page["total"] - 20
-    now = client.ask("/api/standing")
+    now = client.ask("/api/progress")
     assert (now["picked"], now["done"]) == (20, 0)
     undone = client.submit("/api/undo", queue="fix").json()["rows"]
     assert undone == [position for position, _ in pairs]

@@ -55,7 +55,7 @@ def test_a_kill_loses_no_answer_and_an_old_address_is_worth_nothing(serve, run):
     # Two servers on one run see each other's answers.
     other = browser(serve())
     answer_next(other)
-    assert browser(again).get("/api/standing").json()["done"] == 4
+    assert browser(again).get("/api/progress").json()["done"] == 4
     assert again.stop() == 0
     assert f"The answers are in {run}" in again.said
     assert "Traceback" not in again.said

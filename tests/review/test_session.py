@@ -1,4 +1,4 @@
-"""Queues: the draw in its order, picked rows that never count, rows to settle."""
+"""Queues: the draw in its order, picked rows that never count, rows to settle, suspects."""
 
 import json
 
@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from kspr import InputError, Selection
-from kspr.review.session import Session, Settings, check_reviewer
-from kspr.runs.answers import read_checks
+from kspr.review.session import Filters, Session, Settings, Suspects, check_reviewer
+from kspr.runs.answers import apply_checks, read_checks
 from kspr.runs.draws import draw_checks, set_draw
 from kspr.runs.verify import verify_run
 
@@ -142,26 +142,26 @@ def test_odd_answers_are_refused(run, opened, answers):
 
 def test_blind_rows_tell_nothing_of_their_label(run, opened):
     session = opened(run, blind=True)
-    row = session.row(session.waiting("Anna")[0], blind=True)
+    row = session.details.row(session.waiting("Anna")[0], blind=True)
     assert set(row) == {"position", "blind", "content"}
 
 
 def test_a_row_has_its_neighbours_and_the_other_classes(run, opened):
     session = opened(run)
     kept = session.fitted.clean_mask
-    suspect = int(np.flatnonzero(session.given != session.suggested)[0])
-    row = session.row(suspect)
+    suspect = int(np.flatnonzero(session.details.given != session.details.suggested)[0])
+    row = session.details.row(suspect)
     assert {row["given"], row["suggested"], *row["others"]} == set(range(10))
     for who in ("given", "suggested"):
         near = [entry["position"] for entry in row["near"][who]]
         assert near
-        assert (session.given[near] == row[who]).all()
+        assert (session.details.given[near] == row[who]).all()
         assert kept[near].all()
 
 
 def test_without_features_there_are_no_neighbours_and_nothing_is_embedded(run, opened, monkeypatch):
     monkeypatch.setattr("kspr.runs.run.Run.features", lambda self: None)
-    row = opened(run).row(3)
+    row = opened(run).details.row(3)
     assert row["near"] is None
     assert len(row["others"]) >= 8
 
@@ -179,3 +179,65 @@ def test_a_run_without_an_error_rate_says_how_to_give_one(run, tmp_path):
     assert len(draw.positions) == 5
     fitted = Selection.load(tmp_path / "spr", answers=False)
     assert read_checks(tmp_path / "spr", fitted) == draw
+
+
+@pytest.fixture
+def session(run, opened):
+    return opened(run, checks=40)
+
+
+def positions(session, reviewer="Anna", **filters):
+    suspects, found = Suspects(session), []
+    while True:
+        page = suspects.page(Filters(**filters), reviewer, len(found))
+        found += [row["position"] for row in page["rows"]]
+        if len(found) >= page["total"]:
+            return found
+
+
+def test_suspects_come_worst_first_without_rows_of_the_draw(session):
+    found = positions(session)
+    suspicion = session.fitted.suspicion[found]
+    assert (np.diff(suspicion) <= 0).all()
+    assert set(found) == set(np.flatnonzero(~session.fitted.clean_mask)) - set(
+        session.checks.positions
+    )
+
+
+def test_suspects_are_the_rows_outside_of_the_cut_once_all_checks_are_done(session, truth):
+    before = positions(session)
+    for position in session.checks.positions:
+        assert positions(session) == before
+        session.answer("Anna", "check", {position: truth[position]})
+    kept = apply_checks(session.fitted, session.checks).clean_mask
+    assert set(positions(session)) == set(np.flatnonzero(~kept)) - set(session.checks.positions)
+    assert positions(session) != before
+
+
+def test_filters_narrow_what_is_shown(session):
+    every = positions(session, every=True)
+    assert len(every) == 600 - 40
+    for name in ("given", "suggested"):
+        found = positions(session, every=True, **{name: 3})
+        assert set(found) == {p for p in every if getattr(session.details, name)[p] == 3}
+    doubtful = positions(session, doubt=0.9)
+    assert doubtful
+    assert (session.fitted.statistic[doubtful] >= 0.9).all()
+
+
+def test_the_search_covers_all_rows_in_any_case(session):
+    wanted = next(p for p in range(599, 0, -1) if p not in session.checks.positions)
+    assert positions(session, every=True, text=f"DIGIT-{wanted:03d} ") == [wanted]
+    assert positions(session, every=True, text="nowhere") == []
+
+
+def test_answered_rows_leave_the_list_for_who_answered_them(session):
+    first = positions(session)[0]
+    session.answer("Anna", "fix", {first: "-"})
+    assert first not in positions(session)
+    assert positions(session, answered=True) == [first]
+    assert first in positions(session, "Ben")
+    page = Suspects(session).page(Filters(answered=True), "Anna", 0)
+    assert page["rows"][0]["answer"] == "-"
+    session.undo("Anna", "fix")
+    assert first in positions(session)

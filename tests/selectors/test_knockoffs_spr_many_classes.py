@@ -38,7 +38,7 @@ def test_a_selection_without_a_matrix_is_saved_and_shown(digits40, many, tmp_pat
     assert not loaded.noise.transition.size
     assert str(loaded.summary()) == str(saved.summary())
     facts = describe(loaded.noise)
-    assert facts.rate == loaded.noise.rate
+    assert facts.estimate.rate == loaded.noise.rate
     assert facts.figure is None
 
 

@@ -16,7 +16,7 @@ from cyclopts.config import Toml
 import kspr
 from kspr._files import read_toml
 from kspr._text import shorten
-from kspr.cli._output import INVOCATION, with_dashes
+from kspr.cli import _common as common
 from kspr.cli.compare import compare
 from kspr.cli.datasets import datasets
 from kspr.cli.demo import demo
@@ -150,7 +150,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _run(given: list[str]) -> None:
-    INVOCATION.set(("kspr", *given))
+    common.INVOCATION.set(("kspr", *given))
     # An earlier call in this process may have named a file.
     app.config = ()
     try:
@@ -159,7 +159,7 @@ def _run(given: list[str]) -> None:
     except (KsprError, cyclopts.CycloptsError) as error:
         sentence = " ".join(str(error).split())
         called = next((_NAMED[word] for word in given if word in _NAMED), None)
-        _stop(sentence if called is None else with_dashes(sentence, called), 2)
+        _stop(sentence if called is None else common.with_dashes(sentence, called), 2)
     except OSError as error:
         _stop(f"{error.filename or 'file'}: {error.strerror or error}", 2)
     except MemoryError:

@@ -6,12 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from kspr._packages import require
-from kspr.cli._output import INVOCATION, Json, print_json
-from kspr.features.options import AS_SHIPPED, EmbedSettings
-from kspr.selectors.options import DEFAULT_Q
-from kspr.sources.options import AS_FOUND, ReadOptions, refuse_annotators, refuse_groups
-
-__all__ = ["compare"]
+from kspr.cli import _common as common
 
 
 def compare(
@@ -23,16 +18,16 @@ def compare(
     methods: Annotated[
         tuple[str, ...] | None, Parameter(consume_multiple=True, negative="")
     ] = None,
-    q: float = DEFAULT_Q,
+    q: float = common.DEFAULT_Q,
     dimensions: int = 128,
     seed: int = 0,
-    train: Annotated[bool, Parameter(negative="")] = False,
+    train: common.Switch = False,
     epochs: int | None = None,
     noise_rate: float | None = None,
     out: Path | None = None,
-    options: Annotated[ReadOptions, Parameter(name="*")] = AS_FOUND,
-    settings: Annotated[EmbedSettings, Parameter(name="*")] = AS_SHIPPED,
-    json: Json = False,
+    options: common.Reading = common.AS_FOUND,
+    settings: common.Embedding = common.AS_SHIPPED,
+    json: common.Json = False,
 ) -> None:
     """Compare this method with the ones people use today, on known true labels.
 
@@ -80,17 +75,16 @@ def compare(
         Directory for comparison.json and comparison.svg. A comparison that was interrupted
         continues from there.
     """
-    refuse_annotators(options, "compare")
-    refuse_groups(options, "compare")
+    common.refuse_several(options, "compare")
     if train:
         _compare_training(
             source, test, methods, options, settings, epochs, noise_rate, seed, out, json
         )
         return
     from kspr.experiments.compare.comparing import compare_source
-    from kspr.experiments.compare.figure import write_comparison
+    from kspr.experiments.compare.comparison import write_comparison
 
-    found = compare_source(
+    result = compare_source(
         source,
         options=options,
         settings=settings,
@@ -101,19 +95,19 @@ def compare(
         dimensions=dimensions,
         out=out,
     )
-    written = () if out is None else write_comparison(found, out, INVOCATION.get())
+    written = () if out is None else write_comparison(result, out, common.INVOCATION.get())
     if json:
-        print_json({**found.to_dict(), "written": written})
+        common.print_json({**result.to_dict(), "written": written})
         return
-    print(found, *(f"\n{path}" for path in written), sep="")
+    print(result, *(f"\n{path}" for path in written), sep="")
 
 
 def _compare_training(
     source: Path,
     test: Path | None,
     methods: tuple[str, ...] | None,
-    options: ReadOptions,
-    embed: EmbedSettings,
+    options: common.Reading,
+    embed: common.Embedding,
     epochs: int | None,
     noise_rate: float | None,
     seed: int,
@@ -131,20 +125,20 @@ def _compare_training(
     from kspr.train import TrainSettings
 
     changes = {} if epochs is None else {"epochs": epochs}
-    found = compare_training_source(
+    result = compare_training_source(
         source,
         test,
         methods,
         options=options,
         embed=embed,
         settings=TrainSettings.from_preset("cpu", seed=seed, **changes),
-        command=INVOCATION.get(),
+        command=common.INVOCATION.get(),
         noise_rate=noise_rate,
         out=out,
     )
     if json:
-        print_json(found.to_dict())
+        common.print_json(result.to_dict())
         return
-    print(found)
+    print(result)
     if out is not None:
-        print(f"Use the best: kspr predict {out / found.trials[0].method} SOURCE")
+        print(f"Use the best: kspr predict {out / result.trials[0].method} SOURCE")

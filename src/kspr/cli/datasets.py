@@ -4,16 +4,14 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from kspr._text import text_table
-from kspr.cli._output import Json, print_json
+from kspr.cli import _common as common
 
 if TYPE_CHECKING:
     from kspr.sources.formats import Format
     from kspr.sources.opening import Known
 
-__all__ = ["datasets"]
 
-
-def datasets(*, json: Json = False) -> None:
+def datasets(*, json: common.Json = False) -> None:
     """List the formats that can be read and written, and the published data sets.
 
     For these, the folders are listed in which they are looked for, and the files expected there.
@@ -26,7 +24,7 @@ def datasets(*, json: Json = False) -> None:
     if json:
         # asdict leaves properties out.
         formats = [{**asdict(known), "is_written": known.is_written} for known in found.formats]
-        print_json({"formats": formats, "published": found.published})
+        common.print_json({"formats": formats, "published": found.published})
         return
     print("Files and folders of your own:\n")
     rows = [

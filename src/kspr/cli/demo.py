@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.text import Text
 
 from kspr._text import text_table, visible
+from kspr.cli import _common as common
 from kspr.cli.review import review as check_labels
-from kspr.selectors.options import DEFAULT_Q
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,7 +26,7 @@ def demo(
     out: Annotated[Path, Parameter(help="Directory for the data, the run and a picture.")] = Path(
         "kspr-demo"
     ),
-    q: Annotated[float, Parameter(help="Error rate to ask for: 0.05 for 5 %.")] = DEFAULT_Q,
+    q: Annotated[float, Parameter(help="Error rate to ask for: 0.05 for 5 %.")] = common.DEFAULT_Q,
     seed: Annotated[int, Parameter(help="Seed of the noise and of the selection.")] = 0,
     review: Annotated[
         bool, Parameter(help="Then check labels yourself, on a page in your browser.", negative="")

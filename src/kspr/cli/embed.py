@@ -1,19 +1,13 @@
 """`kspr embed`: images or texts to features."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-from cyclopts import Parameter
+from typing import TYPE_CHECKING
 
 from kspr._text import visible
-from kspr.cli._output import Json, print_json
-from kspr.features.options import AS_SHIPPED, EmbedSettings
-from kspr.sources.options import AS_FOUND, ReadOptions, refuse_annotators, refuse_groups
+from kspr.cli import _common as common
 
 if TYPE_CHECKING:
     from kspr.runs.cluster import EmbeddedParts
-
-__all__ = ["embed"]
 
 
 def embed(
@@ -22,10 +16,10 @@ def embed(
     *,
     out: Path,
     scheduler: str | None = None,
-    overwrite: Annotated[bool, Parameter(negative="")] = False,
-    options: Annotated[ReadOptions, Parameter(name="*")] = AS_FOUND,
-    settings: Annotated[EmbedSettings, Parameter(name="*")] = AS_SHIPPED,
-    json: Json = False,
+    overwrite: common.Switch = False,
+    options: common.Reading = common.AS_FOUND,
+    settings: common.Embedding = common.AS_SHIPPED,
+    json: common.Json = False,
 ) -> None:
     """Turn images or texts into features, once.
 
@@ -52,8 +46,7 @@ def embed(
     overwrite
         Replace the features of another source in --out.
     """
-    refuse_annotators(options, "embed")
-    refuse_groups(options, "embed")
+    common.refuse_several(options, "embed")
     if scheduler is not None:
         from kspr.runs.cluster import embed_on_cluster
 
@@ -71,7 +64,7 @@ def embed(
 
     embedded = embed_source(source, out, options=options, settings=settings, overwrite=overwrite)
     if json:
-        print_json(
+        common.print_json(
             {
                 "out": out,
                 "rows": len(embedded.kept),
@@ -91,7 +84,7 @@ def _print_parts(made: "EmbeddedParts", scheduler: str, json: bool) -> None:
     files = made.folder / "*.parquet"
     if json:
         numbers = {"rows": made.rows, "dimensions": made.dimensions}
-        print_json({"out": made.folder, **numbers, "unreadable": made.unreadable})
+        common.print_json({"out": made.folder, **numbers, "unreadable": made.unreadable})
         return
     print(f"{made.rows:,} rows of {made.dimensions} features: {visible(files)}")
     if made.reused:

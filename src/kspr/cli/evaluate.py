@@ -4,12 +4,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kspr._text import text_table, visible
-from kspr.cli._output import Json, print_json, print_notes
+from kspr.cli import _common as common
 
 if TYPE_CHECKING:
     from kspr.runs.evaluate import Evaluation
-
-__all__ = ["evaluate"]
 
 
 def evaluate(
@@ -18,7 +16,7 @@ def evaluate(
     *,
     truth: str | None = None,
     source: Path | None = None,
-    json: Json = False,
+    json: common.Json = False,
 ) -> None:
     """Compare a run with the true labels.
 
@@ -47,11 +45,11 @@ def evaluate(
         return
     # A training run keeps its last selection as a run of its own.
     found = evaluate_run(run if trained is None else run / "selection", truth, source)
-    print_notes(found.notes)
+    common.print_notes(found.notes)
     network = {} if trained is None else {"network": trained}
     if json:
         # `vars` has the fields alone, without properties.
-        print_json({**vars(found), "kept_promise": found.kept_promise, **network})
+        common.print_json({**vars(found), "kept_promise": found.kept_promise, **network})
         return
     if trained is not None:
         _print_network(trained)
@@ -67,7 +65,7 @@ def _training(run: Path) -> dict[str, Any] | None:
 
 def _print_unselected(trained: dict[str, Any], json: bool) -> None:
     if json:
-        print_json({"network": trained})
+        common.print_json({"network": trained})
         return
     _print_network(trained)
     print("none; `kspr select` makes one")

@@ -3,10 +3,8 @@
 from pathlib import Path
 from typing import Literal
 
-from kspr.cli._output import Json, print_json, print_notes
+from kspr.cli import _common as common
 from kspr.sources.formats import WrittenFormat
-
-__all__ = ["export"]
 
 
 def export(
@@ -20,7 +18,7 @@ def export(
     rows: Literal["suspects", "drawn", "all"] | None = None,
     threshold: float = 0.8,
     source: Path | None = None,
-    json: Json = False,
+    json: common.Json = False,
 ) -> None:
     """Write the cleaned data set, or rows for another tool; the source is not changed.
 
@@ -65,9 +63,9 @@ def export(
 
     say = None if json else print
     made = export_run(run, out, to, suspects, source, rows=rows, threshold=threshold, say=say)
-    print_notes(made.notes)
+    common.print_notes(made.notes)
     if json:
-        print_json(made)
+        common.print_json(made)
         return
     print(f"{made.rows:,} rows: {out}")
     if made.config is not None:

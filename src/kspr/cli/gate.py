@@ -5,9 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from kspr._text import text_table
-from kspr.cli._output import Json, print_json, print_notes
-
-__all__ = ["gate"]
+from kspr.cli import _common as common
 
 
 def gate(
@@ -21,7 +19,7 @@ def gate(
     against: Path | None = None,
     junit: Path | None = None,
     source: Path | None = None,
-    json: Json = False,
+    json: common.Json = False,
 ) -> None:
     """Fail, with exit code 1, if a run has too many wrong labels or keeps too few.
 
@@ -67,11 +65,11 @@ def gate(
         write_junit(junit, found)
     if json:
         # `vars` has the fields alone, without properties.
-        print_json({"passed": found.passed, **vars(found)})
+        common.print_json({"passed": found.passed, **vars(found)})
     else:
         rows = [["ok" if one.met else "FAIL", one.name, one.sentence] for one in found.requirements]
         print(text_table(["", "asked for", "found"], rows, left=3))
     if not found.passed:
         first = next(one for one in found.requirements if not one.met)
-        print_notes([f"the run does not pass. {first.sentence}"])
+        common.print_notes([f"the run does not pass. {first.sentence}"])
         sys.exit(1)

@@ -3,12 +3,10 @@
 from dataclasses import asdict
 
 from kspr._text import text_table
-from kspr.cli._output import Json, print_json
-
-__all__ = ["methods"]
+from kspr.cli import _common as common
 
 
-def methods(*, json: Json = False) -> None:
+def methods(*, json: common.Json = False) -> None:
     """List the training methods of others that `kspr train --method` knows.
 
     All train the same network on the same batches with the same optimiser as ours. A method that
@@ -19,7 +17,7 @@ def methods(*, json: Json = False) -> None:
     from kspr.experiments.baselines import METHODS
 
     if json:
-        print_json([{"name": name, **asdict(listed)} for name, listed in METHODS.items()])
+        common.print_json([{"name": name, **asdict(listed)} for name, listed in METHODS.items()])
         return
     rows = [
         [name, listed.told or "-", listed.idea, listed.paper] for name, listed in METHODS.items()

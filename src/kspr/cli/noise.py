@@ -5,10 +5,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from kspr.cli._output import Json, print_json
-from kspr.sources.options import AS_FOUND, ReadOptions, refuse_annotators, refuse_groups
-
-__all__ = ["noise"]
+from kspr.cli import _common as common
 
 
 def noise(
@@ -22,9 +19,9 @@ def noise(
     ] = (),
     rate: float = 0.4,
     seed: int = 0,
-    overwrite: Annotated[bool, Parameter(negative="")] = False,
-    options: Annotated[ReadOptions, Parameter(name="*")] = AS_FOUND,
-    json: Json = False,
+    overwrite: common.Switch = False,
+    options: common.Reading = common.AS_FOUND,
+    json: common.Json = False,
 ) -> None:
     """Write a copy of the labels with a known share of wrong ones, beside the truth.
 
@@ -53,14 +50,13 @@ def noise(
     overwrite
         Replace an existing file.
     """
-    refuse_annotators(options, "noise")
-    refuse_groups(options, "noise")
+    common.refuse_several(options, "noise")
     from kspr.runs.corrupt import Noise, write_noisy_labels
 
     wanted = Noise(kind, rate, seed, pairs)
     done = write_noisy_labels(source, out, wanted, options, overwrite=overwrite)
     if json:
-        print_json({"out": out, "rows": done.n, "wrong": done.n_wrong})
+        common.print_json({"out": out, "rows": done.n, "wrong": done.n_wrong})
         return
     print(f"{done.n_wrong:,} of {done.n:,} labels are wrong now: {out}")
     print(f"Next: kspr select {source} --labels {out} --out RUN")

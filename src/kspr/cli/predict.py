@@ -1,16 +1,10 @@
 """`kspr predict`: predictions of a trained network."""
 
 from pathlib import Path
-from typing import Annotated
-
-from cyclopts import Parameter
 
 from kspr._packages import require
 from kspr._text import visible
-from kspr.cli._output import Json, print_json
-from kspr.sources.options import AS_FOUND, ReadOptions, refuse_annotators, refuse_groups
-
-__all__ = ["predict"]
+from kspr.cli import _common as common
 
 
 def predict(
@@ -20,8 +14,8 @@ def predict(
     *,
     out: Path | None = None,
     embedder: str | None = None,
-    options: Annotated[ReadOptions, Parameter(name="*")] = AS_FOUND,
-    json: Json = False,
+    options: common.Reading = common.AS_FOUND,
+    json: common.Json = False,
 ) -> None:
     """Predict the labels of a source with the network of a training run.
 
@@ -41,8 +35,7 @@ def predict(
         The `module:function` of the training run, if it used one. The run's own word is not
         enough: it would import code that somebody else chose.
     """
-    refuse_annotators(options, "predict")
-    refuse_groups(options, "predict")
+    common.refuse_several(options, "predict")
     require("torch", "Predicting", "'knockoffs-spr[train]'")
     from kspr.train.predict import predict_source
 
@@ -50,7 +43,7 @@ def predict(
     if out is not None:
         found.write(out)
     if json:
-        print_json({"out": out, **vars(found)})
+        common.print_json({"out": out, **vars(found)})
         return
     if found.agreement is not None:
         print(f"{found.agreement:.4f} of the source's labels are predicted")

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from kspr._text import visible
-from kspr.cli._output import Json, print_json, print_notes
+from kspr.cli import _common as common
 from kspr.errors import InputError
 
 if TYPE_CHECKING:
     from kspr.report.training_run import TrainingRun
     from kspr.runs.run import Run
-
-__all__ = ["report"]
 
 
 def report(
@@ -24,12 +22,11 @@ def report(
     out: Path | None = None,
     title: str | None = None,
     truth: str | None = None,
-    selfcheck: Annotated[bool, Parameter(negative="")] = False,
+    selfcheck: common.Switch = False,
     source: Path | None = None,
-    checks: int | None = None,
     megabytes: float = 12.0,
     show: Annotated[bool, Parameter(name="--open", negative="")] = False,
-    json: Json = False,
+    json: common.Json = False,
 ) -> None:
     """Write a run as one HTML file to read, print and pass on.
 
@@ -37,18 +34,15 @@ def report(
     RUN/frozen and RUN/selection in it are runs with a report of their own.
 
     The page lists all suspects, and offers them as a CSV file. It loads nothing from the network.
-    Rows that `kspr verify` has drawn can be checked on the page, by a person who has nothing but
-    this file, and saved as a CSV file for `kspr verify --answers`.
+    To check rows, use `kspr review`, or `kspr verify`, which writes a CSV file to fill in.
 
     Example: kspr report run --open
-
-    Example: kspr report run --checks 100
 
     Parameters
     ----------
     run
         A directory made by `kspr select` or `kspr train`. The page shows images and texts of its
-        source, and the answers of `kspr verify`.
+        source, and the answers of `kspr review` and `kspr verify`.
     out
         The file to write. [default: RUN/report.html]
     title
@@ -59,12 +53,9 @@ def report(
         Test the error rate on the run's source, as `kspr selfcheck` does; it takes a dozen fits.
     source
         Where the data of the run is now, if it has moved.
-    checks
-        How many rows the page has for a person to check; 0 for none. Missing ones are drawn, as
-        `kspr verify --checks` draws them. Without it, up to 100 of those that have been drawn.
     megabytes
-        Largest size of all pictures and texts on the page. Rows to check have theirs first, then
-        the worst suspects; the others are listed without.
+        Largest size of all pictures and texts on the page. The worst suspects have theirs first;
+        the others are listed without.
     show
         Open the page in the browser.
     """
@@ -72,8 +63,8 @@ def report(
     from kspr.train.outcome import is_training_run
 
     if is_training_run(run):
-        _refuse({"--truth": truth, "--selfcheck": selfcheck or None, "--checks": checks}, run)
-        made = Reported(_of_training(run, out, title, source, megabytes), (), to_check=False)
+        _refuse({"--truth": truth, "--selfcheck": selfcheck or None}, run)
+        made = Reported(_of_training(run, out, title, source, megabytes), ())
     else:
         made = report_run(
             run,
@@ -82,20 +73,13 @@ def report(
             truth=truth,
             selfcheck=selfcheck,
             source=source,
-            checks=checks,
             megabytes=megabytes,
         )
-    print_notes(made.notes)
+    common.print_notes(made.notes)
     if json:
-        print_json({"report": made.path})
+        common.print_json({"report": made.path})
     else:
         print(f"The report: {visible(made.path)}")
-        if made.to_check:
-            size = made.path.stat().st_size / 1e6
-            print(
-                f"It has {size:.1f} MB, and rows to check. Give it to a person, and read the "
-                f"answers: kspr verify {visible(run)} --answers FILE"
-            )
     # A machine without a browser returns False; the path is printed in any case.
     if show and not webbrowser.open(made.path.resolve().as_uri()):
         raise InputError(f"No browser could be opened. Open {made.path} yourself.")
@@ -104,7 +88,7 @@ def report(
 def _of_training(
     run: Path, out: Path | None, title: str | None, source: Path | None, megabytes: float
 ) -> Path:
-    from kspr.report.training_report import write_training_report
+    from kspr.report.training_run import write_training_report
 
     found = _read_training(run, source)
     return write_training_report(found, out or run / "report.html", title, megabytes=megabytes)

@@ -5,9 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from kspr.cli._output import INVOCATION, Json, print_json
-
-__all__ = ["reproduce"]
+from kspr.cli import _common as common
 
 
 def reproduce(
@@ -17,16 +15,18 @@ def reproduce(
     scale: str = "smoke",
     seeds: int | None = None,
     jobs: int = 1,
+    again: Annotated[bool, Parameter(negative="")] = False,
     out: Path = Path("kspr-reproduced"),
     data: Path | None = None,
     # The name of the flag, without the underscore that keeps the builtin `list` usable.
     list_: Annotated[bool, Parameter(name="--list", negative="")] = False,
-    json: Json = False,
+    json: common.Json = False,
 ) -> None:
     """Run a table or figure of the paper, and show our values beside the paper's.
 
     Finished trials are kept in --out: the same command continues an interrupted run, and computes
-    nothing twice. The values depend on the seeds, never on --jobs.
+    nothing twice. The values depend on the seeds, never on --jobs. Each trial is kept with the
+    version and commit of kspr that computed it; the page says which, and which trials are older.
 
     Example: kspr reproduce --list
 
@@ -45,6 +45,8 @@ def reproduce(
         Number of trials of each method, with different noise and splits. [default: the recipe's]
     jobs
         Number of trials that run at the same time.
+    again
+        Run trials anew that another version or commit of kspr has computed.
     out
         Folder for the trials, the result (JSON), the table (Markdown) and the figure (SVG).
     data
@@ -54,7 +56,9 @@ def reproduce(
         List the recipes with the number of trials at each scale, and run nothing.
     """
     from kspr.errors import InputError
+    from kspr.experiments.reproduce.figures import write_reproduction
     from kspr.experiments.reproduce.recipes import load_recipe
+    from kspr.experiments.reproduce.reproduction import render_text
     from kspr.experiments.reproduce.running import reproduce as run
 
     if list_:
@@ -62,28 +66,32 @@ def reproduce(
         return
     if recipe is None:
         raise InputError("Name a recipe, such as table4; `kspr reproduce --list` shows them.")
-    # Kept in the result, so that its page can say how it was made.
-    command = INVOCATION.get()
-    found = run(
-        load_recipe(recipe), scale, out, seeds=seeds, jobs=jobs, folder=data, command=command
+    result = run(
+        load_recipe(recipe),
+        scale,
+        out,
+        seeds=seeds,
+        jobs=jobs,
+        again=again,
+        folder=data,
+        # Kept in the result, so that its page can say how it was computed.
+        command=common.INVOCATION.get(),
     )
-    from kspr.experiments.reproduce.page import render_text, write_reproduction
-
-    written = write_reproduction(found, out)
+    written = write_reproduction(result, out)
     if json:
-        print_json(found)
+        common.print_json(result)
         return
-    print(render_text(found))
+    print(render_text(result))
     print("\nWritten: " + ", ".join(map(str, (out / f"{recipe}-{scale}.json", *written))))
 
 
 def _list(data: Path | None, json: bool) -> None:
     from kspr._text import text_table
-    from kspr.experiments.reproduce.planning import list_recipes
+    from kspr.experiments.reproduce.running import list_recipes
 
     listed = list_recipes(data)
     if json:
-        print_json(listed)
+        common.print_json(listed)
         return
     for entry in listed:
         print(f"{entry.name}: {entry.place}, {entry.title}")

@@ -1,13 +1,10 @@
 """`kspr review`: a page where people check labels."""
 
 from pathlib import Path
-from typing import Annotated, Literal
-
-from cyclopts import Parameter
+from typing import Literal
 
 from kspr._packages import require
-
-__all__ = ["review"]
+from kspr.cli import _common as common
 
 
 def review(
@@ -20,7 +17,7 @@ def review(
     confidence: float | None = None,
     seed: int | None = None,
     reviewer: str | None = None,
-    blind: Annotated[bool, Parameter(negative="")] = False,
+    blind: common.Switch = False,
     source: Path | None = None,
     host: str = "127.0.0.1",
     port: int | None = None,

@@ -2,26 +2,15 @@
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
-
-from cyclopts import Parameter
+from typing import TYPE_CHECKING, Any, Literal
 
 from kspr._text import visible
-from kspr.cli._output import INVOCATION, Json, print_json, print_notes, with_dashes
+from kspr.cli import _common as common
 from kspr.errors import InputError
-from kspr.features.options import AS_SHIPPED, EmbedSettings
-from kspr.selectors.options import AS_PRESET, SelectorOptions
-from kspr.sources.options import AS_FOUND, ReadOptions
 
 if TYPE_CHECKING:
     from kspr.runs.run import Run
     from kspr.selectors import Annotators
-
-__all__ = ["Chosen", "refuse_spr", "select"]
-
-# "*": the fields become flags of their own (--q, not --chosen.q). "": no --no- form of switches.
-Chosen = Annotated[SelectorOptions, Parameter(name="*", negative_bool="")]
-"""The options of a selector, as flags of a command."""
 
 
 def select(
@@ -29,14 +18,14 @@ def select(
     /,
     *,
     out: Path,
-    chosen: Chosen = AS_PRESET,
+    chosen: common.Chosen = common.AS_PRESET,
     kind: Literal["features", "probabilities"] = "features",
     checked: Path | None = None,
     scheduler: str | None = None,
-    overwrite: Annotated[bool, Parameter(negative="")] = False,
-    options: Annotated[ReadOptions, Parameter(name="*")] = AS_FOUND,
-    settings: Annotated[EmbedSettings, Parameter(name="*")] = AS_SHIPPED,
-    json: Json = False,
+    overwrite: common.Switch = False,
+    options: common.Reading = common.AS_FOUND,
+    settings: common.Embedding = common.AS_SHIPPED,
+    json: common.Json = False,
 ) -> None:
     """Find the rows whose labels can be trusted, and rank the others.
 
@@ -85,78 +74,57 @@ def select(
 
     by_model = kind == "probabilities" or options.probabilities is not None
     # Before anything is read: embedding may take long.
-    if options.groups is not None and (by_model or chosen.preset == "spr"):
-        what = "probabilities of your own model" if by_model else "the preset 'spr'"
-        raise InputError(
-            f"--groups keeps rows in one half of the data; there are no halves with {what}. "
-            "Leave it out."
-        )
-    if scheduler is not None and (by_model or options.annotators is not None):
-        raise InputError("--scheduler goes with features and one label a row. Leave it out.")
+    _check(options, chosen, by_model=by_model, scheduler=scheduler)
+    command = common.INVOCATION.get()
+    how: dict[str, Any] = {"options": options, "command": command, "overwrite": overwrite}
     if by_model:
-        selected = select_by_probabilities(
-            source,
-            out,
-            by_probabilities(chosen),
-            options=options,
-            command=INVOCATION.get(),
-            overwrite=overwrite,
-            checked=checked,
-        )
-        _print(selected, json)
-        return
-    if options.annotators is not None:
+        run = select_by_probabilities(source, out, by_probabilities(chosen), checked=checked, **how)
+        _print(run, json)
+    elif options.annotators is not None:
         if checked is not None:
             raise InputError(
                 "--checked goes with one label a row. With --annotators, check rows of the run "
                 "with `kspr verify`."
             )
-        crowd, people = select_by_annotators(
-            source,
-            out,
-            by_annotators(chosen),
-            options=options,
-            settings=settings,
-            command=INVOCATION.get(),
-            overwrite=overwrite,
-        )
-        _print(crowd, json, people)
-        return
-    for name, value in (("--checked", checked), ("--scheduler", scheduler)):
-        if value is not None:
-            refuse_spr(chosen, name)
-    run = select_source(
-        source,
-        out,
-        from_options(chosen),
-        options=options,
-        settings=settings,
-        command=INVOCATION.get(),
-        overwrite=overwrite,
-        checked=checked,
-        scheduler=scheduler,
-    )
-    _print(run, json)
+        crowd = by_annotators(chosen)
+        run, people = select_by_annotators(source, out, crowd, settings=settings, **how)
+        _print(run, json, people)
+    else:
+        if checked is not None:
+            common.refuse_spr(chosen, "--checked")
+        how |= {"settings": settings, "checked": checked, "scheduler": scheduler}
+        _print(select_source(source, out, from_options(chosen), **how), json)
 
 
-def refuse_spr(chosen: SelectorOptions, what: str) -> None:
-    """Raise `InputError` for the preset spr: `what` needs an error rate, which it does not have."""
-    if chosen.preset == "spr":
+def _check(
+    options: common.Reading,
+    chosen: common.Chosen,
+    *,
+    by_model: bool,
+    scheduler: str | None,
+) -> None:
+    """Raise `InputError` for options that do not go together."""
+    if options.groups is not None and (by_model or chosen.preset == "spr"):
+        without = "probabilities of your own model" if by_model else "the preset 'spr'"
         raise InputError(
-            f"{what} goes with an error rate, which the preset 'spr' does not have. Choose "
-            "another --preset."
+            f"--groups keeps rows in one half of the data; there are no halves with {without}. "
+            "Leave it out."
         )
+    if scheduler is not None:
+        common.refuse_spr(chosen, "--scheduler")
+        if by_model or options.annotators is not None:
+            raise InputError("--scheduler goes with features and one label a row. Leave it out.")
 
 
 def _print(run: "Run", json: bool, people: "Annotators | None" = None) -> None:
     summary = run.selection.summary()
-    print_notes(run.origin.notes)
+    common.print_notes(run.origin.notes)
     if json:
         counts = {"rows": len(run.row), "unreadable": run.origin.unreadable}
         more = {} if people is None else {"annotators": people}
-        print_json({"out": run.folder, **counts, "summary": summary, **more})
+        common.print_json({"out": run.folder, **counts, "summary": summary, **more})
         return
-    print(with_dashes(str(summary), select))
+    print(common.with_dashes(str(summary), select))
     if people is not None:
         print(f"\n{people}\nAbout {people.noise_rate:.1%} of the labels that they gave are wrong.")
     if run.origin.unreadable:

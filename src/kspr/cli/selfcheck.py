@@ -5,13 +5,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from kspr.cli._output import Json, print_json, with_dashes
-from kspr.cli.select import Chosen, refuse_spr
-from kspr.features.options import AS_SHIPPED, EmbedSettings
-from kspr.selectors.options import AS_PRESET
-from kspr.sources.options import AS_FOUND, ReadOptions, refuse_annotators
-
-__all__ = ["selfcheck"]
+from kspr.cli import _common as common
 
 Kind = Literal["symmetric", "pair", "similar", "hard"]
 
@@ -20,7 +14,7 @@ def selfcheck(
     source: Path,
     /,
     *,
-    chosen: Chosen = AS_PRESET,
+    chosen: common.Chosen = common.AS_PRESET,
     share: float = 0.05,
     # consume_multiple: all words after the flag, as in --kinds pair hard.
     kinds: Annotated[tuple[Kind, ...], Parameter(consume_multiple=True, negative="")] = (
@@ -30,9 +24,9 @@ def selfcheck(
         "hard",
     ),
     repeats: int = 3,
-    options: Annotated[ReadOptions, Parameter(name="*")] = AS_FOUND,
-    settings: Annotated[EmbedSettings, Parameter(name="*")] = AS_SHIPPED,
-    json: Json = False,
+    options: common.Reading = common.AS_FOUND,
+    settings: common.Embedding = common.AS_SHIPPED,
+    json: common.Json = False,
 ) -> None:
     """Flip some labels on purpose, select again, and test whether the error rate is kept.
 
@@ -59,10 +53,9 @@ def selfcheck(
     from kspr.runs.selfcheck import check_source
     from kspr.selectors import from_options
 
-    refuse_annotators(options, "selfcheck")
-
+    common.refuse_several(options, "selfcheck", groups=False)
     # Before anything is read: embedding may take long.
-    refuse_spr(chosen, "kspr selfcheck")
+    common.refuse_spr(chosen, "kspr selfcheck")
     found = check_source(
         source,
         from_options(chosen),
@@ -74,6 +67,6 @@ def selfcheck(
         seed=chosen.seed,
     )
     if json:
-        print_json(found.to_dict())
+        common.print_json(found.to_dict())
         return
-    print(with_dashes(str(found), selfcheck))
+    print(common.with_dashes(str(found), selfcheck))

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 from cyclopts import Parameter
 
 from kspr._packages import require
+from kspr.cli._common import INVOCATION, Json, print_json, refuse_several
 from kspr.cli._epoch_lines import EpochLines
-from kspr.cli._output import INVOCATION, Json, print_json
 from kspr.features.options import AS_SHIPPED, EmbedSettings
-from kspr.sources.options import AS_FOUND, ReadOptions, refuse_annotators, refuse_groups
+from kspr.sources.options import AS_FOUND, ReadOptions
 
 if TYPE_CHECKING:
     from kspr.selectors import Selection
@@ -86,8 +86,7 @@ def train(
     resume
         Continue the run in --out after an interruption, to the same network.
     """
-    refuse_annotators(options, "train")
-    refuse_groups(options, "train")
+    refuse_several(options, "train")
     require("torch", "Training", "'knockoffs-spr[train]'")
     # None is a flag that was not given: the value of the preset or of the file stays.
     given = {
@@ -260,10 +259,11 @@ def _why(trained: "Trained") -> str:
 def _draw(out: Path) -> str:
     """Draw the curves if the packages of the extra `report` are installed."""
     from kspr.errors import MissingExtraError
-    from kspr.train.outcome import write_curves
+    from kspr.report.training_run import write_curves
+    from kspr.train.outcome import read_metrics
 
     try:
-        return f"\nCurves: {write_curves(out)}"
+        return f"\nCurves: {write_curves(read_metrics(out), out / 'curves.svg')}"
     # Curves are an extra: a training must not end with an error for want of them.
     except MissingExtraError:
         return ""

@@ -3,13 +3,11 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from kspr.cli._output import Json, print_json
+from kspr.cli import _common as common
 
 if TYPE_CHECKING:
     from kspr.runs.draws import Draw
     from kspr.runs.verify import Verification
-
-__all__ = ["verify"]
 
 
 def verify(
@@ -25,7 +23,7 @@ def verify(
     drawn: Literal["pool", "all", "chosen"] | None = None,
     seed: int = 0,
     source: Path | None = None,
-    json: Json = False,
+    json: common.Json = False,
 ) -> None:
     """Draw rows for a person to check, and move the cut by the answers.
 
@@ -103,7 +101,7 @@ def verify(
 
 def _print_draw(draw: "Draw", run: Path, json: bool) -> None:
     if json:
-        print_json(draw)
+        common.print_json(draw)
         return
     more = f"{draw.n_drawn:,} more rows" if draw.n_before else f"{draw.n_drawn:,} rows"
     print(f"{more} drawn, for q = {draw.q:g}: {draw.path}")
@@ -126,7 +124,7 @@ def _print_draw(draw: "Draw", run: Path, json: bool) -> None:
 def _print_found(found: "Verification", run: Path, json: bool) -> None:
     if json:
         # `vars` has the fields alone, without properties.
-        print_json({**vars(found), "verdict": found.verdict})
+        common.print_json({**vars(found), "verdict": found.verdict})
         return
     print(f"{found.n_counted:,} of {found.n_drawn:,} drawn rows checked, {found.n_wrong:,} wrong.")
     if found.n_passed_over:

@@ -14,11 +14,13 @@ from typing import IO
 
 import numpy as np
 
-from kspr._files import read_json, staged, write_json
+from kspr._files import read_json, staged
 from kspr._packages import versions
 from kspr.errors import InputError
 
 __all__ = [
+    "MANIFEST",
+    "SHARDS",
     "EmbeddingManifest",
     "Shard",
     "check_folder",
@@ -27,17 +29,16 @@ __all__ = [
     "content_fingerprint",
     "join",
     "open_features",
-    "read_engines",
-    "read_unreadable",
-    "shard_folder",
+    "read_notes",
     "shard_is_whole",
-    "write_manifest",
     "write_shard",
 ]
 
 _FORMAT = "kspr-embedding-1"
-_MANIFEST = "manifest.json"
-_MINE = ("embedding.json", "features.npy", "shards", _MANIFEST)
+MANIFEST = "manifest.json"
+SHARDS = "shards"
+"""Folder in which shards are kept until they are joined."""
+_MINE = ("embedding.json", "features.npy", SHARDS, MANIFEST)
 """Files of an embedding. The manifest, which identifies them, is removed last."""
 _SHARD = ("rows", "features", "unreadable", "reasons", "engine")
 # What NumPy and zipfile raise at damaged files.
@@ -115,17 +116,6 @@ def claim(folder: Path, wanted: EmbeddingManifest, *, overwrite: bool) -> Embedd
     return wanted
 
 
-def write_manifest(folder: Path, manifest: EmbeddingManifest) -> None:
-    """Write `manifest` to `folder` unless it is there."""
-    if _read(folder) != manifest:
-        write_json(folder / _MANIFEST, asdict(manifest))
-
-
-def shard_folder(folder: Path) -> Path:
-    """Return the folder in which shards are kept until they are joined."""
-    return folder / "shards"
-
-
 def clear(folder: Path) -> None:
     """Remove the files of an embedding from `folder`, and the folder if it has no others."""
     for name in _MINE:
@@ -152,7 +142,7 @@ def _visible(folder: Path) -> bool:
 def _read(folder: Path) -> EmbeddingManifest | None:
     try:
         # TypeError stands for fields of another version, or JSON that is no object.
-        found = EmbeddingManifest(**read_json(folder / _MANIFEST))
+        found = EmbeddingManifest(**read_json(folder / MANIFEST))
         # It is written into the finished embedding: half a character cannot be.
         json.dumps(asdict(found), ensure_ascii=False).encode()
     except (OSError, TypeError, UnicodeEncodeError):
@@ -162,7 +152,7 @@ def _read(folder: Path) -> EmbeddingManifest | None:
 
 
 def _has_results(folder: Path) -> bool:
-    return (folder / "features.npy").exists() or any(shard_folder(folder).glob("[0-9]*.npz"))
+    return (folder / "features.npy").exists() or any((folder / SHARDS).glob("[0-9]*.npz"))
 
 
 def _differences(begun: EmbeddingManifest, wanted: EmbeddingManifest) -> str:
@@ -215,23 +205,19 @@ def shard_is_whole(path: Path, expected: range) -> bool:
     return right and lengths and np.array_equal(found, np.array(expected))
 
 
-def read_unreadable(paths: Sequence[Path]) -> dict[int, str]:
-    """Return the reason for each row that could not be read."""
-    found: dict[int, str] = {}
+def read_notes(paths: Sequence[Path]) -> tuple[dict[int, str], list[str]]:
+    """Return why rows could not be read, and what computed the shards.
+
+    There are several engines where a run was continued by another one.
+    """
+    unreadable: dict[int, str] = {}
+    engines: set[str] = set()
     for path in paths:
         with np.load(path, allow_pickle=False) as stored:
             pairs = zip(stored["unreadable"].tolist(), stored["reasons"].tolist(), strict=True)
-            found.update(pairs)
-    return found
-
-
-def read_engines(paths: Sequence[Path]) -> list[str]:
-    """Return what computed the shards: several engines where a run was continued by another."""
-    found: set[str] = set()
-    for path in paths:
-        with np.load(path, allow_pickle=False) as stored:
-            found.add(str(stored["engine"]))
-    return sorted(found - {""})
+            unreadable.update(pairs)
+            engines.add(str(stored["engine"]))
+    return unreadable, sorted(engines - {""})
 
 
 def join(paths: Sequence[Path], target: Path, dtype: np.dtype) -> None:
@@ -270,8 +256,9 @@ def open_features(path: Path) -> np.ndarray:
 def _shape(paths: Sequence[Path]) -> tuple[int, int]:
     rows, widths = 0, set()
     for path in paths:
-        shape = _stored_shape(path)
-        rows += shape[0]
+        # Only the header is read.
+        with _stored_features(path) as (_, (shape, _, _)):
+            rows += shape[0]
         # A shard in which nothing could be read has no width.
         widths |= {shape[1]} if shape[0] else set()
     if len(widths) != 1:
@@ -280,12 +267,6 @@ def _shape(paths: Sequence[Path]) -> tuple[int, int]:
             "delete the folder and embed again."
         )
     return rows, widths.pop()
-
-
-def _stored_shape(path: Path) -> tuple[int, ...]:
-    """Return the shape of a shard's features; only the header is read."""
-    with _stored_features(path) as (_, (shape, _, _)):
-        return shape
 
 
 @contextmanager

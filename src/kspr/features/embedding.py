@@ -15,6 +15,8 @@ from kspr._files import alone_in, read_json, write_json
 from kspr._progress import Progress, ProgressMode, say
 from kspr.errors import InputError, UnreadableItemError
 from kspr.features._store import (
+    MANIFEST,
+    SHARDS,
     EmbeddingManifest,
     Shard,
     check_folder,
@@ -23,15 +25,13 @@ from kspr.features._store import (
     content_fingerprint,
     join,
     open_features,
-    read_engines,
-    read_unreadable,
-    shard_folder,
+    read_notes,
     shard_is_whole,
-    write_manifest,
     write_shard,
 )
 from kspr.features.embedders import Embedder, embedder_identity, load_embedder
 from kspr.features.embedders.embedder import Begun, as_is
+from kspr.features.options import EmbedSettings
 from kspr.sources.readers.items import Decoded, decoded, pixel_limit
 from kspr.sources.records import Items, content_digests
 
@@ -62,43 +62,26 @@ class Embedded:
 
 def embed(
     items: Items,
-    embedder_name: str | None,
+    settings: EmbedSettings,
     folder: Path,
     *,
-    batch_size: int = 64,
-    device: str = "auto",
-    half: bool = False,
-    image_size: int | None = None,
-    flips: bool = False,
-    strict: bool = False,
     shard_rows: int = 4096,
     progress: ProgressMode = "auto",
     overwrite: bool = False,
 ) -> Embedded:
-    """Compute the features of `items` into `folder`, or use those that are there.
+    """Compute the features of `items` into `folder`, or use those that it holds.
 
     Parameters
     ----------
     items
         Images or texts by row number.
-    embedder_name
-        A name that `load_embedder` knows; None for the default of the items' kind.
+    settings
+        The embedder, and how it computes. With ``strict``, an item that cannot be read is an error
+        before the model runs, and so is ``half`` where it fails on this processor; otherwise
+        unreadable items are left out and listed, and float32 is used.
     folder
         Folder of the features. What it holds for the same items and settings is used: a finished
         embedding, or the shards that a killed run left.
-    batch_size
-        Items per call of the model.
-    device
-        ``auto``, ``cpu``, ``cuda``, ``cuda:1`` or ``mps``.
-    half
-        Compute in half precision where the device is faster in it, and store float16.
-    image_size
-        Side in pixels to which images are scaled; None for the embedder's own.
-    flips
-        Average the features of each image and of its mirror image.
-    strict
-        Raise an error, before the model runs, if an item cannot be read or if `half` fails on this
-        processor. Otherwise unreadable items are left out and listed, and float32 is used.
     shard_rows
         Rows per shard: at most this many are computed again after an interruption.
     progress
@@ -107,14 +90,15 @@ def embed(
         Allow another embedding in `folder` to be replaced.
     """
     folder = Path(folder)
-    _check(items, batch_size=batch_size, shard_rows=shard_rows)
-    # The identity needs no model: a finished folder is found in seconds.
-    identity = embedder_identity(embedder_name, items.kind, image_size=image_size, flips=flips)
+    _check(items, batch_size=settings.batch_size, shard_rows=shard_rows)
+    # The identity needs no model: a finished folder is recognised in seconds.
+    how: dict[str, Any] = {"image_size": settings.image_size, "flips": settings.flips}
+    identity = embedder_identity(settings.embedder, items.kind, **how)
     fingerprint, digest = _fingerprint(items, progress)
     wanted = EmbeddingManifest(
         kind=items.kind,
         **identity,
-        precision="float16" if half else "float32",
+        precision="float16" if settings.half else "float32",
         rows=len(items),
         fingerprint=fingerprint,
         shard_rows=shard_rows,
@@ -124,31 +108,30 @@ def embed(
     def waiting() -> None:
         say(progress, f"Another process writes to {folder}; waiting until it has finished.")
 
-    # Whoever comes second finds the finished features.
+    # Whoever comes second takes the finished features.
     with alone_in(folder, waiting):
         manifest = claim(folder, wanted, overwrite=overwrite)
         finished = _finished(folder, manifest, digest)
         if finished is not None:
             # The folder may be from a run that was not strict.
-            _check_strict(finished.unreadable, manifest.rows, strict=strict)
+            _check_strict(finished.unreadable, manifest.rows, strict=settings.strict)
             # A process that was killed at its very end left them.
-            shutil.rmtree(shard_folder(folder), ignore_errors=True)
+            shutil.rmtree(folder / SHARDS, ignore_errors=True)
             return finished
-        if strict:
-            _check_readable(items, batch_size, progress)
+        if settings.strict:
+            _check_readable(items, settings.batch_size, progress)
         embedder = load_embedder(
-            embedder_name,
+            settings.embedder,
             items.kind,
-            device=device,
-            half=half,
-            image_size=image_size,
-            flips=flips,
-            strict=strict,
+            device=settings.device,
+            half=settings.half,
+            strict=settings.strict,
             rows=len(items),
+            **how,
         )
-        write_manifest(folder, manifest)
+        write_json(folder / MANIFEST, asdict(manifest))
         shards = _shards(folder, manifest)
-        _fill(shards, items, embedder, manifest, batch_size=batch_size, progress=progress)
+        _fill(shards, items, embedder, manifest, settings.batch_size, progress)
         return _conclude(folder, list(shards), manifest, embedder, digest)
 
 
@@ -201,7 +184,7 @@ def _shards(folder: Path, manifest: EmbeddingManifest) -> dict[Path, range]:
     """Return the file of each shard, and its rows."""
     starts = range(0, manifest.rows, manifest.shard_rows)
     return {
-        shard_folder(folder) / f"{number:06d}.npz": range(
+        folder / SHARDS / f"{number:06d}.npz": range(
             start, min(start + manifest.shard_rows, manifest.rows)
         )
         for number, start in enumerate(starts)
@@ -213,7 +196,6 @@ def _fill(
     items: Items,
     embedder: Embedder,
     manifest: EmbeddingManifest,
-    *,
     batch_size: int,
     progress: ProgressMode,
 ) -> None:
@@ -348,7 +330,7 @@ def _conclude(
     digest: np.ndarray,
 ) -> Embedded:
     """Join the shards into one file, then remove them."""
-    unreadable = read_unreadable(shards)
+    unreadable, engines = read_notes(shards)
     if len(unreadable) == manifest.rows:
         # Else the next run would find all shards there and fail without reading the items again.
         clear(folder)
@@ -365,12 +347,12 @@ def _conclude(
         "kept": manifest.rows - len(unreadable),
         "unreadable": unreadable,
         "max_pixels": pixel_limit(),
-        "engines": read_engines(shards),
+        "engines": engines,
     }
     # Written last: with this file the embedding counts as finished.
     write_json(folder / "embedding.json", about)
     # After embedding.json: until then the shards are all there is.
-    shutil.rmtree(shard_folder(folder), ignore_errors=True)
+    shutil.rmtree(folder / SHARDS, ignore_errors=True)
     return _open(folder, manifest, about, digest)
 
 

@@ -201,15 +201,14 @@ def embed_source(
 
 
 def embed_records(
-    records: Records, folder: Path, settings: EmbedSettings, **changes: Any
+    records: Records, folder: Path, settings: EmbedSettings, *, overwrite: bool
 ) -> "Embedded":
-    """Embed the items of `records` into `folder`, or find their features there."""
+    """Embed the items of `records` into `folder`, or use the features that it holds."""
     if records.items is None:
         raise InputError(f"{records.source} holds features already; there is nothing to embed.")
     from kspr.features.embedding import embed
 
-    chosen = {k: v for k, v in asdict(settings).items() if k != "embedder"}
-    return embed(records.items, settings.embedder, folder, **chosen, **changes)
+    return embed(records.items, settings, folder, overwrite=overwrite)
 
 
 def cache_folder(source: Path, settings: EmbedSettings, split: str | None = None) -> Path:

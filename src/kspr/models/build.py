@@ -8,9 +8,8 @@ from torch import nn
 from kspr.errors import InputError
 from kspr.models.inception_resnet_v2 import inception_resnet_v2
 from kspr.models.libraries import huggingface_network, timm_network, torchvision_network
-from kspr.models.network import Network, NetworkRequest, seeded
+from kspr.models.network import Network, NetworkRequest, assemble, seeded
 from kspr.models.residual import cifar_resnet18, resnet50, resnet_small
-from kspr.models.wrap import assemble
 
 __all__ = ["NAMES", "build_network"]
 

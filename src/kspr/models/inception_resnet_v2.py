@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from kspr.models.network import Network, NetworkRequest, image_channels
-from kspr.models.wrap import assemble
+from kspr.models.network import Network, NetworkRequest, assemble, image_channels
 
 __all__ = ["inception_resnet_v2"]
 

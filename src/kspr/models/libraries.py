@@ -9,9 +9,8 @@ from torch import nn
 
 from kspr._packages import require
 from kspr.errors import InputError
-from kspr.models.network import Network, NetworkRequest
+from kspr.models.network import Network, NetworkRequest, last_linear, wrap_network
 from kspr.models.weights import fill, first_line, from_pretrained
-from kspr.models.wrap import last_linear, wrap_network
 
 __all__ = [
     "create_timm",

@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 
 from torch import Tensor, nn
 
-from kspr.models.network import Network, NetworkRequest, image_channels
-from kspr.models.wrap import assemble
+from kspr.models.network import Network, NetworkRequest, assemble, image_channels
 
 __all__ = ["cifar_resnet18", "resnet50", "resnet_small"]
 

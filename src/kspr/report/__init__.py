@@ -5,33 +5,35 @@
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kspr._files import write_text
-from kspr.errors import InputError, MissingExtraError
-from kspr.runs.draws import ToCheck
-from kspr.runs.verify import Verification
-from kspr.selectors.selection import Selection
-from kspr.selectors.selfcheck import SelfCheck
-from kspr.sources.records import Items
+from kspr._packages import require
+from kspr.errors import InputError
 
-__all__ = ["write_report"]
+# The review page shows contents as the report does, and must start without scikit-learn.
+if TYPE_CHECKING:
+    from kspr.runs.verify import Verification
+    from kspr.selectors.selection import Selection
+    from kspr.selectors.selfcheck import SelfCheck
+    from kspr.sources.records import Items
+
+__all__ = ["check_extra", "write_report"]
 
 
 def write_report(
-    selection: Selection,
+    selection: "Selection",
     path: Path,
     *,
     title: str,
     row_id: np.ndarray | None = None,
-    items: Items | None = None,
+    items: "Items | None" = None,
     features: Any = None,
     truth: np.ndarray | None = None,
-    selfcheck: SelfCheck | None = None,
-    verification: Verification | None = None,
-    to_check: ToCheck | None = None,
+    selfcheck: "SelfCheck | None" = None,
+    verification: "Verification | None" = None,
     command: str | None = None,
     run: Path | None = None,
     megabytes: float = 12.0,
@@ -62,9 +64,6 @@ def write_report(
         Result of `kspr.selfcheck` on the same data.
     verification
         Result of `kspr verify` for the same run.
-    to_check
-        Drawn rows that a person can check on the page, and save as a file for `kspr verify`. As
-        many as `megabytes` has room for: they come before all others.
     command
         The command that made the selection.
     run
@@ -82,19 +81,33 @@ def write_report(
         _check_length("features", features.shape[0], len(selection))
     if not 0 <= megabytes < math.inf:
         raise InputError(f"megabytes must be a number from 0 up, got {megabytes}.")
-    try:
-        import jinja2  # noqa: F401 - imported here to name the extra if it is missing
-        import matplotlib  # noqa: F401 - the same
-    except ImportError as error:
-        raise MissingExtraError("The report", "'knockoffs-spr[report]'") from error
-    from kspr.report._page import Source, render
+    check_extra()
+    from kspr.report._page import render
 
-    source = Source(selection, row_id, items, features, truth, selfcheck, verification, to_check)
-    page = render(source, title, command, run, megabytes, max_borderline)
+    page = render(
+        selection,
+        title,
+        row_id=row_id,
+        items=items,
+        features=features,
+        truth=truth,
+        selfcheck=selfcheck,
+        verification=verification,
+        command=command,
+        run=run,
+        megabytes=megabytes,
+        max_borderline=max_borderline,
+    )
     write_text(Path(path), page)
     return Path(path)
 
 
-def _check_length(name: str, found: int, expected: int) -> None:
-    if found != expected:
-        raise InputError(f"{name} has {found:,} rows but the selection has {expected:,}.")
+def _check_length(name: str, n: int, expected: int) -> None:
+    if n != expected:
+        raise InputError(f"{name} has {n:,} rows but the selection has {expected:,}.")
+
+
+def check_extra() -> None:
+    """Raise `MissingExtraError` if the packages that draw and fill in pages are not installed."""
+    for package in ("jinja2", "matplotlib"):
+        require(package, "The report", "'knockoffs-spr[report]'")

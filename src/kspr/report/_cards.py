@@ -1,131 +1,44 @@
-"""Cards: rows with their picture or text, their labels and their doubt."""
+"""Rows on the page: their cards, the suspects with all that is said of them, the borderline."""
 
-import base64
-import io
+import json
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
+from markupsafe import Markup
 
 from kspr._text import shorten, visible
-from kspr.core.coded import row_ranges, rows_of, stored_of
-from kspr.core.labels import same_label, truly_clean
-from kspr.errors import UnreadableItemError
+from kspr.core.labels import same_label, stored_codes, truly_clean
 from kspr.report._words import level, name, number, scale_of, share
+from kspr.report.contents import Content, Contents
 from kspr.selectors.options import DOUBTING
 from kspr.selectors.selection import Selection
-from kspr.sources.records import Items
 
-__all__ = ["Card", "Content", "Contents", "Judged", "borderline_rows", "judge", "suspicion_of"]
-
-THUMBNAIL = 256
-"""Longest side of a picture, in pixels: it is shown at up to 200, and larger when enlarged."""
-SNIPPET = 1200
-"""Longest text, in characters."""
 ID_LENGTH = 22
 """Longest id on a card, in characters; the hint has all of it."""
-_TINY = 48
-"""Images smaller than this are enlarged without smoothing, which would blur them."""
+MAX_CLASSES = 20
+"""Largest number of classes along a side of the matrix; more could not be read."""
+MAX_LISTED = 250_000
+"""Largest number of suspects in the list: with more, a browser would be slow."""
+AT_ONCE = 28
+"""Cards that are part of the page itself; the others are built when they are asked for."""
 
 
-@dataclass(frozen=True)
-class Content:
-    """What is shown of a row: ``image`` (base64), ``text``, ``unreadable`` or ``left out``."""
-
-    kind: str
-    data: str = ""
-    tiny: bool = False
-
-    @property
-    def coded(self) -> str:
-        """The content as the scripts of the page read it: a letter for the kind, then the data."""
-        letter = self.kind[0].upper() if self.tiny else self.kind[0]
-        return letter + self.data
-
-
-class Contents:
-    """Pictures and texts of rows, until all of them together have used up `budget` bytes."""
-
-    def __init__(self, items: Items | None, budget: float) -> None:
-        self._items = items
-        self._left = budget
-
-    @property
-    def kind(self) -> str | None:
-        """``image`` or ``text``; None where rows have no content."""
-        return None if self._items is None else str(self._items.kind)
-
-    @property
-    def used_up(self) -> bool:
-        """Whether no more content is loaded."""
-        return self._items is None or self._left <= 0
-
-    def of(self, row: int, side: int = THUMBNAIL, length: int = SNIPPET) -> Content | None:
-        """Return the content of a row; None where rows have none.
-
-        `side` is the longest side of a picture in pixels, `length` the longest text in characters.
-        """
-        if self._items is None:
-            return None
-        if self.used_up:
-            return Content("left out")
-        try:
-            item = self._items[row]
-            text = self._items.kind == "text"
-            found = _snippet(item, length) if text else _thumbnail(item, side)
-        except (UnreadableItemError, OSError):
-            # Pillow decodes late: a damaged file opens, and raises an OSError only here.
-            found = Content("unreadable")
-        self._left -= len(found.data.encode())
-        return found
-
-
-@dataclass(frozen=True, eq=False)
-class Judged:
-    """What the cards of some rows say, column by column."""
-
-    row_id: list[str]
-    given: list[str]
-    suggested: list[str | None]
-    """None where no other label fits better."""
-    doubt: np.ndarray
-    """Length of the bar, from 0 to 1: the doubt or, without one, the relative selection time."""
-    judged: list[str]
-    """The same in words, named as its control names it."""
-    hint: list[str]
-    """The smallest level that keeps the row; empty without an error rate."""
-    truth: list[str]
-    """What the true label says; empty without one."""
-
-    def cards(self, contents: Contents, rows: np.ndarray) -> "list[Card]":
-        """Return these rows as cards, with their content."""
-        return [
-            Card(
-                row_id=self.row_id[k],
-                given=self.given[k],
-                suggested=self.suggested[k],
-                part=float(self.doubt[k]),
-                judged=self.judged[k],
-                hint=self.hint[k],
-                truth=self.truth[k],
-                content=contents.of(row),
-            )
-            for k, row in enumerate(rows.tolist())
-        ]
-
-
-@dataclass(frozen=True)
-class Card:
-    """One row: its content, its labels and its doubt."""
+class Card(NamedTuple):
+    """The words on a row's card: its labels and its doubt."""
 
     row_id: str
     given: str
     suggested: str | None
-    part: float
+    """None where no other label fits better."""
+    doubt: float
+    """Length of the bar, from 0 to 1: the doubt or, without one, the relative selection time."""
     judged: str
+    """The same in words, named as its control names it."""
     hint: str
+    """The smallest level that keeps the row; empty without an error rate."""
     truth: str
-    content: Content | None
+    """What the true label says; empty without one."""
 
     @property
     def short_id(self) -> str:
@@ -133,82 +46,66 @@ class Card:
         return shorten(self.row_id, ID_LENGTH)
 
 
-def borderline_rows(selection: Selection, limit: int) -> np.ndarray:
-    """Return the kept rows that are nearest to the cut-off of their cut group."""
-    kept = selection.clean_mask
-    if selection.checked is not None:
-        # A row that a person has found right is kept at any distance from the cut-off.
-        kept = kept.copy()
-        kept[selection.checked.rows] = False
-    # A cut group that fell back has no cut-off: its last kept row is used instead.
-    last = np.zeros(len(selection.cut_groups))
-    for part in row_ranges(len(kept)):
-        own = kept[part]
-        np.maximum.at(last, selection.cut_group[part][own], suspicion_of(selection, part)[own])
-    ends = np.where(selection.cut_groups.cutoff > 0, selection.cut_groups.cutoff, last)
-    near = np.empty(0, dtype=np.int64)
-    for part in row_ranges(len(kept)):
-        # The nearest so far, and the rows of this part; among equals the first row counts.
-        rows = np.append(near, part.start + np.flatnonzero(kept[part]))
-        time, cutoff = suspicion_of(selection, rows), ends[selection.cut_group[rows]]
-        ratio = np.divide(time, cutoff, out=np.zeros(len(rows)), where=cutoff > 0)
-        # By ratio, not by distance: cut groups have cut-offs of different sizes.
-        near = rows[np.lexsort((-time, -ratio))][:limit]
-    return near
+Cards = list[tuple[Card, Content | None]]
+"""Cards with their picture or text."""
 
 
-def suspicion_of(selection: Selection, rows: Any) -> np.ndarray:
-    """Return what suspects are ranked by, of some rows: all of them would take much memory."""
-    name = "statistic" if selection.control in DOUBTING else "selection_time"
-    return rows_of(selection, name, rows)
+def cards_of(
+    selection: Selection,
+    rows: np.ndarray,
+    contents: Contents,
+    row_id: np.ndarray | None = None,
+    truth: np.ndarray | None = None,
+) -> Cards:
+    """Return the cards of some rows, with their content."""
+    said = judge(selection, rows, row_id, truth)
+    return [(card, contents.of(row)) for card, row in zip(said, rows.tolist(), strict=True)]
 
 
 def judge(
     selection: Selection, rows: np.ndarray, row_id: np.ndarray | None, truth: np.ndarray | None
-) -> Judged:
-    """Return what the cards of `rows` say."""
-    given, suggested = (rows_of(selection, name, rows) for name in ("label", "suggested_label"))
-    other = (given != suggested).tolist()
-    names = [visible(row) for row in (rows if row_id is None else row_id[rows]).tolist()]
-    return Judged(
-        row_id=names,
-        given=[name(label) for label in given.tolist()],
-        suggested=[
-            name(label) if differs else None
-            for label, differs in zip(suggested.tolist(), other, strict=True)
-        ],
-        doubt=_bar(selection, rows),
-        judged=_in_words(selection, rows),
-        hint=_hints(selection, rows),
-        truth=_marks(selection, rows, truth),
+) -> list[Card]:
+    """Return what the cards of some rows say, without their content."""
+    given, suggested = selection.label[rows].tolist(), selection.suggested_label[rows].tolist()
+    others = [None if a == b else name(b) for a, b in zip(given, suggested, strict=True)]
+    return list(
+        map(
+            Card,
+            [visible(row) for row in (rows if row_id is None else row_id[rows]).tolist()],
+            map(name, given),
+            others,
+            _bar(selection, rows),
+            _in_words(selection, rows),
+            _hints(selection, rows),
+            _marks(selection, rows, truth),
+        )
     )
 
 
-def _bar(selection: Selection, rows: np.ndarray) -> np.ndarray:
-    if selection.control in DOUBTING:
-        return rows_of(selection, "statistic", rows)
-    # Times have no upper end of their own.
-    time = selection.selection_time
-    return np.asarray(time[rows] / max(float(time.max()), 1e-12))
+def _bar(selection: Selection, rows: np.ndarray) -> list[float]:
+    shown = selection.suspicion
+    if selection.control not in DOUBTING:
+        # Times have no upper end of their own.
+        shown = shown / max(float(shown.max()), 1e-12)
+    return [float(value) for value in shown[rows]]
 
 
 def _in_words(selection: Selection, rows: np.ndarray) -> list[str]:
     if selection.control in DOUBTING:
-        doubts = rows_of(selection, "statistic", rows).tolist()
-        return [f"doubt {share(value)}" for value in doubts]
+        return [f"doubt {share(value)}" for value in selection.statistic[rows].tolist()]
     times = [f"time {number(value)}" for value in selection.selection_time[rows].tolist()]
     if selection.control is None:
         return times
-    compared, what = rows_of(selection, "statistic", rows).tolist(), scale_of(selection).name
-    return [f"{time} · {what} {number(w)}" for time, w in zip(times, compared, strict=True)]
+    compared, scale = selection.statistic[rows].tolist(), scale_of(selection).name
+    return [f"{time} · {scale} {number(w)}" for time, w in zip(times, compared, strict=True)]
 
 
 def _hints(selection: Selection, rows: np.ndarray) -> list[str]:
-    if stored_of(selection, "q_value") is None:
+    if selection.q_value is None:
         return [""] * len(rows)
     return [
         f"Kept only if q = {level(q)} or more is asked for" if q < 1 else "Kept at no q below 100 %"
-        for q in rows_of(selection, "q_value", rows).tolist()
+        for q in selection.q_value[rows].tolist()
     ]
 
 
@@ -218,7 +115,7 @@ def _marks(selection: Selection, rows: np.ndarray, truth: np.ndarray | None) -> 
         return [""] * len(rows)
     right = truly_clean(selection.label, truth)[rows].tolist()
     shown = np.asarray(truth)[rows]
-    given, suggested = (rows_of(selection, name, rows) for name in ("label", "suggested_label"))
+    given, suggested = selection.label[rows], selection.suggested_label[rows]
     hits, differs = same_label(suggested, shown).tolist(), (suggested != given).tolist()
     words = []
     for true, fits, hit, other in zip(shown.tolist(), right, hits, differs, strict=True):
@@ -227,20 +124,144 @@ def _marks(selection: Selection, rows: np.ndarray, truth: np.ndarray | None) -> 
     return words
 
 
-def _snippet(text: str, length: int) -> Content:
-    # Only the beginning of a long text is split: it may have megabytes.
-    words = " ".join(text[: 4 * length].split())
-    # A file that is not UTF-8 may hold half characters, which cannot be written.
-    words = words.encode("utf-8", "replace").decode()
-    return Content("text", words if len(words) <= length else words[: length - 1] + "…")
+def borderline_rows(selection: Selection, limit: int) -> np.ndarray:
+    """Return the kept rows that are nearest to the cut-off of their cut group."""
+    kept, group = selection.clean_mask.copy(), selection.cut_group
+    if selection.checked is not None:
+        # A row that a person called right is kept at any distance from the cut-off.
+        kept[selection.checked.rows] = False
+    suspicion, cutoff = selection.suspicion, selection.cut_groups.cutoff
+    # A cut group that fell back has no cut-off: its last kept row is used instead.
+    last = np.zeros(len(cutoff))
+    np.maximum.at(last, group[kept], suspicion[kept])
+    rows = np.flatnonzero(kept)
+    end = np.where(cutoff > 0, cutoff, last)[group[rows]]
+    # By ratio, not by distance: cut groups have cut-offs of different sizes.
+    ratio = np.divide(suspicion[rows], end, out=np.zeros(len(rows)), where=end > 0)
+    return rows[np.lexsort((-suspicion[rows], -ratio))][:limit]
 
 
-def _thumbnail(image: Any, side: int) -> Content:
-    # JPEG has no transparency.
-    small = image.convert("RGB")
-    small.thumbnail((side, side))
-    stream = io.BytesIO()
-    tiny = max(small.size) < _TINY
-    # Artefacts of JPEG cover much of a tiny image, and a better quality costs little there.
-    small.save(stream, "JPEG", quality=95 if tiny else 80, optimize=True)
-    return Content("image", base64.b64encode(stream.getvalue()).decode("ascii"), tiny)
+def probably_wrong(selection: Selection, rows: np.ndarray) -> np.ndarray:
+    """Return which rows are in the first of the two piles; the others are unsure.
+
+    With a doubt, it decides: above one half. Otherwise a label is probably wrong where another one
+    fits better.
+    """
+    if selection.control in DOUBTING:
+        return np.asarray(selection.statistic[rows] > 0.5)
+    label, suggested = (stored_codes(selection, name) for name in ("label", "suggested_label"))
+    return np.asarray(suggested[rows] != label[rows])
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Suspects by given label (rows) and suggested label (columns)."""
+
+    names: list[str]
+    short: list[str]
+    counts: list[list[int]]
+    shades: list[list[float]]
+    """How dark each entry is, from 0 to 1."""
+
+
+def matrix(selection: Selection) -> Matrix:
+    """Return the suspects by given and suggested label, for the classes most concerned."""
+    counts, shown = count_suggestions(selection)
+    names = [name(label) for label in selection.classes[shown].tolist()]
+    # The root makes small counts visible beside large ones.
+    shades = np.sqrt(counts / max(int(counts.max(initial=0)), 1))
+    short = [shorten(label, 14) for label in names]
+    return Matrix(names, short, counts.tolist(), np.round(shades, 2).tolist())
+
+
+def count_suggestions(selection: Selection) -> tuple[np.ndarray, np.ndarray]:
+    """Return counts of suspects by given and suggested label, and the classes that are shown."""
+    n_classes, suspects = len(selection.classes), ~selection.clean_mask
+    given, suggested = (
+        stored_codes(selection, name)[suspects] for name in ("label", "suggested_label")
+    )
+    other = given != suggested
+    n_given = np.bincount(given, minlength=n_classes)
+    n_moved = np.bincount(np.append(given[other], suggested[other]), minlength=n_classes)
+    # Classes with most suggestions first; those with most suspects among equals.
+    shown = np.sort(np.lexsort((-n_given, -n_moved))[:MAX_CLASSES])
+    position = np.full(n_classes, -1)
+    position[shown] = np.arange(len(shown))
+    pairs = np.stack([position[given], position[suggested]])
+    counts = np.zeros((len(shown), len(shown)), dtype=np.int64)
+    np.add.at(counts, tuple(pairs[:, (pairs >= 0).all(axis=0)]), 1)
+    return counts, shown
+
+
+@dataclass(frozen=True)
+class SuspectList:
+    """The suspects of the page, the worst first."""
+
+    cards: Cards
+    """The first of them, as part of the page."""
+    data: Markup
+    """All of them as JSON, column by column."""
+    n_listed: int
+    n_wrong: int
+    """Suspects whose label is probably wrong, listed or not; the others are unsure."""
+    n_shown: int | None
+    """Suspects with a picture or text; None where rows have neither."""
+    kind: str | None
+    """``image``, ``text`` or None."""
+
+
+def suspect_list(
+    selection: Selection, row_id: np.ndarray | None, truth: np.ndarray | None, contents: Contents
+) -> SuspectList:
+    """Return all suspects, with pictures or texts for as many as `contents` has."""
+    suspects = selection.suspect_indices
+    wrong, listed = probably_wrong(selection, suspects), suspects[:MAX_LISTED]
+    said = judge(selection, listed, row_id, truth)
+    first = [
+        (card, contents.of(row))
+        for card, row in zip(said[:AT_ONCE], listed[:AT_ONCE].tolist(), strict=True)
+    ]
+    more: list[str] = []
+    for row in listed[AT_ONCE:].tolist():
+        content = None if contents.used_up else contents.of(row)
+        if content is None:
+            break
+        more.append(content.coded)
+    n_first = sum(content is not None and content.kind != "left out" for _, content in first)
+    given, suggested = (
+        stored_codes(selection, column)[listed].astype(np.int64)
+        for column in ("label", "suggested_label")
+    )
+    levels = [] if selection.q_value is None else selection.q_value[listed].tolist()
+    data = {
+        "classes": [name(label) for label in selection.classes.tolist()],
+        "id": [card.row_id for card in said],
+        "given": given.tolist(),
+        # -1 where no other label fits better.
+        "suggested": np.where(suggested == given, -1, suggested).tolist(),
+        "wrong": wrong[:MAX_LISTED].astype(int).tolist(),
+        "doubt": np.round([card.doubt for card in said], 4).tolist(),
+        # To four digits; none where no useful level keeps the row.
+        "q": [float(f"{q:.4g}") if q < 1 else None for q in levels],
+        "judged": _coded([card.judged for card in said]),
+        "hint": _coded([card.hint for card in said]),
+        "truth": _coded([card.truth for card in said]),
+        "kind": contents.kind,
+        "content": more,
+    }
+    # "<" could end the script element that the data stand in.
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+    return SuspectList(
+        cards=first,
+        data=Markup(text),  # noqa: S704 - no markup is left in it
+        n_listed=len(listed),
+        n_wrong=int(wrong.sum()),
+        n_shown=None if contents.kind is None else n_first + len(more),
+        kind=contents.kind,
+    )
+
+
+def _coded(words: list[str]) -> list[list[str] | list[int]]:
+    """Return the distinct words, and the position of each entry: many rows say the same."""
+    known = {word: k for k, word in enumerate(dict.fromkeys(words))}
+    return [list(known), [known[word] for word in words]]

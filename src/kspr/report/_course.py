@@ -4,26 +4,29 @@ import math
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from markupsafe import Markup
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from kspr._figures import ACCENT, INK, KEPT, LINE, MUTED, canvas, style, to_svg
+from kspr._figures import ACCENT, INK, KEPT, LINE, MUTED, canvas, standalone, style, to_svg
 from kspr._text import visible
-from kspr.report._cards import Card, Contents, judge
-from kspr.report._next import Step
-from kspr.report._sides import restless_rows, sides_by_epoch
-from kspr.report._template import environment, shared_parts
-from kspr.report.training_run import TrainingRun, in_short
+from kspr.report._cards import Cards, cards_of
+from kspr.report._page import Step
+from kspr.report._words import environment, shared_parts
+from kspr.report.contents import Contents
 from kspr.runs.run import Run
 
-__all__ = ["Curves", "Moved", "curve", "epoch_rows", "moved_rows", "render"]
+if TYPE_CHECKING:
+    from kspr.report.training_run import TrainingRun
 
 MOST_CARDS = 24
-"""Cards of each direction."""
+"""Cards of each direction, and of rows that changed sides most often."""
 _FIGURES = (
     (
         "accuracy",
@@ -64,6 +67,9 @@ _STROKES: dict[str, dict[str, Any]] = {
 }
 """How lines are drawn, by the class of their mark in the legend, in this order."""
 
+Lines = dict[str, list[tuple[int, float]]]
+"""Points of each line, by its name."""
+
 
 @dataclass(frozen=True)
 class Curves:
@@ -78,13 +84,27 @@ class Curves:
 
 @dataclass(frozen=True)
 class Moved:
-    """Rows that changed sides in one direction."""
+    """Rows that changed sides."""
 
     n: int
-    cards: list[Card]
+    cards: Cards
+    times: tuple[int, int] = (1, 1)
+    """How often the rows on the cards changed sides: the smallest and the largest number."""
 
 
-def render(run: TrainingRun, title: str | None, megabytes: float) -> str:
+@dataclass(frozen=True)
+class Sides:
+    """What one selection changed against the one before it."""
+
+    epoch: int
+    kept: int
+    left: int
+    """Rows that the selection before kept, and this one does not."""
+    joined: int
+    """Rows that this selection keeps, and the one before did not."""
+
+
+def render(run: "TrainingRun", title: str | None, megabytes: float) -> str:
     """Return the page as text."""
     templates = environment()
     contents = Contents(_items(run), megabytes * 1e6)
@@ -93,8 +113,8 @@ def render(run: TrainingRun, title: str | None, megabytes: float) -> str:
     name = Path(source).name if source else run.folder.name
     return templates.get_template("training.html").render(
         title=visible(title or name),
-        **shared_parts(templates, ["style.css", "training.css"], ["common.js"]),
-        sentence=_sentence(run),
+        **shared_parts(templates, ["style.css"], ["common.js"]),
+        sentence=run.sentence,
         tiles=_tiles(run),
         next_steps=_next_steps(run),
         figures=[figure for entry in _FIGURES if (figure := _figure(run.history, *entry))],
@@ -112,57 +132,36 @@ def render(run: TrainingRun, title: str | None, megabytes: float) -> str:
     )
 
 
-def _items(run: TrainingRun) -> Any:
+def _items(run: "TrainingRun") -> Any:
     return None if run.after is None else run.after.items()
 
 
-def _chosen_held_out(run: TrainingRun) -> float | None:
-    if run.result is None:
-        return None
-    shares: Mapping[str, float] = run.result.get("held_out", {})
-    return shares.get(run.result["model_choice"])
-
-
-def _sentence(run: TrainingRun) -> str:
-    if run.result is None:
-        last = run.history[-1]["epoch"]
-        return f"This training is not finished: {last:,} epochs are done."
-    judged = run.judged
-    return in_short(
-        int(run.about["rows"]),
-        None if judged is None else int((~judged.selection.clean_mask).sum()),
-        test_accuracy=run.result.get("test_accuracy"),
-        held_out=_chosen_held_out(run),
-        items=run.about.get("items"),
-    )
-
-
-def _tiles(run: TrainingRun) -> list[tuple[str, Any, str, str]]:
+def _tiles(run: "TrainingRun") -> list[tuple[str, Any, str, str]]:
     """Return name, value, filter of the value and explanation of the numbers on top."""
     last, result = run.history[-1], run.result or {}
-    accuracy, held = result.get("test_accuracy"), _chosen_held_out(run)
-    found: list[tuple[str, Any, str, str]] = []
+    accuracy, held = result.get("test_accuracy"), run.held_out
+    tiles: list[tuple[str, Any, str, str]] = []
     if accuracy is not None:
-        found.append(("right on the test set", accuracy, "share", _choice(result)))
+        tiles.append(("right on the test set", accuracy, "share", _choice(result)))
     if held is not None:
-        found.append(("held-out labels predicted", held, "share", "some of them are wrong"))
+        tiles.append(("held-out labels predicted", held, "share", "some of them are wrong"))
     if run.judged is not None:
-        found += _judged_tiles(run.judged, "before training" if run.before else "by the network")
+        tiles += _judged_tiles(run.judged, "before training" if run.before else "by the network")
     if last.get("fsr") is not None:
         hint = "in the last selection, by the true labels"
-        found.append(("true errors among the kept", last["fsr"], "level", hint))
+        tiles.append(("true errors among the kept", last["fsr"], "level", hint))
     seconds = sum(line["seconds"] for line in run.history)
-    found.append(("epochs", len(run.history), "count", f"in {_duration(seconds)}"))
-    return found
+    tiles.append(("epochs", len(run.history), "count", f"in {_duration(seconds)}"))
+    return tiles
 
 
 def _judged_tiles(judged: Run, when: str) -> list[tuple[str, Any, str, str]]:
     summary = judged.selection.summary()
     kept = float(judged.selection.clean_mask.mean())
-    found: list[tuple[str, Any, str, str]] = [("labels kept", kept, "share", f"judged {when}")]
+    tiles: list[tuple[str, Any, str, str]] = [("labels kept", kept, "share", f"judged {when}")]
     if summary.q_asked is not None:
-        found.append(("errors among them", summary.q_asked, "level", "asked for at most"))
-    return found
+        tiles.append(("errors among them", summary.q_asked, "level", "asked for at most"))
+    return tiles
 
 
 def _choice(result: Mapping[str, Any]) -> str:
@@ -181,36 +180,59 @@ def _figure(
     caption: str,
 ) -> Curves | None:
     """Return one figure; None where nothing of it was measured."""
-    found = {label: _points(history, name) for name, label in names.items()}
-    lines = {label: points for label, points in found.items() if points}
+    lines = _lines(history, names)
     if not lines:
         return None
     legend = list(zip(_STROKES, lines, strict=False))
     return Curves(title, legend, curve(key, title, lines, as_share=key != "loss"), caption)
 
 
-def _points(history: Sequence[Mapping[str, Any]], name: str) -> list[tuple[int, float]]:
-    values = [(line["epoch"], line.get(name)) for line in history]
-    # None where an epoch did not measure it; a diverged loss has no place in a figure.
-    return [(epoch, value) for epoch, value in values if value is not None and abs(value) < 1e30]
+def _lines(history: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> Lines:
+    """Return epochs and values of each metric that was measured, by its name in `names`."""
+    lines = {}
+    for metric, name in names.items():
+        points = [(line["epoch"], line.get(metric)) for line in history]
+        # None where an epoch did not measure it; a diverged loss has no place in a figure.
+        lines[name] = [
+            (epoch, value)
+            for epoch, value in points
+            if isinstance(value, (int, float)) and abs(value) < 1e30
+        ]
+    return {name: points for name, points in lines.items() if points}
 
 
-def curve(
-    key: str, title: str, lines: Mapping[str, list[tuple[int, float]]], *, as_share: bool
-) -> Markup:
+def curve(key: str, title: str, lines: Lines, *, as_share: bool) -> Markup:
     """Draw lines over the epochs; `as_share` shows percentages. The page names the lines."""
     with style():
         figure, axes = canvas(390, 230)
-        for points, stroke in zip(lines.values(), _STROKES.values(), strict=False):
-            scaled = [(epoch, 100 * value if as_share else value) for epoch, value in points]
-            # A single epoch gives no line, so its point needs a marker.
-            marker = "o" if len(points) == 1 else ""
-            axes.plot(*zip(*scaled, strict=True), marker=marker, **stroke)
-        axes.set_xlabel("epoch")
-        axes.set_ylabel("%" if as_share else "")
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.grid(axis="y", color=LINE, linewidth=0.5)
+        _plot(axes, lines, as_share=as_share)
         return to_svg(figure, key, f"{title}, by epoch: {', '.join(lines)}")
+
+
+def _plot(axes: Axes, lines: Lines, *, as_share: bool) -> None:
+    for (name, points), stroke in zip(lines.items(), _STROKES.values(), strict=False):
+        scaled = [(epoch, 100 * value if as_share else value) for epoch, value in points]
+        # A single epoch gives no line, so its point needs a marker.
+        marker = "o" if len(points) == 1 else ""
+        axes.plot(*zip(*scaled, strict=True), label=name, marker=marker, **stroke)
+    axes.set_xlabel("epoch")
+    axes.set_ylabel("%" if as_share else "")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.grid(axis="y", color=LINE, linewidth=0.5)
+
+
+def all_curves(history: Sequence[Mapping[str, Any]]) -> str:
+    """Return the figures side by side, with their legends, as the text of an SVG file."""
+    with style():
+        figure = Figure(figsize=(1100 / 72, 340 / 72), layout="constrained")
+        panels = figure.subplots(1, len(_FIGURES))
+        for axes, (key, title, names, _) in zip(panels, _FIGURES, strict=True):
+            _plot(axes, _lines(history, names), as_share=key != "loss")
+            axes.set_title(title)
+            if axes.has_data():
+                # Below the panel: curves may lie anywhere inside.
+                axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(0.0, -0.18))
+        return standalone(to_svg(figure, "curves", "Accuracy, kept labels and loss, by epoch"))
 
 
 def epoch_rows(history: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -225,7 +247,7 @@ def epoch_rows(history: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "recall": ("right ones kept", "{:.1%}"),
         "seconds": ("seconds", "{:.1f}"),
     }
-    shown = {name: how for name, how in columns.items() if _points(history, name)}
+    shown = {name: columns[name] for name in _lines(history, {name: name for name in columns})}
     rows = [
         [str(line["epoch"]), *(_cell(line.get(name), form) for name, (_, form) in shown.items())]
         for line in history
@@ -239,7 +261,7 @@ def _cell(value: float | None, form: str) -> str:
     return form.format(value).replace("%", "\u202f%")
 
 
-def moved_rows(run: TrainingRun, contents: Contents) -> tuple[Moved | None, Moved | None]:
+def moved_rows(run: "TrainingRun", contents: Contents) -> tuple[Moved | None, Moved | None]:
     """Return the rows that training set aside, and those that it took back; None if not known.
 
     Both selections judge the same rows in the same order. The most doubtful come first, by the
@@ -258,33 +280,68 @@ def moved_rows(run: TrainingRun, contents: Contents) -> tuple[Moved | None, Move
 def _moved(judge_by: Run, rows: np.ndarray, contents: Contents) -> Moved:
     selection = judge_by.selection
     worst = rows[np.argsort(-selection.suspicion[rows], kind="stable")][:MOST_CARDS]
-    cards = judge(selection, worst, judge_by.row_id, None).cards(contents, worst)
-    return Moved(len(rows), cards)
+    return Moved(len(rows), cards_of(selection, worst, contents, judge_by.row_id))
 
 
-def _next_steps(run: TrainingRun) -> list[Step]:
+def sides_by_epoch(sides: Mapping[int, np.ndarray]) -> list[Sides]:
+    """Return what each selection but the first changed.
+
+    >>> sides_by_epoch({1: np.array([True, True]), 3: np.array([True, False])})
+    [Sides(epoch=3, kept=1, left=1, joined=0)]
+    """
+    epochs = sorted(sides)
+    return [
+        Sides(
+            epoch,
+            int(sides[epoch].sum()),
+            int((sides[last] & ~sides[epoch]).sum()),
+            int((~sides[last] & sides[epoch]).sum()),
+        )
+        for last, epoch in pairwise(epochs)
+    ]
+
+
+def restless_rows(run: "TrainingRun", contents: Contents) -> Moved | None:
+    """Return the rows that changed sides most often; None if none did, or no row is at hand."""
+    if len(run.sides) < 2 or run.after is None:
+        return None
+    masks = np.stack([run.sides[epoch] for epoch in sorted(run.sides)])
+    times = np.sum(masks[1:] != masks[:-1], axis=0)
+    changed = np.flatnonzero(times)
+    if len(changed) == 0 or len(run.after.selection) != len(times):
+        return None
+    # Equal counts: the row that looks worst in the last selection comes first.
+    order = np.lexsort((-run.after.selection.suspicion[changed], -times[changed]))
+    rows = changed[order][:MOST_CARDS]
+    cards = cards_of(run.after.selection, rows, contents, run.after.row_id)
+    return Moved(len(changed), cards, (int(times[rows].min()), int(times[rows].max())))
+
+
+def _next_steps(run: "TrainingRun") -> list[Step]:
     folder = shlex.quote(visible(run.folder))
     if run.result is None:
-        return [Step("Go on", "The run ends with the same network.", f"{_command(run)} --resume")]
+        return [
+            Step("Go on", "The run ends with the same network.", (f"{_command(run)} --resume",))
+        ]
     predict = f"kspr predict {folder} SOURCE --out predictions.csv"
-    steps = [Step("Use the network", "It labels new data of the same kind.", predict)]
+    steps = [Step("Use the network", "It labels new data of the same kind.", (predict,))]
     if run.judged is not None:
         inner = shlex.quote(visible(run.judged.folder))
         gain = "Every label, which of them look wrong, and what they might be."
-        steps.append(Step("See the labels", gain, f"kspr report {inner} --open"))
+        steps.append(Step("See the labels", gain, (f"kspr report {inner} --open",)))
     return steps
 
 
-def _command(run: TrainingRun) -> str:
+def _command(run: "TrainingRun") -> str:
     typed = run.about.get("origin", {}).get("command", [])
     return visible(shlex.join(typed)) if typed else "kspr train"
 
 
-def _facts(run: TrainingRun) -> list[tuple[str, str]]:
-    """Return what the run was made with."""
+def _facts(run: "TrainingRun") -> list[tuple[str, str]]:
+    """Return the settings of the run, for the list at the end of the page."""
     settings = run.about["settings"]
     embedder = run.about.get("embed", {}).get("embedder")
-    found = {
+    facts = {
         "data": f"{run.about['rows']:,} rows, {len(run.about['classes']['values']):,} classes",
         "features": embedder or ("images" if settings["input"] == "images" else "of the source"),
         "network": settings["network"],
@@ -294,4 +351,4 @@ def _facts(run: TrainingRun) -> list[tuple[str, str]]:
         "error rate asked for (q)": settings["selection"].get("q", "the default"),
         "seed": settings["seed"],
     }
-    return [(name, visible(value)) for name, value in found.items()]
+    return [(name, visible(value)) for name, value in facts.items()]

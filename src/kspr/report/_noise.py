@@ -16,63 +16,11 @@ from kspr.core.intervals import wilson_interval
 from kspr.report._words import name
 from kspr.selectors.controls.noise_estimate import NoiseEstimate
 
-__all__ = ["MAX_CLASSES", "Flip", "NoiseFacts", "describe", "largest_flips"]
-
 MAX_CLASSES = 20
 """Largest number of tiles along a side; the numbers in more could not be read."""
 MAX_FLIPS = 6
 _LEAST = 0.005
 """Smallest chance of a flip that is listed."""
-
-
-def draw_tiles(
-    values: np.ndarray,
-    numbers: list[list[str]],
-    names: list[str],
-    *,
-    along: str,
-    down: str,
-    key: str,
-    description: str,
-) -> Markup:
-    """Draw a square of tiles, darker for larger `values`, with `numbers` on them.
-
-    `along` and `down` name the columns and the rows.
-    """
-    n, top = len(names), float(max(values.max(initial=0), 1e-12))
-    with style():
-        figure, axes = canvas(max(300, 110 + 26 * n), max(250, 90 + 24 * n))
-        # A tile is 0.94 wide, so that a gap stays; 0.47 below is its middle.
-        tiles = [Rectangle((x, y), 0.94, 0.94) for y in range(n) for x in range(n)]
-        colour = np.tile(to_rgba(ACCENT), (n * n, 1))
-        # The root makes small values visible beside the diagonal. Half of the colour at most, so
-        # that the numbers can be read on every tile, on light and on dark pages.
-        colour[:, 3] = 0.04 + 0.51 * np.sqrt(values.ravel() / top)
-        axes.add_collection(PatchCollection(tiles, facecolors=colour, linewidths=0))
-        _number_tiles(axes, numbers)
-        axes.set(xlabel=along, ylabel=down)
-        _name_tiles(axes, names)
-        return to_svg(figure, key, description)
-
-
-def _number_tiles(axes: Axes, numbers: list[list[str]]) -> None:
-    for i, line in enumerate(numbers):
-        for j, number in enumerate(line):
-            if number:
-                axes.text(j + 0.47, i + 0.5, number, color=INK, size=9, ha="center", va="center")
-
-
-def _name_tiles(axes: Axes, names: list[str]) -> None:
-    n, middle = len(names), np.arange(len(names)) + 0.47
-    turn = max(map(len, names), default=0) > 3
-    # Upside down: the first row of a matrix is at the top.
-    axes.set(xlim=(0, n), ylim=(n, 0))
-    axes.set_xticks(middle, names, rotation=45 if turn else 0)
-    axes.set_yticks(middle, names)
-    for tick in axes.get_xticklabels() if turn else []:
-        tick.set(ha="right", rotation_mode="anchor")
-    axes.spines[:].set_visible(False)
-    axes.tick_params(length=0)
 
 
 @dataclass(frozen=True)
@@ -88,11 +36,9 @@ class Flip:
 
 @dataclass(frozen=True)
 class NoiseFacts:
-    """The estimated noise, for the page."""
+    """The estimated noise, and what of it is shown."""
 
-    rate: float
-    low: float
-    high: float
+    estimate: NoiseEstimate
     flips: tuple[Flip, ...]
     stands_out: bool
     """Whether any flip is significantly more frequent than the average flip."""
@@ -107,17 +53,10 @@ def describe(noise: NoiseEstimate | None) -> NoiseFacts | None:
     if noise is None:
         return None
     if not noise.transition.size:
-        low, high = noise.rate_interval
-        return NoiseFacts(noise.rate, low, high, (), stands_out=False, figure=None, n_shown=0)
-    flips, shown = largest_flips(noise), _most_wrong(noise)
+        return NoiseFacts(noise, (), stands_out=False, figure=None, n_shown=0)
+    shown = _most_wrong(noise)
     return NoiseFacts(
-        rate=noise.rate,
-        low=noise.rate_interval[0],
-        high=noise.rate_interval[1],
-        flips=flips,
-        stands_out=_stands_out(noise),
-        figure=_figure(noise, shown),
-        n_shown=len(shown),
+        noise, largest_flips(noise), _stands_out(noise), _figure(noise, shown), len(shown)
     )
 
 
@@ -162,18 +101,36 @@ def _most_wrong(noise: NoiseEstimate) -> np.ndarray:
 
 
 def _figure(noise: NoiseEstimate, shown: np.ndarray) -> Markup:
+    """Draw a square of tiles, darker for larger chances, with percentages on them."""
     values = noise.transition[np.ix_(shown, shown)]
-    return draw_tiles(
-        values,
-        [[_percent(value) for value in row] for row in values.tolist()],
-        [shorten(name(label), 14) for label in noise.classes[shown]],
-        along="label given",
-        down="true class",
-        key="noise",
-        description="Chance of each label for each true class, in percent",
-    )
+    names = [shorten(name(label), 14) for label in noise.classes[shown]]
+    n, top = len(names), float(max(values.max(initial=0), 1e-12))
+    with style():
+        figure, axes = canvas(max(300, 110 + 26 * n), max(250, 90 + 24 * n))
+        # A tile is 0.94 wide, so that a gap stays; 0.47 below is its middle.
+        tiles = [Rectangle((x, y), 0.94, 0.94) for y in range(n) for x in range(n)]
+        colour = np.tile(to_rgba(ACCENT), (n * n, 1))
+        # The root makes small values visible beside the diagonal. Half of the colour at most, so
+        # that the numbers can be read on every tile, on light and on dark pages.
+        colour[:, 3] = 0.04 + 0.51 * np.sqrt(values.ravel() / top)
+        axes.add_collection(PatchCollection(tiles, facecolors=colour, linewidths=0))
+        for (i, j), value in np.ndenumerate(values):
+            if value >= _LEAST:
+                number = f"{100 * value:.0f}"
+                axes.text(j + 0.47, i + 0.5, number, color=INK, size=9, ha="center", va="center")
+        axes.set(xlabel="label given", ylabel="true class")
+        _name_tiles(axes, names)
+        return to_svg(figure, "noise", "Chance of each label for each true class, in percent")
 
 
-def _percent(value: float) -> str:
-    """Return a chance as a whole percentage; an empty text if it is below the smallest listed."""
-    return f"{100 * value:.0f}" if value >= _LEAST else ""
+def _name_tiles(axes: Axes, names: list[str]) -> None:
+    n, middle = len(names), np.arange(len(names)) + 0.47
+    turn = max(map(len, names), default=0) > 3
+    # Upside down: the first row of a matrix is at the top.
+    axes.set(xlim=(0, n), ylim=(n, 0))
+    axes.set_xticks(middle, names, rotation=45 if turn else 0)
+    axes.set_yticks(middle, names)
+    for tick in axes.get_xticklabels() if turn else []:
+        tick.set(ha="right", rotation_mode="anchor")
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)

@@ -1,4 +1,4 @@
-"""Figures of the page: histograms of the statistic with its cut-offs, and a solution path."""
+"""Figures of the page: histograms of the statistic, a solution path, and what other q keep."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,39 +9,25 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.ticker import MaxNLocator
 
-from kspr._figures import ACCENT, INK, KEPT, MUTED, canvas, style, to_svg
+from kspr._figures import ACCENT, INK, KEPT, LINE, MUTED, PAPER, canvas, style, to_svg
 from kspr.core.arrays import to_numpy
-from kspr.core.coded import class_sizes, row_ranges, rows_of
-from kspr.core.labels import stored_codes
+from kspr.core.labels import stored_codes, truly_clean
 from kspr.core.regression import gamma_path
-from kspr.report._words import name, scale_of
+from kspr.report._words import level, name, scale_of
 from kspr.selectors.feature_rows import as_features
 from kspr.selectors.options import DOUBTING
 from kspr.selectors.selection import Selection
 
-__all__ = [
-    "ClassFigure",
-    "class_histograms",
-    "histogram",
-    "path_figure",
-    "path_rows",
-    "solve_path",
-]
-
+LEVELS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
+"""Levels of the dial."""
+_POINTS = 200
+"""Largest number of points of the dial's curve."""
 MAX_CLASSES = 12
 """Classes with a histogram of their own."""
 PATH_CLASSES = 10
 ROWS_PER_CLASS = 12
 STEPS = 40
 """Classes, rows of each class and penalty levels of the solution path."""
-
-
-@dataclass(frozen=True)
-class ClassFigure:
-    """The histogram of one class."""
-
-    label: str
-    svg: Markup
 
 
 def histogram(selection: Selection) -> Markup:
@@ -60,24 +46,32 @@ def histogram(selection: Selection) -> Markup:
         return to_svg(figure, "histogram", "Histogram of the statistic, kept rows and suspects")
 
 
-def class_histograms(selection: Selection) -> list[ClassFigure]:
-    """Draw a small histogram for each class, or for the classes with most suspects if many."""
+def class_histograms(selection: Selection) -> list[tuple[str, Markup]]:
+    """Draw a small histogram for each class, or for the classes with most suspects if many.
+
+    Each comes with the name of its class.
+    """
     codes = stored_codes(selection, "label")
-    suspects = class_sizes(codes, len(selection.classes), ~selection.clean_mask)
-    shown = np.sort(np.argsort(-suspects, kind="stable")[:MAX_CLASSES])
+    shown = np.sort(_most_suspect(selection, codes)[:MAX_CLASSES])
     edges = _edges(selection, 30)
     both, kept = _counted(selection, edges)
     drawn = []
     with style():
         for k in shown.tolist():
             figure, axes = canvas(160, 90)
-            own = class_sizes(selection.cut_group, len(selection.cut_groups), codes == k)
-            _bars(axes, selection, both[k], kept[k], np.flatnonzero(own), edges)
+            cut_groups = np.unique(selection.cut_group[codes == k])
+            _bars(axes, selection, both[k], kept[k], cut_groups, edges)
             axes.set_yticks([])
             axes.xaxis.set_major_locator(MaxNLocator(3))
             label = name(selection.classes[k])
-            drawn.append(ClassFigure(label, to_svg(figure, f"class{k}", f"Histogram of {label}")))
+            drawn.append((label, to_svg(figure, f"class{k}", f"Histogram of {label}")))
     return drawn
+
+
+def _most_suspect(selection: Selection, codes: np.ndarray) -> np.ndarray:
+    """Return the classes, those with most suspects first."""
+    suspects = np.bincount(codes[~selection.clean_mask], minlength=len(selection.classes))
+    return np.argsort(-suspects, kind="stable")
 
 
 def _edges(selection: Selection, bins: int) -> np.ndarray:
@@ -97,18 +91,14 @@ def _edges(selection: Selection, bins: int) -> np.ndarray:
 
 def _counted(selection: Selection, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return how many rows, and how many kept ones, each class has in every bin."""
-    codes, n_bins = stored_codes(selection, "label"), len(edges) - 1
-    both = np.zeros(len(selection.classes) * n_bins, dtype=np.int64)
-    kept = np.zeros_like(both)
-    for part in row_ranges(len(codes)):
-        # Rows beyond the edges count in the outer bins, so that no row is missing.
-        inside = np.clip(rows_of(selection, "statistic", part), edges[0], edges[-1])
-        # The last bin has its right edge too, as for np.histogram.
-        place = np.minimum(np.searchsorted(edges, inside, side="right") - 1, n_bins - 1)
-        place += codes[part].astype(np.int64) * n_bins
-        both += np.bincount(place, minlength=len(both))
-        kept += np.bincount(place[selection.clean_mask[part]], minlength=len(both))
-    return both.reshape(-1, n_bins), kept.reshape(-1, n_bins)
+    codes, kept = stored_codes(selection, "label"), selection.clean_mask
+    # Rows beyond the edges count in the outer bins, so that no row is missing.
+    inside = np.clip(selection.statistic, edges[0], edges[-1])
+    bins = (np.arange(len(selection.classes) + 1), edges)
+    both, of_kept = (
+        np.histogram2d(codes[rows], inside[rows], bins)[0] for rows in (slice(None), kept)
+    )
+    return both, of_kept
 
 
 def _bars(
@@ -161,10 +151,8 @@ def path_rows(selection: Selection) -> np.ndarray:
     Its classes are those with most suspects.
     """
     codes = stored_codes(selection, "label")
-    suspects = class_sizes(codes, len(selection.classes), ~selection.clean_mask)
-    chosen = np.argsort(-suspects, kind="stable")[:PATH_CLASSES]
     picked = []
-    for k in chosen.tolist():
+    for k in _most_suspect(selection, codes)[:PATH_CLASSES].tolist():
         rows = np.flatnonzero(codes == k)
         order = np.argsort(selection.selection_time[rows], kind="stable")
         # Evenly over the order, so that early and late rows are both seen.
@@ -199,3 +187,109 @@ def _visible(lams: np.ndarray, norm: np.ndarray) -> np.ndarray:
     """Return the points of a line from the last zero on."""
     first = max(0, int(np.argmax(norm > 0)) - 1)
     return np.column_stack([lams[first:], norm[first:]])
+
+
+@dataclass(frozen=True)
+class DialStep:
+    """What one fixed level of q would keep."""
+
+    q: float
+    n_kept: int
+    share: float
+    estimate: float
+    n_empty: int
+    """Cut groups that keep nothing at this level."""
+    measured: float | None
+    """Share of wrong labels among the kept ones, by the given true labels."""
+
+
+def dial(selection: Selection, truth: np.ndarray | None) -> list[DialStep]:
+    """Return what each level of a grid, and the level asked for, would keep."""
+    asked = selection.cut_groups.q_asked[np.isfinite(selection.cut_groups.q_asked)]
+    levels = sorted({*LEVELS, *asked[:1].tolist()})
+    right = None if truth is None else truly_clean(selection.label, truth)
+    steps = []
+    for q in levels:
+        other = selection.at(q)
+        n_kept = int(other.clean_mask.sum())
+        wrong = None
+        if right is not None and n_kept:
+            wrong = float((~right[other.clean_mask]).mean())
+        steps.append(
+            DialStep(
+                q=q,
+                n_kept=n_kept,
+                share=n_kept / len(other),
+                estimate=pooled_estimate(other),
+                n_empty=int((other.cut_groups.status == "empty").sum()),
+                measured=wrong,
+            )
+        )
+    return steps
+
+
+def dial_figure(selection: Selection, truth: np.ndarray | None) -> Markup:
+    """Draw the estimated FSR against the share kept at all levels; mark this selection."""
+    curve = selection.curve()
+    # Beyond half of the labels wrong, a level is of no use and would squeeze the rest.
+    n = int(np.searchsorted(curve.q, LEVELS[-1], side="right"))
+    point = np.unique(np.linspace(0, n - 1, min(n, _POINTS)).astype(int))
+    share = curve.share_kept[point]
+    with style():
+        figure, axes = canvas(390, 240)
+        # One level alone has no line; without a marker its point would be invisible.
+        dot = "o" if len(point) == 1 else ""
+        axes.plot(share, curve.estimated_fsr[point], color=KEPT, linewidth=2, marker=dot, ms=3)
+        if truth is not None:
+            # A level keeps the first `n_kept` rows by rising q, and entry n - 1 is for n rows.
+            measured = _measured(selection, truth)[curve.n_kept[point] - 1]
+            axes.plot(
+                share, measured, color=MUTED, linewidth=1.4, linestyle=(0, (4, 3)), clip_on=False
+            )
+        _mark(axes, selection, share.tolist())
+        axes.set_xlabel("share of rows kept")
+        axes.set_ylabel("wrong among them")
+        axes.grid(axis="y", color=LINE, linewidth=0.8)
+        axes.set_axisbelow(True)
+        axes.set_ylim(bottom=0)
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter(lambda value, _: level(value))
+            axis.set_major_locator(MaxNLocator(5))
+        return to_svg(figure, "dial", "Estimated error rate against the share of rows kept")
+
+
+def _measured(selection: Selection, truth: np.ndarray) -> np.ndarray:
+    """Return the share of wrong labels among the first 1, 2, ... rows, by rising q."""
+    assert selection.q_value is not None  # noqa: S101 - only selections with levels have a curve
+    order = np.argsort(selection.q_value, kind="stable")
+    wrong = ~truly_clean(selection.label, truth)[order]
+    return np.asarray(np.cumsum(wrong) / np.arange(1, len(wrong) + 1))
+
+
+def _mark(axes: Axes, selection: Selection, shares: list[float]) -> None:
+    """Mark the selection on the curve, if it has an estimate."""
+    now = (float(selection.clean_mask.mean()), pooled_estimate(selection))
+    if not np.isfinite(now[1]):
+        return
+    # The name goes to the side with more room.
+    right = now[0] > np.mean([min(shares, default=0), max(shares, default=1)])
+    axes.plot(*now, "o", color=ACCENT, ms=8, markeredgecolor=PAPER, zorder=5, clip_on=False)
+    axes.annotate(
+        "this selection",
+        now,
+        (-8, 8) if right else (8, -14),
+        textcoords="offset points",
+        color=ACCENT,
+        ha="right" if right else "left",
+        weight="bold",
+    )
+
+
+def pooled_estimate(selection: Selection) -> float:
+    """Return the estimated FSR over all cut groups with one, weighted by their kept rows."""
+    cut_groups = selection.cut_groups
+    # np.average raises an error where all weights are zero.
+    known = np.isfinite(cut_groups.estimated_fsr) & (cut_groups.n_kept > 0)
+    if not known.any():
+        return float("nan")
+    return float(np.average(cut_groups.estimated_fsr[known], weights=cut_groups.n_kept[known]))

@@ -1,13 +1,18 @@
-"""Words of the page: numbers and labels as text, and how each control's statistic is named."""
+"""Words of the pages: numbers and labels as text, the statistic's name, and the templates."""
 
+import base64
+import hashlib
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from kspr._text import percent, visible
 from kspr.selectors.selection import Selection
-
-__all__ = ["StatisticScale", "count", "level", "name", "number", "scale_of", "share"]
 
 _SPACE = "\u202f"  # narrow, and lines do not break at it
 
@@ -53,9 +58,9 @@ class StatisticScale:
     heading: str
     axis: str
     caption: str
-    ranking: str
+    ranking: str = "The larger the selection time, the worse the label fits."
     """How suspects are ordered, in one sentence."""
-    probably_wrong: str
+    probably_wrong: str = "another label fits better"
     """What puts a suspect into the first of the two piles."""
     direction: int = 1
     """-1 where kept rows have a negative statistic, down to minus the cut-off."""
@@ -76,8 +81,6 @@ _KNOCKOFF = StatisticScale(
     axis="← label fits better\u2003W\u2003knockoff fits better →",
     caption="Left of zero, the given label fits better than its knockoff; right of zero, the "
     "knockoff does. Rows between the cut-off and zero are kept.",
-    ranking="The larger the selection time, the worse the label fits.",
-    probably_wrong="another label fits better",
     direction=-1,
 )
 _OTHERS = StatisticScale(
@@ -86,8 +89,6 @@ _OTHERS = StatisticScale(
     axis="← beats most others\u2003W\u2003loses to most →",
     caption="Left of zero, the given label fits better than at least half of the other classes; "
     "right of zero, it does not. Rows between the cut-off and zero are kept.",
-    ranking="The larger the selection time, the worse the label fits.",
-    probably_wrong="another label fits better",
     direction=-1,
 )
 _TIME = StatisticScale(
@@ -95,8 +96,6 @@ _TIME = StatisticScale(
     heading="How early each row stands out",
     axis="selection time",
     caption="Rows that stand out late (left) fit their label well and are kept.",
-    ranking="The larger the selection time, the worse the label fits.",
-    probably_wrong="another label fits better",
 )
 _SCALES = {
     "transition": _DOUBT,
@@ -111,3 +110,42 @@ _SCALES = {
 def scale_of(selection: Selection) -> StatisticScale:
     """Return the scale of the selection's control; that of selection times without a control."""
     return _SCALES[selection.control]
+
+
+def environment() -> Environment:
+    """Return the templates, with the filters that put numbers and labels into words."""
+    templates = Environment(
+        loader=PackageLoader("kspr.report", "templates"),
+        # Labels and texts come from the data and may hold markup.
+        autoescape=True,
+        # A misspelt name in a template must fail, not vanish.
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.filters.update(count=count, level=level, share=share, number=number, label=name)
+    return templates
+
+
+def shared_parts(
+    templates: Environment, styles: Sequence[str], scripts: Sequence[str]
+) -> dict[str, Any]:
+    """Return the style sheets and scripts of these names, as `head.html` takes them.
+
+    The look of all pages of this package comes first.
+    """
+    look = Markup((files("kspr") / "_look.css").read_text("utf-8"))  # noqa: S704 - a file of this package
+    read = [_file(templates, script) for script in scripts]
+    return {
+        "style": Markup("").join([look, *(_file(templates, style) for style in styles)]),
+        "scripts": read,
+        "script_hashes": [
+            base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in read
+        ],
+    }
+
+
+def _file(templates: Environment, file: str) -> Markup:
+    """Return a file beside the templates as it is: the page allows exactly this script."""
+    assert templates.loader is not None  # noqa: S101 - set by `environment`
+    return Markup(templates.loader.get_source(templates, file)[0])  # noqa: S704 - a file of this package

@@ -1,4 +1,4 @@
-"""What the folder of a training run says, as its report takes it, and that in one sentence.
+"""A training run on a page: its curves, and the rows that changed sides; and in one sentence.
 
 Whoever has read the folder hands it over: this room does not know how networks are trained.
 """
@@ -10,14 +10,17 @@ from typing import Any
 
 import numpy as np
 
+from kspr._files import write_text
+from kspr.errors import InputError
+from kspr.report import check_extra
 from kspr.runs.run import Run
 
-__all__ = ["TrainingRun", "in_short"]
+__all__ = ["TrainingRun", "in_short", "write_curves", "write_training_report"]
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingRun:
-    """What the folder of a training run says."""
+    """The content of a training run's folder."""
 
     folder: Path
     about: Mapping[str, Any]
@@ -31,7 +34,7 @@ class TrainingRun:
     after: Run | None = None
     """The selection by referees or by the trained network, or the last one in training."""
     sides: Mapping[int, np.ndarray] = field(default_factory=dict)
-    """Masks of the kept rows by epoch, for selections that were made during training."""
+    """Masks of the kept rows by epoch, for the selections during training."""
 
     @property
     def judged(self) -> Run | None:
@@ -42,6 +45,54 @@ class TrainingRun:
     def has_referees(self) -> bool:
         """Whether labels were judged once, by networks that have not seen them."""
         return bool(self.about["settings"].get("select_on") == "referees")
+
+    @property
+    def held_out(self) -> float | None:
+        """Share of held-out labels that the chosen network predicts; None if not measured."""
+        if self.result is None:
+            return None
+        shares: Mapping[str, float] = self.result.get("held_out", {})
+        return shares.get(self.result["model_choice"])
+
+    @property
+    def sentence(self) -> str:
+        """The outcome in words."""
+        if self.result is None:
+            return f"This training is not finished: {self.history[-1]['epoch']:,} epochs are done."
+        judged = self.judged
+        return in_short(
+            int(self.about["rows"]),
+            None if judged is None else int((~judged.selection.clean_mask).sum()),
+            test_accuracy=self.result.get("test_accuracy"),
+            held_out=self.held_out,
+            items=self.about.get("items"),
+        )
+
+
+def write_training_report(
+    run: TrainingRun, path: Path, title: str | None = None, *, megabytes: float = 12.0
+) -> Path:
+    """Write the page of a training run as one self-contained HTML file, and return its path.
+
+    `title` is by default the name of the source, `megabytes` the largest size of all pictures and
+    texts on the page. Equal arguments give equal bytes.
+    """
+    if not run.history:
+        raise InputError(f"{run.folder} has finished no epoch yet; there is nothing to show.")
+    check_extra()
+    from kspr.report._course import render
+
+    write_text(path, render(run, title, megabytes))
+    return path
+
+
+def write_curves(history: Sequence[Mapping[str, Any]], path: Path) -> Path:
+    """Write the curves of a training run's metrics to an SVG file, and return its path."""
+    check_extra()
+    from kspr.report._course import all_curves
+
+    write_text(path, all_curves(history))
+    return path
 
 
 def in_short(

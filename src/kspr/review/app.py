@@ -16,9 +16,7 @@ from starlette.routing import Route
 
 from kspr._text import visible, write_csv
 from kspr.errors import InputError
-from kspr.review.access import Access, Guarded
-from kspr.review.fixing import Filters, Suspects
-from kspr.review.session import Session, check_reviewer
+from kspr.review.session import Filters, Session, Suspects, check_reviewer
 from kspr.runs.review_log import Queue
 from kspr.selectors.options import DOUBTING
 
@@ -27,12 +25,12 @@ __all__ = ["make_app"]
 _LARGE, _SMALL = 2048, 256
 """Longest side of an image, in pixels: alone, and beside others."""
 _AHEAD = 6
-"""Rows that are sent together, so that the next one is there before it is asked for."""
+"""Rows that are sent together, so that the next one has arrived before it is asked for."""
 _TYPES = {"css": "text/css", "js": "text/javascript"}
 
 
-def make_app(session: Session, access: Access) -> Guarded:
-    """Return the server's application."""
+def make_app(session: Session) -> Starlette:
+    """Return the server's application, open to anybody: `Guarded` stands before it."""
     api = _Api(session)
     get = {
         "/": api.page,
@@ -41,7 +39,7 @@ def make_app(session: Session, access: Access) -> Guarded:
         "/api/start": api.start,
         "/api/rows": api.rows,
         "/api/row/{position:int}": api.row,
-        "/api/standing": api.standing,
+        "/api/progress": api.progress,
         "/api/suspects": api.suspects,
         "/api/disputed": api.disputed,
         "/api/decisions": api.decisions,
@@ -51,7 +49,7 @@ def make_app(session: Session, access: Access) -> Guarded:
     for name, use in {"answer": api.answer, "undo": api.undo}.items():
         routes.append(Route(f"/api/{name}", partial(_with_body, use), methods=["POST"]))
     explain: Any = {InputError: _explain, HTTPException: _plain}
-    return Guarded(Starlette(routes=routes, exception_handlers=explain), access)
+    return Starlette(routes=routes, exception_handlers=explain)
 
 
 async def _in_thread(use: Callable[[Request], Response], request: Request) -> Response:
@@ -73,8 +71,8 @@ def _explain(_: Request, error: Exception) -> Response:
 
 
 def _plain(_: Request, error: Exception) -> Response:
-    found = cast("HTTPException", error)
-    return PlainTextResponse(found.detail, found.status_code)
+    refused = cast("HTTPException", error)
+    return PlainTextResponse(refused.detail, refused.status_code)
 
 
 class _Api:
@@ -110,7 +108,7 @@ class _Api:
         position = self._position(request)
         longest = _SMALL if request.query_params.get("small") else _LARGE
         try:
-            content, kind = self._session.contents.image(position, longest)
+            content, kind = self._session.details.contents.picture(position, longest)
         except (InputError, OSError) as error:
             raise HTTPException(404, "This image cannot be shown.") from error
         # The rows of a run do not change while it is reviewed.
@@ -133,7 +131,7 @@ class _Api:
         waiting = session.waiting(reviewer)
         known = {int(p) for p in request.query_params.get("have", "").split(",") if p.isdigit()}
         blind = session.settings.blind
-        rows = [session.row(p, blind=blind) for p in waiting[:_AHEAD] if p not in known]
+        rows = [session.details.row(p, blind=blind) for p in waiting[:_AHEAD] if p not in known]
         total = len(session.checks.positions)
         return JSONResponse(
             {"waiting": waiting[:_AHEAD], "rows": rows, "left": len(waiting), "total": total}
@@ -145,11 +143,11 @@ class _Api:
         said = {**session.answered_by(reviewer, "fix"), **session.answered_by(reviewer)}
         if session.settings.blind and position in session.checks.positions and position not in said:
             raise InputError("This row is shown once you have answered it.")
-        own = session.coded(said.get(position))
-        return JSONResponse({**session.row(position), "answer": own})
+        answer = session.coded(said.get(position))
+        return JSONResponse({**session.details.row(position), "answer": answer})
 
-    def standing(self, _: Request) -> Response:
-        return JSONResponse(self._session.standing.now(self._session.checks))
+    def progress(self, _: Request) -> Response:
+        return JSONResponse(self._session.progress.now(self._session.checks))
 
     def suspects(self, request: Request) -> Response:
         asked = request.query_params
@@ -168,7 +166,7 @@ class _Api:
         session = self._session
         rows = [
             {
-                **session.row(position),
+                **session.details.row(position),
                 "answers": {who: session.coded(said) for who, said in opinion.answers.items()},
                 "settled": session.coded(opinion.settled),
             }

@@ -1,22 +1,187 @@
-"""Starting the review page: a port, an address to print, and an end that loses nothing."""
+"""The server of the review page: a port, an address to print, and who may talk to it.
 
+Only whoever has the printed address may, and from this page only: every request must name a host
+that the server was started for, which other names that lead to this machine are not. It needs the
+token, as a cookie that the printed address has set. A request that writes must come from the page
+itself.
+"""
+
+import hmac
+import ipaddress
+import platform
+import secrets
 import socket
 import webbrowser
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import uvicorn
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kspr.errors import InputError
-from kspr.review.access import Access, is_loopback
 from kspr.review.app import make_app
 from kspr.review.session import Session, Settings
 
-__all__ = ["Place", "serve"]
+__all__ = ["Access", "Guarded", "Place", "is_loopback", "serve"]
 
 _USUAL = 8765
 """Port that is taken where none is asked for and it is free."""
+_LONGEST_BODY = 1 << 20
+"""Bytes of a request."""
+_HEADERS = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+}
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach an address."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+@dataclass(frozen=True)
+class Access:
+    """Where the server listens, and the secret that lets people in."""
+
+    host: str
+    port: int
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(32))
+
+    @property
+    def address(self) -> str:
+        """The address to print, with the token."""
+        # A browser on this machine cannot open 0.0.0.0.
+        host = "127.0.0.1" if self._is_any else self.host
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/?token={self.token}"
+
+    @property
+    def cookie(self) -> str:
+        """Name of the cookie; ports share cookies, and several reviews may run."""
+        return f"kspr-review-{self.port}"
+
+    @property
+    def _is_any(self) -> bool:
+        return self.host in ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
+
+    def allows_host(self, given: str) -> bool:
+        """Return whether a Host header names this server.
+
+        A page of a stranger can give its own name the address of this machine, but then its
+        requests carry that name.
+        """
+        host, _, port = given.rpartition(":")
+        host = host.strip("[]").lower()
+        if port != str(self.port):
+            return False
+        if is_loopback(host) or host == self.host.lower():
+            return True
+        return self._is_any and (_is_address(host) or host == platform.node().lower())
+
+    def allows_token(self, given: str) -> bool:
+        """Return whether this is the token, in a time that does not depend on what is wrong."""
+        return hmac.compare_digest(given.encode("utf-8", "replace"), self.token.encode())
+
+
+class Guarded:
+    """An application behind the rules of `Access`."""
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self._app = app
+        self._access = access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or refuse it."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            return
+        refused = self._refused(scope)
+        await (refused or self._app)(scope, _limited(receive), _with_headers(send))
+
+    def _refused(self, scope: Scope) -> Response | None:
+        request, access = Request(scope), self._access
+        host = request.headers.get("host", "")
+        if not access.allows_host(host):
+            return PlainTextResponse("This server does not have that name.", 421)
+        if request.method not in ("GET", "HEAD", "POST"):
+            return PlainTextResponse("This is not offered here.", 405)
+        given = request.query_params.get("token", "")
+        if (request.method, scope["path"]) == ("GET", "/") and access.allows_token(given):
+            return self._welcome()
+        if not access.allows_token(request.cookies.get(access.cookie, "")):
+            return PlainTextResponse(
+                "Open the address that `kspr review` printed: it holds a token, which is another "
+                "one after each start.",
+                403,
+            )
+        return _foreign(request.headers, host) if request.method == "POST" else None
+
+    def _welcome(self) -> Response:
+        # The token leaves the address, so that it is in no history and no screenshot.
+        answer = RedirectResponse("/", 303)
+        answer.set_cookie(
+            self._access.cookie, self._access.token, httponly=True, samesite="strict", path="/"
+        )
+        return answer
+
+
+def _foreign(headers: Headers, host: str) -> Response | None:
+    """Refuse what another page sends in the user's name."""
+    if headers.get("origin") != f"http://{host}":
+        return PlainTextResponse("Answers are taken from the page itself only.", 403)
+    if not headers.get("content-type", "").startswith("application/json"):
+        return PlainTextResponse("Answers are sent as JSON.", 415)
+    length = headers.get("content-length", "")
+    if not length.isdigit() or int(length) > _LONGEST_BODY:
+        return PlainTextResponse("This is too long.", 413)
+    return None
+
+
+def _is_address(host: str) -> bool:
+    try:
+        return bool(ipaddress.ip_address(host))
+    except ValueError:
+        return False
+
+
+def _limited(receive: Receive) -> Receive:
+    """Return a body no longer than it was said to be at most."""
+    left = _LONGEST_BODY
+
+    async def limited() -> Message:
+        nonlocal left
+        message = await receive()
+        left -= len(message.get("body", b""))
+        return message if left >= 0 else {"type": "http.disconnect"}
+
+    return limited
+
+
+def _with_headers(send: Send) -> Send:
+    async def with_headers(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in _HEADERS.items():
+                headers[name] = value
+            headers.setdefault("cache-control", "no-store")
+        await send(message)
+
+    return with_headers
 
 
 @dataclass(frozen=True)
@@ -35,7 +200,7 @@ def serve(folder: Path, settings: Settings, place: Place, say: Callable[[str], N
     `say` is called with the sentences that the user must read: the address, and a warning where
     other machines can reach it.
     """
-    # Before the run is opened: a port that is taken is found at once.
+    # Before the run is opened: a port that is taken is refused at once.
     with _listen(place.host, place.port) as listening:
         session = Session(folder, settings)
         try:
@@ -55,7 +220,7 @@ def _run(
         )
     say(f"Open {access.address}")
     config = uvicorn.Config(
-        make_app(session, access),
+        Guarded(make_app(session), access),
         log_level="error",
         access_log=False,
         lifespan="off",
@@ -85,4 +250,4 @@ def _listen(host: str, port: int | None) -> socket.socket:
             reason = getattr(error, "strerror", None) or str(error)
             raise InputError(f"{host}, port {tried} cannot be used: {reason.lower()}.") from error
         return listening
-    raise AssertionError("a free port was found or refused")
+    raise AssertionError("a free port was bound or refused")

@@ -1,7 +1,6 @@
-"""A review of one run: who has answered what, which row is next, and what is shown of it."""
+"""A review of one run: who has answered what, which row is next, and the queue of suspects."""
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -10,11 +9,9 @@ from typing import Any
 import numpy as np
 
 from kspr._text import shorten, visible
-from kspr.core.labels import codes_in
 from kspr.errors import InputError
-from kspr.review.contents import Contents
-from kspr.review.neighbours import Neighbours
-from kspr.review.standing import Standing
+from kspr.review.checking_progress import Progress
+from kspr.review.rows import Details, shown_name
 from kspr.runs.answers import CANNOT_TELL, NO_CLASS, Checks, apply_checks, read_checks
 from kspr.runs.draws import set_draw
 from kspr.runs.review_log import FILED, Opinion, Queue, ReviewLog, standing_entries
@@ -22,20 +19,19 @@ from kspr.runs.run import Run, load_run
 from kspr.selectors import Selection
 from kspr.selectors.options import DOUBTING
 
-__all__ = ["Session", "Settings", "check_reviewer"]
+__all__ = ["Filters", "Session", "Settings", "Suspects", "check_reviewer"]
 
 LONGEST_NAME = 60
 """Characters of a reviewer's name."""
-_LONGEST_LABEL = 160
-_NEAREST = 3
-"""Rows of each class that a row is compared with."""
-_OTHERS = 30
-"""Other classes that are listed by likelihood; the rest can be typed."""
+PAGE = 60
+"""Suspects that are sent at a time."""
+_SEARCHED = 2_000
+"""Characters of each text that are searched."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How a run is reviewed. What is None is as in the draw that is there."""
+    """The settings of a review. None leaves a setting of the draw in the run as it is."""
 
     checks: int | None = None
     q: float | None = None
@@ -49,12 +45,12 @@ class Settings:
 
 def check_reviewer(name: Any) -> str:
     """Return a reviewer's name; raise `InputError` if it is none."""
-    found = name.strip() if isinstance(name, str) else ""
-    if not 0 < len(found) <= LONGEST_NAME or visible(found) != found or found == FILED:
+    reviewer = name.strip() if isinstance(name, str) else ""
+    if not 0 < len(reviewer) <= LONGEST_NAME or visible(reviewer) != reviewer or reviewer == FILED:
         raise InputError(
             f"A reviewer's name has 1 to {LONGEST_NAME} characters, got {shorten(name, 20)!r}."
         )
-    return found
+    return reviewer
 
 
 class Session:
@@ -77,19 +73,16 @@ class Session:
             fitted=self.fitted,
         )
         self.log = ReviewLog(folder, self.fitted.manifest.fingerprint)
-        self.contents = Contents(self.run)
+        self.details = Details(self.run)
         self.names = [str(name) for name in self.fitted.classes.tolist()]
         self._codes = {name: code for code, name in enumerate(self.names)}
         self._lock = threading.Lock()
         self._checks: tuple[Any, Checks] | None = None
         self._cut: tuple[Checks, np.ndarray] | None = None
-        # The source and the features are opened meanwhile: the page is there at once.
-        self._background = ThreadPoolExecutor(1, thread_name_prefix="kspr-review")
-        self._warm = self._background.submit(self._open)
 
     def close(self) -> None:
         """Close the log, and wait for what runs in the background."""
-        self._background.shutdown(wait=True, cancel_futures=True)
+        self.details.close()
         self.log.close()
 
     @property
@@ -102,20 +95,20 @@ class Session:
             if self._checks is None or self._checks[0] != state:
                 # The draw itself is read again only if somebody has changed it.
                 same = self._checks is not None and self._checks[0][0] == drawn
-                found = self._checks[1] if same and self._checks else self._read()
-                self._checks = (state, replace(found, log=tuple(entries)))
+                draw = self._checks[1] if same and self._checks else self._read()
+                self._checks = (state, replace(draw, log=tuple(entries)))
             return self._checks[1]
 
     def _read(self) -> Checks:
-        found = read_checks(self.folder, self.fitted)
-        if found is None:
+        draw = read_checks(self.folder, self.fitted)
+        if draw is None:
             raise InputError(f"{self.folder} has no draw any more. Start the review again.")
-        return found
+        return draw
 
     @cached_property
-    def standing(self) -> Standing:
-        """What answers come to."""
-        return Standing(self.fitted)
+    def progress(self) -> Progress:
+        """The answers, applied to the selection."""
+        return Progress(self.fitted)
 
     @property
     def kept(self) -> np.ndarray:
@@ -131,20 +124,10 @@ class Session:
             self._cut = checks, apply_checks(self.fitted, checks).clean_mask
         return self._cut[1]
 
-    @cached_property
-    def given(self) -> np.ndarray:
-        """The code of each row's given label."""
-        return codes_in(self.fitted.classes, self.fitted.label, "label")
-
-    @cached_property
-    def suggested(self) -> np.ndarray:
-        """The code of each row's suggested label."""
-        return codes_in(self.fitted.classes, self.fitted.suggested_label, "suggested_label")
-
     @property
     def shown_names(self) -> list[str]:
         """The classes as they are shown."""
-        return [shorten(name, _LONGEST_LABEL) for name in self.names]
+        return [shown_name(name) for name in self.names]
 
     def answered_by(self, reviewer: str, queue: Queue = "check") -> dict[int, str]:
         """Return the answers of a reviewer in a queue, by position, in their order."""
@@ -159,7 +142,7 @@ class Session:
         if answer in self._codes:
             return self._codes[answer]
         # A file may name a class that the run does not have.
-        return None if answer is None else shorten(answer, _LONGEST_LABEL)
+        return None if answer is None else shown_name(answer)
 
     def waiting(self, reviewer: str) -> list[int]:
         """Return the rows of the draw that a reviewer has not answered, in their order."""
@@ -197,9 +180,9 @@ class Session:
         """Raise if rows do not belong into a queue."""
         checks = self.checks
         if queue == "check":
-            waiting, own = self.waiting(reviewer), self.answered_by(reviewer)
+            waiting, answered = self.waiting(reviewer), self.answered_by(reviewer)
             # Passing over a row because it is hard would spoil the draw.
-            if any(p not in own and [p] != waiting[:1] for p in said):
+            if any(p not in answered and [p] != waiting[:1] for p in said):
                 raise InputError("This is not the next row of the draw. Load the page again.")
         elif queue == "fix":
             if any(p in set(checks.positions) for p in said):
@@ -220,81 +203,92 @@ class Session:
 
     def decided(self, reviewer: str) -> list[dict[str, Any]]:
         """Return the rows that a reviewer has answered, with what all answers come to."""
-        known, found = self.checks.known, {}
+        known, decided = self.checks.known, {}
         for entry in standing_entries(self.log.entries()):
             if entry.reviewer == reviewer and entry.position is not None:
-                found[entry.position] = {
-                    **self.brief(entry.position),
+                decided[entry.position] = {
+                    **self.details.brief(entry.position),
                     "answer": self.coded(entry.answer),
                     "outcome": self.coded(known.get(entry.position, entry.answer)),
                     "queue": entry.queue,
                     "time": entry.time,
                 }
-        return list(found.values())
+        return list(decided.values())
 
-    def row(self, position: int, *, blind: bool = False) -> dict[str, Any]:
-        """Return what is shown of a row; `blind` leaves out everything that tells its label."""
-        content = self.contents.of(position)
-        if blind:
-            return {"position": position, "blind": True, "content": content}
-        given, suggested = int(self.given[position]), int(self.suggested[position])
-        similarity = self._similarity(position)
-        order = self._likely(position, similarity)
-        near = None
-        if similarity is not None:
-            shown = {given: "given", suggested: "suggested"}
-            near = {who: self._near(similarity, code) for code, who in shown.items()}
-        return {
-            **self.brief(position),
-            "content": content,
-            "others": [code for code in order if code not in (given, suggested)][:_OTHERS],
-            "near": near,
-        }
 
-    def brief(self, position: int) -> dict[str, Any]:
-        """Return the labels of a row, and what it is called."""
-        given, suggested = int(self.given[position]), int(self.suggested[position])
-        has_doubt = self.fitted.control in DOUBTING
-        return {
-            "position": position,
-            "id": shorten(self.run.row_id[position], _LONGEST_LABEL),
-            "given": given,
-            "suggested": suggested if suggested != given else None,
-            "doubt": round(float(self.fitted.statistic[position]), 4) if has_doubt else None,
-        }
+@dataclass(frozen=True)
+class Filters:
+    """The filters of suspects. None means any."""
+
+    given: int | None = None
+    suggested: int | None = None
+    doubt: float = 0.0
+    """Least doubt, for runs that estimate it."""
+    text: str = ""
+    """Searched for in ids and texts, whatever the letters' case."""
+    every: bool = False
+    """All rows, instead of suspects."""
+    answered: bool = False
+    """Rows that the reviewer has answered here, instead of those that are left."""
+
+
+class Suspects:
+    """The rows of a review in the order of their doubt."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._order = np.argsort(-session.fitted.suspicion, kind="stable")
+        self._lock = threading.Lock()
+
+    def page(self, filters: Filters, reviewer: str, start: int) -> dict[str, Any]:
+        """Return how many rows the filters leave, and a part of them."""
+        session = self._session
+        keep, answers = self._mask(filters, reviewer)
+        rows = self._order[keep[self._order]]
+        part = [
+            {
+                **session.details.brief(p),
+                "content": session.details.content(p, brief=True),
+                "answer": session.coded(answers.get(p)),
+            }
+            for p in rows[start : start + PAGE].tolist()
+        ]
+        return {"total": len(rows), "start": start, "rows": part}
+
+    def _mask(self, filters: Filters, reviewer: str) -> tuple[np.ndarray, dict[int, str]]:
+        session = self._session
+        fitted = session.fitted
+        keep = np.ones(len(fitted), dtype=bool) if filters.every else ~session.kept
+        # Rows of the draw are answered in Check, where they are not picked.
+        keep[list(session.checks.positions)] = False
+        answers = session.answered_by(reviewer, "fix")
+        answered = np.zeros(len(fitted), dtype=bool)
+        answered[list(answers)] = True
+        # What was answered is shown also where it is no suspect.
+        keep = answered if filters.answered else keep & ~answered
+        if filters.given is not None:
+            keep = keep & (session.details.given == filters.given)
+        if filters.suggested is not None:
+            keep = keep & (session.details.suggested == filters.suggested)
+        if filters.doubt > 0 and fitted.control in DOUBTING:
+            keep = keep & (fitted.statistic >= filters.doubt)
+        if filters.text.strip():
+            keep = keep & self._search(filters.text.strip().lower(), np.flatnonzero(keep))
+        return keep, answers
+
+    def _search(self, wanted: str, rows: np.ndarray) -> np.ndarray:
+        """Return a mask of those of `rows` whose id or text holds `wanted`."""
+        # One thread reads the texts, and the others wait for it.
+        with self._lock:
+            words = self._words
+        mask = np.zeros(len(self._order), dtype=bool)
+        mask[[p for p in rows.tolist() if wanted in words[p]]] = True
+        return mask
 
     @cached_property
-    def _neighbours(self) -> Neighbours | None:
-        """Rows to compare with; None where the features are not at hand: none are computed."""
-        try:
-            features = self.run.features()
-        except (InputError, OSError):
-            return None
-        if features is None or not hasattr(features, "shape"):
-            return None
-        return Neighbours(features, self.given, self.fitted.clean_mask)
-
-    def _open(self) -> Neighbours | None:
-        _ = self.contents.kind
-        return self._neighbours
-
-    def _similarity(self, position: int) -> np.ndarray | None:
-        found = self._warm.result()
-        return None if found is None else found.similarity(position)
-
-    def _near(self, similarity: np.ndarray, code: int) -> list[dict[str, Any]]:
-        found = self._warm.result()
-        rows = [] if found is None else found.nearest(similarity, code, _NEAREST)
-        return [{**self.brief(p), "content": self.contents.of(p, brief=True)} for p in rows]
-
-    def _likely(self, position: int, similarity: np.ndarray | None) -> list[int]:
-        """Return all classes, the likely ones first: by similar rows, else by the noise."""
-        c, found = len(self.names), self._warm.result()
-        score = np.zeros(c)
-        if self.fitted.noise is not None:
-            # How often a row with this label is of each class.
-            score = self.fitted.noise.transition[:, self.given[position]].astype(float)
-        if found is not None and similarity is not None:
-            # Entries of a transition matrix are at most 1, less than a vote.
-            score = score + 2 * found.votes(similarity, c)
-        return [int(code) for code in np.argsort(-score, kind="stable")]
+    def _words(self) -> list[str]:
+        """Id and beginning of the text of every row, in small letters."""
+        ids, contents = self._session.run.row_id.tolist(), self._session.details.contents
+        if contents.kind != "text":
+            return [str(name).lower() for name in ids]
+        return [f"{name}\n{contents.beginning(p, _SEARCHED)}".lower() for p, name in enumerate(ids)]

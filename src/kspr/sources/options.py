@@ -4,9 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from kspr.errors import InputError
-
-__all__ = ["AS_FOUND", "ReadOptions", "refuse_annotators", "refuse_groups"]
+__all__ = ["AS_FOUND", "ReadOptions"]
 
 
 @dataclass(frozen=True)
@@ -52,21 +50,3 @@ class ReadOptions:
 
 AS_FOUND = ReadOptions()
 """No options: every part of a source is found by its name, type or layout."""
-
-
-def refuse_annotators(options: ReadOptions, command: str) -> None:
-    """Raise if `options` name annotators, for a command that needs one label a row."""
-    if options.annotators is not None:
-        raise InputError(
-            f"--annotators goes with `kspr select`; `kspr {command}` needs one label a row. Leave "
-            "it out, and name the column of labels with --label."
-        )
-
-
-def refuse_groups(options: ReadOptions, command: str) -> None:
-    """Raise if `options` name groups, for a command that has no halves to put them in."""
-    if options.groups is not None:
-        raise InputError(
-            f"--groups goes with `kspr select` and `kspr selfcheck`; `kspr {command}` does not "
-            "keep rows together. Leave it out, and name the feature columns with --features."
-        )

@@ -10,7 +10,7 @@ from torch import nn
 
 from kspr.errors import InputError
 from kspr.models.build import build_network
-from kspr.models.wrap import wrap_network
+from kspr.models.network import wrap_network
 from kspr.selectors import Selection
 from kspr.train.cycle.metrics import network_outputs
 from kspr.train.distributed import Alone, training_device

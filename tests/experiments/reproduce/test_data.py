@@ -1,6 +1,7 @@
-"""Data on disk, as recipes find it; files of the right shape stand for CIFAR-10."""
+"""Samples: data on disk, with files of the right shape for CIFAR-10, generated data, and noise."""
 
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +10,14 @@ import pytest
 from PIL import Image
 
 from kspr.errors import InputError
-from kspr.experiments.reproduce.data import absent, describe, identity, is_stored, open_sample
+from kspr.experiments.reproduce.data import (
+    GENERATED,
+    absent,
+    corrupted,
+    describe,
+    identity,
+    open_sample,
+)
 from kspr.features.options import EmbedSettings
 from tests.experiments.reproduce.samples import FEATURES, IMAGES, png
 
@@ -70,15 +78,6 @@ def test_embedded_texts_are_split_as_their_file_says(tmp_path):
     assert describe(source) == "texts, embedded texts"
     assert identity(source, tmp_path) != []
     assert "is not on this machine" in absent(source, tmp_path / "elsewhere" / "deeper")
-
-
-def test_stored_features_need_neither_parsing_nor_embedding(folder, tmp_path):
-    assert is_stored(FEATURES, folder)
-    assert is_stored({"source": "digits"}, None)
-    assert not is_stored(IMAGES, folder)
-    (tmp_path / "cifar10").mkdir()
-    shutil.copy(folder / "cifar10" / "train.parquet", tmp_path / "cifar10")
-    assert not is_stored(FEATURES, tmp_path)
 
 
 def test_images_are_the_first_rows(folder):
@@ -144,3 +143,44 @@ def test_images_without_features_are_embedded_once(tmp_path, monkeypatch):
 def mean(images):
     """Embed an image as its mean colour."""
     return np.stack([np.asarray(image).mean(axis=(0, 1)) for image in images])
+
+
+def test_noise_has_the_rate_of_its_name(folder):
+    sample = open_sample(FEATURES, folder)
+    noisy = corrupted(sample, "Sym. 40 %", 0)
+    assert (noisy.label != sample.truth).mean() == 0.4
+    asymmetric = corrupted(sample, "Asy. 30 %", 0)
+    changed = asymmetric.label != sample.truth
+    # Five classes of CIFAR-10 have a partner.
+    assert changed.mean() == pytest.approx(0.15)
+    assert set(sample.truth[changed]) == {2, 3, 4, 5, 9}
+    assert corrupted(sample, "as found", 0) is sample
+
+
+@pytest.mark.parametrize("name", GENERATED)
+def test_made_samples_are_the_same_every_time_and_fit_together(name):
+    given = {"classes": 3, "per_class": 20} if name == "made" else {}
+    first, second = GENERATED[name](**given), GENERATED[name](**given)
+    assert np.array_equal(first.X, second.X)
+    assert len(first.X) == len(first.label) == len(first.truth)
+    assert len(first.test[0]) == len(first.test[1])
+
+
+def test_made_data_may_come_with_wrong_labels():
+    sample = GENERATED["made"](classes=4, per_class=50, wrong=0.2)
+    assert (sample.label != sample.truth).mean() == pytest.approx(0.2)
+
+
+def test_rows_are_chosen_with_their_labels():
+    sample = GENERATED["digits"]()
+    chosen = sample.only(np.arange(len(sample.label)) % 2 == 0)
+    assert np.array_equal(chosen.label, sample.label[::2])
+    assert np.array_equal(chosen.X, sample.X[::2])
+    few = sample.only(slice(7))
+    assert len(few.X) == len(few.label) == len(few.truth) == 7
+
+
+def test_noise_needs_true_labels():
+    sample = replace(GENERATED["digits"](), truth=None)
+    with pytest.raises(InputError, match="has no true labels"):
+        corrupted(sample, "Sym. 40 %", 0)

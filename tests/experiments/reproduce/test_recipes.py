@@ -7,10 +7,9 @@ import pytest
 
 from kspr.errors import InputError
 from kspr.experiments.reproduce.data import describe
-from kspr.experiments.reproduce.planning import plan
 from kspr.experiments.reproduce.recipes import SCALES, load_recipe, recipe_names
-from kspr.experiments.reproduce.trials import KINDS
-from kspr.experiments.reproduce.trials.trial import selector_of
+from kspr.experiments.reproduce.running import KINDS, plan
+from kspr.experiments.reproduce.trials import selector_of
 
 PAPER = Path(__file__).resolve().parents[4] / "shared" / "paper" / "knockoffs-spr.tex"
 """The source of the paper; where it is absent, what was transcribed is checked by its shape."""
@@ -88,16 +87,16 @@ def test_every_trial_can_be_planned_at_every_scale(name, scale):
     for trial in trials:
         assert trial.kind in KINDS
         assert describe(trial.source)
-        if trial.kind == "train":
-            from kspr.experiments.reproduce.trials.networks import settings_of
+        if trial.variant.method is not None:
+            from kspr.experiments.baselines import make_method
+
+            make_method(trial.variant.method)
+        elif trial.kind == "train":
+            from kspr.experiments.reproduce.training import settings_of
             from kspr.train.cycle.select_step import make_selector
 
             settings = settings_of(_without_checkpoints(trial))
             make_selector(settings)._check_common()
-        elif trial.kind == "method":
-            from kspr.experiments.baselines import make_method
-
-            make_method(trial.variant.method)
         else:
             selector_of(trial)._check_common()
 
@@ -153,7 +152,7 @@ def test_human_noise_runs_the_methods_of_tables_2_and_3():
 
 
 def test_a_paper_run_is_the_bare_procedure_of_the_paper():
-    from kspr.experiments.reproduce.trials.networks import settings_of
+    from kspr.experiments.reproduce.training import settings_of
 
     trials = [t for t in plan(load_recipe("table4"), "mini") if t.variant_name == "Knockoffs-SPR"]
     settings = settings_of(trials[0])

@@ -1,17 +1,20 @@
-"""The runner: the same answer in one sitting or many, by one process or two."""
+"""Trials planned and run: the same answer in one sitting or many, by one process or two."""
 
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 
-from kspr.errors import InputError
+from kspr.errors import InputError, MissingExtraError
 from kspr.experiments.reproduce import running
-from kspr.experiments.reproduce.recipes import load_recipe
-from kspr.experiments.reproduce.running import reproduce
+from kspr.experiments.reproduce.recipes import SCALES, load_recipe, recipe_names
+from kspr.experiments.reproduce.running import list_recipes, plan, reproduce
 from tests.experiments.reproduce.samples import QUICK, values
 
 
@@ -56,6 +59,70 @@ def test_a_stored_result_goes_on_without_the_files_of_its_trials(tmp_path, monke
         path.unlink()
     monkeypatch.setattr(running, "compute", lambda *_: pytest.fail("was computed again"))
     assert values(reproduce(QUICK, "smoke", tmp_path)) == values(first)
+
+
+def test_a_changed_recipe_is_run_again(tmp_path, monkeypatch):
+    reproduce(QUICK, "smoke", tmp_path)
+    variants = dict(QUICK.variants)
+    variants["2 classes"] = replace(variants["2 classes"], selection={"classes_per_group": 4})
+    asked = []
+
+    def compute(spec):
+        asked.append(spec.variant_name)
+        return {"fsr": 0.0}
+
+    monkeypatch.setattr(running, "compute", compute)
+    reproduce(replace(QUICK, variants=variants), "smoke", tmp_path)
+    assert asked == ["2 classes"]
+
+
+def test_again_runs_the_trials_of_another_commit_anew(once, tmp_path, monkeypatch):
+    def run(commit, **given):
+        monkeypatch.setattr(running, "source_commit", lambda: commit)
+        result = reproduce(QUICK, "smoke", tmp_path, **given)
+        return {trial.commit for trial in result.trials}, result
+
+    assert run("aaa")[0] == {"aaa"}
+    kept, result = run("bbb")
+    assert kept == {"aaa"}
+    assert len(result.older) == 6
+    kept, result = run("bbb", again=True)
+    assert kept == {"bbb"}
+    assert result.older == ()
+    assert values(result) == values(once)
+    monkeypatch.setattr(running, "compute", lambda *_: pytest.fail("was computed again"))
+    assert run("bbb", again=True)[0] == {"bbb"}
+    with pytest.raises(pytest.fail.Exception, match="computed again"):
+        run("bbb-changed", again=True)
+
+
+def test_a_long_trial_is_continued_by_the_code_that_began_it_only(tmp_path, monkeypatch):
+    works = []
+
+    def compute(spec):
+        works.append(spec.work)
+        assert "checkpoints" not in spec.settings
+        return {"fsr": 0.0}
+
+    monkeypatch.setattr(running, "compute", compute)
+    settings = {"checkpoints": True}
+    scales = {"smoke": replace(QUICK.scale("smoke"), settings=settings, variants=("2 classes",))}
+    for commit in ("aaa", "bbb"):
+        monkeypatch.setattr(running, "source_commit", lambda commit=commit: commit)
+        reproduce(replace(QUICK, scales=scales), "smoke", tmp_path, again=True)
+    assert len(set(works)) == 2
+    assert all(work.parent == tmp_path / "trials" for work in works)
+
+
+def test_trials_of_before_descriptions_were_stored_are_run_again(once, tmp_path):
+    reproduce(QUICK, "smoke", tmp_path)
+    path = tmp_path / "figure4-smoke.json"
+    stored = json.loads(path.read_text())
+    for trial in stored["trials"]:
+        del trial["description"]
+    path.write_text(json.dumps(stored))
+    shutil.rmtree(tmp_path / "trials")
+    assert values(reproduce(QUICK, "smoke", tmp_path)) == values(once)
 
 
 def test_a_trial_that_was_cut_off_is_run_again(once, tmp_path):
@@ -114,3 +181,44 @@ def test_a_worker_ends_with_its_parent_even_if_that_is_killed():
     # The worker holds the other end of the pipe: it is closed when both have ended.
     rest, _ = parent.communicate(timeout=60)
     assert rest == ""
+
+
+def test_seeds_come_one_after_the_other():
+    seeds = [spec.seed for spec in plan(QUICK, "smoke", seeds=3)]
+    assert seeds == sorted(seeds)
+    assert set(seeds) == {0, 1, 2}
+
+
+def test_settings_of_a_data_set_override_those_of_the_scale():
+    specs = plan(load_recipe("table1"), "smoke")
+    for spec in specs:
+        own = load_recipe("table1").scale("smoke").data[spec.data].get("settings", {})
+        assert own.items() <= spec.settings.items()
+        assert "settings" not in spec.source
+
+
+def test_a_variant_that_is_read_from_another_is_not_run():
+    recipe = load_recipe("table6")
+    read = {name for name, variant in recipe.variants.items() if variant.of}
+    assert read
+    assert read.isdisjoint(spec.variant_name for spec in plan(recipe, "smoke"))
+
+
+def test_the_list_has_every_recipe_at_every_scale_with_what_it_lacks(tmp_path):
+    listed = list_recipes(tmp_path)
+    assert [entry.name for entry in listed] == list(recipe_names())
+    for entry in listed:
+        assert [scale.name for scale in entry.scales] == list(SCALES)
+        assert entry.scales[0].state == "can be run here"
+        assert entry.scales[0].trials == len(plan(load_recipe(entry.name), "smoke"))
+        assert entry.scales[2].state.startswith("needs ")
+
+
+def test_a_recipe_whose_packages_are_missing_says_so_before_it_runs(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    states = {entry.name: entry.scales[0].state for entry in list_recipes(tmp_path)}
+    assert states["table1"] == "needs torch"
+    assert states["table5"] == "can be run here"
+    with pytest.raises(MissingExtraError, match=r"table1 at scale smoke needs .*pip install"):
+        reproduce(load_recipe("table1"), "smoke", tmp_path, jobs=2)
+    assert not list(tmp_path.iterdir())

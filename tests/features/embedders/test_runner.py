@@ -12,10 +12,9 @@ from kspr.errors import InputError
 from kspr.features.embedders import load_embedder, runner
 from kspr.features.embedders.embedder import EmbedderRequest
 from kspr.features.embedders.runner import Network, Runner
-from kspr.features.embedding import embed
 from kspr.models import device
 from kspr.models.device import PrecisionWarning
-from tests.features.fakes import texts
+from tests.features.fakes import embed, texts
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 DIES = "import os, signal; os.kill(os.getpid(), signal.SIGILL)"

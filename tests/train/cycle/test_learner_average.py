@@ -5,8 +5,7 @@ import torch
 
 from kspr.errors import InputError
 from kspr.models.build import build_network
-from kspr.models.network import Outputs
-from kspr.models.wrap import wrap_network
+from kspr.models.network import Outputs, wrap_network
 from kspr.train.cycle.learner import averaged
 
 

@@ -1,9 +1,13 @@
-"""Methods that decide between epochs which rows, and with which weight, are trained on.
+"""Methods that judge rows by the features of a network, and train on, weigh or replace by that.
 
 - `TopoFilter`: the largest component of each class among neighbours (Wu et al. 2020).
 - `IterNLD`: outliers of each class count less, and are pushed away (Wang et al. 2018).
 - `IterativeCV`: each half is judged by a network of the other half (Chen et al. 2019).
 - `Graded`: three kinds of loss by how far prototypes support a label, as in FM-SRM.
+- `RoG`: a generative classifier on the features of a network that was trained plainly. Features of
+  right labels lie close together in each class, so a robust mean and a common robust covariance
+  (minimum covariance determinant) give a linear classifier that wrong labels disturb little. The
+  authors average over several layers; here the last one is used (Lee et al. 2019).
 
 Numbers of epochs in these papers are kept as shares of the run. The public code of `TopoFilter`
 (github.com/pxiangwu/TopoFilter) begins at epoch 30 of 180, as here, and judges every 5 epochs.
@@ -17,24 +21,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from kspr.experiments.baselines.losses import generalised
-from kspr.experiments.baselines.method import KEPT, Batch, Method, Run
-from kspr.experiments.baselines.small_loss import exchanged, keep_share, mean_over
+from kspr.experiments.baselines.losses import exchanged, generalised, keep_share, mean_over
+from kspr.experiments.baselines.method import KEPT, Batch, Method, Run, classifier_of
 from kspr.experiments.compare.peers.others import TopoFilter as Components
 from kspr.experiments.compare.peers.shared import Shared
+from kspr.models.network import Network
+from kspr.train.cycle.metrics import network_outputs
 from kspr.train.randomness import generator_for
 
-__all__ = [
-    "Graded",
-    "IterNLD",
-    "IterativeCV",
-    "TopoFilter",
-    "contrastive",
-    "local_outlier_factor",
-    "outlier_probability",
-    "prototype_probabilities",
-    "wrong_among_agreeing",
-]
+__all__ = ["Graded", "IterNLD", "IterativeCV", "RoG", "TopoFilter"]
 
 
 def _due(run: Run, begin: float, every: float) -> bool:
@@ -92,14 +87,14 @@ class IterNLD(Method):
 
     def losses(self, run: Run, batch: Batch) -> Sequence[Tensor]:
         """Return the weighted cross-entropy, with the contrastive term once rows were judged."""
-        found = run.training_outputs(batch)
+        outputs = run.training_outputs(batch)
         weight = run.memory["weight"][batch.rows].to(batch.view.device)
-        own = functional.cross_entropy(found.logits, batch.label, reduction="none")
+        own = functional.cross_entropy(outputs.logits, batch.label, reduction="none")
         loss = (weight * own).sum() / weight.sum().clamp_min(1e-12)
         if run.epoch < max(1, round(self.begin_share * run.settings.epochs)):
             return [loss]
         term = contrastive(
-            functional.normalize(found.features), batch.label, weight == 1, self.margin
+            functional.normalize(outputs.features), batch.label, weight == 1, self.margin
         )
         return [loss + self.weight * term]
 
@@ -233,9 +228,9 @@ class Graded(Method):
         if len(run.task.inputs.shape) == 1:
             everything = torch.arange(len(run.task.label))
             features = run.pipeline.plain_view(run.task.inputs.take(everything))
-        found = prototype_probabilities(features.cpu(), run.task.label, self.temperature)
-        place = (found > found.gather(1, run.task.label[:, None])).sum(dim=1)
-        run.memory["soft"], run.memory["grade"] = found, place.clamp_max(2)
+        soft = prototype_probabilities(features.cpu(), run.task.label, self.temperature)
+        place = (soft > soft.gather(1, run.task.label[:, None])).sum(dim=1)
+        run.memory["soft"], run.memory["grade"] = soft, place.clamp_max(2)
 
     def losses(self, run: Run, batch: Batch) -> Sequence[Tensor]:
         """Return the mean over the losses of the rows' grades."""
@@ -258,3 +253,67 @@ def prototype_probabilities(features: Tensor, label: Tensor, temperature: float)
     rows = functional.normalize(features - features.mean(dim=0))
     sums = torch.zeros(n_classes, rows.shape[1]).index_add_(0, label, rows)
     return (rows @ functional.normalize(sums).T / temperature).softmax(dim=1)
+
+
+@dataclass(frozen=True)
+class RoG(Method):
+    """Plain training; the last layer is then replaced by the discriminant of robust Gaussians."""
+
+    steps: int = 2
+    """Rounds of concentration on the half of a class that lies closest together."""
+
+    def finish(self, run: Run, network: Network) -> None:
+        """Replace the classifier by the one of the Gaussians."""
+        classify = classifier_of(network)
+        features = network_outputs(network, run.task.inputs, run.pipeline, run.world).features
+        label = run.task.label.to(features.device)
+        weight, bias = discriminant(features.double(), label, run.task.n_classes, self.steps)
+        with torch.no_grad():
+            classify.weight.copy_(weight)
+            classify.bias.copy_(bias)
+
+
+def discriminant(
+    features: Tensor, label: Tensor, n_classes: int, steps: int = 2
+) -> tuple[Tensor, Tensor]:
+    """Return weight and bias of linear discriminant analysis on the robust rows of each class.
+
+    A class without rows gets the mean of all, and is predicted where no other class is nearer.
+    """
+    means = features.mean(dim=0).repeat(n_classes, 1)
+    scatter, used = torch.zeros_like(features.T @ features), 0
+    for code in torch.unique(label).tolist():
+        own = features[label == code]
+        own = own[robust_rows(own, steps)]
+        means[code] = own.mean(dim=0)
+        centred = own - means[code]
+        scatter += centred.T @ centred
+        used += len(own)
+    precision = torch.linalg.inv(_regular(scatter / used))
+    weight = means @ precision
+    # Equal priors: the labels' frequencies are those of the noise as well.
+    return weight, -0.5 * (weight * means).sum(dim=1)
+
+
+def robust_rows(rows: Tensor, steps: int) -> Tensor:
+    """Return the numbers of the half of the rows that lies closest together.
+
+    Each step keeps the rows with the smallest Mahalanobis distance from those kept before: the
+    determinant of their covariance never grows.
+    """
+    kept = torch.arange(len(rows), device=rows.device)
+    n = min(len(rows), (len(rows) + rows.shape[1] + 1) // 2)
+    for _ in range(steps):
+        centred = rows - rows[kept].mean(dim=0)
+        precision = torch.linalg.inv(_regular(centred[kept].T @ centred[kept] / len(kept)))
+        distance = ((centred @ precision) * centred).sum(dim=1)
+        kept = distance.argsort(stable=True)[:n]
+    return kept
+
+
+def _regular(covariance: Tensor) -> Tensor:
+    """Return a covariance that can be inverted: units that never fire have no variance."""
+    size = covariance.diagonal().mean().clamp_min(1e-12)
+    return covariance + 1e-4 * size * torch.eye(
+        len(covariance), dtype=covariance.dtype, device=covariance.device
+    )

@@ -6,7 +6,7 @@ A rule is a frozen dataclass of its constants. Everything that changes while it 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +22,7 @@ from kspr.train.settings import TrainSettings
 
 __all__ = ["KEPT", "Batch", "Method", "Run", "classifier_of"]
 
+T = TypeVar("T")
 KEPT = "kept"
 """Entry of `Run.memory`: a mask of the rows that batches are drawn from. Without it: all rows."""
 
@@ -83,7 +84,7 @@ class Run:
         label = self.task.label
         return nn.functional.one_hot(label, self.task.n_classes).float().to(self.world.device)
 
-    def few_or_many(self, few: Any, many: Any, most: int = 50) -> Any:
+    def few_or_many(self, few: T, many: T, most: int = 50) -> T:
         """Return `few` for up to `most` classes: authors tune on CIFAR-10 and on CIFAR-100."""
         return few if self.task.n_classes <= most else many
 
@@ -103,8 +104,8 @@ class Run:
     def training_outputs(self, batch: Batch) -> Outputs:
         """Return features and logits of a batch by the first learner, with gradients."""
         with self.learners[0].precision():
-            found = self.learners[0].network(batch.view)
-        return Outputs(found.features.float(), found.logits.float())
+            outputs = self.learners[0].network(batch.view)
+        return Outputs(outputs.features.float(), outputs.logits.float())
 
     def row_losses(self, k: int = 0) -> Tensor:
         """Return the cross-entropy of every row's given label by learner `k`."""

@@ -7,6 +7,7 @@ those of `kspr.train`. Plain training here and there gives the same weights, bit
 import copy
 import json
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from torch import nn
 
 from kspr._progress import Progress
 from kspr.errors import InputError
+from kspr.experiments.baselines import make_method
 from kspr.experiments.baselines.method import KEPT, Batch, Method, Run
 from kspr.models.network import seeded
 from kspr.train.cycle.epoch import Pools, epoch_batches
@@ -23,6 +25,7 @@ from kspr.train.cycle.learner import Learner
 from kspr.train.cycle.metrics import Epoch, check_finite, performance_of, quality_of
 from kspr.train.cycle.task import Task, make_task, network_for, signature_of
 from kspr.train.distributed import World, the_world
+from kspr.train.fitting import fit
 from kspr.train.outcome import classes_to_json
 from kspr.train.pipelines import pipeline_for
 from kspr.train.randomness import generator_for, seed_for
@@ -30,7 +33,25 @@ from kspr.train.run_folder import RunFolder, newest_checkpoint
 from kspr.train.settings import TrainSettings
 from kspr.train.trained import Trained
 
-__all__ = ["fit_method"]
+__all__ = ["fit_method", "train_by"]
+
+
+def train_by(
+    name: str | None, X: Any, y: Any, *, noise_rate: float | None, out: Path | None, **given: Any
+) -> Trained:
+    """Train by the method called `name`, or by our cycle for None; continue the run in `out`.
+
+    The method is told the noise rate only if it must be. Other arguments are those of `fit_method`.
+    """
+    given = {**given, "out": out, "resume": out is not None and (out / "train.json").is_file()}
+    with warnings.catch_warnings():
+        # Warnings of the guard are in the history of the run.
+        warnings.simplefilter("ignore", UserWarning)
+        if name is None:
+            return fit(X, y, **given)
+        rule = make_method(name)
+        rate = noise_rate if rule.needs_noise_rate else None
+        return fit_method(X, y, rule, noise_rate=rate, **given)
 
 
 def fit_method(
@@ -223,7 +244,7 @@ class _Training:
         loss = self._train()
         run.epoch += 1
         self._method.after_epoch(run)
-        found = [
+        accuracies = [
             performance_of(network, run.task, run.pipeline, run.world).test_accuracy
             for network in run.learners[0].candidates().values()
         ]
@@ -234,8 +255,8 @@ class _Training:
             loss=loss,
             reference_loss=None,
             rate=run.learners[0].rate,
-            accuracy=found[0],
-            accuracy_average=found[1],
+            accuracy=accuracies[0],
+            accuracy_average=accuracies[1],
             reference_accuracy=None,
             reference_accuracy_average=None,
             held_out=None,

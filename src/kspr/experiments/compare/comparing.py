@@ -1,32 +1,50 @@
 """Compare methods on the same features and labels, where the true labels are known."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
 
 from kspr._packages import version
 from kspr._progress import Progress, ProgressMode
-from kspr.errors import InputError
-from kspr.experiments.compare.comparison import REFERENCES, Comparison, TrialLog
-from kspr.experiments.compare.known_truth import KnownTruth
-from kspr.experiments.compare.peers import PEERS, Peer, Shared, import_needs
+from kspr.core.arrays import to_numpy
+from kspr.core.labels import Labels, same_label, truly_clean
+from kspr.core.metrics import selection_quality
+from kspr.core.reduction import fit_pca
+from kspr.errors import InputError, KsprError
+from kspr.experiments.compare.comparison import ORACLE, REFERENCES, Comparison, Trial, TrialLog
+from kspr.experiments.compare.peers import PEERS, Judged, Peer, Shared, charge, import_needs
 from kspr.features import load
 from kspr.features.loading import options_for_test
 from kspr.features.options import EmbedSettings
 from kspr.noise import check_seed
+from kspr.selectors import KnockoffsSPR
+from kspr.selectors.class_columns import read_probabilities
 from kspr.selectors.manifest import versions
 from kspr.selectors.options import DEFAULT_Q
-from kspr.selectors.validation import check_choice, check_count, check_rate
+from kspr.selectors.validation import (
+    check_choice,
+    check_count,
+    check_features,
+    check_rate,
+    read_labels,
+)
 from kspr.sources.joining import join_label_file
 from kspr.sources.options import ReadOptions
 from kspr.sources.readers.file_checks import listed
 from kspr.sources.readers.label_files import open_label_file
 from kspr.sources.records import Records
 
-__all__ = ["compare", "compare_source", "load_test"]
+__all__ = ["KnownTruth", "compare", "compare_source", "load_test"]
+
+_FEWEST = 5
+"""Smallest class that five-fold cross-validation can split."""
 
 
 def compare(
@@ -135,14 +153,14 @@ def _chosen(
     names = able if methods is None else methods
     if not names:
         raise InputError(f"methods is empty; name some of {', '.join(PEERS)}.")
-    found = {name: PEERS[check_choice("methods", name, PEERS)] for name in names}
-    for name in found:
+    chosen = {name: PEERS[check_choice("methods", name, PEERS)] for name in names}
+    for name in chosen:
         if name not in able:
             raise InputError(
                 f"The method {name!r} needs features, and there are only probabilities. These take "
                 f"them: {', '.join(able)}."
             )
-    return found
+    return chosen
 
 
 def _by_probabilities(method: Peer) -> bool:
@@ -173,20 +191,21 @@ def compare_source(
     ``trials.jsonl`` in `out`, from which an interrupted comparison continues.
     """
     file = options.truth if options.truth is not None and Path(options.truth).is_file() else None
-    found = load(source, replace(options, truth=None) if file else options, settings, labelled=True)
-    truth = _truth_in(Path(file), found.records, options) if file else found.records.truth
+    read = replace(options, truth=None) if file else options
+    loaded = load(source, read, settings, labelled=True)
+    # Items that cannot be read are left out of the features, but not of the file.
+    truth = _truth_in(Path(file), loaded.records, options)[loaded.row] if file else loaded.truth
     if truth is None:
         raise InputError(
             f"{source} has no true labels. Pass a file or a column of them with --truth."
         )
     return compare(
-        found.features,
-        found.label,
-        # Items that cannot be read are left out of the features, but not of the truth.
-        truth[found.row],
+        loaded.features,
+        loaded.label,
+        truth,
         methods,
-        probabilities=found.probabilities,
-        classes=found.records.probability_columns or None,
+        probabilities=loaded.probabilities,
+        classes=loaded.records.probability_columns or None,
         q=q,
         test=None if test is None else load_test(test, options, settings),
         seed=seed,
@@ -197,17 +216,159 @@ def compare_source(
 
 def _truth_in(path: Path, records: Records, options: ReadOptions) -> np.ndarray:
     file = open_label_file(path, "truth", count=len(records), id_column=options.id)
-    found = join_label_file(file, records.row_id, records.named, records.source)
-    if found.missing.size:
-        few = listed(records.row_id[found.missing].tolist(), 5)
+    joined = join_label_file(file, records.row_id, records.named, records.source)
+    if joined.missing.size:
+        few = listed(records.row_id[joined.missing].tolist(), 5)
         raise InputError(f"{path} has no true label for the rows {few} of {records.source}.")
-    return found.label
+    return joined.label
 
 
 def load_test(
     source: Path, options: ReadOptions, settings: EmbedSettings
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return features and right labels of a test source: its true labels, if it has them."""
-    found = load(source, options_for_test(source, options), settings, labelled=True)
-    truth = found.records.truth
-    return found.features, found.label if truth is None else truth[found.row]
+    loaded = load(source, options_for_test(source, options), settings, labelled=True)
+    return loaded.features, loaded.label if loaded.truth is None else loaded.truth
+
+
+class KnownTruth:
+    """Features, given and true labels, test rows: measures any method on them."""
+
+    def __init__(
+        self,
+        X: Any,
+        y: Any,
+        y_true: Any,
+        test: Any,
+        dimensions: int,
+        probabilities: Any = None,
+        classes: Any = None,
+    ) -> None:
+        self.probabilities: np.ndarray | None = None
+        if probabilities is not None:
+            self.probabilities, _ = read_probabilities(probabilities, y, classes, 1)
+        # Methods that take features are not asked without them.
+        features = check_features(KnockoffsSPR(), self.probabilities if X is None else X)
+        self.labels = read_labels(y, features.shape[0], 1)
+        if self.probabilities is None:
+            _check_sizes(self.labels)
+        self.right = truly_clean(self.labels.values, _truth(y_true, features.shape[0]))
+        if not self.right.any():
+            raise InputError(
+                "y and y_true differ in every row; check that both list the same rows in one order."
+            )
+        self.wrong = float(1 - self.right.mean())
+        prepare = _preparation(features, dimensions)
+        self.X = prepare(features)
+        self._test = None
+        if test is not None:
+            other = check_features(KnockoffsSPR(), test[0])
+            if other.shape[1] != features.shape[1]:
+                raise InputError(
+                    f"The test set has {other.shape[1]} features but X has {features.shape[1]}."
+                )
+            self._test = prepare(other), _truth(test[1], other.shape[0], "The test set", "labels")
+        # Only where labels are right enters the measures, so the true labels themselves need not.
+        given = (self.X, self.labels.values, self.probabilities, self._test, self.right)
+        self.fingerprint = str(joblib.hash(given))
+
+    def measure(self, name: str, method: Peer | None, shared: Shared, seed: int) -> Trial:
+        """Run a method and compare its answer with the true labels; None means a reference."""
+        if method is None:
+            return self._reference(name)
+        _warm_up(method)
+        try:
+            charged = charge(shared, lambda: method.judge(shared, seed=seed))
+        # Errors of this package name the way out already.
+        except KsprError:
+            raise
+        except ValueError as error:
+            raise InputError(f"{name} cannot judge these data: {error}") from error
+        return self._trial(name, charged.answer, charged.seconds, charged.growth, told=charged.told)
+
+    def _reference(self, name: str) -> Trial:
+        """Return the trial of keeping all labels, or exactly the right ones."""
+        kept = self.right if name == ORACLE else np.ones_like(self.right)
+        return self._trial(name, Judged(kept, np.zeros(len(kept))), 0.0, None)
+
+    def _trial(
+        self, name: str, judged: Judged, seconds: float, memory: int | None, *, told: bool = False
+    ) -> Trial:
+        kept, rate = np.asarray(judged.clean, dtype=bool), judged.noise_rate
+        # AUROC needs wrong labels to find and more than one value to rank by.
+        ranked = self.wrong > 0 and np.ptp(judged.suspicion) > 0
+        return Trial(
+            method=name,
+            n_kept=int(kept.sum()),
+            **asdict(selection_quality(kept, self.right)),
+            auroc=float(roc_auc_score(~self.right, judged.suspicion)) if ranked else None,
+            noise_rate=rate,
+            noise_rate_error=None if rate is None else rate - self.wrong,
+            seconds=round(seconds, 4),
+            memory=memory,
+            accuracy=self._accuracy(kept),
+            told=told,
+        )
+
+    def _accuracy(self, kept: np.ndarray) -> float | None:
+        """Return the test accuracy of a logistic regression that is trained on the kept rows."""
+        if self._test is None or not kept.any():
+            return None
+        X, known = self._test
+        codes = self.labels.codes[kept]
+        # A logistic regression needs two classes; with one, every prediction is that class.
+        if np.ptp(codes) == 0:
+            predicted = np.full(len(known), codes[0])
+        else:
+            predicted = LogisticRegression(max_iter=200).fit(self.X[kept], codes).predict(X)
+        return float(np.mean(same_label(self.labels.classes[predicted], known)))
+
+
+def _preparation(features: Features, dimensions: int) -> Callable[[Features], np.ndarray]:
+    """Return PCA and scaling, fitted on the training rows, for them and for the test rows."""
+    pca = None
+    if features.shape[1] > dimensions:
+        pca = fit_pca(
+            lambda: (block[None] for block in features.blocks()),
+            dimensions,
+            # Not the seed of the methods: all seeds are compared on the same features.
+            rng=np.random.default_rng(0),
+        )
+
+    def reduced(rows: Features) -> np.ndarray:
+        blocks = (b if pca is None else pca.transform(b[None])[0] for b in rows.blocks())
+        return np.concatenate([to_numpy(block) for block in blocks])
+
+    X = reduced(features)
+    mean = X.mean(axis=0)
+    # One scale for all columns keeps distances in proportion, which neighbours depend on.
+    scale = max(float(np.sqrt(np.mean((X - mean) ** 2))), 1e-12)
+    return lambda rows: np.asarray((reduced(rows) - mean) / scale)
+
+
+def _check_sizes(labels: Labels) -> None:
+    sizes = np.bincount(labels.codes)
+    rarest = int(sizes.argmin())
+    if sizes[rarest] < _FEWEST:
+        raise InputError(
+            f"Class {labels.classes.tolist()[rarest]!r} is too small for a comparison: it has "
+            f"{sizes[rarest]} of the {_FEWEST} samples that five-fold cross-validation needs. "
+            "Merge the class with another, or leave it out."
+        )
+
+
+def _truth(values: Any, n: int, where: str = "X", what: str = "true labels") -> np.ndarray:
+    truth = np.asarray(values)
+    if truth.ndim != 1 or len(truth) != n:
+        raise InputError(f"{where} has {n} rows but the {what} have the shape {truth.shape}.")
+    return truth
+
+
+def _warm_up(method: Peer) -> None:
+    """Run a method on tiny data, so that imports on first use do not count as its seconds."""
+    y = np.arange(60) % 3
+    # Three separate classes of 20 rows: five folds and all methods can work with them.
+    X = np.random.default_rng(0).standard_normal((60, 4)) + 3 * np.eye(3, 4)[y]
+    # An error here will come again on the real data, with a message.
+    with suppress(Exception):
+        method.judge(Shared(X.astype(np.float32), y, known_rate=0.1), seed=0)

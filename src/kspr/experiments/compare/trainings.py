@@ -1,6 +1,5 @@
 """Compare training methods on the same features, by their accuracy on rows with right labels."""
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from math import sqrt
@@ -11,17 +10,15 @@ import numpy as np
 
 from kspr._progress import Progress, ProgressMode
 from kspr._text import text_table
-from kspr.experiments.baselines import METHODS, make_method
-from kspr.experiments.baselines.trainer import fit_method
+from kspr.experiments.baselines import METHODS
+from kspr.experiments.baselines.trainer import train_by
 from kspr.experiments.compare.comparing import load_test
 from kspr.features import load
 from kspr.features.options import EmbedSettings
 from kspr.runs.run import origin_of
 from kspr.selectors.validation import check_choice
 from kspr.sources.options import ReadOptions
-from kspr.train.fitting import fit
 from kspr.train.settings import TrainSettings
-from kspr.train.trained import Trained
 
 __all__ = ["TrainingComparison", "TrainingTrial", "compare_training", "compare_training_source"]
 
@@ -112,16 +109,22 @@ def compare_training(
     """
     names = _chosen(methods, noise_rate)
     X_test, y_test = test[0], np.asarray(test[1])
-    how = {
-        "settings": settings,
-        "test": test,
-        "classes": np.union1d(np.unique(y), y_test),
-        "about": about,
-    }
+    classes = np.union1d(np.unique(y), y_test)
     right, seconds = {}, {}
     with Progress(progress, "Training", len(names)) as bar:
         for name in names:
-            trained = _trained(name, X, y, noise_rate, None if out is None else out / name, how)
+            # A run that is finished is resumed too: that compares its data and settings with these.
+            trained = train_by(
+                None if name == _OURS else name,
+                X,
+                y,
+                noise_rate=noise_rate,
+                out=None if out is None else out / name,
+                settings=settings,
+                test=test,
+                classes=classes,
+                about=about,
+            )
             right[name] = trained.predict(X_test) == y_test
             seconds[name] = sum(line["seconds"] for line in trained.history)
             bar.advance()
@@ -140,22 +143,6 @@ def _chosen(methods: Sequence[str] | None, noise_rate: float | None) -> list[str
         _OURS,
         *(n for n, listed in METHODS.items() if noise_rate is not None or not listed.told),
     ]
-
-
-def _trained(
-    name: str, X: Any, y: Any, noise_rate: float | None, folder: Path | None, how: dict[str, Any]
-) -> Trained:
-    # A run that is finished is resumed too: that compares its data and settings with these.
-    resume = folder is not None and (folder / "train.json").is_file()
-    with warnings.catch_warnings():
-        # Warnings of the guard are in the history of the run.
-        warnings.simplefilter("ignore", UserWarning)
-        if name == _OURS:
-            return fit(X, y, out=folder, resume=resume, **how)
-        rate = noise_rate if METHODS[name].told else None
-        return fit_method(
-            X, y, make_method(name), noise_rate=rate, out=folder, resume=resume, **how
-        )
 
 
 def _trial(name: str, right: np.ndarray, best: np.ndarray, seconds: float) -> TrainingTrial:
@@ -184,15 +171,15 @@ def compare_training_source(
     out: Path | None = None,
 ) -> TrainingComparison:
     """Compare training methods on the rows of `source`, by the right labels of `test`."""
-    found = load(source, options, embed, labelled=True)
+    loaded = load(source, options, embed, labelled=True)
     return compare_training(
-        found.features,
-        found.label,
+        loaded.features,
+        loaded.label,
         load_test(test, options, embed),
         methods,
         settings=settings,
         noise_rate=noise_rate,
         out=out,
         # `kspr predict` embeds other rows as these were.
-        about={"origin": asdict(origin_of(found, options, command)), "embed": asdict(embed)},
+        about={"origin": asdict(origin_of(loaded, options, command)), "embed": asdict(embed)},
     )

@@ -1,28 +1,139 @@
-"""The data of a recipe: read from files on this machine, or generated.
+"""The data of a recipe: a sample that is read from files on this machine, or generated.
 
 A source is described by a table such as ``{source = "features", dataset = "cifar10"}``. `absent`
-says why it is not available here; `open_sample` returns it.
+says why it is not available here; `open_sample` returns it; `corrupted` puts noise on its labels.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from pyarrow import parquet
 
 from kspr.errors import InputError
-from kspr.experiments.reproduce.sample import MADE, Sample
 from kspr.features.loading import cache_folder, embed_records
 from kspr.features.options import EmbedSettings
-from kspr.noise import CIFAR10, circular
+from kspr.noise import CIFAR10, asymmetric, circular, symmetric
 from kspr.sources.opening import data_folders, find_published, open_source, where
 from kspr.sources.options import ReadOptions
 from kspr.sources.records import Records
 
-__all__ = ["absent", "describe", "identity", "is_stored", "open_sample", "prepare"]
+__all__ = ["Sample", "absent", "corrupted", "describe", "identity", "open_sample", "prepare"]
+
+_Rows = tuple[Any, np.ndarray, np.ndarray | None]
+"""Features or images, given labels, and true labels where they are known."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Rows, their given and true labels, and rows to test on."""
+
+    X: Any
+    label: np.ndarray
+    truth: np.ndarray | None
+    """The true labels; None where they are not known."""
+    test: tuple[Any, np.ndarray]
+    about: str
+    """Name of the data for captions and messages."""
+    transfer: tuple[Any, np.ndarray] | None = None
+    """A second test set, from another source."""
+    picture: Callable[[int], Any] | None = None
+    """From a row to a PIL image; None where there are no images."""
+    similar: Callable[[Any, float, int], np.ndarray] = asymmetric
+    """Noise between similar classes."""
+    names: tuple[str, ...] = ()
+    """Class names, where labels are numbers."""
+
+    def only(self, rows: np.ndarray | slice) -> "Sample":
+        """Return the rows that a mask or a slice names."""
+        truth = None if self.truth is None else self.truth[rows]
+        return replace(self, X=self.X[rows], label=self.label[rows], truth=truth)
+
+    def name(self, label: Any) -> str:
+        """Return the name of a class."""
+        return self.names[int(label)] if self.names else str(label)
+
+
+def corrupted(sample: Sample, noise: str, seed: int) -> Sample:
+    """Return the sample with noise such as ``Sym. 40 %``; ``as found`` leaves it as it is."""
+    if noise == "as found":
+        return sample
+    # "Sym. 40 %" and "Asy. 40 %", as in the paper's tables.
+    kind, rate = noise[:4], float(noise[4:].rstrip(" %")) / 100
+    if sample.truth is None:
+        raise InputError(f"{sample.about} has no true labels, so {noise} cannot be put on them.")
+    make = symmetric if kind == "Sym." else sample.similar
+    return replace(sample, label=make(sample.truth, rate, seed))
+
+
+def _digits() -> Sample:
+    """Return the handwritten digits of scikit-learn; a quarter of them is the test set."""
+    from sklearn.datasets import load_digits
+
+    X, y = load_digits(return_X_y=True)
+    X = (X / 16).astype(np.float32)
+    # A fixed pattern: the test set is the same for every seed.
+    held = np.arange(len(y)) % 4 == 3
+    return Sample(
+        X[~held],
+        y[~held],
+        y[~held],
+        (X[held], y[held]),
+        "scikit-learn's digits (8 x 8 pixels, 10 classes)",
+        picture=lambda row: _enlarged(X[~held][row].reshape(8, 8)),
+    )
+
+
+def _digit_images() -> Sample:
+    """Return the digits as colour images of 16 x 16 pixels."""
+    sample = _digits()
+    X_test, y_test = sample.test
+    return replace(sample, X=_as_images(sample.X), test=(_as_images(X_test), y_test))
+
+
+def _as_images(X: np.ndarray) -> np.ndarray:
+    # (rows, 1, 16, 16): every pixel becomes four.
+    grey = np.kron(X.reshape(-1, 1, 8, 8), np.ones((2, 2))) * 255
+    return np.repeat(grey, 3, axis=1).astype(np.uint8)
+
+
+def _enlarged(grey: np.ndarray) -> Any:
+    from PIL import Image
+
+    large = np.kron(255 - 255 * grey, np.ones((4, 4))).astype(np.uint8)
+    return Image.fromarray(large).convert("RGB")
+
+
+def _made(classes: int, per_class: int, dimensions: int = 32, wrong: float = 0.0) -> Sample:
+    """Return Gaussian classes; a share `wrong` of the labels is the next class."""
+    # Always the same data: the seed of a trial is for its noise and splits.
+    rng = np.random.default_rng(0)
+    means = 2.5 * rng.standard_normal((classes, dimensions)) / np.sqrt(dimensions) * 2
+    # A quarter more than asked for: the rest is the test set.
+    y = rng.permutation(np.repeat(np.arange(classes), per_class + per_class // 4))
+    X = (means[y] + rng.standard_normal((len(y), dimensions))).astype(np.float32)
+    n = classes * per_class
+    test = (X[n:], y[n:])
+    return Sample(
+        X[:n],
+        circular(y[:n], wrong, 0) if wrong else y[:n],
+        y[:n],
+        test,
+        f"made data: {classes} Gaussian classes in {dimensions} dimensions"
+        + (f", {wrong:.0%} of the labels wrong" if wrong else ""),
+        transfer=test,
+        similar=circular,
+    )
+
+
+GENERATED: dict[str, Callable[..., Sample]] = {
+    "digits": _digits,
+    "digit images": _digit_images,
+    "made": _made,
+}
 
 
 def _features(
@@ -44,7 +155,7 @@ def _features(
     if labels is not None:
         given = parquet.read_table(labels[0], columns=[labels[1]])[labels[1]].to_numpy()
         sample = replace(sample, label=given, about=f"{sample.about}, labels {labels[1]}")
-    return replace(sample.first(rows), picture=_pictures(dataset, home))
+    return replace(sample.only(slice(rows)), picture=_pictures(dataset, home))
 
 
 def _texts(file: Path, rows: int | None) -> Sample:
@@ -55,7 +166,7 @@ def _texts(file: Path, rows: int | None) -> Sample:
     about = f"{file.stem}: embedded texts ({X.shape[1]})"
     # Noise between similar classes: the next one in the alphabet, for want of a list of pairs.
     sample = Sample(X[train], y[train], y[train], (X[test], y[test]), about, similar=circular)
-    return sample.first(rows)
+    return sample.only(slice(rows))
 
 
 def _from_npz(dataset: str, path: Path) -> Sample:
@@ -68,33 +179,18 @@ def _from_npz(dataset: str, path: Path) -> Sample:
 
 def _embedded(dataset: str, home: Path, test: str, transfer: str | None) -> Sample:
     """Embed with the default embedder of `kspr embed`; features go to the user's cache."""
-    train, held = _rows(dataset, home, None), _rows(dataset, home, test)
-    other = None if transfer is None else _rows(dataset, home, transfer)
-    return Sample(
-        train.X,
-        train.label,
-        train.label if dataset.startswith("cifar") else train.truth,
-        (held.X, held.label),
-        f"{dataset}: features of the shipped embedder",
-        None if other is None else (other.X, other.label),
-    )
 
+    def rows(split: str | None) -> _Rows:
+        records, settings = _records(dataset, home, split), EmbedSettings()
+        folder = cache_folder(home, settings, split)
+        # A cache of older files is replaced: it can be computed again at any time.
+        embedded = embed_records(records, folder, settings, overwrite=True)
+        # Rows that cannot be decoded are left out.
+        kept = np.asarray(embedded.kept)
+        truth = None if records.truth is None else records.truth[kept]
+        return embedded.features, np.asarray(records.label)[kept], truth
 
-class _Rows(NamedTuple):
-    X: Any
-    label: np.ndarray
-    truth: np.ndarray | None
-
-
-def _rows(dataset: str, home: Path, split: str | None) -> _Rows:
-    """Return the features of a split; rows that cannot be decoded are left out."""
-    records, settings = _records(dataset, home, split), EmbedSettings()
-    folder = cache_folder(home, settings, split)
-    # A cache of older files is replaced: it can be computed again at any time.
-    embedded = embed_records(records, folder, settings, overwrite=True)
-    kept = np.asarray(embedded.kept)
-    truth = None if records.truth is None else records.truth[kept]
-    return _Rows(embedded.features, np.asarray(records.label)[kept], truth)
+    return _of_splits(dataset, rows, test, transfer, f"{dataset}: features of the shipped embedder")
 
 
 def _images(
@@ -107,21 +203,34 @@ def _images(
     side: int | None = None,
 ) -> Sample:
     """Return the images themselves: the first `rows`, or all of them."""
-    X, label, truth = _decoded(dataset, home, None, rows, side)
-    held = _decoded(dataset, home, test, test_rows, side)[:2]
-    other = None if transfer is None else _decoded(dataset, home, transfer, test_rows, side)[:2]
+
+    def decoded(split: str | None) -> _Rows:
+        n = rows if split is None else test_rows
+        return _decoded(_records(dataset, home, split), home, n, side)
+
+    sample = _of_splits(dataset, decoded, test, transfer, "")
+    return replace(sample, about=f"{dataset}: {len(sample.label):,} images")
+
+
+def _of_splits(
+    dataset: str,
+    read: Callable[[str | None], _Rows],
+    test: str,
+    transfer: str | None,
+    about: str,
+) -> Sample:
+    """Return the training rows, the test rows and those of the second test set, if any."""
+    X, label, truth = read(None)
     # CIFAR is published with right labels; noise is put on them later.
     truth = label if dataset.startswith("cifar") else truth
-    return Sample(X, label, truth, held, f"{dataset}: {len(label):,} images", other)
+    other = None if transfer is None else read(transfer)[:2]
+    return Sample(X, label, truth, read(test)[:2], about, other)
 
 
-def _decoded(
-    dataset: str, home: Path, split: str | None, rows: int | None, side: int | None
-) -> tuple[Any, np.ndarray, np.ndarray | None]:
+def _decoded(records: Records, home: Path, rows: int | None, side: int | None) -> _Rows:
     # Imported here: only trials on images need torch.
     from kspr.train.inputs import image_inputs
 
-    records = _records(dataset, home, split)
     items, label = records.items, np.asarray(records.label)
     if items is None:
         raise TypeError(f"{home} holds no images")
@@ -145,13 +254,11 @@ def _pictures(dataset: str, home: Path) -> Callable[[int], Any] | None:
     """Return a function from row to image; None where the folder has features only."""
     if not (home / "train.parquet").is_file() and not find_published(dataset).present(home):
         return None
-    opened: list[Records] = []
+    # Opened on first use: most trials never show an image.
+    records = cache(lambda: _records(dataset, home, None))
 
     def picture(row: int) -> Any:
-        # Opened on first use: most trials never show an image.
-        if not opened:
-            opened.append(_records(dataset, home, None))
-        items = opened[0].items
+        items = records().items
         return None if items is None else items[row]
 
     return picture
@@ -161,22 +268,24 @@ _STORED: Mapping[str, Callable[..., Sample]] = {"features": _features, "images":
 
 
 def absent(description: Mapping[str, Any], folder: Path | None) -> str | None:
-    """Return a sentence that says what is missing for this source; None if nothing is."""
-    for name in _single_files(description):
-        if _file(name, folder) is None:
-            places = ", ".join(map(str, _parents(folder)))
-            return (
-                f"{name} is not on this machine (looked in {places}; `--data FOLDER` says where)."
-            )
+    """Return a sentence that says which file or data set this source lacks; None if none."""
+    lacking = [
+        (name, _parents(folder))
+        for name in _single_files(description)
+        if _file(name, folder) is None
+    ]
     dataset = description.get("dataset")
-    if dataset is None or _home(dataset, folder) is not None:
+    if dataset is not None and _home(description, folder) is None:
+        lacking.append((dataset, _places(dataset, folder)))
+    if not lacking:
         return None
-    places = ", ".join(map(str, _places(dataset, folder)))
-    return f"{dataset} is not on this machine (looked in {places}; `--data FOLDER` says where)."
+    name, places = lacking[0]
+    looked = ", ".join(map(str, places))
+    return f"{name} is not on this machine (looked in {looked}; `--data FOLDER` says where)."
 
 
 def describe(description: Mapping[str, Any]) -> str:
-    """Return what is used in place of a data set of the paper, in a few words."""
+    """Return the name of the data that a source stands for on a page: a few words."""
     given = dict(description)
     source, rows = given["source"], given.get("rows")
     if source == "made":
@@ -191,21 +300,11 @@ def describe(description: Mapping[str, Any]) -> str:
 
 def identity(description: Mapping[str, Any], folder: Path | None) -> list[str]:
     """Return names and sizes of this source's files: other files give other trials."""
-    dataset = description.get("dataset")
-    home = None if dataset is None else _home(dataset, folder)
+    home = _home(description, folder)
     files = [] if home is None else sorted(path for path in home.iterdir() if path.is_file())
     files += [path for name in _single_files(description) if (path := _file(name, folder))]
     # Names and sizes are enough, and hashing gigabytes at every start is not.
     return [f"{path.name} {path.stat().st_size}" for path in files]
-
-
-def is_stored(description: Mapping[str, Any], folder: Path | None) -> bool:
-    """Return whether features are generated or lie in one file: nothing is embedded or parsed."""
-    source = description["source"]
-    if source in MADE or source == "texts":
-        return True
-    home = None if source != "features" else _home(description["dataset"], folder)
-    return home is not None and (home / "features.npz").is_file()
 
 
 def open_sample(description: Mapping[str, Any], folder: Path | None) -> Sample:
@@ -216,8 +315,7 @@ def open_sample(description: Mapping[str, Any], folder: Path | None) -> Sample:
 
 def prepare(description: Mapping[str, Any], folder: Path | None) -> None:
     """Embed images once, if they must be, before trials that run side by side each do it."""
-    dataset = description.get("dataset")
-    home = None if dataset is None else _home(dataset, folder)
+    home = _home(description, folder)
     if home is None or description["source"] != "features":
         return
     if not (home / "features.npz").is_file():
@@ -228,18 +326,18 @@ def prepare(description: Mapping[str, Any], folder: Path | None) -> None:
 def _opened(description: tuple[tuple[str, Any], ...], folder: Path | None) -> Sample:
     given = dict(description)
     source, rows = given.pop("source"), given.pop("rows", None)
-    if source in MADE:
-        return MADE[source](**given).first(rows)
+    if source in GENERATED:
+        return GENERATED[source](**given).only(slice(rows))
     missing = absent(dict(description), folder)
     if missing is not None:
         raise InputError(missing)
-    found = {name: path for name in _single_files(given) if (path := _file(name, folder))}
+    paths = {name: path for name in _single_files(given) if (path := _file(name, folder))}
     if source == "texts":
-        return _texts(found[given["file"]], rows)
+        return _texts(paths[given["file"]], rows)
+    home = _home(given, folder) or Path()
     dataset = given.pop("dataset")
-    home = _home(dataset, folder) or Path()
     if "labels" in given:
-        given["labels"] = found[given["labels"]], given.pop("column")
+        given["labels"] = paths[given["labels"]], given.pop("column")
     return _STORED[source](dataset, home, rows, **given)
 
 
@@ -264,8 +362,14 @@ def _places(dataset: str, folder: Path | None) -> list[Path]:
     return [folder, *(folder / place.name for place in where(dataset))]
 
 
-def _home(dataset: str, folder: Path | None) -> Path | None:
-    """Return the folder of a data set: its published files, parquet, or features; None without."""
+def _home(description: Mapping[str, Any], folder: Path | None) -> Path | None:
+    """Return the folder of the source's data set, with published files, parquet or features.
+
+    None if the source names no data set, or one that is not on this machine.
+    """
+    dataset = description.get("dataset")
+    if dataset is None:
+        return None
     for place in dict.fromkeys(_places(dataset, folder)):
         # Files of these names say nothing of their data set: only the folder's name does.
         named = place.name == dataset or folder is None

@@ -1,19 +1,22 @@
-"""Drawings of the paper's figures from reproduced trials: one function for each kind."""
+"""The files of a result: its page in Markdown, and the paper's figures, one function a kind."""
 
 import base64
 import io
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kspr._files import write_text
-from kspr.errors import MissingExtraError
-from kspr.experiments.reproduce.recipes import load_recipe
-from kspr.experiments.reproduce.reproduction import Reproduction
+from kspr._packages import require
+from kspr.experiments.reproduce.reproduction import Reproduction, render_markdown
 
-__all__ = ["draw"]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["draw", "write_reproduction"]
 
 _COLOURS = ("#c1121f", "#2a6f97", "#6a994e", "#bc6c25")
 """Colours of lines: variants or noises, in their order."""
@@ -21,49 +24,44 @@ _ABREAST = 8
 """Example pictures in a row."""
 
 
-def draw(found: Reproduction, path: Path) -> Path:
-    """Draw the figure of the recipe as one SVG file; equal results give equal bytes."""
-    try:
-        from matplotlib.figure import Figure
+def write_reproduction(result: Reproduction, out: Path) -> tuple[Path, ...]:
+    """Write the result to `out` as Markdown and, for a figure, as SVG; return the files."""
+    page = out / f"{result.recipe}-{result.scale}.md"
+    figures = []
+    if result.definition.shows != "table":
+        figures = [draw(result, page.with_suffix(".svg"))]
+    write_text(page, render_markdown(result, figures[0].name if figures else None) + "\n")
+    return (page, *figures)
 
-        from kspr._figures import standalone, style, to_svg
-    except ImportError as error:
-        raise MissingExtraError("A figure", "'knockoffs-spr[report]'") from error
-    recipe = load_recipe(found.recipe)
+
+def draw(result: Reproduction, path: Path) -> Path:
+    """Draw the figure of the recipe as one SVG file; equal results give equal bytes."""
+    require("matplotlib", "A figure", "'knockoffs-spr[report]'")
+    from matplotlib.figure import Figure
+
+    from kspr._figures import standalone, style, to_svg
+
+    recipe = result.definition
     with style():
         figure = Figure(layout="constrained")
-        _DRAWN[recipe.shows](figure, found)
-        title = f"{recipe.place}, scale {found.scale}: {_data_used(found)}"
-        figure.suptitle(title, fontsize=10)
+        _DRAWN[recipe.shows](figure, result)
+        # So that digits are not taken for the paper's data.
+        data = "; ".join(f"{name} here: {used}" for name, used in result.data.items())
+        figure.suptitle(f"{recipe.place}, scale {result.scale}: {data}", fontsize=10)
         # Tight: captions under pictures lie outside all axes.
         drawn = to_svg(figure, recipe.name, recipe.title, tight=True)
     write_text(path, standalone(drawn))
     return path
 
 
-def _data_used(found: Reproduction) -> str:
-    """Return which data was used in place of the paper's, so that digits are not taken for it."""
-    return "; ".join(f"{name} here: {what}" for name, what in found.data.items())
-
-
-def _noises(found: Reproduction) -> list[str]:
-    recipe = load_recipe(found.recipe)
-    return list(recipe.scales[found.scale].noises or recipe.noises)
-
-
-def _variants(found: Reproduction) -> list[str]:
-    recipe = load_recipe(found.recipe)
-    return list(recipe.scales[found.scale].variants or recipe.variants)
-
-
-def _path(figure: Any, found: Reproduction) -> None:
+def _path(figure: "Figure", result: Reproduction) -> None:
     """Draw norms of mean shifts against the penalty, wrong labels in the accent colour."""
     from matplotlib.collections import LineCollection
 
     from kspr._figures import ACCENT, KEPT
 
     figure.set_size_inches(5.5, 3.6)
-    axes, values = figure.subplots(), found.trials[0].values
+    axes, values = figure.subplots(), result.trials[0].values
     lams, norms = np.array(values["lams"]), np.array(values["norms"])
     wrong = np.array(values["wrong"], dtype=bool)
     for rows, colour, name in ((~wrong, KEPT, "right label"), (wrong, ACCENT, "wrong label")):
@@ -75,21 +73,21 @@ def _path(figure: Any, found: Reproduction) -> None:
     axes.legend(frameon=False, loc="upper left")
 
 
-def _course(figure: Any, found: Reproduction) -> None:
+def _course(figure: "Figure", result: Reproduction) -> None:
     """Draw FSR with q, recall and F1 by epoch: a row per measure, a column per noise."""
     measures = {"fsr": "FSR", "recall": "recall", "f1": "F1"}
-    noises, variants = _noises(found), _variants(found)
+    noises, variants = result.noises, result.variants
     figure.set_size_inches(max(6.4, 3.2 * len(noises)), 6.4)
     panels = figure.subplots(len(measures), len(noises), squeeze=False, sharex=True)
     for row, (measure, title) in enumerate(measures.items()):
         for column, noise in enumerate(noises):
             axes = panels[row, column]
             for variant, colour in zip(variants, _COLOURS, strict=False):
-                _line(axes, _along(found, noise, variant, measure), colour, "-", variant)
+                _line(axes, _along(result, noise, variant, measure), colour, "-", variant)
                 if measure == "fsr":
-                    reached = _along(found, noise, variant, "q_reached")
+                    reached = _along(result, noise, variant, "q_reached")
                     _line(axes, reached, colour, ":", f"{variant}: q")
-                    _band(axes, reached, _along(found, noise, variant, "q_spread"), colour)
+                    _band(axes, reached, _along(result, noise, variant, "q_spread"), colour)
             axes.set_ylim(0, None if measure == "fsr" else 1.02)
             axes.set(title=noise if row == 0 else "", ylabel=title if column == 0 else "")
     for axes in panels[-1]:
@@ -99,9 +97,9 @@ def _course(figure: Any, found: Reproduction) -> None:
     figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
 
 
-def _along(found: Reproduction, noise: str, variant: str, measure: str) -> np.ndarray:
+def _along(result: Reproduction, noise: str, variant: str, measure: str) -> np.ndarray:
     """Return epochs and means of a measure over seeds, at epochs where every seed has it."""
-    courses = [trial.values["course"] for trial in found.of(None, noise, variant)]
+    courses = [trial.values["course"] for trial in result.of(None, noise, variant)]
     points = [
         (lines[0]["epoch"], float(np.mean([line[measure] for line in lines])))
         for lines in zip(*courses, strict=True)
@@ -111,14 +109,14 @@ def _along(found: Reproduction, noise: str, variant: str, measure: str) -> np.nd
     return np.array(points).reshape(-1, 2)
 
 
-def _line(axes: Any, points: np.ndarray, colour: str, style: str, label: str) -> None:
+def _line(axes: "Axes", points: np.ndarray, colour: str, style: str, label: str) -> None:
     if len(points):
         # Markers on a long course would hide the line.
         marker = "." if len(points) < 20 else ""
         axes.plot(*points.T, style, color=colour, marker=marker, linewidth=1.2, label=label)
 
 
-def _band(axes: Any, middle: np.ndarray, spread: np.ndarray, colour: str) -> None:
+def _band(axes: "Axes", middle: np.ndarray, spread: np.ndarray, colour: str) -> None:
     """Shade one standard deviation around a line, if there is one at every point."""
     if len(middle) and len(middle) == len(spread):
         low, high = middle[:, 1] - spread[:, 1], middle[:, 1] + spread[:, 1]
@@ -126,20 +124,20 @@ def _band(axes: Any, middle: np.ndarray, spread: np.ndarray, colour: str) -> Non
         axes.fill_between(middle[:, 0], low.clip(0), high, color=colour, alpha=0.12, linewidth=0)
 
 
-def _splits(figure: Any, found: Reproduction) -> None:
+def _splits(figure: "Figure", result: Reproduction) -> None:
     """Draw FSR against classes in a group and against samples per class."""
-    recipe = load_recipe(found.recipe)
+    recipe = result.definition
     figure.set_size_inches(8.6, 3.6)
     panels = figure.subplots(1, 2)
     named = {"classes_per_group": "classes in a group", "samples_per_class": "samples per class"}
     for axes, (parameter, title) in zip(panels, named.items(), strict=True):
         chosen = {
             name: recipe.variants[name].selection[parameter]
-            for name in _variants(found)
+            for name in result.variants
             if parameter in recipe.variants[name].selection
         }
-        for noise, colour in zip(_noises(found), _COLOURS, strict=False):
-            estimates = [found.estimate(None, noise, name, "fsr") for name in chosen]
+        for noise, colour in zip(result.noises, _COLOURS, strict=False):
+            estimates = [result.estimate(None, noise, name, "fsr") for name in chosen]
             means = [100 * value.mean if value else np.nan for value in estimates]
             errors = [100 * (value.spread or 0.0) if value else 0.0 for value in estimates]
             axes.errorbar(
@@ -150,13 +148,13 @@ def _splits(figure: Any, found: Reproduction) -> None:
     panels[1].legend(frameon=False)
 
 
-def _examples(figure: Any, found: Reproduction) -> None:
+def _examples(figure: "Figure", result: Reproduction) -> None:
     """Draw pictures with the given class below, and the true class in the accent colour."""
     from PIL import Image
 
     from kspr._figures import ACCENT
 
-    examples = [example for trial in found.trials for example in trial.values["examples"]]
+    examples = [example for trial in result.trials for example in trial.values["examples"]]
     examples = examples[: 3 * _ABREAST]
     rows = max(1, -(-len(examples) // _ABREAST))
     figure.set_size_inches(8.6, 1.35 * rows + 0.4)
@@ -171,15 +169,15 @@ def _examples(figure: Any, found: Reproduction) -> None:
         )
 
 
-def _histogram(figure: Any, found: Reproduction) -> None:
+def _histogram(figure: "Figure", result: Reproduction) -> None:
     """Draw the median irrepresentable values of pieces: a panel per noise, on one scale."""
     from kspr._figures import KEPT
 
-    noises = _noises(found)
+    noises = result.noises
     values = {
         noise: [
             value
-            for trial in found.of(None, noise, _variants(found)[0])
+            for trial in result.of(None, noise, result.variants[0])
             for value in trial.values["medians"]
             if value is not None
         ]
@@ -195,7 +193,7 @@ def _histogram(figure: Any, found: Reproduction) -> None:
     panels[0].set_ylabel("pieces")
 
 
-_DRAWN: dict[str, Callable[[Any, Reproduction], None]] = {
+_DRAWN: dict[str, Callable[["Figure", Reproduction], None]] = {
     "path": _path,
     "course": _course,
     "splits": _splits,

@@ -1,7 +1,8 @@
-"""Run the trials of a recipe, and store each as soon as it is finished.
+"""Plan the trials of a recipe, run those that are not stored yet, and store each when it is done.
 
-A trial depends on its own description only. So the result does not depend on how many trials run
-at once, in which order, or whether the run was stopped and continued.
+A trial depends on its own description only, and is stored under it. So the result does not depend
+on how many trials run at once, in which order, or whether the run was stopped and continued. A
+stored trial says which version and commit of this package computed it.
 """
 
 import os
@@ -9,23 +10,61 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
 from kspr._files import read_json, write_json
+from kspr._packages import CHANGED, is_installed, machine, require, source_commit
 from kspr._progress import Progress, ProgressMode
 from kspr.errors import InputError
-from kspr.experiments.fingerprint import provenance
 from kspr.experiments.reproduce.data import absent, describe, prepare
-from kspr.experiments.reproduce.planning import plan, require_packages, trial_fingerprint
-from kspr.experiments.reproduce.recipes import Recipe, Scale
+from kspr.experiments.reproduce.recipes import SCALES, Recipe, Scale, load_recipe, recipe_names
 from kspr.experiments.reproduce.reproduction import Reproduction, Trial
-from kspr.experiments.reproduce.trials import TIMED, TrialSpec, compute, module_of
+from kspr.experiments.reproduce.trials import FUNCTIONS, TIMED, TrialSpec, name_of
 
-__all__ = ["reproduce"]
+__all__ = ["KINDS", "ListedRecipe", "ListedScale", "compute", "list_recipes", "plan", "reproduce"]
+
+_STORED = ("description", "values", "seconds", "when", "version", "commit", "machine")
+"""Entries of a stored trial."""
+KINDS = (*FUNCTIONS, "train")
+"""Kinds of trial."""
+
+
+def plan(
+    recipe: Recipe, scale: str, seeds: int | None = None, folder: Path | None = None
+) -> list[TrialSpec]:
+    """Return the trials of a recipe at a scale, ordered by seed.
+
+    A run that is stopped early so has every row of the table once before any row twice.
+    """
+    chosen = recipe.scale(scale)
+    if seeds is not None and seeds < 1:
+        raise InputError(f"seeds must be 1 or more, got {seeds}.")
+    return [
+        TrialSpec(
+            kind=chosen.kind,
+            data=data,
+            # Settings that a source brings are those of the training.
+            source={name: value for name, value in source.items() if name != "settings"},
+            noise=noise,
+            variant_name=name,
+            variant=recipe.variants[name],
+            settings={**chosen.settings, **source.get("settings", {})},
+            seed=seed,
+            folder=folder,
+        )
+        for seed in range(seeds or chosen.seeds)
+        for data, source in chosen.data.items()
+        for noise in chosen.noises
+        for name in chosen.variants
+        # A variant that is read from another one needs no trial of its own.
+        if recipe.variants[name].of is None
+    ]
 
 
 def reproduce(
@@ -35,6 +74,7 @@ def reproduce(
     *,
     seeds: int | None = None,
     jobs: int = 1,
+    again: bool = False,
     folder: Path | None = None,
     command: Sequence[str] = (),
     progress: ProgressMode = "auto",
@@ -42,50 +82,62 @@ def reproduce(
     """Run the trials that `out` does not hold yet, and return all trials.
 
     The result is stored as ``<recipe>-<scale>.json`` in `out`, single trials in ``out/trials``. A
-    run that is interrupted loses the trials that were running, and nothing else.
+    run that is interrupted loses the trials that were running, and nothing else. With `again`,
+    stored trials of another version or commit of this package are run anew.
     """
     if jobs < 1:
         raise InputError(f"jobs must be 1 or more, got {jobs}.")
     chosen = recipe.scale(scale)
     # Now: not after an hour, and not from several workers at once.
-    require_packages(recipe, scale)
+    for module, extra in _packages_of(recipe, chosen).items():
+        require(module, f"{recipe.name} at scale {scale}", f"'knockoffs-spr[{extra}]'")
     lacking = _lacking(recipe, scale, chosen, folder)
     specs = [spec for spec in plan(recipe, scale, seeds, folder) if spec.data not in lacking]
-    named = [(trial_fingerprint(spec), spec) for spec in specs]
     result_file, store = out / f"{recipe.name}-{scale}.json", out / "trials"
     _unpack(result_file, store)
-    # Equal trials have one name, and are run once.
-    _run_missing(dict(named), store, jobs, f"{recipe.name} {scale}", progress)
+    about = machine("numpy", "scipy", "scikit-learn", "knockoffs-spr") | {"commit": source_commit()}
+    origin = {
+        "version": about["versions"]["knockoffs-spr"],
+        "commit": about["commit"],
+        "machine": f"{about['cpu']}, {about['cores']} cores",
+    }
+    files = [store / f"{name_of(spec.description())}.json" for spec in specs]
+    # Equal trials have one file, and are run once.
+    unique = dict(zip(files, specs, strict=True))
+    missing = {file: spec for file, spec in unique.items() if _is_due(file, origin, again)}
+    _run_missing(missing, origin, len(unique), jobs, f"{recipe.name} {scale}", progress)
     result = Reproduction(
         recipe=recipe.name,
         scale=scale,
         command=tuple(command),
-        machine=provenance(module_of(chosen.kind)),
+        machine={**about, "when": _now()},
         data={
             name: describe(source) for name, source in chosen.data.items() if name not in lacking
         },
         lacking=lacking,
-        trials=tuple(_stored_trial(name, spec, store) for name, spec in named),
+        trials=tuple(
+            Trial(spec.data, spec.noise, spec.variant_name, spec.seed, **read_json(file))
+            for file, spec in zip(files, specs, strict=True)
+        ),
     )
     write_json(result_file, asdict(result))
     return result
 
 
-def _unpack(result_file: Path, store: Path) -> None:
-    """Write the trials of an earlier result as single files, where finished ones are looked for."""
-    # A result may have been copied or committed without its folder of trials.
-    stored = read_json(result_file) or {"trials": []}
-    for trial in stored["trials"]:
-        path = store / f"{trial['fingerprint']}.json"
-        if read_json(path) is None:
-            kept = {name: trial[name] for name in ("values", "seconds", "when", "source")}
-            write_json(path, kept)
+def _packages_of(recipe: Recipe, scale: Scale) -> dict[str, str]:
+    """Return the optional packages that a recipe needs, with the extra that brings each."""
+    needed = {}
+    if scale.kind == "train" or any(s["source"] == "images" for s in scale.data.values()):
+        needed["torch"] = "train"
+    if recipe.shows != "table":
+        needed["matplotlib"] = "report"
+    return needed
 
 
 def _lacking(recipe: Recipe, scale: str, chosen: Scale, folder: Path | None) -> dict[str, str]:
     """Return the data sets that are not here, with the reason; raise if none is here."""
-    found = {name: absent(source, folder) for name, source in chosen.data.items()}
-    lacking = {name: reason for name, reason in found.items() if reason is not None}
+    reasons = {name: absent(source, folder) for name, source in chosen.data.items()}
+    lacking = {name: reason for name, reason in reasons.items() if reason is not None}
     if len(lacking) == len(chosen.data):
         reason = next(iter(lacking.values()))
         raise InputError(
@@ -94,35 +146,67 @@ def _lacking(recipe: Recipe, scale: str, chosen: Scale, folder: Path | None) -> 
     return lacking
 
 
+def _unpack(result_file: Path, store: Path) -> None:
+    """Write the trials of an earlier result as single files, where finished ones are looked for."""
+    # A result may have been copied or committed without its folder of trials.
+    for trial in (read_json(result_file) or {"trials": []})["trials"]:
+        kept = {name: trial[name] for name in _STORED if name in trial}
+        # Trials of before descriptions were stored cannot be told from those of another recipe.
+        if len(kept) < len(_STORED):
+            continue
+        file = store / f"{name_of(kept['description'])}.json"
+        if read_json(file) is None:
+            write_json(file, kept)
+
+
+def _is_due(file: Path, origin: Mapping[str, Any], again: bool) -> bool:
+    """Return whether a trial is to be run: it is not stored, or stored by other code."""
+    kept = read_json(file)
+    if kept is None or not again:
+        return kept is None
+    # Two states of changed sources have the same commit.
+    changed = str(origin["commit"]).endswith(CHANGED)
+    return changed or any(kept[name] != origin[name] for name in ("version", "commit"))
+
+
 def _run_missing(
-    specs: Mapping[str, TrialSpec], store: Path, jobs: int, title: str, progress: ProgressMode
+    missing: Mapping[Path, TrialSpec],
+    origin: Mapping[str, Any],
+    n_all: int,
+    jobs: int,
+    title: str,
+    progress: ProgressMode,
 ) -> None:
-    missing = [name for name in specs if read_json(store / f"{name}.json") is None]
-    # Trials that measure time run last and one at a time, when no other trial is running.
-    timed = [name for name in missing if specs[name].kind in TIMED]
-    others = [name for name in missing if specs[name].kind not in TIMED]
-    done = len(specs) - len(missing)
+    """Run trials and store each in its file; trials that measure time run last and alone."""
+    if not missing:
+        return
+    work = [(spec, file, origin) for file, spec in missing.items()]
+    timed = [item for item in work if item[0].kind in TIMED]
+    others = [item for item in work if item[0].kind not in TIMED]
+    done = n_all - len(missing)
     # In this process, so that two workers do not embed the same images.
-    for name in missing:
-        prepare(specs[name].source, specs[name].folder)
+    for spec in missing.values():
+        prepare(spec.source, spec.folder)
     try:
         with Progress(progress, title, len(missing)) as bar:
-            for workers, names in ((jobs, others), (1, timed)):
-                for _ in _finished([(specs[name], store, name) for name in names], workers):
+            for workers, items in ((jobs, others), (1, timed)):
+                for _ in _finished(items, workers):
                     done += 1
                     bar.advance()
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(
-            f"interrupted; {done} of {len(specs)} trials are kept in {store}. The same command "
-            "continues from there."
+            f"interrupted; {done} of {n_all} trials are kept in {next(iter(missing)).parent}. The "
+            "same command continues from there."
         ) from stop
 
 
-def _finished(work: list[tuple[TrialSpec, Path, str]], workers: int) -> Iterator[str]:
-    """Yield the name of each trial as soon as it is finished."""
+def _finished(work: Sequence[tuple[Any, ...]], workers: int) -> Iterator[None]:
+    """Run each trial, and yield as soon as one is finished."""
     # Without a pool, errors and interrupts arrive directly.
     if workers == 1 or len(work) < 2:
-        yield from (_run_one(*item) for item in work)
+        for item in work:
+            _run_one(*item)
+            yield
         return
     pool = Parallel(
         n_jobs=min(workers, len(work)),
@@ -148,34 +232,101 @@ def _end_with(parent: int) -> None:
     os._exit(1)
 
 
-def _run_one(spec: TrialSpec, store: Path, name: str) -> str:
-    """Run a trial, in whichever process this is, and store its values; return its name."""
+def _run_one(spec: TrialSpec, file: Path, origin: Mapping[str, Any]) -> None:
+    """Run a trial, in whichever process this is, and store its values."""
+    description = spec.description()
     # Training settings have no such entry: it asks for a folder to continue from.
     if spec.settings.get("checkpoints"):
         settings = {k: v for k, v in spec.settings.items() if k != "checkpoints"}
-        spec = replace(spec, settings=settings, work=store / name)
+        # By commit: a trial that other code has begun must not be finished by this one.
+        code = origin["commit"] or origin["version"]
+        spec = replace(spec, settings=settings, work=file.with_name(f"{file.stem}-{code}"))
     start = time.perf_counter()
     # The number of threads changes the last digits of sums, so it must not follow --jobs.
     with threadpool_limits(None if spec.kind in TIMED else 1):
         values = compute(spec)
     seconds = round(time.perf_counter() - start, 2)
-    write_json(
-        store / f"{name}.json",
-        {"values": values, "seconds": seconds, **provenance(module_of(spec.kind))},
-    )
-    return name
+    stored = {"description": description, "values": values, "seconds": seconds, "when": _now()}
+    write_json(file, {**stored, **origin})
 
 
-def _stored_trial(name: str, spec: TrialSpec, store: Path) -> Trial:
-    kept = read_json(store / f"{name}.json")
-    return Trial(
-        data=spec.data,
-        noise=spec.noise,
-        variant=spec.variant_name,
-        seed=spec.seed,
-        values=kept["values"],
-        seconds=kept["seconds"],
-        when=kept["when"],
-        source=kept["source"],
-        fingerprint=name,
+def compute(spec: TrialSpec) -> dict[str, Any]:
+    """Run one trial; return its values, ready for JSON."""
+    if spec.kind not in KINDS:
+        raise InputError(f"There is no kind of trial {spec.kind!r}; there are {', '.join(KINDS)}.")
+    if spec.kind == "train":
+        # Imported on demand: only training needs torch.
+        from kspr.experiments.reproduce.training import train
+
+        values = train(spec)
+    else:
+        values = FUNCTIONS[spec.kind](spec)
+    return {name: plain(value) for name, value in values.items()}
+
+
+def plain(value: Any) -> Any:
+    """Return `value` as JSON can hold it: floats to six digits, infinite ones and nan as None."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(name): plain(entry) for name, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(entry) for entry in value]
+    if isinstance(value, float):
+        # The comparison is False for nan, too.
+        return float(f"{value:.6g}") if abs(value) < float("inf") else None
+    return value
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+@dataclass(frozen=True)
+class ListedScale:
+    """One scale of a recipe."""
+
+    name: str
+    trials: int
+    """How many, with the recipe's own number of seeds."""
+    minutes: int | None
+    """About how long they take with two jobs on two cores; None where that is not known."""
+    state: str
+    """Whether its data and packages are on this machine, in a few words."""
+
+
+@dataclass(frozen=True)
+class ListedRecipe:
+    """One recipe."""
+
+    name: str
+    place: str
+    title: str
+    scales: tuple[ListedScale, ...]
+
+
+def list_recipes(folder: Path | None = None) -> tuple[ListedRecipe, ...]:
+    """Return all recipes, with what each scale would run and whether it can be run here."""
+    return tuple(
+        ListedRecipe(
+            recipe.name,
+            recipe.place,
+            recipe.title,
+            tuple(_listed(recipe, name, folder) for name in SCALES),
+        )
+        for recipe in map(load_recipe, recipe_names())
     )
+
+
+def _listed(recipe: Recipe, name: str, folder: Path | None) -> ListedScale:
+    scale = recipe.scale(name)
+    packages = [module for module in _packages_of(recipe, scale) if not is_installed(module)]
+    lacking = [title for title, source in scale.data.items() if absent(source, folder)]
+    # Some data sets of several may be left out; a package may not.
+    if packages or (lacking and len(lacking) == len(scale.data)):
+        state = f"needs {' and '.join([*packages, *lacking])}"
+    elif lacking:
+        state = f"can be run here without {' and '.join(lacking)}"
+    else:
+        state = "can be run here"
+    return ListedScale(name, len(plan(recipe, name, folder=folder)), scale.minutes, state)

@@ -5,6 +5,7 @@ from typing import Any
 
 from kspr.errors import InputError
 from kspr.features.embedders.embedder import Embedder, EmbedderRequest, Family, Kind, both_ways
+from kspr.features.embedders.function import FUNCTION
 
 __all__ = [
     "NAMES",
@@ -19,14 +20,14 @@ __all__ = [
 _DEFAULTS: dict[Kind, str] = {"image": "efficientnet-lite0", "text": "minilm"}
 
 _FAMILIES: dict[str, tuple[str, str, tuple[Kind, ...]]] = {
-    "efficientnet-lite0": ("lite", "LITE0", ("image",)),
-    "efficientnet-lite1": ("lite", "LITE1", ("image",)),
-    "efficientnet-lite2": ("lite", "LITE2", ("image",)),
+    "efficientnet-lite0": ("images", "LITE", ("image",)),
+    "efficientnet-lite1": ("images", "LITE", ("image",)),
+    "efficientnet-lite2": ("images", "LITE", ("image",)),
     "minilm": ("transformer_models", "MINILM", ("text",)),
     "hf": ("transformer_models", "HUGGINGFACE", ("image", "text")),
     "st": ("transformer_models", "SENTENCE", ("text",)),
-    "timm": ("backbones", "TIMM", ("image",)),
-    "torchvision": ("backbones", "TORCHVISION", ("image",)),
+    "timm": ("images", "TIMM", ("image",)),
+    "torchvision": ("images", "TORCHVISION", ("image",)),
 }
 """Name or prefix: the module and its `Family`, and which kinds of items it embeds."""
 
@@ -119,25 +120,23 @@ def is_function(name: str) -> bool:
 
 
 def _resolve(name: str | None, kind: Kind) -> tuple[str, Family, str]:
-    """Return the full name, its family, and the part of the name after the prefix."""
+    """Return the full name, its family, and the part of the name after the colon."""
     name = embedder_name(name, kind)
     prefix, colon, rest = name.partition(":")
-    known = prefix in _FAMILIES and bool(colon) == (prefix in _PREFIXES)
-    if known and (rest or not colon):
-        module, attribute, kinds = _FAMILIES[prefix]
-        if kind not in kinds:
-            raise InputError(
-                f"{name} embeds {_plural(kinds[0])}, but the items are {_plural(kind)}. "
-                f"Leave the embedder out for {_DEFAULTS[kind]}."
-            )
-    elif is_function(name):
-        module, attribute, rest = "function", "FUNCTION", name
-    else:
+    if is_function(name):
+        return name, FUNCTION, name
+    if prefix not in _FAMILIES or not bool(colon) == bool(rest) == (prefix in _PREFIXES):
         raise InputError(f"There is no embedder {name!r}. Choose from {', '.join(NAMES)}.")
+    module, attribute, kinds = _FAMILIES[prefix]
+    if kind not in kinds:
+        raise InputError(
+            f"{name} embeds {_plural(kinds[0])}, but the items are {_plural(kind)}. "
+            f"Leave the embedder out for {_DEFAULTS[kind]}."
+        )
     # Imported now and not above: torch and the libraries take seconds.
     home = importlib.import_module(f"kspr.features.embedders.{module}")
     family: Family = getattr(home, attribute)
-    return name, family, rest
+    return name, family, rest or name
 
 
 def _check_flips(kind: Kind, flips: bool) -> None:

@@ -31,7 +31,7 @@ class EmbedderRequest:
     name: str
     """Full name, such as ``minilm`` or ``timm:resnet18``."""
     rest: str
-    """Part of the name after the colon; the whole name for a function of the user's own."""
+    """Part of the name after the colon; the whole name without one, and of a user's function."""
     kind: Kind
     device: str = "auto"
     half: bool = False

@@ -6,6 +6,7 @@ import importlib.util
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ def _identity(rest: str, image_size: int | None) -> dict[str, Any]:
         except (ImportError, ValueError):
             spec = None
     if spec is None:
-        raise _not_found(rest, f"there is no module {module!r} here or on the Python path")
+        raise _unusable(rest, f"there is no module {module!r} here or on the Python path")
     file = Path(spec.origin) if spec.origin and Path(spec.origin).is_file() else None
     digest = None if file is None else hashlib.sha256(file.read_bytes()).hexdigest()
     return {"image_size": image_size, "origin": digest}
@@ -43,10 +44,10 @@ def _load(request: EmbedderRequest) -> Embedder:
     Images are scaled to a square if an image size was asked for. If the function has an attribute
     ``dimensions``, every row must have that many features.
     """
-    function = _find(request.rest)
+    function = _imported(request.rest)
     size = request.image_size if request.kind == "image" else None
     dimensions = getattr(function, "dimensions", None)
-    prepare = as_is if size is None else _Scaler(size)
+    prepare = as_is if size is None else partial(_scaled, size)
 
     def compute(prepared: list[Any]) -> Any:
         try:
@@ -58,28 +59,25 @@ def _load(request: EmbedderRequest) -> Embedder:
     return Embedder(request.name, request.kind, when_asked(compute), prepare, size, dimensions)
 
 
-FUNCTION = Family(_load, _identity)
-
-
-def _find(rest: str) -> Any:
+def _imported(rest: str) -> Any:
     module, _, attribute = rest.partition(":")
     with _current_directory_first():
         try:
             function: Any = importlib.import_module(module)
         except ModuleNotFoundError as error:
             missing = f"there is no module {error.name!r} here or on the Python path"
-            raise _not_found(rest, missing) from error
+            raise _unusable(rest, missing) from error
         except Exception as error:  # whatever the user's own module raises when it is imported
             failed = f"importing {module} failed with {type(error).__name__}: {error}"
-            raise _not_found(rest, failed) from error
+            raise _unusable(rest, failed) from error
     for part in attribute.split("."):
         function = getattr(function, part, None)
     if not callable(function):
-        raise _not_found(rest, f"{module} has no function {attribute!r}")
+        raise _unusable(rest, f"{module} has no function {attribute!r}")
     return function
 
 
-def _not_found(rest: str, why: str) -> InputError:
+def _unusable(rest: str, why: str) -> InputError:
     return InputError(f"The embedder {rest} cannot be used: {why}.")
 
 
@@ -97,13 +95,11 @@ def _current_directory_first() -> Iterator[None]:
         sys.path.remove(here)
 
 
-class _Scaler:
-    """Scale an image to a square of a given side."""
+def _scaled(size: int, image: Any) -> Any:
+    """Return an image scaled to a square of the given side."""
+    from PIL import Image
 
-    def __init__(self, size: int) -> None:
-        self._size = (size, size)
+    return image.resize((size, size), Image.Resampling.BICUBIC)
 
-    def __call__(self, image: Any) -> Any:
-        from PIL import Image
 
-        return image.resize(self._size, Image.Resampling.BICUBIC)
+FUNCTION = Family(_load, _identity)

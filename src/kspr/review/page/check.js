@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import { state } from "./api.js";
 import { byId, count, el, prefetch, shown, snippet } from "./parts.js";
-import { refresh } from "./standing.js";
+import { refresh } from "./progress.js";
 
 const rows = new Map();
 let waiting = [];
@@ -27,11 +27,11 @@ export async function load() {
 }
 
 async function fill() {
-  const before = done.size;
   const found = await api.get("/api/rows", { have: [...rows.keys()].join(",") });
   waiting = found.waiting.filter((position) => !done.has(position));
   total = found.total;
-  left = found.left - (done.size - before);
+  // Answers that the server saved after it wrote this list; those before it are not counted there.
+  left = found.left - (found.waiting.length - waiting.length);
   for (const row of found.rows) {
     if (done.has(row.position)) continue;
     rows.set(row.position, row);

@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import { state } from "./api.js";
 import { byId, count, el, snippet } from "./parts.js";
-import { refresh } from "./standing.js";
+import { refresh } from "./progress.js";
 
 let rows = [];
 let total = 0;

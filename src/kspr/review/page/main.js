@@ -5,8 +5,8 @@ import { state } from "./api.js";
 import * as check from "./check.js";
 import * as fix from "./fix.js";
 import { byId } from "./parts.js";
+import * as progress from "./progress.js";
 import * as settle from "./settle.js";
-import * as standing from "./standing.js";
 
 const OPEN = { check: check.load, fix: () => fix.load(), settle: settle.load, decisions: settle.listDecisions };
 const here = () => (location.hash.slice(1) in OPEN ? location.hash.slice(1) : "check");
@@ -20,7 +20,7 @@ async function open() {
   for (const part of Object.keys(OPEN)) byId(part).hidden = part !== name;
   byId(name).querySelector("h2").focus({ preventScroll: true });
   // Others may have answered meanwhile.
-  standing.refresh();
+  progress.refresh();
   try { await OPEN[name](); } catch { /* said already */ }
 }
 
@@ -68,7 +68,7 @@ function keys(event) {
 async function begin() {
   const start = await api.get("/api/start");
   Object.assign(state, { classes: start.classes, blind: start.blind, hasDoubt: start.has_doubt });
-  for (const part of [check, fix, settle, standing]) part.begin();
+  for (const part of [check, fix, settle, progress]) part.begin();
   document.addEventListener("keydown", keys);
   addEventListener("hashchange", open);
   byId("who").addEventListener("click", ask);

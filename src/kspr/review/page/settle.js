@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import { state } from "./api.js";
 import { byId, el, snippet } from "./parts.js";
-import { refresh } from "./standing.js";
+import { refresh } from "./progress.js";
 
 export async function load() {
   const { rows } = await api.get("/api/disputed");

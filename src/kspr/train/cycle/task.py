@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from kspr.core.labels import codes_in, encode_labels, truly_clean
 from kspr.errors import InputError
 from kspr.models.build import build_network
-from kspr.models.network import Network
-from kspr.models.wrap import wrap_network
+from kspr.models.network import Network, wrap_network
 from kspr.selectors.validation import read_labels
 from kspr.train.inputs import Inputs, as_inputs, content_digest
 from kspr.train.outcome import classes_to_json

@@ -43,3 +43,10 @@ def test_judging_leaves_the_question_as_it_was(name, tiny):
 def test_noise_rates_are_near_the_truth(name, digits20, digits_question):
     judged = PEERS[name].judge(digits_question, seed=0)
     assert judged.noise_rate == pytest.approx(0.2, abs=0.1)
+
+
+def test_half_of_the_labels_is_clean_and_ranked(digits20, digits_question):
+    judged = PEERS["spr-half"].judge(digits_question, seed=0)
+    assert selection_quality(judged.clean, digits20.right).fsr < 0.02
+    assert judged.clean.mean() == pytest.approx(0.5, abs=0.01)
+    assert roc_auc_score(~digits20.right, judged.suspicion) > 0.95

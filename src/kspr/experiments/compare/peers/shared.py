@@ -1,4 +1,4 @@
-"""What a method gets (`Shared`), what it returns (`Judged`), and how its cost is measured."""
+"""The question to a method (`Shared`), its answer (`Judged`), and how its cost is measured."""
 
 import ctypes
 import time
@@ -26,7 +26,6 @@ __all__ = [
     "charge",
     "import_needs",
     "nearest_rows",
-    "peak_growth",
 ]
 
 PACKAGE = "'knockoffs-spr[peers]'"
@@ -132,26 +131,26 @@ class Charged(Generic[_T]):
 
 
 def charge(shared: Shared, work: Callable[[], _T]) -> Charged[_T]:
-    """Run `work` and measure its cost; products that were there already count in full."""
+    """Run `work` and measure its cost; products that were ready before count in full."""
     ready = set(shared.products)
     shared.used = set()
     start = time.perf_counter()
     answer, grown = peak_growth(work)
     seconds = time.perf_counter() - start
     used = [shared.products[name] for name in shared.used & set(shared.products)]
-    # Products that were made during the work are in its seconds already.
-    found = [shared.products[name] for name in shared.used & ready]
-    seconds += sum(product.seconds for product in found)
+    # Products that were computed during the work are in its seconds already.
+    earlier = [shared.products[name] for name in shared.used & ready]
+    seconds += sum(product.seconds for product in earlier)
     growth = None
     if grown is not None:
-        # A product that was there already did not grow the process, but the method needs it.
-        own = grown + sum(product.value.nbytes for product in found)
+        # A product that was ready before did not grow the process, but the method needs it.
+        own = grown + sum(product.value.nbytes for product in earlier)
         # The largest, not the sum: the peaks were not at the same time.
         growth = max([own, *(product.growth or 0 for product in used)])
     return Charged(answer, seconds, growth, KNOWN_RATE in shared.used)
 
 
-def nearest_rows(X: Any, k: int) -> np.ndarray:
+def nearest_rows(X: np.ndarray, k: int) -> np.ndarray:
     """Return the `k` nearest other rows of each row, nearest first, by brute force."""
     # Trees do not help in a hundred dimensions.
     index = NearestNeighbors(n_neighbors=k + 1, algorithm="brute").fit(X)

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 from kspr.experiments.compare.peers.shared import Judged, Shared, centred
 
-__all__ = ["Logistic", "LogitMargin", "Margins", "area_under_margin"]
+__all__ = ["Logistic", "LogitMargin", "Margins"]
 
 _STREAM = 3471
 """First number of the seed of all draws: a user may seed other draws with the second."""

@@ -53,13 +53,13 @@ class Scale:
     """What is run at one scale."""
 
     kind: str
-    """A name in `kspr.experiments.reproduce.trials.KINDS`."""
+    """A name in `kspr.experiments.reproduce.running.KINDS`."""
     data: Mapping[str, Mapping[str, Any]]
     """The paper's name of a data set: the source that is used for it here."""
-    noises: tuple[str, ...] = ()
-    """Noises that are run; empty for all of the recipe."""
-    variants: tuple[str, ...] = ()
-    """Variants that are run; empty for all of the recipe."""
+    noises: tuple[str, ...]
+    """Noises that are run: those of the recipe, where the file names none."""
+    variants: tuple[str, ...]
+    """Variants that are run: those of the recipe, where the file names none."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings of all trials; each kind of trial has its own."""
     seeds: int = 1
@@ -92,7 +92,7 @@ class Recipe:
     """What the paper concludes from this table or figure."""
 
     def scale(self, name: str) -> Scale:
-        """Return what is run at the scale `name`."""
+        """Return the scale called `name`."""
         # A scale comes from the command line, so a wrong name needs a sentence.
         if name not in SCALES:
             raise InputError(f"There is no scale {name!r}; there are {', '.join(SCALES)}.")
@@ -101,9 +101,9 @@ class Recipe:
 
 def recipe_names() -> tuple[str, ...]:
     """Return the names of all recipes: tables first, in the order of the paper."""
-    found = [path.name for path in files(__name__).iterdir() if path.name.endswith(".toml")]
-    found = [name.removesuffix(".toml") for name in found]
-    return tuple(sorted(found, key=lambda name: ("table" not in name, "appendix" in name, name)))
+    files_here = [path.name for path in files(__name__).iterdir()]
+    names = [name.removesuffix(".toml") for name in files_here if name.endswith(".toml")]
+    return tuple(sorted(names, key=lambda name: ("table" not in name, "appendix" in name, name)))
 
 
 @cache
@@ -115,20 +115,23 @@ def load_recipe(name: str) -> Recipe:
     return _recipe(name, tomllib.loads(text))
 
 
-def _recipe(name: str, found: dict[str, Any]) -> Recipe:
+def _recipe(name: str, entries: dict[str, Any]) -> Recipe:
     reported = {
-        section: {row: tuple(entries) for row, entries in rows.items()}
-        for section, rows in found.pop("reported", {}).items()
+        section: {row: tuple(printed) for row, printed in rows.items()}
+        for section, rows in entries.pop("reported", {}).items()
     }
-    variants = {key: _made(Variant, entry) for key, entry in found.pop("variants").items()}
-    scales = {scale: _made(Scale, found.pop(scale)) for scale in SCALES}
-    given = {"name": name, "variants": variants, "scales": scales, "reported": reported, **found}
-    recipe = _made(Recipe, given)
-    _check(recipe)
-    return recipe
+    variants = {key: _filled(Variant, entry) for key, entry in entries.pop("variants").items()}
+    every = {"noises": entries["noises"], "variants": list(variants)}
+    scales = {scale: _filled(Scale, {**every, **entries.pop(scale)}) for scale in SCALES}
+    for scale in scales.values():
+        for chosen, known in ((scale.variants, variants), (scale.noises, entries["noises"])):
+            for unknown in set(chosen) - set(known):
+                raise InputError(f"{name} has no {unknown!r}; it has {', '.join(known)}.")
+    given = {"name": name, "variants": variants, "scales": scales, "reported": reported}
+    return _filled(Recipe, {**given, **entries})
 
 
-def _made(kind: type[T], entries: dict[str, Any]) -> T:
+def _filled(kind: type[T], entries: dict[str, Any]) -> T:
     """Return a value of `kind`; raise for an entry that it does not have."""
     known = {entry.name for entry in fields(kind)}  # type: ignore[arg-type]
     for name in entries:
@@ -138,12 +141,3 @@ def _made(kind: type[T], entries: dict[str, Any]) -> T:
             )
     # TOML gives lists; frozen values hold tuples.
     return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in entries.items()})
-
-
-def _check(recipe: Recipe) -> None:
-    """Raise if a scale names a variant or noise that the recipe does not have."""
-    for scale in recipe.scales.values():
-        for chosen, known in ((scale.variants, recipe.variants), (scale.noises, recipe.noises)):
-            for name in chosen:
-                if name not in known:
-                    raise InputError(f"{recipe.name} has no {name!r}; it has {', '.join(known)}.")

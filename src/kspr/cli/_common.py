@@ -1,0 +1,145 @@
+"""What commands share: options, output, and the command line as it was typed."""
+
+import inspect
+import json
+import math
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
+from dataclasses import asdict, fields, is_dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from kspr._text import visible
+from kspr.errors import InputError
+from kspr.features.options import AS_SHIPPED, EmbedSettings
+from kspr.selectors.options import AS_PRESET, DEFAULT_Q, SelectorOptions
+from kspr.sources.options import AS_FOUND, ReadOptions
+
+__all__ = [
+    "AS_FOUND",
+    "AS_PRESET",
+    "AS_SHIPPED",
+    "DEFAULT_Q",
+    "INVOCATION",
+    "Chosen",
+    "Embedding",
+    "Json",
+    "Reading",
+    "Switch",
+    "print_json",
+    "print_notes",
+    "refuse_several",
+    "refuse_spr",
+    "with_dashes",
+]
+
+INVOCATION: ContextVar[tuple[str, ...]] = ContextVar("INVOCATION", default=("kspr",))
+"""The command line as it was typed, for manifests."""
+
+# "*": the fields become flags of their own (--q, not --chosen.q). "": no --no- form of switches.
+Chosen = Annotated[SelectorOptions, Parameter(name="*", negative_bool="")]
+"""The options of a selector, as flags of a command."""
+Reading = Annotated[ReadOptions, Parameter(name="*")]
+"""What the user says about a source, as flags of a command."""
+Embedding = Annotated[EmbedSettings, Parameter(name="*")]
+"""How images and texts become features, as flags of a command."""
+Switch = Annotated[bool, Parameter(negative="")]
+Json = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON instead of text.")]
+
+
+def print_json(value: Any) -> None:
+    """Print `value` as one JSON document; infinite numbers and nan become null."""
+    # Bidirectional marks and the controls beyond ASCII, which json.dumps leaves as they are.
+    print(visible(json.dumps(_plain(value), ensure_ascii=False, indent=2), keep="\n"))
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        value = asdict(value)
+    if isinstance(value, dict):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(entry) for entry in value]
+    # Arrays and scalars of numpy, which is not imported for this.
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    # json.dumps would write NaN and Infinity, which other readers of JSON refuse.
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return str(value) if isinstance(value, Path) else value
+
+
+def print_notes(notes: Iterable[str]) -> None:
+    """Print sentences that the user should know to standard error, beside the result."""
+    for note in notes:
+        print(f"kspr: {note}", file=sys.stderr)
+
+
+_MENTIONED = re.compile(
+    # Neither a flag already, nor a part of a longer name or of a path.
+    r"(?<![\w./-])(?P<name>[a-z]\w*)"
+    r"(?:=(?P<value>'[^']*'(?: or '[^']*')*|[\w.-]*\w))?(?![\w=/-])"
+)
+_IN_PYTHON = {"random_state": "seed", "reduction": "dimensions"}
+"""Parameters that have another name on the command line."""
+
+
+def with_dashes(text: str, command: Callable[..., None]) -> str:
+    """Return a message of the library with the options of `command` as they are typed.
+
+    Messages name the parameters of Python. Replaced are names with an underscore, with a value, or
+    with a rule behind them: "cut" and "level" alone may be plain words.
+
+    >>> def command(*, cut: str = "", min_class_size: int = 2) -> None: ...
+    >>> with_dashes("A cut by class: pass min_class_size=1 or cut='pooled'.", command)
+    'A cut by class: pass --min-class-size 1 or --cut pooled.'
+    """
+    options = set(_options(command))
+
+    def shown(mention: re.Match[str]) -> str:
+        name, value = mention["name"], mention["value"]
+        option = _IN_PYTHON.get(name, name)
+        has_rule = text.startswith((" must", " goes with"), mention.end())
+        if option not in options or not ("_" in name or value is not None or has_rule):
+            return mention[0]
+        flag = f"--{option.replace('_', '-')}"
+        if value in (None, "True"):
+            return flag
+        return f"no {flag}" if value in ("None", "False") else flag + " " + value.replace("'", "")
+
+    return _MENTIONED.sub(shown, text)
+
+
+def _options(command: Callable[..., None]) -> Iterator[str]:
+    for name, parameter in inspect.signature(command).parameters.items():
+        if is_dataclass(parameter.default):
+            yield from (field.name for field in fields(parameter.default))
+        elif parameter.kind is parameter.KEYWORD_ONLY:
+            yield name
+
+
+def refuse_several(options: ReadOptions, command: str, *, groups: bool = True) -> None:
+    """Raise if `options` name several labels a row, or `groups`, where a command takes none."""
+    if options.annotators is not None:
+        raise InputError(
+            f"--annotators goes with `kspr select`; `kspr {command}` needs one label a row. Leave "
+            "it out, and name the column of labels with --label."
+        )
+    if groups and options.groups is not None:
+        raise InputError(
+            f"--groups goes with `kspr select` and `kspr selfcheck`; `kspr {command}` does not "
+            "keep rows together. Leave it out, and name the feature columns with --features."
+        )
+
+
+def refuse_spr(chosen: SelectorOptions, option: str) -> None:
+    """Raise if the preset is `spr`, which has no error rate, where `option` needs one."""
+    if chosen.preset == "spr":
+        raise InputError(
+            f"{option} goes with an error rate, which the preset 'spr' does not have. Choose "
+            "another --preset."
+        )

@@ -1,0 +1,236 @@
+"""Trials: their description, and the values of each kind of them that trains no network."""
+
+import base64
+import hashlib
+import io
+import json
+import time as clock
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kspr.core.labels import encode_labels, truly_clean
+from kspr.core.metrics import selection_quality
+from kspr.core.regression import gamma_path
+from kspr.core.theory import irrepresentable_values
+from kspr.errors import InputError
+from kspr.experiments.reproduce.data import Sample, corrupted, identity, open_sample
+from kspr.experiments.reproduce.recipes import Variant
+from kspr.selectors import SPR, KnockoffsSPR, Selection, from_preset
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+__all__ = ["FUNCTIONS", "TIMED", "TrialSpec", "levels", "name_of", "principal", "quality_of"]
+
+TIMED = ("time",)
+"""Kinds that measure seconds: they run one at a time, with all threads of the machine."""
+
+
+@dataclass(frozen=True)
+class TrialSpec:
+    """One variant on one data set with one noise and one seed, before it is run."""
+
+    kind: str
+    """A name in `running.KINDS`."""
+    data: str
+    """The paper's name of the data set."""
+    source: Mapping[str, Any]
+    """The data that is used for it here, as `open_sample` reads it."""
+    noise: str
+    variant_name: str
+    variant: Variant
+    settings: Mapping[str, Any]
+    seed: int
+    folder: Path | None = None
+    """Where data is looked for; None for the usual places."""
+    work: Path | None = None
+    """Folder for the checkpoints of a long trial, from which it continues after a stop."""
+
+    def sample(self) -> Sample:
+        """Return the data with this trial's noise."""
+        return corrupted(open_sample(self.source, self.folder), self.noise, self.seed)
+
+    def description(self) -> dict[str, Any]:
+        """Return all that the recipe sets for this trial, and its data files, ready for JSON.
+
+        Trials with equal descriptions are one trial, of whichever table: names for the page, such
+        as that of the variant, do not count.
+        """
+        unset = asdict(Variant())
+        variant = asdict(self.variant)
+        described = {
+            "kind": self.kind,
+            "source": dict(self.source),
+            # The path does not count: the same files elsewhere give the same trial.
+            "files": identity(self.source, self.folder),
+            "noise": self.noise,
+            # Only what is set: an entry that variants get later leaves stored trials valid.
+            "variant": {name: value for name, value in variant.items() if value != unset[name]},
+            "settings": dict(self.settings),
+            "seed": self.seed,
+        }
+        # Through JSON once, so that a stored description is equal to a new one.
+        stored: dict[str, Any] = json.loads(json.dumps(described))
+        return stored
+
+
+def name_of(description: Mapping[str, Any]) -> str:
+    """Return the file name, without ending, under which the trial so described is stored."""
+    return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()[:20]
+
+
+def selector_of(spec: TrialSpec) -> SPR | KnockoffsSPR:
+    """Return the selector of the variant, with the trial's seed."""
+    chosen = {"random_state": spec.seed, "progress": False, **spec.variant.parameters}
+    return from_preset(spec.variant.selector, **chosen)
+
+
+def selected(spec: TrialSpec) -> tuple[Sample, Selection]:
+    """Return the data of the trial, and what its variant selects."""
+    sample = spec.sample()
+    return sample, selector_of(spec).fit(sample.X, sample.label).selection_
+
+
+def principal(X: np.ndarray, dimensions: int) -> np.ndarray:
+    """Return the rows in their leading principal components."""
+    # Left vectors times singular values are the centred rows times the right vectors.
+    left, scale, _ = np.linalg.svd(X - X.mean(axis=0), full_matrices=False)
+    return np.asarray((left * scale)[:, :dimensions])
+
+
+def select(spec: TrialSpec) -> Mapping[str, Any]:
+    """Return FSR, recall and F1, the level that was reached, and the share that is kept."""
+    sample, selection = selected(spec)
+    kept = selection.clean_mask
+    return {**quality_of(kept, sample), **levels(selection), "kept": float(kept.mean())}
+
+
+def quality_of(clean_mask: np.ndarray, sample: Sample) -> dict[str, float]:
+    """Return FSR, recall and F1 of the kept rows; nothing where true labels are not known."""
+    if sample.truth is None:
+        return {}
+    return asdict(selection_quality(clean_mask, truly_clean(sample.label, sample.truth)))
+
+
+def levels(selection: Selection) -> dict[str, float | None]:
+    """Return mean and standard deviation of the levels over the cut groups that reach one.
+
+    `fallback` is the share of cut groups that reach none, and keep their better half.
+    """
+    # Cut groups that fell back have no level, and would pull the mean to nan.
+    reached = selection.cut_groups.levels_met
+    if selection.q_value is None or not len(reached):
+        return {"q": None, "q_spread": None, "fallback": None}
+    return {
+        "q": float(reached.mean()),
+        "q_spread": float(reached.std()),
+        "fallback": float((selection.cut_groups.status == "fallback").mean()),
+    }
+
+
+def time(spec: TrialSpec) -> Mapping[str, Any]:
+    """Return the median seconds of a few selections, and the quality of the last one."""
+    sample, selector = spec.sample(), selector_of(spec)
+    seconds = []
+    # The median of a few: the first fit also pays for imports and cold caches.
+    for _ in range(spec.settings.get("repeats", 3)):
+        start = clock.perf_counter()
+        selection = selector.fit(sample.X, sample.label).selection_
+        seconds.append(clock.perf_counter() - start)
+    quality = quality_of(selection.clean_mask, sample)
+    return {"seconds": float(np.median(seconds)), **quality, "rows": len(sample.label)}
+
+
+def examples(spec: TrialSpec) -> Mapping[str, Any]:
+    """Return falsely selected samples drawn at random: picture, given class and true class."""
+    sample, selection = selected(spec)
+    if sample.picture is None:
+        raise InputError(
+            f"{sample.about}: the folder has features but no images to show. Pass a folder that "
+            "has both with --data."
+        )
+    wrong = ~truly_clean(selection.label, sample.truth)
+    falsely = np.flatnonzero(selection.clean_mask & wrong)
+    # A second number in the seed: the noise has drawn from the stream of the seed alone.
+    shown = np.random.default_rng([spec.seed, 11]).permutation(falsely)[: spec.settings["shown"]]
+    truth = sample.label if sample.truth is None else sample.truth
+    return {
+        "examples": [
+            {
+                "row": int(row),
+                "given": sample.name(sample.label[row]),
+                "true": sample.name(truth[row]),
+                "png": _png(sample.picture(int(row))),
+            }
+            for row in np.sort(shown)
+        ],
+        "falsely_selected": len(falsely),
+        "fsr": selection_quality(selection.clean_mask, ~wrong).fsr,
+    }
+
+
+def _png(image: "Image") -> str:
+    stream = io.BytesIO()
+    image.save(stream, format="PNG")
+    return base64.b64encode(stream.getvalue()).decode()
+
+
+def path(spec: TrialSpec) -> Mapping[str, Any]:
+    """Return penalty levels, the norm of each row's mean shift at each, and the wrong labels."""
+    sample = spec.sample()
+    rows = _balanced(sample.label, spec.settings["per_class"], spec.seed)
+    labels = encode_labels(sample.label[rows])
+    classes, codes = labels.classes, labels.codes
+    X = principal(np.asarray(sample.X[rows], dtype=np.float64), len(classes))
+    # Residuals of one-hot rows seldom exceed sqrt(2): above 1.4 every shift is zero.
+    lams = np.linspace(1.4, 0.02, spec.settings.get("steps", 40))
+    gamma = gamma_path(X, np.eye(len(classes))[codes], lams, tol=1e-5)
+    truth = sample.label if sample.truth is None else sample.truth
+    return {
+        "lams": lams,
+        # (levels, rows, classes) to (rows, levels).
+        "norms": np.linalg.norm(gamma, axis=2).T,
+        "wrong": ~truly_clean(sample.label, truth)[rows],
+    }
+
+
+def _balanced(label: np.ndarray, per_class: int, seed: int) -> np.ndarray:
+    """Return the numbers of `per_class` rows of each given label, drawn at random."""
+    # A second number in the seed: the noise has drawn from the stream of the seed alone.
+    rng = np.random.default_rng([seed, 7])
+    picked = [rng.permutation(np.flatnonzero(label == k))[:per_class] for k in np.unique(label)]
+    return np.sort(np.concatenate(picked))
+
+
+def theory(spec: TrialSpec) -> Mapping[str, Any]:
+    """Return the median irrepresentable value of every piece that SPR splits the data into."""
+    sample, selection = selected(spec)
+    wrong = ~truly_clean(selection.label, sample.truth)
+    piece = selection.cut_groups.piece[selection.cut_group]
+    medians = []
+    for number in np.unique(piece):
+        rows = np.flatnonzero(piece == number)
+        X = principal(
+            np.asarray(sample.X[rows], dtype=np.float64), len(np.unique(selection.label[rows]))
+        )
+        # C2 of the paper's Theorem 1; S are the wrong labels, and each right one has a value.
+        medians.append(float(np.median(irrepresentable_values(X, wrong[rows]))))
+    return {
+        "medians": medians,
+        "median": float(np.median(medians)),
+        "fsr": selection_quality(selection.clean_mask, ~wrong).fsr,
+    }
+
+
+FUNCTIONS: dict[str, Callable[[TrialSpec], Mapping[str, Any]]] = {
+    "examples": examples,
+    "path": path,
+    "select": select,
+    "theory": theory,
+    "time": time,
+}
+"""Function of each kind of trial, but for `train`, which needs torch."""

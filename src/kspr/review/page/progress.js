@@ -1,0 +1,112 @@
+// The progress of checking: always in sight, recomputed after every answer, never waited for.
+
+import { get } from "./api.js";
+import { byId, count, el, percent } from "./parts.js";
+
+let asking = false;
+let again = false;
+let levels = [];
+let promised = null;
+
+const LATER = 80; // ms: the next row is drawn first
+
+// One request at a time; answers that come meanwhile ask once more.
+export async function refresh() {
+  if (asking) { again = true; return; }
+  asking = true;
+  await new Promise((resolve) => { setTimeout(resolve, LATER); });
+  try {
+    do {
+      again = false;
+      show(await get("/api/progress"));
+    } while (again);
+  } catch { /* said already */ } finally { asking = false; }
+}
+
+function say(id, text) {
+  byId(id).textContent = text;
+  byId(id).hidden = !text;
+}
+
+function show(now) {
+  byId("done").textContent = count(now.done);
+  byId("total").textContent = count(now.total);
+  byId("progress").max = Math.max(now.total, 1);
+  byId("progress").value = now.done;
+  say("level", now.level);
+  say("expected", now.expected);
+  say("promise", now.promise);
+  const one = now.unsettled === 1;
+  say("unsettled", now.unsettled ? `${count(now.unsettled)} checked ${one ? "row" : "rows"} that people differ on or cannot tell ${one ? "counts" : "count"} as wrong until ${one ? "it is" : "they are"} settled.` : "");
+  say("picked", now.picked ? `${count(now.picked)} answers in Fix: they decide on their own rows, and do not count for the error rate.` : "");
+  byId("to-settle").textContent = now.to_settle;
+  byId("to-settle").hidden = !now.to_settle;
+  draw(now);
+  dial(now);
+  agree(now.agreement);
+}
+
+const SVG = "http://www.w3.org/2000/svg";
+const [WIDTH, HEIGHT, BASE] = [320, 110, 96];
+
+function shape(tag, props) {
+  const made = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(props)) made.setAttribute(name, value);
+  return made;
+}
+
+// Rows from least to most doubtful, their doubt as height; what is left of the cut is kept.
+function draw({ picture, kept, rows, n_wrong: wrong }) {
+  const { curve, cut, checks } = picture;
+  const x = (part) => part * WIDTH;
+  const y = (doubt) => BASE - 6 - doubt * (BASE - 16);
+  const at = (part) => curve[Math.min(curve.length - 1, Math.round(part * (curve.length - 1)))] ?? 0;
+  const area = (from, to) => {
+    const steps = 60;
+    const points = Array.from({ length: steps + 1 }, (_, k) => from + ((to - from) * k) / steps);
+    return `M${x(from)} ${BASE} ${points.map((p) => `L${x(p).toFixed(1)} ${y(at(p)).toFixed(1)}`).join(" ")} L${x(to)} ${BASE}Z`;
+  };
+  const marks = checks.map(([part, right]) =>
+    shape("circle", { cx: x(part).toFixed(1), cy: right ? BASE + 7 : y(at(part)).toFixed(1), r: right ? 1.6 : 3.6, class: right ? "right" : "wrong" }));
+  byId("picture").replaceChildren(
+    shape("path", { d: area(0, cut), class: "kept" }),
+    shape("path", { d: area(cut, 1), class: "rest" }),
+    shape("line", { x1: 0, x2: WIDTH, y1: BASE, y2: BASE, class: "base" }),
+    shape("line", { x1: x(cut), x2: x(cut), y1: 4, y2: BASE, class: "cut" }),
+    ...marks,
+  );
+  byId("picture-words").textContent = `All rows by doubt: ${count(kept)} of ${count(rows)} are kept, left of the line.` +
+    (checks.length ? ` ${count(checks.length)} checks, ${count(wrong)} of them wrong (dots on the curve).` : "");
+}
+
+function dial(now) {
+  levels = now.levels;
+  promised = now.q;
+  byId("dial").hidden = !levels.length;
+  const slider = byId("q");
+  const untouched = !slider.dataset.moved;
+  slider.max = Math.max(levels.length - 1, 0);
+  if (untouched) slider.value = levels.findIndex(([q]) => q === promised);
+  turn();
+}
+
+function turn() {
+  const [q, kept] = levels[byId("q").value] ?? [];
+  if (q === undefined) return;
+  byId("q").setAttribute("aria-valuetext", `q = ${percent(q)}`);
+  byId("q-says").textContent = `q = ${percent(q)} would keep ${count(kept)} rows. ` +
+    (q === promised ? "The rows were drawn for this q." : `The promise is for q = ${percent(promised)}, for which the rows were drawn.`);
+}
+
+function agree(pairs) {
+  byId("agreement").hidden = !pairs.length;
+  byId("agreement").querySelector("ul").replaceChildren(...pairs.map((pair) =>
+    el("li", {}, `${pair.one} and ${pair.other}: ${percent(pair.share)} of ${count(pair.n)} rows` +
+      (pair.kappa === null ? "" : `, kappa ${pair.kappa.toFixed(2)}`))));
+}
+
+export function begin() {
+  byId("q").addEventListener("input", () => { byId("q").dataset.moved = "1"; turn(); });
+  // On a phone the details are folded, so that the row has the screen.
+  if (matchMedia("(max-width: 900px)").matches) byId("so-far-more").open = false;
+}
