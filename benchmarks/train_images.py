@@ -43,7 +43,7 @@ from kspr.sources.options import ReadOptions
 from kspr.train import TrainSettings, fit
 from kspr.train.inputs import Images, image_inputs
 from kspr.train.run_folder import read_tensors, write_tensors
-from kspr.train.simsiam.pretrain import SimSiamSettings, pretrain
+from kspr.train.simsiam import SimSiamSettings, pretrain
 
 IMAGES = SHARED / "cifar10"
 TRIALS = RESULTS / "train_images.jsonl"

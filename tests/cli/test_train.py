@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -15,9 +16,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from kspr.cli import main
+from kspr.cli.train import EpochLines, epoch_line, time_left
+from kspr.core.metrics import SelectionQuality
+from kspr.train.metrics import Epoch
 from tests.cli.commands import fails, run
 from tests.conftest import Noisy
-from tests.train.conftest import one_thread  # noqa: F401 - a fixture
+from tests.train.conftest import folder, one_thread  # noqa: F401 - fixtures
 from tests.train.digits import small_digits
 
 SHORT = "epochs = 3\nwarmup_epochs = 1\nselect_every = 1\nbatch_size = 32\n[selection]\nq = 0.2\n"
@@ -66,14 +70,15 @@ def test_progress_names_what_is_measured(table, tmp_path, capsys):
     for word in words:
         assert word in said
     assert "Network: the" in said
-    assert "Kept by networks that have not seen the labels: " in said
+    assert "Which labels to trust: " in said
+    assert "Kept" not in said
     assert "Accuracy on the test set" in said
     assert said.splitlines()[-1].startswith("In short: ")
     assert "of 100 test rows." in said.splitlines()[-1]
 
 
 def test_the_end_of_a_training_promises_no_error_rate_that_is_not_held(table, tmp_path, capsys):
-    """The network judges labels that it has learned; by referees the error rate is held."""
+    """The network judges labels that it has learned: the features of the source have not."""
     out, own = tmp_path / "run", tmp_path / "own.toml"
     own.write_text(f'select_on = "network"\n{SHORT}')
     said = run(
@@ -82,13 +87,28 @@ def test_the_end_of_a_training_promises_no_error_rate_that_is_not_held(table, tm
     assert "assumed" not in said
     assert "Which labels to trust: " in said
     assert f"kspr report {out}/frozen" in said
-    assert f"kspr report {out}/selection\n  Its error rate is not held." in said
+    assert f"{out}/selection" not in said
     for name, held in (("frozen", True), ("selection", False)):
         run("report", out / name, "--out", tmp_path / f"{name}.html", capsys=capsys)
         page = (tmp_path / f"{name}.html").read_text()
         assert ("which is not held" not in page) == held
         assert ("is an estimate that is too low" not in page) == held
         assert held or ">assumed<" not in page
+
+
+def test_a_selection_by_the_network_alone_holds_no_error_rate(
+    folder,  # noqa: F811 - the fixture
+    tmp_path,
+    capsys,
+):
+    (tmp_path / "own.toml").write_text(
+        'select_on = "network"\nnetwork = "resnet_small"\npretrain_epochs = 0\nepochs = 2\n'
+        "warmup_epochs = 1\nbatch_size = 8\npadding = 1\n"
+    )
+    command = ["train", folder, "--preset", "cifar10", "--settings", tmp_path / "own.toml"]
+    said = run(*command, "--out", tmp_path / "run", capsys=capsys)
+    assert ", by features of this network.\n" in said
+    assert f"kspr report {tmp_path}/run/selection\n  Its error rate is not held." in said
 
 
 def test_the_folder_of_the_selection_is_a_run(trained, capsys):
@@ -193,3 +213,64 @@ def test_a_test_set_needs_no_column_of_the_truth(table, small, tmp_path, capsys)
         how = ("--truth", "truth", "--test", tmp_path / f"{name}.parquet", "--json")
         found.append(json.loads(run(*train(table, tmp_path / name, *how), capsys=capsys)))
     assert found[0]["test_accuracy"] == found[1]["test_accuracy"]
+
+
+FIRST = Epoch(
+    epoch=1,
+    loss=1.25,
+    reference_loss=None,
+    rate=0.05,
+    accuracy=0.91,
+    accuracy_average=0.93,
+    reference_accuracy=None,
+    reference_accuracy_average=None,
+    held_out=0.87,
+    reference_held_out=None,
+    kept=0.892,
+    used=0.892,
+    q_reached=0.098,
+    q_spread=None,
+    quality=None,
+    notes=("a message",),
+    seconds=10.0,
+    select_seconds=1.0,
+)
+
+
+def test_a_line_has_what_people_watch():
+    assert epoch_line(FIRST, 95) == (
+        "epoch   1  accuracy 91.0%  averaged 93.0%  held-out labels 87.0%  kept 89.2%  "
+        "FSR (estimated) 9.8%  loss 1.250  10.0 s (10% selecting)  2 min left"
+    )
+
+
+def test_what_was_not_measured_is_left_out_and_the_truth_is_named():
+    bare = replace(FIRST, accuracy=None, accuracy_average=None, held_out=None, q_reached=None)
+    assert epoch_line(bare, 0).startswith("epoch   1  kept 89.2%  loss")
+    known = epoch_line(replace(bare, quality=SelectionQuality(0.05, 0.9, 0.92)), 0)
+    assert "FSR 5.0%  recall 90.0%" in known
+
+
+def test_the_time_left_is_that_of_the_epochs_before(capsys):
+    lines = EpochLines(5)
+    lines(FIRST)
+    lines(replace(FIRST, epoch=2, seconds=20.0, notes=()))
+    lines(replace(FIRST, epoch=5, notes=()))
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].endswith("40 s left")
+    assert said[1].strip() == "a message"
+    assert said[2].endswith("45 s left")
+    assert said[3].endswith("done")
+
+
+def test_a_resumed_run_counts_the_epochs_that_are_left(capsys):
+    EpochLines(10)(replace(FIRST, epoch=9))
+    assert "10 s left" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0, "done"), (-1, "done"), (0.2, "1 s left"), (59, "59 s left"), (3601, "1 h 0 min left")],
+)
+def test_time_is_said_in_words(seconds, words):
+    assert time_left(seconds) == words

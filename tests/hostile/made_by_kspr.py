@@ -205,7 +205,7 @@ def _fit(folder: Path, *, resume: bool = False) -> Any:
 
 def _use_trained(folder: Path) -> str:
     from kspr.train import load_trained
-    from kspr.train.outcome import read_about, read_metrics
+    from kspr.train.run_folder import read_about, read_metrics
 
     X, _ = rows()
     trained = load_trained(folder / "trained")
@@ -218,9 +218,11 @@ def _use_trained(folder: Path) -> str:
 
 
 def _use_curves(folder: Path) -> str:
-    from kspr.train.outcome import write_curves
+    from kspr.report.training_run import write_curves
+    from kspr.train.run_folder import read_metrics
 
-    return digest(write_curves(folder / "trained", folder / "c.svg").read_bytes())
+    history = read_metrics(folder / "trained")
+    return digest(write_curves(history, folder / "c.svg").read_bytes())
 
 
 def _use_resumed(folder: Path) -> str:
@@ -286,7 +288,7 @@ def _use_config(folder: Path) -> str:
 def _use_settings(folder: Path) -> str:
     from kspr._files import read_toml
     from kspr.train import TrainSettings
-    from kspr.train.cycle.select_step import make_selector
+    from kspr.train.settings import make_selector
 
     # As `kspr train --settings` does before it reads its source.
     settings = TrainSettings.from_preset("cpu").changed(**read_toml(folder / "s.toml"))

@@ -43,8 +43,8 @@ class Everything:
 
 
 def wrong_by_training(y, truth) -> int:
-    from kspr.train.cycle.task import make_task
     from kspr.train.settings import TrainSettings
+    from kspr.train.task import make_task
 
     return int((~make_task(X, y, TrainSettings.from_preset("cpu"), truth=truth).truly_clean).sum())
 

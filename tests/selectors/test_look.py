@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from kspr.core.labels import encode_labels
 from kspr.errors import InputError
-from kspr.selectors._look import look
+from kspr.selectors.look import look
 from kspr.selectors.parts import HostFeatures
 from kspr.selectors.validation import read_groups
 

@@ -1,9 +1,14 @@
 """Digits with wrong labels, for tests of training and of its commands."""
 
 import numpy as np
+import torch
 from sklearn.datasets import load_digits
 
 from kspr.noise import symmetric
+from kspr.train import TrainSettings
+from kspr.train.distributed import Alone
+from kspr.train.pipelines import pipeline_for
+from kspr.train.task import Setup, make_task
 from tests.conftest import Noisy
 
 
@@ -17,3 +22,10 @@ def digit_images(n: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the first `n` digits as grey images of 8 x 8 pixels, and their labels."""
     X, y = load_digits(return_X_y=True)
     return (X[:n] * 15.9).astype(np.uint8).reshape(n, 1, 8, 8), y[:n]
+
+
+def setup_of(X, y, settings: TrainSettings) -> Setup:
+    """Return what is learned from `X` and `y` in one process on the CPU."""
+    task = make_task(X, y, settings)
+    world = Alone(torch.device("cpu"))
+    return Setup(task, pipeline_for(task.inputs, settings), settings, world)

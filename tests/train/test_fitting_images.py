@@ -8,7 +8,7 @@ from kspr.errors import InputError
 from kspr.models.device import PrecisionWarning
 from kspr.noise import symmetric
 from kspr.train import TrainSettings, fit
-from kspr.train.outcome import read_about
+from kspr.train.run_folder import read_about
 from tests.train.digits import digit_images
 
 

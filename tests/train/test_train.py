@@ -27,4 +27,4 @@ def test_naming_it_loads_no_torch():
 
 
 def test_evaluating_a_run_loads_no_torch():
-    assert "torch" not in loaded_by("import kspr.train.outcome, kspr.runs.evaluate")
+    assert "torch" not in loaded_by("import kspr.train.run_folder, kspr.runs.evaluate")

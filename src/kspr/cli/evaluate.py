@@ -58,7 +58,7 @@ def evaluate(
 
 def _training(run: Path) -> dict[str, Any] | None:
     """Return how a training run ended; None for a run of `kspr select`."""
-    from kspr.train.outcome import is_training_run, read_result
+    from kspr.train.run_folder import is_training_run, read_result
 
     return read_result(run) if is_training_run(run) else None
 

@@ -37,23 +37,25 @@ def predict(
     """
     common.refuse_several(options, "predict")
     require("torch", "Predicting", "'knockoffs-spr[train]'")
-    from kspr.train.predict import predict_source
+    from kspr.train.source import predict_source
 
-    found = predict_source(run, source, options, embedder)
+    predictions = predict_source(run, source, options, embedder)
     if out is not None:
-        found.write(out)
+        predictions.write(out)
     if json:
-        common.print_json({"out": out, **vars(found)})
+        common.print_json({"out": out, **vars(predictions)})
         return
-    if found.agreement is not None:
-        print(f"{found.agreement:.4f} of the source's labels are predicted")
-    if found.unreadable:
-        print(f"{found.unreadable:,} items could not be read and were left out")
+    if predictions.agreement is not None:
+        print(f"{predictions.agreement:.4f} of the source's labels are predicted")
+    if predictions.unreadable:
+        print(f"{predictions.unreadable:,} items could not be read and were left out")
     if out is not None:
-        print(f"{len(found.label):,} predictions: {out}")
+        print(f"{len(predictions.label):,} predictions: {out}")
         return
     # Only the first of the three is cut to 20 rows; zip ends with it.
-    for name, label, sure in zip(found.row_id[:20], found.label, found.confidence, strict=False):
+    for name, label, sure in zip(
+        predictions.row_id[:20], predictions.label, predictions.confidence, strict=False
+    ):
         print(visible(f"{name}  {label}  {sure:.3f}"))
-    if len(found.label) > 20:
-        print(f"... {len(found.label) - 20:,} more; --out FILE writes all of them")
+    if len(predictions.label) > 20:
+        print(f"... {len(predictions.label) - 20:,} more; --out FILE writes all of them")

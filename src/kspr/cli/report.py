@@ -60,7 +60,7 @@ def report(
         Open the page in the browser.
     """
     from kspr.report.run_report import Reported, report_run
-    from kspr.train.outcome import is_training_run
+    from kspr.train.run_folder import is_training_run
 
     if is_training_run(run):
         _refuse({"--truth": truth, "--selfcheck": selfcheck or None}, run)
@@ -100,7 +100,7 @@ def _read_training(folder: Path, source: Path | None = None) -> "TrainingRun":
     `source` is where the data of the run is now, if that has moved.
     """
     from kspr.report.training_run import TrainingRun
-    from kspr.train.outcome import RESULT, read_about, read_metrics, read_result, read_sides
+    from kspr.train.run_folder import RESULT, read_about, read_metrics, read_result, read_sides
 
     finished = (folder / RESULT).is_file()
     about = read_about(folder)

@@ -1,19 +1,19 @@
 """`kspr train`: train a network on labels that are partly wrong."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from kspr._packages import require
 from kspr.cli._common import INVOCATION, Json, print_json, refuse_several
-from kspr.cli._epoch_lines import EpochLines
 from kspr.features.options import AS_SHIPPED, EmbedSettings
 from kspr.sources.options import AS_FOUND, ReadOptions
 
 if TYPE_CHECKING:
     from kspr.selectors import Selection
     from kspr.train import Trained, TrainSettings
+    from kspr.train.metrics import Epoch
 
 __all__ = ["train"]
 
@@ -103,7 +103,7 @@ def train(
         "selection": None if q is None else {"q": q},
     }
     chosen = _settings(preset, settings, _given(given))
-    how = _trainer(method, noise_rate)
+    by, n_stages = _by_method(method, noise_rate)
     trained = _interruptible(
         source,
         out,
@@ -115,8 +115,8 @@ def train(
         test_split=test_split,
         resume=resume,
         # Lines about epochs would break the one document that --json promises.
-        on_epoch=None if json else EpochLines(how.n_stages * chosen.epochs),
-        **how.arguments,
+        on_epoch=None if json else EpochLines(n_stages * chosen.epochs),
+        **by,
     )
     # Other ranks print nothing: they have no selection. A method of others runs on one rank.
     if trained.selection is not None or method is not None:
@@ -136,23 +136,16 @@ def _settings(preset: str, file: Path | None, changes: dict[str, Any]) -> "Train
     return TrainSettings.from_preset(preset).changed(**own).changed(**changes)
 
 
-class _Trainer(NamedTuple):
-    """What trains: nothing to say for our own cycle."""
-
-    arguments: dict[str, Any]
-    n_stages: int = 1
-    """Times that the epochs are run."""
-
-
-def _trainer(method: str | None, noise_rate: float | None) -> _Trainer:
-    """Return the function that trains by `method`, as an argument; none for our own."""
+def _by_method(method: str | None, noise_rate: float | None) -> tuple[dict[str, Any], int]:
+    """Return the argument that trains by `method`, none for our cycle, and how often epochs run."""
     from kspr.errors import InputError
-    from kspr.experiments.baselines import make_method
 
     if method is None:
         if noise_rate is not None:
             raise InputError("--noise-rate is for a --method that must be told it.")
-        return _Trainer({})
+        return {}, 1
+    from kspr.experiments.baselines import make_method
+
     rule = make_method(method)
 
     def train_by(X: Any, y: Any, *, save_selection: Any, **how: Any) -> "Trained":
@@ -162,7 +155,7 @@ def _trainer(method: str | None, noise_rate: float | None) -> _Trainer:
         del save_selection
         return fit_method(X, y, rule, noise_rate=noise_rate, **how)
 
-    return _Trainer({"trainer": train_by}, rule.n_stages)
+    return {"trainer": train_by}, rule.n_stages
 
 
 def _interruptible(source: Path, out: Path, **how: Any) -> "Trained":
@@ -205,48 +198,43 @@ def _print(trained: "Trained", out: Path, json: bool) -> None:
         print(f"Accuracy on the test set: {trained.test_accuracy:.4f}")
     print(f"The run: {out}{curves}\nA page of it: kspr report {out} --open")
     print(f"Use it: kspr predict {out} SOURCE")
-    _print_selections(trained, out)
-    print(f"\nIn short: {_in_short(trained, out)}")
+    print(f"\n{_which_labels(trained, out)}In short: {_in_short(trained, out)}")
+
+
+def _judged(trained: "Trained") -> "Selection | None":
+    """Return the selection that says which labels to trust, as on the page of the run."""
+    return trained.selection if trained.frozen is None else trained.frozen
+
+
+def _which_labels(trained: "Trained", out: Path) -> str:
+    """Return how many labels can be trusted, who says so, and where to look; empty if not known."""
+    selection = _judged(trained)
+    if selection is None:
+        return ""
+    name = "selection" if trained.frozen is None else "frozen"
+    kept, q = f"{selection.clean_mask.sum():,} of {len(selection):,}", selection.summary().q_asked
+    level = "" if q is None else f" (q = {q:g} was asked for)"
+    whose, held = "features that have not seen the labels", ""
+    if selection.manifest.seen_labels:
+        whose = "features of this network"
+        held = f"\n  Its error rate is not held. Assumed: {selection.assumption}"
+    said = f"Which labels to trust: {kept}{level}, by {whose}.\n  kspr report {out}/{name}"
+    return f"{said}{held}\n"
 
 
 def _in_short(trained: "Trained", out: Path) -> str:
-    """Return what the training has come to, in words that need no explanation."""
+    """Return the outcome of the training, in words that need no explanation."""
     from kspr.report.training_run import in_short
-    from kspr.train.outcome import read_about
+    from kspr.train.run_folder import read_about
 
-    judged, about = trained.frozen or trained.selection, read_about(out)
+    selection, about = _judged(trained), read_about(out)
     return in_short(
         int(about["rows"]),
-        None if judged is None else int((~judged.clean_mask).sum()),
+        None if selection is None else int((~selection.clean_mask).sum()),
         test_accuracy=trained.test_accuracy,
         held_out=trained.held_out.get(trained.model_choice),
         items=about.get("items"),
     )
-
-
-def _print_selections(trained: "Trained", out: Path) -> None:
-    """Print what the run says of the labels: the trustworthy answer first, if there is one."""
-    if trained.frozen is not None:
-        print(
-            f"\nWhich labels to trust: {_kept(trained.frozen)}, by features that have not seen "
-            f"the labels.\n  kspr report {out}/frozen"
-        )
-    if trained.selection is None:
-        return
-    seen = trained.selection.manifest.seen_labels
-    # Referees keep for the report; the network learns soft labels of all rows.
-    by_referees = trained.selection.manifest.method == "ProbabilitySelector"
-    unseen = "by networks that have not seen the labels" if by_referees else "in training"
-    whose = "by this network's features" if seen else unseen
-    print(f"\nKept {whose}: {_kept(trained.selection)}.\n  kspr report {out}/selection")
-    if seen:
-        print(f"  Its error rate is not held. Assumed: {trained.selection.assumption}")
-
-
-def _kept(selection: "Selection") -> str:
-    asked = selection.summary().q_asked
-    level = "" if asked is None else f" (q = {asked:g} was asked for)"
-    return f"{selection.clean_mask.sum():,} of {len(selection):,} labels{level}"
 
 
 def _why(trained: "Trained") -> str:
@@ -260,10 +248,60 @@ def _draw(out: Path) -> str:
     """Draw the curves if the packages of the extra `report` are installed."""
     from kspr.errors import MissingExtraError
     from kspr.report.training_run import write_curves
-    from kspr.train.outcome import read_metrics
+    from kspr.train.run_folder import read_metrics
 
     try:
         return f"\nCurves: {write_curves(read_metrics(out), out / 'curves.svg')}"
     # Curves are an extra: a training must not end with an error for want of them.
     except MissingExtraError:
         return ""
+
+
+class EpochLines:
+    """Print a line for every epoch: what people watch, and how long the rest will take."""
+
+    def __init__(self, n_epochs: int) -> None:
+        self._n_epochs = n_epochs
+        self._seconds: list[float] = []
+
+    def __call__(self, epoch: "Epoch") -> None:
+        """Print the line of an epoch that has just ended, and the messages of the guard."""
+        self._seconds.append(epoch.seconds)
+        # Of the epochs of this process: a resumed run may go on on another machine.
+        mean = sum(self._seconds) / len(self._seconds)
+        print(epoch_line(epoch, mean * (self._n_epochs - epoch.epoch)))
+        for note in epoch.notes:
+            print(f"           {note}")
+
+
+def epoch_line(epoch: "Epoch", seconds_left: float) -> str:
+    """Return the metrics of an epoch in one line: accuracy first, time last."""
+    measured = {
+        "accuracy": epoch.accuracy,
+        "averaged": epoch.accuracy_average,
+        "held-out labels": epoch.held_out,
+        "kept": epoch.kept,
+        "FSR (estimated)": epoch.q_reached,
+    }
+    if epoch.quality is not None:
+        quality = vars(epoch.quality)
+        measured |= {"FSR": quality["fsr"], "recall": quality["recall"]}
+    parts = [f"{name} {value:.1%}" for name, value in measured.items() if value is not None]
+    took = f"{epoch.seconds:.1f} s ({epoch.select_share:.0%} selecting)"
+    return "  ".join(
+        [f"epoch {epoch.epoch:>3}", *parts, f"loss {epoch.loss:.3f}", took, time_left(seconds_left)]
+    )
+
+
+def time_left(seconds: float) -> str:
+    """Return how long the rest takes, in words.
+
+    >>> time_left(95), time_left(3 * 3600 + 120), time_left(0)
+    ('2 min left', '3 h 2 min left', 'done')
+    """
+    if seconds <= 0:
+        return "done"
+    if seconds < 60:
+        return f"{max(round(seconds), 1)} s left"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min left" if hours else f"{minutes} min left"

@@ -69,7 +69,7 @@ def verify(
     from kspr.errors import InputError
     from kspr.runs.draws import draw_checks
     from kspr.runs.verify import verify_run
-    from kspr.train.outcome import is_training_run
+    from kspr.train.run_folder import is_training_run
 
     named = run.with_name(f"{run.resolve().name}-checks.csv") if out is None else out
     # A training run keeps its selection as a run of its own.

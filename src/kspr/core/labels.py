@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 
 from kspr.core.arrays import to_numpy
-from kspr.core.coded import Coded, stored_of
 from kspr.errors import InputError
 
 __all__ = [
@@ -32,7 +31,6 @@ __all__ = [
     "name_rows",
     "places_in",
     "same_label",
-    "stored_codes",
     "truly_clean",
 ]
 
@@ -46,8 +44,7 @@ _PLAIN = "biufU"
 class Labels:
     """Labels as given, and as codes: ``classes[codes] == values``."""
 
-    values: Any
-    """An array, or `Coded`."""
+    values: np.ndarray
     classes: np.ndarray
     """The distinct labels, sorted."""
     codes: np.ndarray
@@ -61,8 +58,6 @@ def encode_labels(y: Any, argument: str = "y") -> Labels:
     >>> labels.classes.tolist(), labels.codes.tolist()
     (['cat', 'dog'], [0, 1, 0])
     """
-    if isinstance(y, Coded):
-        return _of_codes(y)
     values = as_label_array(y, argument)
     missing = missing_labels(values)
     if missing.size:
@@ -78,16 +73,6 @@ def encode_labels(y: Any, argument: str = "y") -> Labels:
             "labels into text with str()."
         ) from error
     return Labels(values, classes, codes)
-
-
-def _of_codes(column: Coded) -> Labels:
-    """Return labels that are codes already; of a part of the rows, classes may be gone."""
-    there = np.zeros(len(column.classes), dtype=bool)
-    there[column.codes] = True
-    # Codes of one byte would overflow where they are multiplied.
-    codes = (np.cumsum(there) - 1).astype(np.int32)[column.codes]
-    classes = column.classes[there]
-    return Labels(column if there.all() else Coded(codes, classes), classes, codes)
 
 
 def _coded(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -143,8 +128,6 @@ def same_label(given: Any, true: Any) -> np.ndarray:
     >>> same_label([0, 1, 2], ["0", "1.0", "two"]).tolist()
     [True, True, False]
     """
-    if isinstance(given, Coded) or isinstance(true, Coded):
-        return _same_codes(encode_labels(given), encode_labels(true, "true"))
     return _same(as_label_array(given), as_label_array(true, "true"), "true")
 
 
@@ -203,18 +186,8 @@ def codes_in(classes: np.ndarray, labels: Any, argument: str) -> np.ndarray:
     return codes
 
 
-def stored_codes(value: Any, name: str) -> np.ndarray:
-    """Return which of its `classes` each label in a column of a selection is."""
-    column = stored_of(value, name)
-    return column.codes if isinstance(column, Coded) else codes_in(value.classes, column, name)
-
-
 def places_in(classes: np.ndarray, labels: Any) -> np.ndarray:
     """Return the position of each label in sorted `classes`; -1 for one that is not there."""
-    if isinstance(labels, Coded):
-        # Of the few different labels, not of every row.
-        found = places_in(classes, labels.classes).astype(np.int32)
-        return np.asarray(found[labels.codes])
     values = as_label_array(labels, "labels")
     if not len(values):
         return np.empty(0, dtype=np.intp)

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from kspr._text import shorten, visible
 from kspr.core.labels import same_label, stored_codes, truly_clean
-from kspr.report._words import level, name, number, scale_of, share
+from kspr.report._words import level, name, number, scale_of, share, statistic_of
 from kspr.report.contents import Content, Contents
 from kspr.selectors.options import DOUBTING
 from kspr.selectors.selection import Selection
@@ -92,11 +92,11 @@ def _bar(selection: Selection, rows: np.ndarray) -> list[float]:
 
 def _in_words(selection: Selection, rows: np.ndarray) -> list[str]:
     if selection.control in DOUBTING:
-        return [f"doubt {share(value)}" for value in selection.statistic[rows].tolist()]
+        return [f"doubt {share(value)}" for value in selection.doubt[rows].tolist()]
     times = [f"time {number(value)}" for value in selection.selection_time[rows].tolist()]
     if selection.control is None:
         return times
-    compared, scale = selection.statistic[rows].tolist(), scale_of(selection).name
+    compared, scale = statistic_of(selection)[rows].tolist(), scale_of(selection).name
     return [f"{time} · {scale} {number(w)}" for time, w in zip(times, compared, strict=True)]
 
 
@@ -148,9 +148,8 @@ def probably_wrong(selection: Selection, rows: np.ndarray) -> np.ndarray:
     fits better.
     """
     if selection.control in DOUBTING:
-        return np.asarray(selection.statistic[rows] > 0.5)
-    label, suggested = (stored_codes(selection, name) for name in ("label", "suggested_label"))
-    return np.asarray(suggested[rows] != label[rows])
+        return np.asarray(selection.doubt[rows] > 0.5)
+    return np.asarray(selection.suggested_code[rows] != selection.label_code[rows])
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from kspr._figures import ACCENT, INK, canvas, style, to_svg
 from kspr._text import shorten
 from kspr.core.intervals import wilson_interval
 from kspr.report._words import name
-from kspr.selectors.controls.noise_estimate import NoiseEstimate
+from kspr.selectors.noise_estimate import NoiseEstimate
 
 MAX_CLASSES = 20
 """Largest number of tiles along a side; the numbers in more could not be read."""

@@ -10,12 +10,11 @@ from matplotlib.collections import LineCollection
 from matplotlib.ticker import MaxNLocator
 
 from kspr._figures import ACCENT, INK, KEPT, LINE, MUTED, PAPER, canvas, style, to_svg
-from kspr.core.arrays import to_numpy
-from kspr.core.labels import stored_codes, truly_clean
+from kspr.core.labels import truly_clean
 from kspr.core.regression import gamma_path
-from kspr.report._words import level, name, scale_of
-from kspr.selectors.feature_rows import as_features
+from kspr.report._words import level, name, scale_of, statistic_of
 from kspr.selectors.options import DOUBTING
+from kspr.selectors.parts import HostFeatures
 from kspr.selectors.selection import Selection
 
 LEVELS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
@@ -51,7 +50,7 @@ def class_histograms(selection: Selection) -> list[tuple[str, Markup]]:
 
     Each comes with the name of its class.
     """
-    codes = stored_codes(selection, "label")
+    codes = selection.label_code
     shown = np.sort(_most_suspect(selection, codes)[:MAX_CLASSES])
     edges = _edges(selection, 30)
     both, kept = _counted(selection, edges)
@@ -78,7 +77,7 @@ def _edges(selection: Selection, bins: int) -> np.ndarray:
     """Return edges of bins for nearly all rows; the few beyond count in the first and last bin."""
     if selection.control in DOUBTING:
         return np.linspace(0.0, 1.0, bins + 1)
-    low, high = np.quantile(selection.statistic, [0.001, 0.999])
+    low, high = np.quantile(statistic_of(selection), [0.001, 0.999])
     # Cut-offs are in view too, but one far out must not squeeze all rows into one bin.
     far = 0.25 * (high - low)
     ends = np.clip(
@@ -91,9 +90,9 @@ def _edges(selection: Selection, bins: int) -> np.ndarray:
 
 def _counted(selection: Selection, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return how many rows, and how many kept ones, each class has in every bin."""
-    codes, kept = stored_codes(selection, "label"), selection.clean_mask
+    codes, kept = selection.label_code, selection.clean_mask
     # Rows beyond the edges count in the outer bins, so that no row is missing.
-    inside = np.clip(selection.statistic, edges[0], edges[-1])
+    inside = np.clip(statistic_of(selection), edges[0], edges[-1])
     bins = (np.arange(len(selection.classes) + 1), edges)
     both, of_kept = (
         np.histogram2d(codes[rows], inside[rows], bins)[0] for rows in (slice(None), kept)
@@ -150,7 +149,7 @@ def path_rows(selection: Selection) -> np.ndarray:
 
     Its classes are those with most suspects.
     """
-    codes = stored_codes(selection, "label")
+    codes = selection.label_code
     picked = []
     for k in _most_suspect(selection, codes)[:PATH_CLASSES].tolist():
         rows = np.flatnonzero(codes == k)
@@ -167,8 +166,8 @@ def solve_path(
     """Return falling penalty levels, and the norm of every row's mean shift at each level."""
     if hasattr(features, "to_numpy"):
         features = features.to_numpy()
-    X = to_numpy(as_features(features).take(rows)).astype(np.float64)
-    classes, labels = np.unique(stored_codes(selection, "label")[rows], return_inverse=True)
+    X = HostFeatures(features).take(rows).astype(np.float64)
+    classes, labels = np.unique(selection.label_code[rows], return_inverse=True)
     # PCA, which gives X full column rank, so that beta is identifiable (as in the paper).
     X = X - X.mean(axis=0)
     left, scale, _ = np.linalg.svd(X, full_matrices=False)

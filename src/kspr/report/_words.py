@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
+import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from kspr._text import percent, visible
+from kspr.selectors.options import DOUBTING
 from kspr.selectors.selection import Selection
 
 _SPACE = "\u202f"  # narrow, and lines do not break at it
@@ -105,6 +107,17 @@ _SCALES = {
     "theorem": _KNOCKOFF,
     None: _TIME,
 }
+
+
+def statistic_of(selection: Selection) -> np.ndarray:
+    """Return what the pages show of each row: its doubt, or its time, negative where it is ahead.
+
+    Labels that lost to their knockoff have an infinite doubt, and are shown by their time.
+    """
+    if selection.control is None or selection.control in DOUBTING:
+        return selection.doubt
+    ahead = np.isfinite(selection.doubt)
+    return np.where(ahead, -selection.doubt, selection.selection_time)
 
 
 def scale_of(selection: Selection) -> StatisticScale:

@@ -108,7 +108,7 @@ class Details:
             "id": shown_name(self._run.row_id[position]),
             "given": given,
             "suggested": suggested if suggested != given else None,
-            "doubt": round(float(self._fitted.statistic[position]), 4) if has_doubt else None,
+            "doubt": round(float(self._fitted.doubt[position]), 4) if has_doubt else None,
         }
 
     def content(self, position: int, *, brief: bool = False) -> dict[str, Any]:

@@ -271,7 +271,7 @@ class Suspects:
         if filters.suggested is not None:
             keep = keep & (session.details.suggested == filters.suggested)
         if filters.doubt > 0 and fitted.control in DOUBTING:
-            keep = keep & (fitted.statistic >= filters.doubt)
+            keep = keep & (fitted.doubt >= filters.doubt)
         if filters.text.strip():
             keep = keep & self._search(filters.text.strip().lower(), np.flatnonzero(keep))
         return keep, answers

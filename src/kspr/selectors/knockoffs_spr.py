@@ -18,7 +18,6 @@ from kspr.core.reduction import PCA
 from kspr.core.refitting import ROUNDS
 from kspr.core.votes import WIDTH, count_votes
 from kspr.errors import InputError
-from kspr.selectors._look import Census, look
 from kspr.selectors._passes import (
     Compare,
     Components,
@@ -37,6 +36,7 @@ from kspr.selectors.checked import Drawn, read_checked
 from kspr.selectors.cluster import DaskFeatures, is_dask
 from kspr.selectors.curve import at_best_f1
 from kspr.selectors.cut_groups import cut_by_class
+from kspr.selectors.look import Census, look
 from kspr.selectors.noise_estimate import describe_noise
 from kspr.selectors.options import ControlName, CutName, DuplicatesName, LevelName
 from kspr.selectors.parts import Columns, Features, HostFeatures

@@ -25,9 +25,9 @@ from kspr.core.splitting import (
     similarity,
 )
 from kspr.errors import InputError
-from kspr.selectors._look import look
 from kspr.selectors._threads import one_blas_thread
 from kspr.selectors.base import BaseSelector, split_rng
+from kspr.selectors.look import look
 from kspr.selectors.options import CutName
 from kspr.selectors.parts import HostFeatures, sparse_components
 from kspr.selectors.validation import (

@@ -13,11 +13,11 @@ from kspr.core.labels import Labels
 from kspr.core.penalties import group
 from kspr.core.probabilities import Calibrated, calibrate, memorised_share
 from kspr.errors import InputError
-from kspr.selectors._look import look
 from kspr.selectors.base import BaseSelector
 from kspr.selectors.class_columns import read_probabilities
 from kspr.selectors.curve import at_best_f1
 from kspr.selectors.cut_groups import cut_by_class
+from kspr.selectors.look import look
 from kspr.selectors.noise_estimate import describe_noise
 from kspr.selectors.options import CutName
 from kspr.selectors.parts import HostFeatures

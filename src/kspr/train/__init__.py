@@ -8,8 +8,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kspr.train.callback import CleanSampler, FeatureStore, SelectionCallback
     from kspr.train.fitting import fit
-    from kspr.train.loop import CleanSampler, FeatureStore, SelectionCallback
     from kspr.train.settings import TrainSettings
     from kspr.train.trained import Trained, load_trained
 
@@ -24,9 +24,9 @@ __all__ = [
 ]
 
 _HOMES = {
-    "CleanSampler": "loop",
-    "FeatureStore": "loop",
-    "SelectionCallback": "loop",
+    "CleanSampler": "callback",
+    "FeatureStore": "callback",
+    "SelectionCallback": "callback",
     "TrainSettings": "settings",
     "Trained": "trained",
     "fit": "fitting",

@@ -1,7 +1,7 @@
 """Training in one process or several: which rows a process trains on, and how values are shared.
 
-`Alone` is one process. Under ``torchrun``, `Group` trains each process (rank) on its shard of every
-batch, gathers features from all ranks, and broadcasts the decisions of rank 0.
+`World` is one process alone. Under ``torchrun``, `Group` trains each process (rank) on its shard of
+every batch, gathers features from all ranks, and broadcasts the decisions of rank 0.
 """
 
 import gc
@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import torch
 import torch.distributed as dist
@@ -25,36 +25,8 @@ _PATIENCE = timedelta(hours=12)
 """Time limit of a collective call: other ranks wait while rank 0 embeds or selects."""
 
 
-class World(Protocol):
-    """The processes that train together, seen from one of them."""
-
-    rank: int
-    size: int
-    device: torch.device
-
-    def wrap(self, network: nn.Module) -> nn.Module:
-        """Return a module whose gradients are the mean over all ranks."""
-        ...
-
-    def shard(self, rows: Tensor) -> Tensor:
-        """Return this rank's share of `rows`; the numbers of rows differ by at most one."""
-        ...
-
-    def all_gather(self, values: Tensor, n: int) -> Tensor:
-        """Return all `n` rows in their order; `values` are those of this rank's shard."""
-        ...
-
-    def broadcast(self, values: Tensor) -> Tensor:
-        """Return the values of rank 0 on every rank."""
-        ...
-
-    def barrier(self) -> None:
-        """Wait until every rank has called this."""
-        ...
-
-
-class Alone:
-    """One process."""
+class World:
+    """The processes that train together, seen from one of them; here: one process alone."""
 
     rank, size = 0, 1
 
@@ -62,30 +34,35 @@ class Alone:
         self.device = device
 
     def wrap(self, network: nn.Module) -> nn.Module:
-        """Return `network`."""
+        """Return a module whose gradients are the mean over all ranks."""
         return network
 
     def shard(self, rows: Tensor) -> Tensor:
-        """Return `rows`."""
+        """Return this rank's share of `rows`; the numbers of rows differ by at most one."""
         return rows
 
     def all_gather(self, values: Tensor, n: int) -> Tensor:  # noqa: ARG002 - one rank has all rows
-        """Return `values`."""
+        """Return all `n` rows in their order; `values` are those of this rank's shard."""
         return values
 
     def broadcast(self, values: Tensor) -> Tensor:
-        """Return `values`."""
+        """Return the values of rank 0 on every rank."""
         return values
 
     def barrier(self) -> None:
-        """Do nothing: there is no other rank."""
+        """Wait until every rank has called this."""
 
 
-class Group:
+Alone = World
+"""One process."""
+
+
+class Group(World):
     """Several processes, started by ``torchrun``."""
 
     def __init__(self, device: torch.device) -> None:
-        self.rank, self.size, self.device = dist.get_rank(), dist.get_world_size(), device
+        super().__init__(device)
+        self.rank, self.size = dist.get_rank(), dist.get_world_size()
 
     def wrap(self, network: nn.Module) -> nn.Module:
         """Return `network` with gradients that are averaged over the ranks."""

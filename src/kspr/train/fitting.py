@@ -1,37 +1,32 @@
 """`fit`: train a network on features or images whose labels are partly wrong."""
 
-import copy
 import json
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from kspr.errors import InputError
 from kspr.models.device import use_bfloat16
 from kspr.selectors import Selection
-from kspr.train.cycle.algorithm3 import Cycle, State
-from kspr.train.cycle.learner import Learner
-from kspr.train.cycle.metrics import Epoch
-from kspr.train.cycle.model_choice import BestSoFar
-from kspr.train.cycle.referee_parts import Parts
-from kspr.train.cycle.select_step import make_selector, referee_selector
-from kspr.train.cycle.task import Task, make_task, network_for, signature_of
+from kspr.train.cycle import make_cycle
 from kspr.train.distributed import World, the_world
-from kspr.train.outcome import classes_to_json
+from kspr.train.guard import ModelChoice
+from kspr.train.metrics import Epoch
 from kspr.train.pipelines import pipeline_for
 from kspr.train.randomness import deterministic
-from kspr.train.run_folder import RunFolder, newest_checkpoint
-from kspr.train.settings import TrainSettings
-from kspr.train.simsiam.pretrain import pretrain_network, simsiam_settings
+from kspr.train.run_folder import Checkpoints, RunFolder, classes_to_json
+from kspr.train.settings import TrainSettings, make_selector, referee_selector
+from kspr.train.simsiam import pretrain_network, simsiam_settings
+from kspr.train.task import Setup, make_task, network_for, signature_of
 from kspr.train.trained import Trained
 
-__all__ = ["fit"]
+__all__ = ["Procedure", "Training", "fit"]
 
 
 def fit(
@@ -109,231 +104,222 @@ def fit(
     if resume and folder is None:
         raise InputError("resume=True needs the folder of the run to resume: pass out.")
     with the_world(chosen.device) as world, _rules(chosen):
-        chosen = _possible_precision(chosen, world)
-        return _Fit(task, chosen, world, folder, network).run(resume, on_epoch, about or {})
+        setup = Setup(task, pipeline_for(task.inputs, chosen), _computable(chosen, world), world)
+        _check_batches(setup)
+        built = network_for(task, chosen, network)
+        training = Training(setup, built, folder)
+        # Refuses a folder that cannot be used before hours of training.
+        stored = training.begin(resume, about or {})
+        if stored is None and chosen.pretrain_epochs > 0:
+            pretrain_network(setup, built, training.checkpoints.of("pretrain"))
+        cycle = make_cycle(setup, built, training.checkpoints)
+        return training.run(cycle, stored, on_epoch)
 
 
-def _possible_precision(settings: TrainSettings, world: World) -> TrainSettings:
+def _computable(settings: TrainSettings, world: World) -> TrainSettings:
     """Return `settings` with float32 instead of a bfloat16 that does not work here."""
     if settings.precision == "float32":
         return settings
     works = use_bfloat16(world.device, strict=settings.strict)
     # Processors may differ between machines: all ranks must compute in the same precision.
-    found = torch.tensor([works], dtype=torch.uint8, device=world.device)
-    everywhere = bool(world.all_gather(found, world.size).all())
+    answer = torch.tensor([works], dtype=torch.uint8, device=world.device)
+    everywhere = bool(world.all_gather(answer, world.size).all())
     return settings if everywhere else settings.changed(precision="float32")
 
 
-class _Fit:
-    """One call of `fit`: begin or resume, pre-train, run the cycle, write the result."""
-
-    def __init__(
-        self,
-        task: Task,
-        settings: TrainSettings,
-        world: World,
-        folder: RunFolder | None,
-        network: nn.Module | None,
-    ) -> None:
-        self._task, self._settings, self._world, self._folder = task, settings, world, folder
-        self._check_batches()
-        self._pipeline = pipeline_for(task.inputs, settings)
-        self._network = network_for(task, settings, network)
-        self._history: list[dict[str, Any]] = []
-        # Only a run on disk can be resumed; a digest of all rows is not free.
-        self._signature = (
-            {} if folder is None else signature_of(task, settings, self._network, world.size)
+def _check_batches(setup: Setup) -> None:
+    n, batch_size = int((~setup.task.held_out).sum()), setup.settings.batch_size
+    if min(n, batch_size) < 2 * setup.world.size:
+        raise InputError(
+            f"A batch of {min(n, batch_size)} samples is too small for {setup.world.size} "
+            "processes; each needs two or more."
+        )
+    if n < batch_size:
+        warnings.warn(
+            f"batch_size is {batch_size} but there are only {n} samples; each step takes all of "
+            "them.",
+            stacklevel=3,
         )
 
-    def run(
-        self,
-        resume: bool,
-        on_epoch: Callable[[Epoch], None] | None,
-        about: dict[str, Any],
-    ) -> Trained:
-        # Refuses a folder that cannot be used before hours of training.
-        stored = self._begin(resume, about)
-        self._pretrain(stored)
-        cycle = self._cycle(stored)
-        cycle.run(lambda epoch: self._after_epoch(cycle, epoch, on_epoch))
-        return self._finish(cycle)
 
-    def _check_batches(self) -> None:
-        n = int((~self._task.held_out).sum())
-        if min(n, self._settings.batch_size) < 2 * self._world.size:
-            raise InputError(
-                f"A batch of {min(n, self._settings.batch_size)} samples is too small for "
-                f"{self._world.size} processes; each needs two or more."
-            )
-        if n < self._settings.batch_size:
-            warnings.warn(
-                f"batch_size is {self._settings.batch_size} but there are only {n} samples; "
-                "each step takes all of them.",
-                stacklevel=4,
-            )
+def _rules(settings: TrainSettings) -> AbstractContextManager[None]:
+    return deterministic() if settings.deterministic else nullcontext()
 
-    def _begin(self, resume: bool, about: dict[str, Any]) -> dict[str, Any] | None:
+
+class Procedure(Protocol):
+    """What a training does in each epoch: our cycle, or a method of others."""
+
+    n_epochs: int
+    selection: Selection | None = None
+    """The last selection, on rank 0."""
+    frozen: Selection | None = None
+    """The selection by features that have not seen the labels, on rank 0."""
+
+    @property
+    def epoch(self) -> int:
+        """Number of epochs that are done."""
+        ...
+
+    @property
+    def network(self) -> nn.Module:
+        """The network in training, and at the end the one that was chosen."""
+        ...
+
+    @property
+    def clean_mask(self) -> np.ndarray | None:
+        """Mask of the kept rows, on every rank."""
+        ...
+
+    def begin(self) -> None:
+        """Do what comes before the first epoch."""
+        ...
+
+    def train(self) -> Epoch:
+        """Train for one epoch, and count it."""
+        ...
+
+    def new_sides(self, epoch: Epoch) -> np.ndarray | None:  # noqa: ARG002 - for others
+        """Return which rows a selection of `epoch` keeps; None if rows cannot change sides."""
+        return None
+
+    def finish(self) -> ModelChoice:
+        """Put the final weights into the network, and return how they were chosen."""
+        ...
+
+    def checkpoint(self) -> dict[str, Any]:
+        """Return everything that the next epoch depends on."""
+        ...
+
+    def load(self, stored: dict[str, Any]) -> None:
+        """Restore `checkpoint`."""
+        ...
+
+
+class Training:
+    """The epochs of a procedure, with the folder, the checkpoints and the metrics of the run.
+
+    Parameters
+    ----------
+    setup
+        What is learned.
+    network
+        The network that is trained.
+    folder
+        Where the run is written; None keeps all in memory.
+    **rules
+        What else must be equal for the run to be resumed.
+    """
+
+    def __init__(
+        self, setup: Setup, network: nn.Module, folder: RunFolder | None, **rules: str
+    ) -> None:
+        self._setup, self._folder = setup, folder
+        self._history: list[dict[str, Any]] = []
+        self._signature, checkpoints = dict[str, Any](), None
+        # Only a run on disk can be resumed; a digest of all rows is not free.
+        if folder is not None:
+            size, checkpoints = setup.world.size, folder.checkpoints
+            self._signature = {**signature_of(setup.task, setup.settings, network, size), **rules}
+        writes = setup.world.rank == 0
+        self.checkpoints = Checkpoints(checkpoints, self._signature, writes=writes)
+
+    def begin(self, resume: bool, about: dict[str, Any]) -> dict[str, Any] | None:
+        """Begin the folder, or return the checkpoint to continue from; `about` is for train.json.
+
+        Raise `InputError` if the folder cannot be used.
+        """
         if self._folder is None:
             return None
+        task = self._setup.task
         described = {
-            "settings": self._settings.as_dict(),
-            "classes": classes_to_json(self._task.classes),
-            "shape": list(self._task.inputs.shape),
-            "rows": len(self._task.inputs),
+            "settings": self._setup.settings.as_dict(),
+            "classes": classes_to_json(task.classes),
+            "shape": list(task.inputs.shape),
+            "rows": len(task.inputs),
             "signature": self._signature,
             **about,
         }
-        if self._world.rank == 0:
+        if self._setup.world.rank == 0:
             self._folder.begin(described, resume=resume)
-        return newest_checkpoint(self._folder.checkpoints, self._signature) if resume else None
+        return self.checkpoints.newest() if resume else None
 
-    def _pretrain(self, stored: dict[str, Any] | None) -> None:
-        """Train features with SimSiam, unless a checkpoint of the cycle exists already."""
-        if self._settings.pretrain_epochs > 0 and stored is None:
-            folder = None if self._folder is None else self._folder.checkpoints / "pretrain"
-            pretrain_network(
-                self._network, self._task, self._settings, self._world, folder, self._signature
-            )
+    def run(
+        self,
+        procedure: Procedure,
+        stored: dict[str, Any] | None,
+        on_epoch: Callable[[Epoch], None] | None,
+    ) -> Trained:
+        """Train from the beginning, or from the checkpoint `stored`, to the last epoch."""
+        if stored is None:
+            procedure.begin()
+        else:
+            self._restore(procedure, stored)
+        while procedure.epoch < procedure.n_epochs:
+            self._after(procedure, procedure.train(), on_epoch)
+        return self._finish(procedure)
 
-    def _cycle(self, stored: dict[str, Any] | None) -> Cycle:
-        # For the cosine of the learning rate, which falls to 0 at this step.
-        total = self._settings.epochs * self._task.steps(self._settings.batch_size)
-        reference, parts = None, self._parts()
-        if self._settings.guard:
-            # Before the learner takes the network over: both start from the same weights.
-            reference = Learner(copy.deepcopy(self._network), self._settings, total, self._world)
-        learner = Learner(self._network, self._settings, total, self._world)
-        cycle = Cycle(
-            self._task,
-            self._pipeline,
-            learner,
-            reference,
-            self._settings,
-            self._world,
-            parts,
-        )
-        if stored is not None:
-            try:
-                self._restore(cycle, stored)
-            except InputError:
-                raise
-            # The file is whole and of this version: another program wrote it.
-            except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
-                where = "the run" if self._folder is None else self._folder.checkpoints
-                raise InputError(
-                    f"The newest checkpoint in {where} does not fit this training. Train again "
-                    "into another folder."
-                ) from error
-        return cycle
+    def _restore(self, procedure: Procedure, stored: dict[str, Any]) -> None:
+        try:
+            procedure.load(stored)
+            self._history = json.loads(stored["history"])
+        except InputError:
+            raise
+        # The file is whole and of this version: another program wrote it.
+        except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+            raise InputError(
+                f"The newest checkpoint in {self.checkpoints.folder} does not fit this training. "
+                "Train again into another folder."
+            ) from error
+        # Not needed to train: the masks are in the checkpoint. They are what users look at.
+        if self._folder is not None and self._setup.world.rank == 0:
+            procedure.selection = _stored(self._folder.selection)
+            procedure.frozen = _stored(self._folder.frozen)
 
-    def _parts(self) -> Callable[[Tensor], Parts] | None:
-        """Return what makes the parts that referees are trained on; None without referees."""
-        if not self._settings.has_referees:
-            return None
-        # Copied before any training: all networks start from the same weights.
-        network = copy.deepcopy(self._network)
-        folder = None if self._folder is None else self._folder.checkpoints
-        return lambda part: Parts(
-            self._task,
-            part,
-            self._pipeline,
-            network,
-            self._settings,
-            self._world,
-            folder,
-            self._signature,
-        )
-
-    def _restore(self, cycle: Cycle, stored: dict[str, Any]) -> None:
-        cycle.learner.load(stored["learner"])
-        cycle.state = State(**stored["state"])
-        # The checkpoint of a released run has no reference to load.
-        if cycle.state.is_released:
-            cycle.release()
-        elif cycle.reference is not None:
-            cycle.reference.load(stored["reference"])
-            cycle.best = BestSoFar(**stored["best"])
-        self._history = json.loads(stored["history"])
-        # Not needed to train: the masks are in the state. They are what users look at.
-        if self._world.rank == 0 and self._folder is not None:
-            cycle.selection = _stored(self._folder.selection)
-            cycle.frozen = _stored(self._folder.frozen)
-
-    def _after_epoch(
-        self, cycle: Cycle, epoch: Epoch, on_epoch: Callable[[Epoch], None] | None
+    def _after(
+        self, procedure: Procedure, epoch: Epoch, on_epoch: Callable[[Epoch], None] | None
     ) -> None:
         # On every rank, because `Trained` has it on every rank.
         self._history.append(epoch.as_dict())
-        if self._world.rank != 0:
+        if self._setup.world.rank != 0:
             return
         for note in epoch.notes:
-            warnings.warn(note, stacklevel=6)
+            warnings.warn(note, stacklevel=5)
         if self._folder is not None:
-            if epoch.epoch == 1 and cycle.frozen is not None:
-                self._folder.save_frozen(cycle.frozen)
-            self._folder.after_epoch(
-                epoch.epoch, self._history, cycle.selection, self._new_sides(cycle, epoch)
-            )
+            if epoch.epoch == 1 and procedure.frozen is not None:
+                self._folder.save_frozen(procedure.frozen)
+            sides = procedure.new_sides(epoch)
+            self._folder.after_epoch(epoch.epoch, self._history, procedure.selection, sides)
+            content = {**procedure.checkpoint(), "history": json.dumps(self._history)}
             # Last: a run that is killed before it repeats this epoch and writes the same files.
-            self._folder.checkpoint(epoch.epoch, self._content(cycle))
+            self.checkpoints.write(epoch.epoch, content)
         if on_epoch is not None:
             on_epoch(epoch)
 
-    def _new_sides(self, cycle: Cycle, epoch: Epoch) -> np.ndarray | None:
-        """Return which rows a selection of this epoch keeps; None without a new one.
-
-        Referees judge once, so no row changes sides.
-        """
-        made = epoch.select_seconds > 0 and not self._settings.has_referees
-        return _as_array(cycle.state.selected) if made else None
-
-    def _content(self, cycle: Cycle) -> dict[str, Any]:
-        return {
-            "signature": self._signature,
-            "state": cycle.state.tensors(),
-            "learner": cycle.learner.state(),
-            "reference": None if cycle.reference is None else cycle.reference.state(),
-            "best": None if cycle.best is None else cycle.best.tensors(),
-            "history": json.dumps(self._history),
-        }
-
-    def _finish(self, cycle: Cycle) -> Trained:
-        choice = cycle.model_choice()
-        network = cycle.learner.network
-        # Into the learner's network: the chosen one may be an average, or of an earlier epoch.
-        network.load_state_dict(choice.weights)
-        cycle.select_for(choice)
+    def _finish(self, procedure: Procedure) -> Trained:
+        choice, setup = procedure.finish(), self._setup
         trained = Trained(
-            network=network.eval(),
-            classes=self._task.classes,
-            selection=cycle.selection,
-            frozen=cycle.frozen,
-            clean_mask=_as_array(cycle.state.selected),
+            network=procedure.network.eval(),
+            classes=setup.task.classes,
+            selection=procedure.selection,
+            frozen=procedure.frozen,
+            clean_mask=procedure.clean_mask,
             model_choice=choice.name,
             epoch=choice.epoch,
             test_accuracy=choice.test_accuracy,
             held_out=choice.held_out,
             history=self._history,
-            settings=self._settings,
-            shape=self._task.inputs.shape,
-            pipeline=self._pipeline,
+            settings=setup.settings,
+            shape=setup.task.inputs.shape,
+            pipeline=setup.pipeline,
             folder=None if self._folder is None else self._folder.path,
         )
-        if self._world.rank == 0 and self._folder is not None:
-            if cycle.selection is not None:
-                self._folder.save_selection(cycle.selection)
-            tensors = {"network": network.state_dict(), "pipeline": self._pipeline.state()}
+        if self._folder is not None and setup.world.rank == 0:
+            if procedure.selection is not None:
+                self._folder.save_selection(procedure.selection)
+            tensors = {"network": trained.network.state_dict(), "pipeline": setup.pipeline.state()}
             self._folder.finish(tensors, trained.as_result())
         return trained
 
 
 def _stored(path: Path) -> Selection | None:
     return Selection.load(path) if path.is_dir() else None
-
-
-def _as_array(mask: Tensor | None) -> np.ndarray | None:
-    return None if mask is None else mask.cpu().numpy()
-
-
-def _rules(settings: TrainSettings) -> AbstractContextManager[None]:
-    return deterministic() if settings.deterministic else nullcontext()

@@ -127,19 +127,19 @@ def as_inputs(X: Any, settings_input: str) -> Inputs:
     """Return `X` as inputs for ``"embeddings"`` or ``"images"``, as `settings_input` says."""
     # NumPy arrays have take and shape too; an object of the user's own has no dtype.
     if hasattr(X, "take") and hasattr(X, "shape") and not hasattr(X, "dtype"):
-        found: Inputs = X
+        inputs: Inputs = X
     elif settings_input == "embeddings":
-        found = Vectors(X)
+        inputs = Vectors(X)
     else:
-        found = Images(_channels_first(X))
+        inputs = Images(_channels_first(X))
     expected = 1 if settings_input == "embeddings" else 3
-    if len(found.shape) != expected:
+    if len(inputs.shape) != expected:
         raise InputError(
-            f"X has rows of shape {found.shape}, but input is {settings_input!r}, which needs "
+            f"X has rows of shape {inputs.shape}, but input is {settings_input!r}, which needs "
             f"{expected} dimension{'s' * (expected > 1)} a row. Choose another preset, or "
             "input='embeddings' or input='images'."
         )
-    return found
+    return inputs
 
 
 def content_digest(inputs: Inputs) -> str:

@@ -5,13 +5,12 @@ write it, Beta(0.5, 0.5) would make about half of the batches nearly all clean o
 rejected, and their steps would learn from one side only. The expectation of the loss is the same.
 """
 
-from typing import Protocol
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-from kspr.errors import InputError
-from kspr.train.images.augment import Augment, normalise
+from kspr.train.augment import Augment, normalise
 from kspr.train.inputs import Inputs
 from kspr.train.randomness import beta, integers_below
 from kspr.train.settings import TrainSettings
@@ -41,7 +40,6 @@ def cutmix(
     over the image, and the part outside the image is dropped. `target_a` is weighted by the share
     of pixels that come from `a`.
     """
-    _check(a, target_a, b, target_b, alpha)
     inside = _boxes(a, generator, alpha)
     mixed = torch.where(inside[:, None], b, a)
     # Counted, not taken from the draw: clipping at the border and rounding change the share.
@@ -61,7 +59,6 @@ def mixup(
 
     lam is from Beta(alpha, alpha), one per row. For vectors, which have no pixels to paste.
     """
-    _check(a, target_a, b, target_b, alpha)
     weight = beta(len(a), alpha, generator, a.device)
     return _blend(a, b, weight), _blend(target_a, target_b, weight)
 
@@ -89,74 +86,57 @@ def _blend(a: Tensor, b: Tensor, weight: Tensor) -> Tensor:
     return weight * a + (1 - weight) * b
 
 
-def _check(a: Tensor, target_a: Tensor, b: Tensor, target_b: Tensor, alpha: float) -> None:
-    if a.shape != b.shape:
-        raise InputError(f"a has shape {tuple(a.shape)} but b has {tuple(b.shape)}.")
-    for name, target in (("target_a", target_a), ("target_b", target_b)):
-        if target.ndim != 2 or len(target) != len(a) or not target.is_floating_point():
-            raise InputError(
-                f"{name} must be soft targets of shape ({len(a)}, classes), got {target.dtype} of "
-                f"shape {tuple(target.shape)}. Turn labels into rows with one_hot(...).float()."
-            )
-    if not alpha > 0:
-        raise InputError(f"alpha must be positive, got {alpha}. The paper takes 0.5.")
+class InputPipeline:
+    """Turn rows into what a network computes on: views of a batch, and mixtures of two batches.
 
+    `mixing` is `cutmix` or `mixup`, whose mixing weights are drawn from Beta(alpha, alpha).
+    """
 
-class InputPipeline(Protocol):
-    """Turn rows into what a network computes on: views of a batch, and mixtures of two batches."""
+    def __init__(self, mixing: Callable[..., tuple[Tensor, Tensor]], alpha: float) -> None:
+        self._mixing, self._alpha = mixing, alpha
 
-    def train_view(self, batch: Tensor, generator: torch.Generator) -> Tensor:
-        """Return the network's input for training, augmented at random."""
-        ...
+    def train_view(self, batch: Tensor, generator: torch.Generator) -> Tensor:  # noqa: ARG002 - vectors are not augmented
+        """Return the network's input for training, augmented at random if it is an image."""
+        return self.plain_view(batch)
 
     def plain_view(self, batch: Tensor) -> Tensor:
         """Return the network's input for prediction, without augmentation."""
-        ...
+        raise NotImplementedError
 
     def mix(
         self, a: Tensor, target_a: Tensor, b: Tensor, target_b: Tensor, generator: torch.Generator
     ) -> tuple[Tensor, Tensor]:
         """Return mixtures of `a` and `b`, and of their targets with the same weights."""
-        ...
+        return self._mixing(a, target_a, b, target_b, generator, alpha=self._alpha)
 
     def state(self) -> dict[str, Tensor]:
         """Return the tensors that were measured on the training data, for `stored_pipeline`."""
-        ...
+        return {}
 
 
-class VectorPipeline:
+class VectorPipeline(InputPipeline):
     """Embeddings: centred, divided by one scale, and mixed as vectors."""
 
     def __init__(self, centre: Tensor, scale: Tensor, alpha: float) -> None:
-        self._centre, self._scale, self._alpha = centre, scale, alpha
-
-    def train_view(self, batch: Tensor, generator: torch.Generator) -> Tensor:  # noqa: ARG002 - vectors are not augmented
-        """Return the standardised batch."""
-        return self.plain_view(batch)
+        super().__init__(mixup, alpha)
+        self._centre, self._scale = centre, scale
 
     def plain_view(self, batch: Tensor) -> Tensor:
         """Return the standardised batch."""
         return (batch - self._centre.to(batch.device)) / self._scale.to(batch.device)
-
-    def mix(
-        self, a: Tensor, target_a: Tensor, b: Tensor, target_b: Tensor, generator: torch.Generator
-    ) -> tuple[Tensor, Tensor]:
-        """Return convex combinations of the vectors."""
-        return mixup(a, target_a, b, target_b, generator, alpha=self._alpha)
 
     def state(self) -> dict[str, Tensor]:
         """Return centre and scale."""
         return {"centre": self._centre, "scale": self._scale}
 
 
-class ImagePipeline:
+class ImagePipeline(InputPipeline):
     """Images: cropped and flipped while the network learns, and mixed by CutMix."""
 
     def __init__(self, settings: TrainSettings, channels: int) -> None:
-        self._alpha = settings.mix_alpha
+        super().__init__(cutmix, settings.mix_alpha)
         self._mean, self._std = (
-            _channels(settings.mean, channels),
-            _channels(settings.std, channels),
+            _channels(values, channels) for values in (settings.mean, settings.std)
         )
         self._augment = Augment(settings.padding, settings.flip, self._mean, self._std)
 
@@ -167,16 +147,6 @@ class ImagePipeline:
     def plain_view(self, batch: Tensor) -> Tensor:
         """Return the normalised batch."""
         return normalise(batch, self._mean, self._std)
-
-    def mix(
-        self, a: Tensor, target_a: Tensor, b: Tensor, target_b: Tensor, generator: torch.Generator
-    ) -> tuple[Tensor, Tensor]:
-        """Return images of `a` with a box from `b`; targets by the share of pixels."""
-        return cutmix(a, target_a, b, target_b, generator, alpha=self._alpha)
-
-    def state(self) -> dict[str, Tensor]:
-        """Return no tensors: mean and standard deviation are settings."""
-        return {}
 
 
 def pipeline_for(inputs: Inputs, settings: TrainSettings) -> InputPipeline:

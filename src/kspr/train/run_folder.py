@@ -1,6 +1,7 @@
 """The folder of a training run: metrics, checkpoints, selection and network.
 
-Every file appears whole or not at all, and is read without running code from it.
+Every file appears whole or not at all, and is read without running code from it. Only what reads
+and writes tensors imports torch.
 """
 
 import json
@@ -10,28 +11,27 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
-from kspr._files import staged, write_json, write_text
+from kspr._files import read_json, staged, write_json, write_text
 from kspr.errors import InputError
 from kspr.selectors import Selection
-from kspr.train.outcome import (
-    ABOUT,
-    METRICS,
-    RESULT,
-    check_out,
-    read_about,
-    read_result,
-    write_sides,
-)
 
 __all__ = [
+    "Checkpoints",
     "RunFolder",
+    "check_out",
     "check_same",
-    "newest_checkpoint",
+    "classes_from_json",
+    "classes_to_json",
+    "is_training_run",
+    "read_about",
+    "read_metrics",
     "read_network",
+    "read_result",
+    "read_sides",
     "read_tensors",
-    "write_checkpoint",
+    "shape_from_json",
+    "write_sides",
     "write_tensors",
 ]
 
@@ -42,46 +42,80 @@ _KEPT = 2
 """Checkpoints that are kept: the newest, and the one before it."""
 
 
-def write_checkpoint(folder: Path, epoch: int, content: dict[str, Any]) -> None:
-    """Write `content` as the checkpoint after `epoch`, and remove all but the newest two."""
-    # Each checkpoint has its own name: one is whole at any moment the process may be killed.
-    write_tensors(folder / f"{epoch:06d}.pt", content)
-    for old in _found(folder)[:-_KEPT]:
-        old.unlink(missing_ok=True)
+class Checkpoints:
+    """The checkpoints of one training: the newest two.
 
-
-def newest_checkpoint(folder: Path, signature: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the newest checkpoint in `folder` that is whole; None without any.
-
-    Warn of damaged ones. Raise `InputError` if none is whole, or if the signature differs from
-    `signature`: the checkpoint belongs to another run.
+    Parameters
+    ----------
+    folder
+        Where they lie; None keeps none.
+    signature
+        What must be equal for a checkpoint to be continued from.
+    writes
+        Whether this process writes them.
     """
-    damaged: list[str] = []
-    for path in reversed(_found(folder)):
-        try:
-            content = read_tensors(path)
-        except InputError:
-            damaged.append(path.name)
-            continue
-        check_same(content.get("signature", {}), signature, str(path))
+
+    def __init__(
+        self, folder: Path | None, signature: dict[str, Any], *, writes: bool = True
+    ) -> None:
+        self.folder, self._signature, self._writes = folder, signature, writes
+
+    def of(self, name: str) -> "Checkpoints":
+        """Return the checkpoints of a step of this training, in a folder inside."""
+        folder = None if self.folder is None else self.folder / name
+        return Checkpoints(folder, self._signature, writes=self._writes)
+
+    def write(self, epoch: int, content: dict[str, Any]) -> None:
+        """Write `content` as the checkpoint after `epoch`, and remove all but the newest two."""
+        if self.folder is None or not self._writes:
+            return
+        # Each checkpoint has its own name: one is whole at any moment the process may be killed.
+        path = self.folder / f"{epoch:06d}.pt"
+        write_tensors(path, {"signature": self._signature, **content})
+        for old in self._paths()[:-_KEPT]:
+            old.unlink(missing_ok=True)
+
+    def newest(self) -> dict[str, Any] | None:
+        """Return the newest checkpoint that is whole; None without any.
+
+        Warn of damaged ones. Raise `InputError` if none is whole, or if the newest whole one
+        belongs to another run.
+        """
+        damaged: list[str] = []
+        for path in reversed(self._paths()):
+            try:
+                content = read_tensors(path)
+            except InputError:
+                damaged.append(path.name)
+                continue
+            check_same(content.get("signature", {}), self._signature, str(path))
+            if damaged:
+                # Not a UserWarning, which the command line leaves out: it repeats the guard's.
+                warnings.warn(
+                    f"{', '.join(damaged)} in {self.folder} cannot be read; continuing from "
+                    f"{path.name}.",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+            return content
         if damaged:
-            # Not a UserWarning, which the command line leaves out: it repeats the guard's.
-            warnings.warn(
-                f"{', '.join(damaged)} in {folder} cannot be read; continuing from {path.name}.",
-                RuntimeWarning,
-                stacklevel=2,
+            raise InputError(
+                f"No checkpoint in {self.folder} can be read ({', '.join(damaged)}): train again "
+                "into another folder."
             )
-        return content
-    if damaged:
-        raise InputError(
-            f"No checkpoint in {folder} can be read ({', '.join(damaged)}): train again into "
-            "another folder."
-        )
-    return None
+        return None
+
+    def _paths(self) -> list[Path]:
+        """Return the files, oldest first, without the hidden ones of a killed process."""
+        # Names are numbers of six digits, so their order is that of the epochs.
+        paths = [] if self.folder is None else self.folder.glob("*.pt")
+        return sorted(path for path in paths if not path.name.startswith("."))
 
 
 def write_tensors(path: Path, content: dict[str, Any]) -> None:
     """Write tensors, numbers and text to `path`, whole or not at all."""
+    import torch
+
     try:
         with staged(path) as staging:
             torch.save({"format": _FORMAT, **content}, staging)
@@ -96,6 +130,8 @@ def write_tensors(path: Path, content: dict[str, Any]) -> None:
 
 def read_tensors(path: Path) -> dict[str, Any]:
     """Return the content of a file of `write_tensors`; refuse anything else in it."""
+    import torch
+
     try:
         # Opening a pipe would wait for somebody who writes to it.
         if not path.is_file():
@@ -113,27 +149,21 @@ def read_tensors(path: Path) -> dict[str, Any]:
     return content
 
 
-def _found(folder: Path) -> list[Path]:
-    """Return the checkpoints, oldest first, without the hidden files of a killed process."""
-    # Names are numbers of six digits, so their order is that of the epochs.
-    return sorted(path for path in folder.glob("*.pt") if not path.name.startswith("."))
-
-
 def check_same(
-    found: dict[str, Any],
+    stored: dict[str, Any],
     wanted: dict[str, Any],
     source: str,
     way_out: str = "or choose another folder",
 ) -> None:
-    """Raise `InputError` if an entry of `wanted` differs in `found`, which comes from `source`."""
+    """Raise `InputError` if an entry of `wanted` differs in `stored`, which comes from `source`."""
     # A damaged file may hold anything in its place.
-    found = found if isinstance(found, dict) else {}
+    stored = stored if isinstance(stored, dict) else {}
     # Not `!=`: a tensor would be compared number by number.
-    different = [name for name in wanted if repr(found.get(name)) != repr(wanted[name])]
+    different = [name for name in wanted if repr(stored.get(name)) != repr(wanted[name])]
     if different:
         name = different[0]
         raise InputError(
-            f"{source} is of another run: its {name} is {_short(found.get(name))}, not "
+            f"{source} is of another run: its {name} is {_short(stored.get(name))}, not "
             f"{_short(wanted[name])}. Resume with the same data and settings, {way_out}."
         )
 
@@ -176,8 +206,8 @@ class RunFolder:
         check_out(self.path, resume=resume)
         if resume:
             # Also where no checkpoint was written yet, which would say so too.
-            found = read_about(self.path).get("signature", {})
-            check_same(found, about["signature"], str(self.path))
+            stored = read_about(self.path).get("signature", {})
+            check_same(stored, about["signature"], str(self.path))
         else:
             write_json(self.path / ABOUT, about)
         self._board = _tensorboard(self.path / "tensorboard")
@@ -212,10 +242,6 @@ class RunFolder:
         """Write the selection by features that have not seen the labels."""
         self._save_selection(selection, self.frozen)
 
-    def checkpoint(self, epoch: int, content: dict[str, Any]) -> None:
-        """Write what `resume` continues from; call this last, when all other files are written."""
-        write_checkpoint(self.checkpoints, epoch, content)
-
     def finish(self, tensors: dict[str, Any], result: dict[str, Any]) -> None:
         """Write the tensors of the final network, and the result that describes it."""
         write_tensors(self.path / _NETWORK, tensors)
@@ -242,3 +268,109 @@ def _tensorboard(path: Path) -> Any:
     except ImportError:
         return None
     return SummaryWriter(str(path))
+
+
+ABOUT, METRICS, RESULT = "train.json", "metrics.jsonl", "result.json"
+SIDES = "sides"
+"""Folder with a file for each selection during training: one bit a row, 1 where it was kept."""
+
+
+def is_training_run(path: Path) -> bool:
+    """Return whether `path` is the folder of a training run."""
+    return (path / ABOUT).is_file()
+
+
+def check_out(path: Path, *, resume: bool) -> None:
+    """Raise `InputError` if `path` cannot be used for a new run, or for the run to resume."""
+    if is_training_run(path):
+        if not resume:
+            raise InputError(
+                f"{path} already holds a training run. Pass --resume (resume=True) to continue "
+                "it, or choose another folder."
+            )
+    # Files of something else must not be mixed with those of a run.
+    elif path.exists() and any(path.iterdir()):
+        raise InputError(f"{path} exists and is no training run; choose another folder.")
+    elif resume:
+        raise InputError(
+            f"{path} holds no training run to resume. Leave --resume out to begin one."
+        )
+
+
+def read_about(path: Path) -> dict[str, Any]:
+    """Return the description of the run in `path`: settings, classes, origin of the data."""
+    return _read_json(path, ABOUT)
+
+
+def read_result(path: Path) -> dict[str, Any]:
+    """Return the result of the finished run in `path`."""
+    if is_training_run(path) and not (path / RESULT).is_file():
+        raise InputError(f"{path} is not finished; continue it with `kspr train ... --resume`.")
+    return _read_json(path, RESULT)
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """Return the metrics of the run in `path`, one entry per epoch."""
+    file = path / METRICS
+    if not file.is_file():
+        raise InputError(f"{path} has no {METRICS}: it is no training run, or in its first epoch.")
+    try:
+        lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        sound = all(isinstance(line, dict) and type(line["epoch"]) is int for line in lines)
+    except (KeyError, RecursionError, ValueError):
+        sound = False
+    if not sound:
+        raise InputError(f"{file} is damaged; train again into another folder.")
+    return lines
+
+
+def write_sides(path: Path, epoch: int, kept: np.ndarray) -> None:
+    """Write which rows the selection after `epoch` keeps to the run in `path`, a bit for each."""
+    # A kilobyte for 8,000 rows: whole selections of every epoch would fill a disk.
+    with staged(path / SIDES / f"{epoch:06d}.npy") as staging:
+        np.save(staging, np.packbits(kept))
+
+
+def read_sides(path: Path, n: int) -> dict[int, np.ndarray]:
+    """Return masks of the kept rows of the run in `path` by epoch, for runs that have such.
+
+    `n` is the number of rows of the run.
+    """
+    masks = {}
+    for file in sorted((path / SIDES).glob("[0-9]*.npy")):
+        try:
+            packed = np.load(file, allow_pickle=False)
+            sound = packed.dtype == np.uint8 and packed.shape == (-(-n // 8),)
+        except (OSError, ValueError, EOFError):
+            sound = False
+        if not (sound and file.stem.isascii() and file.stem.isdigit()):
+            raise InputError(f"{file} is damaged; remove it, and the report leaves that epoch out.")
+        masks[int(file.stem)] = np.unpackbits(packed, count=n).astype(bool)
+    return masks
+
+
+def _read_json(path: Path, name: str) -> dict[str, Any]:
+    if not is_training_run(path):
+        raise InputError(f"{path} is no training run. Make one with `kspr train`.")
+    content = read_json(path / name)
+    if not isinstance(content, dict):
+        raise InputError(f"{path / name} is missing or damaged; train again into another folder.")
+    return content
+
+
+def classes_to_json(classes: np.ndarray) -> dict[str, Any]:
+    """Return class labels with their type, as JSON can hold them."""
+    return {"values": classes.tolist(), "dtype": classes.dtype.str}
+
+
+def classes_from_json(stored: dict[str, Any]) -> np.ndarray:
+    """Return the class labels that `classes_to_json` stored."""
+    return np.array(stored["values"], dtype=np.dtype(stored["dtype"]))
+
+
+def shape_from_json(stored: Any) -> tuple[int, ...]:
+    """Return the shape of one row; raise `ValueError` if it is none."""
+    shape = tuple(stored)
+    if not shape or not all(type(side) is int and side > 0 for side in shape):
+        raise ValueError(f"shape is {stored}")
+    return shape

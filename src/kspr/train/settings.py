@@ -8,9 +8,12 @@ from typing import Any, Literal, Self
 
 from kspr.errors import InputError
 from kspr.noise import check_seed
+from kspr.selectors import from_preset
+from kspr.selectors.presets import AnySelector
+from kspr.selectors.probability import ProbabilitySelector
 from kspr.selectors.validation import check_choice, check_count, check_type, check_types
 
-__all__ = ["PRESETS", "TrainSettings"]
+__all__ = ["PRESETS", "TrainSettings", "make_selector", "referee_selector"]
 
 PRESETS = ("cpu", "cifar10", "cifar100", "clothing1m", "webvision")
 """Names of the TOML files in ``presets/``."""
@@ -81,7 +84,7 @@ class TrainSettings:
     """Parts that the rows are cut into for referees. One is trained for each part, on all others:
     more parts make better referees and cost more time."""
     selector: Literal["default", "paper", "spr"] = "default"
-    """`KnockoffsSPR()`, `KnockoffsSPR.paper()` or `SPR()`."""
+    """`KnockoffsSPR()`, `PaperKnockoffsSPR()` or `SPR()`."""
     selection: Mapping[str, Any] = field(default_factory=dict)
     """Parameters of the selector, such as ``{"q": 0.1}``."""
     guard: bool = True
@@ -241,3 +244,22 @@ def _check_together(settings: TrainSettings) -> None:
         raise InputError(
             "select_on='inputs' is for embeddings; images are judged by the network's features."
         )
+
+
+def make_selector(settings: TrainSettings) -> AnySelector:
+    """Return the selector that `settings` asks for; an unknown parameter is named."""
+    # The user's own parameters come last, and win.
+    parameters = {"random_state": settings.seed, "progress": False, **settings.selection}
+    return from_preset(settings.selector, **parameters)
+
+
+def referee_selector(settings: TrainSettings) -> ProbabilitySelector:
+    """Return the selector that cuts what referees say: the same error rate, control and cut."""
+    asked = make_selector(settings).get_params(deep=False)
+    shared = {name: asked[name] for name in ProbabilitySelector().get_params() if name in asked}
+    if shared.get("control") not in ("transition", "exchangeable"):
+        raise InputError(
+            f"select_on='referees' goes with control='transition' or 'exchangeable', not with "
+            f"{shared.get('control')!r}. Pass select_on='network' for the paper's way."
+        )
+    return ProbabilitySelector(**shared)

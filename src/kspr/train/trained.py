@@ -12,18 +12,18 @@ from kspr.errors import InputError
 from kspr.models.build import build_network
 from kspr.models.network import wrap_network
 from kspr.selectors import Selection
-from kspr.train.cycle.metrics import network_outputs
 from kspr.train.distributed import Alone, training_device
 from kspr.train.inputs import as_inputs
-from kspr.train.outcome import (
+from kspr.train.metrics import network_outputs
+from kspr.train.pipelines import InputPipeline, stored_pipeline
+from kspr.train.run_folder import (
     classes_from_json,
     read_about,
     read_metrics,
+    read_network,
     read_result,
     shape_from_json,
 )
-from kspr.train.pipelines import InputPipeline, stored_pipeline
-from kspr.train.run_folder import read_network
 from kspr.train.settings import TrainSettings
 
 __all__ = ["Trained", "load_trained"]

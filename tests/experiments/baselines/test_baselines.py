@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from kspr.noise import circular, symmetric
 from kspr.errors import InputError
 from kspr.experiments.baselines import METHODS, make_method
 from kspr.experiments.baselines.method import Method
+from kspr.noise import circular, symmetric
 from tests.experiments.baselines.rules import accuracy_on_digits
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "methods.md"

@@ -7,7 +7,6 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.neighbors import LocalOutlierFactor
 from torch.nn import functional
 
-from kspr.noise import symmetric
 from kspr.experiments.baselines import make_method
 from kspr.experiments.baselines.filters import (
     Graded,
@@ -26,6 +25,7 @@ from kspr.experiments.baselines.losses import generalised
 from kspr.experiments.baselines.method import KEPT
 from kspr.experiments.baselines.trainer import fit_method
 from kspr.experiments.compare.peers import PEERS, Shared
+from kspr.noise import symmetric
 from kspr.train import TrainSettings
 from tests.experiments.baselines.rules import small_run
 

@@ -5,6 +5,7 @@ from math import exp, log
 import numpy as np
 import pytest
 import torch
+from kspr.models.wrap import wrap_network
 from torch.nn import functional
 
 from kspr.experiments.baselines.losses import (
@@ -28,7 +29,6 @@ from kspr.experiments.baselines.losses import (
     symmetric_cross_entropy,
     transition_by_anchors,
 )
-from kspr.models.wrap import wrap_network
 from tests.experiments.baselines.rules import random_logits, small_run
 
 

@@ -93,7 +93,7 @@ def test_every_trial_can_be_planned_at_every_scale(name, scale):
             make_method(trial.variant.method)
         elif trial.kind == "train":
             from kspr.experiments.reproduce.training import settings_of
-            from kspr.train.cycle.select_step import make_selector
+            from kspr.train.settings import make_selector
 
             settings = settings_of(_without_checkpoints(trial))
             make_selector(settings)._check_common()

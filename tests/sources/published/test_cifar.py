@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
-from kspr.noise import CIFAR10, CIFAR100, CIFAR100_COARSE, SUPERCLASSES
 
 from kspr.errors import InputError
+from kspr.noise import CIFAR10, CIFAR100, CIFAR100_COARSE, SUPERCLASSES
 from kspr.sources.options import ReadOptions
 from kspr.sources.published.cifar import CIFAR_10, CIFAR_100
 

@@ -26,7 +26,7 @@ from kspr.experiments.baselines.method import KEPT, Batch, Method, Run, classifi
 from kspr.experiments.compare.peers.others import TopoFilter as Components
 from kspr.experiments.compare.peers.shared import Shared
 from kspr.models.network import Network
-from kspr.train.cycle.metrics import network_outputs
+from kspr.train.metrics import network_outputs
 from kspr.train.randomness import generator_for
 
 __all__ = ["Graded", "IterNLD", "IterativeCV", "RoG", "TopoFilter"]

@@ -13,12 +13,12 @@ from torch import Tensor, nn
 
 from kspr.errors import InputError
 from kspr.models.network import BodyNetwork, Network, Outputs
-from kspr.train.cycle.learner import Learner
-from kspr.train.cycle.metrics import network_outputs
-from kspr.train.cycle.task import Task
 from kspr.train.distributed import World
+from kspr.train.learner import Learner
+from kspr.train.metrics import network_outputs
 from kspr.train.pipelines import InputPipeline
 from kspr.train.settings import TrainSettings
+from kspr.train.task import Task
 
 __all__ = ["KEPT", "Batch", "Method", "Run", "classifier_of"]
 

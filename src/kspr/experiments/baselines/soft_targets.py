@@ -34,7 +34,7 @@ from torch.nn import functional
 
 from kspr.experiments.baselines.method import Batch, Method, Run
 from kspr.models.network import evaluating
-from kspr.train.cycle.epoch import pseudo_labels, soft_loss
+from kspr.train.learner import pseudo_labels, soft_loss
 from kspr.train.randomness import beta, generator_for
 
 __all__ = ["D2L", "ELR", "PENCIL", "DivideMix", "JointOptim", "MCorrection"]

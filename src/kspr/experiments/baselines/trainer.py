@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -20,17 +21,16 @@ from kspr.errors import InputError
 from kspr.experiments.baselines import make_method
 from kspr.experiments.baselines.method import KEPT, Batch, Method, Run
 from kspr.models.network import seeded
-from kspr.train.cycle.epoch import Pools, epoch_batches
-from kspr.train.cycle.learner import Learner
-from kspr.train.cycle.metrics import Epoch, check_finite, performance_of, quality_of
-from kspr.train.cycle.task import Task, make_task, network_for, signature_of
-from kspr.train.distributed import World, the_world
-from kspr.train.fitting import fit
-from kspr.train.outcome import classes_to_json
+from kspr.train.distributed import the_world
+from kspr.train.fitting import Procedure, Training, fit
+from kspr.train.guard import ModelChoice
+from kspr.train.learner import Learner, Pools, epoch_batches
+from kspr.train.metrics import Epoch, check_finite, performance_of, quality_of
 from kspr.train.pipelines import pipeline_for
 from kspr.train.randomness import generator_for, seed_for
-from kspr.train.run_folder import RunFolder, newest_checkpoint
+from kspr.train.run_folder import RunFolder
 from kspr.train.settings import TrainSettings
+from kspr.train.task import Setup, make_task, network_for
 from kspr.train.trained import Trained
 
 __all__ = ["fit_method", "train_by"]
@@ -113,9 +113,11 @@ def fit_method(
             raise InputError(
                 f"{type(method).__name__} trains in one process, and torchrun started {world.size}."
             )
-        return _Training(task, method, chosen, world, noise_rate, network, folder).run(
-            resume, on_epoch, about or {}
-        )
+        setup = Setup(task, pipeline_for(task.inputs, chosen), chosen, world)
+        stages = _Stages(setup, method, noise_rate, network)
+        rule = {"method": type(method).__name__, **vars(method), "noise_rate": noise_rate}
+        training = Training(setup, stages.network, folder, method=json.dumps(rule))
+        return training.run(stages, training.begin(resume, about or {}), on_epoch)
 
 
 def _check(method: Method, noise_rate: float | None, settings: TrainSettings) -> None:
@@ -138,51 +140,36 @@ def _check(method: Method, noise_rate: float | None, settings: TrainSettings) ->
         )
 
 
-class _Training:
-    """One call of `fit_method`: begin or resume, train stage by stage, write the result."""
+class _Stages(Procedure):
+    """A method as a procedure of training: its stages, one after the other."""
 
     def __init__(
         self,
-        task: Task,
+        setup: Setup,
         method: Method,
-        settings: TrainSettings,
-        world: World,
         noise_rate: float | None,
         network: nn.Module | None,
-        folder: RunFolder | None,
     ) -> None:
-        self._method, self._folder, self._given = method, folder, network
-        pipeline = pipeline_for(task.inputs, settings)
-        self._run = Run(task, pipeline, settings, world, [], noise_rate)
+        self._method, self._given = method, network
+        self._run = Run(setup.task, setup.pipeline, setup.settings, setup.world, [], noise_rate)
         self._run.learners = self._new_learners()
-        self._history: list[dict[str, Any]] = []
-        rule = {"method": type(method).__name__, **vars(method), "noise_rate": noise_rate}
-        self._signature = (
-            {}
-            if folder is None
-            else {
-                **signature_of(task, settings, self._run.learners[0].network),
-                "method": json.dumps(rule),
-            }
-        )
+        self.n_epochs = method.n_stages * setup.settings.epochs
 
-    def run(
-        self, resume: bool, on_epoch: Callable[[Epoch], None] | None, about: dict[str, Any]
-    ) -> Trained:
-        run, method = self._run, self._method
-        stored = self._begin(resume, about)
-        method.begin(run)
-        if stored is not None:
-            self._restore(stored)
-        while run.epoch < method.n_stages * run.settings.epochs:
-            epoch = self._epoch()
-            self._history.append(epoch.as_dict())
-            if self._folder is not None:
-                self._folder.after_epoch(epoch.epoch, self._history, None)
-                self._folder.checkpoint(epoch.epoch, self._content())
-            if on_epoch is not None:
-                on_epoch(epoch)
-        return self._finish()
+    @property
+    def epoch(self) -> int:
+        return self._run.epoch
+
+    @property
+    def network(self) -> nn.Module:
+        return self._run.learners[0].network
+
+    @property
+    def clean_mask(self) -> np.ndarray | None:
+        kept = self._run.memory.get(KEPT)
+        return None if kept is None else kept.numpy()
+
+    def begin(self) -> None:
+        self._method.begin(self._run)
 
     def _new_learners(self) -> list[Learner]:
         """Return networks that have learned nothing, each with initial weights of its own."""
@@ -201,47 +188,24 @@ class _Training:
         seed = run.settings.seed if k == 0 else seed_for(run.settings.seed, "network", k) % 2**31
         return network_for(run.task, run.settings.changed(seed=seed), None)
 
-    def _begin(self, resume: bool, about: dict[str, Any]) -> dict[str, Any] | None:
-        if self._folder is None:
-            return None
-        run = self._run
-        described = {
-            "settings": run.settings.as_dict(),
-            "classes": classes_to_json(run.task.classes),
-            "shape": list(run.task.inputs.shape),
-            "rows": len(run.task.inputs),
-            "signature": self._signature,
-            **about,
-        }
-        self._folder.begin(described, resume=resume)
-        return newest_checkpoint(self._folder.checkpoints, self._signature) if resume else None
-
-    def _content(self) -> dict[str, Any]:
+    def checkpoint(self) -> dict[str, Any]:
         return {
-            "signature": self._signature,
             "learners": [learner.state() for learner in self._run.learners],
             "memory": self._run.memory,
             "epoch": self._run.epoch,
-            "history": json.dumps(self._history),
         }
 
-    def _restore(self, stored: dict[str, Any]) -> None:
-        try:
-            for learner, state in zip(self._run.learners, stored["learners"], strict=True):
-                learner.load(state)
-            self._run.memory, self._run.epoch = dict(stored["memory"]), int(stored["epoch"])
-            self._history = json.loads(stored["history"])
-        # The file is whole and of this version: another program wrote it.
-        except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
-            raise InputError(
-                "The newest checkpoint does not fit this training. Train again into another folder."
-            ) from error
+    def load(self, stored: dict[str, Any]) -> None:
+        self.begin()
+        for learner, state in zip(self._run.learners, stored["learners"], strict=True):
+            learner.load(state)
+        self._run.memory, self._run.epoch = dict(stored["memory"]), int(stored["epoch"])
 
-    def _epoch(self) -> Epoch:
+    def train(self) -> Epoch:
         run, start = self._run, time.perf_counter()
         if run.stage_is_done:
             run.learners = self._new_learners()
-        loss = self._train()
+        loss = self._loss()
         run.epoch += 1
         self._method.after_epoch(run)
         accuracies = [
@@ -271,7 +235,7 @@ class _Training:
             select_seconds=0.0,
         )
 
-    def _train(self) -> float:
+    def _loss(self) -> float:
         """Train all learners for an epoch on the same batches; return the first one's mean loss."""
         run, steps = self._run, self._run.task.steps(self._run.settings.batch_size)
         total = torch.zeros((), device=run.world.device)
@@ -308,31 +272,10 @@ class _Training:
             view = run.pipeline.train_view(taken, draws)
             yield Batch(batch.clean, label, taken, view, draws)
 
-    def _finish(self) -> Trained:
-        run = self._run
-        learner = run.learners[0]
-        network = learner.network
-        network.load_state_dict(learner.average.module.state_dict())
-        self._method.finish(run, network)
-        accuracy = performance_of(network, run.task, run.pipeline, run.world).test_accuracy
-        kept = run.memory.get(KEPT)
-        trained = Trained(
-            network=network.eval(),
-            classes=run.task.classes,
-            selection=None,
-            frozen=None,
-            clean_mask=None if kept is None else kept.numpy(),
-            model_choice=f"{type(self._method).__name__} average",
-            epoch=run.epoch,
-            test_accuracy=accuracy,
-            held_out={},
-            history=self._history,
-            settings=run.settings,
-            shape=run.task.inputs.shape,
-            pipeline=run.pipeline,
-            folder=None if self._folder is None else self._folder.path,
-        )
-        if self._folder is not None:
-            tensors = {"network": network.state_dict(), "pipeline": run.pipeline.state()}
-            self._folder.finish(tensors, trained.as_result())
-        return trained
+    def finish(self) -> ModelChoice:
+        run, average = self._run, self._run.learners[0].average.module
+        self.network.load_state_dict(average.state_dict())
+        self._method.finish(run, run.learners[0].network)
+        accuracy = performance_of(self.network, run.task, run.pipeline, run.world).test_accuracy
+        name = f"{type(self._method).__name__} average"
+        return ModelChoice(self.network.state_dict(), name, run.epoch, {}, accuracy)

@@ -8,12 +8,12 @@ from typing import Any
 
 import joblib
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from kspr._packages import version
 from kspr._progress import Progress, ProgressMode
-from kspr.core.arrays import to_numpy
 from kspr.core.labels import Labels, same_label, truly_clean
 from kspr.core.metrics import selection_quality
 from kspr.core.reduction import fit_pca
@@ -26,13 +26,15 @@ from kspr.features.options import EmbedSettings
 from kspr.noise import check_seed
 from kspr.selectors import KnockoffsSPR
 from kspr.selectors.class_columns import read_probabilities
+from kspr.selectors.look import look
 from kspr.selectors.manifest import versions
 from kspr.selectors.options import DEFAULT_Q
+from kspr.selectors.parts import HostFeatures
 from kspr.selectors.validation import (
     check_choice,
     check_count,
-    check_features,
     check_rate,
+    read_features,
     read_labels,
 )
 from kspr.sources.joining import join_label_file
@@ -64,7 +66,7 @@ def compare(
 ) -> Comparison:
     """Measure how well methods find wrong labels, all on the same features.
 
-    Features with more than `dimensions` columns are first reduced to that many principal
+    HostFeatures with more than `dimensions` columns are first reduced to that many principal
     components, centred and scaled; this counts for no method's seconds.
 
     Seconds are those of the method alone. What several methods use (cross-validated probabilities,
@@ -84,7 +86,7 @@ def compare(
     q
         Error rate for the methods that take one.
     test
-        Features and true labels of other rows. A logistic regression is trained on what each
+        HostFeatures and true labels of other rows. A logistic regression is trained on what each
         method keeps, on all rows and on the rows with right labels, and tested on these.
     seed
         Seed of every method.
@@ -232,7 +234,7 @@ def load_test(
 
 
 class KnownTruth:
-    """Features, given and true labels, test rows: measures any method on them."""
+    """HostFeatures, given and true labels, test rows: measures any method on them."""
 
     def __init__(
         self,
@@ -248,7 +250,7 @@ class KnownTruth:
         if probabilities is not None:
             self.probabilities, _ = read_probabilities(probabilities, y, classes, 1)
         # Methods that take features are not asked without them.
-        features = check_features(KnockoffsSPR(), self.probabilities if X is None else X)
+        features = _read(self.probabilities if X is None else X)
         self.labels = read_labels(y, features.shape[0], 1)
         if self.probabilities is None:
             _check_sizes(self.labels)
@@ -262,7 +264,7 @@ class KnownTruth:
         self.X = prepare(features)
         self._test = None
         if test is not None:
-            other = check_features(KnockoffsSPR(), test[0])
+            other = _read(test[0])
             if other.shape[1] != features.shape[1]:
                 raise InputError(
                     f"The test set has {other.shape[1]} features but X has {features.shape[1]}."
@@ -324,20 +326,30 @@ class KnownTruth:
         return float(np.mean(same_label(self.labels.classes[predicted], known)))
 
 
-def _preparation(features: Features, dimensions: int) -> Callable[[Features], np.ndarray]:
+def _read(X: Any) -> HostFeatures:
+    features = HostFeatures(read_features(KnockoffsSPR(), X))
+    look(features, find_copies=False)  # raises for rows that are not finite
+    return features
+
+
+def _dense(block: Any) -> np.ndarray:
+    return np.asarray(block.toarray() if issparse(block) else block)
+
+
+def _preparation(features: HostFeatures, dimensions: int) -> Callable[[HostFeatures], np.ndarray]:
     """Return PCA and scaling, fitted on the training rows, for them and for the test rows."""
     pca = None
     if features.shape[1] > dimensions:
         pca = fit_pca(
-            lambda: (block[None] for block in features.blocks()),
+            lambda: (_dense(block)[None] for _, block in features.chosen_blocks(None)),
             dimensions,
             # Not the seed of the methods: all seeds are compared on the same features.
             rng=np.random.default_rng(0),
         )
 
-    def reduced(rows: Features) -> np.ndarray:
-        blocks = (b if pca is None else pca.transform(b[None])[0] for b in rows.blocks())
-        return np.concatenate([to_numpy(block) for block in blocks])
+    def reduced(rows: HostFeatures) -> np.ndarray:
+        blocks = (_dense(block) for _, block in rows.chosen_blocks(None))
+        return np.concatenate([b if pca is None else pca.transform(b[None])[0] for b in blocks])
 
     X = reduced(features)
     mean = X.mean(axis=0)

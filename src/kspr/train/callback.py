@@ -1,0 +1,202 @@
+"""Parts for a training loop of your own: `FeatureStore`, `SelectionCallback`, `CleanSampler`.
+
+>>> import torch
+>>> from kspr.train import CleanSampler, SelectionCallback
+>>> y = torch.arange(60) % 3
+>>> X = torch.eye(3)[y] + 0.1 * torch.rand(60, 4, generator=torch.manual_seed(0))[:, :3]
+>>> callback = SelectionCallback(y, q=0.2)
+>>> sampler = CleanSampler(callback, seed=0)
+>>> len(sampler)  # no selection yet: all rows are used
+60
+>>> callback.collect(torch.arange(60), X, scores=X)
+>>> callback.end_epoch().clean_mask.shape
+(60,)
+"""
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Sampler
+
+from kspr.errors import InputError
+from kspr.selectors import KnockoffsSPR, Selection
+from kspr.train.guard import examine
+from kspr.train.metrics import check_finite
+from kspr.train.policies import with_seen_labels
+
+__all__ = ["CleanSampler", "FeatureStore", "SelectionCallback"]
+
+
+class FeatureStore:
+    """Store features and scores of all samples, batch by batch and in any order.
+
+    A sample that is stored again replaces its old values. Tensors stay on the device of the first
+    batch.
+
+    Parameters
+    ----------
+    n
+        Number of samples.
+
+    Examples
+    --------
+    >>> store = FeatureStore(3)
+    >>> store.put([2, 0], torch.tensor([[3.0], [1.0]]))
+    >>> store.is_complete
+    False
+    >>> store.put([1], torch.tensor([[2.0]]))
+    >>> store.features.tolist()
+    [[1.0], [2.0], [3.0]]
+    """
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+        self._features: Tensor | None = None
+        self._scores: Tensor | None = None
+        self._seen = torch.zeros(n, dtype=torch.bool)
+
+    def put(self, index: Any, features: Tensor, scores: Tensor | None = None) -> None:
+        """Store the features, and the scores if given, of the samples with numbers `index`.
+
+        Parameters
+        ----------
+        index
+            Numbers of the samples, from 0 to n - 1.
+        features
+            One row per sample.
+        scores
+            One row per sample with a score per class, such as logits; optional.
+        """
+        rows = torch.as_tensor(index).reshape(-1).long()
+        if len(rows) != len(features) or (scores is not None and len(rows) != len(scores)):
+            raise InputError(
+                f"index has {len(rows)} entries but there are {len(features)} rows of features."
+            )
+        if len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < self.n:
+            raise InputError(f"index must lie in 0..{self.n - 1}, got {int(rows.max())}.")
+        self._features = self._placed(self._features, rows, features)
+        if scores is not None:
+            self._scores = self._placed(self._scores, rows, scores)
+        self._seen[rows.cpu()] = True
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether features of every sample are stored."""
+        return bool(self._seen.all())
+
+    @property
+    def features(self) -> Tensor:
+        """Features of all samples, ``(n, d)``."""
+        if self._features is None or not self.is_complete:
+            missing = int((~self._seen).sum())
+            raise InputError(
+                f"{missing} of {self.n} samples have no features yet. Store all of them before "
+                "the first selection."
+            )
+        return self._features
+
+    @property
+    def scores(self) -> Tensor | None:
+        """Scores of all samples, ``(n, classes)``; None if none were stored."""
+        return self._scores
+
+    def _placed(self, held: Tensor | None, rows: Tensor, values: Tensor) -> Tensor:
+        # Detached: a stored graph would hold the memory of every batch.
+        values = values.detach().float()
+        if held is None:
+            held = values.new_zeros((self.n, *values.shape[1:]))
+        # Features of one epoch may come from several devices; the first one keeps them.
+        held[rows.to(held.device)] = values.to(held.device)
+        return held
+
+
+class SelectionCallback:
+    """Collect features during training and select clean samples at the end of an epoch.
+
+    The attribute ``clean_mask`` holds the samples to train on: all before the first selection, and
+    with `guard` all after a selection that is not healthy. ``selection`` is the last `Selection`.
+
+    Parameters
+    ----------
+    y
+        Labels of all samples, in the order of their numbers.
+    guard
+        Use a selection only if it is healthy (rule 1 of the guard in docs/training.md).
+    **selection
+        Parameters of `KnockoffsSPR`, such as ``q``.
+
+    Examples
+    --------
+    >>> y = torch.arange(60) % 3
+    >>> X = torch.eye(3)[y] + 0.1 * torch.rand(60, 3, generator=torch.manual_seed(0))
+    >>> callback = SelectionCallback(y, q=0.2)
+    >>> callback.collect(torch.arange(60), X)
+    >>> len(callback.end_epoch()) == len(callback.clean_mask) == 60
+    True
+    """
+
+    def __init__(self, y: Any, *, guard: bool = True, **selection: Any) -> None:
+        self.y = np.asarray(y)
+        self.store = FeatureStore(len(self.y))
+        self.selection: Selection | None = None
+        self.clean_mask = np.ones(len(self.y), dtype=bool)
+        self._guard, self._parameters = guard, {"progress": False, **selection}
+        KnockoffsSPR(**self._parameters)  # raises for a wrong parameter
+
+    def collect(self, index: Any, features: Tensor) -> None:
+        """Store the features of the samples `index`; call it for every batch."""
+        self.store.put(index, features)
+
+    def end_epoch(self) -> Selection:
+        """Select by the stored features and update ``clean_mask``; call it after an epoch."""
+        selector = KnockoffsSPR(**self._parameters)
+        check_finite((self.store.features,), "Lower its learning rate.")
+        selector.fit(self.store.features, self.y)
+        self.selection = with_seen_labels(selector.selection_)
+        self.clean_mask = self._usable(self.selection)
+        return self.selection
+
+    def _usable(self, selection: Selection) -> np.ndarray:
+        if not self._guard:
+            return selection.clean_mask
+        health = examine(selection)
+        for reason in health.reasons:
+            warnings.warn(reason, stacklevel=3)
+        return np.ones(len(self.y), dtype=bool) if health.keep is None else health.keep
+
+
+class CleanSampler(Sampler[int]):
+    """Sample the numbers of the clean samples, in a new random order each epoch.
+
+    Pass it to a ``torch.utils.data.DataLoader`` as `sampler`.
+
+    Parameters
+    ----------
+    callback
+        Its ``clean_mask`` is read at the start of each epoch.
+    seed
+        Seed of the random order.
+
+    Examples
+    --------
+    >>> sampler = CleanSampler(SelectionCallback([0, 1, 0, 1]), seed=0)
+    >>> sorted(sampler)
+    [0, 1, 2, 3]
+    """
+
+    def __init__(self, callback: SelectionCallback, *, seed: int = 0) -> None:
+        self._callback, self._seed, self._epoch = callback, seed, 0
+
+    def __len__(self) -> int:
+        return int(self._callback.clean_mask.sum())
+
+    def __iter__(self) -> Iterator[int]:
+        rows = np.flatnonzero(self._callback.clean_mask)
+        # By epoch: an order does not depend on how many were drawn before.
+        rng = np.random.default_rng([self._seed, self._epoch])
+        self._epoch += 1
+        return iter(rng.permutation(rows).tolist())

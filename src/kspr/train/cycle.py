@@ -1,0 +1,263 @@
+"""The training cycle: a network that learns, and a policy that judges the labels it learns from.
+
+`Cycle` trains epoch by epoch. With the policy `Alg3` (Alg. 3 of the paper) an epoch is followed by
+a selection, and the next one mixes the kept samples with the rejected. With the policy `Referees`
+labels are judged before the first epoch, by networks that have not seen them, and every epoch
+learns soft labels (`kspr.train.referees`). The guard (`kspr.train.guard`) trains a reference beside
+either, and says which labels may be used and which network the run ends with.
+"""
+
+import copy
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from kspr.models.network import Network
+from kspr.selectors import Selection
+from kspr.train.guard import (
+    Guard,
+    ModelChoice,
+    choose_model,
+)
+from kspr.train.learner import Learner, Pools, train_epoch
+from kspr.train.metrics import (
+    Epoch,
+    Performance,
+    better,
+    network_outputs,
+    performance_of,
+    quality_of,
+)
+from kspr.train.policies import Alg3, Judgement, Policy, Referees, choose
+from kspr.train.run_folder import Checkpoints
+from kspr.train.task import Setup
+
+__all__ = ["Cycle", "State", "make_cycle"]
+
+
+@dataclass
+class State:
+    """What an epoch trains on, and what the next judgement needs: tensors, for a checkpoint."""
+
+    epoch: int = 0
+    """Number of epochs that are done."""
+    selected: Tensor | None = None
+    """Mask of the last selection, before the guard; the next prototypes are computed from it."""
+    keep: Tensor | None = None
+    """Mask of the samples whose labels are used; None for all."""
+    pool: Tensor | None = None
+    """Mask of the rejected samples that may be mixed in."""
+    targets: Tensor | None = None
+    """Soft labels of all samples, where referees have judged them; None to use given labels."""
+    credit: Tensor | None = None
+    """What predictions for held-out samples are worth, by `credit_table`; None counts labels."""
+    is_released: bool = False
+    """Whether the guard has ended, and its held-out samples are trained on."""
+
+
+class Cycle:
+    """A training procedure: one network, the policy that judges its labels, and the guard."""
+
+    def __init__(self, setup: Setup, learner: Learner, guard: Guard, policy: Policy) -> None:
+        self.setup, self.learner, self.guard, self.policy = setup, learner, guard, policy
+        self.state, self.n_epochs = State(), setup.settings.epochs
+        self.selection: Selection | None = None
+        self.frozen: Selection | None = None
+        self._new: Judgement | None = None
+        """The last judgement, until an epoch has reported it."""
+
+    @property
+    def epoch(self) -> int:
+        """Number of epochs that are done."""
+        return self.state.epoch
+
+    @property
+    def network(self) -> nn.Module:
+        """The network in training, and at the end the one that was chosen."""
+        return self.learner.network
+
+    @property
+    def clean_mask(self) -> np.ndarray | None:
+        """Mask of the last selection."""
+        return None if self.state.selected is None else self.state.selected.cpu().numpy()
+
+    def begin(self) -> None:
+        """Judge labels before the first epoch, as far as something knows them already."""
+        features = self.policy.unseen(self)
+        chosen = None
+        if features is not None and self.setup.world.rank == 0:
+            task, settings = self.setup.task, self.setup.settings
+            chosen = choose(settings, features.values, task.given, None, None)
+            self.frozen = chosen.selection
+        self._new = self.policy.begin(self, features, chosen)
+
+    def train(self) -> Epoch:
+        """Train for an epoch, let the policy judge, and return what was measured."""
+        start = time.perf_counter()
+        place = (0, self.state.epoch)
+        # Alg. 3, lines 5 to 9. The selection of line 10 follows further down.
+        loss = train_epoch(self.learner, self.setup, self._pools(), place)
+        reference_loss = self.guard.train(self.setup, self.learner, self.state.epoch)
+        self.state.epoch += 1
+        performances = self._performances()
+        # Before the learner may be overwritten below: candidates are compared as they were trained.
+        self.guard.consider(self.state.epoch, performances, self._networks())
+        notes = self.guard.start_over(self.learner, performances)
+        # The judgement before the first epoch is reported with it.
+        before = 0.0 if self._new is None else self._new.seconds
+        judged = self.policy.after_epoch(self)
+        if judged is not None:
+            self._new = replace(judged, seconds=judged.seconds + before)
+        seconds = time.perf_counter() - start + before
+        measured = self._measured(loss, reference_loss, performances, notes, seconds)
+        self._new = None
+        return measured
+
+    def use(self, judged: Judgement, scores: Tensor) -> None:
+        """Train on what `judged` keeps; rejected samples with sure `scores` are mixed in."""
+        self.state.selected, self.state.keep = judged.selected, judged.keep
+        # Computed on every rank from the same gathered scores, so no broadcast is needed.
+        confidence = self.setup.settings.confidence
+        sure = scores.softmax(dim=1).amax(dim=1).cpu() >= confidence
+        self.state.pool = None if judged.keep is None else ~judged.keep & sure
+
+    def release(self) -> None:
+        """End the guard, if there is one: train on the held-out samples too, without reference."""
+        if self.guard.reference is not None:
+            task = self.setup.task
+            task = replace(task, held_out=torch.zeros_like(task.held_out))
+            self.setup = replace(self.setup, task=task)
+            self.guard.release()
+            self.state.is_released = True
+
+    def outputs(self) -> tuple[Tensor, Tensor]:
+        """Return features and scores of all samples, by the network in training."""
+        setup = self.setup
+        outputs = network_outputs(self.network, setup.task.inputs, setup.pipeline, setup.world)
+        return outputs.features, outputs.logits
+
+    def finish(self) -> ModelChoice:
+        """Put the weights that the run ends with into the network, and return how it was chosen."""
+        choice = choose_model(
+            self.state.epoch, self._performances(), self._networks(), self.guard.best
+        )
+        # Into the learner's network: the chosen one may be an average, or of an earlier epoch.
+        self.network.load_state_dict(choice.weights)
+        self.policy.finish(self, choice)
+        return choice
+
+    def new_sides(self, epoch: Epoch) -> np.ndarray | None:
+        """Return which rows a selection of `epoch` keeps; None if rows cannot change sides."""
+        return self.clean_mask if epoch.select_seconds > 0 and self.policy.repeats else None
+
+    def checkpoint(self) -> dict[str, Any]:
+        """Return everything that the next epoch depends on."""
+        state = dict(vars(self.state))
+        return {"state": state, "learner": self.learner.state(), **self.guard.state()}
+
+    def load(self, stored: dict[str, Any]) -> None:
+        """Restore `checkpoint`."""
+        self.learner.load(stored["learner"])
+        self.state = State(**stored["state"])
+        if self.state.is_released:
+            self.state.is_released = False
+            self.release()
+        else:
+            self.guard.load(stored)
+
+    def _pools(self) -> Pools:
+        """Return what the next epoch trains on."""
+        state, free = self.state, ~self.setup.task.held_out
+        rows = torch.nonzero(free)[:, 0]
+        if state.epoch >= self.setup.settings.warmup_epochs:
+            if state.targets is not None:
+                # Both pools are the same rows, each in its own order: partners are random rows.
+                return Pools(rows, rows, state.targets)
+            # None: no selection yet, or one that the guard refused.
+            if state.keep is not None and state.pool is not None:
+                masks = (state.keep & free, state.pool & free)
+                return Pools(*(torch.nonzero(mask)[:, 0] for mask in masks))
+        return Pools(rows, rows[:0])
+
+    def _networks(self) -> dict[str, nn.Module]:
+        learners = {"cycle": self.learner}
+        if self.guard.reference is not None:
+            learners["reference"] = self.guard.reference
+        return {
+            f"{name} {kind}": network
+            for name, learner in learners.items()
+            for kind, network in learner.candidates().items()
+        }
+
+    def _performances(self) -> dict[str, Performance]:
+        setup, credit = self.setup, self.state.credit
+        return {
+            name: performance_of(network, setup.task, setup.pipeline, setup.world, credit)
+            for name, network in self._networks().items()
+        }
+
+    def _measured(
+        self,
+        loss: float,
+        reference_loss: float | None,
+        performances: dict[str, Performance],
+        notes: tuple[str, ...],
+        seconds: float,
+    ) -> Epoch:
+        state, new = self.state, self._new
+        other = _measures(performances, "reference")
+        return Epoch(
+            epoch=state.epoch,
+            loss=loss,
+            reference_loss=reference_loss,
+            rate=self.learner.rate,
+            **_measures(performances, "cycle"),
+            **{f"reference_{name}": value for name, value in other.items()},
+            kept=_share(state.selected),
+            # On soft labels every sample is trained on.
+            used=_share(state.keep if state.targets is None else None),
+            q_reached=None if new is None else new.q_reached,
+            q_spread=None if new is None else new.q_spread,
+            quality=quality_of(state.selected, self.setup.task.truly_clean),
+            notes=notes if new is None else (*notes, *new.notes),
+            seconds=seconds,
+            select_seconds=0.0 if new is None else new.seconds,
+        )
+
+
+def make_cycle(setup: Setup, network: Network, checkpoints: Checkpoints) -> Cycle:
+    """Return the cycle that the settings ask for; all its networks start from those weights.
+
+    `checkpoints` are those of the training; referees write theirs inside.
+    """
+    settings, world = setup.settings, setup.world
+    # For the cosine of the learning rate, which falls to 0 at this step.
+    total = settings.epochs * setup.task.steps(settings.batch_size)
+    policy: Policy = Alg3()
+    if settings.has_referees:
+        policy = Referees(copy.deepcopy(network), checkpoints)
+    reference = None
+    if settings.guard:
+        # Before the learner takes the network over: both start from the same weights.
+        reference = Learner(copy.deepcopy(network), settings, total, world)
+    learner = Learner(network, settings, total, world)
+    return Cycle(setup, learner, Guard(setup, reference), policy)
+
+
+def _measures(performances: dict[str, Performance], learner: str) -> dict[str, float | None]:
+    if f"{learner} weights" not in performances:
+        return dict.fromkeys(("accuracy", "accuracy_average", "held_out"))
+    best = better(performances, learner)
+    return {
+        "accuracy": performances[f"{learner} weights"].test_accuracy,
+        "accuracy_average": performances[f"{learner} average"].test_accuracy,
+        "held_out": best.held_out if len(best.right) else None,
+    }
+
+
+def _share(mask: Tensor | None) -> float:
+    return 1.0 if mask is None else float(mask.double().mean())

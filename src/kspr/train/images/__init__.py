@@ -1,1 +1,0 @@
-"""Augmentation of images: `transforms` are the single steps, `augment` puts them together."""

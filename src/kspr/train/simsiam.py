@@ -1,0 +1,338 @@
+"""`pretrain`: SimSiam learns features from images without labels (Chen and He, 2021)."""
+
+import copy
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from kspr._progress import Progress, ProgressMode
+from kspr.errors import InputError
+from kspr.models.network import Network, seeded
+from kspr.selectors.validation import check_types
+from kspr.train.augment import ViewSettings, simsiam_views
+from kspr.train.inputs import Inputs
+from kspr.train.learner import cosine_rate
+from kspr.train.randomness import generator_for, seed_for
+from kspr.train.run_folder import Checkpoints, check_same
+from kspr.train.settings import TrainSettings
+from kspr.train.task import Setup
+
+__all__ = ["PretrainEpoch", "SimSiamSettings", "pretrain", "pretrain_network", "simsiam_settings"]
+
+
+@dataclass(frozen=True)
+class SimSiamSettings:
+    """Settings of the pre-training.
+
+    100 epochs are the paper's for CIFAR; the other defaults, which it leaves open, are SimSiam's.
+    """
+
+    epochs: int = 100
+    """Passes over all images; the paper takes 350 for WebVision."""
+    batch_size: int = 512
+    """Images per step."""
+    rate: float = 0.03
+    """Learning rate per 256 images of a batch; it falls along half a cosine to 0."""
+    momentum: float = 0.9
+    """Momentum of SGD."""
+    weight_decay: float = 5e-4
+    """Weight decay on all parameters."""
+    width: int = 2048
+    """Width of the projector's layers and output; 256 is enough for small networks on a CPU."""
+    bottleneck: int = 512
+    """Width of the predictor's hidden layer; SimSiam takes a quarter of `width`."""
+    projector_layers: int = 3
+    """Layers of the projector; SimSiam's own CIFAR experiments have 2."""
+    views: ViewSettings = field(default_factory=ViewSettings)
+    """Augmentations of the two views."""
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        for name, least in _LEAST.items():
+            if getattr(self, name) < least:
+                raise InputError(f"{name} must be at least {least}, got {getattr(self, name)}.")
+        if not self.rate > 0:
+            raise InputError(f"rate must be positive, got {self.rate}.")
+
+
+_LEAST = {
+    "epochs": 0,
+    "batch_size": 2,
+    "width": 1,
+    "bottleneck": 1,
+    "projector_layers": 1,
+}
+
+
+class Heads(nn.Module):
+    """A projector that ends in batch normalisation, and a predictor with a bottleneck."""
+
+    def __init__(self, n_features: int, width: int, bottleneck: int, layers: int) -> None:
+        super().__init__()
+        hidden = [_normed(n_features if k == 0 else width, width) for k in range(layers - 1)]
+        self.projector = nn.Sequential(
+            *(part for pair in hidden for part in (*pair, nn.ReLU(inplace=True))),
+            nn.Linear(width if hidden else n_features, width, bias=False),
+            # As in SimSiam's code, which leaves the last normalisation without scale and shift.
+            nn.BatchNorm1d(width, affine=False),
+        )
+        self.predictor = nn.Sequential(
+            *_normed(width, bottleneck), nn.ReLU(inplace=True), nn.Linear(bottleneck, width)
+        )
+
+    def forward(self, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the loss of the features of two views, and the spread of the first projections."""
+        z_first, z_second = self.projector(first), self.projector(second)
+        p_first, p_second = self.predictor(z_first), self.predictor(z_second)
+        loss = disagreement(p_first, z_second) / 2 + disagreement(p_second, z_first) / 2
+        return loss, spread(z_first)
+
+
+def _normed(n_in: int, n_out: int) -> tuple[nn.Module, nn.Module]:
+    # No bias: the normalisation after it subtracts the mean anyway.
+    return nn.Linear(n_in, n_out, bias=False), nn.BatchNorm1d(n_out)
+
+
+def disagreement(predicted: Tensor, target: Tensor) -> Tensor:
+    """Return minus the mean cosine, between -1 and 1, without gradient to `target`."""
+    # With that gradient all outputs become equal, which minimises the loss (collapse).
+    return -functional.cosine_similarity(predicted.float(), target.detach().float(), dim=1).mean()
+
+
+@torch.no_grad()
+def spread(outputs: Tensor) -> Tensor:
+    """Return the spread of outputs scaled to length 1: 1 for a Gaussian, 0 for equal outputs.
+
+    It is the standard deviation per dimension times the square root of the number of dimensions.
+    """
+    unit = functional.normalize(outputs.float(), dim=1)
+    deviation: Tensor = unit.std(0).mean()
+    # Coordinates of a random unit vector have a deviation of 1 / sqrt(dimensions).
+    return deviation * float(unit.shape[1] ** 0.5)
+
+
+_HEADS, _VIEWS, _LAYERS = 0, 2, 3
+"""Purposes of random numbers; each has its own generator in each epoch."""
+_COLLAPSED = 0.1
+"""Spread below which outputs count as collapsed; healthy runs stay near 1."""
+
+
+@dataclass(frozen=True)
+class PretrainEpoch:
+    """The metrics of one epoch of pre-training."""
+
+    epoch: int
+    """Number of the epoch, from 0."""
+    loss: float
+    """Minus the mean cosine between a prediction and the other view; -1 is the minimum."""
+    spread: float
+    """Spread of the outputs: about 1 when healthy, 0 when all are equal (collapse)."""
+
+
+class Pretraining:
+    """SimSiam on one network, with `steps` steps per epoch."""
+
+    def __init__(
+        self, network: Network, inputs: Inputs, settings: SimSiamSettings, seed: int
+    ) -> None:
+        if len(inputs) < 2:
+            raise InputError(f"inputs must hold at least 2 images, got {len(inputs)}.")
+        self._network, self._inputs, self._settings, self._seed = network, inputs, settings, seed
+        self._device = next(network.parameters()).device
+        self._batch = min(settings.batch_size, len(inputs))
+        self._heads = self._make_heads()
+        self._optimizer = self._make_optimizer()
+        self.steps = len(inputs) // self._batch
+        self.history: list[PretrainEpoch] = []
+
+    @property
+    def epoch(self) -> int:
+        """Number of epochs that are done."""
+        return len(self.history)
+
+    def learn(self, advance: Callable[[], None]) -> PretrainEpoch:
+        """Train for one epoch on all images in random order; call `advance` after each step."""
+        generator = generator_for(self._seed, "pretrain", _VIEWS, self.epoch)
+        order = torch.randperm(len(self._inputs), generator=generator)
+        self._network.train()
+        sums = torch.zeros(2, device=self._device)
+        with seeded(seed_for(self._seed, "pretrain", _LAYERS, self.epoch)):
+            # Images left over after the last full batch are used in other epochs.
+            for step, rows in enumerate(order[: self.steps * self._batch].view(self.steps, -1)):
+                self._set_rate(self.epoch * self.steps + step)
+                sums += self._step(rows, generator)
+                advance()
+        loss, spread = (sums / self.steps).tolist()
+        self.history.append(PretrainEpoch(self.epoch, loss, spread))
+        return self.history[-1]
+
+    def state(self) -> dict[str, Any]:
+        """Return a copy of everything that the next epoch depends on, for a checkpoint."""
+        live = {
+            "network": self._network.state_dict(),
+            "heads": self._heads.state_dict(),
+            "optimizer": self._optimizer.state_dict(),
+            "history": [asdict(epoch) for epoch in self.history],
+            "run": self._identity(),
+        }
+        # state_dict returns the live tensors, which the next epoch changes in place.
+        return copy.deepcopy(live)
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Restore `state`; raise `InputError` if it belongs to another pre-training."""
+        check_same(state.get("run", {}), self._identity(), "state", "or start without a state")
+        self._network.load_state_dict(state["network"])
+        self._heads.load_state_dict(state["heads"])
+        self._optimizer.load_state_dict(state["optimizer"])
+        self.history = [PretrainEpoch(**epoch) for epoch in state["history"]]
+
+    def _identity(self) -> dict[str, Any]:
+        """Return what must be equal for a pre-training to be resumed."""
+        plain = {k: v for k, v in asdict(self._settings).items() if not isinstance(v, dict)}
+        return {"images": len(self._inputs), "seed": self._seed, **plain}
+
+    def _step(self, rows: Tensor, generator: torch.Generator) -> Tensor:
+        """Take one step and return the loss and the spread."""
+        images = self._inputs.take(rows).to(self._device)
+        first, second = simsiam_views(images, generator, self._settings.views)
+        # Two passes, not one of both views: batch statistics are those of one view, as in SimSiam.
+        loss, spread = self._heads(self._network(first).features, self._network(second).features)
+        self._optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        self._optimizer.step()
+        return torch.stack([loss.detach(), spread])
+
+    def _make_heads(self) -> Heads:
+        settings, n_features = self._settings, self._network.n_features
+        with seeded(seed_for(self._seed, "pretrain", _HEADS)):
+            heads = Heads(
+                n_features, settings.width, settings.bottleneck, settings.projector_layers
+            )
+        return heads.to(self._device)
+
+    def _make_optimizer(self) -> torch.optim.SGD:
+        settings, heads = self._settings, self._heads
+        falling = [*self._network.parameters(), *heads.projector.parameters()]
+        return torch.optim.SGD(
+            [
+                {"params": [p for p in falling if p.requires_grad]},
+                # The predictor's rate does not fall: it must keep up with the network to the end.
+                {"params": list(heads.predictor.parameters())},
+            ],
+            # SimSiam's linear rule: the rate is given per 256 images.
+            lr=settings.rate * self._batch / 256,
+            momentum=settings.momentum,
+            weight_decay=settings.weight_decay,
+        )
+
+    def _set_rate(self, step: int) -> None:
+        base = self._settings.rate * self._batch / 256
+        falling = self._optimizer.param_groups[0]
+        falling["lr"] = cosine_rate(step, self._settings.epochs * self.steps, base)
+
+
+def pretrain(
+    network: Network,
+    inputs: Inputs,
+    settings: SimSiamSettings,
+    *,
+    seed: int,
+    on_epoch: Callable[[dict[str, Any]], None] | None = None,
+    state: dict[str, Any] | None = None,
+    progress: ProgressMode = "auto",
+) -> tuple[PretrainEpoch, ...]:
+    """Train the features of `network` on `inputs` without labels; its classifier does not change.
+
+    Return the metrics of the epochs. If the outputs collapse to one point, a warning is given once.
+
+    Parameters
+    ----------
+    network
+        Trained in place, on the device of its weights.
+    inputs
+        Images by row number: ``take(index)`` returns (n, c, h, w), bytes or floats from 0 to 1.
+    settings
+        How to train.
+    seed
+        Seed of all random numbers.
+    on_epoch
+        Called after each epoch with everything that the next one depends on, as tensors and plain
+        numbers that ``torch.load(..., weights_only=True)`` can read.
+    state
+        Value that `on_epoch` got earlier: training continues from there. On a CPU the result is
+        the same, bit for bit.
+    progress
+        Whether to draw a progress bar.
+    """
+    run = Pretraining(network, inputs, settings, seed)
+    if state is not None:
+        run.load(state)
+    warned = False
+    left = settings.epochs - run.epoch
+    with Progress(progress, "pre-training", left * run.steps) as bar:
+        for _ in range(left):
+            epoch = run.learn(bar.advance)
+            if not math.isfinite(epoch.loss):
+                raise InputError(
+                    f"SimSiam diverged in epoch {epoch.epoch + 1}: its loss is {epoch.loss}. Train "
+                    f"again with a smaller rate in [pretrain], {settings.rate / 10:g} for example."
+                )
+            if epoch.spread < _COLLAPSED and not warned:
+                _warn_of_collapse(epoch)
+                warned = True
+            if on_epoch is not None:
+                on_epoch(run.state())
+    return tuple(run.history)
+
+
+def _warn_of_collapse(epoch: PretrainEpoch) -> None:
+    warnings.warn(
+        f"SimSiam collapsed in epoch {epoch.epoch + 1}: all images get nearly the same output "
+        f"(spread {epoch.spread:.2g}, where 1 is healthy). Such features cannot be used for a "
+        "selection. Lower the rate, enlarge the batch, or set pretrain_epochs to 0.",
+        stacklevel=3,
+    )
+
+
+def simsiam_settings(settings: TrainSettings) -> SimSiamSettings:
+    """Return the settings of the pre-training; raise `InputError` for an unknown parameter."""
+    try:
+        return SimSiamSettings(epochs=settings.pretrain_epochs, **settings.pretrain)
+    except TypeError as error:
+        raise InputError(
+            f"pretrain holds a parameter that SimSiam does not have: {error}."
+        ) from error
+
+
+def pretrain_network(setup: Setup, network: Network, checkpoints: Checkpoints) -> None:
+    """Pre-train `network` on rank 0, from the newest of `checkpoints`; broadcast its weights."""
+    settings, world = setup.settings, setup.world
+    network.to(world.device)
+    # The other ranks wait for the broadcast below.
+    if world.rank == 0:
+        stored = checkpoints.newest()
+        done = 0 if stored is None else int(stored["epoch"])
+
+        def keep(state: dict[str, Any]) -> None:
+            nonlocal done
+            done += 1
+            checkpoints.write(done, {"epoch": done, "state": state})
+
+        pretrain(
+            network,
+            setup.task.inputs,
+            simsiam_settings(settings),
+            seed=seed_for(settings.seed, "pretrain"),
+            on_epoch=keep,
+            state=None if stored is None else stored["state"],
+        )
+    with torch.no_grad():
+        # state_dict returns the tensors themselves, so the copy changes the network.
+        for value in network.state_dict().values():
+            value.copy_(world.broadcast(value))
