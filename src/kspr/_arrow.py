@@ -12,32 +12,28 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-__all__ = ["ParquetRows", "as_array", "read_parquet"]
-
-
-class ParquetRows:
-    """The rows of a parquet file, or of all such files in a folder in the order of their names."""
-
-    def __init__(self, path: Path) -> None:
-        self._files = sorted(path.iterdir()) if path.is_dir() else [path]
-        metadata = [pq.read_metadata(file) for file in self._files]
-        self.n_rows = sum(part.num_rows for part in metadata)
-        self.names: list[str] = metadata[0].schema.to_arrow_schema().names if metadata else []
-
-    def read(self, columns: list[str] | None = None) -> pa.Table:
-        """Return all rows, or some columns of them."""
-        # `pyarrow.parquet.read_table` would load the whole of pyarrow.dataset. Pre-buffering would
-        # hold all of the file that is yet to be read.
-        tables = []
-        for path in self._files:
-            with pq.ParquetFile(path, pre_buffer=False) as file:
-                tables.append(file.read(columns))
-        return pa.concat_tables(tables)
+__all__ = ["as_array", "parquet_names", "read_parquet"]
 
 
 def read_parquet(path: Path, columns: list[str] | None = None) -> pa.Table:
     """Return the table of a parquet file, or of all such files in a folder, by their names."""
-    return ParquetRows(path).read(columns)
+    return pa.concat_tables([_read(file, columns) for file in _files(path)])
+
+
+def parquet_names(path: Path) -> list[str]:
+    """Return the names of the columns that `read_parquet` reads."""
+    return [name for file in _files(path)[:1] for name in pq.read_schema(file).names]
+
+
+def _files(path: Path) -> list[Path]:
+    return sorted(path.iterdir()) if path.is_dir() else [path]
+
+
+def _read(file: Path, columns: list[str] | None) -> pa.Table:
+    # `pyarrow.parquet.read_table` would load the whole of pyarrow.dataset, and pandas; a buffer
+    # would hold all of the file that is yet to be read.
+    with pq.ParquetFile(file, pre_buffer=False) as opened:
+        return opened.read(columns)
 
 
 def as_array(column: pa.ChunkedArray) -> np.ndarray:

@@ -3,10 +3,10 @@
 from PIL import Image
 
 from kspr.runs.answers import read_checks
-from kspr.runs.draws import COLUMNS, draw_checks, rows_to_check
+from kspr.runs.draws import draw_checks
 from kspr.runs.run import load_run
 from kspr.runs.verify import verification_of, verify_run
-from tests.runs.samples import answer, rows_of
+from tests.runs.samples import rows_of
 
 N = 60
 
@@ -35,18 +35,6 @@ def test_a_source_that_is_gone_leaves_row_and_id(texts, tmp_path):
     (tmp_path / "t.csv").unlink()
     draw_checks(texts.folder, tmp_path / "out.csv", n=5, drawn="all")
     assert list(rows_of(tmp_path / "out.csv")[0])[-1] == "drawn_from"
-
-
-def test_rows_to_check_are_those_without_an_answer(texts, tmp_path):
-    drawn = draw_checks(texts.folder, tmp_path / "a.csv", n=4)
-    answer(drawn.path)
-    verify_run(texts.folder, drawn.path)
-    draw_checks(texts.folder, tmp_path / "b.csv", n=6)
-    checks = read_checks(texts.folder, texts.selection)
-    found = rows_to_check(texts, checks, 5)
-    assert found.positions == checks.positions[4:9]
-    lines = [[row[name] for name in COLUMNS] for row in rows_of(tmp_path / "b.csv")]
-    assert list(found.lines) == lines[:5]
 
 
 def test_a_draw_goes_on_after_a_sample_that_was_declared(texts, tmp_path, true_names):

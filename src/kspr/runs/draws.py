@@ -1,14 +1,14 @@
 """Rows drawn at random for a person to check, in a file or on a page."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import Any, Literal
 
 import numpy as np
 
 from kspr._files import staged
-from kspr._text import spreadsheet_cell, write_csv
+from kspr._text import write_csv
 from kspr.errors import InputError, UnreadableItemError
 from kspr.noise import check_seed
 from kspr.runs.answers import Checks, read_checks, write_checks
@@ -24,12 +24,10 @@ __all__ = [
     "COLUMNS",
     "DEFAULT_CHECKS",
     "Draw",
-    "ToCheck",
     "check_same",
     "draw_checks",
     "drawable",
     "forecast_of",
-    "rows_to_check",
     "set_draw",
 ]
 
@@ -65,17 +63,6 @@ class Draw:
     """About how many checks keep nine tenths of what the best cut would; None if unknown."""
 
 
-@dataclass(frozen=True)
-class ToCheck:
-    """Drawn rows that have no answer yet, in the order of the draw."""
-
-    checks: Checks
-    """The draw that they belong to."""
-    positions: tuple[int, ...]
-    lines: tuple[list[str], ...]
-    """Their lines in a file of answers, for `COLUMNS`; the answer is empty."""
-
-
 def draw_checks(
     folder: Path,
     out: Path,
@@ -107,8 +94,10 @@ def draw_checks(
     rows = order[done:]
     if not rows:
         raise InputError(f"All {len(order):,} rows that could be drawn have been drawn.")
+    shown = _shown(run, rows)
+    lines = _lines(run, rows, about, list(shown.values()))
     with staged(out) as staging, staging.open("w", newline="", encoding="utf-8") as file:
-        _write(file, run, rows, about)
+        write_csv(file, [*COLUMNS, *shown], lines)
     write_checks(folder, replace(about, positions=tuple(order)))
     return Draw(
         out,
@@ -167,13 +156,6 @@ def set_draw(
     if draw != before:
         write_checks(folder, draw)
     return draw
-
-
-def rows_to_check(run: Run, checks: Checks, n: int) -> ToCheck:
-    """Return the first `n` rows of a draw that have no answer."""
-    positions = checks.unanswered[:n]
-    lines = _lines(run, positions, checks.drawn, {})
-    return ToCheck(checks, positions, tuple([spreadsheet_cell(c) for c in line] for line in lines))
 
 
 def _new_draw(
@@ -245,21 +227,15 @@ def forecast_of(selection: Selection, checks: Checks, n: int) -> tuple[tuple[int
     )
 
 
-def _write(file: TextIO, run: Run, drawn: list[int], checks: Checks) -> None:
-    shown = _shown(run, drawn)
-    # An answer that is known already need not be given again.
-    lines = _lines(run, drawn, checks.drawn, checks.known)
-    rows = ([*line, *extra] for line, *extra in zip(lines, *shown.values(), strict=True))
-    write_csv(file, [*COLUMNS, *shown], rows)
-
-
 def _lines(
-    run: Run, positions: Iterable[int], drawn: Drawn, known: dict[int, str]
+    run: Run, drawn: list[int], checks: Checks, shown: list[list[str]]
 ) -> Iterator[list[object]]:
-    """Yield the lines of rows in a file of answers, for `COLUMNS`."""
+    """Yield the lines of rows in a file of answers, for `COLUMNS` and the columns `shown`."""
     label, suggested = run.selection.label, run.selection.suggested_label
-    for k in positions:
-        yield [run.row[k], run.row_id[k], label[k], suggested[k], known.get(k, ""), drawn]
+    for k, *extra in zip(drawn, *shown, strict=True):
+        # An answer that is known already need not be given again.
+        truth = checks.known.get(k, "")
+        yield [run.row[k], run.row_id[k], label[k], suggested[k], truth, checks.drawn, *extra]
 
 
 def _shown(run: Run, drawn: list[int]) -> dict[str, list[str]]:

@@ -19,7 +19,14 @@ from kspr.features import Loaded
 from kspr.sources.joining import places_of
 from kspr.sources.readers.file_checks import listed
 from kspr.sources.readers.labels import texts_of
-from kspr.sources.records import Items, Records, all_distinct, content_digests, row_digests
+from kspr.sources.records import (
+    Items,
+    Records,
+    all_distinct,
+    content_digests,
+    number_texts,
+    row_digests,
+)
 
 __all__ = [
     "ROWS",
@@ -60,25 +67,20 @@ class RunRows:
     @cached_property
     def row_id(self) -> np.ndarray:
         """What identifies each row, as text: its id, else its number."""
-        return _as_texts(self.row) if self.ids is None else self.ids
-
-
-def _as_texts(row: np.ndarray) -> np.ndarray:
-    # astype(str) would take 21 characters, 84 bytes, for every number.
-    return row.astype(f"<U{len(str(row.max(initial=0)))}")
+        return number_texts(self.row) if self.ids is None else self.ids
 
 
 def rows_of(loaded: Loaded) -> RunRows:
     """Return the rows of a source that was opened, as a run keeps them."""
-    ids = np.asarray(loaded.row_id) if loaded.records.named else None
-    return RunRows(np.asarray(loaded.row), loaded.digest, ids)
+    ids = loaded.row_id if loaded.records.named else None
+    return RunRows(loaded.row, loaded.digest, ids)
 
 
 def row_tables(rows: RunRows) -> Iterator[pa.Table]:
     """Yield the rows a row group at a time: as Arrow has them, their ids take much memory."""
     for start in range(0, len(rows), _BLOCK):
         part = slice(start, start + _BLOCK)
-        ids = _as_texts(rows.row[part]) if rows.ids is None else rows.ids[part]
+        ids = number_texts(rows.row[part]) if rows.ids is None else rows.ids[part]
         texts = pa.array(ids).cast(pa.large_string())
         yield pa.table({"row": rows.row[part], "row_id": texts, "digest": rows.digest[part]})
 
@@ -157,7 +159,7 @@ def join_rows(before: RunRows, label: np.ndarray, now: Records) -> Joined:
     copies of each other share: where their number has changed, `InputError` is raised.
     """
     by_id = before.named and now.named
-    in_order = by_id and np.array_equal(before.row_id, np.asarray(now.row_id))
+    in_order = by_id and np.array_equal(before.row_id, now.row_id)
     by_id = by_id and all_distinct(before.row_id) and (in_order or all_distinct(now.row_id))
     # Image files are not all read where ids tell them: `JoinedItems` checks each that is shown.
     read = not by_id or now.features is not None or now.items is None or now.items.kind == "text"
@@ -175,7 +177,7 @@ def join_rows(before: RunRows, label: np.ndarray, now: Records) -> Joined:
 def _by_id(before: RunRows, label: np.ndarray, now: Records, digest: np.ndarray | None) -> Joined:
     """Find rows by their ids; those are as they were whose label and `digest`, if any, agree."""
     place = places_of(before.row_id, now.row_id)
-    kept, labelled = np.flatnonzero(place >= 0), np.asarray(now.labelled())
+    kept, labelled = np.flatnonzero(place >= 0), now.labelled()
     same = np.zeros(len(kept), dtype=bool)
     if now.label is not None:
         same = same_label(label[kept], now.label[place[kept]])
@@ -211,7 +213,7 @@ def _by_content(before: RunRows, label: np.ndarray, now: Records, digest: np.nda
         place=place[position],
         gone=np.flatnonzero(place < 0),
         changed=np.empty(0, dtype=np.int64),
-        n_other=len(np.setdiff1d(np.asarray(now.labelled()), place[position])),
+        n_other=len(np.setdiff1d(now.labelled(), place[position])),
     )
 
 

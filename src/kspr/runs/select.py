@@ -29,7 +29,6 @@ from kspr.sources.joining import VoteColumns, read_vote_columns
 from kspr.sources.options import ReadOptions
 
 __all__ = [
-    "checks_of",
     "select_by_annotators",
     "select_by_probabilities",
     "select_source",
@@ -200,11 +199,11 @@ def _run_with_answers(
     # Before the fit, which may take minutes: the file may be about other data.
     given = None if checked is None else checked_rows(checked, rows, loaded.label)
     selection = fit()
-    checks = None if given is None else checks_of(selection, *given)
+    checks = None if given is None else _checks_of(selection, *given)
     return save_run(out, selection, rows, origin, overwrite=overwrite, checks=checks)
 
 
-def checks_of(selection: Selection, answers: dict[int, str], drawn: Drawn) -> Checks:
+def _checks_of(selection: Selection, answers: dict[int, str], drawn: Drawn) -> Checks:
     """Return the answers of a file that `kspr select` was given, as they are kept in a run."""
     parameters = selection.manifest.parameters
     checks = Checks(

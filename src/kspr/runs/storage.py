@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kspr._arrow import ParquetRows, as_array, read_parquet
+from kspr._arrow import as_array, parquet_names, read_parquet
 from kspr._files import read_sealed, staged, write_parquet, write_sealed
 from kspr.errors import InputError
 from kspr.runs.answers import apply_checks, read_checks
@@ -21,7 +21,7 @@ from kspr.selectors.noise_estimate import ASSUMPTIONS, NoiseEstimate
 from kspr.selectors.options import DOUBTING
 from kspr.selectors.summary import STATUS_MEANING
 
-__all__ = ["load_selection", "save_selection", "write_about", "write_selection"]
+__all__ = ["load_selection", "save_selection"]
 
 _FORMAT = 4
 _FILES = ("samples.parquet", "cut_groups.parquet", "manifest.json")
@@ -72,7 +72,7 @@ def save_selection(selection: Selection, path: Path, *, overwrite: bool) -> Path
         raise InputError(f"{path} exists and is not a saved selection. Choose another directory.")
     with staged(path) as staging:
         staging.mkdir()
-        write_selection(selection, staging)
+        _write_selection(selection, staging)
     return path
 
 
@@ -103,8 +103,8 @@ def load_selection(path: Path, *, answers: bool = True) -> Selection:
 
 
 def _read_selection(path: Path, about: dict[str, Any]) -> Selection:
-    samples = ParquetRows(path / _FILES[0])
-    n = samples.n_rows
+    samples = path / _FILES[0]
+    names = parquet_names(samples)
     dtype = np.dtype(about["label_dtype"])
     # The width of a text comes with its values: a large one in the file would fill the memory.
     dtype = np.dtype(np.str_) if dtype.kind == "U" else dtype
@@ -112,17 +112,17 @@ def _read_selection(path: Path, about: dict[str, Any]) -> Selection:
     _require(np.array_equal(np.unique(classes), classes), "classes must be sorted")
     # Column by column: the whole table would be in memory twice, as Arrow's and as NumPy's.
     columns: dict[str, Any] = {
-        field: _codes(samples.read([name]), name, classes)
+        field: _codes(read_parquet(samples, [name]), name, classes)
         for name, field in _LABELS.items()
-        if name in samples.names or name not in _OPTIONAL
+        if name in names or name not in _OPTIONAL
     }
-    columns["q_value"] = None
+    n = len(columns["label_code"])
+    columns["q_value"] = before = None
     for name, (field, kinds) in _SAMPLES.items():
-        if name in samples.names or name not in _OPTIONAL:
-            columns[field] = _column(samples.read([name]), name, kinds, n)
-    before = None
-    if _BEFORE in samples.names:
-        before = _column(samples.read([_BEFORE]), _BEFORE, "f", n)
+        if name in names or name not in _OPTIONAL:
+            columns[field] = _column(read_parquet(samples, [name]), name, kinds, n)
+    if _BEFORE in names:
+        before = _column(read_parquet(samples, [_BEFORE]), _BEFORE, "f", n)
     used = np.bincount(columns["label_code"], minlength=len(classes))
     _require(bool(used.all()), "classes must be the labels")
     cut_groups = _read_cut_groups(path, len(classes))
@@ -253,19 +253,6 @@ def _read_checked(
     return Checked(**{**about, **arrays, **numbers}, level=level)
 
 
-def write_selection(selection: Selection, folder: Path) -> None:
-    """Write the files of a selection into an existing folder."""
-    write_parquet(folder / _FILES[0], _sample_tables(selection))
-    write_about(
-        folder,
-        selection.cut_groups,
-        selection.classes,
-        selection.manifest,
-        selection.noise,
-        selection.checked,
-    )
-
-
 def _sample_tables(selection: Selection) -> Iterator[pa.Table]:
     """Yield the samples a row group at a time: as labels, codes take much memory."""
     codes = {name: getattr(selection, field) for name, field in _LABELS.items()}
@@ -287,27 +274,18 @@ def _compares(manifest: Manifest) -> bool:
     return control is not None and control not in DOUBTING
 
 
-def write_about(
-    folder: Path,
-    cut_groups: CutGroups,
-    classes: np.ndarray,
-    manifest: Manifest,
-    noise: NoiseEstimate | None,
-    checked: Checked | None = None,
-) -> None:
-    """Write what a selection has besides its samples, which are in `folder` already.
-
-    They are one file, or a folder of files with the rows in the order of the files' names.
-    """
-    write_parquet(folder / _FILES[1], pa.table(cut_group_columns(cut_groups)))
+def _write_selection(selection: Selection, folder: Path) -> None:
+    """Write the files of a selection into an existing folder."""
+    write_parquet(folder / _FILES[0], _sample_tables(selection))
+    write_parquet(folder / _FILES[1], pa.table(cut_group_columns(selection.cut_groups)))
     about = {
         "format": _FORMAT,
         # pyarrow returns text as objects: the dtype brings back NumPy's own strings.
-        "label_dtype": classes.dtype.str,
-        "classes": classes.tolist(),
-        "manifest": asdict(manifest),
-        "noise": _write_noise(noise, folder),
-        "checked": _plain_checked(checked),
+        "label_dtype": selection.classes.dtype.str,
+        "classes": selection.classes.tolist(),
+        "manifest": asdict(selection.manifest),
+        "noise": _write_noise(selection.noise, folder),
+        "checked": _plain_checked(selection.checked),
     }
     sealed = (*_FILES[:2], *([_NOISE] if (folder / _NOISE).exists() else []))
     write_sealed(folder / _FILES[2], about, *sealed)
