@@ -40,6 +40,7 @@ __all__ = [
     "markdown_table",
     "measured_when",
     "named_trials",
+    "parsed",
     "read_trials",
     "run_trials",
     "stamp",
@@ -82,7 +83,19 @@ def arguments(description: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("--smoke", action="store_true", help="seconds on small data; keep nothing")
     parser.add_argument("--page", action="store_true", help="write the page, measure nothing")
+    parser.add_argument(
+        "--again", action="store_true", help="drop stored results of other commits first"
+    )
     return parser
+
+
+def parsed(parser: argparse.ArgumentParser, *stores: Path) -> argparse.Namespace:
+    """Return the options; with ``--again``, only results of this commit stay in the files."""
+    chosen = parser.parse_args()
+    for path in stores if chosen.again and not chosen.page else ():
+        trials = [trial for trial in read_trials(path) if trial.get("commit") == commit()]
+        path.write_text("".join(json.dumps(trial) + "\n" for trial in trials))
+    return chosen
 
 
 # Stored trials ------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """One and two Dask workers against one process: time, processor time, and bytes over the wire.
 
-    python benchmarks/clusters.py [--only "workers 2"] [--data FOLDER] [--again | --better]
+    python benchmarks/clusters.py [--only "workers 2"] [--data FOLDER] [--better]
 
 Each measurement is a process of its own and a line of ``benchmarks/results/clusters.jsonl``; those
 that are stored are not measured again. At the end docs/clusters.md gets its tables and a forecast
@@ -33,6 +33,7 @@ from _common import (
     either,
     fill_page,
     markdown_table,
+    parsed,
     read_trials,
 )
 from kspr import KnockoffsSPR
@@ -72,11 +73,10 @@ def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--only", choices=sorted({kind for kind, _, _ in CASES}))
     parser.add_argument("--columns", type=int, help="only cases with so many columns")
-    parser.add_argument("--again", action="store_true", help="measure what is stored, too")
-    parser.add_argument("--better", action="store_true", help="the same, and keep the calmer one")
+    parser.add_argument("--better", action="store_true", help="once more, and keep the calmer one")
     parser.add_argument("--data", type=Path, help="where files are made, and kept")
     parser.add_argument("--measure", help="for the processes that this one starts")
-    chosen = parser.parse_args()
+    chosen = parsed(parser, TRIALS)
     if chosen.measure:
         found = measure(chosen.measure, chosen.data)
         print(json.dumps(found))
@@ -84,7 +84,7 @@ def main() -> None:
     for case in [] if chosen.page else CASES:
         asked = chosen.only in (None, case[0]) and chosen.columns in (None, case[2])
         stored = [trial for trial in read_trials(TRIALS) if tuple(trial[k] for k in KEY) == case]
-        if asked and (chosen.again or chosen.better or not stored):
+        if asked and (chosen.better or not stored):
             with prepared(case, chosen.data) as folder:
                 found = in_a_process(case, folder)
             # The fastest of those that other programs did not disturb, if there are any.

@@ -27,6 +27,7 @@ from _common import (
     either,
     markdown_table,
     measured_when,
+    parsed,
     read_trials,
 )
 from _data import Case, Sample, check_shared, checked_rates, cifar10, confused_texts, human_labels
@@ -326,7 +327,7 @@ def write_page() -> None:
 
 
 def main() -> None:
-    if not arguments(__doc__).parse_args().page:
+    if not parsed(arguments(__doc__), TRIALS).page:
         check_shared()
         for case, seed in missing():
             trial = measure(case, seed)

@@ -25,6 +25,7 @@ from _common import (
     either,
     markdown_table,
     measured_when,
+    parsed,
     read_trials,
 )
 from _data import check_shared, cifar10
@@ -212,7 +213,7 @@ two cores, and good for a rough comparison only. {measured}
 
 
 def main() -> None:
-    if not arguments(__doc__).parse_args().page:
+    if not parsed(arguments(__doc__), TRIALS).page:
         check_shared()
         measure()
     write_page()

@@ -20,6 +20,7 @@ from _common import (
     fill_page,
     markdown_table,
     named_trials,
+    parsed,
 )
 from _data import Sample, check_shared, cifar10, confused_texts, human_labels
 from kspr import KnockoffsSPR
@@ -183,7 +184,7 @@ def _cell(found: list[float]) -> str:
 
 
 def main() -> None:
-    if not arguments(__doc__).parse_args().page:
+    if not parsed(arguments(__doc__), TRIALS).page:
         check_shared()
         measure()
     PAGE.write_text(filled(PAGE.read_text()))

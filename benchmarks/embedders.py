@@ -28,6 +28,7 @@ from _common import (
     either,
     fill_page,
     markdown_table,
+    parsed,
     read_trials,
 )
 from _data import check_shared
@@ -131,7 +132,7 @@ def filled(text: str) -> str:
 
 
 def main() -> None:
-    if not arguments(__doc__).parse_args().page:
+    if not parsed(arguments(__doc__), TRIALS).page:
         check_shared()
         measure()
     PAGE.write_text(filled(PAGE.read_text()))

@@ -32,6 +32,7 @@ from _common import (
     either,
     fill_page,
     markdown_table,
+    parsed,
     read_trials,
     versions_in_words,
 )
@@ -241,7 +242,7 @@ def main() -> None:
     parser.add_argument(
         "--patience", type=float, default=either(120, 0), help="seconds to wait for calm"
     )
-    options = parser.parse_args()
+    options = parsed(parser, TRIALS)
     if not options.page:
         check_shared()
         clock = Clock(options.patience)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from rich.progress import track
 
-from _common import RESULTS, add_trial, arguments, either, read_trials
+from _common import RESULTS, add_trial, arguments, either, parsed, read_trials
 from _data import Case, check_shared
 from _fsr_cases import CASES
 from _fsr_page import ESTIMATED, PAGE
@@ -100,7 +100,7 @@ def measure(case: Case, drawn: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    arguments(__doc__).parse_args()
+    parsed(arguments(__doc__), TRIALS)
     check_shared()
     done = {(trial["case"], trial["drawn"]) for trial in read_trials(TRIALS)}
     for case in [case for case in CASES if case.name in NAMES]:

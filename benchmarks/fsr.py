@@ -12,7 +12,7 @@ import numpy as np
 from rich.progress import track
 from threadpoolctl import threadpool_limits
 
-from _common import RESULTS, add_trial, arguments, either, read_trials
+from _common import RESULTS, add_trial, arguments, either, parsed, read_trials
 from _data import Case, check_shared
 from _fsr_cases import CASES
 from _fsr_methods import METHODS, Shared
@@ -123,7 +123,7 @@ def cost() -> dict[str, Any]:
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--cost", action="store_true", help="measure the times again")
-    chosen = parser.parse_args()
+    chosen = parsed(parser, TRIALS, COST)
     if not chosen.page:
         check_shared()
         # One thread each: other work on the machine then disturbs the times less.

@@ -18,7 +18,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 from sklearn.datasets import load_digits
 
-from _common import RESULTS, WORK, add_trial, arguments, either, named_trials
+from _common import RESULTS, WORK, add_trial, arguments, either, named_trials, parsed
 from _data import Case, Sample, check_shared, cifar10
 from kspr.experiments.compare.comparing import compare
 from kspr.noise import asymmetric_cifar10, circular, symmetric
@@ -95,7 +95,7 @@ def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--only", default="", help="cases whose name contains this")
     parser.add_argument("--list", action="store_true", help="list the cases, measure nothing")
-    given = parser.parse_args()
+    given = parsed(parser, TRIALS)
     chosen = [case for case in CASES if given.only in case.name]
     if not chosen:
         parser.exit(2, f"No case has {given.only!r} in its name; --list shows all names.\n")

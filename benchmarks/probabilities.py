@@ -38,6 +38,7 @@ from _common import (
     either,
     markdown_table,
     measured_when,
+    parsed,
     read_trials,
 )
 from _data import Case, Sample, check_shared, checked_rates, cifar10, confused_texts, human_labels
@@ -295,7 +296,7 @@ def _pair(values: list[float], q: float) -> str:
 
 
 def main() -> None:
-    if not arguments(__doc__).parse_args().page:
+    if not parsed(arguments(__doc__), TRIALS).page:
         check_shared()
         # A network of 30 epochs says that it has not converged.
         warnings.filterwarnings("ignore")

@@ -44,7 +44,7 @@ MEASURES = ("src/kspr/review", "src/kspr/runs")
 KEYS = either(200, 3)
 PAUSE = 300
 """Milliseconds between keys: faster than people look at images."""
-DIMENSIONS = 128
+DIMENSIONS = either(128, 24)
 WATCH = """() => {
     window.waits = [];
     let pressed = null;

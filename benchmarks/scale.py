@@ -1,7 +1,7 @@
 """Large data and very many classes: time and memory of a fit, row by row.
 
 ``python benchmarks/scale.py`` measures the rows that ``benchmarks/results/scale.jsonl`` lacks, and
-writes the table of docs/large-data.md; ``--again`` measures all. Times are compared with one X'X
+writes the table of docs/large-data.md. Times are compared with one X'X
 over the same file in the same process. Files are made in ``--folder``, a temporary one by default,
 and removed after their row.
 """
@@ -28,6 +28,7 @@ from _common import (
     either,
     fill_page,
     named_trials,
+    parsed,
 )
 from _peak_memory import peak, reset_peak
 from kspr import KnockoffsSPR, selection_quality
@@ -89,20 +90,19 @@ CASES = (
     Case("in memory", 50_000, 512, 10, 15, None),
 )
 if SMOKE:
-    CASES = (Case("rows", 400, 16, 10), Case("8 x the rows", 3_200, 16, 10))
+    CASES = (Case("rows", 400, 16, 10),)
     CHOICES = {"checked rows": CHOICES["checked rows"]}
     COMMANDS = {"select": COMMANDS["select"]}
 
 
 def main() -> None:
     options = arguments(__doc__)
-    options.add_argument("--again", action="store_true", help="measure what is stored, too")
     options.add_argument("--only", help="name of a row")
     options.add_argument("--folder", type=Path)
     options.add_argument("--child", type=Path, help="measure the data in this folder")
     options.add_argument("--seconds", type=Path, help="time short fits of the data in this folder")
     options.add_argument("--peak", nargs=3, help="peak of a fit: folder, choice, rows")
-    chosen = options.parse_args()
+    chosen = parsed(options, TRIALS)
     if chosen.child:
         print(json.dumps(measured(chosen.child)))
         return
@@ -123,7 +123,7 @@ def main() -> None:
     }
     for name, work in works.items():
         asked = chosen.only in (None, name) and not chosen.page
-        if asked and (chosen.again or name not in named_trials(TRIALS)):
+        if asked and (name not in named_trials(TRIALS)):
             row = work()
             print(f"{name}: {json.dumps(row)}", flush=True)
             add_trial(TRIALS, {"name": name, "measured": row}, ["name"])
@@ -187,7 +187,7 @@ def beside_a_busy_process() -> dict[str, Any]:
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as place:
         make(Path(place), max(SHORT), 512, 10)
-        for name in ("alone", "busy"):
+        for name in either(("alone", "busy"), ("alone",)):
             command = [sys.executable, "-c", "while True: pass"]
             other = subprocess.Popen(command) if name == "busy" else None
             try:

@@ -20,6 +20,7 @@ from _common import (
     either,
     fill_page,
     markdown_table,
+    parsed,
     read_trials,
 )
 from _data import Case, Sample, check_shared, cifar10, confused_texts, human_labels
@@ -146,7 +147,7 @@ def filled(text: str) -> str:
 
 
 def main() -> None:
-    if not arguments(__doc__).parse_args().page:
+    if not parsed(arguments(__doc__), TRIALS).page:
         check_shared()
         with threadpool_limits(1):
             measure()

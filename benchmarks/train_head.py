@@ -25,6 +25,7 @@ from _common import (
     either,
     markdown_table,
     measured_when,
+    parsed,
     read_trials,
     run_trials,
 )
@@ -351,7 +352,7 @@ def main() -> None:
     parser.add_argument("--methods", default=either(";".join(usual), ";".join(HUMAN_METHODS)))
     parser.add_argument("--seeds", default=",".join(map(str, SEEDS)))
     parser.add_argument("--workers", type=int, default=2)
-    given = parser.parse_args()
+    given = parsed(parser, TRIALS)
     if not given.page:
         check_shared()
         seeds = [int(seed) for seed in given.seeds.split(",")]

@@ -30,6 +30,7 @@ from _common import (
     either,
     markdown_table,
     measured_when,
+    parsed,
     read_trials,
     run_trials,
 )
@@ -293,7 +294,7 @@ def main() -> None:
     parser.add_argument("--list", action="store_true", help="list the trials, measure nothing")
     parser.add_argument("--trials", help="'method, noise, seed' separated by semicolons")
     parser.add_argument("--workers", type=int, default=2)
-    given = parser.parse_args()
+    given = parsed(parser, TRIALS)
     if given.list:
         for key in PLANNED:
             print("done   " if key in measured() else "missing", *key)

@@ -83,6 +83,15 @@ def test_a_stored_trial_carries_commit_date_and_machine(common, tmp_path):
         assert {"cpu", "cores", "versions"} <= set(trial["machine"])
 
 
+def test_measuring_again_keeps_only_results_of_this_commit(common, tmp_path, monkeypatch):
+    path = tmp_path / "trials.jsonl"
+    path.write_text('{"name": "old", "commit": "0"}\n{"name": "older"}\n')
+    common.add_trial(path, {"name": "new"})
+    monkeypatch.setattr(sys, "argv", ["script", "--again"])
+    assert common.parsed(common.arguments("Measure."), path).again
+    assert [trial["name"] for trial in common.read_trials(path)] == ["new"]
+
+
 def square(x: int) -> dict:
     return {"x": x, "square": x * x}
 
