@@ -76,8 +76,7 @@ DEFECTS = {
         "sources/readers/test_labels.py::test_labels_that_are_not_utf8_are_refused",
         "sources/readers/test_labels.py::test_class_names_that_cannot_be_read_are_none",
         "sources/readers/test_labels.py::test_a_label_of_thirty_digits_is_a_text",
-        "sources/readers/test_numbers.py::"
-        "test_numbers_too_large_are_refused_by_name_and_row",
+        "sources/readers/test_numbers.py::test_numbers_too_large_are_refused_by_name_and_row",
         "hostile/test_defects.py::test_features_of_any_size_give_a_selection_or_one_sentence",
     ],
     "ids and labels that act on a spreadsheet, a terminal or a report": [

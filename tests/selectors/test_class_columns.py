@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from kspr import InputError
-from kspr.selectors.class_columns import order_columns, read_probabilities
+from kspr.selectors.probability import order_columns, read_probabilities
 
 Y = np.array(["ant", "bee", "cow"] * 4)
 P = np.eye(3)[[0, 1, 2] * 4] * 0.7 + 0.1

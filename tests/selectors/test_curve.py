@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kspr import SPR, InputError, KnockoffsSPR
 from kspr.core.paper.cutoffs import q_values
-from kspr.selectors.curve import best_level, trace_curve
+from kspr.selectors.cut_groups import best_level, trace_curve
 from tests.core.test_cutoffs import random_groups, tied_groups
 from tests.selectors.simulated import as_selection
 

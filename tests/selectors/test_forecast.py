@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kspr import InputError, KnockoffsSPR, selection_quality
-from kspr.selectors.forecast import MOST_CHECKS, checks_needed
+from kspr.selectors.estimates import MOST_CHECKS, checks_needed
 
 
 @pytest.fixture(scope="module")

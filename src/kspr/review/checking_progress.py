@@ -10,7 +10,7 @@ from kspr.runs.answers import Checks, apply_checks
 from kspr.runs.review_log import CANNOT_TELL
 from kspr.runs.verify import agreements
 from kspr.selectors import Selection
-from kspr.selectors.forecast import MOST_CHECKS, checks_needed
+from kspr.selectors.estimates import MOST_CHECKS, checks_needed
 from kspr.selectors.options import DOUBTING
 
 __all__ = ["Progress"]

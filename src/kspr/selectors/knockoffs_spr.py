@@ -33,8 +33,7 @@ from kspr.selectors._threads import threads
 from kspr.selectors.base import BaseSelector, split_rng
 from kspr.selectors.checked import Drawn, read_checked
 from kspr.selectors.cluster import DaskFeatures, is_dask
-from kspr.selectors.curve import at_best_f1
-from kspr.selectors.cut_groups import cut_by_class
+from kspr.selectors.cut_groups import at_best_f1, cut_by_class
 from kspr.selectors.look import Census, look
 from kspr.selectors.noise_estimate import describe_noise
 from kspr.selectors.options import ControlName, CutName, DuplicatesName, LevelName

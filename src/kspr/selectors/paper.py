@@ -12,7 +12,6 @@ from kspr.core.paper.cutoffs import LEVELS, best_half, first_level, q_values, th
 from kspr.core.paper.knockoffs import STATISTICS, random_labels
 from kspr.core.paper.pieces import Pieces
 from kspr.core.paper.procedure import Procedure, judge
-from kspr.core.paper.selection_times import STEPS
 from kspr.core.reduction import Solver
 from kspr.errors import InputError
 from kspr.selectors.cut_groups import recut
@@ -189,7 +188,7 @@ class PaperKnockoffsSPR(PieceSelector):
             given=self._knockoff_codes(labels, knockoff_labels),
             draws=data.rng.random(len(labels.codes)) if self.knockoff == "random" else None,
         )
-        columns, piece, half = self._solved(data, solve, STEPS)
+        columns, piece, half = self._solved(data, solve, 1)
         cut_group, table = cut_by_piece(piece, half, labels.codes, pooled=self.cut == "pooled")
         W = columns["W"]
         # Theorem 2 wants an estimate of at most factor * q, so it holds from q = estimate / factor.
@@ -275,6 +274,7 @@ class _Solve:
     draws: np.ndarray | None
 
     def __call__(self, pieces: Pieces, on_step: Callable[[], None] | None) -> Answer:
+        del on_step  # A batch of pieces is one step.
         n_classes = pieces.classes.shape[1]
         knockoff = shown = None
         if self.given is not None:

@@ -196,6 +196,7 @@ class PieceSelector(BaseSelector):
         if len(batches) == 1:
             with Progress(self.progress, name, steps) as progress:
                 answers = [solve(batches[0], progress.advance)]
+                progress.advance()
         else:
             answers = []
             with Progress(self.progress, name, len(batches)) as progress, one_blas_thread():

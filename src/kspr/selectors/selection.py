@@ -18,8 +18,7 @@ from kspr.selectors.checked import (
     next_rows,
     promise,
 )
-from kspr.selectors.curve import Curve, trace_curve
-from kspr.selectors.cut_groups import CutGroups, recut, uncut
+from kspr.selectors.cut_groups import Curve, CutGroups, recut, trace_curve, uncut
 from kspr.selectors.estimates import Estimates, estimate, noise_rate
 from kspr.selectors.manifest import Manifest
 from kspr.selectors.noise_estimate import ASSUMPTIONS, SEEN_LABELS, NoiseEstimate
@@ -383,7 +382,7 @@ class Selection:
         >>> selection.forecast(20) < selection.forecast(200)
         True
         """
-        from kspr.selectors.forecast import expected_recall
+        from kspr.selectors.estimates import expected_recall
 
         check_count("n", n, 1)
         return expected_recall(self, n, self._asked(q), guarantee, confidence)
@@ -420,7 +419,7 @@ class Selection:
         >>> selection.checks_needed() < selection.checks_needed(guarantee="confidence")
         True
         """
-        from kspr.selectors.forecast import checks_needed
+        from kspr.selectors.estimates import checks_needed
 
         return checks_needed(self, self._asked(q), guarantee, confidence)
 
@@ -516,7 +515,7 @@ class Selection:
         >>> selection.sensitivity(1) <= 0.05 < selection.sensitivity(100)
         True
         """
-        from kspr.selectors.sensitivity import rate_under
+        from kspr.selectors.notices import rate_under
 
         return rate_under(self, times)
 

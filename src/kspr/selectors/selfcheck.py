@@ -19,10 +19,10 @@ from kspr.noise import check_seed
 from kspr.selectors.flips import ESTIMATED, HARD, KINDS, Ground, flip
 from kspr.selectors.knockoffs_spr import KnockoffsSPR
 from kspr.selectors.noise_estimate import NoiseEstimate
+from kspr.selectors.notices import FACTORS, in_words
 from kspr.selectors.paper import PaperKnockoffsSPR
 from kspr.selectors.parts import HostFeatures
 from kspr.selectors.selection import Selection
-from kspr.selectors.sensitivity import FACTORS, in_words
 from kspr.selectors.validation import (
     check_choice,
     check_count,

@@ -25,11 +25,11 @@ from kspr.features.loading import options_for_test
 from kspr.features.options import EmbedSettings
 from kspr.noise import check_seed
 from kspr.selectors import KnockoffsSPR
-from kspr.selectors.class_columns import read_probabilities
 from kspr.selectors.look import look
 from kspr.selectors.manifest import versions
 from kspr.selectors.options import DEFAULT_Q
 from kspr.selectors.parts import HostFeatures
+from kspr.selectors.probability import read_probabilities
 from kspr.selectors.validation import (
     check_choice,
     check_count,
