@@ -110,7 +110,7 @@ def write_json(path: Path, content: Any, *, indent: int = 2) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """Return a JSON document; None where there is none, or one that is damaged."""
+    """Return a JSON document; None without one, or where it is damaged."""
     # Opening a pipe would wait for somebody who writes to it.
     if not path.is_file():
         return None

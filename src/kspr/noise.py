@@ -170,15 +170,15 @@ def asymmetric_cifar100(y: Any, rate: float, seed: int) -> np.ndarray:
     """
     target = np.arange(len(CIFAR100))
     for members in SUPERCLASSES.values():
-        own = [CIFAR100.index(name) for name in members]
-        target[own] = np.roll(own, -1)
+        codes = [CIFAR100.index(name) for name in members]
+        target[codes] = np.roll(codes, -1)
     return _asymmetric(y, rate, seed, CIFAR100, target, "CIFAR-100")
 
 
 def asymmetric(y: Any, rate: float, seed: int) -> np.ndarray:
     """Return CIFAR labels with noise between similar classes.
 
-    CIFAR-10's where every label is one of its own; CIFAR-100's otherwise.
+    The noise of CIFAR-10 where every label is one of its classes; else that of CIFAR-100.
     """
     labels = np.asarray(y)
     # CIFAR-10 first: the numbers 0 to 9 would fit CIFAR-100 as well.
@@ -208,13 +208,13 @@ def instance_dependent(X: Any, y: Any, rate: float, seed: int) -> np.ndarray:
     flipped = _by_own_rate(len(codes), rate, rng)
     mean, scale = _moments(features)
     noisy = codes.copy()
-    for own, class_rng in enumerate(class_rngs):
-        rows = flipped[codes[flipped] == own]
+    for true, class_rng in enumerate(class_rngs):
+        rows = flipped[codes[flipped] == true]
         W = class_rng.standard_normal((features.shape[1], len(classes)))
         for start in range(0, len(rows), _CHUNK):
             part = rows[start : start + _CHUNK]
             scores = ((features[part] - mean) / scale) @ W
-            scores[:, own] = -np.inf
+            scores[:, true] = -np.inf
             # The largest of score plus Gumbel noise is a draw from the softmax of the scores.
             noisy[part] = np.argmax(scores + class_rng.gumbel(size=scores.shape), axis=1)
     return np.asarray(classes[noisy])
@@ -290,10 +290,10 @@ def _by_own_rate(n: int, rate: float, rng: np.random.Generator) -> np.ndarray:
 
     # A normal distribution cut to (0, 1), drawn by the inverse of its distribution function.
     low, high = ndtr((0 - rate) / _SPREAD), ndtr((1 - rate) / _SPREAD)
-    own = rate + _SPREAD * ndtri(rng.uniform(low, high, n))
+    chance = rate + _SPREAD * ndtri(rng.uniform(low, high, n))
     # A row flips on its own where logit(rate) + logistic noise > 0; ranking moves that zero to
     # where the count is exact.
-    rank = logit(np.clip(own, 1e-12, 1 - 1e-12)) + rng.logistic(size=n)
+    rank = logit(np.clip(chance, 1e-12, 1 - 1e-12)) + rng.logistic(size=n)
     return np.sort(np.argsort(-rank, kind="stable")[: round(rate * n)])
 
 

@@ -4,7 +4,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kspr.core.anchors import ANCHOR_SHARE, Anchors, bin_sizes, count_anchors
+from kspr.core.anchors import ANCHOR_SHARE, Anchors, bin_sizes
+from tests.core.transitions import anchors_of
 
 seeds = st.integers(0, 2**32 - 1)
 laws = settings(max_examples=40, deadline=None)
@@ -25,7 +26,7 @@ def test_anchors_are_the_samples_that_look_most_like_a_class(seed: int, n: int, 
             wanted = max(min(15, -(-size // 5)), round(ANCHOR_SHARE * size))
             for i in sorted(rows, key=lambda i, k=k: -prediction[i, k])[:wanted]:
                 expected[k, label[i]] += 1
-    np.testing.assert_array_equal(count_anchors(prediction, label, half, c), expected)
+    np.testing.assert_array_equal(anchors_of(prediction, label, half, c), expected)
 
 
 @laws
@@ -49,13 +50,13 @@ def test_blocks_of_any_size_and_merged_states_give_the_same_anchors(
             rows = blocks[start : start + step]
             part.add(prediction[rows], label[rows], half[rows])
         merged.merge(part)
-    np.testing.assert_array_equal(merged.counts(), count_anchors(prediction, label, half, c))
+    np.testing.assert_array_equal(merged.counts().toarray(), anchors_of(prediction, label, half, c))
 
 
 def test_of_samples_that_tie_the_first_are_anchors() -> None:
     label = np.repeat([0, 1], 50)
     nowhere = np.zeros_like(label)
-    counts = count_anchors(np.ones((100, 2)), label, nowhere, 2)
+    counts = anchors_of(np.ones((100, 2)), label, nowhere, 2)
     np.testing.assert_array_equal(counts, [[10, 0], [10, 0]])
 
 
@@ -74,8 +75,8 @@ def test_a_guess_is_told_if_it_was_too_high_and_else_changes_nothing(
     guided = Anchors(sizes, part.least)
     guided.add(prediction, label, half)
     if guided.complete:
-        expected = count_anchors(prediction, label, half, c)
-        np.testing.assert_array_equal(guided.counts(), expected)
+        expected = anchors_of(prediction, label, half, c)
+        np.testing.assert_array_equal(guided.counts().toarray(), expected)
     high = Anchors(sizes, np.full(2 * c, 100.0))
     high.add(prediction, label, half)
     assert not high.complete

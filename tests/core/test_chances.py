@@ -7,22 +7,18 @@ from hypothesis import strategies as st
 from scipy.special import softmax
 
 from kspr.core.chances import _SOFTENING, Chances, calibration_rows
-from kspr.core.transition import Transition
+from tests.core.transitions import transition_of
 from tests.selectors.simulated import symmetric
 
 seeds = st.integers(0, 2**32 - 1)
 laws = settings(max_examples=40, deadline=None)
 
 
-def noise_of(matrix: np.ndarray) -> Transition:
-    return Transition(matrix, error=0.0, counts=matrix)
-
-
 def chances_of(seed: int, c: int, e: float, n: int = 50) -> tuple[Chances, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     prediction, label = rng.standard_normal((n, c)), rng.integers(0, c, n)
     return (
-        Chances.fit(prediction, label, noise_of(symmetric(c, e * (1 - 1 / c)))),
+        Chances.fit(prediction, label, transition_of(symmetric(c, e * (1 - 1 / c)))),
         prediction,
         label,
     )
@@ -64,7 +60,7 @@ def test_blocks_give_what_the_whole_gives(seed: int, c: int, step: int) -> None:
 
 
 def test_without_noise_every_label_is_right() -> None:
-    chances = Chances.fit(np.eye(3), np.arange(3), noise_of(np.eye(3)))
+    chances = Chances.fit(np.eye(3), np.arange(3), transition_of(np.eye(3)))
     np.testing.assert_allclose(chances.right(np.eye(3)), 1)
 
 
@@ -73,7 +69,7 @@ def test_the_temperature_is_the_one_that_made_the_labels() -> None:
     prediction = rng.standard_normal((20_000, 4))
     chance = np.cumsum(softmax(prediction / 0.2, axis=1), axis=1)
     label = np.argmax(rng.random((20_000, 1)) < chance, axis=1)
-    assert Chances.fit(prediction, label, noise_of(np.eye(4))).temperature == pytest.approx(
+    assert Chances.fit(prediction, label, transition_of(np.eye(4))).temperature == pytest.approx(
         0.2, rel=0.2
     )
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from kspr.core.grading import CAUTION, Grading, transition_levels
 from kspr.core.transition import Transition, estimate_transition
-from tests.core.transitions import drawn_anchors
+from tests.core.transitions import drawn_anchors, transition_of
 from tests.selectors.simulated import draw_labels, pairs, symmetric
 
 seeds = st.integers(0, 2**32 - 1)
@@ -106,7 +106,7 @@ def test_levels_do_not_depend_on_sample_order(seed: int, c: int, ties: bool, poo
 def test_renamed_classes_have_the_same_levels(seed: int, c: int, ties: bool, pooled: bool) -> None:
     right, label, found = case_of(seed, c, ties)
     old = np.random.default_rng(seed).permutation(c)  # the class that each new name stands for
-    renamed = Transition(
+    renamed = transition_of(
         found.matrix[np.ix_(old, old)], found.error, found.counts[np.ix_(old, old)]
     )
     straight = transition_levels(right, label, found, pooled=pooled)

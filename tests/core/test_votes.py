@@ -3,12 +3,8 @@
 import numpy as np
 import pytest
 
-from kspr.core.transition import Transition
 from kspr.core.votes import count_votes, with_votes
-
-
-def noise(matrix: np.ndarray) -> Transition:
-    return Transition(matrix, error=0.0, counts=matrix)
+from tests.core.transitions import transition_of
 
 
 @pytest.fixture
@@ -56,7 +52,7 @@ def test_votes_that_say_what_the_noise_makes_of_a_class_support_it():
     matrix = np.array([[0.6, 0.4], [0.0, 1.0]])
     right = np.full((2, 2), 0.5)
     told = with_votes(
-        right, np.array([[0.6, 0.4], [0.0, 1.0]], dtype=np.float32), noise(matrix), 50
+        right, np.array([[0.6, 0.4], [0.0, 1.0]], dtype=np.float32), transition_of(matrix), 50
     )
     # Every label 0 comes from class 0.
     assert told[0, 0] > 0.9
@@ -69,6 +65,6 @@ def test_more_votes_for_a_class_never_make_its_label_less_likely():
     share = np.linspace(0, 1, 21, dtype=np.float32)
     matrix = np.array([[0.8, 0.2], [0.3, 0.7]])
     right = np.full((21, 2), rng.random())
-    told = with_votes(right, np.stack([share, 1 - share], axis=1), noise(matrix), 50)
+    told = with_votes(right, np.stack([share, 1 - share], axis=1), transition_of(matrix), 50)
     assert (np.diff(told[:, 0]) >= 0).all()
     assert (np.diff(told[:, 1]) <= 0).all()

@@ -22,7 +22,7 @@ DEFECTS = {
         "selectors/test_feature_rows.py::test_a_pass_leaves_anonymous_memory_alone",
     ],
     "tables of 20,000 columns took minutes": [
-        "sources/readers/test_table.py::test_repeated_column_names_are_found_in_one_pass",
+        "sources/readers/test_tables.py::test_repeated_column_names_are_found_in_one_pass",
     ],
     "of two processes on one cache of features, one died": [
         "features/test_embedding.py::test_processes_that_embed_the_same_items_share_the_work",
@@ -42,7 +42,7 @@ DEFECTS = {
     "--resume took other features": [
         "train/test_run_folder.py::test_other_features_are_refused",
         "train/test_source.py::test_a_run_is_not_resumed_with_another_embedder",
-        "train/cycle/test_task.py::test_a_signature_names_the_content_and_the_number_of_processes",
+        "train/test_task.py::test_a_signature_names_the_content_and_the_number_of_processes",
     ],
     "a full disk, and files that were not on disk before their rename": [
         "train/test_run_folder.py::test_a_full_disk_is_one_sentence_and_leaves_what_was_there",
@@ -52,7 +52,7 @@ DEFECTS = {
     ],
     "memory without a bound, and pipes that are waited for": [
         "sources/readers/test_items.py::test_an_image_may_have_so_many_pixels_only",
-        "sources/readers/test_csv_table.py::test_a_file_may_unpack_to_so_much_only",
+        "sources/readers/test_csv_tables.py::test_a_file_may_unpack_to_so_much_only",
         "sources/readers/test_labels.py::test_one_long_id_takes_no_room_in_every_row",
         "sources/readers/test_file_checks.py::test_pipes_and_devices_are_refused_at_once",
         "sources/readers/test_items.py::test_pipes_and_devices_are_no_images",
@@ -76,7 +76,7 @@ DEFECTS = {
         "sources/readers/test_labels.py::test_labels_that_are_not_utf8_are_refused",
         "sources/readers/test_labels.py::test_class_names_that_cannot_be_read_are_none",
         "sources/readers/test_labels.py::test_a_label_of_thirty_digits_is_a_text",
-        "sources/readers/test_single_precision.py::"
+        "sources/readers/test_numbers.py::"
         "test_numbers_too_large_are_refused_by_name_and_row",
         "hostile/test_defects.py::test_features_of_any_size_give_a_selection_or_one_sentence",
     ],
@@ -87,7 +87,7 @@ DEFECTS = {
     ],
     "classes that share a folder, and a diverged network called missing data": [
         "runs/test_image_files.py::test_classes_that_would_share_a_folder_are_refused",
-        "train/cycle/test_algorithm3.py::test_a_network_that_diverges_is_named_with_what_to_try",
+        "train/test_cycle.py::test_a_network_that_diverges_is_named_with_what_to_try",
     ],
 }
 """What went wrong, and the tests of it."""

@@ -23,7 +23,7 @@ def test_a_hundred_checks_move_the_cut_of_the_run(client, run, truth):
     assert (now["done"], now["complete"]) == (100, True)
     found = verification_of(load_run(run))
     assert (found.n_counted, found.n_kept) == (100, now["kept"])
-    rows = Selection.load(run, answers=False).draw(100, q=0.2)
+    rows = Selection.load(run, answers=False).draw_checks(100, q=0.2)
     expected = Selection.load(run, answers=False).with_checks(
         rows, np.sort(NAMES)[np.array(truth)[rows]], q=0.2
     )

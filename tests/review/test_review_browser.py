@@ -107,7 +107,7 @@ def test_a_hundred_rows_are_checked_by_keyboard(serve, visit, run):
 def test_every_key_gives_its_answer(serve, visit, run):
     page = visit(serve())
     fitted = Selection.load(run, answers=False)
-    names, order = fitted.classes.tolist(), fitted.draw(20, q=0.2).tolist()
+    names, order = fitted.classes.tolist(), fitted.draw_checks(20, q=0.2).tolist()
     first = page.locator("#answers .others button span").first.inner_text()
     press(page, "1")
     press(page, "0")

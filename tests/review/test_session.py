@@ -15,7 +15,7 @@ from kspr.runs.verify import verify_run
 def test_the_draw_is_made_once_and_continued(run, opened):
     first = opened(run, checks=30)
     assert len(first.checks.positions) == 30
-    assert first.checks.positions == tuple(first.fitted.draw(30, q=0.2).tolist())
+    assert first.checks.positions == tuple(first.fitted.draw_checks(30, q=0.2).tolist())
     again = opened(run)
     assert again.checks.positions == first.checks.positions
     before = first.checks.positions
@@ -67,7 +67,7 @@ def test_rows_of_the_draw_cannot_be_picked_in_fix(run, opened):
 
 
 def test_rows_that_were_fixed_and_drawn_later_are_asked_again(run, opened):
-    order = opened(run, checks=10).fitted.draw(20, q=0.2).tolist()
+    order = opened(run, checks=10).fitted.draw_checks(20, q=0.2).tolist()
     session = opened(run)
     session.answer("Anna", "fix", {order[15]: "-"})
     longer = opened(run, checks=20)
@@ -222,7 +222,7 @@ def test_filters_narrow_what_is_shown(session):
         assert set(found) == {p for p in every if getattr(session.details, name)[p] == 3}
     doubtful = positions(session, doubt=0.9)
     assert doubtful
-    assert (session.fitted.statistic[doubtful] >= 0.9).all()
+    assert (session.fitted.doubt[doubtful] >= 0.9).all()
 
 
 def test_the_search_covers_all_rows_in_any_case(session):

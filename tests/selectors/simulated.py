@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kspr import KnockoffsSPR, Selection, selection_quality
-from kspr.core.cutoffs import q_values
+from kspr.core.paper.cutoffs import q_values
 from kspr.selectors.cut_groups import uncut
 from kspr.selectors.manifest import Manifest
 from tests.conftest import Noisy

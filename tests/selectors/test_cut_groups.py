@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kspr.core.cutoffs import LEVELS
+from kspr.core.paper.cutoffs import LEVELS
 from kspr.selectors.cut_groups import with_fallback
 from tests.core.test_cutoffs import equation_t, random_groups, tied_groups
 from tests.selectors.simulated import as_selection

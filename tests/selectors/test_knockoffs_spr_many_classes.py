@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kspr import KnockoffsSPR, Selection
-from kspr.core import anchors
+from kspr.core import transition
 from kspr.errors import InputError
 from kspr.report._noise import describe
 from kspr.selectors.selfcheck import selfcheck
@@ -13,7 +13,7 @@ from kspr.selectors.selfcheck import selfcheck
 @pytest.fixture
 def many(monkeypatch):
     """Ten classes count as very many."""
-    monkeypatch.setattr(anchors, "MANY_CLASSES", 9)
+    monkeypatch.setattr(transition, "MANY_CLASSES", 9)
 
 
 @pytest.mark.parametrize("control", ["transition", "exchangeable"])
@@ -21,7 +21,7 @@ def many(monkeypatch):
 def test_the_answer_is_that_of_the_written_matrix(digits40, control, cut, monkeypatch):
     model = KnockoffsSPR(q=0.1, control=control, cut=cut)
     written = model.fit(digits40.X, digits40.y).selection_
-    monkeypatch.setattr(anchors, "MANY_CLASSES", 9)
+    monkeypatch.setattr(transition, "MANY_CLASSES", 9)
     wide = model.fit(digits40.X, digits40.y).selection_
     np.testing.assert_array_equal(wide.clean_mask, written.clean_mask)
     np.testing.assert_array_equal(wide.suggested_label, written.suggested_label)
@@ -49,7 +49,7 @@ def test_the_self_check_refuses_what_it_cannot_flip(digits40, many):
 
 def test_suggestions_are_right_among_many_classes(monkeypatch):
     """Ten rows for each of 200 classes, a fifth of the labels wrong."""
-    monkeypatch.setattr(anchors, "MANY_CLASSES", 199)
+    monkeypatch.setattr(transition, "MANY_CLASSES", 199)
     rng = np.random.default_rng(0)
     truth = np.arange(2000) % 200
     X = 3 * rng.standard_normal((200, 40))[truth] + rng.standard_normal((2000, 40))

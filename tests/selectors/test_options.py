@@ -11,8 +11,8 @@ from kspr.selectors.controls.registry import CONTROLS
 from kspr.selectors.engines import ENGINES
 
 from kspr import SPR, KnockoffsSPR
-from kspr.core.knockoffs import STATISTICS
-from kspr.core.penalties import PENALTIES
+from kspr.core.paper.knockoffs import STATISTICS
+from kspr.core.paper.penalties import PENALTIES
 from kspr.selectors import options
 from kspr.selectors.options import DEFAULT_Q, SelectorOptions
 

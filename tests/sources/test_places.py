@@ -13,7 +13,6 @@ from kspr.sources.places import (
     is_pattern,
     list_files,
     open_input,
-    versions_of,
 )
 
 
@@ -93,12 +92,3 @@ def test_keys_in_an_address_are_refused_and_not_repeated(address):
 def test_an_unknown_storage_system_is_one_sentence():
     with pytest.raises(InputError, match=r"nowhere://.* cannot be reached \(.*Check the address"):
         list_files("nowhere://bucket/x.parquet")
-
-
-def test_a_file_that_changes_has_another_version(folder, memory):
-    before = versions_of(folder / "*.parquet")
-    assert [Path(name).name for name, _, _ in before] == ["a.parquet", "b.parquet"]
-    (folder / "a.parquet").write_text("longer than before")
-    after = versions_of(folder / "*.parquet")
-    assert [one == other for one, other in zip(before, after, strict=True)] == [False, True]
-    assert len(versions_of(f"{memory}/*.parquet")) == 2

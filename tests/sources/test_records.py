@@ -26,7 +26,7 @@ def test_equal_features_have_equal_digests_in_any_type(tmp_path, kind):
 def test_digests_do_not_depend_on_the_block_size(tmp_path, monkeypatch):
     records = Records(tmp_path, "npy", np.arange(7), features=X)
     whole = row_digests(records)
-    monkeypatch.setattr("kspr.sources.records._BLOCK_BYTES", 24)
+    monkeypatch.setattr("kspr.sources.records.BLOCK_BYTES", 24)
     np.testing.assert_array_equal(row_digests(records), whole)
 
 

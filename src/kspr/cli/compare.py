@@ -84,7 +84,7 @@ def compare(
     from kspr.experiments.compare.comparing import compare_source
     from kspr.experiments.compare.comparison import write_comparison
 
-    result = compare_source(
+    comparison = compare_source(
         source,
         options=options,
         settings=settings,
@@ -95,11 +95,11 @@ def compare(
         dimensions=dimensions,
         out=out,
     )
-    written = () if out is None else write_comparison(result, out, common.INVOCATION.get())
+    written = () if out is None else write_comparison(comparison, out, common.INVOCATION.get())
     if json:
-        common.print_json({**result.to_dict(), "written": written})
+        common.print_json({**comparison.to_dict(), "written": written})
         return
-    print(result, *(f"\n{path}" for path in written), sep="")
+    print(comparison, *(f"\n{path}" for path in written), sep="")
 
 
 def _compare_training(
@@ -125,7 +125,7 @@ def _compare_training(
     from kspr.train import TrainSettings
 
     changes = {} if epochs is None else {"epochs": epochs}
-    result = compare_training_source(
+    comparison = compare_training_source(
         source,
         test,
         methods,
@@ -137,8 +137,8 @@ def _compare_training(
         out=out,
     )
     if json:
-        common.print_json(result.to_dict())
+        common.print_json(comparison.to_dict())
         return
-    print(result)
+    print(comparison)
     if out is not None:
-        print(f"Use the best: kspr predict {out / result.trials[0].method} SOURCE")
+        print(f"Use the best: kspr predict {out / comparison.trials[0].method} SOURCE")

@@ -20,19 +20,20 @@ def datasets(*, json: common.Json = False) -> None:
     """
     from kspr.sources.opening import list_sources
 
-    found = list_sources()
+    sources = list_sources()
     if json:
         # asdict leaves properties out.
-        formats = [{**asdict(known), "is_written": known.is_written} for known in found.formats]
-        common.print_json({"formats": formats, "published": found.published})
+        formats = [{**asdict(known), "is_written": known.is_written} for known in sources.formats]
+        common.print_json({"formats": formats, "published": sources.published})
         return
     print("Files and folders of your own:\n")
     rows = [
-        [own.name, " ".join(own.suffixes) or "-", _uses(own), own.about] for own in found.formats
+        [known.name, " ".join(known.suffixes) or "-", _uses(known), known.about]
+        for known in sources.formats
     ]
     print(text_table(["format", "suffixes", "for", "what"], rows, left=4))
     print("\nPublished data sets (set KSPR_DATA to the folder that holds them):")
-    for known in found.published:
+    for known in sources.published:
         _print_published(known)
 
 

@@ -50,7 +50,7 @@ def embed(
     if scheduler is not None:
         from kspr.runs.cluster import embed_on_cluster
 
-        made = embed_on_cluster(
+        parts = embed_on_cluster(
             source,
             out,
             options=options,
@@ -58,7 +58,7 @@ def embed(
             scheduler=scheduler,
             overwrite=overwrite,
         )
-        _print_parts(made, scheduler, json)
+        _print_parts(parts, scheduler, json)
         return
     from kspr.features.loading import embed_source
 
@@ -79,17 +79,17 @@ def embed(
     print(f"Next: kspr select {out / 'features.npy'} --labels {out / 'rows.parquet'} --out RUN")
 
 
-def _print_parts(made: "EmbeddedParts", scheduler: str, json: bool) -> None:
+def _print_parts(parts: "EmbeddedParts", scheduler: str, json: bool) -> None:
     """Print what a cluster has embedded."""
-    files = made.folder / "*.parquet"
+    files = parts.folder / "*.parquet"
     if json:
-        numbers = {"rows": made.rows, "dimensions": made.dimensions}
-        common.print_json({"out": made.folder, **numbers, "unreadable": made.unreadable})
+        numbers = {"rows": parts.rows, "dimensions": parts.dimensions}
+        common.print_json({"out": parts.folder, **numbers, "unreadable": parts.unreadable})
         return
-    print(f"{made.rows:,} rows of {made.dimensions} features: {visible(files)}")
-    if made.reused:
-        print(f"{made.reused:,} of the files were there from an earlier start.")
-    _print_unreadable(made.unreadable)
+    print(f"{parts.rows:,} rows of {parts.dimensions} features: {visible(files)}")
+    if parts.reused:
+        print(f"{parts.reused:,} of the files were there from an earlier start.")
+    _print_unreadable(parts.unreadable)
     print(visible(f"Next: kspr select {str(files)!r} --scheduler {scheduler} --out RUN"))
 
 

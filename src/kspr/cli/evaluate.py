@@ -44,16 +44,16 @@ def evaluate(
         _print_unselected(trained, json)
         return
     # A training run keeps its last selection as a run of its own.
-    found = evaluate_run(run if trained is None else run / "selection", truth, source)
-    common.print_notes(found.notes)
+    result = evaluate_run(run if trained is None else run / "selection", truth, source)
+    common.print_notes(result.notes)
     network = {} if trained is None else {"network": trained}
     if json:
         # `vars` has the fields alone, without properties.
-        common.print_json({**vars(found), "kept_promise": found.kept_promise, **network})
+        common.print_json({**vars(result), "kept_promise": result.kept_promise, **network})
         return
     if trained is not None:
         _print_network(trained)
-    _print(found)
+    _print(result)
 
 
 def _training(run: Path) -> dict[str, Any] | None:
@@ -80,16 +80,16 @@ def _print_network(result: dict[str, Any]) -> None:
     print("\nits selection:")
 
 
-def _print(found: "Evaluation") -> None:
-    quality = found.quality
-    without = f"; {found.n_unknown:,} more without truth" if found.n_unknown else ""
-    print(f"{found.n:,} labels, {found.n_wrong:,} wrong; {found.n_kept:,} kept{without}")
-    asked = "" if found.q_asked is None else f"   (asked for at most {found.q_asked:g})"
+def _print(result: "Evaluation") -> None:
+    quality = result.quality
+    without = f"; {result.n_unknown:,} more without truth" if result.n_unknown else ""
+    print(f"{result.n:,} labels, {result.n_wrong:,} wrong; {result.n_kept:,} kept{without}")
+    asked = "" if result.q_asked is None else f"   (asked for at most {result.q_asked:g})"
     print(f"FSR     {quality.fsr:.4f}{asked}")
     print(f"recall  {quality.recall:.4f}\nF1      {quality.f1:.4f}")
-    print(f"suggested label right for {found.suggested_right:.1%} of the wrong labels\n")
-    print(text_table(["class", "n", "wrong", "kept", "FSR", "recall", "F1"], _class_rows(found)))
-    confused = found.most_confused()
+    print(f"suggested label right for {result.suggested_right:.1%} of the wrong labels\n")
+    print(text_table(["class", "n", "wrong", "kept", "FSR", "recall", "F1"], _class_rows(result)))
+    confused = result.most_confused()
     if confused:
         print(
             "\nWrong labels whose suggestion is wrong too, most frequent first (true → suggested):"
@@ -98,12 +98,12 @@ def _print(found: "Evaluation") -> None:
             print(visible(f"  {true} → {suggested}: {count}"))
 
 
-def _class_rows(found: "Evaluation") -> list[list[str]]:
+def _class_rows(result: "Evaluation") -> list[list[str]]:
     return [
         [
             str(row.label),
             *(f"{count:,}" for count in (row.n, row.n_wrong, row.n_kept)),
             *(f"{v:.4f}" for v in (row.quality.fsr, row.quality.recall, row.quality.f1)),
         ]
-        for row in found.per_class
+        for row in result.per_class
     ]

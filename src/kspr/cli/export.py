@@ -62,16 +62,16 @@ def export(
     from kspr.runs.export import export_run
 
     say = None if json else print
-    made = export_run(run, out, to, suspects, source, rows=rows, threshold=threshold, say=say)
-    common.print_notes(made.notes)
+    written = export_run(run, out, to, suspects, source, rows=rows, threshold=threshold, say=say)
+    common.print_notes(written.notes)
     if json:
-        common.print_json(made)
+        common.print_json(written)
         return
-    print(f"{made.rows:,} rows: {out}")
-    if made.config is not None:
-        print(f"The labelling config: {made.config}")
-    if made.changes is not None:
+    print(f"{written.rows:,} rows: {out}")
+    if written.config is not None:
+        print(f"The labelling config: {written.config}")
+    if written.changes is not None:
         print(
-            f"{made.relabelled:,} relabelled, {made.dropped:,} suspects left out; the list: "
-            f"{made.changes}"
+            f"{written.relabelled:,} relabelled, {written.dropped:,} suspects left out; the list: "
+            f"{written.changes}"
         )

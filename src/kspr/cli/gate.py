@@ -52,7 +52,7 @@ def gate(
     """
     from kspr.runs.gate import gate_run, write_junit
 
-    found = gate_run(
+    result = gate_run(
         run,
         max_wrong=max_wrong,
         min_kept=min_kept,
@@ -62,14 +62,16 @@ def gate(
         source=source,
     )
     if junit is not None:
-        write_junit(junit, found)
+        write_junit(junit, result)
     if json:
         # `vars` has the fields alone, without properties.
-        common.print_json({"passed": found.passed, **vars(found)})
+        common.print_json({"passed": result.passed, **vars(result)})
     else:
-        rows = [["ok" if one.met else "FAIL", one.name, one.sentence] for one in found.requirements]
+        rows = [
+            ["ok" if one.met else "FAIL", one.name, one.sentence] for one in result.requirements
+        ]
         print(text_table(["", "asked for", "found"], rows, left=3))
-    if not found.passed:
-        first = next(one for one in found.requirements if not one.met)
+    if not result.passed:
+        first = next(one for one in result.requirements if not one.met)
         common.print_notes([f"the run does not pass. {first.sentence}"])
         sys.exit(1)

@@ -64,9 +64,9 @@ def report(
 
     if is_training_run(run):
         _refuse({"--truth": truth, "--selfcheck": selfcheck or None}, run)
-        made = Reported(_of_training(run, out, title, source, megabytes), ())
+        written = Reported(_of_training(run, out, title, source, megabytes), ())
     else:
-        made = report_run(
+        written = report_run(
             run,
             out,
             title=title,
@@ -75,14 +75,14 @@ def report(
             source=source,
             megabytes=megabytes,
         )
-    common.print_notes(made.notes)
+    common.print_notes(written.notes)
     if json:
-        common.print_json({"report": made.path})
+        common.print_json({"report": written.path})
     else:
-        print(f"The report: {visible(made.path)}")
+        print(f"The report: {visible(written.path)}")
     # A machine without a browser returns False; the path is printed in any case.
-    if show and not webbrowser.open(made.path.resolve().as_uri()):
-        raise InputError(f"No browser could be opened. Open {made.path} yourself.")
+    if show and not webbrowser.open(written.path.resolve().as_uri()):
+        raise InputError(f"No browser could be opened. Open {written.path} yourself.")
 
 
 def _of_training(
@@ -90,8 +90,8 @@ def _of_training(
 ) -> Path:
     from kspr.report.training_run import write_training_report
 
-    found = _read_training(run, source)
-    return write_training_report(found, out or run / "report.html", title, megabytes=megabytes)
+    training = _read_training(run, source)
+    return write_training_report(training, out or run / "report.html", title, megabytes=megabytes)
 
 
 def _read_training(folder: Path, source: Path | None = None) -> "TrainingRun":

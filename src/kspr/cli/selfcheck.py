@@ -56,7 +56,7 @@ def selfcheck(
     common.refuse_several(options, "selfcheck", groups=False)
     # Before anything is read: embedding may take long.
     common.refuse_spr(chosen, "kspr selfcheck")
-    found = check_source(
+    result = check_source(
         source,
         from_options(chosen),
         options=options,
@@ -67,6 +67,6 @@ def selfcheck(
         seed=chosen.seed,
     )
     if json:
-        common.print_json(found.to_dict())
+        common.print_json(result.to_dict())
         return
-    print(common.with_dashes(str(found), selfcheck))
+    print(common.with_dashes(str(result), selfcheck))

@@ -79,7 +79,7 @@ def verify(
         raise InputError("kspr verify needs --checks N, to draw rows, or --answers FILE, to read.")
     if answers is not None:
         how = {"q": q, "guarantee": guarantee, "confidence": confidence}
-        _print_found(verify_run(run, answers, drawn, **how), run, json)
+        _print_result(verify_run(run, answers, drawn, **how), run, json)
         return
     if checks is None or checks < 1:
         raise InputError(f"--checks must be at least 1, got {checks}.")
@@ -121,43 +121,45 @@ def _print_draw(draw: "Draw", run: Path, json: bool) -> None:
     print(f"Then: kspr verify {run} --answers {draw.path}")
 
 
-def _print_found(found: "Verification", run: Path, json: bool) -> None:
+def _print_result(result: "Verification", run: Path, json: bool) -> None:
     if json:
         # `vars` has the fields alone, without properties.
-        common.print_json({**vars(found), "verdict": found.verdict})
+        common.print_json({**vars(result), "verdict": result.verdict})
         return
-    print(f"{found.n_counted:,} of {found.n_drawn:,} drawn rows checked, {found.n_wrong:,} wrong.")
-    if found.n_passed_over:
+    print(
+        f"{result.n_counted:,} of {result.n_drawn:,} drawn rows checked, {result.n_wrong:,} wrong."
+    )
+    if result.n_passed_over:
         print(
-            f"{found.n_passed_over:,} rows above the last answer are empty, and count as wrong "
+            f"{result.n_passed_over:,} rows above the last answer are empty, and count as wrong "
             "until they are filled in."
         )
-    if found.n_other:
-        print(f"{found.n_other:,} other answers are kept; they do not move the cut.")
-    low, high = found.interval_before
+    if result.n_other:
+        print(f"{result.n_other:,} other answers are kept; they do not move the cut.")
+    low, high = result.interval_before
     print(
-        f"Without checks {found.n_kept_before:,} of {found.n_rows:,} rows were kept at "
-        f"q = {found.q:g}; of the {found.n_checked_before:,} checked ones among them "
-        f"{found.n_wrong_before:,} are wrong (95 %: {low:.1%} to {high:.1%})."
+        f"Without checks {result.n_kept_before:,} of {result.n_rows:,} rows were kept at "
+        f"q = {result.q:g}; of the {result.n_checked_before:,} checked ones among them "
+        f"{result.n_wrong_before:,} are wrong (95 %: {low:.1%} to {high:.1%})."
     )
-    if found.n_counted:
-        print(f"Now {found.n_kept:,} are kept. {_promise(found)}")
-        print(found.estimates)
+    if result.n_counted:
+        print(f"Now {result.n_kept:,} are kept. {_promise(result)}")
+        print(result.estimates)
         _print_forecast(
-            found.forecast[1:],
+            result.forecast[1:],
             "Of the right labels, more checks of this draw can be expected to keep",
         )
     print(f"\nNext: kspr report {run}, or kspr export {run} --out FILE")
 
 
-def _promise(found: "Verification") -> str:
-    if found.guarantee == "mean":
+def _promise(result: "Verification") -> str:
+    if result.guarantee == "mean":
         return (
-            f"Over such draws of {found.n_counted:,} rows, at most {found.q:.1%} of the kept "
+            f"Over such draws of {result.n_counted:,} rows, at most {result.q:.1%} of the kept "
             "labels are wrong on average, whatever the noise is."
         )
     return (
-        f"With {found.confidence:.0%} confidence, at most {found.q:.1%} of the kept labels are "
+        f"With {result.confidence:.0%} confidence, at most {result.q:.1%} of the kept labels are "
         "wrong, whatever the noise is."
     )
 

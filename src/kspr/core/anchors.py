@@ -1,6 +1,6 @@
 """The samples that look most like each class: their labels show how labels go wrong.
 
-They are found in one pass over blocks of samples, and nothing but the best ones so far is kept.
+One pass over blocks of samples finds them, and holds nothing but the best ones so far.
 """
 
 from collections.abc import Sequence
@@ -8,14 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 
-__all__ = ["ANCHOR_SHARE", "MANY_CLASSES", "Anchors", "bin_sizes"]
+__all__ = ["ANCHOR_SHARE", "Anchors", "bin_sizes"]
 
 ANCHOR_SHARE = 0.06
 """Share of a class that serves as anchors: fewer are purer, more are surer."""
 _LEAST_ANCHORS = 15
 """Per class and half, unless that were more than a fifth of them."""
-MANY_CLASSES = 1024
-"""More classes than this have a sparse table of counts: a full one would take over 8 MB."""
 
 
 def bin_sizes(label: np.ndarray, half: np.ndarray, n_classes: int) -> np.ndarray:
@@ -93,19 +91,13 @@ class Anchors:
         expected = np.minimum(self._wanted.reshape(2, -1), members).reshape(-1)
         return bool((count >= expected).all())
 
-    def counts(self) -> np.ndarray | csr_array:
-        """Return the number of anchors of each class (row) that have each label (column).
-
-        Counts of very many classes are sparse.
-        """
+    def counts(self) -> csr_array:
+        """Return the number of anchors of each class (row) that have each label (column)."""
         self._prune()
         bins, label, _ = self._candidates[0]
         c = self._n_classes
-        if c > MANY_CLASSES:
-            # Equal entries are added up.
-            return coo_array((np.ones(len(bins)), (bins % c, label)), shape=(c, c)).tocsr()
-        pair = (bins % c) * c + label
-        return np.bincount(pair, minlength=c * c).reshape(c, c).astype(np.float64)
+        # Equal entries are added up.
+        return coo_array((np.ones(len(bins)), (bins % c, label)), shape=(c, c)).tocsr()
 
     @staticmethod
     def _raise(least: np.ndarray, shown: np.ndarray, wanted: np.ndarray) -> None:

@@ -118,3 +118,11 @@ def in_order(parts: Iterable[np.ndarray], so_far: np.ndarray | float = 0.0) -> n
     for part in parts:
         so_far = so_far + part
     return np.asarray(so_far)
+
+
+def reachable(estimate: np.ndarray) -> np.ndarray:
+    """Return the smallest level at which each position is kept, given the estimate at each.
+
+    Positions are in the order in which they are kept: a later cut keeps all before it.
+    """
+    return np.asarray(np.minimum.accumulate(estimate[::-1])[::-1])

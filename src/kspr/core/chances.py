@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kspr.core.transition import AnyTransition
+from kspr.core.transition import Transition
 
 __all__ = ["TEMPERATURES", "Chances", "calibration_rows"]
 
@@ -35,11 +35,11 @@ def calibration_rows(n_rows: int, n_classes: int) -> np.ndarray:
 class Chances:
     """What fitted values say about labels, given how labels go wrong."""
 
-    noise: AnyTransition
+    noise: Transition
     temperature: float
 
     @classmethod
-    def fit(cls, prediction: np.ndarray, label: np.ndarray, noise: AnyTransition) -> "Chances":
+    def fit(cls, prediction: np.ndarray, label: np.ndarray, noise: Transition) -> "Chances":
         """Choose the temperature under which the given labels are most likely.
 
         `prediction` and `label` are of the `calibration_rows`.

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kspr.core.arrays import row_blocks
-from kspr.core.cutoffs import reachable
+from kspr.core.arrays import reachable, row_blocks
 
 __all__ = [
     "LevelSteps",

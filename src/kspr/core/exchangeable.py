@@ -9,8 +9,7 @@ answer that does not depend on a draw. `docs/theory.md` has the proof and what i
 
 import numpy as np
 
-from kspr.core.arrays import row_blocks
-from kspr.core.cutoffs import reachable
+from kspr.core.arrays import reachable, row_blocks
 from kspr.core.grading import GradeLevels, Tally
 
 __all__ = ["Losses", "exchangeable_levels"]

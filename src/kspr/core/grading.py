@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kspr.core.arrays import row_blocks
-from kspr.core.cutoffs import reachable
-from kspr.core.transition import AnyTransition
+from kspr.core.arrays import reachable, row_blocks
+from kspr.core.transition import Transition
 
 __all__ = ["CAUTION", "GradeLevels", "Grading", "Tally", "transition_levels"]
 
@@ -84,7 +83,7 @@ class GradeLevels:
 class Grading:
     """How samples are graded and counted, `n_rows` of them in all."""
 
-    def __init__(self, transition: AnyTransition, n_rows: int, *, pooled: bool) -> None:
+    def __init__(self, transition: Transition, n_rows: int, *, pooled: bool) -> None:
         n_classes = len(transition.right)
         groups = 1 if pooled else n_classes
         self._steps = min(_GRADES, _TABLE // groups)
@@ -95,7 +94,12 @@ class Grading:
             self._first = np.arange(n_classes) * self._steps
         # No sum of these weights needs more than the 53 bits of a float, so none is ever rounded.
         largest = np.maximum(n_rows * transition.weight_bounds(), 1e-300)
-        self._transition = transition.with_rounded_weights(2.0 ** (np.ceil(np.log2(largest)) - 52))
+        self._units = 2.0 ** (np.ceil(np.log2(largest)) - 52)
+        self._transition, self._table = transition, None
+        if transition.written:
+            # All weights, label by label.
+            pairs = np.divmod(np.arange(n_classes**2), n_classes)
+            self._table = self._rounded(transition.weights(*pairs))
 
     def count(self, right: np.ndarray, label: np.ndarray) -> tuple[Tally, np.ndarray]:
         """Return the counts of a block, and the grades of its labels; -1 for one without hope.
@@ -108,7 +112,7 @@ class Grading:
         kept = (self._first[label] + grade)[grade >= 0]
         # Three sums over pairs of a sample and a class, and one over the labels themselves.
         weights = np.zeros((4, len(row) + len(kept)))
-        weights[:3, : len(row)] = self._transition.weights(label[row], column)
+        weights[:3, : len(row)] = self._weights(label[row], column)
         weights[3, len(row) :] = 1.0
         place = self._grades(right[row, column]) + self._first[column]
         tally = Tally.of(self._n_places, np.concatenate([place, kept]), weights)
@@ -123,6 +127,14 @@ class Grading:
             levels[group] = _levels(kept[group], [total[group] for total in totals])
         return GradeLevels(self._first, levels)
 
+    def _weights(self, label: np.ndarray, column: np.ndarray) -> np.ndarray:
+        if self._table is None:
+            return self._rounded(self._transition.weights(label, column))
+        return np.asarray(self._table[:, label * len(self._first) + column])
+
+    def _rounded(self, weights: np.ndarray) -> np.ndarray:
+        return np.asarray(np.rint(weights / self._units[:, None]) * self._units[:, None])
+
     def _grades(self, right: np.ndarray) -> np.ndarray:
         """Return small whole numbers that grow with doubt: nothing is sorted.
 
@@ -135,7 +147,7 @@ class Grading:
 
 
 def transition_levels(
-    right: np.ndarray, label: np.ndarray, transition: AnyTransition, *, pooled: bool
+    right: np.ndarray, label: np.ndarray, transition: Transition, *, pooled: bool
 ) -> np.ndarray:
     """Return the smallest level at which each sample is kept, those most likely right first.
 

@@ -1,12 +1,5 @@
-"""Mean-shift regression: the path of gamma over lam, and the selection times on it.
+"""Least squares on labels: a well-conditioned basis of the features, and normal equations."""
 
-The problem is ``min 1/2 |Y - X beta - gamma|^2 + P(gamma; lam)``. Eliminating gamma leaves
-a Huber regression in beta, whose residuals r decide everything: row i is active exactly
-when its magnitude exceeds lam. Beta is followed down the path by reweighted least squares;
-its matrices are (p x p), so no array here grows faster than the data.
-"""
-
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -14,7 +7,6 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from kspr.core.arrays import gram_of, in_order, one_hot, row_blocks
-from kspr.core.penalties import Penalty, group, shrink
 
 __all__ = [
     "Basis",
@@ -25,22 +17,14 @@ __all__ = [
     "column_products",
     "column_sums",
     "fit_basis",
-    "gamma_path",
     "least_squares",
     "normal_equations",
-    "selection_times",
 ]
 
 _SMALL_TARGETS = 1 << 22
 """Numbers in a matrix of targets that may be held as a whole."""
-STEPS = 16
-"""Cells of the lam grid. Each holds about the same share of the rows' entries."""
 _FEW_COLUMNS = 256
 """Up to here targets are multiplied as a matrix; more columns of one-hot rows are mostly zeros."""
-_DOWNDATED = 0.75
-"""Share of the rows up to which it is quicker to take off what they lose than to start anew."""
-_REMAINS = 0.25
-"""Share that must be left of what is taken off from: less would show its rounding errors."""
 
 
 @dataclass(frozen=True)
@@ -247,155 +231,3 @@ def _jitter(gram: np.ndarray) -> np.ndarray:
     step = float(np.finfo(gram.dtype).eps) ** (2 / 3)
     smallest = np.finfo(gram.dtype).smallest_normal
     return np.asarray((size * step + smallest) * np.eye(k, dtype=gram.dtype))
-
-
-def _magnitudes(Q: np.ndarray, beta: np.ndarray, targets: Targets, penalty: Penalty) -> np.ndarray:
-    """Return the penalised magnitudes of the residuals: ``(pieces, rows, units)``."""
-    k, c = beta.shape[1:]
-    widened = k if beta.dtype != Q.dtype else 0
-    parts = [
-        penalty(targets.rows(rows) - Q[:, rows, :].astype(beta.dtype, copy=False) @ beta)
-        for rows in row_blocks(Q.shape[1], Q.shape[0] * (c + widened))
-    ]
-    return np.concatenate(parts, axis=1)
-
-
-def _huber_weight(size: np.ndarray, lam: np.ndarray, valid: np.ndarray) -> np.ndarray:
-    """Return the weights of one reweighting: rows beyond `lam` pull with constant force."""
-    level = lam[:, None, None]
-    tiny = np.finfo(size.dtype).smallest_normal
-    # tiny: lam may be 0, and both branches of a `where` are computed.
-    weight = np.where(size > level, level / np.maximum(size, level + tiny), 1.0)
-    return np.asarray(weight * valid)
-
-
-def _reweighted(
-    Q: np.ndarray, targets: Targets, weight: np.ndarray, valid: np.ndarray, whole: Equations
-) -> Equations:
-    """Return the equations of the fit by `weight`, given those of all `valid` rows.
-
-    Where that is quicker, the lost weight of a few rows is subtracted: in a single piece only,
-    because the rows differ between the pieces of a batch.
-    """
-    if weight.shape[0] == weight.shape[2] == 1:
-        lost = valid - weight
-        if int(np.count_nonzero(lost)) <= _DOWNDATED * Q.shape[1]:
-            rest = whole - normal_equations(Q, targets, lost)
-            if bool(np.all(rest.size() >= _REMAINS * whole.size())):
-                return rest
-    return normal_equations(Q, targets, weight)
-
-
-def selection_times(
-    Q: np.ndarray,
-    targets: Targets,
-    valid: np.ndarray,
-    penalty: Penalty = group,
-    *,
-    steps: int = STEPS,
-    sweeps: int = 1,
-    on_step: Callable[[], None] | None = None,
-) -> np.ndarray:
-    """Return ``Z_i = sup{lam : gamma_i(lam) != 0}`` for every row: ``(pieces, rows)``.
-
-    The grid is placed so that each cell lets in about ``1 / steps`` of a piece's rows, and
-    the crossing is interpolated inside its cell: times are continuous. Rows that are still
-    inactive at the end of the grid, the least suspicious ones, get the time they would have
-    if beta stayed where it is. The default grid is made for the order of the rows; more `steps`
-    and `sweeps` bring the values themselves as close as is wanted. Invalid rows get 0.
-    `on_step` is called once per grid cell.
-    """
-    valid_float = valid.astype(Q.dtype)
-    count = np.sum(valid_float, axis=1)
-    whole = normal_equations(Q, targets, valid_float[..., None])
-    beta = whole.solve()
-    size = _magnitudes(Q, beta, targets, penalty)
-    row_size = np.max(size, axis=-1) * valid_float
-    # From here up all mean shifts are 0 and beta is least squares: the path starts here.
-    lam = np.max(row_size, axis=1)
-    Z, active = row_size.astype(np.float64), np.zeros(valid.shape, dtype=bool)
-    for step in range(1, steps):
-        # Magnitudes can grow when beta moves, but the path must not turn back.
-        lam_next = np.minimum(_upper_quantile(row_size, count, step / steps), lam)
-        for sweep in range(sweeps):
-            if sweep:
-                size = _magnitudes(Q, beta, targets, penalty)
-            weight = _huber_weight(size, lam_next, valid_float[..., None])
-            beta = _reweighted(Q, targets, weight, valid_float[..., None], whole).solve()
-        size = _magnitudes(Q, beta, targets, penalty)
-        row_size_next = np.max(size, axis=-1) * valid_float
-        # Eq. select is a supremum: a row that leaves the model and returns keeps its first time.
-        crossing = (row_size_next > lam_next[:, None]) & ~active
-        Z = np.where(crossing, _crossing(row_size, row_size_next, lam, lam_next), Z)
-        active = active | crossing
-        row_size, lam = row_size_next, lam_next
-        if on_step is not None:
-            on_step()
-    # Double precision, so that near-equal rows do not tie.
-    frozen = np.max(_magnitudes(Q, beta.astype(np.float64), targets, penalty), axis=-1)
-    return np.asarray(np.where(active, Z, frozen * valid_float.astype(np.float64)))
-
-
-def _upper_quantile(values: np.ndarray, count: np.ndarray, share: float) -> np.ndarray:
-    """Return, per piece, the value that `share` of its valid rows exceed.
-
-    Invalid rows hold 0 and sort below all others.
-    """
-    rank = np.floor(count * share).astype(np.int64)
-    ordered = np.flip(np.sort(values, axis=1), axis=1)
-    return np.take_along_axis(ordered, rank[:, None], axis=1)[:, 0]
-
-
-def _crossing(
-    before: np.ndarray, after: np.ndarray, lam: np.ndarray, lam_next: np.ndarray
-) -> np.ndarray:
-    """Return the lam at which a magnitude, linear inside the cell, meets lam."""
-    # Double precision: single would make a few of many thousand times coincide.
-    lam, lam_next = lam.astype(np.float64)[:, None], lam_next.astype(np.float64)[:, None]
-    gap = lam - before.astype(np.float64)
-    # A row that is above lam when its cell begins crosses at lam itself.
-    below = np.where(gap > 0, gap, 0.0)
-    total = below + after.astype(np.float64) - lam_next
-    share = np.where(total > 0, below / np.where(total > 0, total, 1.0), 0.0)
-    return lam - share * (lam - lam_next)
-
-
-def gamma_path(
-    X: np.ndarray,
-    Y: np.ndarray,
-    lams: np.ndarray,
-    penalty: Penalty = group,
-    *,
-    intercept: bool = False,
-    tol: float = 1e-7,
-    max_sweeps: int = 20_000,
-) -> np.ndarray:
-    """Return the solution ``(lams, rows, c)`` of one problem at every `lam`, in their order.
-
-    Warm starts make descending `lams` the quick way. Each level is solved until no
-    coefficient's effect on a row moves by more than `tol`, as far as the precision allows.
-    """
-    valid = np.ones((1, X.shape[0]), dtype=bool)
-    basis = fit_basis(X[None], valid, intercept, X.shape[1])
-    Q, targets = basis.transform(X[None]), Targets.from_matrix(Y[None])
-    weight = valid.astype(Q.dtype)[..., None]
-    beta = least_squares(Q, targets, weight)
-    tol = max(tol, 16 * float(np.finfo(Q.dtype).eps))
-    path = []
-    for lam in lams:
-        level = np.array([lam], dtype=Q.dtype)
-        for _ in range(max_sweeps):
-            size = _magnitudes(Q, beta, targets, penalty)
-            beta_next = least_squares(Q, targets, _huber_weight(size, level, weight))
-            moved = float(np.max(np.abs(Q @ (beta_next - beta))))
-            beta = beta_next
-            if moved <= tol:
-                break
-        else:
-            warnings.warn(
-                f"The path did not settle at lam = {float(lam):g} within {max_sweeps} sweeps.",
-                RuntimeWarning,
-                stacklevel=2,
-            )
-        path.append(shrink(Y - (Q @ beta)[0], level[0], penalty))
-    return np.stack(path)

@@ -3,65 +3,105 @@
 Let ``T[a, k]`` be the chance that a sample of class a carries the label k. Of the samples that
 pass any test on their features, let N_j carry the label j and let M_a be of class a. Then
 ``E N_j = sum_a T[a, j] M_a``, so M follows from N, and ``N_k - T[k, k] M_k`` is how many of
-those with label k are wrong. Results are on the host by now, so these functions take NumPy arrays
-only.
+those with label k are wrong.
+
+A matrix of 20,000 classes would take 3.2 GB, and so would its inverse. But the anchors of a class
+are few: its wrong labels are spread evenly over all classes, apart from those that the anchors
+show more often than chance would. So the matrix is a diagonal, plus a column times a row of ones,
+plus a part that is sparse, and is stored as such for very many classes. So is its inverse (Sherman
+and Morrison), up to entries next to nothing.
 """
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import overload
 
 import numpy as np
 from scipy.sparse import csr_array, diags_array, issparse
 
 from kspr.core.arrays import rows_times
 from kspr.core.intervals import Z95
-from kspr.core.wide_transition import WideTransition, rounded
 
-__all__ = ["AnyTransition", "Transition", "estimate_transition", "wrong_among", "wrong_share"]
+__all__ = ["MANY_CLASSES", "Transition", "estimate_transition", "wrong_among", "wrong_share"]
+
+MANY_CLASSES = 1024
+"""Classes up to which the matrix is written out: a larger one would take over 8 MB."""
+_MOST_OWN = 0.9
+"""Labels that go to a class's directions of its own, at most, as a share of those that stay right,
+where the matrix is not written out: what is beyond that counts as spread evenly."""
+_NOTHING, _EXACT = 1e-6, 1e-15
+"""Entries of an inverse, whose largest are about 1, below which they are left out; and the term of
+a series, as a share of its sum, at which it ends."""
 
 
 @dataclass(frozen=True)
 class Transition:
     """How labels go wrong, as estimated from the anchors."""
 
-    matrix: np.ndarray
-    """Chance of each label (column) given the true class (row)."""
+    right: np.ndarray
+    """Chance of a right label, for each true class."""
+    even: np.ndarray
+    """Chance of every other label, for each true class, apart from `own`."""
+    own: np.ndarray | csr_array
+    """What the chance of a label (column) is above `even`, given the true class (row)."""
     error: float
     """Standard error of the share of wrong labels that all classes have in common."""
-    counts: np.ndarray
+    counts: np.ndarray | csr_array
     """Labels (column) of the anchors of each class (row)."""
-    units: np.ndarray | None = None
-    """What `weights` are multiples of; None where they are not rounded."""
 
     @property
-    def right(self) -> np.ndarray:
-        """Chance of a right label, for each true class."""
-        return np.diag(self.matrix)
+    def written(self) -> bool:
+        """Whether the matrix is written out."""
+        return not issparse(self.own)
+
+    @cached_property
+    def matrix(self) -> np.ndarray:
+        """Chance of each label (column) given the true class (row); empty if it is not written."""
+        if not self.written:
+            return np.empty((0, 0))
+        matrix = np.asarray(self.own + self.even[:, None])
+        np.fill_diagonal(matrix, self.right)
+        return matrix
 
     def mix(self, chance: np.ndarray) -> np.ndarray:
         """Return the chance of each label, given those of each class to be true: rows of both."""
-        return rows_times(chance, self.matrix.astype(chance.dtype))
+        if self.written:
+            return rows_times(chance, self.matrix.astype(chance.dtype))
+        mixed = np.asarray(chance * (self.right - self.even).astype(chance.dtype))
+        # Row by row: a product with a vector would round by the place of a row.
+        mixed += np.sum(chance * self.even.astype(chance.dtype), axis=1, keepdims=True)
+        mixed += chance @ self.own.astype(chance.dtype)
+        return mixed
+
+    def unmix(self, share: np.ndarray) -> np.ndarray:
+        """Return the share of each true class, given those of each label: rows of both."""
+        return self._inverse.times_rows(share)
 
     def columns(self, label: np.ndarray, dtype: np.dtype) -> np.ndarray:
         """Return the chance of the given labels under each true class: ``(rows, classes)``."""
-        return np.asarray(self.matrix.T[label], dtype=dtype)
+        if self.written:
+            return np.asarray(self.matrix.T[label], dtype=dtype)
+        columns = self._by_label[label].toarray().astype(dtype)
+        columns += self.even.astype(dtype)
+        columns[np.arange(len(label)), label] = self.right[label]
+        return np.asarray(columns)
 
     def dot(self, values: np.ndarray) -> np.ndarray:
         """Return the matrix times a vector."""
-        return np.asarray(self.matrix @ values)
-
-    def noisier(self, change: float | np.ndarray) -> "Transition":
-        """Return the matrix with each row's share of wrong labels changed."""
-        return replace(self, matrix=_noisier(self.matrix, change))
+        stays = (self.right - self.even) * values
+        return np.asarray(stays + self.even * values.sum() + self.own @ values)
 
     def solve(self, values: np.ndarray) -> np.ndarray:
         """Return the inverse times a vector."""
-        return np.asarray(self._inverse @ values)
+        return self._inverse.times(values)
 
-    def solve_transposed(self, values: np.ndarray) -> np.ndarray:
-        """Return the transposed inverse times a vector, or times each column of a matrix."""
-        return np.asarray(self._inverse.T @ values)
+    def noisier(self, change: float | np.ndarray) -> "Transition":
+        """Return the matrix with each row's share of wrong labels changed."""
+        c, wrong = len(self.right), 1.0 - self.right
+        changed = np.clip(wrong + change, 0.0, 0.99 * (1.0 - 1.0 / c))
+        factor = np.divide(changed, wrong, out=np.zeros(c), where=wrong > 0)
+        # A row without wrong labels shows no directions: new ones fall evenly.
+        even = np.where(wrong > 0, self.even * factor, changed / (c - 1))
+        return replace(self, right=1.0 - changed, even=even, own=_scaled(self.own, factor))
 
     def weights(self, label: np.ndarray, column: np.ndarray) -> np.ndarray:
         """Return what a sample with a label adds to the wrong ones of a class: ``(3, pairs)``.
@@ -69,66 +109,130 @@ class Transition:
         First the estimate, then its variance, then its change when all classes are noisier by a
         standard error.
         """
-        return np.asarray(self._weights[:, label * len(self.matrix) + column])
-
-    def weight_bounds(self) -> np.ndarray:
-        """Return the largest sums of the sizes of the three `weights` over the classes of a row."""
-        return np.asarray(np.abs(self._weights).reshape(3, *self.matrix.shape).sum(axis=2).max(1))
-
-    def with_rounded_weights(self, units: np.ndarray) -> "Transition":
-        """Return the same with `weights` that are multiples of the three `units`."""
-        return replace(self, units=units)
-
-    @cached_property
-    def _inverse(self) -> np.ndarray:
-        return np.linalg.pinv(self.matrix)
-
-    @cached_property
-    def _weights(self) -> np.ndarray:
-        """All of `weights`, label by label."""
         # N_k - T[k, k] M_k with M = inv(T') N, as weights on N.
         middle, above, below = (
-            np.eye(len(self.matrix)) - noise._inverse * noise.right
-            for noise in (self, self.noisier(self.error), self.noisier(-self.error))
+            (label == column) - noise.right[column] * noise._inverse.at(label, column)
+            for noise in (self, *self._bounds)
         )
         # Counts vary like Poisson numbers: each sample adds the square of its weight.
-        found = np.stack([middle, middle**2, (above - below) / 2]).reshape(3, -1)
-        return found if self.units is None else rounded(found, self.units)
+        return np.stack([middle, middle**2, (above - below) / 2])
+
+    def weight_bounds(self) -> np.ndarray:
+        """Return bounds on the sums of the sizes of the three `weights` over all classes."""
+        middle, above, below = (1.0 + noise._inverse.bound for noise in (self, *self._bounds))
+        return np.array([middle, middle**2, (above + below) / 2])
+
+    @cached_property
+    def _by_label(self) -> csr_array:
+        return csr_array(self.own.T)
+
+    @cached_property
+    def _bounds(self) -> tuple["Transition", "Transition"]:
+        return self.noisier(self.error), self.noisier(-self.error)
+
+    @cached_property
+    def _inverse(self) -> "_Written | _Series":
+        return _Written(self.matrix) if self.written else _Series(self)
 
 
-AnyTransition = Transition | WideTransition
+class _Written:
+    """The inverse of a matrix that is written out."""
+
+    def __init__(self, matrix: np.ndarray) -> None:
+        self._matrix = np.linalg.pinv(matrix)
+        self.bound = float(np.abs(self._matrix).sum(axis=1).max())
+        """Bound on the sum of the sizes of any row."""
+
+    def times(self, values: np.ndarray) -> np.ndarray:
+        return np.asarray(self._matrix @ values)
+
+    def times_rows(self, rows: np.ndarray) -> np.ndarray:
+        return rows_times(rows.astype(self._matrix.dtype, copy=False), self._matrix)
+
+    def at(self, row: np.ndarray, column: np.ndarray) -> np.ndarray:
+        return np.asarray(self._matrix[row, column])
 
 
-@overload
-def estimate_transition(counts: np.ndarray) -> Transition: ...
+class _Series:
+    """The inverse of a matrix that is not: that of its sparse part, minus a column times a row.
+
+    The inverse of the sparse part is a series of powers, which ends soon: of every class, more of
+    the labels stay right than go to the classes of its own part.
+    """
+
+    def __init__(self, noise: Transition) -> None:
+        self._stays, self._own = noise.right - noise.even, noise.own
+        self._by_label = csr_array(noise.own.T)
+        spread = self._near(noise.even, self._own)
+        self._column = spread / (1.0 + spread.sum())
+        self._row = self._near(np.ones_like(self._stays), self._by_label)
+
+    def times(self, values: np.ndarray) -> np.ndarray:
+        near = self._near(values, self._own)
+        return np.asarray(near - self._column * (self._row @ values))
+
+    def times_rows(self, rows: np.ndarray) -> np.ndarray:
+        near = np.stack([self._near(row, self._by_label) for row in rows])
+        return np.asarray(near - np.outer(rows @ self._column, self._row))
+
+    def at(self, row: np.ndarray, column: np.ndarray) -> np.ndarray:
+        near = self._entries[row, column]
+        near = near.toarray() if issparse(near) else near  # it depends on SciPy's version
+        return np.asarray(near - self._column[row] * self._row[column])
+
+    @property
+    def bound(self) -> float:
+        far = np.abs(self._column).max() * np.abs(self._row).sum()
+        return float(far + abs(self._entries).sum(axis=1).max())
+
+    def _near(self, values: np.ndarray, own: csr_array) -> np.ndarray:
+        """Return the inverse of the sparse part, `own` or turned, times a vector."""
+        total = term = values / self._stays
+        while np.abs(term).max() > _EXACT * np.abs(total).max():
+            term = -(own @ term) / self._stays
+            total = total + term
+        return np.asarray(total)
+
+    @cached_property
+    def _entries(self) -> csr_array:
+        """The inverse of the sparse part, without entries next to nothing."""
+        step = csr_array(self._own @ diags_array(-1.0 / self._stays))
+        total = term = csr_array(diags_array(1.0 / self._stays))
+        while term.nnz:
+            term = csr_array(term @ step)
+            term.data[np.abs(term.data) < _NOTHING] = 0.0
+            term.eliminate_zeros()
+            total = csr_array(total + term)
+        return total
 
 
-@overload
-def estimate_transition(counts: csr_array) -> WideTransition: ...
-
-
-def estimate_transition(counts: np.ndarray | csr_array) -> AnyTransition:
-    """Return the transition matrix behind the anchors' labels; a wide one for sparse counts.
+def estimate_transition(
+    counts: np.ndarray | csr_array, *, written: bool | None = None
+) -> Transition:
+    """Return the transition matrix behind the anchors' labels.
 
     Rows are shrunken: each row's share of wrong labels moves towards the common one, and the
     classes that its wrong labels go to move towards all classes alike, as far as the differences
-    between rows could be chance.
+    between rows could be chance. By default it is `written` out for up to 1,024 classes.
     """
+    c = counts.shape[0]
+    if c <= MANY_CLASSES if written is None else written:
+        counts = counts.toarray() if isinstance(counts, csr_array) else counts
+    else:
+        counts = csr_array(counts)
     total = np.maximum(counts.sum(axis=1), 1.0)
     wrong, error = _shrunken_shares((total - counts.diagonal()) / total, total)
-    limit = 1.0 - 1.0 / counts.shape[0]
     # At the limit labels do not depend on the class, and the matrix has no inverse.
-    wrong = np.clip(wrong, 0.0, 0.98 * limit)
+    wrong = np.clip(wrong, 0.0, 0.98 * (1.0 - 1.0 / c))
+    own_label = diags_array(counts.diagonal())
+    off = csr_array(counts - own_label) if issparse(counts) else counts - own_label.toarray()
+    evenly = _by_chance(off)
     if issparse(counts):
-        off = csr_array(counts - diags_array(counts.diagonal()))
-        return WideTransition.spread(wrong, _by_chance(off), off, error, counts)
-    off = counts * (1.0 - np.eye(len(counts)))
-    even = (1.0 - np.eye(len(counts))) / (len(counts) - 1)
-    evenly = _by_chance(off)[:, None]
-    seen = np.maximum(off.sum(axis=1, keepdims=True), 1.0)
-    matrix = wrong[:, None] * (evenly * even + (1.0 - evenly) * off / seen)
-    np.fill_diagonal(matrix, 1.0 - wrong)
-    return Transition(matrix, error, counts)
+        most = _MOST_OWN * (1.0 - wrong) / np.maximum(wrong, 1e-300)
+        evenly = np.maximum(evenly, 1.0 - most)
+    seen = np.maximum(off.sum(axis=1), 1.0)
+    own = _scaled(off, wrong * (1.0 - evenly) / seen)
+    return Transition(1.0 - wrong, wrong * evenly / (c - 1), own, error, counts)
 
 
 def _shrunken_shares(share: np.ndarray, total: np.ndarray) -> tuple[np.ndarray, float]:
@@ -159,20 +263,16 @@ def _by_chance(off: np.ndarray | csr_array) -> np.ndarray:
     return np.asarray(np.where(wrong > 0, chance, 1.0))
 
 
-def _noisier(matrix: np.ndarray, change: float | np.ndarray) -> np.ndarray:
-    """Return the matrix with each row's share of wrong labels changed."""
-    wrong = 1.0 - np.diag(matrix)
-    changed = np.clip(wrong + change, 0.0, 0.99 * (1.0 - 1.0 / len(matrix)))
-    even = (1.0 - np.eye(len(matrix))) / (len(matrix) - 1)
-    known = wrong[:, None] > 0
-    # A row without wrong labels shows no directions: new ones fall evenly.
-    shares = np.where(known, matrix / np.where(known, wrong[:, None], 1.0), even)
-    result = shares * changed[:, None]
-    np.fill_diagonal(result, 1.0 - changed)
-    return np.asarray(result)
+def _scaled(matrix: np.ndarray | csr_array, factor: np.ndarray) -> np.ndarray | csr_array:
+    """Return a matrix with each row times a factor; of a sparse one, entries that are not zero."""
+    if not issparse(matrix):
+        return matrix * factor[:, None]
+    scaled = csr_array(diags_array(factor) @ matrix)
+    scaled.eliminate_zeros()
+    return scaled
 
 
-def wrong_share(transition: AnyTransition, sizes: np.ndarray) -> tuple[float, float, float]:
+def wrong_share(transition: Transition, sizes: np.ndarray) -> tuple[float, float, float]:
     """Return the estimated share of wrong labels in the data, and two standard errors around it.
 
     `sizes` are the numbers of samples that have each label.
@@ -184,7 +284,7 @@ def wrong_share(transition: AnyTransition, sizes: np.ndarray) -> tuple[float, fl
     """
     counts, right = transition.counts, transition.right
     # M = inv(T') N, which sampling error can push below 0.
-    true = np.clip(transition.solve_transposed(sizes.astype(float)), 0.0, None)
+    true = np.clip(transition.unmix(sizes.astype(float)[None])[0], 0.0, None)
     true /= max(true.sum(), 1e-12)
     total = np.maximum(counts.sum(axis=1), 1.0)
     # Agresti and Coull's two extra observations, as for the matrix itself.
@@ -198,12 +298,12 @@ def wrong_share(transition: AnyTransition, sizes: np.ndarray) -> tuple[float, fl
     return middle, max(0.0, middle - reach), min(1.0, middle + reach)
 
 
-def wrong_among(transition: AnyTransition, sizes: np.ndarray, errors: float) -> np.ndarray:
+def wrong_among(transition: Transition, sizes: np.ndarray, errors: float) -> np.ndarray:
     """Return the share of wrong ones among each label, every class noisier by `errors`.
 
     `sizes` are the numbers of samples that have each label; errors are standard errors. It is not
     what each class loses: a rare class's label is often wrong where a common one's is not.
     """
     noise = transition.noisier(errors * transition.error)
-    right = noise.right * noise.solve_transposed(sizes.astype(float))
+    right = noise.right * noise.unmix(sizes.astype(float)[None])[0]
     return np.asarray(np.clip(1.0 - right / np.maximum(sizes, 1.0), 0.0, 1.0))

@@ -7,7 +7,7 @@ stand in the half that a row is not in, so that a row's own label has no part in
 import numpy as np
 
 from kspr.core.arrays import row_blocks
-from kspr.core.transition import AnyTransition
+from kspr.core.transition import Transition
 
 __all__ = ["WIDTH", "count_votes", "with_votes"]
 
@@ -55,7 +55,7 @@ def count_votes(
     return votes
 
 
-def with_votes(right: np.ndarray, votes: np.ndarray, noise: AnyTransition, k: int) -> np.ndarray:
+def with_votes(right: np.ndarray, votes: np.ndarray, noise: Transition, k: int) -> np.ndarray:
     """Return each class's chance to be right as the label, with the votes of `k` neighbours.
 
     `right` is that of `kspr.core.chances.Chances`. The votes are of labels, and some
@@ -63,7 +63,7 @@ def with_votes(right: np.ndarray, votes: np.ndarray, noise: AnyTransition, k: in
     log-odds that follow are added to those of the fit.
     """
     # From shares of labels to shares of classes, with one vote spread over all of these.
-    share = np.maximum(noise.solve_transposed(votes.T).T, 0.0) + 1.0 / k
+    share = np.maximum(noise.unmix(votes), 0.0) + 1.0 / k
     share /= share.sum(axis=1, keepdims=True)
     voted = share * noise.right / np.maximum(noise.mix(share), 1e-30)
     odds = _odds(right) * _odds(voted) ** _WEIGHT

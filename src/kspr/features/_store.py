@@ -90,7 +90,7 @@ def content_fingerprint(contents: Iterable[bytes]) -> str:
 
 
 def claim(folder: Path, wanted: EmbeddingManifest, *, overwrite: bool) -> EmbeddingManifest:
-    """Return the manifest found in `folder` if it matches `wanted`, else `wanted`.
+    """Return the manifest that `folder` holds if it matches `wanted`, else `wanted`.
 
     Raise `InputError` if the folder holds other files. Another embedding in it is removed if
     `overwrite` is set, and is an error otherwise. Nothing is written.
@@ -142,13 +142,13 @@ def _visible(folder: Path) -> bool:
 def _read(folder: Path) -> EmbeddingManifest | None:
     try:
         # TypeError stands for fields of another version, or JSON that is no object.
-        found = EmbeddingManifest(**read_json(folder / MANIFEST))
+        manifest = EmbeddingManifest(**read_json(folder / MANIFEST))
         # It is written into the finished embedding: half a character cannot be.
-        json.dumps(asdict(found), ensure_ascii=False).encode()
+        json.dumps(asdict(manifest), ensure_ascii=False).encode()
     except (OSError, TypeError, UnicodeEncodeError):
         return None
-    right = type(found.shard_rows) is int and found.shard_rows > 0
-    return found if right and found.format == _FORMAT else None
+    right = type(manifest.shard_rows) is int and manifest.shard_rows > 0
+    return manifest if right and manifest.format == _FORMAT else None
 
 
 def _has_results(folder: Path) -> bool:
@@ -197,12 +197,12 @@ def shard_is_whole(path: Path, expected: range) -> bool:
         with np.load(path, allow_pickle=False) as stored:
             # Features too: the archive compares its checksums when an entry is read.
             rows, features, unreadable, reasons, engine = (stored[name] for name in _SHARD)
-        found = np.sort(np.concatenate([rows, unreadable]))
+        held = np.sort(np.concatenate([rows, unreadable]))
     except _DAMAGE:
         return False
     right = features.ndim == 2 and features.dtype.kind == "f" and engine.dtype.kind == "U"
     lengths = len(features) == len(rows) and reasons.shape == unreadable.shape
-    return right and lengths and np.array_equal(found, np.array(expected))
+    return right and lengths and np.array_equal(held, np.array(expected))
 
 
 def read_notes(paths: Sequence[Path]) -> tuple[dict[int, str], list[str]]:

@@ -292,7 +292,7 @@ def _begin(batch: list[Decoded], embedder: Embedder) -> _Batch:
 
 
 def _shard(batches: Iterator[_Batch], embedder: Embedder, dtype: np.dtype, bar: Progress) -> Shard:
-    """Return the features of one shard's batches, once they are there."""
+    """Return the features of one shard's batches, once they are computed."""
     rows: list[int] = []
     blocks: list[np.ndarray] = []
     unreadable: dict[int, str] = {}
@@ -332,7 +332,7 @@ def _conclude(
     """Join the shards into one file, then remove them."""
     unreadable, engines = read_notes(shards)
     if len(unreadable) == manifest.rows:
-        # Else the next run would find all shards there and fail without reading the items again.
+        # Else the next run would see all shards whole, and fail without reading the items again.
         clear(folder)
         reason = next(iter(unreadable.values()))
         raise UnreadableItemError(
@@ -342,7 +342,7 @@ def _conclude(
     about = {
         **asdict(manifest),
         "image_size": embedder.image_size,
-        # Not from the embedder, which has not run if all shards were there.
+        # Not from the embedder, which has not run if all shards were whole.
         "dimensions": open_features(folder / "features.npy").shape[1],
         "kept": manifest.rows - len(unreadable),
         "unreadable": unreadable,
@@ -351,13 +351,13 @@ def _conclude(
     }
     # Written last: with this file the embedding counts as finished.
     write_json(folder / "embedding.json", about)
-    # After embedding.json: until then the shards are all there is.
+    # After embedding.json: until then nothing but the shards holds the features.
     shutil.rmtree(folder / SHARDS, ignore_errors=True)
     return _open(folder, manifest, about, digest)
 
 
 def _finished(folder: Path, manifest: EmbeddingManifest, digest: np.ndarray) -> Embedded | None:
-    """Return the finished embedding in `folder`; None if there is none."""
+    """Return the finished embedding in `folder`; None without one."""
     try:
         about = read_json(folder / "embedding.json")
         return None if about is None else _open(folder, manifest, about, digest, from_cache=True)

@@ -118,7 +118,7 @@ def load(
     folder = cache_folder(source, settings, options.split)
     # The folder is made for this source and these settings: what differs in it is out of date.
     embedded = embed_records(records, folder, settings, overwrite=True)
-    # All items are embedded: labels may come, and the features are there then.
+    # All items are embedded: labels may come later, and need no second embedding.
     row = np.intersect1d(embedded.kept, wanted, assume_unique=True)
     return Loaded(
         records,
@@ -164,22 +164,22 @@ def options_for_test(source: Path, options: ReadOptions) -> ReadOptions:
     columns of probabilities or groups are read if `source` has them, and not asked for otherwise:
     its own labels are right, and columns that are named as probabilities or groups are no features.
     """
-    own = replace(options, labels=None)
-    if probability_file(own) is not None:
-        own = replace(own, probabilities=None)
+    base = replace(options, labels=None)
+    if probability_file(base) is not None:
+        base = replace(base, probabilities=None)
     columns = ("truth", "probabilities", "groups")
-    asked = [name for name in columns if getattr(own, name) is not None]
+    asked = [name for name in columns if getattr(base, name) is not None]
     # As it is; then without one of them, without two.
     for left_out in chain.from_iterable(combinations(asked, k) for k in range(len(asked))):
         changes: dict[str, Any] = dict.fromkeys(left_out)
-        tried = replace(own, **changes)
+        tried = replace(base, **changes)
         try:
             open_source(source, tried, unlabelled=True)
         except InputError:
             continue
         return tried
-    # Any other fault is found again, and named, when the test set is read.
-    return replace(own, truth=None, probabilities=None, groups=None)
+    # Any other fault comes up again, and is named, when the test set is read.
+    return replace(base, truth=None, probabilities=None, groups=None)
 
 
 def embed_source(

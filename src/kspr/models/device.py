@@ -70,7 +70,9 @@ def pick_device(
     here = _devices()
     chosen = name
     if name == "auto":
-        chosen = next(kind for kind in auto if kind in {found.partition(":")[0] for found in here})
+        chosen = next(
+            kind for kind in auto if kind in {device.partition(":")[0] for device in here}
+        )
     # Each process of a machine has its own GPU.
     if chosen == "cuda":
         chosen = f"cuda:{local_rank}"
@@ -104,10 +106,10 @@ def use_bfloat16(device: "torch.device", *, strict: bool = False) -> bool:
     """
     if device.type != "cpu":
         return True
-    found = _verdict()
-    if found.works:
+    verdict = _verdict()
+    if verdict.works:
         return True
-    why = f"bfloat16 does not work on this processor: a test in a child process {found.ending}."
+    why = f"bfloat16 does not work on this processor: a test in a child process {verdict.ending}."
     if strict:
         raise InputError(f"{why} Choose float32, or leave strict out to go on in float32.")
     warnings.warn(f"{why} Computing in float32 instead.", PrecisionWarning, stacklevel=4)
@@ -164,13 +166,13 @@ def _verdict() -> _Verdict:
     stored = None if path is None else _read(path)
     if stored is not None:
         return stored
-    found = _test()
+    verdict = _test()
     if path is not None:
         # Processes that ask at the same time all test and write the same whole file. A cache
         # folder that cannot be written costs a test in each process, and nothing else.
         with suppress(OSError):
-            write_json(path, found._asdict())
-    return found
+            write_json(path, verdict._asdict())
+    return verdict
 
 
 def _cache_file() -> Path | None:
@@ -197,19 +199,19 @@ def _cpu_flags() -> str:
         lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
     except OSError:
         lines = []
-    found = [line for line in lines if line.startswith(("flags", "Features"))]
-    return found[0] if found else platform.machine()
+    flags = [line for line in lines if line.startswith(("flags", "Features"))]
+    return flags[0] if flags else platform.machine()
 
 
 def _read(path: Path) -> _Verdict | None:
-    """Return the stored verdict; None where there is none or the file is damaged."""
+    """Return the stored verdict; None without one, or where the file is damaged."""
     try:
         stored = read_json(path)
-        found = _Verdict(**stored)
+        verdict = _Verdict(**stored)
     # TypeError: other fields than a verdict has, as another version may have written.
     except (OSError, TypeError):
         return None
-    return found if isinstance(found.works, bool) and isinstance(found.ending, str) else None
+    return verdict if isinstance(verdict.works, bool) and isinstance(verdict.ending, str) else None
 
 
 def _test() -> _Verdict:

@@ -73,16 +73,16 @@ def create_timm(
     `name` is the user's name for it, for messages.
     """
     try:
-        made: nn.Module
+        model: nn.Module
         if image_size is not None:
             try:
                 # Transformers need the size of images; convolutional networks do not accept it.
-                made = timm.create_model(model_name, img_size=image_size, **options)
-                return made
+                model = timm.create_model(model_name, img_size=image_size, **options)
+                return model
             except TypeError:
                 pass
-        made = timm.create_model(model_name, **options)
-        return made
+        model = timm.create_model(model_name, **options)
+        return model
     except (RuntimeError, OSError, ValueError) as error:
         raise InputError(f"{name} cannot be loaded by timm: {first_line(error)}") from error
 
@@ -103,10 +103,10 @@ def torchvision_network(request: NetworkRequest) -> Network:
 def create_torchvision(models: Any, name: str, model_name: str, *, pretrained: bool) -> nn.Module:
     """Return the model `model_name` of ``torchvision.models``; `name` is for messages."""
     try:
-        made: nn.Module = models.get_model(model_name, weights="DEFAULT" if pretrained else None)
+        model: nn.Module = models.get_model(model_name, weights="DEFAULT" if pretrained else None)
     except (ValueError, KeyError, OSError) as error:
         raise InputError(f"{name} cannot be loaded by torchvision: {first_line(error)}") from error
-    return made
+    return model
 
 
 def _set_classes(model: nn.Module, head: str, n_classes: int) -> None:

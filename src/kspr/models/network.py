@@ -279,14 +279,14 @@ def _probe(run: nn.Module, module: nn.Module, in_shape: tuple[int, ...]) -> Any:
 
 
 def _logits(result: Any) -> Tensor:
-    found = getattr(result, "logits", result)
-    found = found[0] if isinstance(found, tuple | list) else found
-    if not isinstance(found, Tensor):
+    logits = getattr(result, "logits", result)
+    logits = logits[0] if isinstance(logits, tuple | list) else logits
+    if not isinstance(logits, Tensor):
         raise InputError(
             "The module must return logits, a tuple that starts with them, or an object with "
             f"logits: got {type(result).__name__}."
         )
-    return found
+    return logits
 
 
 def _rows(features: Any) -> Tensor:

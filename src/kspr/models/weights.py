@@ -147,13 +147,15 @@ def _own_name(name: str, published_heads: tuple[str, ...]) -> str:
 
 def _load(module: "nn.Module", state: "_State", head: str | None, path: str | Path) -> None:
     # Checked by hand: torch's own message lists every tensor.
-    own: _State = module.state_dict()
-    if head is not None and not _same_shapes(own, state, head):
+    needed: _State = module.state_dict()
+    if head is not None and not _same_shapes(needed, state, head):
         state = {name: t for name, t in state.items() if not name.startswith(f"{head}.")}
-        state |= {name: t for name, t in own.items() if name.startswith(f"{head}.")}
+        state |= {name: t for name, t in needed.items() if name.startswith(f"{head}.")}
     # Files from before torch 0.4.1 do not have these counters.
-    state |= {n: t for n, t in own.items() if n.endswith("num_batches_tracked") and n not in state}
-    faults = _faults(own, state)
+    state |= {
+        n: t for n, t in needed.items() if n.endswith("num_batches_tracked") and n not in state
+    }
+    faults = _faults(needed, state)
     if faults:
         raise InputError(
             f"The weights {path} are of another architecture: {'; '.join(faults)}. Choose the "
@@ -162,25 +164,25 @@ def _load(module: "nn.Module", state: "_State", head: str | None, path: str | Pa
     module.load_state_dict(state)
 
 
-def _same_shapes(own: "_State", state: "_State", head: str) -> bool:
+def _same_shapes(needed: "_State", state: "_State", head: str) -> bool:
     return all(
         name in state and state[name].shape == tensor.shape
-        for name, tensor in own.items()
+        for name, tensor in needed.items()
         if name.startswith(f"{head}.")
     )
 
 
-def _faults(own: "_State", state: "_State") -> list[str]:
-    missing = [name for name in own if name not in state]
-    unknown = [name for name in state if name not in own]
-    other = [name for name in own if name in state and own[name].shape != state[name].shape]
+def _faults(needed: "_State", state: "_State") -> list[str]:
+    missing = [name for name in needed if name not in state]
+    unknown = [name for name in state if name not in needed]
+    other = [name for name in needed if name in state and needed[name].shape != state[name].shape]
     faults = []
     if missing:
         faults.append(f"{len(missing)} tensors are missing, such as {missing[0]}")
     if unknown:
         faults.append(f"{len(unknown)} have no place, such as {unknown[0]}")
     if other:
-        there, here = tuple(state[other[0]].shape), tuple(own[other[0]].shape)
+        there, here = tuple(state[other[0]].shape), tuple(needed[other[0]].shape)
         faults.append(
             f"{len(other)} have another shape, such as {other[0]} with {there} for {here}"
         )

@@ -8,7 +8,7 @@ import numpy as np
 from markupsafe import Markup
 
 from kspr._text import shorten, visible
-from kspr.core.labels import same_label, stored_codes, truly_clean
+from kspr.core.labels import same_label, truly_clean
 from kspr.report._words import level, name, number, scale_of, share, statistic_of
 from kspr.report.contents import Content, Contents
 from kspr.selectors.options import DOUBTING
@@ -177,7 +177,7 @@ def count_suggestions(selection: Selection) -> tuple[np.ndarray, np.ndarray]:
     """Return counts of suspects by given and suggested label, and the classes that are shown."""
     n_classes, suspects = len(selection.classes), ~selection.clean_mask
     given, suggested = (
-        stored_codes(selection, name)[suspects] for name in ("label", "suggested_label")
+        codes[suspects] for codes in (selection.label_code, selection.suggested_code)
     )
     other = given != suggested
     n_given = np.bincount(given, minlength=n_classes)
@@ -228,8 +228,8 @@ def suspect_list(
         more.append(content.coded)
     n_first = sum(content is not None and content.kind != "left out" for _, content in first)
     given, suggested = (
-        stored_codes(selection, column)[listed].astype(np.int64)
-        for column in ("label", "suggested_label")
+        column[listed].astype(np.int64)
+        for column in (selection.label_code, selection.suggested_code)
     )
     levels = [] if selection.q_value is None else selection.q_value[listed].tolist()
     data = {

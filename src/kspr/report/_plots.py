@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from kspr._figures import ACCENT, INK, KEPT, LINE, MUTED, PAPER, canvas, style, to_svg
 from kspr.core.labels import truly_clean
-from kspr.core.regression import gamma_path
+from kspr.core.paper.selection_times import gamma_path
 from kspr.report._words import level, name, scale_of, statistic_of
 from kspr.selectors.options import DOUBTING
 from kspr.selectors.parts import HostFeatures

@@ -11,7 +11,7 @@ import numpy as np
 from kspr._text import shorten, visible
 from kspr.errors import InputError
 from kspr.review.checking_progress import Progress
-from kspr.review.rows import Details, shown_name
+from kspr.review.row_details import Details, shown_name
 from kspr.runs.answers import CANNOT_TELL, NO_CLASS, Checks, apply_checks, read_checks
 from kspr.runs.draws import set_draw
 from kspr.runs.review_log import FILED, Opinion, Queue, ReviewLog, standing_entries

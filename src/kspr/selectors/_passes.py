@@ -18,17 +18,15 @@ import numpy as np
 from kspr.core.anchors import Anchors, bin_sizes
 from kspr.core.chances import Chances, calibration_rows
 from kspr.core.exchangeable import Losses
+from kspr.core.fitting import LinearFit, fit_halves, max_directions
 from kspr.core.grading import Grading, Tally
 from kspr.core.halves import Census as KeyCensus
 from kspr.core.halves import row_keys
 from kspr.core.knockoffs import all_times, closed_form_times, most_confident
-from kspr.core.linear_fit import LinearFit
-from kspr.core.penalties import group
-from kspr.core.procedure import Procedure, fit_halves, max_directions
 from kspr.core.reduction import PCA, fit_pca
 from kspr.core.regression import Basis
-from kspr.core.splitting import Pieces, make_pieces, part_as_piece, thinned
-from kspr.core.transition import AnyTransition, estimate_transition
+from kspr.core.splitting import HalfRows, random_halves, rows_by_half, thinned
+from kspr.core.transition import Transition, estimate_transition
 from kspr.core.votes import with_votes
 from kspr.selectors.parts import Columns, Features, HostFeatures
 
@@ -57,7 +55,6 @@ _ROWS_PER_DIMENSION = 100
 _USUAL, _MANY, _WIDE = 128, 512, 2560
 """Components that ``"auto"`` keeps of very wide features, and of others, and the number of columns
 up to which features are no wider than that."""
-_PROCEDURE = Procedure(intercept=True, first_step="refit")
 
 
 @dataclass(frozen=True)
@@ -87,7 +84,7 @@ class Reduction:
         if self._many(n_features):
             d = max(d, min(_MANY, _SCORE_BYTES // (4 * n_rows)))
         # With more directions the fit would leave no residuals: see `max_directions`.
-        return min(d, max_directions(slots, _PROCEDURE))
+        return min(d, max_directions(slots))
 
     def usual(self, n_classes: int) -> int | None:
         """Return how many components are kept where there is no ridge; None for the features."""
@@ -108,7 +105,7 @@ class Split:
 
     half: np.ndarray
     """Half of every row, 0 or 1."""
-    piece: Pieces
+    fitted: tuple[HalfRows, HalfRows]
     """The rows that are fitted, by halves."""
     sketch_seed: int
 
@@ -131,14 +128,14 @@ def split_rows(
     n = len(codes)
     if n_fitted < n and together is None:
         seed = int(rng.integers(2**63))
-        half, fitted = _by_keys(codes, classes, n_fitted, seed, content_keys)
-        piece = part_as_piece(fitted, codes[fitted], half[fitted], len(classes))
+        half, rows = _by_keys(codes, classes, n_fitted, seed, content_keys)
+        fitted = rows_by_half(rows, codes[rows], half[rows])
     else:
-        (piece,) = make_pieces(codes, [np.arange(len(classes))], None, rng, together)
+        fitted = random_halves(codes, rng, together)
         half = np.zeros(n, dtype=np.int8)
-        half[piece.index[0, 1][piece.valid[0, 1]]] = 1
-        piece = thinned(piece, n_fitted)
-    return Split(half, piece, int(rng.integers(2**32)))
+        half[fitted[1].index] = 1
+        fitted = thinned(fitted, n_fitted)
+    return Split(half, fitted, int(rng.integers(2**32)))
 
 
 def _by_keys(
@@ -163,26 +160,24 @@ def fit_split(
     on_step: Callable[[], None],
 ) -> tuple[LinearFit, PCA | None]:
     """Fit both halves of a split; the second value is the reduction of the features, if any."""
-    piece = split.piece
-    rows = np.unique(piece.index[piece.valid])
+    index = np.concatenate([half.index for half in split.fitted])
+    first = len(split.fitted[0].index)
+    rows = np.sort(index)
     host, numbers = features.gathered(rows)
-    index = numbers[np.searchsorted(rows, piece.index)]
+    index = numbers[np.searchsorted(rows, index)]
     chosen = None if len(rows) == host.shape[0] else numbers
-    slots, p = index.shape[2], features.shape[1]
-    d = reduction.dimensions(len(rows), slots, p, n_classes)
+    slots = max(first, len(index) - first)
+    d = reduction.dimensions(len(rows), slots, features.shape[1], n_classes)
     if d is None:
-        pca, basis = None, None
-        Q = host.take(index.reshape(-1)).reshape(*index.shape, p)
+        pca, basis, Q = None, None, host.take(index)
     else:
         pca = components(host, chosen, d, split.sketch_seed)
         basis = Basis(pca.mean, pca.components, intercept=True)
         Q = _scores(host, pca, index)
     fit = fit_halves(
-        Q,
-        piece.label,
-        piece.valid,
+        (Q[:first], Q[first:]),
+        [half.label for half in split.fitted],
         n_classes,
-        _PROCEDURE,
         basis=basis,
         on_step=on_step,
         each=host.each,
@@ -205,17 +200,17 @@ def _scores(host: HostFeatures, pca: PCA, index: np.ndarray) -> np.ndarray:
     Rows are walked in the order of the features and put where they belong, so that neither the
     features nor their scores are ever held twice.
     """
-    slot = np.argsort(index, axis=None, kind="stable")
-    scores = np.ones((index.size, 1 + pca.components.shape[2]), dtype=pca.components.dtype)
+    slot = np.argsort(index, kind="stable")
+    scores = np.ones((len(index), 1 + pca.components.shape[2]), dtype=pca.components.dtype)
 
     def put(part: tuple[slice, np.ndarray]) -> None:
         # Put by the thread that has them: scores that wait would take as much memory as all blocks
         # in work. No two blocks have a row in common.
         scores[slot[part[0]], 1:] = pca.transform(part[1][None])[0]
 
-    for _ in host.each(put, host.chosen_blocks(index.reshape(-1)[slot], _SCORE_BLOCK_BYTES)):
+    for _ in host.each(put, host.chosen_blocks(index[slot], _SCORE_BLOCK_BYTES)):
         pass
-    return scores.reshape(*index.shape, -1)
+    return scores
 
 
 @dataclass(frozen=True)
@@ -226,7 +221,7 @@ class Judged:
     halves: np.ndarray
     """Half of every row, ``(rows, splits)``."""
     columns: Columns
-    noise: AnyTransition
+    noise: Transition
     chances: Chances
 
 
@@ -290,7 +285,7 @@ class Judge:
         anchors = Anchors(self.sizes, self.least)
         anchors.add(first[counted], codes[counted], halves[counted, 0])
         return anchors, {
-            "time": closed_form_times(mean, codes, group),
+            "time": closed_form_times(mean, codes),
             "knockoff": small_codes(most_confident(mean, codes), mean.shape[1]),
             "best": small_codes(np.argmax(mean, axis=1), mean.shape[1]),
         }
@@ -334,7 +329,7 @@ class Compare:
         self, X: np.ndarray, codes: np.ndarray, halves: np.ndarray
     ) -> tuple[Tally, Columns]:
         _, mean = _values(self.fits, X, halves)
-        tally, grade, doubt = self.losses.count(all_times(mean, group), codes)
+        tally, grade, doubt = self.losses.count(all_times(mean), codes)
         return tally, {"grade": grade, "doubt": doubt}
 
 

@@ -8,11 +8,10 @@ from sklearn.utils import _safe_indexing
 
 from kspr._progress import ProgressMode
 from kspr._text import text_table
-from kspr.core.cutoffs import reachable
+from kspr.core.arrays import reachable
 from kspr.core.dawid_skene import Consensus, dawid_skene, find_consensus
 from kspr.core.intervals import wilson_interval
 from kspr.core.knockoffs import all_times
-from kspr.core.penalties import group
 from kspr.selectors.base import BaseSelector
 from kspr.selectors.cut_groups import cut_by_class
 from kspr.selectors.knockoffs_spr import HeldOut, KnockoffsSPR, held_out_values
@@ -230,7 +229,7 @@ class AnnotatorSelector(BaseSelector):
             table=table,
             q_value=level,
             doubt=doubt,
-            selection_time=all_times(found.chance[:, won], group)[np.arange(len(code)), code],
+            selection_time=all_times(found.chance[:, won])[np.arange(len(code)), code],
             suggested_code=code,
             suggestion_probability=1.0 - doubt,
             manifest=self._manifest(

@@ -11,11 +11,10 @@ import numpy as np
 from kspr._progress import Progress, ProgressMode
 from kspr.core.duplicates import conflicting, contradicted, join_sets, repeated
 from kspr.core.exchangeable import Losses
+from kspr.core.fitting import ROUNDS, LinearFit
 from kspr.core.grading import Grading
 from kspr.core.labels import Labels
-from kspr.core.linear_fit import LinearFit
 from kspr.core.reduction import PCA
-from kspr.core.refitting import ROUNDS
 from kspr.core.votes import WIDTH, count_votes
 from kspr.errors import InputError
 from kspr.selectors._passes import (
@@ -303,7 +302,7 @@ class KnockoffsSPR(BaseSelector):
         features, reduction = self._reduced(features, reduction, transformer, splits[0], n_classes)
         fits = []
         for split in splits:
-            with Progress(self.progress, "Fitting", ROUNDS) as progress:
+            with Progress(self.progress, "Fitting", 2 * ROUNDS) as progress:
                 fits.append(fit_split(features, split, n_classes, reduction, progress.advance))
         halves = np.stack([split.half for split in splits], axis=1)
         linear = tuple(fit for fit, _ in fits)

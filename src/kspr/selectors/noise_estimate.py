@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from kspr.core.transition import AnyTransition
+    from kspr.core.transition import Transition
 
 __all__ = ["ASSUMPTIONS", "SEEN_LABELS", "NoiseEstimate", "describe_noise"]
 
@@ -70,20 +70,22 @@ class NoiseEstimate:
 
 
 def describe_noise(
-    transition: "AnyTransition", sizes: np.ndarray, classes: np.ndarray
+    transition: "Transition", sizes: np.ndarray, classes: np.ndarray
 ) -> NoiseEstimate:
     """Return a transition matrix with its intervals and the overall rate.
 
     `sizes` are the numbers of samples that have each label.
     """
-    from kspr.core.intervals import wilson_interval
-    from kspr.core.transition import Transition, wrong_share
+    from scipy.sparse import csr_array
 
-    anchors = transition.counts.sum(axis=1)
-    matrix = low = high = np.empty((0, 0))
-    if isinstance(transition, Transition):
-        matrix = transition.matrix
-        ends = wilson_interval(transition.counts, anchors[:, None])
+    from kspr.core.intervals import wilson_interval
+    from kspr.core.transition import wrong_share
+
+    counts, matrix = transition.counts, transition.matrix
+    anchors = counts.sum(axis=1)
+    low = high = matrix
+    if transition.written:
+        ends = wilson_interval(csr_array(counts).toarray(), anchors[:, None])
         # Shrinkage can move an entry out of the interval of its own anchors.
         low, high = np.minimum(ends[0], matrix), np.maximum(ends[1], matrix)
     rate, *interval = wrong_share(transition, sizes)

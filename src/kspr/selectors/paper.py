@@ -7,13 +7,13 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 
 from kspr._progress import ProgressMode
-from kspr.core.cutoffs import LEVELS, best_half, first_level, q_values, theorem_factor
-from kspr.core.knockoffs import STATISTICS, random_labels
 from kspr.core.labels import Labels, codes_in, name_rows
-from kspr.core.procedure import Procedure, judge
+from kspr.core.paper.cutoffs import LEVELS, best_half, first_level, q_values, theorem_factor
+from kspr.core.paper.knockoffs import STATISTICS, random_labels
+from kspr.core.paper.pieces import Pieces
+from kspr.core.paper.procedure import Procedure, judge
+from kspr.core.paper.selection_times import STEPS
 from kspr.core.reduction import Solver
-from kspr.core.regression import STEPS
-from kspr.core.splitting import Pieces
 from kspr.errors import InputError
 from kspr.selectors.cut_groups import recut
 from kspr.selectors.options import CutName, KnockoffName, PenaltyName, StatisticName
@@ -293,7 +293,6 @@ class _Solve:
             self.procedure,
             scores=shown,
             knockoff=knockoff,
-            on_step=on_step,
         )
         answer = {"Z": result.Z, "W": result.W}
         for name, position in (("knockoff", result.knockoff), ("suggested", result.suggested)):

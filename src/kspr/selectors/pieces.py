@@ -14,16 +14,16 @@ import numpy as np
 
 from kspr._progress import Progress
 from kspr.core.labels import Labels
-from kspr.core.penalties import PENALTIES
-from kspr.core.procedure import Procedure
-from kspr.core.reduction import Solver, fit_pca
-from kspr.core.splitting import (
+from kspr.core.paper.penalties import PENALTIES
+from kspr.core.paper.pieces import (
     Pieces,
     group_classes,
     make_pieces,
     prototypes,
     similarity,
 )
+from kspr.core.paper.procedure import Procedure
+from kspr.core.reduction import Solver, fit_pca
 from kspr.errors import InputError
 from kspr.selectors._threads import one_blas_thread
 from kspr.selectors.base import BaseSelector, split_rng

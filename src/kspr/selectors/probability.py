@@ -10,7 +10,6 @@ from kspr.core.exchangeable import exchangeable_levels
 from kspr.core.grading import transition_levels
 from kspr.core.knockoffs import all_times
 from kspr.core.labels import Labels
-from kspr.core.penalties import group
 from kspr.core.probabilities import Calibrated, calibrate, memorised_share
 from kspr.errors import InputError
 from kspr.selectors.base import BaseSelector
@@ -168,7 +167,7 @@ class ProbabilitySelector(BaseSelector):
         """Return the selection before it is cut: every row with its level."""
         codes, classes = labels.codes, labels.classes
         found = calibrate(shown, codes)
-        times = all_times(found.prior, group)
+        times = all_times(found.prior)
         level, doubt = self._levels(found, times, codes)
         cut_group, table = cut_by_class(codes, len(classes), pooled=self.cut == "pooled")
         content = look(HostFeatures(shown), find_copies=False).content

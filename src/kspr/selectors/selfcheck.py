@@ -11,9 +11,9 @@ from sklearn.base import clone
 
 from kspr._progress import Progress
 from kspr._text import text_table
-from kspr.core.anchors import MANY_CLASSES
 from kspr.core.intervals import Z95
 from kspr.core.labels import Labels
+from kspr.core.transition import MANY_CLASSES
 from kspr.errors import InputError
 from kspr.noise import check_seed
 from kspr.selectors.flips import ESTIMATED, HARD, KINDS, Ground, flip

@@ -8,10 +8,10 @@ import numpy as np
 
 from kspr._progress import ProgressMode
 from kspr.core.arrays import rank_within
-from kspr.core.procedure import Procedure, spr_times
+from kspr.core.paper.pieces import Pieces
+from kspr.core.paper.procedure import Procedure, spr_times
+from kspr.core.paper.selection_times import STEPS
 from kspr.core.reduction import Solver
-from kspr.core.regression import STEPS
-from kspr.core.splitting import Pieces
 from kspr.selectors.options import CutName, PenaltyName
 from kspr.selectors.pieces import Answer, PieceSelector, SplitData, cut_by_piece
 from kspr.selectors.selection import Selection

@@ -22,7 +22,6 @@ __all__ = [
     "list_files",
     "local",
     "open_input",
-    "versions_of",
 ]
 
 # A letter alone is a drive of Windows.
@@ -83,19 +82,6 @@ def list_files(source: Path | str, suffixes: tuple[str, ...] = ("",)) -> list[st
         return sorted(files) if path.is_dir() else [str(path)] * path.exists()
     system, path_there, address = _located(source)
     return sorted(map(address, _matching(system, PurePosixPath(path_there), suffixes)))
-
-
-def versions_of(source: Path | str) -> list[tuple[str, int, int]]:
-    """Return name, size and time of change of each file of a source, to tell whether they changed.
-
-    Files deeper than in the folder itself do not count.
-    """
-    versions = []
-    for uri in list_files(source):
-        system, path, _ = _located(uri)
-        about = system.get_file_info(path)
-        versions.append((uri, int(about.size or 0), int(about.mtime_ns or 0)))
-    return versions
 
 
 def open_input(uri: str) -> Any:

@@ -9,18 +9,16 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from kspr.core.arrays import drop_pages
+from kspr.sources.readers.file_checks import BLOCK_BYTES
 
 __all__ = [
     "Items",
     "Records",
     "all_distinct",
     "content_digests",
-    "number_digests",
     "number_texts",
     "row_digests",
 ]
-
-_BLOCK_BYTES = 16 << 20
 
 
 class Items(Protocol):
@@ -123,11 +121,6 @@ def _contents(records: Records) -> Iterator[Any]:
     return iter(()) if records.probabilities is None else _number_rows(records.probabilities)
 
 
-def number_digests(numbers: Any) -> np.ndarray:
-    """Return what `row_digests` returns for rows of these numbers."""
-    return content_digests(_number_rows(numbers))
-
-
 def all_distinct(ids: np.ndarray) -> bool:
     """Return whether no two ids are equal."""
     # Eight bytes of each, not a set of texts, which takes far more than the texts themselves.
@@ -147,7 +140,7 @@ def content_digests(contents: Iterable[Any]) -> np.ndarray:
 
 
 def _number_rows(numbers: Any) -> Iterator[np.ndarray]:
-    step = max(1, _BLOCK_BYTES // max(1, 4 * numbers.shape[1]))
+    step = max(1, BLOCK_BYTES // max(1, 4 * numbers.shape[1]))
     for start in range(0, len(numbers), step):
         # Values beyond single precision become infinite, here and at every later reading.
         with np.errstate(over="ignore", invalid="ignore"):

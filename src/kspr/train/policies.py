@@ -232,9 +232,11 @@ class Referees:
         if cycle.setup.settings.warmup_epochs == 0:
             judged, scores = _select(cycle, self._otherwise, features, frozen, trained=False)
             cycle.use(judged, scores)
-        if features is None or (judged is not None and _leaves_nothing_to_do(judged)):
+        if judged is not None and _leaves_nothing_to_do(judged):
             cycle.release()
             return judged
+        if features is None:
+            raise TypeError("Referees learn from features; this policy always has some.")
         start = time.perf_counter()
         asked = self._ask(cycle, features)
         before = 0.0 if judged is None else judged.seconds

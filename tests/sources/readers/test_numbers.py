@@ -125,7 +125,7 @@ def test_csv_features_beyond_memory_lie_in_a_file(tmp_path, monkeypatch):
     text = "\n".join(["a,text,y", *(f"{v:.0f},word {v:.0f},{int(v) % 2}" for v in values)])
     (tmp_path / "x.csv").write_text(text)
     few_bytes_in_memory(monkeypatch, 1 << 12)
-    monkeypatch.setattr("kspr.sources.readers.csv_tables._BLOCK", 1 << 14)
+    monkeypatch.setattr("kspr.sources.readers.csv_tables.BLOCK_BYTES", 1 << 14)
     found = open_source(tmp_path / "x.csv", ReadOptions(features="a", text="text"))
     assert isinstance(found.features, np.memmap)
     np.testing.assert_array_equal(found.features[:, 0], values)
@@ -135,7 +135,7 @@ def test_csv_features_beyond_memory_lie_in_a_file(tmp_path, monkeypatch):
 def test_csv_features_grow_in_memory(tmp_path, monkeypatch):
     values = np.arange(40_000, dtype=np.float32)
     (tmp_path / "x.csv").write_text("\n".join(["a,y", *(f"{v:.0f},{int(v) % 2}" for v in values)]))
-    monkeypatch.setattr("kspr.sources.readers.csv_tables._BLOCK", 1 << 14)
+    monkeypatch.setattr("kspr.sources.readers.csv_tables.BLOCK_BYTES", 1 << 14)
     found = open_source(tmp_path / "x.csv", ReadOptions())
     assert not isinstance(found.features, np.memmap)
     np.testing.assert_array_equal(found.features[:, 0], values)

@@ -95,25 +95,20 @@ class Comparison:
     def __str__(self) -> str:
         tested = any(trial.accuracy is not None for trial in self.trials)
         # Accuracy is the last column.
-        n_columns = len(_COLUMNS) - (not tested)
-        rows = [(_name(trial), *_texts(trial)[:n_columns]) for trial in self.trials]
-        table = text_table(["method", *_COLUMNS[:n_columns]], rows)
-        return "\n".join([self._headline(), "", table, *self._notes()])
-
-    def _headline(self) -> str:
-        return (
+        columns = _COLUMNS if tested else _COLUMNS[:-1]
+        rows = [
+            (trial.method + "*" * trial.told, *_texts(trial)[: len(columns)])
+            for trial in self.trials
+        ]
+        lines = [
             f"{self.n:,} labels of {self.n_classes} classes, {self.wrong:.1%} of them wrong; "
-            f"{self.n_features} features; q = {self.q:g}"
-        )
-
-    def _notes(self) -> list[str]:
-        if not any(trial.told for trial in self.trials):
-            return []
-        return ["", "* is told the true share of wrong labels"]
-
-
-def _name(trial: Trial) -> str:
-    return trial.method + "*" * trial.told
+            f"{self.n_features} features; q = {self.q:g}",
+            "",
+            text_table(["method", *columns], rows),
+        ]
+        if any(trial.told for trial in self.trials):
+            lines += ["", "* is told the true share of wrong labels"]
+        return "\n".join(lines)
 
 
 def _texts(trial: Trial) -> tuple[str, ...]:

@@ -59,7 +59,7 @@ class Begun:
     """A batch whose features are being computed."""
 
     wait: Callable[[], Any]
-    """Function that returns the features, once they are there."""
+    """Function that returns the features, once they are computed."""
     cancel: Callable[[], object] = lambda: None
     """Function that drops what has not been begun; nobody waits for the features then."""
 

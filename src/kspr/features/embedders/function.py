@@ -85,7 +85,7 @@ def _unusable(rest: str, why: str) -> InputError:
 def _current_directory_first() -> Iterator[None]:
     """Put the current directory on the import path while the block runs, as `python -m` does."""
     here = str(Path.cwd())
-    # A module that was written just now is found too.
+    # A module that was written just now can be imported too.
     importlib.invalidate_caches()
     sys.path.insert(0, here)
     try:

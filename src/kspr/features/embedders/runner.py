@@ -45,16 +45,16 @@ class Runner:
 
     @classmethod
     def of(cls, request: EmbedderRequest) -> "Runner":
-        """Return the runner for a request, whose device and precision are there."""
-        made = cls(request.name, request.device, half=False, rows=request.rows)
+        """Return the runner for a request, once its device and precision are known to work."""
+        runner = cls(request.name, request.device, half=False, rows=request.rows)
         if not is_installed("torch"):
             # Said now, and not when the first batch finds no export.
-            _ = made.torch
-        if not made.on_cpu:
-            # Whether it is there is said now, too.
-            _ = made.device
-        half = request.half and _half_helps(made.torch, made.device, request.strict)
-        return replace(made, half=half)
+            _ = runner.torch
+        if not runner.on_cpu:
+            # A missing device is reported now, too.
+            _ = runner.device
+        half = request.half and _half_helps(runner.torch, runner.device, request.strict)
+        return replace(runner, half=half)
 
     @cached_property
     def torch(self) -> Any:

@@ -144,11 +144,11 @@ class FileTokens:
 
     def cut(self, texts: list[str]) -> dict[str, list[Any]]:
         """Return the tokens of each text."""
-        found = self._tokenizer.encode_batch(texts)
+        encoded = self._tokenizer.encode_batch(texts)
         return {
-            "input_ids": [text.ids for text in found],
-            "token_type_ids": [text.type_ids for text in found],
-            "attention_mask": [text.attention_mask for text in found],
+            "input_ids": [text.ids for text in encoded],
+            "token_type_ids": [text.type_ids for text in encoded],
+            "attention_mask": [text.attention_mask for text in encoded],
         }
 
     def pad(self, tokens: dict[str, list[Any]]) -> dict[str, np.ndarray]:
@@ -185,13 +185,13 @@ def _text_embedder(
     network = Network(runner, module, identity)
 
     def start(texts: list[str]) -> Begun:
-        found = tokens.cut(texts)
-        lengths = [len(ids) for ids in found["input_ids"]]
+        all_tokens = tokens.cut(texts)
+        lengths = [len(ids) for ids in all_tokens["input_ids"]]
         budget = _CPU_TOKENS if runner.on_cpu else len(texts) * limit
         order = np.argsort(lengths, kind="stable")
         pieces = []
         for piece in _pieces(order, lengths, budget):
-            part = {name: [values[i] for i in piece] for name, values in found.items()}
+            part = {name: [values[i] for i in piece] for name, values in all_tokens.items()}
             pieces.append(tokens.pad(part))
         begun = network.begin(pieces)
         # Back from the order of their lengths to the order of the texts.
@@ -235,16 +235,16 @@ def _image_embedder(model: Any, processor: Any, runner: Runner, size: int | None
     def prepare(image: Any) -> Any:
         return processor(images=image, return_tensors="pt", **options)["pixel_values"][0].numpy()
 
-    own = size or _own_size(processor)
-    return network.image_embedder("pixel_values", prepare, own)
+    side = size or _side_of(processor)
+    return network.image_embedder("pixel_values", prepare, side)
 
 
-def _own_size(processor: Any) -> int | None:
+def _side_of(processor: Any) -> int | None:
     """Return the side in pixels that a processor scales or crops to; None if unknown."""
     crop = getattr(processor, "crop_size", None) if _crops(processor) else None
     size = dict(crop or getattr(processor, "size", None) or {})
-    found = size.get("height") or size.get("shortest_edge")
-    return None if found is None else int(found)
+    side = size.get("height") or size.get("shortest_edge")
+    return None if side is None else int(side)
 
 
 def _crops(processor: Any) -> bool:

@@ -6,8 +6,9 @@ import { byId, count, el, prefetch, shown, snippet } from "./parts.js";
 import { refresh } from "./progress.js";
 
 const rows = new Map();
-let waiting = [];
-let left = 0;
+let listed = []; // as the server last sent them: the first rows that wait
+let counted = 0; // how many rows waited then
+let waiting = []; // those of the list that are not answered since
 let total = 0;
 let busy = false;
 const done = new Set(); // answered here; a reply on its way may still list them
@@ -15,6 +16,7 @@ let revealed = null; // in blind mode: the row with its labels, after a first an
 let letters = "";
 let letterTimer = null;
 
+const left = () => counted - (listed.length - waiting.length);
 const current = () => revealed ?? rows.get(waiting[0]) ?? null;
 const PAUSE = 450; // ms in which a second letter makes `s` or `u` the beginning of a name
 
@@ -28,10 +30,10 @@ export async function load() {
 
 async function fill() {
   const found = await api.get("/api/rows", { have: [...rows.keys()].join(",") });
-  waiting = found.waiting.filter((position) => !done.has(position));
+  listed = found.waiting;
+  waiting = listed.filter((position) => !done.has(position));
   total = found.total;
-  // Answers that the server saved after it wrote this list; those before it are not counted there.
-  left = found.left - (found.waiting.length - waiting.length);
+  counted = found.left;
   for (const row of found.rows) {
     if (done.has(row.position)) continue;
     rows.set(row.position, row);
@@ -48,7 +50,7 @@ function fetchAhead(row) {
 function show() {
   clearLetters();
   const row = current();
-  byId("check-title").textContent = row ? `Check ${count(total - left + 1)} of ${count(total)}` : "Check";
+  byId("check-title").textContent = row ? `Check ${count(total - left() + 1)} of ${count(total)}` : "Check";
   byId("stage").replaceChildren(row ? shown(row, { look: zoom, others: beside(row) }) : finished());
   byId("answers").replaceChildren(...(row ? choices(row) : []));
   byId("near").replaceChildren(...(row ? neighbours(row) : []));
@@ -139,10 +141,9 @@ function advance(position) {
   done.add(position);
   waiting = waiting.filter((other) => other !== position);
   rows.delete(position);
-  left -= 1;
   const filled = fill().catch(() => {});
   // Whoever is faster than the rows that come ahead waits for the next one.
-  if (left && !current()) filled.then(show);
+  if (left() && !current()) filled.then(show);
   else show();
 }
 

@@ -37,7 +37,7 @@ from kspr.sources.published._cifar_files import (
 )
 from kspr.sources.readers.csv_tables import first_line
 from kspr.sources.readers.label_files import read_label_columns, read_label_file
-from kspr.sources.records import Records
+from kspr.sources.records import Records, number_texts
 
 __all__ = ["CIFAR_10", "CIFAR_100", "Cifar"]
 
@@ -130,7 +130,7 @@ class Cifar:
         batches = [self._batch(folder / name, version) for name in names]
         items = Pixels(tuple(batch.pixels for batch in batches))
         label, truth = self._labels(batches, version, folder, options)
-        row_id = np.arange(len(items)).astype(str)
+        row_id = number_texts(np.arange(len(items)))
         return Records(path, self.name, row_id, label=label, items=items, truth=truth)
 
     def _version(self, root: Path) -> tuple[Version, Path] | None:

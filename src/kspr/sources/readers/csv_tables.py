@@ -16,6 +16,7 @@ import pyarrow.csv as pacsv
 from kspr.errors import InputError
 from kspr.sources.formats import delimiter_of
 from kspr.sources.readers.file_checks import (
+    BLOCK_BYTES,
     GZIP,
     IN_MEMORY,
     PlainText,
@@ -30,8 +31,6 @@ from kspr.sources.readers.table import Cells, Columns, Field, Table, fields_of, 
 __all__ = ["first_line", "open_csv_table", "split_by"]
 
 _KIND = "a CSV or TSV table"
-# A row must fit into a block.
-_BLOCK = 8 << 20
 NULLS = ["", "#N/A", "N/A", "NA", "NULL", "NaN", "-NaN", "-nan", "None", "n/a", "nan", "null", "?"]
 """What stands for a missing number."""
 LISTS = pa.list_(pa.float64())
@@ -139,7 +138,8 @@ def _open(
     return pacsv.open_csv(
         # Not by its name, from which Arrow would guess a compression.
         pa.OSFile(str(text.data)),
-        read_options=pacsv.ReadOptions(block_size=_BLOCK),
+        # A row must fit into a block.
+        read_options=pacsv.ReadOptions(block_size=BLOCK_BYTES),
         # Quoted cells may hold line ends; spreadsheets leave empty lines at the end.
         parse_options=pacsv.ParseOptions(
             delimiter=dialect.delimiter, newlines_in_values=True, ignore_empty_lines=True

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
+from io import TextIOWrapper
 from pathlib import Path
 from typing import IO, Any
 
@@ -25,6 +26,7 @@ import pyarrow as pa
 from kspr.errors import InputError
 
 __all__ = [
+    "BLOCK_BYTES",
     "GZIP",
     "IN_MEMORY",
     "PlainText",
@@ -143,17 +145,14 @@ def check_file(path: Path, kind: str, *magics: bytes) -> bytes:
 def readable(path: Path | str, kind: str) -> Iterator[None]:
     """Turn any error that a library raises at a damaged file into an `InputError`."""
     try:
-        yield
+        with room():
+            yield
     # An InputError is a ValueError, which would count as damage below.
     except InputError:
         raise
     except PermissionError as error:
         raise InputError(f"{path} may not be read. Check its permissions.") from error
-    except OSError as error:
-        if error.errno == errno.ENOSPC:
-            raise no_room() from error
-        raise _damaged(path, kind, error) from error
-    except _DAMAGE as error:
+    except (OSError, *_DAMAGE) as error:
         raise _damaged(path, kind, error) from error
 
 
@@ -163,14 +162,6 @@ def _damaged(path: Path | str, kind: str, error: Exception) -> InputError:
     return InputError(
         f"{path} cannot be read as {kind}; it may be cut short or damaged ({reason}). Write or "
         "copy it again."
-    )
-
-
-def no_room() -> InputError:
-    """Return the error for a full disk."""
-    return InputError(
-        "There is no room for a temporary copy of the data. Free some space, or set TMPDIR to a "
-        "folder on a larger disk."
     )
 
 
@@ -203,6 +194,8 @@ def too_large(what: str, limit: int) -> InputError:
     )
 
 
+BLOCK_BYTES = 16 << 20
+"""About how much of a file or an array is held at a time while it is walked."""
 IN_MEMORY = 256 << 20
 """Bytes above which rows go to a temporary file."""
 
@@ -225,9 +218,12 @@ def room() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno == errno.ENOSPC:
-            raise no_room() from error
-        raise
+        if error.errno != errno.ENOSPC:
+            raise
+        raise InputError(
+            "There is no room for a temporary copy of the data. Free some space, or set TMPDIR to "
+            "a folder on a larger disk."
+        ) from error
 
 
 _COPIED = 1 << 20
@@ -305,37 +301,25 @@ def _encoding(path: Path, head: bytes, asked: str | None) -> str:
 
 
 def _copy(file: Any, copy: IO[bytes], path: Path, encoding: str) -> None:
-    limit, size = unpacked_limit(), 0
-    decoder = None if encoding == "utf-8" else codecs.getincrementaldecoder(encoding)()
-    for block in _blocks(file):
-        size += len(block)
-        if size > limit:
-            raise too_large(str(path), limit)
-        with room():
-            copy.write(block if decoder is None else _decoded(decoder, block, path, encoding))
-    with room():
-        if decoder is not None:
-            copy.write(_decoded(decoder, b"", path, encoding))
-        # Arrow opens the file by its name.
-        copy.flush()
-
-
-def _blocks(file: Any) -> Iterator[bytes]:
-    while block := file.read(_COPIED):
-        yield block
-
-
-def _decoded(decoder: Any, block: bytes, path: Path, encoding: str) -> bytes:
+    limit = unpacked_limit()
+    # Bytes that are not UTF-8 are copied as they are, and reported with their line later. In other
+    # encodings, a lone half of a pair of UTF-16 has no place in UTF-8.
+    kept = encoding == "utf-8"
+    text = TextIOWrapper(file, encoding, "surrogateescape" if kept else "strict", newline="")
     try:
-        text: str = decoder.decode(block, not block)
+        with room():
+            while block := text.read(_COPIED):
+                copy.write(block.encode("utf-8", "surrogateescape" if kept else "replace"))
+                if copy.tell() > limit:
+                    raise too_large(str(path), limit)
+            # Arrow opens the file by its name.
+            copy.flush()
     except UnicodeDecodeError as error:
         byte = error.object[error.start] if error.start < len(error.object) else 0
         raise InputError(
             f"{path} is not {encoding}: it has the byte 0x{byte:02x} where none can be. Name "
             "another --encoding."
         ) from error
-    # A lone half of a pair of UTF-16 has no place in UTF-8.
-    return text.encode("utf-8", "replace")
 
 
 def explain_encoding(path: Path, error: UnicodeDecodeError) -> InputError:

@@ -10,7 +10,14 @@ import pyarrow as pa
 import pyarrow.json as pajson
 
 from kspr.errors import InputError
-from kspr.sources.readers.file_checks import PlainText, listed, plain_text, readable, shown
+from kspr.sources.readers.file_checks import (
+    BLOCK_BYTES,
+    PlainText,
+    listed,
+    plain_text,
+    readable,
+    shown,
+)
 from kspr.sources.readers.table import ArrowTable, Table
 
 __all__ = [
@@ -203,8 +210,6 @@ def _agreed(annotations: list[_Annotation], control: str | None) -> str | None:
 
 
 _KIND = "a file of JSON lines"
-# A row must fit into a block.
-_BLOCK = 8 << 20
 
 
 def open_json_table(path: Path, encoding: str | None = None) -> Table:
@@ -236,7 +241,8 @@ def _labels(text: PlainText) -> pa.Table | None:
 
 
 def _lines(text: PlainText) -> pa.Table:
-    options = pajson.ReadOptions(block_size=_BLOCK)
+    # A row must fit into a block.
+    options = pajson.ReadOptions(block_size=BLOCK_BYTES)
     try:
         table = _read(text, options, None)
         # Arrow takes texts that look like dates for dates; a label must stay as it is written.

@@ -17,6 +17,7 @@ __all__ = [
     "class_names",
     "group_names",
     "identifiers",
+    "label_fields",
     "labels_from_array",
     "labels_from_column",
     "labels_with_gaps",
@@ -144,6 +145,13 @@ def _is_empty(column: pa.ChunkedArray, names: Sequence[str] | None) -> np.ndarra
         # In Hugging Face data sets, -1 stands for a missing label.
         empty = pc.or_(empty, pc.fill_null(pc.equal(column, -1), False))
     return np.asarray(empty.to_numpy(), dtype=bool)
+
+
+def label_fields(label: np.ndarray, empty: np.ndarray, what: str) -> dict[str, Any]:
+    """Return the fields of `Records` that are about labels; the rows `empty` have none."""
+    if not empty.size:
+        return {"label": label}
+    return {"label": label, "no_labels": no_label_in(empty, what), "unlabelled": empty}
 
 
 def no_label_in(missing: np.ndarray, what: str) -> str:

@@ -14,13 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kspr.errors import InputError
-from kspr.sources.readers.file_checks import IN_MEMORY, listed, map_bytes, room, shown
+from kspr.sources.readers.file_checks import BLOCK_BYTES, IN_MEMORY, listed, map_bytes, room, shown
 from kspr.sources.readers.roles import is_list, is_numeric
 from kspr.sources.readers.table import Field, Table
 
 __all__ = ["FeatureBuilder", "RowSink", "as_single", "check_numeric"]
 
-_BLOCK_BYTES = 16 << 20
 _EXACT = (np.dtype(np.float32), np.dtype(np.float16))
 """Types whose numbers single precision holds; half precision is widened where it is used."""
 _LOST = 1e-3
@@ -128,7 +127,7 @@ def as_single(array: np.ndarray, what: str) -> tuple[np.ndarray, tuple[str, ...]
         return array, ()
     narrowing = Narrowing((), what)
     sink = RowSink(array.shape[1], len(array))
-    step = max(1, _BLOCK_BYTES // max(1, array.shape[1] * array.dtype.itemsize))
+    step = max(1, BLOCK_BYTES // max(1, array.shape[1] * array.dtype.itemsize))
     for start in range(0, len(array), step):
         sink.append(narrowing(array[start : start + step]))
     return sink.result(), narrowing.notes

@@ -29,8 +29,8 @@ from kspr.sources.readers.file_checks import (
 from kspr.sources.readers.labels import (
     array_with_gaps,
     check_rows,
+    label_fields,
     labels_from_array,
-    no_label_in,
 )
 from kspr.sources.readers.numbers import as_single
 from kspr.sources.readers.roles import LABEL_NAMES, SPLITS, TRUTH_NAMES
@@ -240,9 +240,7 @@ def _labels(archive: "_Archive", features: str, options: ReadOptions, count: int
     what = f"Array {name!r} of {archive.path}"
     label, empty = array_with_gaps(archive.load(name), what)
     check_rows(label, count, f"array {name!r}", archive.path)
-    if not empty.size:
-        return {"label": label}
-    return {"label": label, "no_labels": no_label_in(empty, what), "unlabelled": empty}
+    return label_fields(label, empty, what)
 
 
 def _row_id(archive: "_Archive", options: ReadOptions, count: int) -> Any:

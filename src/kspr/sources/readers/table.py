@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kspr.errors import InputError
-from kspr.sources.readers.file_checks import listed, room
+from kspr.sources.readers.file_checks import BLOCK_BYTES, listed, room
 
 if TYPE_CHECKING:
     from kspr.sources.parts import Part
@@ -35,8 +35,6 @@ __all__ = [
 ]
 
 _BUDGET = 1 << 30
-_BLOCK_BYTES = 16 << 20
-"""About how much of a table is held at a time while it is walked."""
 
 
 @dataclass(frozen=True)
@@ -228,7 +226,7 @@ class ArrowTable(Table):
 def rows_per_block(n_rows: int, nbytes: int) -> int:
     """Return how many of the rows of a table, which take `nbytes` in all, are held at a time."""
     # 65,536 is what Arrow's readers take by default; fewer where rows are images.
-    return max(256, min(65536, _BLOCK_BYTES * n_rows // max(1, nbytes)))
+    return max(256, min(65536, BLOCK_BYTES * n_rows // max(1, nbytes)))
 
 
 def fields_of(schema: pa.Schema, where: str) -> dict[str, Field]:

@@ -27,9 +27,9 @@ from kspr.sources.readers.labels import (
     class_names,
     group_names,
     identifiers,
+    label_fields,
     labels_from_column,
     labels_with_gaps,
-    no_label_in,
 )
 from kspr.sources.readers.numbers import FeatureBuilder, check_numeric
 from kspr.sources.readers.roles import (
@@ -262,9 +262,7 @@ def _given_labels(table: Table, walked: _Walked, field: Field | None, where: str
     what, names = f"Label column {field.name!r} of {where}", class_names(table.metadata)
     column = walked.columns[field.name]
     label, empty = labels_with_gaps(column, what, names.get(field.name), table.untyped)
-    if not empty.size:
-        return {"label": label}
-    return {"label": label, "no_labels": no_label_in(empty, what), "unlabelled": empty}
+    return label_fields(label, empty, what)
 
 
 def _true_labels(table: Table, walked: _Walked, field: Field | None, where: str) -> Any:

@@ -1,39 +1,32 @@
 """Alg. 1 on a batch of pieces: fit on one half, compare on the other, for both halves."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from itertools import count
-from threading import Lock
 from typing import Literal
 
 import numpy as np
 
 from kspr.core.arrays import FEW_PIECES, rank_within, row_blocks
-from kspr.core.knockoffs import Statistic, asymmetric, closed_form_times, most_confident
-from kspr.core.linear_fit import LinearFit
-from kspr.core.penalties import Penalty, group
-from kspr.core.refitting import refit
-from kspr.core.regression import STEPS, Basis, Targets, fit_basis, least_squares, selection_times
+from kspr.core.knockoffs import most_confident
+from kspr.core.paper.knockoffs import Statistic, asymmetric, penalised_times
+from kspr.core.paper.penalties import Penalty, group
+from kspr.core.paper.selection_times import STEPS, selection_times
+from kspr.core.regression import Targets, fit_basis, least_squares
 
 __all__ = [
-    "Each",
     "FirstStep",
     "Judgement",
     "Procedure",
     "compare",
     "fit_half",
-    "fit_halves",
     "judge",
     "keep_smallest",
     "max_directions",
     "spr_times",
-    "swapped_fit",
+    "swapped",
 ]
 
-FirstStep = Literal["refit", "spr", "least_squares"]
-Each = Callable[[Callable[[slice], np.ndarray], list[slice]], Iterable[np.ndarray]]
-"""Like `map`; it may work at several items at once."""
+FirstStep = Literal["spr", "least_squares"]
 
 
 @dataclass(frozen=True)
@@ -70,17 +63,14 @@ def judge(
     scores: np.ndarray | None = None,
     knockoff: np.ndarray | None = None,
     conditioned: bool = False,
-    on_step: Callable[[], None] | None = None,
-    each: Each = map,
     predictions: bool = False,
 ) -> Judgement:
     """Run both directions of Alg. 1 on features ``(pieces, 2, slots, p)``.
 
     The knockoff label is the given one, or the most confident class by `scores`, or the most
     confident one by the fit on the other half. `conditioned` features are used as they are: of
-    unit size, nearly uncorrelated, the intercept's ones among them. Halves of few large pieces are
-    fitted one by one, by `each`. With `predictions` the fitted values of every class are returned
-    too.
+    unit size, nearly uncorrelated, the intercept's ones among them. With `predictions` the fitted
+    values of every class are returned too.
     """
     # flat is (halves, slots): each half is fitted like a piece of its own.
     shape, flat = label.shape, (2 * X.shape[0], X.shape[2])
@@ -94,7 +84,7 @@ def judge(
     del X  # the caller may not need it either, and it is as large as anything here
     Q = Q.reshape((*flat, Q.shape[-1]))
     labels, rows = label.reshape(flat), whole.reshape(flat)
-    beta = _swap(_first_step(Q, labels, rows, n_classes, procedure, on_step, each))
+    beta = swapped(fit_half(Q, labels, rows, n_classes=n_classes, procedure=procedure))
     given = None if knockoff is None else knockoff.reshape(flat)
     shown = None if scores is None else scores.reshape((*flat, n_classes))
     parts, fitted = [], []
@@ -122,42 +112,9 @@ def compare(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return Z, Z~ and W of rows whose fitted values are `prediction`; `other` is the knockoff."""
     # Step ii, Eq. spr-permute in closed form, and then Eq. w of step iii.
-    Z = closed_form_times(prediction, label, procedure.penalty)
-    Z_tilde = closed_form_times(prediction, other, procedure.penalty)
+    Z = penalised_times(prediction, label, procedure.penalty)
+    Z_tilde = penalised_times(prediction, other, procedure.penalty)
     return Z, Z_tilde, procedure.statistic(Z, Z_tilde)
-
-
-def fit_halves(
-    X: np.ndarray,
-    label: np.ndarray,
-    valid: np.ndarray,
-    n_classes: int,
-    procedure: Procedure,
-    *,
-    basis: Basis | None = None,
-    on_step: Callable[[], None] | None = None,
-    each: Each = map,
-) -> LinearFit:
-    """Return what each half of a single piece ``(1, 2, slots, p)`` is judged by.
-
-    With a `basis`, `X` holds coordinates in it, conditioned as for `judge`. The fit takes features
-    in any case.
-    """
-    flat = (2, X.shape[2])
-    whole = valid.reshape((1, 2 * flat[1]))
-    Q = X.reshape((*whole.shape, X.shape[3]))
-    if basis is None:
-        basis = fit_basis(Q, whole, procedure.intercept, max_directions(flat[1], procedure))
-        Q = basis.transform(Q)
-    del X  # the caller may not need it either, and it is as large as anything here
-    Q = Q.reshape((*flat, Q.shape[-1]))
-    labels, rows = label.reshape(flat), whole.reshape(flat)
-    return swapped_fit(basis, _first_step(Q, labels, rows, n_classes, procedure, on_step, each))
-
-
-def swapped_fit(basis: Basis, beta: np.ndarray) -> LinearFit:
-    """Return the fit in which each of the two halves is judged by what the other has learned."""
-    return LinearFit.in_features(basis, _swap(beta))
 
 
 def spr_times(
@@ -209,61 +166,22 @@ def keep_smallest(
     return np.asarray((rank < quota[bins]).reshape(pieces, rows) & valid)
 
 
-def _first_step(
-    Q: np.ndarray,
-    label: np.ndarray,
-    valid: np.ndarray,
-    n_classes: int,
-    procedure: Procedure,
-    on_step: Callable[[], None] | None,
-    each: Each,
-) -> np.ndarray:
-    """Return beta of each half."""
-    fit = partial(fit_half, n_classes=n_classes, procedure=procedure)
-    halves = Q.shape[0]
-    if halves > FEW_PIECES:
-        return fit(Q, label, valid, on_step=on_step)
-    # Every half counts its own grid cells; the caller expects each cell once.
-    tick = None if on_step is None else _one_in(halves, on_step)
-    alone = [slice(half, half + 1) for half in range(halves)]
-    parts = each(lambda half: fit(Q[half], label[half], valid[half], on_step=tick), alone)
-    return np.concatenate(list(parts))
-
-
-def _one_in(times: int, call: Callable[[], None]) -> Callable[[], None]:
-    """Return a function that calls `call` at every `times`-th call, counted over all threads."""
-    lock, asked = Lock(), count(1)
-
-    def counted() -> None:
-        with lock:
-            if next(asked) % times == 0:
-                call()
-
-    return counted
-
-
 def fit_half(
-    Q: np.ndarray,
-    label: np.ndarray,
-    valid: np.ndarray,
-    *,
-    n_classes: int,
-    procedure: Procedure,
-    on_step: Callable[[], None] | None = None,
+    Q: np.ndarray, label: np.ndarray, valid: np.ndarray, *, n_classes: int, procedure: Procedure
 ) -> np.ndarray:
-    """Return beta of halves ``(halves, slots, k)`` that are fitted together.
-
-    `Q` are coordinates, conditioned as for `judge`.
-    """
-    if procedure.first_step == "refit":
-        intercept = procedure.intercept
-        return refit(Q, label, valid, n_classes, intercept=intercept, on_step=on_step)
+    """Return beta of halves ``(halves, slots, k)``: coordinates, conditioned as for `judge`."""
+    if 1 < len(Q) <= FEW_PIECES:
+        # Large halves alone: what a row loses on the path can be taken off there.
+        alone = [slice(half, half + 1) for half in range(len(Q))]
+        fits = [
+            fit_half(Q[i], label[i], valid[i], n_classes=n_classes, procedure=procedure)
+            for i in alone
+        ]
+        return np.concatenate(fits)
     targets = Targets.from_labels(label, n_classes, Q.dtype)
     if procedure.first_step == "least_squares":
         return least_squares(Q, targets, valid.astype(Q.dtype)[..., None])
-    Z = selection_times(
-        Q, targets, valid, procedure.penalty, steps=procedure.steps, on_step=on_step
-    )
+    Z = selection_times(Q, targets, valid, procedure.penalty, steps=procedure.steps)
     return _kept_fit(Q, targets, Z, label, valid, n_classes, procedure)
 
 
@@ -289,7 +207,7 @@ def max_directions(rows: int, procedure: Procedure) -> int:
     return max(1, int(rows * procedure.clean_ratio) // 2 - procedure.intercept)
 
 
-def _swap(values: np.ndarray) -> np.ndarray:
-    """Exchange the two halves of every piece along the first axis."""
+def swapped(values: np.ndarray) -> np.ndarray:
+    """Return values with the two halves of every piece exchanged, along the first axis."""
     paired = values.reshape((-1, 2, *values.shape[1:]))
     return np.flip(paired, axis=1).reshape(values.shape)

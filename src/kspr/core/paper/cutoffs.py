@@ -3,15 +3,12 @@
 A cut group is what is cut together: one class in one half of a piece, or a whole half. The
 estimated FSR at t is ``(1 + #{0 < W <= t}) / max(1, #{-t <= W < 0})``; the cut-off is the
 largest t at which it stays within the level, and the cut group keeps ``-T <= W < 0``. All levels
-are covered at once by the smallest one at which a sample is kept: its q-value. Results are on
-the host by now, so these functions take NumPy arrays only.
+are covered at once by the smallest one at which a sample is kept: its q-value.
 """
-
-from collections.abc import Iterator
 
 import numpy as np
 
-from kspr.core.arrays import rank_within, row_blocks
+from kspr.core.arrays import rank_within, reachable
 from kspr.errors import InputError
 
 __all__ = [
@@ -20,12 +17,9 @@ __all__ = [
     "first_level",
     "fsr_cutoff",
     "q_values",
-    "reachable",
     "theorem_factor",
 ]
 
-_AT_ONCE = 1 << 20
-"""Rows whose levels are found in one pass over all of their cut groups."""
 LEVELS = np.arange(1, 26) / 50
 """The paper's levels: 0.02 in steps of 0.02 to 0.5."""
 
@@ -40,66 +34,8 @@ def fsr_cutoff(W: np.ndarray, q: float) -> float:
 
 
 def q_values(W: np.ndarray, cut_groups: np.ndarray) -> np.ndarray:
-    """Return the smallest level at which Eq. T keeps each sample; inf for one that never is.
-
-    Many rows are worked at in parts, each of which holds whole cut groups.
-    """
-    if len(W) <= _AT_ONCE:
-        return np.where(W < 0, _levels(W, cut_groups), np.inf)
-    sizes = np.zeros(int(cut_groups.max()) + 1, dtype=np.int64)
-    for rows in row_blocks(len(W), 8):
-        sizes += np.bincount(cut_groups[rows], minlength=len(sizes))
-    found = np.full(len(W), np.inf)
-    for first, last in _parts(sizes):
-        if last - first == 1:
-            _put_levels(found, W, cut_groups, first)
-        else:
-            some = np.flatnonzero((cut_groups >= first) & (cut_groups < last))
-            found[some] = q_values(W[some], cut_groups[some])
-    return found
-
-
-def _parts(sizes: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Yield ranges of cut groups of few rows together, or of one group."""
-    first = 0
-    while first < len(sizes):
-        total = np.cumsum(sizes[first:])
-        last = first + max(1, int(np.searchsorted(total, _AT_ONCE, side="right")))
-        yield first, last
-        first = last
-
-
-def _put_levels(found: np.ndarray, W: np.ndarray, cut_groups: np.ndarray, group: int) -> None:
-    """Write the levels of one large cut group where its rows are.
-
-    Sizes are sorted, not row numbers by them: that takes a third of the memory.
-    """
-    here = list(row_blocks(len(W), 8))
-    own = [W[rows][cut_groups[rows] == group] for rows in here]
-    ahead, behind = (
-        np.sort(np.concatenate([sign * part[sign * part > 0] for part in own])) for sign in (-1, 1)
-    )
-    del own
-    # Tied sizes enter together. A cut at the size of a label that is behind only adds that label:
-    # no row needs it.
-    cuts = np.append(ahead[1:] != ahead[:-1], True)[: len(ahead)]
-    estimate = np.flatnonzero(cuts) + 1.0
-    ahead = ahead[cuts]
-    for rows in row_blocks(len(ahead), 8):
-        n_behind = np.searchsorted(behind, ahead[rows], side="right")
-        estimate[rows] = (1.0 + n_behind) / estimate[rows]
-    levels = np.append(reachable(estimate), np.inf)
-    for rows in here:
-        kept = (cut_groups[rows] == group) & (W[rows] < 0)
-        found[rows][kept] = levels[np.searchsorted(ahead, -W[rows][kept])]
-
-
-def reachable(estimate: np.ndarray) -> np.ndarray:
-    """Return the smallest level at which each position is kept, given the estimate at each.
-
-    Positions are in the order in which they are kept: a later cut keeps all before it.
-    """
-    return np.asarray(np.minimum.accumulate(estimate[::-1])[::-1])
+    """Return the smallest level at which Eq. T keeps each sample; inf for one that never is."""
+    return np.where(W < 0, _levels(W, cut_groups), np.inf)
 
 
 def first_level(smallest: np.ndarray, levels: np.ndarray) -> np.ndarray:

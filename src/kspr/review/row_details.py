@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from kspr._text import shorten, visible
-from kspr.core.labels import stored_codes
 from kspr.errors import InputError, UnreadableItemError
 from kspr.report.contents import Contents
 from kspr.runs.run import Run
@@ -49,9 +48,9 @@ class Details:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._fitted = run.fitted
-        self.given = stored_codes(run.fitted, "label")
+        self.given = run.fitted.label_code
         """The code of each row's given label."""
-        self.suggested = stored_codes(run.fitted, "suggested_label")
+        self.suggested = run.fitted.suggested_code
         """The code of each row's suggested label."""
         # The source and the features are opened meanwhile: the page does not wait for them.
         self._background = ThreadPoolExecutor(1, thread_name_prefix="kspr-review")

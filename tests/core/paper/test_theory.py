@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kspr.core.cutoffs import q_values, theorem_factor
-from kspr.core.penalties import lasso
-from kspr.core.regression import gamma_path
-from kspr.core.theory import irrepresentable_values, recovery_conditions
+from kspr.core.paper.cutoffs import q_values, theorem_factor
+from kspr.core.paper.penalties import lasso
+from kspr.core.paper.selection_times import gamma_path
+from kspr.core.paper.theory import irrepresentable_values, recovery_conditions
 
 seeds = st.integers(0, 2**32 - 1)
 

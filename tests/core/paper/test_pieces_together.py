@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from kspr.core.splitting import Pieces, make_pieces
+from kspr.core.paper.pieces import Pieces, make_pieces
 from kspr.errors import InputError
 
 PARTS = ("index", "label", "valid", "judged", "classes")

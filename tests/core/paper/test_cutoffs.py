@@ -9,14 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from kspr.core import cutoffs
-from kspr.core.cutoffs import (
+from kspr.core.arrays import reachable
+from kspr.core.paper.cutoffs import (
     LEVELS,
     best_half,
     first_level,
     fsr_cutoff,
     q_values,
-    reachable,
     theorem_factor,
 )
 from kspr.errors import InputError
@@ -251,13 +250,3 @@ def test_best_half_tells_tiny_magnitudes_apart() -> None:
     W = np.array([3e-17, 1e-17, 2e-17, 5e-17])
     keep = best_half(W, np.zeros(4, dtype=np.int64), 1)
     np.testing.assert_array_equal(keep, [False, True, True, False])
-
-
-@pytest.mark.parametrize("at_once", [0, 5, 12])
-@given(case=st.one_of(tied_groups(), random_groups()))
-def test_many_rows_worked_at_in_parts_have_the_same_levels(case, at_once):
-    W, cut_group, _ = case
-    whole = q_values(W, cut_group)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cutoffs, "_AT_ONCE", at_once)
-        np.testing.assert_array_equal(q_values(W, cut_group), whole)

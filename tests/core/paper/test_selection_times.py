@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
-from kspr.core.penalties import PENALTIES, Penalty, group, lasso
-from kspr.core.regression import Targets, fit_basis, gamma_path, selection_times
+from kspr.core.paper.penalties import PENALTIES, Penalty, group, lasso
+from kspr.core.paper.selection_times import gamma_path, selection_times
+from kspr.core.regression import Targets, fit_basis
 
 from .regression_problems import (
     SHAPES,

@@ -1,0 +1,137 @@
+"""Fitting a half again without its likely wrong labels: what it learns, and what it may see."""
+
+import numpy as np
+import pytest
+
+from kspr.core import fitting
+from kspr.core.fitting import ROUNDS, LinearFit, fit_halves, refit
+from kspr.core.regression import Basis, fit_basis
+
+C = 4
+
+
+def a_half(
+    seed: int, noise: float, slots: int = 400, p: int = 12
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return features with a column of ones, labels, and true labels of one half."""
+    rng = np.random.default_rng(seed)
+    true = np.arange(slots) % C
+    X = 1.5 * np.eye(C, p)[true] + rng.standard_normal((slots, p))
+    Q = np.concatenate([np.ones((slots, 1)), (X - X.mean(0)) / X.std()], axis=1)
+    wrong = rng.random(slots) < noise
+    label = np.where(wrong, (true + rng.integers(1, C, slots)) % C, true)
+    return Q.astype(np.float32), label, true
+
+
+def test_refitting_beats_a_fit_on_all_labels(monkeypatch):
+    """Mean accuracy over 12 halves with 50 % wrong labels, on rows that no fit has seen."""
+
+    def accuracy() -> float:
+        right = []
+        for seed in range(12):
+            Q, label, _ = a_half(seed, 0.5)
+            new, _, true = a_half(1000 + seed, 0.0)
+            right.append(np.mean(np.argmax(new @ refit(Q, label, C), -1) == true))
+        return float(np.mean(right))
+
+    again = accuracy()
+    monkeypatch.setattr(fitting, "ROUNDS", 0)
+    assert again > accuracy() + 0.01
+
+
+def test_each_half_is_judged_by_what_the_other_learned():
+    (X, label, _), (other, other_label, _) = a_half(0, 0.3), a_half(1, 0.3, slots=300)
+    basis = Basis(np.zeros((1, 1, 12), dtype=np.float32), np.eye(12, dtype=np.float32)[None], True)
+    told = []
+    fit = fit_halves(
+        (X, other), (label, other_label), C, basis=basis, on_step=lambda: told.append(1)
+    )
+    assert len(told) == 2 * ROUNDS
+    shown = fit.predict(X[:, 1:], np.zeros(len(X), dtype=int))
+    np.testing.assert_allclose(shown, X @ refit(other, other_label, C), atol=1e-5)
+    shown = fit.predict(other[:, 1:], np.ones(len(other), dtype=int))
+    np.testing.assert_allclose(shown, other @ refit(X, label, C), atol=1e-5)
+
+
+def test_features_need_no_basis():
+    parts = [a_half(seed, 0.2) for seed in (0, 1)]
+    X, label, true = ([part[i] for part in parts] for i in range(3))
+    fit = fit_halves([1e3 * part[:, 1:] + 7 for part in X], label, C)
+    shown = fit.predict(1e3 * X[0][:, 1:] + 7, np.zeros(len(X[0]), dtype=int))
+    assert (shown.argmax(axis=1) == true[0]).mean() > 0.55
+
+
+def test_equations_that_follow_the_kept_rows_equal_those_made_anew(monkeypatch):
+    """Rows that join and leave are added and taken off: the sum must not drift."""
+    Q, label, _ = a_half(3, 0.2)
+    half = fitting._Half(Q, label, C)
+    for _ in range(ROUNDS):
+        half.keep_likely_right()
+    anew = half._of(half.kept)
+    assert 0 < half.kept.sum() < label.size
+    np.testing.assert_allclose(half.equations.gram, anew.gram, rtol=1e-4, atol=1e-2)
+    np.testing.assert_allclose(half.equations.moment, anew.moment, rtol=1e-4, atol=1e-2)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.2, 0.6])
+def test_of_each_class_about_as_many_rows_are_kept_as_are_right(noise):
+    Q, label, true = a_half(5, noise, slots=2000)
+    half = fitting._Half(Q, label, C)
+    for _ in range(ROUNDS):
+        half.keep_likely_right()
+    assert abs(half.kept.mean() - (label == true).mean()) < 0.12
+    # Those that are kept are more often right than all of them.
+    if noise:
+        assert (label == true)[half.kept].mean() > (label == true).mean() + 0.05
+
+
+def test_every_round_is_reported_once():
+    Q, label, _ = a_half(0, 0.2)
+    seen = []
+    refit(Q, label, C, on_step=lambda: seen.append(1))
+    assert len(seen) == ROUNDS
+
+
+def test_a_class_of_one_row_and_a_class_of_none_are_fitted():
+    Q, label, _ = a_half(0, 0.0, slots=60)
+    label = np.where(label == 2, 0, label)
+    label[7] = 2
+    beta = refit(Q, label, C + 1)
+    assert np.isfinite(beta).all()
+
+
+def test_the_intercept_is_not_shrunken():
+    Q, _, _ = a_half(0, 0.2)
+    assert np.diag(fitting._ridge(Q, 7.0)).tolist() == [0.0] + 12 * [7.0]
+
+
+# --- The fit as a function of the features --------------------------------------------------
+
+
+def a_fit(intercept: bool, dtype: type) -> tuple[Basis, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    X = (rng.standard_normal((60, 5)) * [1, 10, 0.1, 3, 1] + 7).astype(dtype)
+    basis = fit_basis(X[None], np.ones((1, 60), dtype=bool), intercept, 5)
+    beta = rng.standard_normal((2, 5 + intercept, 3)).astype(dtype)
+    return basis, beta, X
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_fitted_values_are_those_of_the_coordinates(intercept, dtype):
+    basis, beta, X = a_fit(intercept, dtype)
+    half = np.arange(60) % 2
+    found = LinearFit.in_features(basis, beta).predict(X, half)
+    Q = basis.transform(X[None])[0]
+    expected = np.where(half[:, None] == 0, Q @ beta[0], Q @ beta[1])
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 if dtype == np.float32 else 0)
+
+
+def test_a_block_may_lie_in_one_half():
+    basis, beta, X = a_fit(True, np.float64)
+    fit, half = LinearFit.in_features(basis, beta), np.arange(60) % 2
+    whole = fit.predict(X, half)
+    for side in (0, 1):
+        alone = fit.predict(X[half == side], half[half == side])
+        np.testing.assert_allclose(alone, whole[half == side], rtol=1e-12)
