@@ -37,25 +37,24 @@ _CHECKED = {
 }
 _BLOCK = 1 << 18
 """Rows of a row group of samples.parquet."""
-_LABELS = {
-    "label": "label_code",
-    "knockoff_label": "knockoff_code",
-    "suggested_label": "suggested_code",
-}
-"""Columns of labels in samples.parquet, and the fields of `Selection` that hold them as codes."""
+_LABELS = ("label", "knockoff_label", "suggested_label")
+"""Columns of samples.parquet that `Selection` holds as codes."""
 _SAMPLES = {
+    "label": ("label_code", ""),
     "clean": ("clean_mask", "b"),
     "q_value": ("q_value", "f"),
     "statistic": ("doubt", "f"),
     "selection_time": ("selection_time", "f"),
+    "knockoff_label": ("knockoff_code", ""),
+    "suggested_label": ("suggested_code", ""),
     "suggestion_probability": ("suggestion_probability", "f"),
     "copies": ("duplicate_set", "i"),
     "cut_group": ("cut_group", "iu"),
 }
-"""Its other columns: fields of `Selection`, and the kinds of their values as NumPy abbreviates
+"""All of its columns: the fields of `Selection`, and the kinds of their values as NumPy abbreviates
 them."""
 # SPR has no levels before rows are checked, and no knockoffs.
-_OPTIONAL = ("q_value", "knockoff_label", "suggestion_probability", "copies", _BEFORE)
+_OPTIONAL = ("q_value", "knockoff_label", "suggestion_probability", "copies")
 # Arrow also says OSError of damaged pages.
 _WRONG = (
     *(AttributeError, IndexError, KeyError, MemoryError, OSError, OverflowError),
@@ -111,16 +110,15 @@ def _read_selection(path: Path, about: dict[str, Any]) -> Selection:
     classes = np.array(about["classes"], dtype=dtype)
     _require(np.array_equal(np.unique(classes), classes), "classes must be sorted")
     # Column by column: the whole table would be in memory twice, as Arrow's and as NumPy's.
-    columns: dict[str, Any] = {
-        field: _codes(read_parquet(samples, [name]), name, classes)
-        for name, field in _LABELS.items()
-        if name in names or name not in _OPTIONAL
-    }
-    n = len(columns["label_code"])
-    columns["q_value"] = before = None
+    columns: dict[str, Any] = {"q_value": None}
     for name, (field, kinds) in _SAMPLES.items():
         if name in names or name not in _OPTIONAL:
-            columns[field] = _column(read_parquet(samples, [name]), name, kinds, n)
+            table = read_parquet(samples, [name])
+            if name in _LABELS:
+                columns[field] = _codes(table, name, classes)
+            else:
+                columns[field] = _column(table, name, kinds, len(table))
+    n, before = len(columns["label_code"]), None
     if _BEFORE in names:
         before = _column(read_parquet(samples, [_BEFORE]), _BEFORE, "f", n)
     used = np.bincount(columns["label_code"], minlength=len(classes))
@@ -254,18 +252,17 @@ def _read_checked(
 
 
 def _sample_tables(selection: Selection) -> Iterator[pa.Table]:
-    """Yield the samples a row group at a time: as labels, codes take much memory."""
-    codes = {name: getattr(selection, field) for name, field in _LABELS.items()}
+    """Yield the samples a row group at a time: labels take far more memory than their codes."""
     columns = {name: getattr(selection, field) for name, (field, _) in _SAMPLES.items()}
     if _compares(selection.manifest):
         columns["statistic"] = np.where(np.isinf(selection.doubt), np.inf, -selection.doubt)
     if selection.checked is not None:
         columns[_BEFORE] = selection.checked.level
+    stored = {name: column for name, column in columns.items() if column is not None}
     for start in range(0, len(selection), _BLOCK):
-        rows = slice(start, start + _BLOCK)
-        labels = {k: selection.classes[code[rows]] for k, code in codes.items() if code is not None}
-        others = {k: column[rows] for k, column in columns.items() if column is not None}
-        yield pa.table({**labels, **others})
+        part = {name: column[start : start + _BLOCK] for name, column in stored.items()}
+        labels = {name: selection.classes[part[name]] for name in _LABELS if name in part}
+        yield pa.table({**part, **labels})
 
 
 def _compares(manifest: Manifest) -> bool:
