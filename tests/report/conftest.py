@@ -8,6 +8,7 @@ import pytest
 
 from kspr import SPR, KnockoffsSPR, Selection
 from kspr.noise import pair_flip
+from kspr.selectors import PaperKnockoffsSPR
 from tests.report.samples import Page, Pictures
 
 CHROMIUM = Path("/usr/bin/chromium")
@@ -35,7 +36,8 @@ def exchangeable(digits40) -> Selection:
 
 @pytest.fixture(scope="session")
 def unsplit_paper(digits40) -> Selection:
-    return KnockoffsSPR(q=0.1, control="paper").fit(digits40.X, digits40.y).selection_
+    selector = PaperKnockoffsSPR(0.1, level="fixed", classes_per_group=None, samples_per_class=None)
+    return selector.fit(digits40.X, digits40.y).selection_
 
 
 @pytest.fixture(scope="session")
@@ -54,7 +56,7 @@ def flipped(digits40) -> Selection:
 
 @pytest.fixture(scope="session")
 def raised(digits40) -> Selection:
-    return KnockoffsSPR.paper().fit(digits40.X, digits40.y).selection_
+    return PaperKnockoffsSPR().fit(digits40.X, digits40.y).selection_
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ from kspr.report._cards import (
     probably_wrong,
     suspect_list,
 )
-from kspr.report._words import level, number, share
+from kspr.report._words import level, number, share, statistic_of
 from kspr.report.contents import SNIPPET, Contents
 from tests.report.samples import Page, Pictures, Texts
 
@@ -33,10 +33,10 @@ def test_the_suspects_come_worst_first(which, request, write):
         assert text.startswith(str(selection.label[row]))
         assert text.endswith(str(row))
         if selection.control == "transition":
-            assert f"doubt {spaced(share(selection.statistic[row]))}" in text
+            assert f"doubt {spaced(share(selection.doubt[row]))}" in text
         else:
             assert f"time {number(selection.selection_time[row])}" in text
-            assert f"W {number(selection.statistic[row])}" in text
+            assert f"W {number(statistic_of(selection)[row])}" in text
         if selection.label[row] != selection.suggested_label[row]:
             assert f"→ {selection.suggested_label[row]}" in text
 
@@ -46,7 +46,7 @@ def test_the_level_that_admits_a_row_is_a_hint_beside_its_bar(chosen, write):
     row = borderline_rows(chosen, 1)[0]
     assert f'title="Kept only if q = {level(chosen.q_value[row])} or more' in card
     assert "q =" not in Page.plain(card)
-    assert f"--part:{100 * chosen.statistic[row]:.1f}%" in card
+    assert f"--part:{100 * chosen.doubt[row]:.1f}%" in card
 
 
 def test_pictures_stay_within_their_budget(chosen, digits40, write):
@@ -174,7 +174,7 @@ def test_the_page_holds_all_suspects(which, request, write):
 def test_the_two_piles_are_all_suspects_and_doubt_divides_them(chosen, write):
     rows = chosen.suspect_indices
     wrong = probably_wrong(chosen, rows)
-    assert np.array_equal(wrong, chosen.statistic[rows] > 0.5)
+    assert np.array_equal(wrong, chosen.doubt[rows] > 0.5)
     assert 0 < wrong.sum() < len(rows)
     tiles = write(chosen).tiles()
     assert tiles["probably wrong"] == (str(wrong.sum()), "doubt above one half")
@@ -195,7 +195,7 @@ def test_a_row_without_content_takes_few_bytes(shares):
         shares,
         **{
             field: getattr(shares, field)[rows]
-            for field in ("label", "statistic", "selection_time", "suggested_label", "cut_group")
+            for field in ("label_code", "doubt", "selection_time", "suggested_code", "cut_group")
         },
         clean_mask=np.zeros(n, dtype=bool),
     )

@@ -12,6 +12,7 @@ from kspr import KnockoffsSPR, selfcheck
 from kspr.report._cards import borderline_rows
 from kspr.report._plots import histogram
 from kspr.report._words import count, level, scale_of, share
+from kspr.selectors import PaperKnockoffsSPR
 from tests.report.samples import VERIFIED, Page, Texts
 
 
@@ -144,7 +145,7 @@ def test_many_classes_are_capped(write):
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(700), 4)
     X = rng.standard_normal((len(y), 8)).astype(np.float32)
-    selection = KnockoffsSPR.paper().fit(X, y).selection_
+    selection = PaperKnockoffsSPR().fit(X, y).selection_
     page = write(selection, features=X)
     rows = page.table("classes")
     assert len(rows) == 700
@@ -210,7 +211,7 @@ def test_a_raised_level_is_said_in_the_verdict(raised, write):
 def test_a_fallback_is_said_to_have_no_error_rate(write):
     rng = np.random.default_rng(0)
     y = np.arange(60) % 3
-    selection = KnockoffsSPR.paper().fit(rng.standard_normal((60, 4)), y).selection_
+    selection = PaperKnockoffsSPR().fit(rng.standard_normal((60, 4)), y).selection_
     fallback = selection.cut_groups.status == "fallback"
     assert fallback.any()
     page = write(selection)

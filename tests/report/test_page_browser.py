@@ -154,7 +154,7 @@ def test_the_filters_show_what_they_say(visit, chosen):
     assert set(page.locator("#suspect-cards .given").all_text_contents()) == {"digit 3"}
     page.click("#clear")
     page.check("input[name=pile][value='0']", force=True)
-    unsure = int((chosen.statistic[rows] <= 0.5).sum())
+    unsure = int((chosen.doubt[rows] <= 0.5).sum())
     assert page.inner_text("#shown") == f"{unsure} of {len(rows)} suspects"
     page.click("#clear")
     assert page.inner_text("#shown") == f"{len(rows)} of {len(rows)} suspects"
@@ -250,7 +250,7 @@ def test_the_list_comes_as_csv_that_a_spreadsheet_does_not_run(visit, chosen, tm
     assert [entry["id"].removeprefix("'") for entry in found] == ids[rows].tolist()
     assert all(entry["id"][0] in "'a" for entry in found)
     assert {entry["given_label"] for entry in found} == {"digit 3"}
-    assert np.allclose([float(e["doubt"]) for e in found], chosen.statistic[rows], atol=1e-4)
+    assert np.allclose([float(e["doubt"]) for e in found], chosen.doubt[rows], atol=1e-4)
     assert {entry["pile"] for entry in found} <= {"probably wrong", "unsure"}
 
 
@@ -264,7 +264,7 @@ def test_a_command_is_copied(visit):
 def test_a_hundred_thousand_suspects_are_listed(visit, shares, tmp_path):
     n = 100_000
     rows = np.arange(n) % len(shares)
-    names = ("label", "statistic", "selection_time", "suggested_label", "cut_group")
+    names = ("label_code", "doubt", "selection_time", "suggested_code", "cut_group")
     large = replace(
         shares,
         **{name: getattr(shares, name)[rows] for name in names},

@@ -179,7 +179,7 @@ def texts_run(tmp_path):
         lines = [[f"=n{k}", f"<i>{k}</i>", name] for k, name in enumerate(label)]
         csv.writer(file).writerows([["id", "text", "label"], *lines])
     loaded = Loaded(open_source(tmp_path / "texts.csv"), None, np.arange(80))
-    fitted = KnockoffsSPR(q=0.2, first_step="spr", reduction=None).fit(X, label).selection_
+    fitted = KnockoffsSPR(q=0.2, reduction=None).fit(X, label).selection_
     origin = origin_of(loaded, AS_FOUND, ["kspr"])
     save_run(tmp_path / "texts", fitted, rows_of(loaded), origin, overwrite=False)
     return tmp_path / "texts"

@@ -51,10 +51,10 @@ def test_labels_stay_visible_and_fit():
 
 
 def test_every_control_has_a_scale(chosen, exchangeable, unsplit_paper, shares):
-    found = [scale_of(s) for s in (chosen, exchangeable, unsplit_paper, shares)]
-    assert [scale.name for scale in found] == ["doubt", "W", "W", "selection time"]
-    assert [scale.direction for scale in found] == [1, -1, -1, 1]
-    assert len({scale.heading for scale in found}) == 4
+    scales = [scale_of(s) for s in (chosen, exchangeable, unsplit_paper, shares)]
+    assert [scale.name for scale in scales] == ["doubt", "W", "W", "selection time"]
+    assert [scale.direction for scale in scales] == [1, -1, -1, 1]
+    assert len({scale.heading for scale in scales}) == 4
 
 
 def test_every_script_has_the_hash_of_its_text():
