@@ -7,11 +7,10 @@ labels go wrong is needed: the proof is in docs/theory.md.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from kspr.core.arrays import reachable, row_blocks
+from kspr.core.arrays import reachable
 
 __all__ = [
     "LevelSteps",
@@ -19,7 +18,6 @@ __all__ = [
     "conformal_steps",
     "draw_order",
     "loose_pool",
-    "smallest",
 ]
 
 _LOOSER = 2.0
@@ -28,64 +26,26 @@ _LEAST_POOL = 1_000
 """Rows of least doubt that are in the pool even where no level reaches them."""
 
 
-def loose_pool(doubt: Any, level: Any, q: float) -> np.ndarray:
+def loose_pool(doubt: np.ndarray, level: np.ndarray | None, q: float) -> np.ndarray:
     """Return a mask of the rows that checks are drawn from: those that could be kept at a loose q.
 
     `doubt` orders the rows. `level` is the smallest level at which each row is kept without checks;
     None where there are no levels, and then every row is in the pool. A pool much larger than what
-    can be kept wastes checks; a smaller one loses rows that checks could have kept. Both are
-    arrays, or anything that gives arrays for slices.
+    can be kept wastes checks; a smaller one loses rows that checks could have kept.
     """
-    blocks = list(row_blocks(len(doubt), 8))
-    pool = np.empty(len(doubt), dtype=bool)
-    for rows in blocks:
-        pool[rows] = np.isfinite(doubt[rows])
+    pool: np.ndarray = np.isfinite(doubt)
     if level is None:
         return pool
-    loose = sum(int(np.sum(pool[rows] & (level[rows] <= _LOOSER * q))) for rows in blocks)
+    loose = int((pool & (level <= _LOOSER * q)).sum())
     size = max(loose, min(_LEAST_POOL, int(pool.sum())))
+    if not size:
+        return np.zeros(len(doubt), dtype=bool)
     # By doubt alone: a cut per class has levels in another order.
-    last = smallest(doubt, size) if size else -np.inf
-    left = size - sum(int(np.sum(doubt[rows] < last)) for rows in blocks)
-    for rows in blocks:
-        block = doubt[rows]
-        pool[rows] = block < last
-        # Of rows of equal doubt the first ones.
-        equal = np.flatnonzero(block == last)[:left]
-        pool[rows][equal] = True
-        left -= len(equal)
+    last = np.partition(doubt, size - 1)[size - 1]
+    pool = np.asarray(doubt < last)
+    # Of rows of equal doubt the first ones.
+    pool[np.flatnonzero(doubt == last)[: size - int(pool.sum())]] = True
     return pool
-
-
-def smallest(values: Any, k: int) -> float:
-    """Return the `k`-th smallest of all values, which give arrays for slices: none is copied whole.
-
-    >>> smallest(np.array([3.0, -1.0, np.inf, 0.5]), 2)
-    0.5
-    """
-    known = 0
-    # Sixteen bits after the other: how many values begin with those that are known already?
-    for shift in (48, 32, 16, 0):
-        counts = np.zeros(1 << 16, dtype=np.int64)
-        for rows in row_blocks(len(values), 8):
-            bits = _ordered_bits(np.asarray(values[rows], dtype=np.float64)) >> np.uint64(shift)
-            same = bits[bits >> np.uint64(16) == np.uint64(known)]
-            counts += np.bincount((same & np.uint64(0xFFFF)).astype(np.int64), minlength=1 << 16)
-        below = np.cumsum(counts)
-        place = int(np.searchsorted(below, k))
-        k -= int(below[place] - counts[place])
-        known = (known << 16) | place
-    key = np.array([known], dtype=np.uint64)
-    return float(np.where(key >> _SIGN, key ^ (np.uint64(1) << _SIGN), ~key).view(np.float64)[0])
-
-
-def _ordered_bits(values: np.ndarray) -> np.ndarray:
-    """Return whole numbers in the order of the values; adding 0 makes 0 of -0."""
-    bits = (values + 0.0).view(np.uint64)
-    return np.asarray(np.where(bits >> _SIGN, ~bits, bits | (np.uint64(1) << _SIGN)))
-
-
-_SIGN = np.uint64(63)
 
 
 def draw_order(pool: np.ndarray, seed: int) -> np.ndarray:
@@ -114,12 +74,10 @@ class LevelSteps:
     levels: np.ndarray
     """The level of a row up to each cut and above the one before; last, of those above all."""
 
-    def places(self, doubt: Any) -> np.ndarray:
-        """Return which of the levels each row has; `doubt` gives arrays for slices."""
-        found = np.empty(len(doubt), dtype=np.min_scalar_type(len(self.cuts)))
-        for rows in row_blocks(len(doubt), 8):
-            found[rows] = np.searchsorted(self.cuts, doubt[rows])
-        return found
+    def places(self, doubt: np.ndarray) -> np.ndarray:
+        """Return which of the levels each row has."""
+        place = np.searchsorted(self.cuts, doubt)
+        return place.astype(np.min_scalar_type(len(self.cuts)))
 
     def of(self, doubt: np.ndarray) -> np.ndarray:
         """Return the levels of rows."""
@@ -156,14 +114,11 @@ def conformal_steps(doubt: np.ndarray, checked: np.ndarray, wrong: np.ndarray) -
     rest[checked] = False
     bad = np.unique(doubt[checked[wrong]])
     n_wrong = np.searchsorted(np.sort(doubt[checked[wrong]]), bad, side="right")
-    size = np.zeros(len(bad) + 1, dtype=np.int64)
+    # A wrong row of the same doubt counts against a row.
+    place = np.searchsorted(bad, doubt[rest], side="right")
+    size = np.bincount(place, minlength=len(bad) + 1)
     last = np.full(len(bad) + 1, -np.inf)
-    for rows in row_blocks(len(doubt), 8):
-        open_doubt = doubt[rows][rest[rows]]
-        # A wrong row of the same doubt counts against a row.
-        place = np.searchsorted(bad, open_doubt, side="right")
-        size += np.bincount(place, minlength=len(size))
-        np.maximum.at(last, place, open_doubt)
+    np.maximum.at(last, place, doubt[rest])
     used = size > 0
     n_kept, n_wrong = np.cumsum(size)[used], np.append(0, n_wrong)[used]
     # Both "+ 1" count the row that is decided on among the checked ones, as a wrong one.

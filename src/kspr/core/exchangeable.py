@@ -5,7 +5,6 @@ knockoff: swapping the two changes nothing that can be seen. So among pairs whos
 ``min(Z, Z~)``, is the same, a wrong label is ahead as often as behind. Instead of drawing one
 knockoff, all ``c - 1`` are compared, each with the weight of its chance: expected counts, and an
 answer that does not depend on a draw. `docs/theory.md` has the proof and what it assumes.
-Results are on the host by now, so these functions take NumPy arrays only.
 """
 
 import numpy as np
@@ -13,7 +12,7 @@ import numpy as np
 from kspr.core.arrays import reachable
 from kspr.core.grading import GradeLevels
 
-__all__ = ["GradedLosses", "Losses", "exchangeable_levels", "lead"]
+__all__ = ["Losses", "lead"]
 
 _OCTAVES = 16
 _LARGEST = 16.0
@@ -31,95 +30,12 @@ def lead(Z: np.ndarray, label: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return own, beaten / (Z.shape[1] - 1)
 
 
-def exchangeable_levels(
-    Z: np.ndarray, label: np.ndarray, floor: np.ndarray | None, *, pooled: bool
-) -> np.ndarray:
-    """Return the smallest level at which each sample is kept; inf for one that never is.
-
-    `Z` ``(rows, classes)`` are the times of all classes as labels. Kept are labels that beat at
-    least half of the others, smallest time first.
-    """
-    own, share = lead(Z, label)
-    losses = Losses(own, share, label, Z.shape[1], pooled=pooled)
-    losses.add(Z, own, label)
-    return losses.levels(floor)
-
-
 class Losses:
     """How often labels lost to other classes below every cut, by the samples added so far.
 
-    `own` and `share` are those of all samples (`lead`): they set the cuts.
-    """
-
-    def __init__(
-        self,
-        own: np.ndarray,
-        share: np.ndarray,
-        label: np.ndarray,
-        n_classes: int,
-        *,
-        pooled: bool,
-    ) -> None:
-        self._own, self._share, self._n_classes, self._pooled = own, share, n_classes, pooled
-        ahead = np.flatnonzero(share >= 0.5)
-        ahead = ahead[np.argsort(own[ahead], kind="stable")]
-        group = self._group(label)
-        # The rows that can be kept, smallest time first, one cut group after the other.
-        self._order = ahead[np.argsort(group[ahead], kind="stable")]
-        groups = 1 if pooled else n_classes
-        self._ends = np.searchsorted(group[self._order], np.arange(groups + 1))
-        self._cuts = own[self._order]
-        # Losses between two cuts; the last entry of a group is for those above all of its cuts.
-        self._counts = np.zeros(len(self._cuts) + groups, dtype=np.int64)
-
-    def add(self, Z: np.ndarray, own: np.ndarray, label: np.ndarray) -> None:
-        """Add a block: the times of all classes as labels, and of the given labels."""
-        group = self._group(label)
-        for g in np.unique(group):
-            member = group == g
-            times = _losses(Z[member], own[member])
-            first, last = self._ends[g : g + 2]
-            place = np.searchsorted(self._cuts[first:last], times)
-            here = slice(first + g, last + g + 1)
-            self._counts[here] += np.bincount(place, minlength=last - first + 1)
-
-    def merge(self, other: "Losses") -> None:
-        """Add the losses of other samples; the cuts are the same."""
-        self._counts += other._counts
-
-    def levels(self, floor: np.ndarray | None) -> np.ndarray:
-        """Return the smallest level at which each sample is kept; inf for one that never is.
-
-        One of the ``c - 1`` alternatives of a wrong label is its true class, to which it loses:
-        that is no sign of another wrong label. `floor`, a lower bound of the share of wrong labels
-        per class, subtracts these losses.
-        """
-        levels = np.full(len(self._own), np.inf)
-        odds = _odds(floor, self._n_classes, pooled=self._pooled)
-        for g in range(len(self._ends) - 1):
-            first, last = self._ends[g : g + 2]
-            order, cuts = self._order[first:last], self._cuts[first:last]
-            # Each counts as the share that it beats: its expected wins over a random knockoff.
-            wins = np.concatenate([[0.0], np.cumsum(self._share[order])])
-            kept = wins[np.searchsorted(cuts, cuts, side="right")]
-            behind = np.cumsum(self._counts[first + g : last + g]) / (self._n_classes - 1)
-            off = odds[g] / (self._n_classes - 1)
-            # Where more are behind than ahead there is nothing to take off.
-            wrong = np.clip((behind - off * kept) / (1.0 - off), 0.0, behind)
-            # A looser cut cannot hold fewer wrong labels, but what is taken off grows with it.
-            levels[order] = reachable((1.0 + np.maximum.accumulate(wrong)) / kept)
-        return levels
-
-    def _group(self, label: np.ndarray) -> np.ndarray:
-        return np.zeros_like(label) if self._pooled else label
-
-
-class GradedLosses:
-    """The same as `Losses` for more rows than should be sorted: times are cut at fixed grades.
-
-    A grade is a step of at most a fortieth of a percent of the time, unless there are very many
-    cut groups; what falls into one enters together. So blocks need one pass, states of any blocks
-    merge to the same counts, and their size does not depend on the rows.
+    Times are cut at fixed grades. A grade is a step of at most a fortieth of a percent of the time,
+    unless there are very many cut groups; what falls into one enters together. So blocks need one
+    pass, states of any blocks merge to the same counts, and their size does not depend on the rows.
     """
 
     def __init__(self, n_classes: int, *, pooled: bool) -> None:
@@ -148,17 +64,19 @@ class GradedLosses:
             self._lost[g : g + self._steps] += np.bincount(lost, minlength=self._steps)
         return grade, np.where(ahead, -own, own)
 
-    def merge(self, other: "GradedLosses") -> None:
+    def merge(self, other: "Losses") -> None:
         """Add the counts of other samples."""
         self._beaten += other._beaten
         self._lost += other._lost
 
-    def fresh(self) -> "GradedLosses":
-        """Return the same before any block is added."""
-        return GradedLosses(self._n_classes, pooled=self._pooled)
-
     def levels(self, floor: np.ndarray | None) -> GradeLevels:
-        """Return the smallest level at which each grade is kept; `floor` as for `Losses`."""
+        """Return the smallest level at which each grade is kept; inf for labels without a grade.
+
+        Kept are labels that beat at least half of the others, smallest time first. One of the
+        ``c - 1`` alternatives of a wrong label is its true class, to which it loses: that is no
+        sign of another wrong label. `floor`, a lower bound of the share of wrong labels per class,
+        subtracts these losses.
+        """
         odds = _odds(floor, self._n_classes, pooled=self._pooled)
         others = self._n_classes - 1
         found = np.empty(len(self._lost))

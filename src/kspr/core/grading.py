@@ -96,11 +96,8 @@ class GradeLevels:
 
     def places(self, own: np.ndarray, label: np.ndarray) -> np.ndarray:
         """Return where in `table` the levels of samples are, given the grades of their labels."""
-        places = np.empty(len(own), dtype=np.min_scalar_type(len(self.found)))
-        for rows in row_blocks(len(own), 8):
-            place = self.first[label[rows]] + own[rows]
-            places[rows] = np.where(own[rows] < 0, len(self.found), place)
-        return places
+        place = np.where(own < 0, len(self.found), self.first[label] + own)
+        return place.astype(np.min_scalar_type(len(self.found)))
 
     def of(self, own: np.ndarray, label: np.ndarray) -> np.ndarray:
         """Return the levels of samples, given the grades of their labels."""
