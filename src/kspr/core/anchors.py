@@ -39,7 +39,7 @@ class Anchors:
         # What a further anchor must reach.
         self._least = np.full(len(self._sizes), -np.inf) if least is None else least.copy()
         # Columns of what may still be anchors: bin, label, prediction.
-        self._found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+        self._candidates: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
 
     def add(self, prediction: np.ndarray, label: np.ndarray, half: np.ndarray) -> None:
         """Add a block: the samples' predictions ``(rows, classes)``, labels and halves."""
@@ -50,18 +50,18 @@ class Anchors:
             least = self._least[first : first + self._n_classes]
             self._raise(least, shown, self._wanted[first : first + self._n_classes])
             row, column = np.nonzero(shown >= least.astype(shown.dtype))
-            self._found.append((first + column, label[rows[row]], shown[row, column]))
-        if sum(len(bins) for bins, _, _ in self._found) > 2 * self._wanted.sum():
+            self._candidates.append((first + column, label[rows[row]], shown[row, column]))
+        if sum(len(bins) for bins, _, _ in self._candidates) > 2 * self._wanted.sum():
             self._prune()
 
     def merge(self, other: "Anchors") -> None:
-        """Add what `other` has found among samples that come after these."""
+        """Add the anchors of `other`, whose samples come after these."""
         self._least = np.maximum(self._least, other._least)
-        self._found += other._found
+        self._candidates += other._candidates
         self._prune()
 
     def fresh(self) -> "Anchors":
-        """Return a state for the same samples that has found nothing yet."""
+        """Return a state for the same samples before any is added."""
         return Anchors(self._sizes.reshape(2, -1))
 
     def of_part(self, share: float) -> "Anchors":
@@ -85,15 +85,15 @@ class Anchors:
     def complete(self) -> bool:
         """Whether all anchors are here; without a guess, they always are once all is added."""
         self._prune()
-        found = np.bincount(self._found[0][0], minlength=len(self._wanted))
+        held = np.bincount(self._candidates[0][0], minlength=len(self._wanted))
         members = self._sizes.reshape(2, -1).sum(axis=1, keepdims=True)
-        there = np.minimum(self._wanted.reshape(2, -1), members).reshape(-1)
-        return bool((found >= there).all())
+        possible = np.minimum(self._wanted.reshape(2, -1), members).reshape(-1)
+        return bool((held >= possible).all())
 
     def counts(self) -> csr_array:
         """Return the number of anchors of each class (row) that have each label (column)."""
         self._prune()
-        bins, label, _ = self._found[0]
+        bins, label, _ = self._candidates[0]
         c = self._n_classes
         # Equal entries are added up.
         return coo_array((np.ones(len(bins)), (bins % c, label)), shape=(c, c)).tocsr()
@@ -108,10 +108,10 @@ class Anchors:
 
     def _prune(self) -> None:
         """Keep the anchors of the samples so far, the first of those that tie."""
-        if not self._found:
+        if not self._candidates:
             empty = np.empty(0, dtype=np.int64)
-            self._found = [(empty, empty, np.empty(0))]
-        bins, label, shown = (np.concatenate(part) for part in zip(*self._found, strict=True))
+            self._candidates = [(empty, empty, np.empty(0))]
+        bins, label, shown = (np.concatenate(part) for part in zip(*self._candidates, strict=True))
         # lexsort is stable, and takes its last key as the first one to sort by.
         order = np.lexsort((-shown, bins))
         bins = bins[order]
@@ -120,4 +120,4 @@ class Anchors:
         self._least[bins[last]] = shown[order[last]]
         kept = rank < self._wanted[bins]
         order = order[kept]
-        self._found = [(bins[kept], label[order], shown[order])]
+        self._candidates = [(bins[kept], label[order], shown[order])]

@@ -84,7 +84,7 @@ class GradeLevels:
 
     first: np.ndarray
     """Where the grades of each class begin in a line of all cut groups."""
-    found: np.ndarray
+    line: np.ndarray
     """The levels of that line."""
     hopeless: float = 1.0
     """The level of labels that have no grade."""
@@ -92,12 +92,12 @@ class GradeLevels:
     @property
     def table(self) -> np.ndarray:
         """All levels, and last that of labels without a grade."""
-        return np.append(self.found, self.hopeless)
+        return np.append(self.line, self.hopeless)
 
     def places(self, own: np.ndarray, label: np.ndarray) -> np.ndarray:
         """Return where in `table` the levels of samples are, given the grades of their labels."""
-        place = np.where(own < 0, len(self.found), self.first[label] + own)
-        return place.astype(np.min_scalar_type(len(self.found)))
+        place = np.where(own < 0, len(self.line), self.first[label] + own)
+        return place.astype(np.min_scalar_type(len(self.line)))
 
     def of(self, own: np.ndarray, label: np.ndarray) -> np.ndarray:
         """Return the levels of samples, given the grades of their labels."""
@@ -139,11 +139,11 @@ class Grading:
 
     def levels(self, counts: GradeCounts) -> GradeLevels:
         """Return the smallest level at which each grade is kept, given the counts of all blocks."""
-        found = np.empty(len(counts.kept))
-        for start in range(0, len(found), self._steps):
+        line = np.empty(len(counts.kept))
+        for start in range(0, len(line), self._steps):
             group = slice(start, start + self._steps)
-            found[group] = _levels(counts.kept[group], counts.totals[:, group])
-        return GradeLevels(self._first, found)
+            line[group] = _levels(counts.kept[group], counts.totals[:, group])
+        return GradeLevels(self._first, line)
 
     def _weights(self, label: np.ndarray, column: np.ndarray) -> np.ndarray:
         if self._table is None:

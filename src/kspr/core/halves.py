@@ -12,13 +12,13 @@ import numpy as np
 
 from kspr.core.arrays import row_blocks
 
-__all__ = ["Census", "Deal", "row_coins", "row_keys", "text_coins"]
+__all__ = ["Census", "HalfAssignment", "content_keys", "row_keys", "text_keys"]
 
 _SMALL = 64
 """Classes of at most this many rows are dealt out exactly; larger ones row by row, which leaves
 their halves equal up to chance. Of larger classes, this many rows of the smallest keys are known.
 """
-_CONTENTS = 1024
+_COUNTED = 1024
 """Different rows whose copies are counted, to tell copies from a table with few values."""
 _MOST = 0.5
 """Share of rows with a copy from which on equal rows are not kept together."""
@@ -45,19 +45,19 @@ def _mixed(values: np.ndarray) -> np.ndarray:
     return np.asarray(values ^ (values >> np.uint64(31)))
 
 
-def row_coins(X: np.ndarray, seed: int) -> np.ndarray:
+def content_keys(X: np.ndarray, seed: int) -> np.ndarray:
     """Return a random number of 64 bits for the content of each row: the same for equal rows."""
-    found = np.empty(len(X), dtype=np.uint64)
+    keys = np.empty(len(X), dtype=np.uint64)
     odd = row_keys(0, X.shape[1], seed) | np.uint64(1)
     for rows in row_blocks(*X.shape):
         # Adding 0 turns -0 into 0: the two are equal, and so must be their bits.
         block = np.ascontiguousarray(X[rows] + X.dtype.type(0))
         words = block.view(np.uint32 if block.dtype.itemsize == 4 else np.uint64)
-        found[rows] = words.astype(np.uint64, copy=False) @ odd
-    return _mixed(found ^ _mixed(np.array([seed], dtype=np.uint64)))
+        keys[rows] = words.astype(np.uint64, copy=False) @ odd
+    return _mixed(keys ^ _mixed(np.array([seed], dtype=np.uint64)))
 
 
-def text_coins(values: np.ndarray, seed: int) -> np.ndarray:
+def text_keys(values: np.ndarray, seed: int) -> np.ndarray:
     """Return a random number of 64 bits for each entry, the same for entries of the same text."""
     if values.dtype.kind == "O":
         # Values of several types cannot be sorted; their texts can.
@@ -73,33 +73,34 @@ def text_coins(values: np.ndarray, seed: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Census:
-    """What is known of the rows that were counted so far; codes are those of `classes`."""
+    """Counts of rows, as far as halves depend on them; codes are those of `classes`."""
 
     classes: np.ndarray
     sizes: np.ndarray
-    """Rows of each class by the last bits of their coin and of their key: ``(classes, 2, 2)``."""
+    """Rows of each class by the last bits of content key and row key: ``(classes, 2, 2)``."""
     code: np.ndarray
     """Classes of the rows with the smallest keys of each class, ascending."""
     key: np.ndarray
     """The keys of these rows."""
-    coin: np.ndarray
-    """The last bits of their coins."""
-    content: np.ndarray
-    """The smallest coins, ascending."""
+    content_bit: np.ndarray
+    """The last bits of their content keys."""
+    lowest: np.ndarray
+    """The smallest content keys, ascending."""
     copies: np.ndarray
     """How many rows have each of them."""
 
     @classmethod
     def of(
-        cls, classes: np.ndarray, codes: np.ndarray, keys: np.ndarray, coins: np.ndarray
+        cls, classes: np.ndarray, codes: np.ndarray, keys: np.ndarray, contents: np.ndarray
     ) -> "Census":
         """Count a block of rows: `keys` are its `row_keys`.
 
-        Rows that belong together share one of the `coins`; without such rows, pass the keys.
+        Rows that belong together share a number in `contents`, such as their `content_keys`;
+        without such rows, pass the keys.
         """
-        bit, other = (_last_bit(numbers) for numbers in (coins, keys))
+        bit, other = (_last_bit(numbers) for numbers in (contents, keys))
         sizes = np.bincount(4 * codes + 2 * bit + other, minlength=4 * len(classes))
-        low = _lowest(coins, _CONTENTS)
+        low = _lowest(contents, _COUNTED)
         return cls(
             classes,
             sizes.reshape(-1, 2, 2),
@@ -121,10 +122,10 @@ class Census:
             *_first(
                 np.concatenate([own[self.code], theirs[other.code]]),
                 np.concatenate([self.key, other.key]),
-                np.concatenate([self.coin, other.coin]),
+                np.concatenate([self.content_bit, other.content_bit]),
             ),
             *_counted(
-                np.concatenate([self.content, other.content]),
+                np.concatenate([self.lowest, other.lowest]),
                 np.concatenate([self.copies, other.copies]),
             ),
         )
@@ -136,28 +137,30 @@ class Census:
 
     @property
     def share_of_copies(self) -> float:
-        """Share of the rows whose coin another row has too.
+        """Share of the rows whose content key another row has too.
 
-        By the rows with the smallest coins, which are a random part of all different coins.
+        By the rows with the smallest ones, which are a random part of all different ones.
         """
         total = int(self.copies.sum())
         return float(self.copies[self.copies > 1].sum() / total) if total else 0.0
 
-    def deal(self, fit_rows: int, *, groups: bool = False) -> "Deal":
-        """Return who is in which half, and which rows, about `fit_rows`, are fitted.
+    def assign(self, fit_rows: int, *, groups: bool = False) -> "HalfAssignment":
+        """Return the half of every row, and which rows, about `fit_rows`, are fitted.
 
-        Rows of one coin are in one half, with two exceptions unless coins are those of the user's
-        `groups`: small classes are divided equally, and where most rows have a copy, equal rows
-        are no copies but what a table with few values looks like.
+        Rows of one content key are in one half, with two exceptions unless these keys are those of
+        the user's `groups`: small classes are divided equally, and where most rows have a copy,
+        equal rows are no copies but what a table with few values looks like.
         """
-        by_coin = groups or self.share_of_copies <= _MOST
+        by_content = groups or self.share_of_copies <= _MOST
         few = (self.sizes.sum(axis=(1, 2)) <= _SMALL) & (not groups)
         rank = np.arange(len(self.code)) - np.searchsorted(self.code, self.code)
         # Classes take turns in who begins: classes of one row must not all be in one half.
         in_turn = (rank + self.code) % 2
-        half = np.where(few[self.code], in_turn, self.coin if by_coin else _last_bit(self.key))
+        half = np.where(
+            few[self.code], in_turn, self.content_bit if by_content else _last_bit(self.key)
+        )
         small = few[self.code]
-        sizes = self.sizes.sum(axis=2 if by_coin else 1)
+        sizes = self.sizes.sum(axis=2 if by_content else 1)
         sizes[few] = 0
         np.add.at(sizes, (self.code[small], half[small]), 1)
         limit = np.full(len(self.classes), _limit(fit_rows / self.n_rows), dtype=np.uint64)
@@ -167,7 +170,9 @@ class Census:
             code, first = np.unique(self.code[mine], return_index=True)
             limit[code] = np.maximum(limit[code], self.key[mine][first])
         order = np.argsort(self.key[small])
-        return Deal(few, self.key[small][order], half[small][order], limit, sizes, by_coin)
+        return HalfAssignment(
+            few, self.key[small][order], half[small][order], limit, sizes, by_content
+        )
 
 
 def _last_bit(numbers: np.ndarray) -> np.ndarray:
@@ -175,18 +180,18 @@ def _last_bit(numbers: np.ndarray) -> np.ndarray:
 
 
 def _first(
-    code: np.ndarray, key: np.ndarray, coin: np.ndarray
+    code: np.ndarray, key: np.ndarray, bit: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the rows with the smallest keys of each class, class by class."""
     sizes = np.bincount(code)
     # Most rows are far from the smallest of a large class, and are not sorted.
     low = key <= (np.minimum(4 * _SMALL / np.maximum(sizes, 1), 1.0) * _ALL)[code]
     if (np.bincount(code[low], minlength=len(sizes)) >= np.minimum(sizes, _SMALL)).all():
-        code, key, coin = code[low], key[low], coin[low]
+        code, key, bit = code[low], key[low], bit[low]
     order = np.lexsort((key, code))
     ordered = code[order]
     order = order[np.arange(len(order)) - np.searchsorted(ordered, ordered) < _SMALL]
-    return code[order], key[order], coin[order]
+    return code[order], key[order], bit[order]
 
 
 def _lowest(values: np.ndarray, wanted: int) -> np.ndarray:
@@ -200,7 +205,7 @@ def _counted(values: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.nda
     distinct, place = np.unique(values, return_inverse=True)
     total = np.zeros(len(distinct), dtype=np.int64)
     np.add.at(total, place, counts)
-    return distinct[:_CONTENTS], total[:_CONTENTS]
+    return distinct[:_COUNTED], total[:_COUNTED]
 
 
 def _limit(share: float) -> int:
@@ -208,8 +213,8 @@ def _limit(share: float) -> int:
 
 
 @dataclass(frozen=True)
-class Deal:
-    """Who is in which half and which rows are fitted, by their codes, keys and coins."""
+class HalfAssignment:
+    """Which half each row is in, and whether it is fitted, by its code and its keys."""
 
     few: np.ndarray
     """Whether each class is dealt out exactly."""
@@ -220,12 +225,12 @@ class Deal:
     """Largest key of a row that is fitted, class by class."""
     sizes: np.ndarray
     """Rows of each class in each half."""
-    by_coin: bool
-    """Whether rows of one coin are in one half; else keys decide."""
+    by_content: bool
+    """Whether rows of one content key are in one half; else row keys decide."""
 
-    def halves(self, codes: np.ndarray, keys: np.ndarray, coins: np.ndarray) -> np.ndarray:
+    def halves(self, codes: np.ndarray, keys: np.ndarray, contents: np.ndarray) -> np.ndarray:
         """Return the half of each row, 0 or 1."""
-        half = _last_bit(coins if self.by_coin else keys).astype(np.int8)
+        half = _last_bit(contents if self.by_content else keys).astype(np.int8)
         rows = np.flatnonzero(self.few[codes])
         half[rows] = self.half[np.searchsorted(self.key, keys[rows])]
         return half
