@@ -209,13 +209,13 @@ class LinearFit:
         `half` says which half each row is in; the fit on the other half judges it.
         """
         p, c = self.coefficients.shape[1:]
-        found = np.empty((len(half), c), dtype=self.constant.dtype)
-        dtype = tile_type(p, c, found.dtype)
+        values = np.empty((len(half), c), dtype=self.constant.dtype)
+        dtype = tile_type(p, c, values.dtype)
         for side in (0, 1):
             rows = np.flatnonzero(half == side)
             part = X if len(rows) == len(half) else X[rows]
             centred = room_for_tiles(len(rows), p, dtype)
             np.subtract(part, self.mean.astype(dtype), out=centred[: len(rows)])
             product = rows_times(centred, self.coefficients[side])[: len(rows)]
-            found[rows] = product + self.constant[side]
-        return found
+            values[rows] = product + self.constant[side]
+        return values
