@@ -156,12 +156,6 @@ def exchangeable() -> Answer:
 
 
 @case
-def exchangeable_without_floor() -> Answer:
-    X, y, _ = digits()
-    return fitted(default(control="exchangeable", q=0.1, remove_floor=True), X, y)
-
-
-@case
 def control_paper() -> Answer:
     X, y, _ = digits()
     return fitted(adapter.comparing("paper", q=0.1), X, y)
