@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import mmap
 import os
 import shutil
 import tomllib
@@ -15,11 +16,14 @@ from typing import TYPE_CHECKING, Any
 from kspr.errors import InputError
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
 
 __all__ = [
     "alone_in",
     "checksum_of",
+    "drop_pages",
+    "mapped_file",
     "read_json",
     "read_sealed",
     "read_toml",
@@ -236,3 +240,25 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)
+
+
+def drop_pages(X: "np.ndarray") -> None:
+    """Forget what has been read of a mapped file, or a pass would make the whole file resident."""
+    file = mapped_file(X)
+    if file is not None:
+        file.madvise(mmap.MADV_DONTNEED)
+
+
+def mapped_file(X: Any) -> Any:
+    """Return the map behind an array that was opened for reading, if its pages may be dropped."""
+    # Imported here: the command line's help needs no NumPy.
+    import numpy as np
+
+    base: Any = X
+    while base is not None and not isinstance(base, np.memmap):
+        base = getattr(base, "base", None)
+    # Dropping pages of any other map loses data: a copy-on-write map ("c") forgets its changes, and
+    # an anonymous one becomes zeros. A read-only view does not tell which kind it looks at.
+    if base is None or base.mode != "r" or not hasattr(mmap, "MADV_DONTNEED"):
+        return None
+    return base._mmap  # type: ignore[attr-defined]

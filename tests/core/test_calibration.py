@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kspr.core.calibration import anytime_levels, confidence_levels
+from kspr.core.conformal import anytime_levels, confidence_levels
 
 N = 3000
 DOUBT = (np.arange(N) + 0.5) / N

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kspr.core import conformal
-from kspr.core.conformal import conformal_levels, draw_order, loose_pool, smallest
+from kspr.core.conformal import conformal_levels, draw_order, loose_pool
 
 
 @st.composite
@@ -132,12 +132,6 @@ def test_rows_of_infinite_doubt_are_in_no_pool():
     doubt = np.array([0.1, np.inf, 0.2])
     assert loose_pool(doubt, None, 0.1).tolist() == [True, False, True]
     assert loose_pool(doubt, np.zeros(3), 0.1).tolist() == [True, False, True]
-
-
-@given(st.lists(st.floats(allow_nan=False), min_size=1, max_size=40), st.data())
-def test_the_smallest_values_are_those_of_a_sort(values, data):
-    k = data.draw(st.integers(1, len(values)))
-    assert smallest(np.array(values), k) == np.sort(values)[k - 1]
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=30), st.integers(1, 30))

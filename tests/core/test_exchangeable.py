@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kspr.core.exchangeable import GradedLosses, exchangeable_levels, lead
+from kspr.core.exchangeable import Losses, lead
 
 seeds = st.integers(0, 2**32 - 1)
 laws = settings(max_examples=40, deadline=None)
@@ -23,7 +23,17 @@ def times(
     label = np.where(wrong, (true + rng.integers(1, c, n)) % c, true)
     Z = rng.gamma(6, 0.2, (n, c)) + 0.2 * rng.random((n, 1))
     Z[np.arange(n), true] *= 0.45
+    # Ten bits behind the leading one, fewer than grades tell apart: grading loses nothing.
+    Z = (Z.astype(np.float32).view(np.int32) >> 13 << 13).view(np.float32).astype(np.float64)
     return Z, label, wrong
+
+
+def levels_of(
+    Z: np.ndarray, label: np.ndarray, floor: np.ndarray | None, *, pooled: bool
+) -> np.ndarray:
+    losses = Losses(Z.shape[1], pooled=pooled)
+    grade, _ = losses.add(Z, label)
+    return losses.levels(floor).of(grade, label)
 
 
 def levels_by_hand(
@@ -68,7 +78,7 @@ def test_levels_are_those_of_counted_pairs(c: int, pooled: bool, floor: float | 
     rng = np.random.default_rng(c)
     Z, label, _ = times(rng, 90, c, 0.3)
     shares = None if floor is None else floor * rng.random(c)
-    found = exchangeable_levels(Z, label, shares, pooled=pooled)
+    found = levels_of(Z, label, shares, pooled=pooled)
     np.testing.assert_allclose(found, levels_by_hand(Z, label, shares, pooled), rtol=1e-9)
 
 
@@ -84,8 +94,8 @@ def test_a_floor_never_keeps_less(seed: int, c: int, e: float, noise: float, poo
     """Even where labels lose more often than they win."""
     rng = np.random.default_rng(seed)
     Z, label, _ = times(rng, 200, c, noise)
-    plain = exchangeable_levels(Z, label, None, pooled=pooled)
-    removed = exchangeable_levels(Z, label, e * rng.random(c), pooled=pooled)
+    plain = levels_of(Z, label, None, pooled=pooled)
+    removed = levels_of(Z, label, e * rng.random(c), pooled=pooled)
     assert (removed <= plain * (1 + 1e-12)).all()
 
 
@@ -97,8 +107,8 @@ def test_levels_do_not_depend_on_the_order_of_samples_or_classes(
     rng = np.random.default_rng(seed)
     Z, label, _ = times(rng, 150, c, 0.3)
     rows, old = rng.permutation(150), rng.permutation(c)
-    straight = exchangeable_levels(Z, label, None, pooled=pooled)
-    mixed = exchangeable_levels(Z[rows][:, old], np.argsort(old)[label[rows]], None, pooled=pooled)
+    straight = levels_of(Z, label, None, pooled=pooled)
+    mixed = levels_of(Z[rows][:, old], np.argsort(old)[label[rows]], None, pooled=pooled)
     np.testing.assert_allclose(mixed, straight[rows], rtol=1e-9)
 
 
@@ -111,7 +121,7 @@ def test_only_labels_that_beat_half_of_the_others_are_ever_kept(seed: int, c: in
     assert share == pytest.approx(
         [np.mean(np.delete(Z[i], k) > Z[i, k]) for i, k in enumerate(label)]
     )
-    levels = exchangeable_levels(Z, label, None, pooled=False)
+    levels = levels_of(Z, label, None, pooled=False)
     np.testing.assert_array_equal(np.isfinite(levels), share >= 0.5)
 
 
@@ -127,7 +137,7 @@ def test_the_error_rate_holds_for_wrong_labels_that_fall_evenly(c: int, noise: f
     for draw in range(100):
         Z, label, wrong = times(rng, 600, c, noise)
         share = lead(Z, label)[1]
-        levels = exchangeable_levels(Z, label, None, pooled=True)
+        levels = levels_of(Z, label, None, pooled=True)
         for j, q in enumerate(levels_asked):
             keep = levels <= q
             plain[draw, j] = np.sum(keep & wrong) / max(1, np.sum(keep))
@@ -149,40 +159,37 @@ def test_the_error_rate_breaks_where_wrong_labels_look_right() -> None:
         second = np.argsort(Z, axis=1)[:, 1]
         label = np.where(wrong, second, label)
         Z[wrong] = Z[wrong] * np.where(np.arange(10) == second[wrong][:, None], 0.4, 1.0)
-        keep = exchangeable_levels(Z, label, None, pooled=True) <= 0.1
+        keep = levels_of(Z, label, None, pooled=True) <= 0.1
         fsr.append(np.sum(keep & wrong) / max(1, np.sum(keep)))
     assert np.mean(fsr) > 0.1 + 3 * np.std(fsr) / np.sqrt(50)
 
 
 @laws
 @given(seed=seeds, pooled=st.booleans(), cuts=st.lists(st.integers(0, 300), max_size=3))
-def test_grades_give_the_levels_of_times_that_are_cut_there(seed, pooled, cuts):
-    """Times with few bits have grades of their own, so nothing is lost; blocks have no part."""
+def test_merged_blocks_have_the_levels_of_the_whole(seed, pooled, cuts):
     rng = np.random.default_rng(seed)
     Z, label, _ = times(rng, 300, 5, 0.3)
-    # Ten bits behind the leading one: fewer than grades tell apart.
-    Z = (Z.astype(np.float32).view(np.int32) >> 13 << 13).view(np.float32).astype(np.float64)
     floor = np.full(5, 0.1) if seed % 2 else None
     parts, grades, statistic = [], [], []
     for rows in np.split(np.arange(300), sorted(cuts)):
-        part = GradedLosses(5, pooled=pooled)
+        part = Losses(5, pooled=pooled)
         grade, shown = part.add(Z[rows], label[rows])
         parts.append(part)
         grades.append(grade)
         statistic.append(shown)
-    whole = parts[0].fresh()
+    whole = Losses(5, pooled=pooled)
     for part in reversed(parts):
         whole.merge(part)
     found = whole.levels(floor).of(np.concatenate(grades), label)
-    expected = exchangeable_levels(Z, label, floor, pooled=pooled)
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    expected = levels_of(Z, label, floor, pooled=pooled)
+    np.testing.assert_array_equal(found, expected)
     own, share = lead(Z, label)
     np.testing.assert_array_equal(np.concatenate(statistic), np.where(share >= 0.5, -own, own))
 
 
 def test_times_beyond_all_grades_count_as_their_ends():
     Z = np.array([[0.0, 50.0, 60.0], [1e-9, 1e9, 1e10], [40.0, 30.0, 20.0]])
-    losses = GradedLosses(3, pooled=True)
+    losses = Losses(3, pooled=True)
     grade, _ = losses.add(Z, np.array([0, 0, 1]))
     assert grade[0] == grade[1] == 0
     assert grade[2] > 60_000

@@ -12,7 +12,7 @@ from kspr.selectors.engines import ENGINES
 
 from kspr import SPR, KnockoffsSPR
 from kspr.core.paper.knockoffs import STATISTICS
-from kspr.core.paper.penalties import PENALTIES
+from kspr.core.paper.selection_times import PENALTIES
 from kspr.selectors import options
 from kspr.selectors.options import DEFAULT_Q, SelectorOptions
 

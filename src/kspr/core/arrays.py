@@ -1,6 +1,5 @@
 """Operations on arrays that several modules share: blocks of rows, sums in a fixed order, ranks."""
 
-import mmap
 from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
@@ -22,25 +21,6 @@ def to_numpy(values: Any) -> np.ndarray:
     # np.asarray refuses a tensor that lies on a GPU.
     move = getattr(values, "cpu", None)
     return np.asarray(move() if callable(move) else values)
-
-
-def mapped_file(X: np.ndarray) -> Any:
-    """Return the map behind an array that was opened for reading, if its pages may be dropped."""
-    base: Any = X
-    while base is not None and not isinstance(base, np.memmap):
-        base = getattr(base, "base", None)
-    # Dropping pages of any other map loses data: a copy-on-write map ("c") forgets its changes, and
-    # an anonymous one becomes zeros. A read-only view does not tell which kind it looks at.
-    if base is None or base.mode != "r" or not hasattr(mmap, "MADV_DONTNEED"):
-        return None
-    return base._mmap  # type: ignore[attr-defined]
-
-
-def drop_pages(X: np.ndarray) -> None:
-    """Forget what has been read of a mapped file, or a pass would make the whole file resident."""
-    file = mapped_file(X)
-    if file is not None:
-        file.madvise(mmap.MADV_DONTNEED)
 
 
 def rows_times(A: np.ndarray, B: np.ndarray) -> np.ndarray:

@@ -1,16 +1,28 @@
-"""From fitted values to chances: that a label is right, and which class is the true one.
+"""From fitted values, and votes of neighbours, to chances: that a label is right, and of classes.
 
 All of it goes row by row, so blocks of rows give what the whole would give. Only the temperature
 of the softmax is common to all rows; a fixed sample of them sets it.
+
+A linear fit draws straight borders between classes; the votes of neighbours, how often each label
+is given to the nearest rows, know of others. Like the fit, these rows stand in the half that a row
+is not in, so that a row's own label has no part in its votes.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
+from kspr.core.arrays import row_blocks
 from kspr.core.transition import Transition
 
-__all__ = ["TEMPERATURES", "Chances", "calibration_rows"]
+__all__ = [
+    "TEMPERATURES",
+    "WIDTH",
+    "Chances",
+    "calibration_rows",
+    "count_votes",
+    "with_votes",
+]
 
 _SOFTENING = 1.4
 """The fit is too confident about doubtful samples; a softer softmax orders them better."""
@@ -23,6 +35,13 @@ _CALIBRATION_ROWS, _FEWER_ROWS = 5_000, 500
 _CALIBRATION_VALUES = 1_000_000
 """Fitted values from which on fewer rows set the temperature: those of very many classes."""
 _SMALLEST = 1e-30
+WIDTH = 64
+"""Components by which rows are compared; with 512 the order is no better, and takes four times as
+long."""
+_REFERENCES = 25_000
+"""Rows of a half among which neighbours are looked for: the cost per row does not grow further."""
+_WEIGHT = 0.5
+"""What the log-odds of the votes count beside those of the fit, which has seen the same labels."""
 
 
 def calibration_rows(n_rows: int, n_classes: int) -> np.ndarray:
@@ -100,3 +119,57 @@ def _softmax(prediction: np.ndarray, temperature: float) -> np.ndarray:
     np.exp(shown, out=shown)
     shown /= shown.sum(axis=1, keepdims=True)
     return np.asarray(shown)
+
+
+def count_votes(
+    rows: np.ndarray,
+    label: np.ndarray,
+    half: np.ndarray,
+    n_classes: int,
+    k: int,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Return how many of the `k` nearest rows in the other half have each label, as shares.
+
+    `rows` are compared by their distance; the answer is ``(rows, classes)``.
+
+    >>> rows = np.array([[0.0], [0.1], [5.0], [5.1]])
+    >>> half, label = np.array([0, 1, 0, 1]), np.array([0, 0, 1, 1])
+    >>> count_votes(rows, label, half, 2, 1, np.random.default_rng(0)).tolist()
+    [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]
+    """
+    from sklearn.neighbors import NearestNeighbors  # takes long to import, and few ask for it
+
+    votes = np.zeros((len(rows), n_classes), dtype=np.float32)
+    for side in (0, 1):
+        asking, others = np.flatnonzero(half == side), np.flatnonzero(half != side)
+        others = rng.permutation(others)[:_REFERENCES]
+        # Trees do not help in so many dimensions.
+        index = NearestNeighbors(n_neighbors=min(k, len(others)), algorithm="brute")
+        index.fit(rows[others])
+        for block in row_blocks(len(asking), len(others)):
+            mine = asking[block]
+            found = label[others][index.kneighbors(rows[mine], return_distance=False)]
+            place = np.arange(len(mine))[:, None] * n_classes + found
+            counts = np.bincount(place.ravel(), minlength=len(mine) * n_classes)
+            votes[mine] = counts.reshape(-1, n_classes) / found.shape[1]
+    return votes
+
+
+def with_votes(right: np.ndarray, votes: np.ndarray, noise: Transition, k: int) -> np.ndarray:
+    """Return each class's chance to be right as the label, with the votes of `k` neighbours.
+
+    `right` is that of `Chances`. The votes are of labels, and some
+    of these are wrong: the transition matrix tells which true classes they come from. Half of the
+    log-odds that follow are added to those of the fit.
+    """
+    # From shares of labels to shares of classes, with one vote spread over all of these.
+    share = np.maximum(noise.unmix(votes), 0.0) + 1.0 / k
+    share /= share.sum(axis=1, keepdims=True)
+    voted = share * noise.right / np.maximum(noise.mix(share), 1e-30)
+    odds = _odds(right) * _odds(voted) ** _WEIGHT
+    return np.asarray(odds / (1.0 + odds), dtype=right.dtype)
+
+
+def _odds(chance: np.ndarray) -> np.ndarray:
+    return np.asarray(np.maximum(chance, 1e-7) / np.maximum(1.0 - chance, 1e-7))

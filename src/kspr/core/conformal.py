@@ -3,89 +3,62 @@
 Conformal selection (Jin and Candes 2023) with "the label is wrong" as the hypothesis that a kept
 row rejects. A pool of rows is fixed before anybody looks at a label, and the checked rows are drawn
 from it at random. Then the checked rows and the others are exchangeable, and no assumption on how
-labels go wrong is needed: the proof is in docs/theory.md.
+labels go wrong is needed. `conformal_levels` hold on average over draws of checked rows;
+`confidence_levels` and `anytime_levels`, which need more checks, hold except in a small share of
+draws. The proofs are in docs/theory.md.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from kspr.core.arrays import reachable, row_blocks
+from kspr.core.arrays import reachable
+from kspr.core.intervals import clopper_pearson_bounds
 
 __all__ = [
     "LevelSteps",
+    "anytime_levels",
+    "anytime_steps",
+    "confidence_levels",
+    "confidence_steps",
     "conformal_levels",
     "conformal_steps",
     "draw_order",
     "loose_pool",
-    "smallest",
 ]
 
 _LOOSER = 2.0
 """Level at which rows enter the pool, as a multiple of the level asked for."""
 _LEAST_POOL = 1_000
 """Rows of least doubt that are in the pool even where no level reaches them."""
+_CUTS = 200
+"""Number of cuts that are tested, from tight to loose."""
+_BETS = np.array([0.3, 0.6, 0.9])
+"""Parts of the largest bet that are placed side by side: small ones survive wrong labels."""
+_ANYTIME_START = 0.4
+"""Share of the pool at which the first cut of `anytime_levels` lies."""
 
 
-def loose_pool(doubt: Any, level: Any, q: float) -> np.ndarray:
+def loose_pool(doubt: np.ndarray, level: np.ndarray | None, q: float) -> np.ndarray:
     """Return a mask of the rows that checks are drawn from: those that could be kept at a loose q.
 
     `doubt` orders the rows. `level` is the smallest level at which each row is kept without checks;
     None where there are no levels, and then every row is in the pool. A pool much larger than what
-    can be kept wastes checks; a smaller one loses rows that checks could have kept. Both are
-    arrays, or anything that gives arrays for slices.
+    can be kept wastes checks; a smaller one loses rows that checks could have kept.
     """
-    blocks = list(row_blocks(len(doubt), 8))
-    pool = np.empty(len(doubt), dtype=bool)
-    for rows in blocks:
-        pool[rows] = np.isfinite(doubt[rows])
+    pool: np.ndarray = np.isfinite(doubt)
     if level is None:
         return pool
-    loose = sum(int(np.sum(pool[rows] & (level[rows] <= _LOOSER * q))) for rows in blocks)
+    loose = int((pool & (level <= _LOOSER * q)).sum())
     size = max(loose, min(_LEAST_POOL, int(pool.sum())))
+    if not size:
+        return np.zeros(len(doubt), dtype=bool)
     # By doubt alone: a cut per class has levels in another order.
-    last = smallest(doubt, size) if size else -np.inf
-    left = size - sum(int(np.sum(doubt[rows] < last)) for rows in blocks)
-    for rows in blocks:
-        block = doubt[rows]
-        pool[rows] = block < last
-        # Of rows of equal doubt the first ones.
-        equal = np.flatnonzero(block == last)[:left]
-        pool[rows][equal] = True
-        left -= len(equal)
+    last = np.partition(doubt, size - 1)[size - 1]
+    pool = np.asarray(doubt < last)
+    # Of rows of equal doubt the first ones.
+    pool[np.flatnonzero(doubt == last)[: size - int(pool.sum())]] = True
     return pool
-
-
-def smallest(values: Any, k: int) -> float:
-    """Return the `k`-th smallest of all values, which give arrays for slices: none is copied whole.
-
-    >>> smallest(np.array([3.0, -1.0, np.inf, 0.5]), 2)
-    0.5
-    """
-    known = 0
-    # Sixteen bits after the other: how many values begin with those that are known already?
-    for shift in (48, 32, 16, 0):
-        counts = np.zeros(1 << 16, dtype=np.int64)
-        for rows in row_blocks(len(values), 8):
-            bits = _ordered_bits(np.asarray(values[rows], dtype=np.float64)) >> np.uint64(shift)
-            same = bits[bits >> np.uint64(16) == np.uint64(known)]
-            counts += np.bincount((same & np.uint64(0xFFFF)).astype(np.int64), minlength=1 << 16)
-        below = np.cumsum(counts)
-        place = int(np.searchsorted(below, k))
-        k -= int(below[place] - counts[place])
-        known = (known << 16) | place
-    key = np.array([known], dtype=np.uint64)
-    return float(np.where(key >> _SIGN, key ^ (np.uint64(1) << _SIGN), ~key).view(np.float64)[0])
-
-
-def _ordered_bits(values: np.ndarray) -> np.ndarray:
-    """Return whole numbers in the order of the values; adding 0 makes 0 of -0."""
-    bits = (values + 0.0).view(np.uint64)
-    return np.asarray(np.where(bits >> _SIGN, ~bits, bits | (np.uint64(1) << _SIGN)))
-
-
-_SIGN = np.uint64(63)
 
 
 def draw_order(pool: np.ndarray, seed: int) -> np.ndarray:
@@ -114,12 +87,10 @@ class LevelSteps:
     levels: np.ndarray
     """The level of a row up to each cut and above the one before; last, of those above all."""
 
-    def places(self, doubt: Any) -> np.ndarray:
-        """Return which of the levels each row has; `doubt` gives arrays for slices."""
-        found = np.empty(len(doubt), dtype=np.min_scalar_type(len(self.cuts)))
-        for rows in row_blocks(len(doubt), 8):
-            found[rows] = np.searchsorted(self.cuts, doubt[rows])
-        return found
+    def places(self, doubt: np.ndarray) -> np.ndarray:
+        """Return which of the levels each row has."""
+        place = np.searchsorted(self.cuts, doubt)
+        return place.astype(np.min_scalar_type(len(self.cuts)))
 
     def of(self, doubt: np.ndarray) -> np.ndarray:
         """Return the levels of rows."""
@@ -156,17 +127,154 @@ def conformal_steps(doubt: np.ndarray, checked: np.ndarray, wrong: np.ndarray) -
     rest[checked] = False
     bad = np.unique(doubt[checked[wrong]])
     n_wrong = np.searchsorted(np.sort(doubt[checked[wrong]]), bad, side="right")
-    size = np.zeros(len(bad) + 1, dtype=np.int64)
+    # A wrong row of the same doubt counts against a row.
+    place = np.searchsorted(bad, doubt[rest], side="right")
+    size = np.bincount(place, minlength=len(bad) + 1)
     last = np.full(len(bad) + 1, -np.inf)
-    for rows in row_blocks(len(doubt), 8):
-        open_doubt = doubt[rows][rest[rows]]
-        # A wrong row of the same doubt counts against a row.
-        place = np.searchsorted(bad, open_doubt, side="right")
-        size += np.bincount(place, minlength=len(size))
-        np.maximum.at(last, place, open_doubt)
+    np.maximum.at(last, place, doubt[rest])
     used = size > 0
     n_kept, n_wrong = np.cumsum(size)[used], np.append(0, n_wrong)[used]
     # Both "+ 1" count the row that is decided on among the checked ones, as a wrong one.
     estimate = size.sum() * (1 + n_wrong) / ((len(checked) + 1) * n_kept)
     # A looser cut with a smaller estimate keeps this row as well.
     return LevelSteps(last[used], np.append(reachable(estimate), np.inf))
+
+
+# --- With a confidence ------------------------------------------------------------------------
+
+
+def confidence_levels(
+    doubt: np.ndarray, checked: np.ndarray, wrong: np.ndarray, q: float, confidence: float
+) -> np.ndarray:
+    """Return the smallest level at which each row of a pool is kept.
+
+    `doubt` orders the pool. `checked` are positions in it, drawn at random, their number set
+    beforehand; `wrong` says which of these labels are wrong. For any level, the share of wrong
+    labels among the rows that it keeps is above the level in at most ``1 - confidence`` of the
+    draws. Cuts are tested from tight to loose, the first where the checks can be expected to reach
+    `q`; a level other than `q` holds as well, but may keep less than it could.
+
+    >>> levels = confidence_levels(np.arange(100), np.arange(0, 100, 2), np.zeros(50) > 0, 0.1, 0.9)
+    >>> levels.max().round(2)
+    np.float64(0.05)
+    """
+    return confidence_steps(doubt, checked, wrong, q, confidence).of(doubt)
+
+
+def confidence_steps(
+    doubt: np.ndarray, checked: np.ndarray, wrong: np.ndarray, q: float, confidence: float
+) -> LevelSteps:
+    """Return the levels of `confidence_levels` as a function of the doubt."""
+    ordered = np.sort(doubt)
+    cuts = _cuts(ordered, _start(len(checked), q, confidence))
+    n_below = np.searchsorted(ordered, cuts, side="right")
+    seen = np.sort(doubt[checked])
+    bad = np.sort(doubt[checked[wrong]])
+    n_seen = np.searchsorted(seen, cuts, side="right")
+    n_wrong = np.searchsorted(bad, cuts, side="right")
+    return _steps(cuts, _most_wrong(n_below, n_seen, n_wrong, 1 - confidence) / n_below)
+
+
+def anytime_levels(
+    doubt: np.ndarray, checked: np.ndarray, wrong: np.ndarray, confidence: float
+) -> np.ndarray:
+    """Return levels as `confidence_levels` does, which hold at whatever check a person stops.
+
+    `checked` must be in the order in which the rows were drawn and looked at. For any level, the
+    chance that the share of wrong labels is above it at any time, with any number of checks, is at
+    most ``1 - confidence``. That costs more checks.
+
+    >>> levels = anytime_levels(np.arange(100), np.arange(0, 100, 2), np.zeros(50) > 0, 0.9)
+    >>> levels.max().round(2)
+    np.float64(0.11)
+    """
+    return anytime_steps(doubt, checked, wrong, confidence).of(doubt)
+
+
+def anytime_steps(
+    doubt: np.ndarray, checked: np.ndarray, wrong: np.ndarray, confidence: float
+) -> LevelSteps:
+    """Return the levels of `anytime_levels` as a function of the doubt."""
+    ordered = np.sort(doubt)
+    cuts = _cuts(ordered, _ANYTIME_START)
+    n_below = np.searchsorted(ordered, cuts, side="right")
+    inside = doubt[checked] <= cuts[:, None]
+    found = inside & wrong
+    # What was seen before each check: a bet may use nothing else.
+    before = np.cumsum(inside, axis=1) - inside
+    wrong_before = np.cumsum(found, axis=1) - found
+    left = np.maximum(n_below[:, None] - before, 1)
+
+    def capital(level: np.ndarray) -> np.ndarray:
+        """Return the largest log-capital over time of betting that less than `level` is wrong."""
+        # Share of wrong ones among the rows left, if `level` of all rows below the cut are wrong.
+        share = np.clip((level * n_below)[:, None] - wrong_before, 0.0, left - 1e-9) / left
+        games = [
+            np.cumsum(
+                # A wrong label costs the part of the capital that was bet; a right one pays.
+                np.where(
+                    inside, np.where(found, np.log1p(-b), np.log1p(b * share / (1 - share))), 0
+                ),
+                axis=1,
+            )
+            for b in _BETS
+        ]
+        mixed = np.logaddexp.reduce(games, axis=0) - np.log(len(_BETS))
+        return np.asarray(mixed.max(axis=1, initial=0.0))
+
+    low, high = np.zeros(len(cuts)), np.ones(len(cuts))
+    for _ in range(20):
+        # The capital grows with the level: a false claim is the easier to bet against the larger.
+        middle = (low + high) / 2
+        enough = capital(middle) >= -np.log(1 - confidence)
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    return _steps(cuts, high)
+
+
+def _start(n_checked: int, q: float, confidence: float) -> float:
+    """Return the share of the pool at which the first cut lies.
+
+    A third of the checks, or as many as are needed if none of them is wrong: a tighter cut could
+    not pass, and a looser one would fail where only the tightest rows are right.
+    """
+    needed = int(np.ceil(np.log(1 - confidence) / np.log1p(-q)))
+    for n_wrong in range(1, n_checked):
+        more = needed
+        while clopper_pearson_bounds(n_wrong, more, confidence)[1] > q:
+            more += 1
+        if 3 * more > n_checked:
+            break
+        needed = more
+    # A quarter more, because the number of checks below a cut is left to chance.
+    return min(1.0, 1.25 * needed / max(n_checked, 1))
+
+
+def _cuts(ordered: np.ndarray, start: float) -> np.ndarray:
+    """Return the doubts at which cuts are tested; they depend on no answer and no draw."""
+    sizes = np.linspace(max(1, start * len(ordered)), len(ordered), _CUTS).astype(np.int64)
+    return np.asarray(np.unique(ordered[sizes - 1]))
+
+
+def _most_wrong(
+    n_below: np.ndarray, n_seen: np.ndarray, n_wrong: np.ndarray, risk: float
+) -> np.ndarray:
+    """Return the largest number of wrong rows below each cut that the checks do not exclude.
+
+    Exact: the checks below a cut are a draw without replacement from the rows below it.
+    """
+    from scipy.stats import hypergeom  # takes half a second to import
+
+    low, high = n_wrong.copy(), n_below - (n_seen - n_wrong)
+    while (low < high).any():
+        middle = (low + high + 1) // 2
+        possible = hypergeom.cdf(n_wrong, n_below, middle, n_seen) > risk
+        low, high = np.where(possible, middle, low), np.where(possible, high, middle - 1)
+    return np.asarray(low)
+
+
+def _steps(cuts: np.ndarray, bound: np.ndarray) -> LevelSteps:
+    """Return the levels, given the upper bound of the share of wrong ones at each cut.
+
+    A sequence of tests ends at its first failure, so a cut has the largest bound up to it.
+    """
+    return LevelSteps(cuts, np.append(np.maximum.accumulate(bound), np.inf))

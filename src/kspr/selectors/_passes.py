@@ -16,18 +16,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from kspr.core.anchors import Anchors, bin_sizes
-from kspr.core.chances import Chances, calibration_rows
+from kspr.core.chances import Chances, calibration_rows, with_votes
 from kspr.core.exchangeable import Losses
 from kspr.core.fitting import LinearFit, fit_halves, max_directions
 from kspr.core.grading import Grading, Tally
-from kspr.core.halves import Census as KeyCensus
-from kspr.core.halves import row_keys
+from kspr.core.halves import assign_halves, row_keys
 from kspr.core.knockoffs import all_times, closed_form_times, most_confident
 from kspr.core.reduction import PCA, fit_pca
 from kspr.core.regression import Basis
 from kspr.core.splitting import HalfRows, random_halves, rows_by_half, thinned
 from kspr.core.transition import Transition, estimate_transition
-from kspr.core.votes import with_votes
 from kspr.selectors.parts import Columns, Features, HostFeatures
 
 __all__ = [
@@ -112,7 +110,6 @@ class Split:
 
 def split_rows(
     codes: np.ndarray,
-    classes: np.ndarray,
     n_fitted: int,
     rng: np.random.Generator,
     *,
@@ -128,7 +125,9 @@ def split_rows(
     n = len(codes)
     if n_fitted < n and together is None:
         seed = int(rng.integers(2**63))
-        half, rows = _by_keys(codes, classes, n_fitted, seed, content_keys)
+        keys = row_keys(0, n, seed)
+        contents = keys if content_keys is None else content_keys
+        half, rows = assign_halves(codes, keys, contents, n_fitted)
         fitted = rows_by_half(rows, codes[rows], half[rows])
     else:
         fitted = random_halves(codes, rng, together)
@@ -136,20 +135,6 @@ def split_rows(
         half[fitted[1].index] = 1
         fitted = thinned(fitted, n_fitted)
     return Split(half, fitted, int(rng.integers(2**32)))
-
-
-def _by_keys(
-    codes: np.ndarray,
-    classes: np.ndarray,
-    n_fitted: int,
-    seed: int,
-    content_keys: np.ndarray | None,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the half of every row, and the numbers of the rows that are fitted."""
-    keys = row_keys(0, len(codes), seed)
-    shared = keys if content_keys is None else content_keys
-    deal = KeyCensus.of(classes, codes.astype(np.int64), keys, shared).deal(n_fitted)
-    return deal.halves(codes, keys, shared), deal.fitted(codes, keys)
 
 
 def fit_split(

@@ -5,8 +5,14 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from kspr.core.calibration import anytime_steps, confidence_steps
-from kspr.core.conformal import LevelSteps, conformal_steps, draw_order, loose_pool
+from kspr.core.conformal import (
+    LevelSteps,
+    anytime_steps,
+    confidence_steps,
+    conformal_steps,
+    draw_order,
+    loose_pool,
+)
 from kspr.core.labels import places_in
 from kspr.errors import InputError
 from kspr.noise import check_seed

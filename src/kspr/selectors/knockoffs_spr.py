@@ -9,13 +9,13 @@ from typing import Any, Self, get_args
 import numpy as np
 
 from kspr._progress import Progress, ProgressMode
+from kspr.core.chances import WIDTH, count_votes
 from kspr.core.duplicates import conflicting, contradicted, join_sets, repeated
 from kspr.core.exchangeable import Losses
 from kspr.core.fitting import ROUNDS, LinearFit
 from kspr.core.grading import Grading
 from kspr.core.labels import Labels
 from kspr.core.reduction import PCA
-from kspr.core.votes import WIDTH, count_votes
 from kspr.errors import InputError
 from kspr.selectors._passes import (
     Compare,
@@ -290,7 +290,6 @@ class KnockoffsSPR(BaseSelector):
         splits = [
             split_rows(
                 labels.codes,
-                labels.classes,
                 n_fitted,
                 split_rng(seed, k),
                 together=together,

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from kspr.core.arrays import rows_times
 from kspr.core.duplicates import CopySearch, directions, sharing
-from kspr.core.halves import row_coins, row_keys
+from kspr.core.halves import content_keys, row_keys
 from kspr.core.labels import name_rows
 from kspr.errors import InputError
 from kspr.selectors.parts import Columns, Features
@@ -99,7 +99,7 @@ class _Look:
         columns = {"content": _content(X)}
         if self.seeds:
             dense = X.toarray() if sp.issparse(X) else X
-            columns["keys"] = np.stack([row_coins(dense, seed) for seed in self.seeds], axis=1)
+            columns["keys"] = np.stack([content_keys(dense, seed) for seed in self.seeds], axis=1)
         if self.views is not None and self.search is not None:
             # What is not finite is refused afterwards, by a message that names the rows.
             with np.errstate(all="ignore"):

@@ -5,7 +5,6 @@ them. A block is an array ``(rows, features)`` in single or double precision, or
 matrix; half precision and memory-mapped files are widened a block at a time, never as a whole.
 """
 
-import mmap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Protocol
@@ -13,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 
+from kspr._files import drop_pages, mapped_file
 from kspr._progress import Progress, ProgressMode
 from kspr.selectors._threads import Each
 
@@ -24,7 +24,6 @@ __all__ = [
     "State",
     "Task",
     "block_rows",
-    "drop_pages",
     "fold",
     "in_blocks",
     "joined",
@@ -136,7 +135,7 @@ class HostFeatures:
     def read(self, rows: slice) -> Any:
         """Return neighbouring rows."""
         block = self._X[rows].astype(self.dtype, copy=False)
-        if not self.sparse and _mapped_file(self._X) is not None:
+        if not self.sparse and mapped_file(self._X) is not None:
             if np.may_share_memory(block, self._X):
                 # A copy, because the pages themselves are dropped.
                 block = block.copy()
@@ -147,7 +146,7 @@ class HostFeatures:
         """Return the rows with these numbers, dense, in their order."""
         if self.sparse:
             return np.asarray(self._X[rows].toarray(), dtype=self.dtype)
-        if _mapped_file(self._X) is None:
+        if mapped_file(self._X) is None:
             return np.asarray(self._X[rows]).astype(self.dtype, copy=False)
         # Read in the order of the file: every page once, and few at a time.
         order = np.argsort(rows, kind="stable")
@@ -261,25 +260,6 @@ def joined(states: Sequence[Any]) -> Any:
     """Return the state of all rows; None where tasks have none."""
     known = [state for state in states if state is not None]
     return known[0].joined(known) if len(known) > 1 else known[0] if known else None
-
-
-def drop_pages(X: np.ndarray) -> None:
-    """Forget what has been read of a mapped file, or a pass would make the whole file resident."""
-    file = _mapped_file(X)
-    if file is not None:
-        file.madvise(mmap.MADV_DONTNEED)
-
-
-def _mapped_file(X: Any) -> Any:
-    """Return the map behind an array that was opened for reading, if its pages may be dropped."""
-    base: Any = X
-    while base is not None and not isinstance(base, np.memmap):
-        base = getattr(base, "base", None)
-    # Dropping pages of any other map loses data: a copy-on-write map ("c") forgets its changes, and
-    # an anonymous one becomes zeros. A read-only view does not tell which kind it looks at.
-    if base is None or base.mode != "r" or not hasattr(mmap, "MADV_DONTNEED"):
-        return None
-    return base._mmap  # type: ignore[attr-defined]
 
 
 def _recut(parts: Iterator[np.ndarray], step: int) -> Iterator[np.ndarray]:

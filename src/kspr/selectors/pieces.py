@@ -14,7 +14,6 @@ import numpy as np
 
 from kspr._progress import Progress
 from kspr.core.labels import Labels
-from kspr.core.paper.penalties import PENALTIES
 from kspr.core.paper.pieces import (
     Pieces,
     group_classes,
@@ -23,6 +22,7 @@ from kspr.core.paper.pieces import (
     similarity,
 )
 from kspr.core.paper.procedure import Procedure
+from kspr.core.paper.selection_times import PENALTIES
 from kspr.core.reduction import Solver, fit_pca
 from kspr.errors import InputError
 from kspr.selectors._threads import one_blas_thread

@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from kspr.core.arrays import drop_pages
+from kspr._files import drop_pages
 from kspr.sources.readers.file_checks import BLOCK_BYTES
 
 __all__ = [

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Lasso, MultiTaskLasso
 
-from kspr.core.paper.penalties import PENALTIES, Penalty, group
+from kspr.core.paper.selection_times import PENALTIES, Penalty, group
 
 SHAPES = [(30, 3, 4), (40, 6, 3), (25, 2, 2), (60, 10, 5), (50, 4, 1), (35, 8, 6)]
 penalties = pytest.mark.parametrize("penalty", PENALTIES.values(), ids=PENALTIES.keys())

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kspr.core.paper.penalties import PENALTIES, Penalty, shrink
-from kspr.core.paper.selection_times import _reweighted, gamma_path
+from kspr.core.paper.selection_times import PENALTIES, Penalty, _reweighted, gamma_path, shrink
 from kspr.core.regression import Targets, least_squares, normal_equations
 
 from .regression_problems import (

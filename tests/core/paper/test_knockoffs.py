@@ -17,7 +17,7 @@ from kspr.core.paper.knockoffs import (
     symmetric_max,
     symmetric_min,
 )
-from kspr.core.paper.penalties import PENALTIES, Penalty, group, shrink
+from kspr.core.paper.selection_times import PENALTIES, Penalty, group, shrink
 
 penalties = pytest.mark.parametrize("penalty", PENALTIES.values(), ids=PENALTIES.keys())
 almost_one = float(np.nextafter(1, 0))

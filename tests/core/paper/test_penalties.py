@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kspr.core.paper.penalties import PENALTIES, group, lasso, shrink
+from kspr.core.paper.selection_times import PENALTIES, group, lasso, shrink
 
 penalties = pytest.mark.parametrize("penalty", PENALTIES.values())
 problems = {"seed": st.integers(0, 999), "lam": st.floats(0.01, 3)}

@@ -6,8 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
-from kspr.core.paper.penalties import PENALTIES, Penalty, group, lasso
-from kspr.core.paper.selection_times import gamma_path, selection_times
+from kspr.core.paper.selection_times import (
+    PENALTIES,
+    Penalty,
+    gamma_path,
+    group,
+    lasso,
+    selection_times,
+)
 from kspr.core.regression import Targets, fit_basis
 
 from .regression_problems import (

@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kspr.core.paper.cutoffs import q_values, theorem_factor
-from kspr.core.paper.penalties import lasso
-from kspr.core.paper.selection_times import gamma_path
+from kspr.core.paper.selection_times import gamma_path, lasso
 from kspr.core.paper.theory import irrepresentable_values, recovery_conditions
 
 seeds = st.integers(0, 2**32 - 1)

@@ -6,7 +6,7 @@ import numpy as np
 
 from kspr.core.arrays import one_hot
 from kspr.core.knockoffs import closed_form_times
-from kspr.core.paper.penalties import Penalty, group
+from kspr.core.paper.selection_times import Penalty, group
 
 __all__ = [
     "STATISTICS",

@@ -8,14 +8,23 @@ its matrices are (p x p), so no array here grows faster than the data.
 
 import warnings
 from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 
 from kspr.core.arrays import row_blocks
-from kspr.core.paper.penalties import Penalty, group, shrink
 from kspr.core.regression import Equations, Targets, fit_basis, least_squares, normal_equations
 
-__all__ = ["STEPS", "gamma_path", "selection_times"]
+__all__ = [
+    "PENALTIES",
+    "STEPS",
+    "Penalty",
+    "gamma_path",
+    "group",
+    "lasso",
+    "selection_times",
+    "shrink",
+]
 
 STEPS = 16
 """Cells of the lam grid. Each holds about the same share of the rows' entries."""
@@ -23,6 +32,45 @@ _DOWNDATED = 0.75
 """Share of the rows up to which it is quicker to take off what they lose than to start anew."""
 _REMAINS = 0.25
 """Share that must be left of what is taken off from: less would show its rounding errors."""
+
+
+class Penalty(Protocol):
+    """The magnitude that is held against the level ``lam``, one per penalised unit.
+
+    A unit is a whole row (`group`) or a single entry (`lasso`). The shrunken mean shift, the
+    weights of the Huber form and the closed form of step ii follow from it.
+
+    Return the magnitudes of residuals ``(..., c)`` as ``(..., 1)`` or ``(..., c)``.
+    """
+
+    def __call__(self, residuals: np.ndarray) -> np.ndarray:
+        """Return the magnitudes."""
+        ...
+
+
+def group(residuals: np.ndarray) -> np.ndarray:
+    """Return the 2-norm of each row: a row's entries enter the model together."""
+    return np.asarray(np.sqrt(np.sum(residuals * residuals, axis=-1, keepdims=True)))
+
+
+def lasso(residuals: np.ndarray) -> np.ndarray:
+    """Return the absolute value of each entry: entries enter one by one."""
+    return np.asarray(np.abs(residuals))
+
+
+PENALTIES: dict[str, Penalty] = {"group": group, "lasso": lasso}
+
+
+def shrink(residuals: np.ndarray, lam: np.ndarray, penalty: Penalty) -> np.ndarray:
+    """Return the minimising mean shift for given residuals: soft thresholding at `lam`.
+
+    Zero exactly where the magnitude is at most `lam`.
+    """
+    size = penalty(residuals)
+    active = size > lam
+    # Both branches of a `where` are computed; the inner one keeps 0 / 0 out.
+    ratio = np.where(active, lam / np.where(active, size, 1.0), 1.0)
+    return residuals * (1.0 - ratio)
 
 
 def _magnitudes(Q: np.ndarray, beta: np.ndarray, targets: Targets, penalty: Penalty) -> np.ndarray:
