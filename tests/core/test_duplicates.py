@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 
 from kspr.core.duplicates import (
+    CopySearch,
     conflicting,
     contradicted,
     directions,
-    find_copies,
     join_sets,
     repeated,
+    sharing,
 )
 
 
@@ -21,8 +22,23 @@ def found_in(X: np.ndarray) -> np.ndarray | None:
     """Return the copies among plain features, projected where they are many."""
     rng = np.random.default_rng(0)
     R = directions(X.shape[1], rng)
-    view = X if R is None else X @ R
-    return find_copies(lambda rows: [view[rows]], X.shape, rng, exact=R is None)
+    return sets_of([X if R is None else X @ R], rng, exact=R is None)
+
+
+def sets_of(
+    views: list[np.ndarray], rng: np.random.Generator, *, exact: bool
+) -> np.ndarray | None:
+    """Return the copies among rows that are known by these views."""
+    n = len(views[0])
+    size = CopySearch.sample_size(n)
+    if not size:
+        return None
+    sample = rng.choice(n, size, replace=False)
+    search = CopySearch.from_sample([view[sample] for view in views], n, rng, exact=exact)
+    if search is None:
+        return None
+    rows = sharing(search.cells(views[-1]))
+    return search.sets([view[rows] for view in views], rows, n)
 
 
 def with_copies(n: int, p: int, jitter: float, m: int = 20) -> tuple[np.ndarray, np.ndarray]:
@@ -79,15 +95,14 @@ def test_rows_must_be_near_in_every_view():
     X, _ = with_copies(300, 10, 0.0)
     other = rows_of(len(X), 10, 5)
     rng = np.random.default_rng(0)
-    assert find_copies(lambda rows: [other[rows], X[rows]], X.shape, rng, exact=True) is None
-    assert find_copies(lambda rows: [X[rows], other[rows]], X.shape, rng, exact=True) is None
+    assert sets_of([other, X], rng, exact=True) is None
+    assert sets_of([X, other], rng, exact=True) is None
 
 
 def test_few_rows_equal_rows_and_infinite_projections_have_no_copies():
     assert found_in(np.zeros((5, 2))) is None
     assert found_in(np.ones((50, 40))) is None
-    X = np.full((50, 3), np.inf)
-    assert find_copies(lambda rows: [X[rows]], X.shape, np.random.default_rng(0)) is None
+    assert found_in(np.full((50, 3), np.inf)) is None
 
 
 def test_joined_sets_are_those_of_both():

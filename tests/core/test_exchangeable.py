@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kspr.core.exchangeable import Losses, lead
+from kspr.core.exchangeable import Losses, exchangeable_levels
+from kspr.core.grading import Tally
 
 seeds = st.integers(0, 2**32 - 1)
 laws = settings(max_examples=40, deadline=None)
@@ -28,17 +29,16 @@ def times(
     return Z, label, wrong
 
 
-def levels_of(
-    Z: np.ndarray, label: np.ndarray, floor: np.ndarray | None, *, pooled: bool
-) -> np.ndarray:
-    losses = Losses(Z.shape[1], pooled=pooled)
-    grade, _ = losses.add(Z, label)
-    return losses.levels(floor).of(grade, label)
+def levels_of(Z: np.ndarray, label: np.ndarray, *, pooled: bool) -> np.ndarray:
+    return exchangeable_levels(Z, label, pooled=pooled)[0]
 
 
-def levels_by_hand(
-    Z: np.ndarray, label: np.ndarray, floor: np.ndarray | None, pooled: bool
-) -> np.ndarray:
+def share_beaten(Z: np.ndarray, label: np.ndarray) -> np.ndarray:
+    """Return the share of the other classes that each label beats."""
+    return np.array([np.mean(np.delete(Z[i], k) > Z[i, k]) for i, k in enumerate(label)])
+
+
+def levels_by_hand(Z: np.ndarray, label: np.ndarray, pooled: bool) -> np.ndarray:
     """Count pairs (sample, knockoff), each with the chance that the knockoff is drawn."""
     n, c = Z.shape
 
@@ -59,12 +59,10 @@ def levels_by_hand(
                     ahead.append(min(own, Z[i, k]))
                 if own > Z[i, k] and beats_half(i, k):
                     behind.append(min(own, Z[i, k]))
-        share = 0.0 if floor is None else float(floor.mean() if pooled else floor[cut_group])
-        off = share / (1 - share) / (c - 1)
         cuts, most, estimates = sorted(Z[i, label[i]] for i in eligible), 0.0, []
         for t in cuts:
             won, lost = (sum(m <= t for m in side) / (c - 1) for side in (ahead, behind))
-            most = max(most, min(lost, (lost - off * won) / (1 - off)))
+            most = max(most, lost)
             estimates.append((1 + most) / won)
         for i in eligible:
             levels[i] = min(e for t, e in zip(cuts, estimates, strict=True) if t >= Z[i, label[i]])
@@ -73,30 +71,10 @@ def levels_by_hand(
 
 @pytest.mark.parametrize("pooled", [False, True])
 @pytest.mark.parametrize("c", [3, 4, 5, 8])
-@pytest.mark.parametrize("floor", [None, 0.2])
-def test_levels_are_those_of_counted_pairs(c: int, pooled: bool, floor: float | None) -> None:
-    rng = np.random.default_rng(c)
-    Z, label, _ = times(rng, 90, c, 0.3)
-    shares = None if floor is None else floor * rng.random(c)
-    found = levels_of(Z, label, shares, pooled=pooled)
-    np.testing.assert_allclose(found, levels_by_hand(Z, label, shares, pooled), rtol=1e-9)
-
-
-@laws
-@given(
-    seed=seeds,
-    c=st.integers(3, 8),
-    e=st.floats(0, 0.4),
-    noise=st.floats(0.3, 0.95),
-    pooled=st.booleans(),
-)
-def test_a_floor_never_keeps_less(seed: int, c: int, e: float, noise: float, pooled: bool) -> None:
-    """Even where labels lose more often than they win."""
-    rng = np.random.default_rng(seed)
-    Z, label, _ = times(rng, 200, c, noise)
-    plain = levels_of(Z, label, None, pooled=pooled)
-    removed = levels_of(Z, label, e * rng.random(c), pooled=pooled)
-    assert (removed <= plain * (1 + 1e-12)).all()
+def test_levels_are_those_of_counted_pairs(c: int, pooled: bool) -> None:
+    Z, label, _ = times(np.random.default_rng(c), 90, c, 0.3)
+    found = levels_of(Z, label, pooled=pooled)
+    np.testing.assert_allclose(found, levels_by_hand(Z, label, pooled), rtol=1e-9)
 
 
 @laws
@@ -107,8 +85,8 @@ def test_levels_do_not_depend_on_the_order_of_samples_or_classes(
     rng = np.random.default_rng(seed)
     Z, label, _ = times(rng, 150, c, 0.3)
     rows, old = rng.permutation(150), rng.permutation(c)
-    straight = levels_of(Z, label, None, pooled=pooled)
-    mixed = levels_of(Z[rows][:, old], np.argsort(old)[label[rows]], None, pooled=pooled)
+    straight = levels_of(Z, label, pooled=pooled)
+    mixed = levels_of(Z[rows][:, old], np.argsort(old)[label[rows]], pooled=pooled)
     np.testing.assert_allclose(mixed, straight[rows], rtol=1e-9)
 
 
@@ -116,13 +94,10 @@ def test_levels_do_not_depend_on_the_order_of_samples_or_classes(
 @given(seed=seeds, c=st.integers(3, 8))
 def test_only_labels_that_beat_half_of_the_others_are_ever_kept(seed: int, c: int) -> None:
     Z, label, _ = times(np.random.default_rng(seed), 150, c, 0.5)
-    own, share = lead(Z, label)
-    np.testing.assert_array_equal(own, [Z[i, k] for i, k in enumerate(label)])
-    assert share == pytest.approx(
-        [np.mean(np.delete(Z[i], k) > Z[i, k]) for i, k in enumerate(label)]
-    )
-    levels = levels_of(Z, label, None, pooled=False)
-    np.testing.assert_array_equal(np.isfinite(levels), share >= 0.5)
+    levels, doubt = exchangeable_levels(Z, label, pooled=False)
+    ahead = share_beaten(Z, label) >= 0.5
+    np.testing.assert_array_equal(np.isfinite(levels), ahead)
+    np.testing.assert_array_equal(doubt, np.where(ahead, Z[np.arange(150), label], np.inf))
 
 
 @pytest.mark.parametrize("noise", [0.1, 0.3, 0.6])
@@ -136,8 +111,8 @@ def test_the_error_rate_holds_for_wrong_labels_that_fall_evenly(c: int, noise: f
     plain, weighted, kept = np.zeros((3, 100, 4))
     for draw in range(100):
         Z, label, wrong = times(rng, 600, c, noise)
-        share = lead(Z, label)[1]
-        levels = levels_of(Z, label, None, pooled=True)
+        share = share_beaten(Z, label)
+        levels = levels_of(Z, label, pooled=True)
         for j, q in enumerate(levels_asked):
             keep = levels <= q
             plain[draw, j] = np.sum(keep & wrong) / max(1, np.sum(keep))
@@ -159,38 +134,32 @@ def test_the_error_rate_breaks_where_wrong_labels_look_right() -> None:
         second = np.argsort(Z, axis=1)[:, 1]
         label = np.where(wrong, second, label)
         Z[wrong] = Z[wrong] * np.where(np.arange(10) == second[wrong][:, None], 0.4, 1.0)
-        keep = levels_of(Z, label, None, pooled=True) <= 0.1
+        keep = levels_of(Z, label, pooled=True) <= 0.1
         fsr.append(np.sum(keep & wrong) / max(1, np.sum(keep)))
     assert np.mean(fsr) > 0.1 + 3 * np.std(fsr) / np.sqrt(50)
 
 
 @laws
 @given(seed=seeds, pooled=st.booleans(), cuts=st.lists(st.integers(0, 300), max_size=3))
-def test_merged_blocks_have_the_levels_of_the_whole(seed, pooled, cuts):
-    rng = np.random.default_rng(seed)
-    Z, label, _ = times(rng, 300, 5, 0.3)
-    floor = np.full(5, 0.1) if seed % 2 else None
-    parts, grades, statistic = [], [], []
-    for rows in np.split(np.arange(300), sorted(cuts)):
-        part = Losses(5, pooled=pooled)
-        grade, shown = part.add(Z[rows], label[rows])
-        parts.append(part)
-        grades.append(grade)
-        statistic.append(shown)
-    whole = Losses(5, pooled=pooled)
-    for part in reversed(parts):
-        whole.merge(part)
-    found = whole.levels(floor).of(np.concatenate(grades), label)
-    expected = levels_of(Z, label, floor, pooled=pooled)
-    np.testing.assert_array_equal(found, expected)
-    own, share = lead(Z, label)
-    np.testing.assert_array_equal(np.concatenate(statistic), np.where(share >= 0.5, -own, own))
+def test_joined_blocks_have_the_levels_of_the_whole(seed, pooled, cuts):
+    Z, label, _ = times(np.random.default_rng(seed), 300, 5, 0.3)
+    losses = Losses(5, pooled=pooled)
+    blocks = [
+        losses.count(Z[rows], label[rows]) for rows in np.split(np.arange(300), sorted(cuts))
+    ]
+    tallies, grades, doubts = zip(*blocks, strict=True)
+    found = losses.levels(Tally.joined(tallies[::-1])).of(np.concatenate(grades), label)
+    levels, doubt = exchangeable_levels(Z, label, pooled=pooled)
+    np.testing.assert_array_equal(found, levels)
+    np.testing.assert_array_equal(np.concatenate(doubts), doubt)
 
 
 def test_times_beyond_all_grades_count_as_their_ends():
     Z = np.array([[0.0, 50.0, 60.0], [1e-9, 1e9, 1e10], [40.0, 30.0, 20.0]])
     losses = Losses(3, pooled=True)
-    grade, _ = losses.add(Z, np.array([0, 0, 1]))
+    tally, grade, doubt = losses.count(Z, np.array([0, 0, 2]))
     assert grade[0] == grade[1] == 0
     assert grade[2] > 60_000
-    assert losses.levels(None).of(np.array([-1]), np.array([0])).tolist() == [np.inf]
+    np.testing.assert_array_equal(doubt, [0.0, 1e-9, 20.0])
+    lost = losses.levels(tally).of(np.array([-1]), np.array([0]))
+    assert lost.tolist() == [np.inf]

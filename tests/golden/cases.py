@@ -156,12 +156,6 @@ def exchangeable() -> Answer:
 
 
 @case
-def exchangeable_without_floor() -> Answer:
-    X, y, _ = digits()
-    return fitted(default(control="exchangeable", q=0.1, remove_floor=True), X, y)
-
-
-@case
 def control_paper() -> Answer:
     X, y, _ = digits()
     return fitted(adapter.comparing("paper", q=0.1), X, y)
@@ -376,7 +370,7 @@ def annotators() -> Answer:
     found["accuracy"] = np.stack([quality.accuracy, quality.low, quality.high])
     found["quality"] = repr(quality)
     found["probabilities"] = np.asarray(model.probabilities_)
-    found["worth"] = np.array(model.worth_)
+    found["worth"] = np.array(model.evidence_weight_)
     return found
 
 

@@ -61,7 +61,7 @@ def copied(p: int, kind: type = np.float32) -> np.ndarray:
 
 
 def copies_in(X) -> np.ndarray | None:
-    return look(HostFeatures(X), find_copies=True).duplicate_set
+    return look(HostFeatures(X), find_copies=True).copies
 
 
 def pairs(sets: np.ndarray) -> list[list[int]]:
