@@ -184,7 +184,8 @@ HEAD = """# How the defaults were chosen
 Realised FSR / recall on the CIFAR-10 features of the design (50,000 x 512; noise with known
 truth), means over {seeds} seeds. Bold: the realised FSR is above q. Each row
 changes one thing against `default`: `PaperKnockoffsSPR` on all rows at once, at a fixed level, with
-128 components and an intercept. `paper` is `PaperKnockoffsSPR()`, which chooses its own level. How the error rate itself is
+128 components and an intercept. `paper` is `PaperKnockoffsSPR()`, which chooses its own
+level. How the error rate itself is
 estimated, and why `control="transition"` is the default, is the subject of
 [error-rate.md](error-rate.md).
 
