@@ -55,6 +55,8 @@ _SCORE_BYTES = 512 << 20
 and keeps fewer components where more rows are asked for."""
 _ROWS_PER_DIMENSION = 100
 """Rows that are fitted for every dimension, however much memory they take."""
+_HELD = 1 << 24
+"""Fitted values that are held because they are few; more are computed again for the next pass."""
 _USUAL, _MANY, _WIDE = 128, 512, 2560
 """Components that ``"auto"`` keeps of very wide features, and of others, and the number of columns
 up to which features are no wider than that."""
@@ -200,12 +202,13 @@ def _scores(host: HostFeatures, pca: PCA, index: np.ndarray) -> np.ndarray:
 class Judged:
     """All rows, judged: what a control needs, and the columns that all controls have."""
 
-    fits: tuple[LinearFit, ...]
-    halves: np.ndarray
-    """Half of every row, ``(rows, splits)``."""
     columns: Columns
     noise: Transition
     chances: Chances
+    features: Features
+    """The rows for the pass that grades: their features, or fitted values where these are few."""
+    fits: tuple[LinearFit, ...]
+    """The fits that judge these rows; none where they are fitted values."""
 
 
 def judge(
@@ -223,13 +226,14 @@ def judge(
     """
     n_classes = fits[0].n_classes
     sizes = bin_sizes(codes[counted], halves[counted, 0], n_classes)
+    hold = len(codes) * n_classes <= _HELD
     chosen = calibration_rows(len(codes), n_classes)
     sample = _values(fits, features.take(chosen), halves[chosen])
     here = counted[chosen]
     least = Anchors(sizes).guess(sample[0][here], halves[chosen[here], 0])
     for guess in (least, None):
         anchors, columns = features.map(
-            Judge(fits, sizes, guess),
+            Judge(fits, sizes, guess, hold),
             codes,
             halves,
             counted,
@@ -239,7 +243,10 @@ def judge(
         if anchors.complete:
             break
     noise = estimate_transition(anchors.counts())
-    return Judged(fits, halves, columns, noise, Chances.fit(sample[1], codes[chosen], noise))
+    chances = Chances.fit(sample[1], codes[chosen], noise)
+    if hold:
+        features, fits = features.beside(columns.pop("values")), ()
+    return Judged(columns, noise, chances, features, fits)
 
 
 def _values(
@@ -247,8 +254,11 @@ def _values(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the fitted values of every class by the first of the fits, and by their mean.
 
-    No fit that judges a row has seen its label, so their mean has not either.
+    No fit that judges a row has seen its label, so their mean has not either. Without fits, `X` are
+    the fitted values.
     """
+    if not fits:
+        return X, X
     values = [fit.predict(X, half) for fit, half in zip(fits, halves.T, strict=True)]
     return values[0], values[0] if len(values) == 1 else np.asarray(sum(values) / len(values))
 
@@ -260,6 +270,8 @@ class Judge:
     fits: tuple[LinearFit, ...]
     sizes: np.ndarray
     least: np.ndarray | None
+    hold: bool
+    """Whether fitted values are a column, too."""
 
     def __call__(
         self, X: np.ndarray, codes: np.ndarray, halves: np.ndarray, counted: np.ndarray
@@ -267,7 +279,8 @@ class Judge:
         first, mean = _values(self.fits, X, halves)
         anchors = Anchors(self.sizes, self.least)
         anchors.add(first[counted], codes[counted], halves[counted, 0])
-        return anchors, {
+        held = {"values": mean} if self.hold else {}
+        return anchors, held | {
             "time": closed_form_times(mean, codes),
             "knockoff": small_codes(most_confident(mean, codes), mean.shape[1]),
             "best": small_codes(np.argmax(mean, axis=1), mean.shape[1]),

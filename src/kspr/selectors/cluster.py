@@ -113,8 +113,11 @@ class DaskFeatures:
 
     def gathered(self, rows: np.ndarray) -> tuple[HostFeatures, np.ndarray]:
         """Return the given rows as features of this process."""
-        host = HostFeatures(self.take(rows), self._each, self._progress)
-        return host, np.arange(len(rows))
+        return self.beside(self.take(rows)), np.arange(len(rows))
+
+    def beside(self, values: np.ndarray) -> HostFeatures:
+        """Return other numbers of the same rows, in this process, as features."""
+        return HostFeatures(values, self._each, self._progress)
 
     def column(self, values: Any) -> Any:
         """Return a column of all rows in this process."""

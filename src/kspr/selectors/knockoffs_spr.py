@@ -359,7 +359,7 @@ class KnockoffsSPR(BaseSelector):
         if self.control == "transition":
             columns = self._graded(fitted, judged, pooled=pooled)
         else:
-            columns = _compared(fitted, pooled=pooled)
+            columns = _compared(fitted, judged, pooled=pooled)
         columns = judged.columns | columns
         noise = describe_noise(judged.noise, np.bincount(codes), classes)
         if copies is not None:
@@ -399,8 +399,8 @@ class KnockoffsSPR(BaseSelector):
             _, shown = fitted.features.map(Components(fitted.pca, WIDTH), what="Reducing rows")
             half = fitted.halves[:, 0]
             votes = [count_votes(shown["rows"], codes, half, n_classes, self.neighbours, rng)]
-        tally, columns = fitted.features.map(
-            Grade(fitted.fits, judged.chances, grading, self.neighbours or 0),
+        tally, columns = judged.features.map(
+            Grade(judged.fits, judged.chances, grading, self.neighbours or 0),
             codes,
             fitted.halves,
             *votes,
@@ -451,12 +451,12 @@ class _Fitted:
         return judge(self.features, self.fits, self.halves, codes, counted)
 
 
-def _compared(fitted: _Fitted, *, pooled: bool) -> Columns:
+def _compared(fitted: _Fitted, judged: Judged, *, pooled: bool) -> Columns:
     """Return levels and doubts by comparing every label with all others at once."""
     codes, n_classes = fitted.labels.codes, len(fitted.labels.classes)
     losses = Losses(n_classes, pooled=pooled)
-    tally, columns = fitted.features.map(
-        Compare(fitted.fits, losses),
+    tally, columns = judged.features.map(
+        Compare(judged.fits, losses),
         codes,
         fitted.halves,
         extra=n_classes,

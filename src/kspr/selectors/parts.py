@@ -98,6 +98,10 @@ class Features(Protocol):
         """Return a column of all rows, such as the labels, as this process can read it."""
         ...
 
+    def beside(self, values: np.ndarray) -> "Features":
+        """Return other numbers of the same rows, in this process, as features."""
+        ...
+
 
 class HostFeatures:
     """Features of this process: an array, a memory map, or a sparse matrix in row order."""
@@ -168,6 +172,10 @@ class HostFeatures:
         """Return the column as it is."""
         return values
 
+    def beside(self, values: np.ndarray) -> "HostFeatures":
+        """Return other numbers of the same rows, worked at by the same threads."""
+        return HostFeatures(values, self.each, self._progress)
+
     def transformed(self, transformer: Any) -> "HostFeatures":
         """Return all rows as the user's fitted transformer sees them."""
         if self.sparse:
@@ -176,11 +184,11 @@ class HostFeatures:
         else:
             blocks = (block for _, block in self.chosen_blocks(None))
             rows = np.concatenate([np.asarray(transformer.transform(block)) for block in blocks])
-        return HostFeatures(rows, self.each, self._progress)
+        return self.beside(rows)
 
     def reduced(self, d: int, seed: int) -> "HostFeatures":
         """Return all rows of a sparse matrix in `d` principal components."""
-        return HostFeatures(sparse_components(self._X, d, seed), self.each, self._progress)
+        return self.beside(sparse_components(self._X, d, seed))
 
     def chosen_blocks(
         self, rows: np.ndarray | None, block_bytes: int = _FIT_BLOCK_BYTES
