@@ -104,7 +104,7 @@ def measure(case: Case, seed: int) -> dict[str, Any]:
         "noise": case.noise,
         "seed": seed,
         "wrong": float((y != truth[:, None])[y >= 0].mean()),
-        "worth": model.worth_,
+        "worth": model.evidence_weight_,
         "estimates": {"one label": single.noise.rate, "all": model.annotators_.noise_rate},
         "methods": {
             "one label": _by_selection(single, truth),

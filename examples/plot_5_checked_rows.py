@@ -4,7 +4,7 @@ Rows that a person has checked
 
 People mistake what is hard to tell, so their errors depend on the features. No method can learn
 that from labels and features alone, and the error rate of the default is passed. Rows drawn at
-random and checked by a person settle it: ``selection.draw(100)``, then
+random and checked by a person settle it: ``selection.draw_checks(100)``, then
 ``selection.with_checks(rows, true_labels)``.
 """
 
@@ -39,7 +39,7 @@ for seed in range(10):
     wrong = rng.choice(hardest, len(X) // 5, replace=False)
     y[wrong] = rival[wrong]
     plain = KnockoffsSPR(q=Q, random_state=seed).fit(X, y).selection_
-    rows = plain.draw(100, seed=seed)  # what the person looks at
+    rows = plain.draw_checks(100, seed=seed)  # what the person looks at
     sure = plain.with_checks(rows, y_true[rows], seed=seed)
     without.append(selection_quality(plain.clean_mask, y == y_true))
     checked.append(selection_quality(sure.clean_mask, y == y_true))

@@ -44,7 +44,11 @@ def test_each_half_is_judged_by_what_the_other_learned():
     basis = Basis(np.zeros((1, 1, 12), dtype=np.float32), np.eye(12, dtype=np.float32)[None], True)
     told = []
     fit = fit_halves(
-        (X, other), (label, other_label), C, basis=basis, on_step=lambda: told.append(1)
+        np.concatenate([X, other]),
+        (label, other_label),
+        C,
+        basis=basis,
+        on_step=lambda: told.append(1),
     )
     assert len(told) == 2 * ROUNDS
     shown = fit.predict(X[:, 1:], np.zeros(len(X), dtype=int))
@@ -56,7 +60,7 @@ def test_each_half_is_judged_by_what_the_other_learned():
 def test_features_need_no_basis():
     parts = [a_half(seed, 0.2) for seed in (0, 1)]
     X, label, true = ([part[i] for part in parts] for i in range(3))
-    fit = fit_halves([1e3 * part[:, 1:] + 7 for part in X], label, C)
+    fit = fit_halves(np.concatenate([1e3 * part[:, 1:] + 7 for part in X]), tuple(label), C)
     shown = fit.predict(1e3 * X[0][:, 1:] + 7, np.zeros(len(X[0]), dtype=int))
     assert (shown.argmax(axis=1) == true[0]).mean() > 0.55
 

@@ -14,7 +14,7 @@ from PIL import Image
 
 from kspr.errors import InputError, UnreadableItemError
 from kspr.features.embedders import Embedder
-from kspr.features.embedders.embedder import Begun
+from kspr.features.embedders.embedder import PendingBatch
 from kspr.features.embedding import embed_shards
 from kspr.sources.readers.items import ImageFiles
 from tests.features.fakes import Texts, embed, pictures, texts
@@ -407,7 +407,7 @@ class Slow:
                 raise KeyboardInterrupt
             return np.array([[float(t[1:])] for t in batch])
 
-        return Begun(wait, lambda: self.events.append(("cancel", *batch)))
+        return PendingBatch(wait, lambda: self.events.append(("cancel", *batch)))
 
     def shards(self, n):
         return embed_shards(texts(n), self.embedder, "float32", batch_size=1, shard_rows=2)

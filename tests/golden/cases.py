@@ -370,7 +370,7 @@ def annotators() -> Answer:
     found["accuracy"] = np.stack([quality.accuracy, quality.low, quality.high])
     found["quality"] = repr(quality)
     found["probabilities"] = np.asarray(model.probabilities_)
-    found["worth"] = np.array(model.worth_)
+    found["worth"] = np.array(model.evidence_weight_)
     return found
 
 

@@ -10,7 +10,6 @@ import pytest
 import kspr
 
 SOURCE = Path(kspr.__file__).parent
-TESTS = Path(__file__).resolve().parent.parent
 MAY = {
     "core": set(),
     "noise": {"core"},
@@ -115,52 +114,17 @@ def is_front(path: Path) -> bool:
     return path.name == "__init__.py" and "def __getattr__" in path.read_text("utf-8")
 
 
-UNTESTED = {
-    "kspr": "the public surface is held by tests/package/test_package.py",
-    "kspr.features": "a lazy front; loading is tested in tests/features/test_loading.py",
-    "kspr.features.options": "values without behaviour; the commands' tests set each of them",
-    "kspr.selectors": "a lazy front; every name behind it has tests of its own",
-    "kspr.sources.options": "values without behaviour; the readers' tests set each of them",
-}
-"""Modules without a test file of their own, and why."""
-
-
-def own_tests(name: str) -> list[Path]:
-    """Return the test files that belong to a module by their name."""
-    parts = name.split(".")[1:]
-    path = MODULES[name]
-    beside = TESTS.joinpath(*parts[:-1])
-    # The tests of a package's front stand in its own folder, or beside it.
-    folders = [beside, TESTS.joinpath(*parts)] if path.name == "__init__.py" else [beside]
-    leaf = (parts[-1] if parts else "kspr").strip("_")
-    patterns = (f"test_{leaf}.py", f"test_{leaf}_*.py")
-    return [file for folder in folders for pattern in patterns for file in folder.glob(pattern)]
-
-
-def has_code(name: str) -> bool:
-    """Tell whether a module is more than a docstring, imports and a list of names."""
-    tree = ast.parse(MODULES[name].read_text("utf-8"))
-    return any(isinstance(node, (ast.FunctionDef, ast.ClassDef)) for node in tree.body)
-
-
-@pytest.mark.parametrize("name", [name for name in MODULES if has_code(name)])
-def test_every_module_has_a_test_file_that_its_name_leads_to(name):
-    assert own_tests(name) or name in UNTESTED
-
-
-def test_no_exception_is_out_of_date():
-    assert [name for name in UNTESTED if name not in MODULES or own_tests(name)] == []
-
-
 SAME_IDEA = {
-    "exchangeable": "the mathematics of a control, and the control",
+    "cluster": "rows on the workers of a Dask cluster: of a collection, and of files",
     "figures": "what all figures share, and the figures of the paper",
+    "fitting": "a fit to labels that are partly wrong: of the halves, and of a network",
     "labels": "what a label is, and how files hold them",
     "metrics": "how good a selection is, and a network that learns from it",
     "noise": "labels made wrong on purpose, and what a report says of the noise",
     "options": "what a user may choose in each room",
+    "parts": "rows that are read a part at a time: of features, and of files",
+    "pieces": "the paper's pieces, and the selectors that split data into them",
     "selfcheck": "the test itself, and the test on a run",
-    "transition": "the mathematics of a control, and the control",
 }
 """Names of modules that stand in several rooms, and the idea that they share."""
 

@@ -65,7 +65,7 @@ def test_links_lead_somewhere(page):
 
 def test_the_glossary_names_existing_modules():
     text = (ROOT / "docs" / "glossary.md").read_text()
-    for module in set(re.findall(r"`((?:core|selectors)/\w+\.py)`", text)):
+    for module in set(re.findall(r"`((?:core|selectors|train)/[\w/]+\.py)`", text)):
         assert (ROOT / "src" / "kspr" / module).exists(), module
 
 

@@ -15,6 +15,7 @@ def test_the_public_surface_is_deliberate():
         "KnockoffsSPR",
         "KsprError",
         "MissingExtraError",
+        "PaperKnockoffsSPR",
         "ProbabilitySelector",
         "SPR",
         "Selection",

@@ -32,9 +32,8 @@ REQUIRED = {
 ALLOWED = {
     "_packages.py": {"subprocess"},
     "models/device.py": {"subprocess"},
-    "review/access.py": {"starlette"},
     "review/app.py": {"starlette"},
-    "review/server.py": {"socket", "uvicorn"},
+    "review/server.py": {"socket", "starlette", "uvicorn"},
     "sources/places.py": {"fsspec", "urllib"},
 }
 """Exceptions that SECURITY.md names: git tells the commit of a checkout; bfloat16 may kill a
@@ -115,14 +114,14 @@ def test_only_the_users_own_word_imports_a_module_by_name():
         "function.py",  # the embedder module:function, from the command line or --config
     }
     assert {m.name for m in MODULES if "import_module(" in m.read_text()} == by_name
-    predict = (SOURCE / "train" / "predict.py").read_text()
-    assert "named is None and stored.embedder is not None and is_function(" in predict
+    source = (SOURCE / "train" / "source.py").read_text()
+    assert "named is None and stored.embedder is not None and is_function(" in source
 
 
 def test_the_report_escapes_and_loads_nothing_from_outside():
     templates = SOURCE / "report" / "templates"
-    assert "default-src 'none'" in (templates / "head.html").read_text()
+    assert "default-src 'none'" in (templates / "page.html").read_text()
     for page in ("report.html", "training.html"):
-        assert (templates / page).read_text().startswith('{% include "head.html" %}')
+        assert (templates / page).read_text().startswith('{% extends "page.html" %}')
     assert not [t for t in templates.iterdir() if "|safe" in t.read_text().replace(" ", "")]
-    assert "autoescape=True" in (SOURCE / "report" / "_template.py").read_text()
+    assert "autoescape=True" in (SOURCE / "report" / "_words.py").read_text()

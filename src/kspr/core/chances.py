@@ -149,10 +149,10 @@ def count_votes(
         index.fit(rows[others])
         for block in row_blocks(len(asking), len(others)):
             mine = asking[block]
-            found = label[others][index.kneighbors(rows[mine], return_distance=False)]
-            place = np.arange(len(mine))[:, None] * n_classes + found
+            labels = label[others][index.kneighbors(rows[mine], return_distance=False)]
+            place = np.arange(len(mine))[:, None] * n_classes + labels
             counts = np.bincount(place.ravel(), minlength=len(mine) * n_classes)
-            votes[mine] = counts.reshape(-1, n_classes) / found.shape[1]
+            votes[mine] = counts.reshape(-1, n_classes) / labels.shape[1]
     return votes
 
 

@@ -199,10 +199,10 @@ def anytime_steps(
     cuts = _cuts(ordered, _ANYTIME_START)
     n_below = np.searchsorted(ordered, cuts, side="right")
     inside = doubt[checked] <= cuts[:, None]
-    found = inside & wrong
+    hit = inside & wrong
     # What was seen before each check: a bet may use nothing else.
     before = np.cumsum(inside, axis=1) - inside
-    wrong_before = np.cumsum(found, axis=1) - found
+    wrong_before = np.cumsum(hit, axis=1) - hit
     left = np.maximum(n_below[:, None] - before, 1)
 
     def capital(level: np.ndarray) -> np.ndarray:
@@ -212,9 +212,7 @@ def anytime_steps(
         games = [
             np.cumsum(
                 # A wrong label costs the part of the capital that was bet; a right one pays.
-                np.where(
-                    inside, np.where(found, np.log1p(-b), np.log1p(b * share / (1 - share))), 0
-                ),
+                np.where(inside, np.where(hit, np.log1p(-b), np.log1p(b * share / (1 - share))), 0),
                 axis=1,
             )
             for b in _BETS

@@ -145,14 +145,14 @@ def _sets_among(
     n = len(views[-1])
     pairs = _candidates(views[-1], grid)
     pairs = np.compress(_within(views, pairs, limits), pairs, axis=1)
-    found = _components(n, pairs)
-    wide = _too_wide(views[-1], found, 2 * limits[-1])
+    sets = _components(n, pairs)
+    wide = _too_wide(views[-1], sets, 2 * limits[-1])
     if wide.any():
         # A dense region of the data, each row near the next: only equal rows are copies there.
-        found[wide] = -1
+        sets[wide] = -1
         same = wide[pairs[0]] & _within(views, pairs, equal)
-        found = join_sets(found, _components(n, np.compress(same, pairs, axis=1)))
-    return found
+        sets = join_sets(sets, _components(n, np.compress(same, pairs, axis=1)))
+    return sets
 
 
 def join_sets(first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -176,9 +176,9 @@ def repeated(sets: np.ndarray, label: np.ndarray) -> np.ndarray:
     array([False, False,  True, False])
     """
     rows, _, first, _ = _labels_of_sets(sets, label)
-    found = sets >= 0
-    found[rows[first]] = False
-    return found
+    repeats = sets >= 0
+    repeats[rows[first]] = False
+    return repeats
 
 
 def conflicting(sets: np.ndarray, label: np.ndarray) -> np.ndarray:
@@ -188,9 +188,9 @@ def conflicting(sets: np.ndarray, label: np.ndarray) -> np.ndarray:
     array([ True,  True, False, False])
     """
     rows, owner, _, _ = _labels_of_sets(sets, label)
-    found = np.zeros(len(sets), dtype=bool)
-    found[rows] = (np.bincount(owner) > 1)[sets[rows]]
-    return found
+    conflicts = np.zeros(len(sets), dtype=bool)
+    conflicts[rows] = (np.bincount(owner) > 1)[sets[rows]]
+    return conflicts
 
 
 def contradicted(sets: np.ndarray, label: np.ndarray, Z: np.ndarray) -> np.ndarray:
@@ -206,9 +206,9 @@ def contradicted(sets: np.ndarray, label: np.ndarray, Z: np.ndarray) -> np.ndarr
     mean = np.bincount(number, weights=Z[rows]) / np.bincount(number)
     best = np.full(len(sets), np.inf)
     np.minimum.at(best, owner, mean)
-    found = np.zeros(len(sets), dtype=bool)
-    found[rows] = (mean > best[owner])[number]
-    return found
+    lost = np.zeros(len(sets), dtype=bool)
+    lost[rows] = (mean > best[owner])[number]
+    return lost
 
 
 def _labels_of_sets(sets: np.ndarray, label: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -220,8 +220,8 @@ def _labels_of_sets(sets: np.ndarray, label: np.ndarray) -> tuple[np.ndarray, ..
     rows = np.flatnonzero(sets >= 0)
     width = int(label.max()) + 1
     key = sets[rows] * width + label[rows]
-    found, first, number = np.unique(key, return_index=True, return_inverse=True)
-    return rows, found // width, first, number
+    distinct, first, number = np.unique(key, return_index=True, return_inverse=True)
+    return rows, distinct // width, first, number
 
 
 def _size(rows: np.ndarray) -> float:
@@ -280,14 +280,14 @@ class _Grid:
 def _candidates(view: np.ndarray, grid: _Grid) -> np.ndarray:
     """Return pairs of rows that may be copies, ``(2, pairs)``: neighbours in a cell of a grid."""
     places = grid.places(view)
-    found = []
+    pairs = []
     for cell in grid.cells(places):
         order = np.lexsort((places[:, 0], cell))
         for step in range(1, _ALONG + 1):
             a, b = order[:-step], order[step:]
             together = cell[a] == cell[b]
-            found.append(np.stack([a[together], b[together]]))
-    return np.concatenate(found, axis=1)
+            pairs.append(np.stack([a[together], b[together]]))
+    return np.concatenate(pairs, axis=1)
 
 
 def _within(views: Sequence[np.ndarray], pairs: np.ndarray, limits: Sequence[float]) -> np.ndarray:

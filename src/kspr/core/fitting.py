@@ -10,7 +10,7 @@ coefficients are multiplied once, and a row costs one product with its features,
 of coordinates.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,8 +41,8 @@ Each = Callable[[Callable[[int], np.ndarray], Iterable[int]], Iterable[np.ndarra
 
 
 def fit_halves(
-    X: Sequence[np.ndarray],
-    label: Sequence[np.ndarray],
+    X: np.ndarray,
+    label: tuple[np.ndarray, np.ndarray],
     n_classes: int,
     *,
     basis: Basis | None = None,
@@ -51,23 +51,26 @@ def fit_halves(
 ) -> "LinearFit":
     """Return the fitted values of each half by what the other has learned.
 
-    `X` has the features ``(rows, p)`` of the fitted rows of both halves; with a `basis`, their
-    coordinates in it. The fit takes features in any case. `on_step` is called after each of the
-    `ROUNDS` of each half; `each` works at both halves.
+    `X` has the features ``(rows, p)`` of the fitted rows, those of the second half behind those of
+    the first; with a `basis`, their coordinates in it. `label` has the labels of each half. The fit
+    takes features in any case. `on_step` is called after each of the `ROUNDS` of each half; `each`
+    works at both halves.
     """
+    first = len(label[0])
     if basis is None:
         # One basis for both halves: it does not depend on labels, and the coefficients of one half
         # apply to the other.
-        whole = np.concatenate(X)[None]
-        limit = max_directions(max(len(part) for part in X))
-        basis = fit_basis(whole, np.ones(whole.shape[:2], dtype=bool), True, limit)
-        X = [basis.transform(part[None])[0] for part in X]
+        limit = max_directions(max(map(len, label)))
+        basis = fit_basis(X[None], np.ones((1, len(X)), dtype=bool), True, limit)
+        X = basis.transform(X[None])[0]
+    halves = (X[:first], label[0]), (X[first:], label[1])
+    del X
 
     def fit(side: int) -> np.ndarray:
-        return refit(X[side], label[side], n_classes, on_step=on_step)
+        return refit(*halves[side], n_classes, on_step=on_step)
 
-    first, second = each(fit, (0, 1))
-    return LinearFit.swapped(basis, first, second)
+    one, two = each(fit, (0, 1))
+    return LinearFit.swapped(basis, one, two)
 
 
 def max_directions(n_rows: int) -> int:
@@ -206,13 +209,13 @@ class LinearFit:
         `half` says which half each row is in; the fit on the other half judges it.
         """
         p, c = self.coefficients.shape[1:]
-        found = np.empty((len(half), c), dtype=self.constant.dtype)
-        dtype = tile_type(p, c, found.dtype)
+        values = np.empty((len(half), c), dtype=self.constant.dtype)
+        dtype = tile_type(p, c, values.dtype)
         for side in (0, 1):
             rows = np.flatnonzero(half == side)
             part = X if len(rows) == len(half) else X[rows]
             centred = room_for_tiles(len(rows), p, dtype)
             np.subtract(part, self.mean.astype(dtype), out=centred[: len(rows)])
             product = rows_times(centred, self.coefficients[side])[: len(rows)]
-            found[rows] = product + self.constant[side]
-        return found
+            values[rows] = product + self.constant[side]
+        return values

@@ -28,7 +28,7 @@ MANY_CLASSES = 1024
 _MOST_OWN = 0.9
 """Labels that go to a class's directions of its own, at most, as a share of those that stay right,
 where the matrix is not written out: what is beyond that counts as spread evenly."""
-_NOTHING, _EXACT = 1e-6, 1e-15
+_NOTHING, _EXACT = 1e-7, 1e-15
 """Entries of an inverse, whose largest are about 1, below which they are left out; and the term of
 a series, as a share of its sum, at which it ends."""
 

@@ -30,7 +30,7 @@ from kspr.features._store import (
     write_shard,
 )
 from kspr.features.embedders import Embedder, embedder_identity, load_embedder
-from kspr.features.embedders.embedder import Begun, as_is
+from kspr.features.embedders.embedder import PendingBatch, as_is
 from kspr.features.options import EmbedSettings
 from kspr.sources.readers.items import Decoded, decoded, pixel_limit
 from kspr.sources.records import Items, content_digests
@@ -259,7 +259,7 @@ class _Batch:
 
     rows: list[int]
     unreadable: dict[int, str]
-    features: Begun | None
+    features: PendingBatch | None
     """None where there is nothing to compute."""
 
 

@@ -146,27 +146,20 @@ def fit_split(
 ) -> tuple[LinearFit, PCA | None]:
     """Fit both halves of a split; the second value is the reduction of the features, if any."""
     index = np.concatenate([half.index for half in split.fitted])
-    first = len(split.fitted[0].index)
     rows = np.sort(index)
     host, numbers = features.gathered(rows)
     index = numbers[np.searchsorted(rows, index)]
-    chosen = None if len(rows) == host.shape[0] else numbers
-    slots = max(first, len(index) - first)
+    slots = max(len(half.index) for half in split.fitted)
     d = reduction.dimensions(len(rows), slots, features.shape[1], n_classes)
+    label = split.fitted[0].label, split.fitted[1].label
     if d is None:
-        pca, basis, Q = None, None, host.take(index)
-    else:
-        pca = components(host, chosen, d, split.sketch_seed)
-        basis = Basis(pca.mean, pca.components, intercept=True)
-        Q = _scores(host, pca, index)
-    fit = fit_halves(
-        (Q[:first], Q[first:]),
-        [half.label for half in split.fitted],
-        n_classes,
-        basis=basis,
-        on_step=on_step,
-        each=host.each,
-    )
+        fit = fit_halves(host.take(index), label, n_classes, on_step=on_step, each=host.each)
+        return fit, None
+    chosen = None if len(rows) == host.shape[0] else numbers
+    pca = components(host, chosen, d, split.sketch_seed)
+    basis = Basis(pca.mean, pca.components, intercept=True)
+    scores = _scores(host, pca, index)
+    fit = fit_halves(scores, label, n_classes, basis=basis, on_step=on_step, each=host.each)
     return fit, pca
 
 

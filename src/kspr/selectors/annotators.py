@@ -100,7 +100,7 @@ class AnnotatorSelector(BaseSelector):
         All labels that were given, sorted.
     probabilities_ : numpy.ndarray of shape (n_samples, n_classes)
         Chance of each of these to be the true label.
-    worth_ : float
+    evidence_weight_ : float
         What the evidence of the model was found to be worth: 1 where annotators err independently,
         less where they err together.
 
@@ -185,12 +185,12 @@ class AnnotatorSelector(BaseSelector):
             min_class_size=1,
         )
         held_out = held_out_values(fit, X, first, groups=groups)
-        found = find_consensus(crowd.votes, _of_all_classes(held_out, crowd))
+        consensus = find_consensus(crowd.votes, _of_all_classes(held_out, crowd))
         self.n_features_in_ = held_out.shape[1]
         self.classes_ = crowd.classes
-        self.probabilities_, self.worth_ = found.chance, found.worth
-        self.annotators_ = _annotators(crowd, found)
-        self.selection_ = self._select(crowd, found, held_out).at(self.q)
+        self.probabilities_, self.evidence_weight_ = consensus.chance, consensus.worth
+        self.annotators_ = _annotators(crowd, consensus)
+        self.selection_ = self._select(crowd, consensus, held_out).at(self.q)
         return self
 
     def fit_resample(self, X: Any, y: Any, **fit_params: Any) -> tuple[Any, Any]:
@@ -212,11 +212,11 @@ class AnnotatorSelector(BaseSelector):
         self.sample_indices_ = selection.clean_indices
         return _safe_indexing(X, self.sample_indices_), selection.label[self.sample_indices_]
 
-    def _select(self, crowd: Crowd, found: Consensus, held_out: HeldOut) -> Selection:
+    def _select(self, crowd: Crowd, consensus: Consensus, held_out: HeldOut) -> Selection:
         """Return the selection before it is cut: every row with its level."""
         # A class that no row has is no class of the selection.
-        won, code = np.unique(found.chance.argmax(axis=1), return_inverse=True)
-        classes, doubt = crowd.classes[won], 1.0 - found.chance.max(axis=1)
+        won, code = np.unique(consensus.chance.argmax(axis=1), return_inverse=True)
+        classes, doubt = crowd.classes[won], 1.0 - consensus.chance.max(axis=1)
         cut_group, table = cut_by_class(code, len(classes), pooled=self.cut == "pooled")
         level = np.empty(len(code))
         for k in range(len(table)):
@@ -229,7 +229,7 @@ class AnnotatorSelector(BaseSelector):
             table=table,
             q_value=level,
             doubt=doubt,
-            selection_time=all_times(found.chance[:, won])[np.arange(len(code)), code],
+            selection_time=all_times(consensus.chance[:, won])[np.arange(len(code)), code],
             suggested_code=code,
             suggestion_probability=1.0 - doubt,
             manifest=self._manifest(
@@ -239,7 +239,7 @@ class AnnotatorSelector(BaseSelector):
                 _in_texts(crowd),
                 control="annotators",
             ),
-            noise=_noise(found.chance[:, won], code, classes, doubt),
+            noise=_noise(consensus.chance[:, won], code, classes, doubt),
         )
 
 
@@ -274,9 +274,9 @@ def _levels(doubt: np.ndarray) -> np.ndarray:
     return np.asarray(np.minimum(reachable(estimate), 1.0)[np.searchsorted(ordered, doubt)])
 
 
-def _annotators(crowd: Crowd, found: Consensus) -> Annotators:
+def _annotators(crowd: Crowd, consensus: Consensus) -> Annotators:
     votes, count = crowd.votes, len(crowd.annotators)
-    right = found.chance[votes.row, votes.label]
+    right = consensus.chance[votes.row, votes.label]
     n_labels = np.bincount(votes.annotator, minlength=count)
     n_right = np.bincount(votes.annotator, weights=right, minlength=count)
     low, high = wilson_interval(n_right, n_labels)

@@ -165,7 +165,7 @@ def add_checks(
 
 
 def read_checked(checked: Any, label: np.ndarray) -> tuple[Any, Any, Drawn]:
-    """Return checked rows, their true labels and how they were found, as `fit` is given them."""
+    """Return checked rows, their true labels and where they come from, as `fit` is given them."""
     if isinstance(checked, tuple) and len(checked) == 2:
         return checked[0], checked[1], "all"
     mask, n = np.asarray(checked), len(label)
@@ -233,18 +233,18 @@ def steps_of(
 
 
 def _read_rows(rows: Any, n: int) -> np.ndarray:
-    found = np.asarray(rows)
-    if found.ndim != 1 or (found.dtype.kind not in "iu" and found.size):
-        raise InputError(f"The checked rows must be a list of row numbers, got {found.dtype}.")
-    found = found.astype(np.int64)
-    outside = found[(found < 0) | (found >= n)]
+    numbers = np.asarray(rows)
+    if numbers.ndim != 1 or (numbers.dtype.kind not in "iu" and numbers.size):
+        raise InputError(f"The checked rows must be a list of row numbers, got {numbers.dtype}.")
+    numbers = numbers.astype(np.int64)
+    outside = numbers[(numbers < 0) | (numbers >= n)]
     if outside.size:
         raise InputError(f"The checked rows list row {outside[0]}, but there are {n} rows.")
-    numbers, times = np.unique(found, return_counts=True)
-    if len(numbers) < len(found):
-        twice = numbers[times > 1][0]
+    distinct, times = np.unique(numbers, return_counts=True)
+    if len(distinct) < len(numbers):
+        twice = distinct[times > 1][0]
         raise InputError(f"The checked rows list row {twice} twice. Keep one answer per row.")
-    return found
+    return numbers
 
 
 def _read_truth(true_labels: Any, rows: np.ndarray, classes: np.ndarray) -> np.ndarray:

@@ -80,9 +80,9 @@ class Estimates:
         return "\n".join(lines)
 
 
-def _shown(found: Estimate) -> str:
-    value = "unknown" if np.isnan(found.value) else percent(found.value)
-    return f"{value} ({percent(found.low)} to {percent(found.high)})"
+def _shown(estimate: Estimate) -> str:
+    value = "unknown" if np.isnan(estimate.value) else percent(estimate.value)
+    return f"{value} ({percent(estimate.low)} to {percent(estimate.high)})"
 
 
 def estimate(selection: Selection) -> Estimates:
@@ -109,8 +109,8 @@ def estimate(selection: Selection) -> Estimates:
         return _known(assisted_share(wrong[sampled], chance[rows[sampled]], mean), mean)
 
     def recall(wrong_kept: float, wrong_left: float) -> float:
-        found = n_right + kept.sum() * (1 - wrong_kept)
-        return float(found / max(found + left.sum() * (1 - wrong_left), 1e-9))
+        n_kept = n_right + kept.sum() * (1 - wrong_kept)
+        return float(n_kept / max(n_kept + left.sum() * (1 - wrong_left), 1e-9))
 
     elsewhere = ~frame
     model = selection.control in DOUBTING and elsewhere.any()
@@ -144,9 +144,9 @@ def _chance(selection: Selection) -> np.ndarray:
     return np.broadcast_to(0.0, len(selection))
 
 
-def _known(found: Estimate, mean: float) -> Estimate:
+def _known(estimate: Estimate, mean: float) -> Estimate:
     """Return the estimate, or the model's own value between 0 and 1 where no row was checked."""
-    return Estimate(mean, 0.0, 1.0) if np.isnan(found.value) else found
+    return Estimate(mean, 0.0, 1.0) if np.isnan(estimate.value) else estimate
 
 
 def _errors(n_kept: int, n_unchecked: int, wrong: np.ndarray) -> Estimate:
@@ -155,9 +155,9 @@ def _errors(n_kept: int, n_unchecked: int, wrong: np.ndarray) -> Estimate:
     Checked rows are kept only if they are right. Among what a cut keeps, chances hardly tell right
     from wrong, so that the fit would not narrow the interval.
     """
-    found = plain_share(int(wrong.sum()), len(wrong))
+    share = plain_share(int(wrong.sum()), len(wrong))
     part = n_unchecked / max(n_kept, 1)
-    return Estimate(*(float(part * end) for end in (found.value, found.low, found.high)))
+    return Estimate(*(float(part * end) for end in (share.value, share.low, share.high)))
 
 
 def _per_class(
@@ -166,12 +166,12 @@ def _per_class(
     code, n_classes = selection.label_code, len(selection.classes)
     n_kept = np.bincount(code[selection.clean_mask], minlength=n_classes).tolist()
     n_unchecked = np.bincount(code[kept], minlength=n_classes).tolist()
-    found = []
+    classes = []
     for k, label in enumerate(selection.classes.tolist()):
         own = code[rows] == k
         errors = _errors(n_kept[k], n_unchecked[k], wrong[own])
-        found.append(ClassErrors(label, n_kept[k], int(own.sum()), errors))
-    return tuple(found)
+        classes.append(ClassErrors(label, n_kept[k], int(own.sum()), errors))
+    return tuple(classes)
 
 
 _PLAYED = 5
@@ -268,8 +268,8 @@ def _chances(selection: Selection) -> Callable[[np.ndarray], np.ndarray]:
         return lambda doubt: doubt
     seen = checked.rows[checked.counted]
     expected = selection.doubt[seen].sum()
-    found = np.sum(~checked.right[checked.counted])
+    wrong = np.sum(~checked.right[checked.counted])
     # One more on either side: no wrong label among a few checks is no proof of none. What the
     # fit did not expect may be anywhere.
-    times, more = min(1.0, (found + 1) / (expected + 1)), max(0.0, found - expected) / len(seen)
+    times, more = min(1.0, (wrong + 1) / (expected + 1)), max(0.0, wrong - expected) / len(seen)
     return lambda doubt: np.minimum(doubt * times + more, 1.0)

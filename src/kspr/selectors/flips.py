@@ -10,7 +10,7 @@ from scipy.sparse import issparse
 
 from kspr.selectors.parts import HostFeatures
 
-__all__ = ["ESTIMATED", "HARD", "KINDS", "Ground", "flip"]
+__all__ = ["ESTIMATED", "HARD", "KINDS", "FlipData", "flip"]
 
 ESTIMATED = "estimated"
 """More of the noise that is there already, as far as it was estimated."""
@@ -22,7 +22,7 @@ _MOST = 2.5
 
 
 @dataclass(frozen=True)
-class Ground:
+class FlipData:
     """Data whose labels are to be flipped."""
 
     features: HostFeatures
@@ -75,24 +75,24 @@ class Ground:
 
 
 def flip(
-    kind: str, ground: Ground, share: float, rng: np.random.Generator
+    kind: str, data: FlipData, share: float, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """Flip the share `share` of the labels; return the flipped rows, and the new codes of all rows.
 
     Fewer are flipped where a class would lose too many of its labels.
     """
-    wanted = round(share * len(ground.codes))
+    wanted = round(share * len(data.codes))
     if kind == HARD:
-        near, margin = ground.nearest
+        near, margin = data.nearest
         # Ranks: _NEAR is then a share of the rows, whatever the scale of the features.
         rank = np.argsort(np.argsort(margin, kind="stable"), kind="stable")
-        rows = ground.spared(draw_rows(np.exp(-rank / (_NEAR * len(rank))), wanted, rng))
+        rows = data.spared(draw_rows(np.exp(-rank / (_NEAR * len(rank))), wanted, rng))
         target = near[rows]
     else:
-        chance, wanted = _BY_CLASS[kind](ground, wanted)
-        rows = ground.spared(draw_rows(chance.sum(axis=1)[ground.codes], wanted, rng))
-        target = _drawn_labels(chance[ground.codes[rows]], rng)
-    flipped = ground.codes.copy()
+        chance, wanted = _BY_CLASS[kind](data, wanted)
+        rows = data.spared(draw_rows(chance.sum(axis=1)[data.codes], wanted, rng))
+        target = _drawn_labels(chance[data.codes[rows]], rng)
+    flipped = data.codes.copy()
     flipped[rows] = target
     return rows, flipped
 
@@ -116,30 +116,30 @@ def _drawn_labels(chance: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return np.asarray((total > rng.random((len(total), 1)) * total[:, -1:]).argmax(axis=1))
 
 
-def _symmetric(ground: Ground, wanted: int) -> tuple[np.ndarray, int]:
+def _symmetric(data: FlipData, wanted: int) -> tuple[np.ndarray, int]:
     """Return flips to any other class, with equal chance."""
-    return 1.0 - np.eye(ground.n_classes), wanted
+    return 1.0 - np.eye(data.n_classes), wanted
 
 
-def _pair(ground: Ground, wanted: int) -> tuple[np.ndarray, int]:
+def _pair(data: FlipData, wanted: int) -> tuple[np.ndarray, int]:
     """Return flips to the next class."""
-    return np.eye(ground.n_classes)[np.roll(np.arange(ground.n_classes), -1)], wanted
+    return np.eye(data.n_classes)[np.roll(np.arange(data.n_classes), -1)], wanted
 
 
-def _similar(ground: Ground, wanted: int) -> tuple[np.ndarray, int]:
+def _similar(data: FlipData, wanted: int) -> tuple[np.ndarray, int]:
     """Return flips to the class with the nearest mean."""
-    distance = _squared_distances(ground.means, ground.means)
+    distance = _squared_distances(data.means, data.means)
     np.fill_diagonal(distance, np.inf)
-    return np.eye(ground.n_classes)[distance.argmin(axis=1)], wanted
+    return np.eye(data.n_classes)[distance.argmin(axis=1)], wanted
 
 
-def _estimated(ground: Ground, wanted: int) -> tuple[np.ndarray, int]:
+def _estimated(data: FlipData, wanted: int) -> tuple[np.ndarray, int]:
     """Return flips like the estimated noise; symmetric ones where there is none."""
-    flips = ground.transition * (1.0 - np.eye(ground.n_classes))
+    flips = data.transition * (1.0 - np.eye(data.n_classes))
     rate = flips.sum(axis=1)
     if rate.max() < 1e-3:
-        return _symmetric(ground, wanted)
-    typical = float(np.mean(rate[ground.codes]))
+        return _symmetric(data, wanted)
+    typical = float(np.mean(rate[data.codes]))
     # The noisiest class flips rate.max() / typical times the overall share; fewer flips limit it.
     return flips, round(wanted * min(1.0, _MOST * typical / float(rate.max())))
 
@@ -151,7 +151,7 @@ def _squared_distances(rows: np.ndarray, means: np.ndarray) -> np.ndarray:
     return np.asarray(np.maximum(squared, 0.0))
 
 
-_BY_CLASS: dict[str, Callable[[Ground, int], tuple[np.ndarray, int]]] = {
+_BY_CLASS: dict[str, Callable[[FlipData, int], tuple[np.ndarray, int]]] = {
     ESTIMATED: _estimated,
     "symmetric": _symmetric,
     "pair": _pair,

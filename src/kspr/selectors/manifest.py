@@ -34,9 +34,9 @@ class Manifest:
 
 def versions() -> dict[str, str]:
     """Return the versions that a result can depend on."""
-    found = _packages.versions("knockoffs-spr", "numpy", "scikit-learn")
+    installed = _packages.versions("knockoffs-spr", "numpy", "scikit-learn")
     names = {"knockoffs-spr": "kspr"}
-    return {names.get(package, package): str(number) for package, number in found.items()}
+    return {names.get(package, package): str(number) for package, number in installed.items()}
 
 
 def fingerprint(content: np.ndarray, shape: tuple[int, int], labels: np.ndarray) -> str:

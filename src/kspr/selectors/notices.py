@@ -182,10 +182,10 @@ def _notice(selection: Selection, status: str) -> Notice:
     )
 
 
-def _of_classes(found: int, total: int) -> str:
-    if found == total:
+def _of_classes(hit: int, total: int) -> str:
+    if hit == total:
         return "the only class" if total == 1 else f"all {total:,} classes"
-    return f"{found:,} of {total:,} classes"
+    return f"{hit:,} of {total:,} classes"
 
 
 def _detail(selection: Selection, status: str, hit: int, size: int, worst: float) -> str:

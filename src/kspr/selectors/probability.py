@@ -170,9 +170,9 @@ class ProbabilitySelector(BaseSelector):
     def _selection(self, shown: np.ndarray, labels: Labels) -> Selection:
         """Return the selection before it is cut: every row with its level."""
         codes, classes = labels.codes, labels.classes
-        found = calibrate(shown, codes)
-        times = all_times(found.prior)
-        level, doubt = self._levels(found, times, codes)
+        calibrated = calibrate(shown, codes)
+        times = all_times(calibrated.prior)
+        level, doubt = self._levels(calibrated, times, codes)
         cut_group, table = cut_by_class(codes, len(classes), pooled=self.cut == "pooled")
         content = look(HostFeatures(shown), find_copies=False).content
         return Selection.uncut(
@@ -183,21 +183,23 @@ class ProbabilitySelector(BaseSelector):
             q_value=level,
             doubt=doubt,
             selection_time=times[np.arange(len(codes)), codes],
-            suggested_code=found.best,
-            suggestion_probability=found.best_chance if self.control == "transition" else None,
+            suggested_code=calibrated.best,
+            suggestion_probability=calibrated.best_chance if self.control == "transition" else None,
             # Nothing here is drawn at random.
             manifest=self._manifest(shown.shape, 0, content, labels.values),
-            noise=describe_noise(found.transition, np.bincount(codes), classes),
+            noise=describe_noise(calibrated.transition, np.bincount(codes), classes),
         )
 
     def _levels(
-        self, found: Calibrated, times: np.ndarray, codes: np.ndarray
+        self, calibrated: Calibrated, times: np.ndarray, codes: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the smallest level that keeps each row, and its doubt."""
         pooled = self.cut == "pooled"
         if self.control == "transition":
-            doubt = 1.0 - found.right[np.arange(len(codes)), codes]
-            return transition_levels(found.right, codes, found.transition, pooled=pooled), doubt
+            doubt = 1.0 - calibrated.right[np.arange(len(codes)), codes]
+            return transition_levels(
+                calibrated.right, codes, calibrated.transition, pooled=pooled
+            ), doubt
         if times.shape[1] < 3:
             raise InputError(
                 "control='exchangeable' needs at least three classes, got 2. Use "
@@ -271,9 +273,9 @@ def order_columns(names: Sequence[Any], classes: np.ndarray) -> np.ndarray:
     """
     readings = _readings(names)
     for reading in readings:
-        found = _by_name(reading, classes)
-        if found is not None:
-            return found
+        places = _by_name(reading, classes)
+        if places is not None:
+            return places
     numbers = [str(k) for k in range(len(classes))]
     if any(list(map(str, reading)) == numbers for reading in readings):
         return np.arange(len(classes))
@@ -287,14 +289,14 @@ def order_columns(names: Sequence[Any], classes: np.ndarray) -> np.ndarray:
 
 def _readings(names: Sequence[Any]) -> list[list[Any]]:
     """Return the names as they are, and without each of the prefixes that all of them share."""
-    found = [list(names)]
+    readings = [list(names)]
     if all(isinstance(name, str) for name in names):
         shortest = min(map(len, names))
         for length in range(1, shortest):
             if len({name[:length] for name in names}) > 1:
                 break
-            found.append([name[length:] for name in names])
-    return found
+            readings.append([name[length:] for name in names])
+    return readings
 
 
 def _by_name(names: list[Any], classes: np.ndarray) -> np.ndarray | None:
@@ -309,8 +311,8 @@ def _by_name(names: list[Any], classes: np.ndarray) -> np.ndarray | None:
 def _first_missing(readings: list[list[Any]], classes: np.ndarray) -> Any:
     """Return the first class without a column, in the reading that leaves out the fewest."""
     places = [places_in(classes, np.array(reading)) for reading in readings]
-    found = max(places, key=lambda place: len(np.unique(place[place >= 0])))
-    return next(c for k, c in enumerate(classes.tolist()) if (found == k).sum() != 1)
+    best = max(places, key=lambda place: len(np.unique(place[place >= 0])))
+    return next(c for k, c in enumerate(classes.tolist()) if (best == k).sum() != 1)
 
 
 def _as_matrix(values: np.ndarray) -> np.ndarray:

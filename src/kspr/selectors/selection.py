@@ -443,8 +443,7 @@ class Selection:
         >>> y = np.where(np.arange(len(y_true)) % 5 == 0, 9 - y_true, y_true)
         >>> selection = KnockoffsSPR(q=0.05).fit(X, y).selection_
         >>> rows = selection.draw_checks(100)
-        >>> found = selection.with_checks(rows, y_true[rows]).estimates()
-        >>> print(found)  # doctest: +ELLIPSIS
+        >>> print(selection.with_checks(rows, y_true[rows]).estimates())  # doctest: +ELLIPSIS
         By 100 checked rows and the fit, with intervals of 95 %:
           wrong labels among the ... rows of the pool: ...
         """
@@ -539,8 +538,8 @@ class Selection:
         >>> from kspr import KnockoffsSPR
         >>> X, y = load_digits(return_X_y=True)
         >>> y[::10] = 9 - y[::10]
-        >>> found = KnockoffsSPR(q=0.01).fit(X, y).selection_.relabel()
-        >>> print(found)  # doctest: +ELLIPSIS
+        >>> relabelling = KnockoffsSPR(q=0.01).fit(X, y).selection_.relabel()
+        >>> print(relabelling)  # doctest: +ELLIPSIS
         Change ... labels: of these about ... become right, and about ... were right before. ...
         """
         return relabelling(self, threshold)

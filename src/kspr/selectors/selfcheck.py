@@ -16,7 +16,7 @@ from kspr.core.labels import Labels
 from kspr.core.transition import MANY_CLASSES
 from kspr.errors import InputError
 from kspr.noise import check_seed
-from kspr.selectors.flips import ESTIMATED, HARD, KINDS, Ground, flip
+from kspr.selectors.flips import ESTIMATED, HARD, KINDS, FlipData, flip
 from kspr.selectors.knockoffs_spr import KnockoffsSPR
 from kspr.selectors.noise_estimate import NoiseEstimate
 from kspr.selectors.notices import FACTORS, in_words
@@ -281,7 +281,7 @@ def _check(
             f"selfcheck needs a KnockoffsSPR, got {type(selector).__name__}, which has no error "
             "rate to test."
         )
-    # `Ground.spared` leaves every class half of its labels.
+    # `FlipData.spared` leaves every class half of its labels.
     if check_rate("share", share) > 0.5:
         raise InputError(f"share must be at most 0.5, got {share}.")
     check_count("repeats", repeats, 1)
@@ -345,12 +345,14 @@ class _Scene:
     ) -> None:
         self._groups = groups
         self._X, self._labels, self._selector, self._noise = X, labels, selector, noise
-        self._ground = Ground(features, labels.codes, noise.transition, selector.min_class_size)
+        self._flip_data = FlipData(
+            features, labels.codes, noise.transition, selector.min_class_size
+        )
         self._truth = _chance_of_truth(noise.transition, labels.codes)
 
     def tally(self, kind: str, share: float, rng: np.random.Generator) -> _Tally:
         """Flip labels, select from them, and count."""
-        rows, codes = flip(kind, self._ground, share, rng)
+        rows, codes = flip(kind, self._flip_data, share, rng)
         selection = _fitted(self._selector, self._X, self._labels.classes[codes], self._groups)
         level = selection.cut_groups.q_reached[selection.cut_group]
         # Rows that were kept without a level have no error rate to test.

@@ -111,9 +111,9 @@ class Summary:
         met = [s for s in self.cut_groups if s in ("checked", "estimated", "share")]
         notes = [f"{s}: {STATUS_MEANING[s]}." for s in met]
         # The noise of the fit alone rests on the assumption that the checked rows replace.
-        found = self.estimates or self.noise
-        if found is not None:
-            notes.append(found)
+        rates = self.estimates or self.noise
+        if rates is not None:
+            notes.append(rates)
         if self.basis is not None:
             notes.append(self.basis)
         blocks = [*map(str, self.notices), *(["\n".join(notes)] if notes else [])]

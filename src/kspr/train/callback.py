@@ -3,12 +3,12 @@
 >>> import torch
 >>> from kspr.train import CleanSampler, SelectionCallback
 >>> y = torch.arange(60) % 3
->>> X = torch.eye(3)[y] + 0.1 * torch.rand(60, 4, generator=torch.manual_seed(0))[:, :3]
+>>> X = torch.eye(3)[y] + 0.1 * torch.rand(60, 3, generator=torch.manual_seed(0))
 >>> callback = SelectionCallback(y, q=0.2)
 >>> sampler = CleanSampler(callback, seed=0)
 >>> len(sampler)  # no selection yet: all rows are used
 60
->>> callback.collect(torch.arange(60), X, scores=X)
+>>> callback.collect(torch.arange(60), X)
 >>> callback.end_epoch().clean_mask.shape
 (60,)
 """

@@ -10,11 +10,11 @@ import numpy as np
 from kspr.errors import InputError
 
 __all__ = [
-    "Begun",
     "Embedder",
     "EmbedderRequest",
     "Family",
     "Kind",
+    "PendingBatch",
     "Pixels",
     "as_is",
     "both_ways",
@@ -55,7 +55,7 @@ def as_is(item: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Begun:
+class PendingBatch:
     """A batch whose features are being computed."""
 
     wait: Callable[[], Any]
@@ -64,9 +64,9 @@ class Begun:
     """Function that drops what has not been begun; nobody waits for the features then."""
 
 
-def when_asked(compute: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Begun]:
+def when_asked(compute: Callable[[list[Any]], Any]) -> Callable[[list[Any]], PendingBatch]:
     """Return the `start` of an embedder that computes while it is waited for."""
-    return lambda prepared: Begun(partial(compute, prepared))
+    return lambda prepared: PendingBatch(partial(compute, prepared))
 
 
 @dataclass
@@ -78,7 +78,7 @@ class Embedder:
 
     name: str
     kind: Kind
-    start: Callable[[list[Any]], Begun]
+    start: Callable[[list[Any]], PendingBatch]
     """Function that begins to compute the array of prepared items; called from one thread."""
     prepare: Callable[[Any], Any] = as_is
     """Function from one item to an input of `start`; safe to call from several threads."""
@@ -100,10 +100,10 @@ class Embedder:
         features: np.ndarray = self.begin(prepared).wait()
         return features
 
-    def begin(self, prepared: list[Any]) -> Begun:
+    def begin(self, prepared: list[Any]) -> PendingBatch:
         """Begin to compute the features of items that `prepare` was applied to."""
         begun, rows = self.start(prepared), len(prepared)
-        return Begun(lambda: self._checked(begun.wait(), rows), begun.cancel)
+        return PendingBatch(lambda: self._checked(begun.wait(), rows), begun.cancel)
 
     def _checked(self, result: Any, rows: int) -> np.ndarray:
         """Return the features of a batch of so many `rows`, if they are what they must be."""
@@ -139,9 +139,9 @@ def both_ways(embedder: Embedder) -> Embedder:
 
         return embedder.prepare(image), embedder.prepare(ImageOps.mirror(image))
 
-    def start(pairs: list[tuple[Any, Any]]) -> Begun:
+    def start(pairs: list[tuple[Any, Any]]) -> PendingBatch:
         as_given, mirrored = (embedder.begin(list(side)) for side in zip(*pairs, strict=True))
-        return Begun(
+        return PendingBatch(
             lambda: (as_given.wait() + mirrored.wait()) / 2,
             lambda: (as_given.cancel(), mirrored.cancel()),
         )

@@ -13,7 +13,7 @@ import numpy as np
 
 from kspr._packages import is_installed, require, version
 from kspr.errors import InputError
-from kspr.features.embedders.embedder import Begun, Embedder, EmbedderRequest, Pixels
+from kspr.features.embedders.embedder import Embedder, EmbedderRequest, PendingBatch, Pixels
 from kspr.features.embedders.onnx_runtime import Arrays, Run, onnx_run
 from kspr.models.device import is_cpu, pick_device, use_bfloat16
 
@@ -137,7 +137,7 @@ class Network:
         package = "torch" if self._onnx is None else "onnxruntime"
         return f"{package} {version(package)}"
 
-    def begin(self, pieces: list[Arrays]) -> Begun:
+    def begin(self, pieces: list[Arrays]) -> PendingBatch:
         """Begin to compute the features of all pieces, which are returned one after the other.
 
         ONNX Runtime computes in threads of its own; PyTorch while it is waited for.
@@ -148,11 +148,11 @@ class Network:
             )
             self._decided = True
         if self._onnx is None:
-            return Begun(lambda: self._all_by_torch(pieces))
+            return PendingBatch(lambda: self._all_by_torch(pieces))
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._runner.cores, "kspr-network")
         futures = [self._pool.submit(self._onnx, piece) for piece in pieces]
-        return Begun(
+        return PendingBatch(
             lambda: np.concatenate([future.result() for future in futures]),
             lambda: [future.cancel() for future in futures],
         )
@@ -168,7 +168,7 @@ class Network:
         tensors = {name: torch.from_numpy(array).to(device) for name, array in piece.items()}
         return self._runner(self._module, tensors)
 
-    def begin_images(self, name: str, images: list[np.ndarray]) -> Begun:
+    def begin_images(self, name: str, images: list[np.ndarray]) -> PendingBatch:
         """Begin to compute the features of images, which the module takes under `name`."""
         step = _CPU_IMAGES if self._runner.on_cpu else len(images)
         starts = range(0, len(images), step)

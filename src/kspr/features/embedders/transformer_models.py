@@ -15,10 +15,10 @@ import numpy as np
 from kspr._packages import require, version
 from kspr.errors import InputError
 from kspr.features.embedders.embedder import (
-    Begun,
     Embedder,
     EmbedderRequest,
     Family,
+    PendingBatch,
     when_asked,
 )
 from kspr.features.embedders.runner import AHEAD, Network, Runner
@@ -184,7 +184,7 @@ def _text_embedder(
 
     network = Network(runner, module, identity)
 
-    def start(texts: list[str]) -> Begun:
+    def start(texts: list[str]) -> PendingBatch:
         all_tokens = tokens.cut(texts)
         lengths = [len(ids) for ids in all_tokens["input_ids"]]
         budget = _CPU_TOKENS if runner.on_cpu else len(texts) * limit
@@ -195,7 +195,7 @@ def _text_embedder(
             pieces.append(tokens.pad(part))
         begun = network.begin(pieces)
         # Back from the order of their lengths to the order of the texts.
-        return Begun(lambda: begun.wait()[np.argsort(order)], begun.cancel)
+        return PendingBatch(lambda: begun.wait()[np.argsort(order)], begun.cancel)
 
     return Embedder(runner.name, "text", start, engine=lambda: network.engine, ahead=AHEAD)
 
