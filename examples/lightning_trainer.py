@@ -44,7 +44,7 @@ class Select(lightning.Callback):
         with torch.no_grad():
             for index, images, _ in self.everything:
                 features = module.body(images.to(module.device))
-                self.selection.collect(index, features, module.head(features))
+                self.selection.collect(index, features)
         self.selection.end_epoch()
 
 

@@ -53,7 +53,7 @@ def test_json_holds_no_characters_that_act_on_a_terminal(capsys):
         ("n_splits=3 goes with control='a' or 'b'.", "--n-splits 3 goes with --control a or b."),
         ("q must lie in (0, 1). q is a rate.", "--q must lie in (0, 1). q is a rate."),
         ("Pass classes_per_group=None, or", "Pass no --classes-per-group, or"),
-        ("remove_floor=True avoids that", "--remove-floor avoids that"),
+        ("strict=True avoids that", "--strict avoids that"),
         ("random_state must be a whole number", "--seed must be a whole number"),
         ("reduction=64 keeps", "--dimensions 64 keeps"),
     ],

@@ -3,6 +3,9 @@
 import json
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
 
 from kspr import Selection
 from tests.cli.commands import fails, run
@@ -57,20 +60,17 @@ def test_what_could_not_be_read_is_listed(photos, tmp_path, monkeypatch, capsys)
     assert (answer["rows"], answer["dimensions"], len(answer["unreadable"])) == (599, 64, 1)
 
 
-def test_a_cluster_embeds_files_that_select_reads(tmp_path, monkeypatch, capsys):
-    from contextlib import contextmanager
+@pytest.fixture
+def scheduler():
+    """The address of a cluster with a worker that is a thread of this process."""
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
+    ) as cluster:
+        yield cluster.scheduler_address
 
-    import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    from kspr.runs import cluster_embed
-    from tests.selectors.clusters import HereCluster
-
-    @contextmanager
-    def here(_):
-        yield HereCluster()
-
-    monkeypatch.setattr(cluster_embed, "opened_cluster", here)
+def test_a_cluster_embeds_files_that_select_reads(tmp_path, monkeypatch, capsys, scheduler):
     monkeypatch.chdir(tmp_path)
     own = "import numpy as np\ndef f(b): return np.array([[len(t), ord(t[0])] for t in b], float)"
     (tmp_path / "letters_of_parts.py").write_text(own)
@@ -79,15 +79,19 @@ def test_a_cluster_embeds_files_that_select_reads(tmp_path, monkeypatch, capsys)
         texts = [f"{'abc'[i % 3]}{'x' * (i % 5)}" for i in range(30)]
         table = pa.table({"text": texts, "label": [i % 3 for i in range(30)]})
         pq.write_table(table, tmp_path / "parts" / f"{part}.parquet")
-    said = ["embed", "parts/*.parquet", "--engine", "dask", "--embedder", "letters_of_parts:f"]
+    said = [
+        "embed",
+        "parts/*.parquet",
+        "--scheduler",
+        scheduler,
+        "--embedder",
+        "letters_of_parts:f",
+    ]
     text = run(*said, "--out", "f", capsys=capsys)
     assert "60 rows of 2 features: f/*.parquet" in text
-    assert "Next: kspr select 'f/*.parquet' --engine dask" in text
+    assert f"Next: kspr select 'f/*.parquet' --scheduler {scheduler}" in text
     assert "2 of the files were there" in run(*said, "--out", "f", capsys=capsys)
     answer = json.loads(run(*said, "--out", "f", "--json", capsys=capsys))
     assert (answer["rows"], answer["dimensions"], answer["unreadable"]) == (60, 2, {})
     run("select", "f/*.parquet", "--out", "run", "--q", "0.3")
     assert len(Selection.load(tmp_path / "run")) == 60
-    capsys.readouterr()
-    message = fails("embed", "parts", "--scheduler", "tcp://x", "--out", "g", capsys=capsys)
-    assert "--scheduler goes with --engine dask" in message

@@ -37,8 +37,10 @@ def answers(digits, tmp_path):
 
 @pytest.mark.parametrize("control", ["transition", "exchangeable", "paper", "theorem"])
 def test_the_control_is_chosen_and_its_assumption_repeated(control, table, tmp_path, capsys):
+    preset = "paper" if control in ("paper", "theorem") else "default"
     text = run(
-        *("select", table, *SAID, "--q", "0.3", "--control", control, "--out", tmp_path / "r"),
+        *("select", table, *SAID, "--q", "0.3", "--preset", preset, "--control", control),
+        *("--out", tmp_path / "r"),
         capsys=capsys,
     )
     selection = Selection.load(tmp_path / "r")
@@ -51,11 +53,6 @@ def test_choices_reach_the_selector(table, tmp_path):
     run("select", table, *SAID, "--cut", "pooled", "--n-splits", "2", "--out", out)
     chosen = Selection.load(out).manifest.parameters
     assert (chosen["cut"], chosen["n_splits"]) == ("pooled", 2)
-    run(
-        *("select", table, *SAID, "--control", "exchangeable", "--remove-floor", "--overwrite"),
-        *("--out", out),
-    )
-    assert Selection.load(out).manifest.parameters["remove_floor"] is True
     run("select", table, *SAID, "--duplicates", "ignore", "--overwrite", "--out", out)
     assert Selection.load(out).manifest.parameters["duplicates"] == "ignore"
 
@@ -142,17 +139,25 @@ def test_quoted_answers_may_run_over_lines(table, tmp_path, capsys):
 
 def test_what_needs_an_error_rate_is_refused_without_one(table, answers, tmp_path, capsys):
     said = ["select", table, *SAID, "--preset", "spr", "--out", tmp_path / "r"]
-    for flag, given in {"--checked": answers, "--control": "paper", "--n-splits": 2}.items():
-        message = fails(*said, flag, given, capsys=capsys)
-        assert f"{flag} goes with an error rate, which the preset 'spr' does not have" in message
+    message = fails(*said, "--checked", answers, capsys=capsys)
+    assert "--checked goes with an error rate, which the preset 'spr' does not have" in message
+    message = fails(*said, "--control", "paper", capsys=capsys)
+    assert "--control goes with the preset 'default' or 'paper', got 'spr'" in message
+    message = fails(*said, "--n-splits", 2, capsys=capsys)
+    assert "--n-splits goes with the preset 'default', got 'spr'" in message
 
 
 def test_choices_that_do_not_go_together_are_one_sentence(table, tmp_path, capsys):
     message = fails(
-        *("select", table, *SAID, "--control", "paper", "--n-splits", "3", "--out", tmp_path / "r"),
+        *("select", table, *SAID, "--control", "exchangeable", "--neighbours", "5"),
+        *("--out", tmp_path / "r"),
         capsys=capsys,
     )
-    assert "--n-splits 3 goes with --control transition" in message
+    assert "--neighbours 5 goes with --control transition" in message
+    message = fails(
+        "select", table, *SAID, "--control", "paper", "--out", tmp_path / "r", capsys=capsys
+    )
+    assert "the preset 'paper'" in message
 
 
 def test_json_carries_assumption_and_notices(table, tmp_path, capsys):
@@ -179,7 +184,7 @@ def test_the_same_command_reproduces_the_run(made, table, tmp_path):
     again = tmp_path / "again"
     run("select", table, *SAID, "--q", "0.05", "--out", again)
     first, second = Selection.load(made), Selection.load(again)
-    assert np.array_equal(first.statistic, second.statistic)
+    assert np.array_equal(first.doubt, second.doubt)
     assert first.manifest == second.manifest
 
 
@@ -194,7 +199,7 @@ def test_select_speaks_json_when_asked(table, tmp_path, capsys):
 def test_presets_choose_the_method(table, tmp_path, preset):
     run("select", table, *SAID, "--preset", preset, "--out", tmp_path / "r")
     manifest = Selection.load(tmp_path / "r").manifest
-    assert manifest.method == ("SPR" if preset == "spr" else "KnockoffsSPR")
+    assert manifest.method == ("SPR" if preset == "spr" else "PaperKnockoffsSPR")
     if preset == "paper":
         assert manifest.parameters["samples_per_class"] == 75
 
@@ -230,7 +235,7 @@ def test_hints_name_flags(table, tmp_path, capsys):
     said = ["select", table, *SAID, "--out", tmp_path / "r"]
     assert "--min-class-size 1 " in one_row_class(tmp_path, capsys)
     assert "--control transition" in fails(
-        *said, "--level", "f1", "--control", "paper", capsys=capsys
+        *said, "--level", "f1", "--control", "exchangeable", capsys=capsys
     )
 
 
@@ -347,16 +352,17 @@ def test_rows_of_a_group_are_judged_by_a_fit_without_them(scans, digits, tmp_pat
     expected = KnockoffsSPR().fit(X, noisy, groups=np.arange(900) // 3).selection_
     found = Selection.load(out)
     np.testing.assert_array_equal(found.clean_mask, expected.clean_mask)
-    assert (found.statistic != KnockoffsSPR().fit(X, noisy).selection_.statistic).any()
+    assert (found.doubt != KnockoffsSPR().fit(X, noisy).selection_.doubt).any()
     assert "groups 'patient'" in capsys.readouterr().err
     assert load_run(out).groups().tolist() == [str(k // 3) for k in range(900)]
 
 
 def test_groups_are_refused_where_there_are_no_halves(scans, tmp_path, capsys):
     said = (scans, "--label", "species", "--groups", "patient", "--out", tmp_path / "r")
-    assert "no halves with the preset 'spr'" in fails(
-        "select", *said, "--preset", "spr", capsys=capsys
-    )
+    for preset in ("spr", "paper"):
+        assert f"no halves with the preset '{preset}'" in fails(
+            "select", *said, "--preset", preset, capsys=capsys
+        )
     assert "no halves with probabilities" in fails(
         "select", *said, "--probabilities", "emb_*", capsys=capsys
     )
@@ -366,9 +372,9 @@ def test_groups_are_refused_where_there_are_no_halves(scans, tmp_path, capsys):
 
 def test_what_does_not_go_with_a_cluster_is_refused_before_anything_is_read():
     for choices, words in (
-        ({"scheduler": "tcp://x:1"}, "--scheduler goes with --engine dask"),
-        ({"engine": "dask", "kind": "probabilities"}, "--kind probabilities does not go"),
-        ({"engine": "dask", "chosen": SelectorOptions(preset="spr")}, "--engine dask goes with"),
+        ({"kind": "probabilities"}, "--scheduler goes with features and one label a row"),
+        ({"chosen": SelectorOptions(preset="spr")}, "the preset 'default', got 'spr'"),
+        ({"chosen": SelectorOptions(preset="paper")}, "the preset 'default', got 'paper'"),
     ):
         with pytest.raises(InputError, match=words):
-            select(Path("none"), out=Path("run"), **choices)
+            select(Path("none"), out=Path("run"), scheduler="tcp://x:1", **choices)

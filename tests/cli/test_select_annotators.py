@@ -59,7 +59,7 @@ def test_a_long_table_gives_the_same_run_as_a_wide_one(wide, long, tmp_path, cap
     assert json.loads(found)["annotators"]["n_labels"] == [1797, 1797, 1198]
     one, two = (Selection.load(tmp_path / name) for name in ("one", "two"))
     np.testing.assert_array_equal(one.label, two.label)
-    np.testing.assert_allclose(one.statistic, two.statistic, atol=1e-6)
+    np.testing.assert_allclose(one.doubt, two.doubt, atol=1e-6)
 
 
 def test_later_commands_take_the_consensus_for_the_labels(wide, tmp_path, capsys):

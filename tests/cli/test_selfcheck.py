@@ -21,7 +21,7 @@ def test_the_command_says_what_the_library_says(table, digits, capsys):
 
 
 def test_a_control_is_checked(table, capsys):
-    said = ["--control", "paper", "--repeats", "1", "--json"]
+    said = ["--preset", "paper", "--control", "paper", "--repeats", "1", "--json"]
     answer = json.loads(run("selfcheck", table, *SAID, *said, capsys=capsys))
     assert answer["control"] == "paper"
     kinds = ["estimated", "symmetric", "pair", "similar", "hard"]

@@ -47,7 +47,7 @@ def test_rows_are_drawn_from_those_that_could_be_kept(copy, tmp_path, capsys):
     assert "50 rows drawn, for q = 0.05" in text
     selection, rows = Selection.load(copy), read(out)
     numbers = [int(entry["row"]) for entry in rows]
-    assert numbers == selection.draw(50).tolist()
+    assert numbers == selection.draw_checks(50).tolist()
     for entry, number in zip(rows, numbers, strict=True):
         assert entry["id"] == str(number)
         assert entry["label"] == selection.label[number]
@@ -98,7 +98,7 @@ def test_a_draw_goes_on(copy, digits, tmp_path, capsys):
         capsys.readouterr()
     assert "60 more rows drawn" in text
     assert "% with 100 checks" in text
-    rows = before.draw(100)
+    rows = before.draw_checks(100)
     expected = before.with_checks(rows, truth[rows])
     assert np.array_equal(Selection.load(copy).clean_mask, expected.clean_mask)
 
@@ -366,7 +366,7 @@ def test_a_training_run_is_verified_by_its_selection(digits, tmp_path, capsys):
     assert "whatever the noise is" in after.assumption
     rates = []
     for seed in range(40):
-        drawn = before.draw(100, seed=seed)
+        drawn = before.draw_checks(100, seed=seed)
         kept = before.with_checks(drawn, truth[drawn], seed=seed).clean_mask
         rates.append((noisy != truth)[kept].mean())
     assert np.mean(rates) < 0.1 + 3 * np.std(rates) / 40**0.5

@@ -17,10 +17,6 @@ DEFECTS = {
         "cli/test_predict.py::test_a_run_never_makes_code_be_imported",
         "package/test_security.py::test_only_the_users_own_word_imports_a_module_by_name",
     ],
-    "a fit discarded private changes of a memory map": [
-        "selectors/test_feature_rows.py::test_a_pass_leaves_private_changes_of_a_map_alone",
-        "selectors/test_feature_rows.py::test_a_pass_leaves_anonymous_memory_alone",
-    ],
     "tables of 20,000 columns took minutes": [
         "sources/readers/test_tables.py::test_repeated_column_names_are_found_in_one_pass",
     ],

@@ -174,7 +174,7 @@ def test_the_selection_belongs_to_the_network_that_is_handed_over(small, quick, 
     inputs = as_inputs(small.X, "embeddings")
     outputs = network_outputs(trained.network, inputs, trained.pipeline, Alone(torch.device("cpu")))
     own = choose(quick, outputs.features, small.y, outputs.logits, None).selection
-    assert np.array_equal(trained.selection.statistic, own.statistic)
+    assert np.array_equal(trained.selection.doubt, own.doubt)
     assert np.array_equal(trained.clean_mask, own.clean_mask)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from kspr.models.wrap import wrap_network
+from kspr.models.network import wrap_network
 from torch import nn
 from torch.nn.functional import one_hot
 

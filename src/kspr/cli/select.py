@@ -104,14 +104,18 @@ def _check(
     scheduler: str | None,
 ) -> None:
     """Raise `InputError` for options that do not go together."""
-    if options.groups is not None and (by_model or chosen.preset == "spr"):
-        without = "probabilities of your own model" if by_model else "the preset 'spr'"
+    if options.groups is not None and (by_model or chosen.preset != "default"):
+        without = "probabilities of your own model" if by_model else f"the preset {chosen.preset!r}"
         raise InputError(
             f"--groups keeps rows in one half of the data; there are no halves with {without}. "
             "Leave it out."
         )
     if scheduler is not None:
-        common.refuse_spr(chosen, "--scheduler")
+        if chosen.preset != "default":
+            raise InputError(
+                f"--scheduler goes with the preset 'default', got {chosen.preset!r}. Leave "
+                "out either."
+            )
         if by_model or options.annotators is not None:
             raise InputError("--scheduler goes with features and one label a row. Leave it out.")
 

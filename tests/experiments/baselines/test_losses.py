@@ -5,7 +5,7 @@ from math import exp, log
 import numpy as np
 import pytest
 import torch
-from kspr.models.wrap import wrap_network
+from kspr.models.network import wrap_network
 from torch.nn import functional
 
 from kspr.experiments.baselines.losses import (
