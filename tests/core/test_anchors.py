@@ -37,20 +37,22 @@ def test_anchors_are_the_samples_that_look_most_like_a_class(seed: int, n: int, 
     step=st.integers(1, 200),
     ties=st.booleans(),
 )
-def test_blocks_of_any_size_and_merged_states_give_the_same_anchors(
+def test_blocks_of_any_size_and_joined_states_give_the_same_anchors(
     seed: int, n: int, c: int, step: int, ties: bool
 ) -> None:
     rng = np.random.default_rng(seed)
     prediction = rng.standard_normal((n, c)).round(0 if ties else 9).astype(np.float32)
     label, half = rng.integers(0, c, n), rng.integers(0, 2, n)
-    merged = Anchors(bin_sizes(label, half, c))
+    parts = []
     for blocks in np.array_split(np.arange(n), 3):
         part = Anchors(bin_sizes(label, half, c))
         for start in range(0, len(blocks), step):
             rows = blocks[start : start + step]
             part.add(prediction[rows], label[rows], half[rows])
-        merged.merge(part)
-    np.testing.assert_array_equal(merged.counts().toarray(), anchors_of(prediction, label, half, c))
+        parts.append(part)
+    joined = Anchors.joined(parts)
+    assert joined.complete
+    np.testing.assert_array_equal(joined.counts().toarray(), anchors_of(prediction, label, half, c))
 
 
 def test_of_samples_that_tie_the_first_are_anchors() -> None:
@@ -69,10 +71,8 @@ def test_a_guess_is_told_if_it_was_too_high_and_else_changes_nothing(
     prediction = rng.standard_normal((n, c)).astype(np.float32)
     label, half = rng.integers(0, c, n), rng.integers(0, 2, n)
     sizes = bin_sizes(label, half, c)
-    part = Anchors(sizes).of_part(share)
     rows = np.flatnonzero(rng.random(n) < share)
-    part.add(prediction[rows], label[rows], half[rows])
-    guided = Anchors(sizes, part.least)
+    guided = Anchors(sizes, Anchors(sizes).guess(prediction[rows], half[rows]))
     guided.add(prediction, label, half)
     if guided.complete:
         expected = anchors_of(prediction, label, half, c)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kspr.core.grading import CAUTION, Grading, transition_levels
+from kspr.core.grading import CAUTION, Grading, Tally, transition_levels
 from kspr.core.transition import Transition, estimate_transition
 from tests.core.transitions import drawn_anchors, transition_of
 from tests.selectors.simulated import draw_labels, pairs, symmetric
@@ -134,25 +134,22 @@ def test_a_class_without_samples_is_no_reason_to_fail() -> None:
 
 @laws
 @given(seed=seeds, c=st.integers(2, 6), pooled=st.booleans(), step=st.integers(1, 60))
-def test_blocks_of_any_size_and_merged_states_give_the_same_levels(
+def test_blocks_of_any_size_and_joined_counts_give_the_same_levels(
     seed: int, c: int, pooled: bool, step: int
 ) -> None:
     right, label, transition = case_of(seed, c, ties=False)
     grading = Grading(transition, len(label), pooled=pooled)
-    parts, own = [], []
-    for rows in np.array_split(np.arange(len(label)), 3):
-        part = grading.no_counts()
-        for start in range(0, len(rows), step):
-            block = rows[start : start + step]
-            graded = grading.grade(right[block], label[block])
-            part.add(graded)
-            own.append(graded.own)
-        parts.append(part)
-    merged = grading.no_counts()
-    # In any order: the sums are exact.
-    for part in reversed(parts):
-        merged.merge(part)
-    found = grading.levels(merged).of(np.concatenate(own), label)
+    tallies, grades = [], []
+    for start in range(0, len(label), step):
+        block = slice(start, start + step)
+        tally, grade = grading.count(right[block], label[block])
+        tallies.append(tally)
+        grades.append(grade)
+    # In any order, and joined in parts: the sums are exact.
+    half = len(tallies) // 2 + 1
+    parts = [tallies[half:][::-1], tallies[:half]]
+    joined = Tally.joined([Tally.joined(part) for part in parts if part])
+    found = grading.levels(joined).of(np.concatenate(grades), label)
     expected = transition_levels(right, label, transition, pooled=pooled)
     np.testing.assert_array_equal(found, expected)
 

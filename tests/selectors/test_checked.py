@@ -103,10 +103,10 @@ def test_a_mask_of_right_rows_vouches_for_no_others(digits40):
 
 def test_a_higher_confidence_keeps_no_more(digits40):
     rows, truth = checked_rows(digits40, 300)
+    selection = KnockoffsSPR(q=0.1).fit(digits40.X, digits40.y).selection_
+    how = {"guarantee": "confidence", "drawn": "all"}
     kept = [
-        KnockoffsSPR(q=0.1, guarantee="confidence", confidence=confidence)
-        .fit(digits40.X, digits40.y, checked=(rows, truth))
-        .selection_.clean_mask.sum()
+        selection.with_checks(rows, truth, confidence=confidence, **how).clean_mask.sum()
         for confidence in (0.6, 0.9, 0.99)
     ]
     assert kept == sorted(kept, reverse=True)

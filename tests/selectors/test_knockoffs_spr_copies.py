@@ -124,7 +124,7 @@ def test_wrong_groups_and_choices_are_answered_by_a_sentence():
 def test_copies_are_saved_and_shown(tmp_path):
     X, y, _, _ = repeated_mistakes(0)
     selection = KnockoffsSPR(progress=False).fit(X, y).selection_
-    assert selection.to_frame("pyarrow")["copies"].to_numpy().max() == 9
+    assert selection.to_frame("pyarrow")["duplicate_set"].to_numpy().max() == 9
     loaded = Selection.load(selection.save(tmp_path / "run"))
     np.testing.assert_array_equal(loaded.duplicate_set, selection.duplicate_set)
     assert SPR(progress=False).fit(X, y).selection_.duplicate_set is None

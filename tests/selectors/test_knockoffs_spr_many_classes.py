@@ -25,7 +25,8 @@ def test_the_answer_is_that_of_the_written_matrix(digits40, control, cut, monkey
     wide = model.fit(digits40.X, digits40.y).selection_
     np.testing.assert_array_equal(wide.clean_mask, written.clean_mask)
     np.testing.assert_array_equal(wide.suggested_label, written.suggested_label)
-    np.testing.assert_allclose(wide.q_value, written.q_value, rtol=1e-6)
+    # Entries of the inverse that are next to nothing are left out where it is not written.
+    np.testing.assert_allclose(wide.q_value, written.q_value, rtol=1e-5)
     assert wide.noise.rate == pytest.approx(written.noise.rate)
     assert wide.noise.rate_interval == pytest.approx(written.noise.rate_interval)
     assert not wide.noise.transition.size

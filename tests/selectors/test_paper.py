@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 from hypothesis import given as drawn
 from hypothesis import settings
@@ -233,3 +234,13 @@ def test_a_given_knockoff_outside_the_group_is_refused():
     model = by_control(control="paper", knockoff="given", classes_per_group=2)
     with pytest.raises(InputError, match="same group of classes"):
         model.fit(X, labels, knockoff_labels=(labels + 3) % 6)
+
+
+def test_sparse_features_are_grouped_and_judged_like_dense_ones(digits40):
+    model = PaperKnockoffsSPR(classes_per_group=5, samples_per_class=None, progress=False)
+    dense, sparse = (
+        model.fit(features, digits40.y).selection_
+        for features in (digits40.X, sp.csr_array(digits40.X))
+    )
+    assert (dense.cut_groups.piece == sparse.cut_groups.piece).all()
+    assert (dense.clean_mask == sparse.clean_mask).mean() > 0.9

@@ -197,3 +197,17 @@ def test_as_many_rows_as_a_block_has_need_not_be_its_rows():
     for rows in ([0, 0, 2, 3], [0, 1, 2, 3], [1, 3]):
         blocks = [block for _, block in HostFeatures(X).chosen_blocks(np.array(rows))]
         np.testing.assert_array_equal(np.concatenate(blocks), X[rows])
+
+
+@pytest.mark.parametrize("stored", [np.asarray, sp.csr_array, sp.csr_matrix])
+def test_blocks_of_chosen_rows_are_cut_anew(stored, monkeypatch):
+    """Whatever the parts are that they are read in: all blocks but the last are full."""
+    monkeypatch.setattr(parts, "_FIT_BLOCK_BYTES", 4 * 3 * 300)
+    X = np.random.default_rng(0).integers(0, 3, (2000, 3)).astype(float)
+    rows = np.flatnonzero(X[:, 0] > 0)
+    blocks = list(HostFeatures(stored(X)).chosen_blocks(rows, 4 * 3 * 300))
+    assert [here.stop - here.start for here, _ in blocks[:-1]] == [300] * (len(blocks) - 1)
+    for here, block in blocks:
+        np.testing.assert_array_equal(
+            block.toarray() if sp.issparse(block) else block, X[rows[here]]
+        )

@@ -201,8 +201,8 @@ class HostFeatures:
         p = max(1, self.shape[1])
         place = 0
         for block in _recut(self._chosen(rows), max(256, block_bytes // (4 * p))):
-            yield slice(place, place + len(block)), block
-            place += len(block)
+            yield slice(place, place + block.shape[0]), block
+            place += block.shape[0]
 
     def _chosen(self, rows: np.ndarray | None) -> Iterator[np.ndarray]:
         n, p = self.shape
@@ -279,16 +279,24 @@ def joined(states: Sequence[Any]) -> Any:
 def _recut(parts: Iterator[np.ndarray], step: int) -> Iterator[np.ndarray]:
     """Yield the same rows in blocks of `step`; the last one may be smaller."""
     held: list[np.ndarray] = []
+    n_held = 0
     for part in parts:
-        while len(part):
-            room = step - sum(map(len, held))
-            held.append(part[:room])
-            part = part[room:]
-            if sum(map(len, held)) == step:
-                yield held[0] if len(held) == 1 else np.concatenate(held)
-                held = []
+        # A sparse matrix has a shape, but no length.
+        while part.shape[0]:
+            held.append(part[: step - n_held])
+            part = part[step - n_held :]
+            n_held += held[-1].shape[0]
+            if n_held == step:
+                yield _stacked(held)
+                held, n_held = [], 0
     if held:
-        yield held[0] if len(held) == 1 else np.concatenate(held)
+        yield _stacked(held)
+
+
+def _stacked(blocks: list[np.ndarray]) -> np.ndarray:
+    if len(blocks) == 1:
+        return blocks[0]
+    return sp.vstack(blocks, format="csr") if sp.issparse(blocks[0]) else np.concatenate(blocks)
 
 
 _WORTH_THREADS = 5e6

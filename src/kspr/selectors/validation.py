@@ -42,8 +42,12 @@ def read_features(estimator: "BaseEstimator", X: Any) -> Any:
     # Imported here: a saved selection is read without scikit-learn, which takes long to load.
     from sklearn.utils.validation import validate_data
 
+    X = on_host(X)
+    # scikit-learn would answer with all values.
+    if getattr(X, "ndim", 2) != 2:
+        raise InputError(f"X must have two dimensions (rows, features), got {X.ndim}.")
     return validate_data(
-        estimator, on_host(X), accept_sparse="csr", ensure_all_finite=False, ensure_min_samples=2
+        estimator, X, accept_sparse="csr", ensure_all_finite=False, ensure_min_samples=2
     )
 
 
