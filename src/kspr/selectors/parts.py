@@ -40,6 +40,8 @@ __all__ = [
 
 _BLOCK_FLOATS = 1 << 20
 """Numbers of a block: its features, and what a task makes of them."""
+_BLOCK_ROWS = 1 << 13
+"""Rows of a block, at most: tasks make more of a row than its features."""
 _FIT_BLOCK_BYTES = 16 << 20
 """Size of the blocks of gathered rows. It is fixed, because sums over blocks round by it."""
 _SMALL_WIDTH = 1000
@@ -236,7 +238,7 @@ def sparse_components(rows: Any, d: int, seed: int) -> np.ndarray:
 
 def block_rows(width: int) -> int:
     """Return the rows of a block, for rows that take `width` numbers each."""
-    return max(64, _BLOCK_FLOATS // max(1, width))
+    return min(_BLOCK_ROWS, max(64, _BLOCK_FLOATS // max(1, width)))
 
 
 def is_dask(values: Any) -> bool:
