@@ -64,7 +64,7 @@ class Select(TrainerCallback):
         """Collect and select."""
         with torch.no_grad():
             features = model.body(self.X.to(next(model.parameters()).device))
-            self.selection.collect(torch.arange(len(self.X)), features, model.head(features))
+            self.selection.collect(torch.arange(len(self.X)), features)
         self.selection.end_epoch()
 
 

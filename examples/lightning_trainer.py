@@ -43,8 +43,7 @@ class Select(lightning.Callback):
         """Collect and select."""
         with torch.no_grad():
             for index, images, _ in self.everything:
-                features = module.body(images.to(module.device))
-                self.selection.collect(index, features, module.head(features))
+                self.selection.collect(index, module.body(images.to(module.device)))
         self.selection.end_epoch()
 
 

@@ -39,8 +39,7 @@ def main(epochs: int = 12) -> float:
         if epoch >= 2:  # before that, the features are nearly random
             with torch.no_grad():
                 for index, images, _ in everything:
-                    features = body(images)
-                    selection.collect(index, features, head(features))  # (3)
+                    selection.collect(index, body(images))  # (3)
             print(f"epoch {epoch}: {selection.end_epoch()}")  # (4)
 
     with torch.no_grad():
