@@ -61,7 +61,7 @@ STORE := .venv-store
 test-store: $(DEV)  ## a selection on a cluster from files of an object store on loopback
 	@test -x $(STORE)/bin/python || $(PYTHON) -m venv $(STORE)
 	$(STORE)/bin/python -m pip install --quiet 'moto[server]'
-	$(QUIET) $(BIN)/python -m pytest -rs tests/runs/test_cluster_select.py -k object_store
+	$(QUIET) $(BIN)/python -m pytest -rs tests/runs/test_cluster.py -k object_store
 
 docs: $(DOCS)  ## the documentation as a site in docs/_build/html; runs every example, needs no network
 	$(QUIET) $(BIN)/sphinx-build --fail-on-warning --keep-going --nitpicky --quiet -d docs/_build/doctrees docs docs/_build/html

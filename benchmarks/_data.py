@@ -127,7 +127,7 @@ def checked_rates(
     """Return the mean FSR, share kept and recall once a person has checked rows, over draws."""
     right, found = selection.label == truth, []
     for seed in range(draws):
-        rows = selection.draw(checks, q=q, seed=seed)
+        rows = selection.draw_checks(checks, q=q, seed=seed)
         kept = selection.with_checks(rows, truth[rows], q=q, seed=seed).clean_mask
         quality = selection_quality(kept, right)
         found.append((quality.fsr, kept.mean(), quality.recall))

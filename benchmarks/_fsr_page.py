@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from _common import DOCS, RESULTS, markdown_table, measured_when, read_trials
-from _fsr_methods import METHODS
+from _fsr_methods import SHOWN as ORDER
 from _prose import wrap_prose
 
 __all__ = ["ESTIMATED", "FIGURES", "PAGE", "render_page", "write_page"]
@@ -54,7 +54,7 @@ class Measured:
     @property
     def methods(self) -> list[str]:
         present = {method for _, method in self.trials}
-        return [method for method in METHODS if method in present]
+        return [method for method in ORDER if method in present]
 
     def values(self, case: str, method: str, q: str, name: str) -> np.ndarray:
         found = self.trials.get((case, method), [])

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from kspr import KnockoffsSPR
+from kspr import KnockoffsSPR, PaperKnockoffsSPR
 
 STATUS = Path("/proc/self/status")
 CLEAR = Path("/proc/self/clear_refs")
@@ -23,7 +23,7 @@ def main() -> None:
     # As for a user: everything is imported and X is loaded before the fit.
     X, y = np.load(features), np.load(labels)
     selector = {
-        "paper": lambda: KnockoffsSPR.paper(n_jobs=int(threads)),
+        "paper": lambda: PaperKnockoffsSPR(n_jobs=int(threads)),
         "default": lambda: KnockoffsSPR(q=0.05),
     }[preset]()
     reset = reset_peak()

@@ -4,8 +4,8 @@
 
 Each measurement is a process of its own and a line of ``benchmarks/results/clusters.jsonl``; those
 that are stored are not measured again. At the end docs/clusters.md gets its tables and a forecast
-for many machines. Everything has one thread: linear algebra, the process, each worker. Near copies
-are not looked for, which only one machine could do. Files are made in ``--data``, a temporary
+for many machines. Everything has one thread: linear algebra, the process, each worker. Copies are
+not looked for. Files are made in ``--data``, a temporary
 folder by default.
 """
 
@@ -166,7 +166,7 @@ def measure(kind: str, folder: Path) -> dict[str, Any]:
 
         with get_task_stream(client) as stream:
             if kind.startswith("files"):
-                options = ("--engine", "dask", "--scheduler", cluster.scheduler_address)
+                options = ("--scheduler", cluster.scheduler_address)
                 found = timed(lambda: select_files(folder, *options), processor)
             else:
                 found = timed(lambda: fit_partitions(folder, client), processor)
@@ -209,10 +209,8 @@ def fit_partitions(folder: Path, client: Any) -> int:
         )
         return da.concatenate(list(parts))
 
-    # An engine by name goes; then the client, or a Dask collection, says it.
-    named = {"engine": "dask"} if "engine" in KnockoffsSPR().get_params() else {}
     X, y = loaded("X*.npy", np.float16), loaded("y*.npy", np.int64)
-    return int(selector(client=client, **named).fit(X, y).selection_.clean_mask.sum())
+    return int(selector(client=client).fit(X, y).selection_.clean_mask.sum())
 
 
 def select_files(folder: Path, *options: str) -> int:

@@ -92,7 +92,8 @@ def measure(case: Case, seed: int) -> dict[str, Any]:
     votes = _votes(y)
     majority = _majority(votes)
     voted = KnockoffsSPR(random_state=seed, progress=False).fit(X, majority).selection_
-    _, values = held_out_values(KnockoffsSPR(random_state=seed, progress=False), X, majority)
+    selector = KnockoffsSPR(random_state=seed, progress=False)
+    values = held_out_values(selector, X, majority).values
     log_prior = _scaled(values, majority)
     by_chance = {
         "labels alone": dawid_skene(votes).chance,
@@ -183,7 +184,7 @@ def _by_selection(selection: Selection, truth: np.ndarray) -> dict[str, Any]:
         q: [float(wrong[mask].mean()) if mask.any() else 0.0, float(mask.mean())]
         for q, mask in kept.items()
     }
-    estimate, ranked = float(selection.noise.rate), float(roc_auc_score(wrong, selection.statistic))
+    estimate, ranked = float(selection.noise.rate), float(roc_auc_score(wrong, selection.doubt))
     return {"wrong": float(wrong.mean()), "estimate": estimate, "auc": ranked, "at": at}
 
 

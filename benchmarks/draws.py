@@ -141,7 +141,7 @@ def measure() -> None:
     for name, sample in cases():
         selection = KnockoffsSPR(q=0.1, random_state=0, progress=False)
         selection = selection.fit(sample.X, sample.y).selection_
-        rows = Ranked(selection.statistic, selection.q_value, sample.y != sample.y_true)
+        rows = Ranked(selection.doubt, selection.q_value, sample.y != sample.y_true)
         for q in (0.05, 0.1):
             ways: dict[str, Any] = {"best": _best(rows, q)}
             for way, run in WAYS.items():

@@ -39,7 +39,7 @@ from _common import (
 from _data import check_shared
 from _speed import Check, cells
 from kspr.features.embedders import Embedder, load_embedder
-from kspr.features.embedders.embedder import Begun
+from kspr.features.embedders.embedder import PendingBatch
 from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
 
@@ -166,7 +166,7 @@ def measure(part: Part, folder: Path, clock: Clock, repeats: int) -> dict[str, A
 
     def network() -> None:
         # As `kspr embed` hands batches over: no thread waits for another at the end of one.
-        begun: deque[Begun] = deque()
+        begun: deque[PendingBatch] = deque()
         for batch in batches(ready):
             if len(begun) == embedder.ahead:
                 begun.popleft().wait()

@@ -33,7 +33,7 @@ def _one(told: Selection, right: np.ndarray, frame: np.ndarray) -> dict[str, Any
     found, keep, checked = told.estimates(), told.clean_mask, told.checked
     assert checked is not None
     # Of the checked right labels, those on the side of the cut that is kept.
-    kept_right = int(np.sum(told.statistic[checked.rows[checked.right]] <= _cut(told)))
+    kept_right = int(np.sum(told.doubt[checked.rows[checked.right]] <= _cut(told)))
     n_right = int(checked.right.sum())
     recall = np.sum(right & keep & frame) / np.sum(right & frame)
     classes = [
@@ -66,7 +66,7 @@ def _cut(told: Selection) -> float:
     assert told.checked is not None
     unchecked = told.clean_mask.copy()
     unchecked[told.checked.rows] = False
-    return float(np.max(told.statistic[unchecked], initial=-np.inf))
+    return float(np.max(told.doubt[unchecked], initial=-np.inf))
 
 
 def measure(case: Case, drawn: str) -> dict[str, Any]:
@@ -76,11 +76,11 @@ def measure(case: Case, drawn: str) -> dict[str, Any]:
     fitted = KnockoffsSPR(q=Q, progress=False).fit(sample.X, sample.y).selection_
     everywhere = np.ones(len(right), dtype=bool)
     # The first n rows of a draw of everything are the pool.
-    pool = np.isin(np.arange(len(right)), fitted.draw(len(right)))
+    pool = np.isin(np.arange(len(right)), fitted.draw_checks(len(right)))
     found = []
     for seed in track(range(DRAWS), description=f"{case.name}, {drawn}"):
         if drawn == "pool":
-            rows = fitted.draw(CHECKS, seed=seed)
+            rows = fitted.draw_checks(CHECKS, seed=seed)
         else:
             rows = np.random.default_rng([seed, 1]).choice(len(right), CHECKS, replace=False)
         told = fitted.with_checks(rows, sample.y_true[rows], drawn=drawn, seed=seed)

@@ -30,7 +30,6 @@ COST_METHODS = (
     "default",
     "per class",
     "exchangeable",
-    "exchangeable, no floor",
     "paper",
     "theorem",
     "cleanlab both",

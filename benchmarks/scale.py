@@ -51,8 +51,6 @@ CHOICES: dict[str, dict[str, Any]] = {
     "cut per class": {"cut": "per_class"},
     "level f1": {"level": "f1"},
     "exchangeable": {"control": "exchangeable"},
-    "paper": {"control": "paper"},
-    "theorem": {"control": "theorem"},
     "checked rows": {"checked": True},
 }
 """Ways to decide of which the bytes a row are counted."""
@@ -355,7 +353,7 @@ def more_rows(found: dict[str, Any]) -> list[str]:
         lines += [
             "",
             f"Eight times the rows ({few['n']:,} to {many['n']:,}) take {times:.1f} times as long "
-            f"(<= 8.5), and {more:.0f} bytes of memory for each row more (<= 40). The peak of the "
+            f"(<= 8.5), and {more:.0f} bytes of memory for each row more (<= 60). The peak of the "
             "smaller case is that of its fit.",
         ]
     if found.get("bytes"):
@@ -363,7 +361,7 @@ def more_rows(found: dict[str, Any]) -> list[str]:
         lines += [
             "",
             "Bytes that a row more adds to the peak of all other passes, the caller's own labels "
-            f"of 8 bytes among them (asked for: 40): {counted}.",
+            f"of 8 bytes among them (asked for: 60): {counted}.",
         ]
     if found.get("commands"):
         lines += ["", commands_in_words(found["commands"])]
@@ -382,7 +380,7 @@ def commands_in_words(found: dict[str, dict[str, dict[str, int]]]) -> str:
     most = max(peak for kind in found.values() for row in kind.values() for peak in row.values())
     return (
         f"Bytes that a row more adds to the peak of commands on a parquet file ({few} to {many} "
-        f"rows of 32 features, 10 labels of six characters; asked for: 40): {counted[0]}. With an "
+        f"rows of 32 features, 10 labels of six characters; asked for: 60): {counted[0]}. With an "
         f"id of sixteen characters for each row: {counted[1]}. The largest of all these peaks is "
         f"{most / 1e9:.2f} GB."
     )

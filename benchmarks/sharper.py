@@ -93,7 +93,7 @@ def measure() -> None:
             "case": case.name,
             "seed": seed,
             "variant": variant,
-            "best": {str(q): round(best_recall(selection.statistic, right, q), 4) for q in LEVELS},
+            "best": {str(q): round(best_recall(selection.doubt, right, q), 4) for q in LEVELS},
             "at": {str(q): [round(one.fsr, 4), round(one.recall, 4)] for q, one in found.items()},
             "seconds": round(seconds, 2),
         }

@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 from _clock import Timing, median
 from _common import either
 from _speed import Bench, Check, Data, Row, plain, quality_on
-from kspr import KnockoffsSPR, Selection
+from kspr import PaperKnockoffsSPR, Selection
 
 __all__ = ["row_a"]
 
@@ -158,7 +158,7 @@ class Piece:
 def row_a(bench: Bench) -> Row:
     """Time the paper preset against the transcription, fits and pieces in turn."""
     data = bench.data
-    ours = KnockoffsSPR.paper(n_jobs=bench.threads, progress=False)
+    ours = PaperKnockoffsSPR(n_jobs=bench.threads, progress=False)
     pieces = split_of(ours.fit(data.X, data.y).selection_)
     run = Run(bench, pieces, np.zeros(len(data.y), dtype=bool), [], [])
     while not run.is_enough():

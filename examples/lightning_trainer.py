@@ -43,7 +43,8 @@ class Select(lightning.Callback):
         """Collect and select."""
         with torch.no_grad():
             for index, images, _ in self.everything:
-                self.selection.collect(index, module.body(images.to(module.device)))
+                features = module.body(images.to(module.device))
+                self.selection.collect(index, features)
         self.selection.end_epoch()
 
 

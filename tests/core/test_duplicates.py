@@ -25,9 +25,7 @@ def found_in(X: np.ndarray) -> np.ndarray | None:
     return sets_of([X if R is None else X @ R], rng, exact=R is None)
 
 
-def sets_of(
-    views: list[np.ndarray], rng: np.random.Generator, *, exact: bool
-) -> np.ndarray | None:
+def sets_of(views: list[np.ndarray], rng: np.random.Generator, *, exact: bool) -> np.ndarray | None:
     """Return the copies among rows that are known by these views."""
     n = len(views[0])
     size = CopySearch.sample_size(n)

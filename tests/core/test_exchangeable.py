@@ -144,9 +144,7 @@ def test_the_error_rate_breaks_where_wrong_labels_look_right() -> None:
 def test_joined_blocks_have_the_levels_of_the_whole(seed, pooled, cuts):
     Z, label, _ = times(np.random.default_rng(seed), 300, 5, 0.3)
     losses = Losses(5, pooled=pooled)
-    blocks = [
-        losses.count(Z[rows], label[rows]) for rows in np.split(np.arange(300), sorted(cuts))
-    ]
+    blocks = [losses.count(Z[rows], label[rows]) for rows in np.split(np.arange(300), sorted(cuts))]
     tallies, grades, doubts = zip(*blocks, strict=True)
     found = losses.levels(Tally.joined(tallies[::-1])).of(np.concatenate(grades), label)
     levels, doubt = exchangeable_levels(Z, label, pooled=pooled)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from kspr.core.knockoffs import most_confident
+from kspr.core.chances import most_confident
 
 # --- Labels -----------------------------------------------------------------------------------
 

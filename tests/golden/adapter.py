@@ -1,4 +1,4 @@
-"""Names of the library that the golden answers need, before and after a renaming.
+"""Names of the library that the golden answers need.
 
 The cases and the script use nothing else of the library: a change of names is a change of this
 file only, and the same cases then run on old and on new code.
@@ -6,10 +6,14 @@ file only, and the same cases then run on old and on new code.
 
 from typing import Any
 
-import numpy as np
-
-import kspr
-from kspr import SPR, AnnotatorSelector, KnockoffsSPR, ProbabilitySelector, Selection
+from kspr import (
+    SPR,
+    AnnotatorSelector,
+    KnockoffsSPR,
+    PaperKnockoffsSPR,
+    ProbabilitySelector,
+    Selection,
+)
 
 __all__ = [
     "SPR",
@@ -20,12 +24,8 @@ __all__ = [
     "checked_by",
     "command",
     "comparing",
-    "doubt",
-    "draw_checks",
-    "duplicate_set",
     "fit_on_dask",
     "paper",
-    "sensitivity",
 ]
 
 QUIET: dict[str, Any] = {"progress": False}
@@ -33,47 +33,14 @@ QUIET: dict[str, Any] = {"progress": False}
 
 def paper(**changes: Any) -> Any:
     """Return the selector with the paper's own choices."""
-    if hasattr(kspr, "PaperKnockoffsSPR"):
-        return kspr.PaperKnockoffsSPR(**QUIET, **changes)
-    return KnockoffsSPR.paper(**QUIET, **changes)
+    return PaperKnockoffsSPR(**QUIET, **changes)
 
 
 def comparing(control: str, **changes: Any) -> Any:
-    """Return the default selector with one of the paper's controls."""
-    if hasattr(kspr, "PaperKnockoffsSPR"):
-        # Unsplit, as the default was under these controls.
-        whole = {"classes_per_group": None, "samples_per_class": None, "q": 0.05}
-        usual = {"reduction": 128, "fit_intercept": True, "level": "fixed", "cut": "pooled"}
-        return kspr.PaperKnockoffsSPR(control=control, **QUIET, **{**whole, **usual, **changes})
-    return KnockoffsSPR(control=control, **QUIET, **changes)
-
-
-def doubt(selection: Any) -> np.ndarray:
-    """Return what one cut-off for all rows compares: small for rows to keep first."""
-    if hasattr(selection, "doubt"):
-        return np.asarray(selection.doubt)
-    statistic = np.asarray(selection.statistic)
-    if selection.control in (None, "transition", "annotators"):
-        return statistic
-    return np.where(statistic < 0, -statistic, np.inf)
-
-
-def duplicate_set(selection: Any) -> np.ndarray | None:
-    """Return the number of the set of duplicates of each row; None without any."""
-    new = hasattr(selection, "duplicate_set")
-    return selection.duplicate_set if new else selection.copies
-
-
-def draw_checks(selection: Any, n: int, **choices: Any) -> np.ndarray:
-    """Return rows for a person to check."""
-    draw = selection.draw_checks if hasattr(selection, "draw_checks") else selection.draw
-    return np.asarray(draw(n, **choices))
-
-
-def sensitivity(selection: Any, times: float) -> float:
-    """Return the error rate if hard rows are mislabelled more."""
-    ask = selection.sensitivity if hasattr(selection, "sensitivity") else selection.rate_if
-    return float(ask(times))
+    """Return the paper's selector with one of its controls, unsplit."""
+    whole = {"classes_per_group": None, "samples_per_class": None, "q": 0.05}
+    usual = {"reduction": 128, "fit_intercept": True, "level": "fixed", "cut": "pooled"}
+    return PaperKnockoffsSPR(control=control, **QUIET, **{**whole, **usual, **changes})
 
 
 def checked_by(X: Any, y: Any, rows: Any, truth: Any, guarantee: str, q: float) -> Any:
@@ -84,8 +51,6 @@ def checked_by(X: Any, y: Any, rows: Any, truth: Any, guarantee: str, q: float) 
 
 def fit_on_dask(client: Any, X: Any, y: Any, **choices: Any) -> Any:
     """Return the selection of a Dask collection, made by the workers of `client`."""
-    if "engine" in KnockoffsSPR().get_params():
-        choices["engine"] = "dask"
     return KnockoffsSPR(client=client, **QUIET, **choices).fit(X, y).selection_
 
 

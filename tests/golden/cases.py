@@ -82,7 +82,7 @@ def answers(selection: Any) -> Answer:
     groups, noise = selection.cut_groups, selection.noise
     found: Answer = {
         "clean_mask": np.asarray(selection.clean_mask),
-        "doubt": adapter.doubt(selection),
+        "doubt": np.asarray(selection.doubt),
         "selection_time": np.asarray(selection.selection_time),
         "suggested_label": np.asarray(selection.suggested_label),
         "label": np.asarray(selection.label),
@@ -96,7 +96,7 @@ def answers(selection: Any) -> Answer:
         "q_value": selection.q_value,
         "knockoff_label": selection.knockoff_label,
         "suggestion_probability": selection.suggestion_probability,
-        "duplicate_set": adapter.duplicate_set(selection),
+        "duplicate_set": selection.duplicate_set,
     }
     found.update({name: np.asarray(v) for name, v in optional.items() if v is not None})
     for name in (*_TABLE, *_RATES):
@@ -137,7 +137,7 @@ def default_digits() -> Answer:
     curve, piles = selection.curve(), selection.relabel()
     found["curve.share_kept"] = np.asarray(curve.share_kept)
     found["relabelled"] = np.asarray(piles.label)
-    found["sensitivity"] = np.array([adapter.sensitivity(selection, t) for t in (1, 2, 4)])
+    found["sensitivity"] = np.array([selection.sensitivity(t) for t in (1, 2, 4)])
     found["forecast"] = np.array([selection.forecast(n) for n in (20, 100, 400)])
     found["checks_needed"] = np.array(selection.checks_needed() or -1)
     return found
@@ -233,13 +233,13 @@ def checked_mask() -> Answer:
 def with_checks_of_a_draw() -> Answer:
     X, y, truth = digits()
     selection = default().fit(X, y).selection_
-    rows = adapter.draw_checks(selection, 120, seed=4)
+    rows = selection.draw_checks(120, seed=4)
     checked = selection.with_checks(rows, truth[rows], seed=4)
     anytime = selection.with_checks(rows, truth[rows], seed=4, guarantee="anytime")
     return {
         **answers(checked),
         "drawn": rows,
-        "drawn_at_0.2": adapter.draw_checks(selection, 30, q=0.2),
+        "drawn_at_0.2": selection.draw_checks(30, q=0.2),
         "anytime.clean_mask": np.asarray(anytime.clean_mask),
         "anytime.assumption": str(anytime.assumption),
     }
@@ -385,7 +385,7 @@ def string_labels() -> Answer:
 def saved_and_loaded() -> Answer:
     X, y, truth = digits()
     selection = default().fit(X, y).selection_
-    rows = adapter.draw_checks(selection, 50)
+    rows = selection.draw_checks(50)
     with tempfile.TemporaryDirectory() as folder:
         checked = selection.with_checks(rows, truth[rows])
         checked.save(Path(folder) / "checked")

@@ -1,12 +1,12 @@
 """Made data: Gaussian classes with wrong labels, and selections made from numbers alone."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from kspr import KnockoffsSPR, Selection, selection_quality
+from kspr import KnockoffsSPR, PaperKnockoffsSPR, Selection, selection_quality
 from kspr.core.paper.cutoffs import q_values
-from kspr.selectors.cut_groups import uncut
 from kspr.selectors.manifest import Manifest
 from tests.conftest import Noisy
 
@@ -17,6 +17,7 @@ __all__ = [
     "Kind",
     "as_selection",
     "assert_within",
+    "by_control",
     "draw_labels",
     "gaussian",
     "pairs",
@@ -95,24 +96,31 @@ def assert_within(fsr: np.ndarray) -> None:
     assert (fsr.mean(axis=0) <= LEVELS + 2 * error).all(), (fsr.mean(axis=0), error)
 
 
+def by_control(
+    q: float = 0.05, *, control: str = "transition", **choices: Any
+) -> KnockoffsSPR | PaperKnockoffsSPR:
+    """Return the selector that has a control; the paper's without pieces, pooled and fixed."""
+    if control not in ("paper", "theorem"):
+        return KnockoffsSPR(q, control=control, **choices)
+    whole = {"classes_per_group": None, "samples_per_class": None, "reduction": 128}
+    usual = {"level": "fixed", "cut": "pooled", "fit_intercept": True, "progress": False}
+    return PaperKnockoffsSPR(q, control=control, **{**whole, **usual, **choices})
+
+
 def as_selection(
     W: np.ndarray, cut_group: np.ndarray, n_cut_groups: int, factor: float = 1.0
 ) -> Selection:
     """Return what the paper's controls make of W, before any cut."""
-    table = np.stack(
-        [np.zeros(n_cut_groups), np.zeros(n_cut_groups), np.arange(n_cut_groups)], axis=1
-    )
-    label = cut_group
-    return Selection(
-        label=label,
-        clean_mask=np.zeros(len(W), dtype=bool),
-        q_value=q_values(W, cut_group) / factor,
-        statistic=W,
-        selection_time=np.abs(W),
-        knockoff_label=label,
-        suggested_label=label,
+    table = np.zeros((n_cut_groups, 3), dtype=np.int64)
+    table[:, 2] = np.arange(n_cut_groups)
+    return Selection.uncut(
+        cut_group,
+        np.arange(n_cut_groups),
         cut_group=cut_group,
-        cut_groups=uncut(table.astype(np.int64), cut_group),
-        classes=np.arange(n_cut_groups),
-        manifest=Manifest("KnockoffsSPR", {"control": "paper"}, 0, len(W), 1, "", {}),
+        table=table,
+        q_value=q_values(W, cut_group) / factor,
+        doubt=np.where(W < 0, -W, np.inf),
+        selection_time=np.abs(W),
+        suggested_code=cut_group,
+        manifest=Manifest("PaperKnockoffsSPR", {"control": "paper"}, 0, len(W), 1, "", {}),
     )

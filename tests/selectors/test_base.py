@@ -12,20 +12,16 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import check_estimator
 
 from kspr import SPR, KnockoffsSPR, PaperKnockoffsSPR
+from tests.selectors.simulated import by_control
 
 SELECTORS = [
     SPR(),
     KnockoffsSPR(),
-    KnockoffsSPR(control="paper"),
+    KnockoffsSPR(n_splits=2, neighbours=5),
+    KnockoffsSPR(level="f1", cut="per_class", duplicates="ignore"),
     PaperKnockoffsSPR(),
-    KnockoffsSPR(
-        control="paper",
-        penalty="lasso",
-        knockoff="random",
-        statistic="symmetric_min",
-        cut="pooled",
-    ),
-    KnockoffsSPR(n_splits=2, neighbours=5, penalty="lasso"),
+    PaperKnockoffsSPR(penalty="lasso", knockoff="random", statistic="symmetric_min", cut="pooled"),
+    PaperKnockoffsSPR(classes_per_group=None, samples_per_class=None),
 ]
 
 CONTROLS = ("transition", "exchangeable", "paper", "theorem")
@@ -43,7 +39,7 @@ def test_selectors_pass_scikit_learns_checks(selector):
 
 @controls
 def test_fit_predict_marks_clean_one_and_suspect_minus_one(blobs, control):
-    selector = KnockoffsSPR(q=0.1, control=control)
+    selector = by_control(q=0.1, control=control)
     marks = selector.fit_predict(blobs.X, blobs.y)
     assert set(np.unique(marks)) == {-1, 1}
     assert np.array_equal(marks == 1, selector.selection_.clean_mask)
@@ -63,7 +59,7 @@ def test_fit_predict_marks_clean_one_and_suspect_minus_one(blobs, control):
 )
 def test_the_answer_depends_on_the_seed_alone(digits40, choice):
     first, again, other = (
-        KnockoffsSPR(random_state=seed, **choice).fit(digits40.X, digits40.y).selection_
+        by_control(random_state=seed, **choice).fit(digits40.X, digits40.y).selection_
         for seed in (3, 3, 4)
     )
     assert np.array_equal(first.q_value, again.q_value)
@@ -72,10 +68,10 @@ def test_the_answer_depends_on_the_seed_alone(digits40, choice):
 
 
 @pytest.mark.parametrize(
-    "choice", [{}, {"control": "paper", "statistic": "symmetric_min"}], ids=str
+    "selector", [KnockoffsSPR(q=0.07), PaperKnockoffsSPR(q=0.07, statistic="symmetric_min")]
 )
-def test_clone_and_pickle_keep_parameters_and_results(blobs, choice):
-    model = KnockoffsSPR(q=0.07, **choice).fit(blobs.X, blobs.y)
+def test_clone_and_pickle_keep_parameters_and_results(blobs, selector):
+    model = clone(selector).fit(blobs.X, blobs.y)
     assert clone(model).get_params() == model.get_params()
     thawed = pickle.loads(pickle.dumps(model))  # noqa: S301 - scikit-learn users do this
     assert np.array_equal(thawed.selection_.clean_mask, model.selection_.clean_mask)
@@ -85,9 +81,7 @@ def test_clone_and_pickle_keep_parameters_and_results(blobs, choice):
 def test_works_as_a_step_of_an_imbalanced_learn_pipeline(digits40, control):
     classifier = LogisticRegression(max_iter=2000)
     plain = classifier.fit(digits40.X, digits40.y).score(digits40.X, digits40.y_true)
-    pipeline = make_pipeline(
-        KnockoffsSPR(q=0.05, control=control), LogisticRegression(max_iter=2000)
-    )
+    pipeline = make_pipeline(by_control(q=0.05, control=control), LogisticRegression(max_iter=2000))
     cleaned = pipeline.fit(digits40.X, digits40.y).score(digits40.X, digits40.y_true)
     assert cleaned > plain + 0.02
 
@@ -129,10 +123,17 @@ def test_labels_of_any_kind_give_the_same_verdicts(blobs, names):
     del codes
 
 
-@pytest.mark.parametrize("split", [{}, {"samples_per_class": 20}])
-def test_progress_is_shown_when_asked_and_only_then(blobs, split, capfd):
-    KnockoffsSPR(progress=False, **split).fit(blobs.X, blobs.y)
-    KnockoffsSPR(progress="auto", **split).fit(blobs.X, blobs.y)
+@pytest.mark.parametrize(
+    ("selector", "step"),
+    [
+        (KnockoffsSPR(), "Judging rows"),
+        (PaperKnockoffsSPR(samples_per_class=None), "PaperKnockoffsSPR"),
+        (PaperKnockoffsSPR(samples_per_class=20), "PaperKnockoffsSPR"),
+    ],
+)
+def test_progress_is_shown_when_asked_and_only_then(blobs, selector, step, capfd):
+    for mode in (False, "auto"):
+        clone(selector).set_params(progress=mode).fit(blobs.X, blobs.y)
     assert capfd.readouterr().err == ""
-    KnockoffsSPR(progress=True, **split).fit(blobs.X, blobs.y)
-    assert "Knockoffs-SPR" in capfd.readouterr().err
+    clone(selector).set_params(progress=True).fit(blobs.X, blobs.y)
+    assert step in capfd.readouterr().err

@@ -5,6 +5,7 @@ import pytest
 
 from kspr import SPR, InputError, KnockoffsSPR, Selection, selection_quality
 from tests.conftest import Noisy
+from tests.selectors.simulated import by_control
 
 
 def checked_rows(data: Noisy, n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -37,7 +38,7 @@ def test_checked_rows_keep_the_rate_whatever_the_noise_is(control):
     kept = []
     for seed in range(300):
         data = instance_noise(seed)
-        alone = KnockoffsSPR(q=0.1, control=control).fit(data.X, data.y).selection_
+        alone = by_control(q=0.1, control=control).fit(data.X, data.y).selection_
         rows = alone.draw_checks(250, seed=seed)
         rest = np.setdiff1d(np.arange(len(data.y)), rows)
         for guarantee, found in fsr.items():
@@ -76,8 +77,8 @@ def test_checked_rows_are_kept_as_they_were_found(digits40):
 @pytest.mark.parametrize("control", ["transition", "exchangeable", "paper", "theorem"])
 def test_checked_rows_work_with_every_control(digits40, control):
     rows, truth = checked_rows(digits40, 400)
-    model = KnockoffsSPR(q=0.1, control=control)
-    selection = model.fit(digits40.X, digits40.y, checked=(rows, truth)).selection_
+    selection = by_control(q=0.1, control=control).fit(digits40.X, digits40.y).selection_
+    selection = selection.with_checks(rows, truth, q=0.1, drawn="all")
     quality = selection_quality(selection.clean_mask, digits40.right)
     assert quality.fsr < 0.15
     assert quality.recall > 0.6
@@ -155,9 +156,9 @@ def test_checked_rows_that_cannot_be_are_refused_in_a_sentence(checked, sentence
 @pytest.mark.parametrize("choice", [{}, {"control": "exchangeable"}, {"control": "paper"}], ids=str)
 @pytest.mark.parametrize("told", [False, True])
 def test_a_loaded_selection_answers_as_before(digits40, tmp_path, choice, told):
-    checked = checked_rows(digits40, 300) if told else None
-    model = KnockoffsSPR(q=0.05, **choice).fit(digits40.X, digits40.y, checked=checked)
-    before = model.selection_
+    before = by_control(q=0.05, **choice).fit(digits40.X, digits40.y).selection_
+    if told:
+        before = before.with_checks(*checked_rows(digits40, 300), drawn="all")
     after = Selection.load(before.save(tmp_path / "run"))
     np.testing.assert_array_equal(after.q_value, before.q_value)
     for q in (0.02, 0.1, 0.3):

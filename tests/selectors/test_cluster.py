@@ -12,7 +12,8 @@ from kspr import KnockoffsSPR
 from kspr.errors import InputError
 from kspr.noise import symmetric
 from kspr.selectors import cluster
-from kspr.selectors.cluster import calls, is_dask, opened_client, results
+from kspr.selectors.cluster import calls, opened_client, results
+from kspr.selectors.parts import is_dask
 from tests.selectors.test_parts import assert_same_bits
 
 distributed = pytest.importorskip("distributed")

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from kspr import SPR, InputError, KnockoffsSPR
 from kspr.core.paper.cutoffs import q_values
-from kspr.selectors.cut_groups import best_level, trace_curve
-from tests.core.test_cutoffs import random_groups, tied_groups
-from tests.selectors.simulated import as_selection
+from kspr.selectors.cut_groups import trace_curve
+from tests.core.paper.test_cutoffs import random_groups, tied_groups
+from tests.selectors.simulated import as_selection, by_control
 
 cases = st.one_of(tied_groups(), random_groups())
 
@@ -48,7 +48,7 @@ def test_the_curve_rises_and_its_estimate_stays_within_its_level(
 @pytest.mark.parametrize("control", ["transition", "exchangeable", "paper", "theorem"])
 @pytest.mark.parametrize("cut", ["per_class", "pooled"])
 def test_the_curve_of_a_fit_agrees_with_every_cut(digits40, control, cut):
-    selection = KnockoffsSPR(control=control, cut=cut).fit(digits40.X, digits40.y).selection_
+    selection = by_control(control=control, cut=cut).fit(digits40.X, digits40.y).selection_
     curve = selection.curve()
     assert len(curve) > 10
     for q in np.linspace(0.01, 0.6, 25):
@@ -65,7 +65,7 @@ def test_the_curve_of_a_fit_agrees_with_every_cut(digits40, control, cut):
 
 
 def test_a_curve_without_a_noise_rate_has_no_f1(blobs):
-    curve = KnockoffsSPR(control="paper").fit(blobs.X, blobs.y).selection_.curve()
+    curve = by_control(control="paper").fit(blobs.X, blobs.y).selection_.curve()
     assert curve.estimated_f1 is None
     assert curve.best_f1_level is None
 
@@ -85,24 +85,3 @@ def test_spr_has_no_curve(blobs):
 def test_a_session_shows_the_table():
     curve = trace_curve(np.array([0.1, 0.2]), np.zeros(2, dtype=int))
     assert repr(curve) == str(curve)
-
-
-@settings(max_examples=60, deadline=None)
-@given(case=cases, n_right=st.floats(1, 200))
-def test_counted_rows_have_the_best_level_of_listed_ones(
-    case: tuple[np.ndarray, np.ndarray, int], n_right: float
-) -> None:
-    selection = as_selection(*case)
-    own, group = selection.q_value, selection.cut_group
-    reached = np.isfinite(own)
-    curve = trace_curve(own, group, n_right)
-    # Levels that no row has make no difference.
-    level, place = (np.tile(column[reached], 3) for column in (own, group))
-    count = np.repeat([1, 0, 0], reached.sum())
-    found = best_level(level, place, count, n_right, at_least=0.25)
-    if not reached.any():
-        assert found == 0.25
-        return
-    best = curve.estimated_f1.max()
-    at = curve.estimated_f1[np.searchsorted(np.clip(curve.q, 1e-6, 1 - 1e-6), found)]
-    assert at == pytest.approx(best, rel=1e-12)

@@ -5,6 +5,7 @@ import pytest
 
 from kspr import KnockoffsSPR
 from kspr.errors import InputError
+from tests.selectors.simulated import by_control
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +51,7 @@ def test_classes_without_checked_rows_are_unknown(fitted, digits40):
 
 
 def test_other_controls_are_estimated_from_the_checks_alone(digits40):
-    fitted = KnockoffsSPR(q=0.1, control="paper").fit(digits40.X, digits40.y).selection_
+    fitted = by_control(q=0.1, control="paper").fit(digits40.X, digits40.y).selection_
     found = checked(fitted, digits40, 100, "pool").estimates()
     assert found.noise_rate_elsewhere is None
     assert found.noise_rate.low < found.noise_rate.high

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kspr.selectors.feature_rows import as_features
 
 from kspr.selectors.flips import KINDS, FlipData, draw_rows, flip
+from kspr.selectors.parts import HostFeatures
 
 
 @pytest.fixture
 def ground(blobs):
     noise = np.array([[0.8, 0.2, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
-    return FlipData(as_features(blobs.X), blobs.y, noise, 2)
+    return FlipData(HostFeatures(blobs.X), blobs.y, noise, 2)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -31,7 +31,7 @@ def test_estimated_flips_follow_the_estimate(ground):
 
 def test_no_class_is_flipped_away(blobs):
     y = np.where(np.arange(360) < 3, 2, np.arange(360) % 2)
-    ground = FlipData(as_features(blobs.X), y, np.full((3, 3), 1 / 3), 2)
+    ground = FlipData(HostFeatures(blobs.X), y, np.full((3, 3), 1 / 3), 2)
     for seed in range(20):
         _, codes = flip("symmetric", ground, 0.5, np.random.default_rng(seed))
         assert (y[codes == y] == 2).sum() >= 2

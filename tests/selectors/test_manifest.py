@@ -3,10 +3,11 @@
 import json
 
 import numpy as np
-from kspr.selectors.feature_rows import as_features
 
 from kspr import KnockoffsSPR
+from kspr.selectors.look import look
 from kspr.selectors.manifest import fingerprint, plain
+from kspr.selectors.parts import HostFeatures
 
 
 def test_the_manifest_tells_where_a_result_comes_from(digits40, tmp_path):
@@ -22,17 +23,22 @@ def test_the_manifest_tells_where_a_result_comes_from(digits40, tmp_path):
     assert other.fingerprint != manifest["fingerprint"]
 
 
+def digest(X: np.ndarray, y: np.ndarray) -> str:
+    content = look(HostFeatures(X), find_copies=False).content
+    return fingerprint(content, X.shape, y)
+
+
 def test_a_fingerprint_is_that_of_the_data_however_it_is_stored(tmp_path):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((700, 4)), rng.integers(0, 3, 700)
     np.save(tmp_path / "X.npy", X)
     stored = np.load(tmp_path / "X.npy", mmap_mode="r")
-    first = fingerprint(as_features(X), y)
-    assert fingerprint(as_features(stored), y.astype(object)) == first
+    first = digest(X, y)
+    assert digest(stored, y.astype(object)) == first
     changed = X.copy()
     changed[699, 3] += 1e-12
-    assert fingerprint(as_features(changed), y) != first
-    assert fingerprint(as_features(X), (y + 1) % 3) != first
+    assert digest(changed, y) != first
+    assert digest(X, (y + 1) % 3) != first
 
 
 def test_parameters_are_stored_as_json_can_hold_them():

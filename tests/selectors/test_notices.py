@@ -6,6 +6,7 @@ import pytest
 from kspr import SPR, KnockoffsSPR, PaperKnockoffsSPR, ProbabilitySelector
 from kspr._text import percent
 from kspr.selectors.notices import MAX_LISTED, basis, notices
+from tests.selectors.simulated import by_control
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +110,7 @@ def test_a_pooled_cut_is_explained_by_class_all_the_same(mixed):
 
 @pytest.mark.parametrize("control", ["transition", "exchangeable", "paper", "theorem"])
 def test_a_level_out_of_reach_is_empty_and_says_what_would_help(digits40, control):
-    model = KnockoffsSPR(q=0.001, control=control).fit(digits40.X, digits40.y)
+    model = by_control(q=0.001, control=control).fit(digits40.X, digits40.y)
     selection = model.selection_
     assert not selection.clean_mask.any()
     assert set(selection.cut_groups.status) == {"empty"}, "no fallback that was not asked for"

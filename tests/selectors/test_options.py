@@ -7,14 +7,13 @@ import typing
 from dataclasses import fields
 
 import pytest
-from kspr.selectors.controls.registry import CONTROLS
-from kspr.selectors.engines import ENGINES
 
-from kspr import SPR, KnockoffsSPR
+from kspr import SPR, KnockoffsSPR, PaperKnockoffsSPR
 from kspr.core.paper.knockoffs import STATISTICS
 from kspr.core.paper.selection_times import PENALTIES
 from kspr.selectors import options
 from kspr.selectors.options import DEFAULT_Q, SelectorOptions
+from kspr.selectors.presets import _KINDS
 
 
 def test_options_are_imported_without_numpy():
@@ -26,9 +25,8 @@ def test_options_are_imported_without_numpy():
 @pytest.mark.parametrize(
     ("names", "registry"),
     [
-        (options.ControlName, CONTROLS),
-        # On a cluster, passes are run instead of pieces.
-        (options.EngineName, {*ENGINES, "dask"}),
+        (options.AnyControlName, {*typing.get_args(options.ControlName), "paper", "theorem"}),
+        (options.PresetName, _KINDS),
         (options.PenaltyName, PENALTIES),
         (options.StatisticName, STATISTICS),
     ],
@@ -43,7 +41,8 @@ def test_every_option_is_a_parameter_of_an_estimator_and_documented():
         **{field.name: field.default for field in fields(SelectorOptions)}
         | dict.fromkeys((f.name for f in fields(SelectorOptions) if f.name != "preset"), 1)
     )
-    known = {*inspect.signature(KnockoffsSPR).parameters, *inspect.signature(SPR).parameters}
+    estimators = (KnockoffsSPR, PaperKnockoffsSPR, SPR)
+    known = {name for kind in estimators for name in inspect.signature(kind).parameters}
     assert set(chosen.changes()) <= known
     assert len(chosen.changes()) == len(fields(SelectorOptions)) - 1
     assert source.count('"""') == 2 * (len(fields(SelectorOptions)) + 2)

@@ -12,7 +12,8 @@ from threadpoolctl import threadpool_limits
 
 from kspr import KnockoffsSPR, PaperKnockoffsSPR, Selection
 from kspr.noise import symmetric
-from kspr.selectors import _threads, parts
+from kspr.selectors import parts
+from kspr.selectors import parts as _threads
 from kspr.selectors.parts import HostFeatures
 
 CONTROLS = ("transition", "exchangeable")

@@ -25,10 +25,12 @@ def test_changes_win_over_the_preset():
     ("name", "changes", "sentence"),
     [
         ("odd", {}, "preset must be one of 'default', 'paper', 'spr', got 'odd'."),
-        ("default", {"quality": 1}, "KnockoffsSPR has no parameter 'quality'; it has q, control,"),
+        ("default", {"quality": 1}, "KnockoffsSPR has no parameter 'quality'; it has q, level,"),
         ("spr", {"quality": 1}, "SPR has no parameter 'quality'; it has clean_ratio, penalty,"),
-        ("spr", {"q": 0.1}, "q goes with an error rate, which the preset 'spr' does not have."),
-        ("spr", {"level": "f1"}, "level goes with an error rate, which the preset 'spr' does not"),
+        ("spr", {"q": 0.1}, "q goes with the preset 'default' or 'paper', got 'spr'."),
+        ("spr", {"level": "f1"}, "level goes with the preset 'default' or 'paper', got 'spr'."),
+        ("paper", {"n_splits": 2}, "n_splits goes with the preset 'default', got 'paper'."),
+        ("default", {"penalty": "lasso"}, "penalty goes with the preset 'paper' or 'spr', got"),
     ],
 )
 def test_what_a_preset_does_not_take_is_one_sentence(name, changes, sentence):

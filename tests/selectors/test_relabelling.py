@@ -48,9 +48,9 @@ def test_expectations_are_sums_of_probabilities(selection):
     known = replace(
         selection,
         clean_mask=np.zeros(len(selection), dtype=bool),
-        suggested_label=(selection.label + 1) % 10,
+        suggested_code=(selection.label_code + 1) % 10,
         suggestion_probability=np.full(len(selection), 0.9),
-        statistic=np.full(len(selection), 0.95),
+        doubt=np.full(len(selection), 0.95),
     )
     found = known.relabel()
     assert found.made_right == pytest.approx(0.9 * len(selection))

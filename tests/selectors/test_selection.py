@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from kspr import SPR, InputError, KnockoffsSPR, Selection
+from tests.selectors.simulated import by_control
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +27,7 @@ def test_suspects_come_worst_first(selection):
 
 
 def test_suspects_come_by_their_time_where_there_is_no_doubt(digits40):
-    for model in (SPR(), KnockoffsSPR(control="paper"), KnockoffsSPR(control="exchangeable")):
+    for model in (SPR(), by_control(control="paper"), KnockoffsSPR(control="exchangeable")):
         selection = model.fit(digits40.X, digits40.y).selection_
         assert (np.diff(selection.selection_time[selection.suspect_indices]) <= 0).all()
 

@@ -10,6 +10,7 @@ from scipy import sparse
 from kspr import SPR, InputError, KnockoffsSPR, selfcheck
 from kspr.noise import pair_flip, symmetric
 from kspr.selectors.selfcheck import KindCheck, SelfCheck
+from tests.selectors.simulated import by_control
 
 
 class Careless(KnockoffsSPR):
@@ -77,7 +78,7 @@ def test_a_selector_that_breaks_its_promise_is_found_out(clouds):
 def test_the_papers_control_does_not_hold_under_heavy_noise(clouds):
     X, y = clouds
     heavy = symmetric(y, 0.8, seed=1)
-    paper = KnockoffsSPR(q=0.05, control="paper")
+    paper = by_control(q=0.05, control="paper")
     kept = paper.fit(X, heavy).selection_.clean_mask
     assert (heavy != y)[kept].mean() > 0.06
     found = selfcheck(X, heavy, paper, share=0.15)

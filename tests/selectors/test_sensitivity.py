@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from kspr import InputError, KnockoffsSPR, selection_quality
+from tests.selectors.simulated import by_control
 
 
 def labels_of(times: float, seed: int, n: int = 6000):
@@ -53,7 +54,7 @@ def test_nothing_kept_has_no_rate(digits40):
 
 
 def test_what_cannot_be_said_is_refused(digits40):
-    selection = KnockoffsSPR(control="paper").fit(digits40.X, digits40.y).selection_
+    selection = by_control(control="paper").fit(digits40.X, digits40.y).selection_
     with pytest.raises(InputError, match="only control='transition'"):
         selection.sensitivity(2)
     with pytest.raises(InputError, match="times must be at least 1"):

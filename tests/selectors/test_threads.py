@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from kspr.selectors._threads import _WORTH_THREADS, threads
+from kspr.selectors.parts import _WORTH_THREADS, threads
 
 
 def idents(each) -> set[int]:
@@ -59,7 +59,7 @@ _WAITING = """
 import os, signal, time
 # Whoever starts the tests in the background has SIGINT ignored, and children inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from kspr.selectors._threads import threads
+from kspr.selectors.parts import threads
 
 def wait(item):
     os.write(1, b"ready\\n")  # one call: two threads that print mix their lines

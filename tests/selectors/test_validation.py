@@ -12,6 +12,7 @@ from sklearn.base import clone
 
 from kspr import SPR, InputError, KnockoffsSPR, PaperKnockoffsSPR
 from kspr.selectors.validation import check_types
+from tests.selectors.simulated import by_control
 
 X = np.random.default_rng(0).standard_normal((60, 4))
 Y = np.repeat([0, 1, 2], 20)
@@ -59,35 +60,19 @@ CASES = {
     "q zero": (X, Y, {"q": 0}, "q must lie in (0, 1), got 0."),
     "q text": (X, Y, {"q": "5%"}, "q must be a number in (0, 1), got '5%'."),
     "q bool": (X, Y, {"q": True}, "q must be a number"),
-    "kappa": (X, Y, {"kappa": 2}, "kappa must lie in (0, 1)"),
-    "penalty": (
-        X,
-        Y,
-        {"penalty": "ridge"},
-        "penalty must be one of 'group', 'lasso', got 'ridge'.",
-    ),
-    "clean_ratio": (X, Y, {"clean_ratio": 0.3}, "clean_ratio=0.3 goes with first_step='spr'"),
-    "statistic": (X, Y, {"statistic": 3}, "statistic must be one of 'asymmetric'"),
     "reduction": (X, Y, {"reduction": "pca"}, "reduction must be 'auto', a number of components"),
     "reduction 0": (X, Y, {"reduction": 0}, "reduction must be a whole number of at least 1"),
-    "group of one": (X, Y, {"classes_per_group": 1}, "classes_per_group must be a whole number"),
-    "tiny pieces": (X, Y, {"samples_per_class": 2}, "samples_per_class must be a whole number"),
-    "engine": (X, Y, {"engine": "gpu"}, "engine must be one of 'serial', 'threads', 'processes'"),
     "progress": (X, Y, {"progress": "yes"}, "progress must be True, False or 'auto'"),
     "dense": (sp.csr_matrix(X), Y, {"reduction": None}, "would make the sparse X dense"),
-    "given": (
-        X,
-        Y,
-        {"control": "paper", "knockoff": "given"},
-        "knockoff_labels goes with knockoff='given'",
-    ),
     "control": (
         X,
         Y,
         {"control": "best"},
-        "control must be one of 'transition', 'exchangeable', 'paper', 'theorem', got 'best'.",
+        "control must be one of 'transition', 'exchangeable', got 'best'.",
     ),
-    "confidence": (X, Y, {"confidence": 95}, "confidence must lie in (0, 1), got 95."),
+    "level": (X, Y, {"level": "smallest"}, "level must be one of 'fixed', 'f1', got 'smallest'."),
+    "fit_rows": (X, Y, {"fit_rows": 1}, "fit_rows must be a whole number of at least 2"),
+    "neighbours": (X, Y, {"neighbours": 0}, "neighbours must be a whole number of at least 1"),
     "no splits": (X, Y, {"n_splits": 0}, "n_splits must be a whole number of at least 1"),
 }
 
@@ -99,43 +84,6 @@ def test_the_sentence_names_the_argument_and_the_way_out(case):
         KnockoffsSPR(**parameters).fit(features, labels)
     assert sentence in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("extra", "sentence"),
-    [
-        ({"scores": np.zeros((60, 2))}, "expected shape (60, 3), got (60, 2)."),
-        ({"scores": np.zeros((59, 3))}, "expected shape (60, 3), got (59, 3)."),
-        ({"scores": np.full((60, 3), np.nan)}, "scores hold NaN or inf"),
-        ({"clean_mask": np.ones(9, bool)}, "clean_mask has shape (9,)"),
-        ({"knockoff_labels": Y}, "knockoff_labels goes with knockoff='given'"),
-    ],
-)
-def test_extra_arguments_are_checked(extra, sentence):
-    with pytest.raises(InputError) as caught:
-        KnockoffsSPR().fit(X, Y, **extra)
-    assert sentence in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("given", "sentence"),
-    [
-        (Y, "must differ from y; they agree in 60 rows"),
-        (Y[:9], "X has 60 rows, knockoff_labels has 9"),
-        (np.full(60, 7), "must use the classes 0, 1, 2, got 7 in row 0"),
-    ],
-)
-def test_given_knockoffs_are_checked(given, sentence):
-    with pytest.raises(InputError) as caught:
-        KnockoffsSPR(control="paper", knockoff="given").fit(X, Y, knockoff_labels=given)
-    assert sentence in str(caught.value)
-
-
-def test_a_given_knockoff_outside_the_group_is_refused():
-    labels = np.repeat(np.arange(6), 10)
-    model = KnockoffsSPR(control="paper", knockoff="given", classes_per_group=2)
-    with pytest.raises(InputError, match="same group of classes"):
-        model.fit(X, labels, knockoff_labels=(labels + 3) % 6)
 
 
 @pytest.mark.parametrize("ratio", [0, 1, -0.2, "half"])
@@ -152,7 +100,7 @@ def test_a_tiny_class_is_judged_when_asked():
         {"control": "paper"},
         {"control": "paper", "samples_per_class": 8},
     ):
-        selection = KnockoffsSPR(min_class_size=1, **choice).fit(X, labels).selection_
+        selection = by_control(min_class_size=1, **choice).fit(X, labels).selection_
         row = {r.label: r for r in selection.summary().per_class}["otter"]
         assert row.n == 1
         assert row.status == {"empty": 1}

@@ -16,15 +16,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from kspr.core.anchors import Anchors, bin_sizes
-from kspr.core.chances import Chances, calibration_rows, with_votes
+from kspr.core.chances import (
+    Chances,
+    all_times,
+    calibration_rows,
+    closed_form_times,
+    most_confident,
+    with_votes,
+)
 from kspr.core.exchangeable import Losses
 from kspr.core.fitting import LinearFit, fit_halves, max_directions
 from kspr.core.grading import Grading, Tally
-from kspr.core.halves import assign_halves, row_keys
-from kspr.core.knockoffs import all_times, closed_form_times, most_confident
+from kspr.core.halves import HalfRows, assign_halves, random_halves, row_keys, rows_by_half, thinned
 from kspr.core.reduction import PCA, fit_pca
 from kspr.core.regression import Basis
-from kspr.core.splitting import HalfRows, random_halves, rows_by_half, thinned
 from kspr.core.transition import Transition, estimate_transition
 from kspr.selectors.parts import Columns, Features, HostFeatures
 

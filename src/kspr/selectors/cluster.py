@@ -14,10 +14,18 @@ import numpy as np
 from kspr._packages import require
 from kspr._progress import Progress, ProgressMode
 from kspr.errors import InputError
-from kspr.selectors._threads import Each, one_blas_thread
-from kspr.selectors.parts import HostFeatures, Result, Task, fold, in_blocks
+from kspr.selectors.parts import (
+    Each,
+    HostFeatures,
+    Result,
+    Task,
+    fold,
+    in_blocks,
+    is_dask,
+    one_blas_thread,
+)
 
-__all__ = ["DaskFeatures", "calls", "is_dask", "opened_client", "results"]
+__all__ = ["DaskFeatures", "calls", "opened_client", "results"]
 
 _PURPOSE, _EXTRA = "A Dask cluster", "'knockoffs-spr[dask]'"
 _ANSWER_WITHIN = 5.0
@@ -26,12 +34,6 @@ _PATIENCE = 20.0
 """Seconds without any worker after which the work is given up; workers that restart take less."""
 _POLL = 0.5
 _RETRIES = 3
-
-
-def is_dask(values: Any) -> bool:
-    """Return whether `values` is a Dask array, data frame or series, without importing Dask."""
-    package = type(values).__module__.partition(".")[0]
-    return package in ("dask", "dask_expr") and hasattr(values, "dask")
 
 
 class DaskFeatures:
@@ -84,11 +86,12 @@ class DaskFeatures:
         """Run `task` on every block of every part; return the state and columns of all rows."""
         ends = np.cumsum(self._lengths)
         rows = [slice(int(end - n), int(end)) for end, n in zip(ends, self._lengths, strict=True)]
-        work = [(part, *(column[own] for column in columns)) for part, own in self._with(rows)]
+        parts = zip(self._parts, rows, strict=True)
+        work = [(part, *(column[own] for column in columns)) for part, own in parts]
         tasks = calls(_run, work, task, extra)
         with Progress(self._progress, what, len(tasks)) as progress:
-            parts = zip(rows, results(self.client, tasks), strict=True)
-            return fold(parts, self.shape[0], progress.advance)
+            answers = zip(rows, results(self.client, tasks), strict=True)
+            return fold(answers, self.shape[0], progress.advance)
 
     def take(self, rows: np.ndarray) -> np.ndarray:
         """Return the rows with these numbers, in their order."""
@@ -119,21 +122,6 @@ class DaskFeatures:
             return values
         (column,) = results(self.client, [require("dask", _PURPOSE, _EXTRA).delayed(values)])
         return np.asarray(column)
-
-    def transformed(self, transformer: Any) -> HostFeatures:
-        """Refuse: the rows of all partitions would come to this process."""
-        del transformer
-        raise InputError(
-            "A fitted transformer as reduction does not go with a Dask collection. Transform X "
-            "first, with X.map_blocks, and pass reduction=None."
-        )
-
-    def reduced(self, d: int, seed: int) -> HostFeatures:
-        """Refuse: only sparse features are reduced before the fit."""
-        raise NotImplementedError
-
-    def _with(self, rows: Sequence[slice]) -> Iterator[tuple[Any, slice]]:
-        return zip(self._parts, rows, strict=True)
 
 
 def _run(part: Any, *arguments: Any) -> Result:

@@ -29,15 +29,13 @@ from kspr.selectors._passes import (
     judge,
     split_rows,
 )
-from kspr.selectors._threads import threads
 from kspr.selectors.base import BaseSelector, split_rng
 from kspr.selectors.checked import Drawn, read_checked
-from kspr.selectors.cluster import DaskFeatures, is_dask
 from kspr.selectors.cut_groups import at_best_f1, cut_by_class
 from kspr.selectors.look import Census, look
 from kspr.selectors.noise_estimate import describe_noise
 from kspr.selectors.options import ControlName, CutName, DuplicatesName, LevelName
-from kspr.selectors.parts import Columns, Features, HostFeatures
+from kspr.selectors.parts import Columns, Features, HostFeatures, is_dask, threads
 from kspr.selectors.selection import Selection
 from kspr.selectors.validation import (
     check_choice,
@@ -252,7 +250,10 @@ class KnockoffsSPR(BaseSelector):
     @contextmanager
     def _opened(self, X: Any) -> Iterator[Features]:
         """Yield the features, with the threads or workers that work at them."""
-        if is_dask(X) or isinstance(X, DaskFeatures) or self.client is not None:
+        if is_dask(X) or self.client is not None or hasattr(X, "gathered"):
+            # Imported here: only those who have Dask need it.
+            from kspr.selectors.cluster import DaskFeatures
+
             with threads(0, self.n_jobs) as each:
                 features = DaskFeatures.of(X, self.client, each, self.progress)
                 self.n_features_in_ = features.shape[1]
@@ -329,10 +330,15 @@ class KnockoffsSPR(BaseSelector):
         n_classes: int,
     ) -> tuple[Features, Reduction]:
         """Return features that the fit can read: dense, and transformed if the user asks for it."""
+        if transformer is None and not features.sparse:
+            return features, reduction
+        if not isinstance(features, HostFeatures):
+            raise InputError(
+                "A fitted transformer as reduction does not go with a Dask collection. Transform X "
+                "first, with X.map_blocks, and pass reduction=None."
+            )
         if transformer is not None:
             return features.transformed(transformer), Reduction(None)
-        if not features.sparse:
-            return features, reduction
         d = reduction.usual(n_classes)
         if d is None:
             raise InputError(

@@ -5,19 +5,24 @@ them. A block is an array ``(rows, features)`` in single or double precision, or
 matrix; half precision and memory-mapped files are widened a block at a time, never as a whole.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any, Protocol
+from multiprocessing.pool import AsyncResult, ThreadPool
+from typing import Any, Protocol, TypeVar
 
+import joblib
 import numpy as np
 import scipy.sparse as sp
+from threadpoolctl import ThreadpoolController
 
 from kspr._files import drop_pages, mapped_file
 from kspr._progress import Progress, ProgressMode
-from kspr.selectors._threads import Each
 
 __all__ = [
     "Columns",
+    "Each",
     "Features",
     "HostFeatures",
     "Result",
@@ -26,8 +31,11 @@ __all__ = [
     "block_rows",
     "fold",
     "in_blocks",
+    "is_dask",
     "joined",
+    "one_blas_thread",
     "sparse_components",
+    "threads",
 ]
 
 _BLOCK_FLOATS = 1 << 20
@@ -90,19 +98,11 @@ class Features(Protocol):
         """Return a column of all rows, such as the labels, as this process can read it."""
         ...
 
-    def transformed(self, transformer: Any) -> "HostFeatures":
-        """Return all rows as the user's fitted transformer sees them."""
-        ...
-
-    def reduced(self, d: int, seed: int) -> "HostFeatures":
-        """Return all rows of a sparse matrix in `d` principal components."""
-        ...
-
 
 class HostFeatures:
     """Features of this process: an array, a memory map, or a sparse matrix in row order."""
 
-    def __init__(self, X: Any, each: Each = map, progress: ProgressMode = False) -> None:
+    def __init__(self, X: Any, each: "Each" = map, progress: ProgressMode = False) -> None:
         self.sparse = sp.issparse(X)
         self._X = sp.csr_array(X) if self.sparse else X
         narrow = self._X.dtype in (np.float32, np.float16)
@@ -231,6 +231,12 @@ def block_rows(width: int) -> int:
     return max(64, _BLOCK_FLOATS // max(1, width))
 
 
+def is_dask(values: Any) -> bool:
+    """Return whether `values` is a Dask array, data frame or series, without importing Dask."""
+    package = type(values).__module__.partition(".")[0]
+    return package in ("dask", "dask_expr") and hasattr(values, "dask")
+
+
 def in_blocks(task: Task, X: Any, *columns: np.ndarray, extra: int = 0) -> Result:
     """Run `task` on the blocks of a part, one after the other."""
     n = int(X.shape[0])
@@ -275,3 +281,65 @@ def _recut(parts: Iterator[np.ndarray], step: int) -> Iterator[np.ndarray]:
                 held = []
     if held:
         yield held[0] if len(held) == 1 else np.concatenate(held)
+
+
+_WORTH_THREADS = 5e6
+"""Numbers in the features from which on several threads gain more than they lose.
+
+Below, handing out the work takes as long as they save; and beside another busy program, a thread
+that waits for its turn while it holds Python's lock makes the others wait too.
+"""
+Item = TypeVar("Item")
+Output = TypeVar("Output")
+
+
+class Each(Protocol):
+    """Apply a function to every item, maybe to several at once; results come in their order."""
+
+    def __call__(
+        self, function: Callable[[Item], Output], items: Iterable[Item], /
+    ) -> Iterable[Output]:
+        """Yield ``function(item)`` for each item."""
+        ...
+
+
+@contextmanager
+def threads(size: float, n_jobs: int | None = None) -> Iterator[Each]:
+    """Run linear algebra on one thread, and yield a map that works at several items at once.
+
+    Threads of linear algebra wait for each other and spin meanwhile: beside another busy program
+    they make a fit several times slower. And sums round differently with their number, while items
+    do not depend on it. `size` is how many numbers there are to work at. `n_jobs` is the number of
+    threads, as joblib counts them; None takes as many as linear algebra could have used, and one
+    for small data.
+    """
+    blas = ThreadpoolController().select(user_api="blas")
+    if n_jobs is not None:
+        workers = int(joblib.effective_n_jobs(n_jobs))
+    else:
+        # NumPy and SciPy may each bring a BLAS; the most restricted one counts.
+        available = min((library["num_threads"] for library in blas.info()), default=1)
+        workers = available if size >= _WORTH_THREADS else 1
+    with blas.limit(limits=1):
+        yield map if workers < 2 else _side_by_side(workers)
+
+
+def one_blas_thread() -> "ThreadpoolController":
+    """Return a context in which linear algebra runs on one thread."""
+    return ThreadpoolController().select(user_api="blas").limit(limits=1)
+
+
+def _side_by_side(workers: int) -> Each:
+    def each(function: Callable[[Item], Output], items: Iterable[Item], /) -> Iterator[Output]:
+        # Its threads end with the process: an interrupt does not wait for them.
+        with ThreadPool(workers) as pool:
+            # Few items are ahead of the caller: results that wait could fill the memory.
+            waiting: deque[AsyncResult[Output]] = deque()
+            for item in items:
+                waiting.append(pool.apply_async(function, (item,)))
+                if len(waiting) >= 2 * workers:
+                    yield waiting.popleft().get()
+            while waiting:
+                yield waiting.popleft().get()
+
+    return each

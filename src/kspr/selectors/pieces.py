@@ -25,11 +25,10 @@ from kspr.core.paper.procedure import Procedure
 from kspr.core.paper.selection_times import PENALTIES
 from kspr.core.reduction import Solver, fit_pca
 from kspr.errors import InputError
-from kspr.selectors._threads import one_blas_thread
 from kspr.selectors.base import BaseSelector, split_rng
 from kspr.selectors.look import look
 from kspr.selectors.options import CutName
-from kspr.selectors.parts import HostFeatures, sparse_components
+from kspr.selectors.parts import HostFeatures, one_blas_thread, sparse_components
 from kspr.selectors.validation import (
     check_choice,
     check_count,

@@ -8,9 +8,9 @@ import numpy as np
 from sklearn.utils import Tags
 
 from kspr.core.arrays import to_numpy
+from kspr.core.chances import all_times
 from kspr.core.exchangeable import exchangeable_levels
 from kspr.core.grading import transition_levels
-from kspr.core.knockoffs import all_times
 from kspr.core.labels import Labels, as_label_array, name_rows, places_in
 from kspr.core.probabilities import Calibrated, calibrate, memorised_share
 from kspr.errors import InputError

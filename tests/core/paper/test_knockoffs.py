@@ -8,7 +8,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.stats import chisquare
 from sklearn.linear_model import Lasso, MultiTaskLasso
 
-from kspr.core.knockoffs import all_times
+from kspr.core.chances import all_times
 from kspr.core.paper.knockoffs import (
     STATISTICS,
     asymmetric,

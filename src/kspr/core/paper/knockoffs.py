@@ -5,7 +5,7 @@ from typing import Protocol
 import numpy as np
 
 from kspr.core.arrays import one_hot
-from kspr.core.knockoffs import closed_form_times
+from kspr.core.chances import closed_form_times
 from kspr.core.paper.selection_times import Penalty, group
 
 __all__ = [

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kspr.core.arrays import one_hot, row_blocks
-from kspr.core.splitting import HalfRows, halves_of_sets
+from kspr.core.halves import HalfRows, halves_of_sets
 
 __all__ = [
     "Pieces",

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kspr.core.splitting import random_halves, rows_by_half, thinned
+from kspr.core.halves import random_halves, rows_by_half, thinned
 from kspr.errors import InputError
 
 laws = settings(max_examples=100, deadline=None)
