@@ -79,14 +79,8 @@ def test_a_cluster_embeds_files_that_select_reads(tmp_path, monkeypatch, capsys,
         texts = [f"{'abc'[i % 3]}{'x' * (i % 5)}" for i in range(30)]
         table = pa.table({"text": texts, "label": [i % 3 for i in range(30)]})
         pq.write_table(table, tmp_path / "parts" / f"{part}.parquet")
-    said = [
-        "embed",
-        "parts/*.parquet",
-        "--scheduler",
-        scheduler,
-        "--embedder",
-        "letters_of_parts:f",
-    ]
+    said = ["embed", "parts/*.parquet", "--embedder", "letters_of_parts:f"]
+    said += ["--scheduler", scheduler]
     text = run(*said, "--out", "f", capsys=capsys)
     assert "60 rows of 2 features: f/*.parquet" in text
     assert f"Next: kspr select 'f/*.parquet' --scheduler {scheduler}" in text

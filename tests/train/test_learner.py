@@ -3,13 +3,12 @@
 import numpy as np
 import pytest
 import torch
-from kspr.models.network import wrap_network
 from torch import nn
 from torch.nn.functional import one_hot
 
 from kspr.errors import InputError
 from kspr.models.build import build_network
-from kspr.models.network import Outputs
+from kspr.models.network import Outputs, wrap_network
 from kspr.train.distributed import Alone
 from kspr.train.learner import (
     Learner,

@@ -11,7 +11,7 @@ from kspr.train.policies import Chosen, choose
 
 
 def test_the_spread_of_levels_is_over_the_cut_groups_that_reached_one(small):
-    selection = kspr.KnockoffsSPR.paper().fit(small.X, small.y).selection_
+    selection = kspr.PaperKnockoffsSPR().fit(small.X, small.y).selection_
     level = np.full(len(selection.cut_groups), np.nan)
     level[:2] = 0.02, 0.1
     chosen = Chosen(

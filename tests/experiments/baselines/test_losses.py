@@ -5,7 +5,6 @@ from math import exp, log
 import numpy as np
 import pytest
 import torch
-from kspr.models.network import wrap_network
 from torch.nn import functional
 
 from kspr.experiments.baselines.losses import (
@@ -29,6 +28,7 @@ from kspr.experiments.baselines.losses import (
     symmetric_cross_entropy,
     transition_by_anchors,
 )
+from kspr.models.network import wrap_network
 from tests.experiments.baselines.rules import random_logits, small_run
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kspr import SPR, KnockoffsSPR
+from kspr import SPR, PaperKnockoffsSPR
 from kspr.errors import InputError
 from kspr.experiments.reproduce.recipes import Variant
 from kspr.experiments.reproduce.running import compute, plain, plan
@@ -70,7 +70,7 @@ def test_a_trial_has_the_noise_of_its_seed():
     assert (first.label != first.truth).mean() == pytest.approx(0.4, abs=0.01)
 
 
-@pytest.mark.parametrize(("name", "kind"), [("spr", SPR), ("paper", KnockoffsSPR)])
+@pytest.mark.parametrize(("name", "kind"), [("spr", SPR), ("paper", PaperKnockoffsSPR)])
 def test_a_variant_names_its_selector_and_parameters(name, kind):
     selector = selector_of(spec("select", DIGITS, Variant(name, {"min_class_size": 3})))
     assert type(selector) is kind
