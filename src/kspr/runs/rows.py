@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 ROWS = "rows.parquet"
-"""File of the rows: their numbers, ids and digests; a folder of such files for many parts."""
+"""File of the rows: their numbers, ids and digests."""
 _BLOCK = 1 << 18
 """Rows of a row group."""
 

@@ -1,6 +1,6 @@
 """A selection as four maps over parts: look, gather and fit, judge, grade.
 
-    look(part)   -> Census, joined          `_look.py`: are rows sound, which are copies
+    look(part)   -> Census, joined          `look.py`: are rows sound, which are copies
     sample       -> the rows to fit         gathered; `fit_split` fits both halves of them
     judge(part)  -> Anchors, joined         `Judge`: the surest rows of each class, selection times
     grade(part)  -> Tally, joined           `Grade` or `Compare`: levels and doubts of all rows

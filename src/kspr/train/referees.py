@@ -53,7 +53,7 @@ _FIRST, _KINDS = 2, ("referee", "teacher")
 def first_copies(n: int, copies: np.ndarray | None) -> np.ndarray:
     """Return for each of `n` rows the number of its first copy: its own, where there is none.
 
-    `copies` numbers sets of copies as `Selection.copies` does: -1 for a row without any.
+    `copies` numbers sets of copies as `Selection.duplicate_set` does: -1 for a row without any.
     """
     if copies is None:
         return np.arange(n)
