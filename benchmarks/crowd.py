@@ -239,8 +239,8 @@ TOLD = """
 - Where annotators err independently, the estimate is nearly true.
 - Where they err together, Dawid and Skene's model is much too sure, with features or without, and
   matrices for hard rows do not mend it. The labels of a row predict each other worse than the model
-  says; scaling its log-odds down until they fit (the *evidence weight* above) removes a good part of the
-  excess with three labels a row, and little with two. An error that all annotators share looks like
+  says; scaling its log-odds down until they fit (the *evidence weight* above) removes a good part
+  of the excess with three labels a row, and little with two. An error that all annotators share looks like
   the truth, whatever is done.
 - CROWDLAB's scores rank rows; they are no chances, and nearly nothing is kept at a small q. Its
   consensus and its order are better than ours on the texts, and worse on CIFAR-10N with three
@@ -294,7 +294,9 @@ def render_page(trials: list[dict[str, Any]], cases: list[Case]) -> str:
     levels = [f"q = {q:g}" for q in LEVELS]
     parts = [
         HEAD.format(seeds=cases[0].seeds, measured=measured_when(trials)),
-        markdown_table(["labels", "wrong", "estimated from one label", "from all", "evidence weight"], noise),
+        markdown_table(
+            ["labels", "wrong", "estimated from one label", "from all", "evidence weight"], noise
+        ),
         RATES.format(bins=BINS),
         markdown_table(["labels", "method", "wrong in all", "AUC", *levels], rates),
         CHECKED.format(checks=CHECKS, draws=DRAWS),
