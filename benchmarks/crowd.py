@@ -240,8 +240,8 @@ TOLD = """
 - Where they err together, Dawid and Skene's model is much too sure, with features or without, and
   matrices for hard rows do not mend it. The labels of a row predict each other worse than the model
   says; scaling its log-odds down until they fit (the *evidence weight* above) removes a good part
-  of the excess with three labels a row, and little with two. An error that all annotators share looks like
-  the truth, whatever is done.
+  of the excess with three labels a row, and little with two. An error that all annotators share
+  looks like the truth, whatever is done.
 - CROWDLAB's scores rank rows; they are no chances, and nearly nothing is kept at a small q. Its
   consensus and its order are better than ours on the texts, and worse on CIFAR-10N with three
   people and on independent errors.
