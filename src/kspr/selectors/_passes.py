@@ -5,9 +5,9 @@
     judge(part)  -> Anchors, joined         `Judge`: the surest rows of each class, selection times
     grade(part)  -> Tally, joined           `Grade` or `Compare`: levels and doubts of all rows
 
-Fitted values are made, used and forgotten block by block: nothing that is rows times classes is
-kept. A row's values do not depend on the block that it is in, so neither does the answer on the
-parts that rows come in.
+Fitted values are made, used and forgotten block by block, unless they are few: nothing large is
+rows times classes. A row's values do not depend on the block that it is in, so neither does the
+answer on the parts that rows come in.
 """
 
 from collections.abc import Callable
