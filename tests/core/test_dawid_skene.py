@@ -114,7 +114,7 @@ def test_chances_are_true_where_annotators_err_independently():
     rng = np.random.default_rng(1)
     votes, truth, _ = simulated(rng, n=20_000)
     found = find_consensus(votes, looks(rng, truth, 4))
-    assert found.worth > 0.85
+    assert found.evidence_weight > 0.85
     wrong = found.chance.argmax(axis=1) != truth
     order = np.argsort(1 - found.chance.max(axis=1))
     for part in (5_000, 10_000, 15_000, 20_000):
@@ -134,7 +134,7 @@ def test_errors_that_are_made_together_lower_the_worth():
     votes = Votes(np.repeat(np.arange(n), 3), np.tile(np.arange(3), n), label.ravel(), n, c)
     shown = looks(rng, truth, c, 0.6)
     found = find_consensus(votes, shown)
-    assert found.worth < 0.9
+    assert found.evidence_weight < 0.9
     model = dawid_skene(votes, np.log(module.softmax(shown / 0.2, axis=1))).chance
     wrong = (found.chance.argmax(axis=1) != truth).mean()
     doubts = [1 - chance.max(axis=1).mean() for chance in (found.chance, model)]

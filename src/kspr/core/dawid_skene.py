@@ -3,7 +3,7 @@
 Annotator a gives a row of class k the label j with the chance ``T_a[k, j]``, independently of the
 other annotators. EM alternates between the chance of each class and the matrices. Two things are
 added. What a row looks like is a prior of its class. And people err together on rows that are hard,
-which makes the model too sure: its log-odds are scaled down by one factor, the *worth* of the
+which makes the model too sure: its log-odds are scaled down by one factor, the *weight* of the
 evidence, at which each label is predicted best from the other labels of its row.
 """
 
@@ -25,7 +25,7 @@ _ROUNDS = 200
 _SETTLED = 1e-5
 """Mean change of a chance from which on EM has ended."""
 _WORTHS = (0.2, 1.0)
-"""Range of the worth: at 1 annotators err independently. Above it, they would have to avoid the
+"""Range of the weight: at 1 annotators err independently. Above it, they would have to avoid the
 errors of each other."""
 _CALIBRATION = 10_000
 """Rows, or labels, that one number is fitted to."""
@@ -65,7 +65,7 @@ class Consensus:
 
     chance: np.ndarray
     """Chance of each class to be the true one: ``(rows, classes)``."""
-    worth: float
+    evidence_weight: float
     """What the log-odds of the model are worth; 1 where annotators err independently."""
 
 
@@ -76,8 +76,8 @@ def find_consensus(votes: Votes, prediction: np.ndarray) -> Consensus:
     infinity for a class that no row can have.
     """
     fit = dawid_skene(votes, log_softmax(prediction / _temperature(votes, prediction), axis=1))
-    worth = _worth(votes, fit)
-    return Consensus(np.asarray(softmax(worth * fit.evidence, axis=1)), worth)
+    weight = _evidence_weight(votes, fit)
+    return Consensus(np.asarray(softmax(weight * fit.evidence, axis=1)), weight)
 
 
 def dawid_skene(votes: Votes, log_prior: np.ndarray | None = None) -> DawidSkene:
@@ -142,15 +142,15 @@ def _temperature(votes: Votes, prediction: np.ndarray) -> float:
     return max(TEMPERATURES, key=log_likelihood)
 
 
-def _worth(votes: Votes, fit: DawidSkene) -> float:
+def _evidence_weight(votes: Votes, fit: DawidSkene) -> float:
     """Return the factor on the evidence at which the other labels of a row predict each label."""
     several = np.flatnonzero(np.bincount(votes.row, minlength=votes.n_rows)[votes.row] > 1)
     some = several[_spread(len(several))]
     own = fit.log_chance[fit.pair[some]]
     others = fit.evidence[votes.row[some]] - own
 
-    def loss(worth: float) -> float:
-        return -float(logsumexp(log_softmax(worth * others, axis=1) + own, axis=1).mean())
+    def loss(weight: float) -> float:
+        return -float(logsumexp(log_softmax(weight * others, axis=1) + own, axis=1).mean())
 
     return round(float(minimize_scalar(loss, bounds=_WORTHS, options={"xatol": 1e-3}).x), 2)
 

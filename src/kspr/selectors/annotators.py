@@ -188,7 +188,7 @@ class AnnotatorSelector(BaseSelector):
         consensus = find_consensus(crowd.votes, _of_all_classes(held_out, crowd))
         self.n_features_in_ = held_out.shape[1]
         self.classes_ = crowd.classes
-        self.probabilities_, self.evidence_weight_ = consensus.chance, consensus.worth
+        self.probabilities_, self.evidence_weight_ = consensus.chance, consensus.evidence_weight
         self.annotators_ = _annotators(crowd, consensus)
         self.selection_ = self._select(crowd, consensus, held_out).at(self.q)
         return self
