@@ -254,7 +254,7 @@ class KnockoffsSPR(BaseSelector):
             # Imported here: only those who have Dask need it.
             from kspr.selectors.cluster import DaskFeatures
 
-            with threads(0, self.n_jobs) as each:
+            with threads(math.inf, self.n_jobs) as each:
                 features = DaskFeatures.of(X, self.client, each, self.progress)
                 self.n_features_in_ = features.shape[1]
                 yield features
