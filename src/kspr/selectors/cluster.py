@@ -5,6 +5,7 @@ columns of rows come back, and the rows that are fitted. Retries and lost worker
 """
 
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Self
@@ -82,7 +83,7 @@ class DaskFeatures:
             raise InputError(f"X has {sum(lengths)} rows; a selection needs at least two.")
         return cls(client, parts, lengths, int(X.shape[1]), each, progress)
 
-    def map(self, task: Task, *columns: np.ndarray, extra: int = 0, what: str = "") -> Result:
+    def map(self, task: Task, *columns: np.ndarray | range, extra: int = 0, what: str = "") -> Result:
         """Run `task` on every block of every part; return the state and columns of all rows."""
         ends = np.cumsum(self._lengths)
         rows = [slice(int(end - n), int(end)) for end, n in zip(ends, self._lengths, strict=True)]
@@ -161,7 +162,10 @@ def results(client: Any, tasks: Sequence[Any]) -> Iterator[Any]:
     Raise `InputError` if there is nobody left who could compute them.
     """
     distributed = require("distributed", _PURPOSE, _EXTRA)
-    futures = client.compute(list(tasks), retries=_RETRIES)
+    with warnings.catch_warnings():
+        # Columns travel with their parts, a few bytes a row: that is no data to be loaded by Dask.
+        warnings.filterwarnings("ignore", message="Sending large graph")
+        futures = client.compute(list(tasks), retries=_RETRIES)
     try:
         alone_since = None
         for number, future in enumerate(futures):

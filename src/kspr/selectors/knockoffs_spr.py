@@ -213,7 +213,8 @@ class KnockoffsSPR(BaseSelector):
             answers = None if checked is None else read_checked(checked, fitted.labels.values)
             selection = self._select(fitted)
         self.classes_ = fitted.labels.classes
-        # Only now: what the fit needed of all rows is no longer held.
+        # What the fit needed of all rows is no longer held while levels move.
+        del features, fitted
         self.selection_ = selection if answers is None else self._with_answers(selection, *answers)
         return self
 

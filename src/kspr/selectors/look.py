@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from kspr.core.arrays import rows_times
+from kspr.core.arrays import row_blocks, rows_times
 from kspr.core.duplicates import CopySearch, directions, sharing
 from kspr.core.halves import content_keys, row_keys
 from kspr.core.labels import name_rows
@@ -44,7 +44,8 @@ def look(features: Features, *, find_copies: bool, seeds: Sequence[int] = ()) ->
     views = _views(features, rng) if find_copies else None
     search = None if views is None else _search(features, views, rng)
     task = _Look(views if search else None, search, tuple(seeds))
-    sound, columns = features.map(task, np.arange(features.shape[0]), what="Looking at rows")
+    # A range: row numbers that travel to workers must not be written out.
+    sound, columns = features.map(task, range(features.shape[0]), what="Looking at rows")
     sound.check()
     copies = None
     if views is not None and search is not None:
@@ -95,7 +96,7 @@ class _Look:
     search: CopySearch | None
     seeds: tuple[int, ...]
 
-    def __call__(self, X: Any, row: np.ndarray) -> tuple[_Sound, Columns]:
+    def __call__(self, X: Any, row: range) -> tuple[_Sound, Columns]:
         columns = {"content": _content(X)}
         if self.seeds:
             dense = X.toarray() if sp.issparse(X) else X
@@ -107,34 +108,41 @@ class _Look:
         return _sound(X, row), columns
 
 
-def _sound(X: Any, row: np.ndarray) -> _Sound:
+def _sound(X: Any, row: range) -> _Sound:
     values = X.data if sp.issparse(X) else X
     # Well below the root of what overflows: squares of many rows are added up.
     limit = float(np.finfo(values.dtype).max) ** 0.4
-    bad = row[:0]
-    # A sum is finite only if all of its terms are, and is the quicker question.
-    with np.errstate(all="ignore"):
-        suspect = not np.isfinite(values.sum(dtype=np.float64))
-    if suspect:
+    bad = np.empty(0, dtype=np.int64)
+    # Two passes in cache, which show what is not finite too, instead of copies.
+    with np.errstate(invalid="ignore"):
+        top, low = (float(values.max()), float(values.min())) if values.size else (0.0, 0.0)
+    if not (np.isfinite(top) and np.isfinite(low)):
         finite = np.isfinite(values)
         if sp.issparse(X):
-            bad = row[np.unique(np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))[~finite])]
+            owner = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+            bad = row.start + np.unique(owner[~finite])
         else:
-            bad = row[~finite.all(axis=1)]
-    # Two passes in cache instead of a copy with absolute values.
-    largest = max(float(values.max()), -float(values.min())) if values.size else 0.0
+            bad = row.start + np.flatnonzero(~finite.all(axis=1))
+    largest = max(top, -low)
     return _Sound(bad, 0.0 if bad.size else largest, limit)
 
 
 def _content(X: Any) -> np.ndarray:
     """Return a number for the content of each row, the same for rows however they are stored."""
-    # Adding 0 turns -0 into 0: the two are equal, and so must be their bits.
-    values = (X.data if sp.issparse(X) else np.ascontiguousarray(X)) + X.dtype.type(0)
-    words = values.view(np.uint32 if X.dtype.itemsize == 4 else np.uint64).astype(np.uint64)
     odd = row_keys(0, X.shape[1], 0) | np.uint64(1)
     if sp.issparse(X):
-        return np.asarray(sp.csr_array((words, X.indices, X.indptr), shape=X.shape) @ odd)
-    return np.asarray(words @ odd)
+        return np.asarray(sp.csr_array((_words(X.data), X.indices, X.indptr), shape=X.shape) @ odd)
+    content = np.empty(X.shape[0], dtype=np.uint64)
+    # As words, values take up to three times their memory.
+    for rows in row_blocks(*X.shape):
+        content[rows] = _words(np.ascontiguousarray(X[rows])) @ odd
+    return content
+
+
+def _words(values: np.ndarray) -> np.ndarray:
+    # Adding 0 turns -0 into 0: the two are equal, and so must be their bits.
+    values = values + values.dtype.type(0)
+    return values.view(np.uint32 if values.itemsize == 4 else np.uint64).astype(np.uint64)
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,7 @@ class Features(Protocol):
         """Rows and columns."""
         ...
 
-    def map(self, task: Task, *columns: np.ndarray, extra: int = 0, what: str = "") -> Result:
+    def map(self, task: Task, *columns: np.ndarray | range, extra: int = 0, what: str = "") -> Result:
         """Run `task` on every block; return the state and the columns of all rows.
 
         `columns` have one entry per row, and `task` gets those of its block. `extra` is how many
@@ -125,7 +125,7 @@ class HostFeatures:
         """All rows as they are stored."""
         return self._X
 
-    def map(self, task: Task, *columns: np.ndarray, extra: int = 0, what: str = "") -> Result:
+    def map(self, task: Task, *columns: np.ndarray | range, extra: int = 0, what: str = "") -> Result:
         """Run `task` on every block; return the state and the columns of all rows."""
         n, p = self.shape
         step = block_rows(p + extra)
@@ -247,7 +247,7 @@ def is_dask(values: Any) -> bool:
     return package in ("dask", "dask_expr") and hasattr(values, "dask")
 
 
-def in_blocks(task: Task, X: Any, *columns: np.ndarray, extra: int = 0) -> Result:
+def in_blocks(task: Task, X: Any, *columns: np.ndarray | range, extra: int = 0) -> Result:
     """Run `task` on the blocks of a part, one after the other."""
     n = int(X.shape[0])
     part = HostFeatures(X)
