@@ -80,7 +80,9 @@ class Features(Protocol):
         """Rows and columns."""
         ...
 
-    def map(self, task: Task, *columns: np.ndarray | range, extra: int = 0, what: str = "") -> Result:
+    def map(
+        self, task: Task, *columns: np.ndarray | range, extra: int = 0, what: str = ""
+    ) -> Result:
         """Run `task` on every block; return the state and the columns of all rows.
 
         `columns` have one entry per row, and `task` gets those of its block. `extra` is how many
@@ -125,7 +127,9 @@ class HostFeatures:
         """All rows as they are stored."""
         return self._X
 
-    def map(self, task: Task, *columns: np.ndarray | range, extra: int = 0, what: str = "") -> Result:
+    def map(
+        self, task: Task, *columns: np.ndarray | range, extra: int = 0, what: str = ""
+    ) -> Result:
         """Run `task` on every block; return the state and the columns of all rows."""
         n, p = self.shape
         step = block_rows(p + extra)
