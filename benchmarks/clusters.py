@@ -156,6 +156,8 @@ def measure(kind: str, folder: Path) -> dict[str, Any]:
         return timed(lambda: work(folder), time.process_time)
     from distributed import Client, LocalCluster, get_task_stream
 
+    # As docs/clusters.md advises: else Dask's workers give every freed array back to the system.
+    os.environ |= {"MALLOC_TRIM_THRESHOLD_": "268435456", "MALLOC_MMAP_THRESHOLD_": "33554432"}
     how = {"n_workers": int(kind.split()[-1]), "threads_per_worker": 1, "dashboard_address": None}
     with LocalCluster(**how) as cluster, Client(cluster) as client:
         # Imports are not what is measured.

@@ -240,8 +240,12 @@ def opened_client(scheduler: str) -> Iterator[Any]:
     distributed = require("distributed", _PURPOSE, _EXTRA)
     if scheduler == "local":
         # No port that nobody has asked for.
-        options = {"threads_per_worker": 1, "dashboard_address": None, "env": _KEEP_MEMORY}
+        options = {"threads_per_worker": 1, "dashboard_address": None}
+        config = require("dask", _PURPOSE, _EXTRA).config
+        # The C library reads them when a process starts.
+        name = "distributed.nanny.pre-spawn-environ"
         with (
+            config.set({name: {**config.get(name), **_KEEP_MEMORY}}),
             distributed.LocalCluster(processes=True, **options) as cluster,
             distributed.Client(cluster, set_as_default=False) as client,
         ):
