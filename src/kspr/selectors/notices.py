@@ -272,11 +272,12 @@ def rate_under(selection: Selection, times: float) -> float:
     if not known.any():
         return float("nan")
     rate = float(np.average(groups.estimated_fsr[known], weights=groups.n_kept[known]))
-    ordered = np.sort(selection.doubt)
-    doubt = selection.doubt[kept]
+    # By sorting: to look every row up among all others takes ten times as long.
+    _, place, count = np.unique(selection.doubt, return_inverse=True, return_counts=True)
     # Rows of equal doubt have the mean of their ranks.
-    ends = (np.searchsorted(ordered, doubt, side=side) for side in ("left", "right"))
-    rank = (sum(ends) - 1) / (2 * max(len(ordered) - 1, 1))
+    mean_rank = np.cumsum(count) - (count + 1) / 2
+    rank = mean_rank[place][kept] / max(len(kept) - 1, 1)
+    doubt = selection.doubt[kept]
     odds = times**rank
     doubt = np.maximum(doubt, 1e-9)
     before, after = doubt.sum(), (doubt * odds / (1 - doubt + doubt * odds)).sum()
