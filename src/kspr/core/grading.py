@@ -81,10 +81,15 @@ class GradeLevels:
 
 
 class Grading:
-    """How samples are graded and counted, `n_rows` of them in all."""
+    """How samples are graded and counted, `n_rows` of them in all.
 
-    def __init__(self, transition: Transition, n_rows: int, *, pooled: bool) -> None:
-        n_classes = len(transition.right)
+    Wrong labels are counted through the matrix of noise that depends on the class only. That does
+    not rest on the chances themselves. Without such a matrix the chances are added up.
+    """
+
+    def __init__(
+        self, n_classes: int, n_rows: int, transition: Transition | None, *, pooled: bool
+    ) -> None:
         groups = 1 if pooled else n_classes
         self._steps = min(_GRADES, _TABLE // groups)
         self._n_places = groups * self._steps
@@ -93,10 +98,11 @@ class Grading:
         if not pooled:
             self._first = np.arange(n_classes) * self._steps
         # No sum of these weights needs more than the 53 bits of a float, so none is ever rounded.
-        largest = np.maximum(n_rows * transition.weight_bounds(), 1e-300)
+        bounds = np.ones(3) if transition is None else transition.weight_bounds()
+        largest = np.maximum(n_rows * bounds, 1e-300)
         self._units = 2.0 ** (np.ceil(np.log2(largest)) - 52)
         self._transition, self._table = transition, None
-        if transition.written:
+        if transition is not None and transition.written:
             # All weights, label by label.
             pairs = np.divmod(np.arange(n_classes**2), n_classes)
             self._table = self._rounded(transition.weights(*pairs))
@@ -106,10 +112,15 @@ class Grading:
 
         `right` ``(rows, classes)`` is the chance that each class would be right as the label.
         """
-        row, column = np.nonzero(right >= self._least)
         chance = right[np.arange(len(label)), label]
         grade = np.where(chance >= self._least, self._grades(chance), -1)
         kept = (self._first[label] + grade)[grade >= 0]
+        if self._transition is None:
+            wrong = 1.0 - chance[grade >= 0].astype(np.float64)
+            sums = self._rounded(np.stack([wrong, wrong * (1.0 - wrong), np.zeros_like(wrong)]))
+            weights = np.concatenate([sums, np.ones((1, len(kept)))])
+            return Tally.of(self._n_places, kept, weights), grade.astype(np.int16)
+        row, column = np.nonzero(right >= self._least)
         # Three sums over pairs of a sample and a class, and one over the labels themselves.
         weights = np.zeros((4, len(row) + len(kept)))
         weights[:3, : len(row)] = self._weights(label[row], column)
@@ -129,6 +140,7 @@ class Grading:
 
     def _weights(self, label: np.ndarray, column: np.ndarray) -> np.ndarray:
         if self._table is None:
+            assert self._transition is not None  # noqa: S101 - else nothing is weighed
             return self._rounded(self._transition.weights(label, column))
         return np.asarray(self._table[:, label * len(self._first) + column])
 
@@ -154,7 +166,7 @@ def transition_levels(
     `right` ``(rows, classes)`` is the chance that each class would be right as the label; it may
     use no sample's own label. One cut per class, or one for all.
     """
-    grading = Grading(transition, len(label), pooled=pooled)
+    grading = Grading(right.shape[1], len(label), transition, pooled=pooled)
     blocks = [grading.count(right[rows], label[rows]) for rows in row_blocks(*right.shape)]
     tallies, grades = zip(*blocks, strict=True)
     return grading.levels(Tally.joined(tallies)).of(np.concatenate(grades), label)

@@ -19,9 +19,8 @@ import numpy as np
 from scipy.sparse import csr_array, diags_array, issparse
 
 from kspr.core.arrays import rows_times
-from kspr.core.intervals import Z95
 
-__all__ = ["MANY_CLASSES", "Transition", "estimate_transition", "wrong_among", "wrong_share"]
+__all__ = ["MANY_CLASSES", "Transition", "estimate_transition"]
 
 MANY_CLASSES = 1024
 """Classes up to which the matrix is written out: a larger one would take over 8 MB."""
@@ -61,6 +60,12 @@ class Transition:
         matrix = np.asarray(self.own + self.even[:, None])
         np.fill_diagonal(matrix, self.right)
         return matrix
+
+    @property
+    def wrong_share(self) -> float:
+        """Share of wrong labels among the samples that were counted."""
+        size = np.asarray(self.counts.sum(axis=1))
+        return float(np.sum(size * (1.0 - self.right)) / max(size.sum(), 1e-12))
 
     def mix(self, chance: np.ndarray) -> np.ndarray:
         """Return the chance of each label, given those of each class to be true: rows of both."""
@@ -102,6 +107,24 @@ class Transition:
         # A row without wrong labels shows no directions: new ones fall evenly.
         even = np.where(wrong > 0, self.even * factor, changed / (c - 1))
         return replace(self, right=1.0 - changed, even=even, own=_scaled(self.own, factor))
+
+    def wrong_spread(self) -> "Transition":
+        """Return where wrong labels go: the matrix without right ones, its rows of sum 1."""
+        c, wrong = len(self.right), 1.0 - self.right
+        factor = np.divide(1.0, wrong, out=np.zeros(c), where=wrong > 0)
+        even = np.where(wrong > 0, self.even * factor, 1.0 / (c - 1))
+        return replace(self, right=np.zeros(c), even=even, own=_scaled(self.own, factor))
+
+    def with_wrong(self, share: np.ndarray) -> "Transition":
+        """Return the matrix whose classes have a `share` of wrong labels; this one is a spread."""
+        own = _scaled(self.own, share)
+        return replace(self, right=1.0 - share, even=self.even * share, own=own)
+
+    def counted(self, size: np.ndarray) -> "Transition":
+        """Return the matrix with the labels that classes of some sizes are expected to have."""
+        # Written out, they would be too many; then each class has its size only.
+        counts = _scaled(self.matrix, size) if self.written else csr_array(diags_array(size))
+        return replace(self, counts=counts)
 
     def weights(self, label: np.ndarray, column: np.ndarray) -> np.ndarray:
         """Return what a sample with a label adds to the wrong ones of a class: ``(3, pairs)``.
@@ -270,40 +293,3 @@ def _scaled(matrix: np.ndarray | csr_array, factor: np.ndarray) -> np.ndarray | 
     scaled = csr_array(diags_array(factor) @ matrix)
     scaled.eliminate_zeros()
     return scaled
-
-
-def wrong_share(transition: Transition, sizes: np.ndarray) -> tuple[float, float, float]:
-    """Return the estimated share of wrong labels in the data, and two standard errors around it.
-
-    `sizes` are the numbers of samples that have each label.
-
-    The interval has a coverage of 95 % where all anchors are of their class; with few rows per
-    class they are not, and the estimate is too high by more than its sampling error.
-    The error of each row is that of its own anchors: shrinkage is weak where class noise rates
-    differ.
-    """
-    counts, right = transition.counts, transition.right
-    # M = inv(T') N, which sampling error can push below 0.
-    true = np.clip(transition.unmix(sizes.astype(float)[None])[0], 0.0, None)
-    true /= max(true.sum(), 1e-12)
-    total = np.maximum(counts.sum(axis=1), 1.0)
-    # Agresti and Coull's two extra observations, as for the matrix itself.
-    wrong = (total - counts.diagonal() + 1.0) / (total + 2.0)
-    error = np.sqrt(wrong * (1.0 - wrong) / total)
-    above, below = transition.noisier(error), transition.noisier(-error)
-    # A row that changes also changes how many samples its class is thought to have.
-    solved = transition.solve(right)
-    change = above.dot(solved) - below.dot(solved) - (above.right - below.right)
-    middle, reach = float(1.0 - true @ right), Z95 * float(np.linalg.norm(true * change / 2))
-    return middle, max(0.0, middle - reach), min(1.0, middle + reach)
-
-
-def wrong_among(transition: Transition, sizes: np.ndarray, errors: float) -> np.ndarray:
-    """Return the share of wrong ones among each label, every class noisier by `errors`.
-
-    `sizes` are the numbers of samples that have each label; errors are standard errors. It is not
-    what each class loses: a rare class's label is often wrong where a common one's is not.
-    """
-    noise = transition.noisier(errors * transition.error)
-    right = noise.right * noise.unmix(sizes.astype(float)[None])[0]
-    return np.asarray(np.clip(1.0 - right / np.maximum(sizes, 1.0), 0.0, 1.0))

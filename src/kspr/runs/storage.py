@@ -48,13 +48,22 @@ _SAMPLES = {
     "knockoff_label": ("knockoff_code", ""),
     "suggested_label": ("suggested_code", ""),
     "suggestion_probability": ("suggestion_probability", "f"),
+    "doubt_by_class": ("doubt_by_class", "f"),
+    "doubt_by_people": ("doubt_by_people", "f"),
     "copies": ("duplicate_set", "i"),
     "cut_group": ("cut_group", "iu"),
 }
 """All of its columns: the fields of `Selection`, and the kinds of their values as NumPy abbreviates
 them."""
 # SPR has no levels before rows are checked, and no knockoffs.
-_OPTIONAL = ("q_value", "knockoff_label", "suggestion_probability", "copies")
+_OPTIONAL = (
+    "q_value",
+    "knockoff_label",
+    "suggestion_probability",
+    "doubt_by_class",
+    "doubt_by_people",
+    "copies",
+)
 # Arrow also says OSError of damaged pages.
 _WRONG = (
     *(AttributeError, IndexError, KeyError, MemoryError, OSError, OverflowError),
@@ -227,9 +236,12 @@ def _read_noise(
     return NoiseEstimate(
         rate=float(about["rate"]),
         rate_interval=(float(low), float(high)),
+        checked=bool(about.get("checked", False)),
         anchors=np.array(about["anchors"]),
         classes=classes,
-        **square,
+        transition=square["transition"],
+        low=square["low"],
+        high=square["high"],
     )
 
 

@@ -11,23 +11,17 @@ answer on the parts that rows come in.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from kspr.core.anchors import Anchors, bin_sizes
-from kspr.core.chances import (
-    Chances,
-    all_times,
-    calibration_rows,
-    closed_form_times,
-    most_confident,
-    with_votes,
-)
+from kspr.core.chances import all_times, closed_form_times, most_confident, with_votes
 from kspr.core.exchangeable import Losses
 from kspr.core.fitting import LinearFit, fit_halves, max_directions
 from kspr.core.grading import Grading, Tally
 from kspr.core.halves import HalfRows, assign_halves, random_halves, row_keys, rows_by_half, thinned
+from kspr.core.noise_model import NoiseModels, fit_noise, sample_rows
 from kspr.core.reduction import PCA, fit_pca
 from kspr.core.regression import Basis
 from kspr.core.transition import Transition, estimate_transition
@@ -44,6 +38,7 @@ __all__ = [
     "fit_split",
     "held_out",
     "judge",
+    "shares_of",
     "small_codes",
     "split_rows",
 ]
@@ -203,8 +198,11 @@ class Judged:
     """All rows, judged: what a control needs, and the columns that all controls have."""
 
     columns: Columns
+    models: NoiseModels
     noise: Transition
-    chances: Chances
+    """How labels go wrong by the model that judges, on average over rows."""
+    ends: tuple[float, float]
+    """Share of wrong labels by the model that knows classes only, and by that of people."""
     features: Features
     """The rows for the pass that grades: their features, or fitted values where these are few."""
     fits: tuple[LinearFit, ...]
@@ -217,20 +215,21 @@ def judge(
     halves: np.ndarray,
     codes: np.ndarray,
     counted: np.ndarray,
+    *,
+    class_only: bool,
 ) -> Judged:
-    """Judge all rows, and estimate from the surest ones how labels go wrong.
+    """Judge all rows, and estimate how labels go wrong; `class_only` if by their class, for sure.
 
-    `counted` says which rows can be anchors. Where there are several splits, anchors are those of
-    the first: by the mean of the fits, noise of Sym. 80 % looks larger than it is, and q is passed
-    (measured on CIFAR-10).
+    `counted` says which rows can be anchors, and in the sample that models are fitted to. Where
+    there are several splits, anchors are those of the first: by the mean of the fits, noise of
+    Sym. 80 % looks larger than it is, and q is passed (measured on CIFAR-10).
     """
     n_classes = fits[0].n_classes
     sizes = bin_sizes(codes[counted], halves[counted, 0], n_classes)
     hold = len(codes) * n_classes <= _HELD
-    chosen = calibration_rows(len(codes), n_classes)
+    chosen = sample_rows(counted, n_classes)
     sample = _values(fits, features.take(chosen), halves[chosen])
-    here = counted[chosen]
-    least = Anchors(sizes).guess(sample[0][here], halves[chosen[here], 0])
+    least = Anchors(sizes).guess(sample[0], halves[chosen, 0])
     for guess in (least, None):
         anchors, columns = features.map(
             Judge(fits, sizes, guess, hold),
@@ -242,11 +241,21 @@ def judge(
         )
         if anchors.complete:
             break
-    noise = estimate_transition(anchors.counts())
-    chances = Chances.fit(sample[1], codes[chosen], noise)
+    models = fit_noise(sample[1], codes[chosen], estimate_transition(anchors.counts()), across=True)
+    if class_only:
+        models = replace(models, people=False)
     if hold:
         features, fits = features.beside(columns.pop("values")), ()
-    return Judged(columns, noise, chances, features, fits)
+    return Judged(columns, models, *shares_of(models, sample[1]), features, fits)
+
+
+def shares_of(models: NoiseModels, scores: np.ndarray) -> tuple[Transition, tuple[float, float]]:
+    """Return the transition matrix of the model that judges, and the noise rates of both."""
+    by_class, by_people = (
+        model.transition(scores) for model in (models.by_class, models.by_people)
+    )
+    ends = by_class.wrong_share, by_people.wrong_share
+    return by_people if models.people else by_class, ends
 
 
 def _values(
@@ -292,7 +301,8 @@ class Grade:
     """The task that grades a block by the chances that labels are right."""
 
     fits: tuple[LinearFit, ...]
-    chances: Chances
+    models: NoiseModels
+    noise: Transition
     grading: Grading
     neighbours: int = 0
 
@@ -300,15 +310,23 @@ class Grade:
         self, X: np.ndarray, codes: np.ndarray, halves: np.ndarray, *votes: np.ndarray
     ) -> tuple[Tally, Columns]:
         _, mean = _values(self.fits, X, halves)
-        right = self.chances.right(mean)
+        own = np.arange(len(codes)), codes
+        by_class = self.models.by_class.right(mean)
+        by_people = self.models.by_people.right(mean)
+        right = by_people if self.models.people else by_class
+        # In single precision: of these only sums are of use.
+        ends = {
+            name: (1.0 - chance[own]).astype(np.float32)
+            for name, chance in (("by_class", by_class), ("by_people", by_people))
+        }
         if votes:
-            right = with_votes(right, votes[0], self.chances.noise, self.neighbours)
+            right = with_votes(right, votes[0], self.noise, self.neighbours)
         tally, grade = self.grading.count(right, codes)
-        best, chance = self.chances.true_class(mean, codes)
-        return tally, {
+        best, chance = self.models.chosen.true_class(mean, codes)
+        return tally, ends | {
             "grade": grade,
             # In double precision: the most suspicious rows would all have the doubt 1.
-            "doubt": 1.0 - right[np.arange(len(codes)), codes].astype(np.float64),
+            "doubt": 1.0 - right[own].astype(np.float64),
             "best": small_codes(best, mean.shape[1]),
             "chance": chance.astype(right.dtype),
         }

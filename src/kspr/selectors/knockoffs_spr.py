@@ -34,7 +34,7 @@ from kspr.selectors.checked import Drawn, read_checked
 from kspr.selectors.cut_groups import at_best_f1, cut_by_class
 from kspr.selectors.look import Census, look
 from kspr.selectors.noise_estimate import describe_noise
-from kspr.selectors.options import ControlName, CutName, DuplicatesName, LevelName
+from kspr.selectors.options import MODELLED, ControlName, CutName, DuplicatesName, LevelName
 from kspr.selectors.parts import Columns, Features, HostFeatures, is_dask, threads
 from kspr.selectors.selection import Selection
 from kspr.selectors.validation import (
@@ -69,14 +69,15 @@ class KnockoffsSPR(BaseSelector):
         assumption of `control`, or for any noise where rows are checked: `Selection.with_checks`.
     level
         ``"fixed"`` keeps nothing where `q` cannot be reached. ``"f1"``, for
-        ``control="transition"``, ignores `q` and takes the level with the greatest estimated F1,
-        for users to whom a lost right label costs as much as a kept wrong one.
+        ``control="people"`` and ``"transition"``, ignores `q` and takes the level with the greatest
+        estimated F1, for users to whom a lost right label costs as much as a kept wrong one.
     cut
         ``"pooled"`` holds `q` over all classes together, ``"per_class"`` in every class. The former
         keeps more, mostly of the classes that are easy to tell apart.
     control
-        How the error rate is estimated. ``"transition"`` assumes that how a label goes wrong
-        depends on the true class only, and learns it from the clearest samples.
+        How the error rate is estimated. ``"people"`` assumes that a label goes wrong by its true
+        class, and, unless the labels themselves refute it, more often where a sample is unclear,
+        towards what it looks like. ``"transition"`` assumes that it depends on the class only.
         ``"exchangeable"`` assumes that a wrong label is any wrong class with equal chance; it keeps
         less, and nothing below a floor that grows with the noise.
     reduction
@@ -98,10 +99,10 @@ class KnockoffsSPR(BaseSelector):
         are kept in most cases, and the answer depends less on the seed, at that many times the
         cost.
     neighbours
-        For ``control="transition"``: also ask this many nearest rows of the other half, such as 50,
-        which label they have. More right labels are kept where noise is moderate, fewer under
-        Sym. 80 %; 50,000 rows take several times as long. Rows are compared by the distance of
-        their features, in 64 principal components where these are reduced.
+        For ``control="people"`` and ``"transition"``: also ask this many nearest rows of the other
+        half, such as 50, which label they have. More right labels are kept where noise is moderate,
+        fewer under Sym. 80 %; 50,000 rows take several times as long. Rows are compared by the
+        distance of their features, in 64 principal components where these are reduced.
     min_class_size
         Smallest class that is accepted. A cut group of m samples cannot reach a level below
         ``1 / m``.
@@ -145,7 +146,7 @@ class KnockoffsSPR(BaseSelector):
         *,
         level: LevelName = "fixed",
         cut: CutName = "pooled",
-        control: ControlName = "transition",
+        control: ControlName = "people",
         reduction: Any = "auto",
         duplicates: DuplicatesName = "together",
         fit_rows: int | None = None,
@@ -242,10 +243,10 @@ class KnockoffsSPR(BaseSelector):
             ("neighbours", self.neighbours, None),
         ):
             # Both need the chance that a label is right.
-            if value != neutral and self.control != "transition":
+            if value != neutral and self.control not in MODELLED:
                 raise InputError(
-                    f"{name}={value!r} goes with control='transition', which estimates how many "
-                    f"labels are right, not with {self.control!r}. Change either."
+                    f"{name}={value!r} goes with control='people' or 'transition', which estimate "
+                    f"how many labels are right, not with {self.control!r}. Change either."
                 )
 
     @contextmanager
@@ -275,7 +276,7 @@ class KnockoffsSPR(BaseSelector):
         if self.control == "exchangeable" and n_classes < 3:
             raise InputError(
                 "control='exchangeable' needs at least three classes, got 2: of two, the knockoff "
-                "of a wrong label is always the right one. Use control='transition'."
+                "of a wrong label is always the right one. Use control='people'."
             )
         together = None
         if groups is not None:
@@ -353,16 +354,16 @@ class KnockoffsSPR(BaseSelector):
 
     def _select(self, fitted: "_Fitted") -> Selection:
         """Judge and grade all rows, and cut."""
-        judged = fitted.judged()
+        judged = fitted.judged(class_only=self.control != "people")
         labels, copies = fitted.labels, fitted.census.copies
         codes, classes = labels.codes, labels.classes
         pooled = self.cut == "pooled"
-        if self.control == "transition":
+        if self.control in MODELLED:
             columns = self._graded(fitted, judged, pooled=pooled)
         else:
             columns = _compared(fitted, judged, pooled=pooled)
         columns = judged.columns | columns
-        noise = describe_noise(judged.noise, np.bincount(codes), classes)
+        noise = describe_noise(judged.noise, judged.ends, classes)
         if copies is not None:
             columns["level"], repeats = self._with_copies(columns, copies, codes)
             # The estimate counts copies once, and so leaves out those that repeat a wrong label.
@@ -381,6 +382,8 @@ class KnockoffsSPR(BaseSelector):
             knockoff_code=columns["knockoff"],
             suggested_code=columns["best"],
             suggestion_probability=columns.get("chance"),
+            doubt_by_class=columns.get("by_class"),
+            doubt_by_people=columns.get("by_people"),
             manifest=self._manifest(
                 fitted.shape, fitted.seed, fitted.census.content, labels.values
             ),
@@ -393,7 +396,9 @@ class KnockoffsSPR(BaseSelector):
         """Return levels and doubts by the estimated noise."""
         codes = fitted.labels.codes
         n_classes = len(fitted.labels.classes)
-        grading = Grading(judged.noise, len(codes), pooled=pooled)
+        grading = Grading(
+            n_classes, len(codes), None if judged.models.people else judged.noise, pooled=pooled
+        )
         votes = []
         if self.neighbours is not None:
             rng = np.random.default_rng([fitted.seed, _STREAM])
@@ -401,7 +406,7 @@ class KnockoffsSPR(BaseSelector):
             half = fitted.halves[:, 0]
             votes = [count_votes(shown["rows"], codes, half, n_classes, self.neighbours, rng)]
         tally, columns = judged.features.map(
-            Grade(judged.fits, judged.chances, grading, self.neighbours or 0),
+            Grade(judged.fits, judged.models, judged.noise, grading, self.neighbours or 0),
             codes,
             fitted.halves,
             *votes,
@@ -416,7 +421,7 @@ class KnockoffsSPR(BaseSelector):
     ) -> tuple[np.ndarray, float]:
         """Return levels that know of copies, and the share of rows that repeat a wrong label."""
         level = columns["level"]
-        if self.control == "transition":
+        if self.control in MODELLED:
             # Some of these labels are wrong: an average over all rows is not enough for them.
             disagree = conflicting(copies, codes)
             level = np.where(disagree, np.maximum(level, columns["doubt"]), level)
@@ -444,12 +449,12 @@ class _Fitted:
     fits: tuple[LinearFit, ...]
     pca: PCA | None
 
-    def judged(self) -> Judged:
+    def judged(self, *, class_only: bool) -> Judged:
         """Judge all rows."""
         codes, copies = self.labels.codes, self.census.copies
         # A hundred copies of one label are one observation of how labels go wrong.
         counted = np.ones(len(codes), bool) if copies is None else ~repeated(copies, codes)
-        return judge(self.features, self.fits, self.halves, codes, counted)
+        return judge(self.features, self.fits, self.halves, codes, counted, class_only=class_only)
 
 
 def _compared(fitted: _Fitted, judged: Judged, *, pooled: bool) -> Columns:

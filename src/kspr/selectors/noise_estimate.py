@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 __all__ = ["ASSUMPTIONS", "SEEN_LABELS", "NoiseEstimate", "describe_noise"]
 
 ASSUMPTIONS = {
-    "transition": "How a label goes wrong depends on the true class only, and the samples that "
-    "look most like a class are of that class.",
+    "people": "A label goes wrong by its true class, and where the labels allow it more often on "
+    "unclear samples, towards what they look like.",
+    "transition": "How a label goes wrong depends on the true class only, not on what a sample "
+    "looks like.",
     "exchangeable": "A wrong label is any of the wrong classes with equal chance, whatever the "
     "sample looks like.",
     "paper": "Whether a wrong label beats its knockoff does not depend on how well it fits; on "
@@ -37,64 +39,65 @@ SEEN_LABELS = (
 
 @dataclass(frozen=True, eq=False)
 class NoiseEstimate:
-    """The noise in the labels, under the assumption that it depends on the true class only.
+    """The noise in the labels.
 
-    Rows are true classes, columns are labels, both in the order of `classes`. Intervals contain the
-    sampling error of the anchors only. They are no confidence intervals for the true noise: anchors
-    that are not of their class make it look larger than it is, most of all with few rows per class,
-    and noise that depends on the features makes it look smaller.
+    Rows are true classes, columns are labels, both in the order of `classes`. Intervals of the
+    matrix contain sampling error only. They are no confidence intervals for the true noise.
     """
 
     rate: float
     """Share of all labels that are wrong."""
     rate_interval: tuple[float, float]
-    """Lower and upper end for `rate`."""
+    """Two ends for `rate`: what it is if mistakes depend on the class only, and if people mistake
+    what looks alike, the smaller first. Once rows drawn from all have been checked, an interval of
+    95 %."""
     transition: np.ndarray
     """Chance of each label given the true class; rows are shrunken towards each other. Empty for
     more than 1,024 classes, and so are its ends: 20,000 classes have 400 million pairs."""
     low: np.ndarray
-    """Lower ends for `transition`, from each row's own anchors."""
+    """Lower ends for `transition`."""
     high: np.ndarray
     """Upper ends."""
     anchors: np.ndarray
     """Number of samples that each row is estimated from."""
     classes: np.ndarray
     """The classes, sorted."""
+    checked: bool = False
+    """Whether a person's answers say what `rate` is."""
 
     def __str__(self) -> str:
         low, high = self.rate_interval
+        if self.checked:
+            interval = f"({low:.1%} to {high:.1%})"
+            return f"By the checked rows {self.rate:.1%} of the labels are wrong {interval}."
+        if f"{low:.0%}" == f"{high:.0%}":
+            return f"About {self.rate:.0%} of the labels are wrong."
         return (
-            f"About {self.rate:.1%} of the labels are wrong "
-            f"(sampling error: {low:.1%} to {high:.1%})."
+            f"About {self.rate:.0%} of the labels are wrong: {low:.0%} or {high:.0%}, by whether "
+            "mistakes depend on the class only or people mistake what looks alike."
         )
 
 
 def describe_noise(
-    transition: "Transition", sizes: np.ndarray, classes: np.ndarray
+    transition: "Transition", ends: tuple[float, float], classes: np.ndarray
 ) -> NoiseEstimate:
-    """Return a transition matrix with its intervals and the overall rate.
-
-    `sizes` are the numbers of samples that have each label.
-    """
+    """Return a transition matrix with its intervals and the overall rate, which has two `ends`."""
     from scipy.sparse import csr_array
 
     from kspr.core.intervals import wilson_interval
-    from kspr.core.transition import wrong_share
 
     counts, matrix = transition.counts, transition.matrix
-    anchors = counts.sum(axis=1)
+    size = counts.sum(axis=1)
     low = high = matrix
     if transition.written:
-        ends = wilson_interval(csr_array(counts).toarray(), anchors[:, None])
-        # Shrinkage can move an entry out of the interval of its own anchors.
-        low, high = np.minimum(ends[0], matrix), np.maximum(ends[1], matrix)
-    rate, *interval = wrong_share(transition, sizes)
+        intervals = wilson_interval(csr_array(counts).toarray(), np.maximum(size, 1e-9)[:, None])
+        low, high = np.minimum(intervals[0], matrix), np.maximum(intervals[1], matrix)
     return NoiseEstimate(
-        rate=rate,
-        rate_interval=(interval[0], interval[1]),
+        rate=transition.wrong_share,
+        rate_interval=(min(ends), max(ends)),
         transition=matrix,
         low=low,
         high=high,
-        anchors=anchors.astype(np.int64),
+        anchors=np.rint(size).astype(np.int64),
         classes=classes,
     )

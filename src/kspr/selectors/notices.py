@@ -5,7 +5,6 @@ The summary, the command line and the report show the same list.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,18 +13,18 @@ import numpy as np
 from kspr._text import percent, shorten
 from kspr.core.duplicates import conflicting
 from kspr.errors import InputError
+from kspr.selectors.options import MODELLED
 
 if TYPE_CHECKING:
     from kspr.selectors.selection import Selection
 
 __all__ = [
-    "FACTORS",
+    "Ends",
     "Notice",
     "NoticeClass",
     "basis",
-    "in_words",
+    "ends",
     "notices",
-    "rate_under",
 ]
 
 MAX_LISTED = 10
@@ -59,8 +58,9 @@ def basis(selection: Selection) -> str | None:
     if selection.checked is not None and selection.checked.calibrate:
         return selection.assumption
     words = None
-    if selection.control == "transition" and not selection.manifest.seen_labels:
-        words = in_words([(times, selection.sensitivity(times)) for times in FACTORS])
+    known = selection.doubt_by_people is not None and selection.clean_mask.any()
+    if known and not selection.manifest.seen_labels:
+        words = f"Wrong among the kept: {ends(selection)} 100 checks settle it."
     unchecked = _UNCHECKED_CROWD if selection.control == "annotators" else _UNCHECKED
     lines = [unchecked, f"Assumed: {selection.assumption}", *([words] if words else [])]
     return "\n".join(lines)
@@ -224,9 +224,9 @@ def _help_by_control(selection: Selection) -> str:
     checked = "rows that you have checked (kspr verify)"
     if selection.control == "annotators":
         return f"More labels a row help too, and so do {checked}"
-    if selection.control == "transition":
+    if selection.control in MODELLED:
         return f"Features that separate the classes better help too, and so do {checked}"
-    return f"control='transition' reaches lower levels, and so do {checked}"
+    return f"control='people' reaches lower levels, and so do {checked}"
 
 
 def _help_by_level(smallest: np.ndarray) -> str:
@@ -249,54 +249,36 @@ def _ceiling(value: float) -> str:
     return f"{np.ceil(100 * value - 1e-9) / 100:g}"
 
 
-FACTORS = (1, 2, 4)
-"""How many times as likely a wrong label may be, in the summary and on the page."""
+@dataclass(frozen=True)
+class Ends:
+    """The share of wrong labels among the kept ones, under either kind of mistake."""
 
+    by_class: float
+    """If mistakes depend on the class only."""
+    by_people: float
+    """If people mistake what looks alike."""
 
-def rate_under(selection: Selection, times: float) -> float:
-    """Return the share of wrong labels among the kept ones if hard rows are mislabelled more often.
-
-    The odds of a wrong label are taken to rise evenly in the order of doubt, from the estimated
-    ones at the surest row to `times` these at the least sure one. The estimate itself comes from
-    the surest rows, which is why it is too low where that is so.
-    """
-    if selection.control != "transition":
-        raise InputError(
-            "This needs the chance that a label is wrong, which only control='transition' "
-            f"estimates, got {selection.control!r}."
+    def __str__(self) -> str:
+        return (
+            f"{percent(self.by_class)} if mistakes depend on the class only, about "
+            f"{percent(self.by_people)} if people mistake what looks alike."
         )
-    if not times >= 1:
-        raise InputError(f"times must be at least 1, got {times}.")
-    kept, groups = selection.clean_mask, selection.cut_groups
-    known = np.isfinite(groups.estimated_fsr) & (groups.n_kept > 0)
-    if not known.any():
-        return float("nan")
-    rate = float(np.average(groups.estimated_fsr[known], weights=groups.n_kept[known]))
-    # By sorting: to look every row up among all others takes ten times as long.
-    _, place, count = np.unique(selection.doubt, return_inverse=True, return_counts=True)
-    # Rows of equal doubt have the mean of their ranks.
-    mean_rank = np.cumsum(count) - (count + 1) / 2
-    rank = mean_rank[place][kept] / max(len(kept) - 1, 1)
-    doubt = selection.doubt[kept]
-    odds = times**rank
-    doubt = np.maximum(doubt, 1e-9)
-    before, after = doubt.sum(), (doubt * odds / (1 - doubt + doubt * odds)).sum()
-    # The level has a margin for chance on top of the mean doubt; both grow alike.
-    return min(1.0, float(rate * after / before))
 
 
-def in_words(rates: Sequence[tuple[float, float]]) -> str | None:
-    """Return pairs of `times` and `rate_under` as a sentence; None without any.
-
-    >>> in_words([(1, 0.049), (2, 0.076), (4, 0.112)]).partition(": ")[2]
-    'about 4.9 % if 1 time as likely, 7.6 % if 2 times, 11.2 % if 4 times.'
-    """
-    known = [(times, rate) for times, rate in rates if np.isfinite(rate)]
-    if not known:
-        return None
-    parts = [f"{percent(rate)} if {times:g} time{'s' * (times != 1)}" for times, rate in known]
-    parts[0] += " as likely"
-    return (
-        "How many of the kept labels are wrong depends on how much likelier a wrong label is where "
-        f"the fit is least sure than where it is surest: about {', '.join(parts)}."
-    )
+def ends(selection: Selection) -> Ends:
+    """Return both ends for the labels that are kept and that nobody has checked."""
+    by_class, by_people = selection.doubt_by_class, selection.doubt_by_people
+    if by_class is None or by_people is None:
+        raise InputError(
+            "This needs a model of the noise, which only control='people' and 'transition' "
+            f"estimate, got {selection.control!r}."
+        )
+    kept = selection.clean_mask.copy()
+    if selection.checked is not None:
+        kept[selection.checked.rows] = False
+    # As a share of all that is kept: what a person has checked and kept is right.
+    n_kept = int(selection.clean_mask.sum())
+    if not n_kept:
+        return Ends(float("nan"), float("nan"))
+    wrong = [float(np.sum(column[kept], dtype=np.float64)) for column in (by_class, by_people)]
+    return Ends(wrong[0] / n_kept, wrong[1] / n_kept)

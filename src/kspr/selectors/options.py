@@ -7,6 +7,7 @@ __all__ = [
     "AS_PRESET",
     "DEFAULT_Q",
     "DOUBTING",
+    "MODELLED",
     "AnyControlName",
     "ControlName",
     "CutName",
@@ -20,8 +21,8 @@ __all__ = [
 ]
 
 PresetName = Literal["default", "paper", "spr"]
-ControlName = Literal["transition", "exchangeable"]
-AnyControlName = Literal["transition", "exchangeable", "paper", "theorem"]
+ControlName = Literal["people", "transition", "exchangeable"]
+AnyControlName = Literal["people", "transition", "exchangeable", "paper", "theorem"]
 LevelName = Literal["fixed", "smallest", "f1"]
 CutName = Literal["per_class", "pooled"]
 DuplicatesName = Literal["together", "ignore"]
@@ -31,8 +32,10 @@ StatisticName = Literal["asymmetric", "symmetric_max", "symmetric_min"]
 
 DEFAULT_Q = 0.05
 """The error rate where none is given."""
-DOUBTING = ("transition", "annotators")
-"""Controls that estimate the chance that each label is wrong; it is the statistic then."""
+MODELLED = ("people", "transition")
+"""Controls with a model of the noise, and so two ends for every rate."""
+DOUBTING = (*MODELLED, "annotators")
+"""Controls that estimate the chance that each label is wrong; it is the doubt then."""
 _RENAMED = {"dimensions": "reduction", "seed": "random_state"}
 """Options whose estimator parameter has scikit-learn's name, or takes more than a number."""
 
@@ -46,11 +49,13 @@ class SelectorOptions:
     rests on the assumption of --control, or on checked rows (`kspr select --checked`), which
     assume nothing about the noise. [default: 0.05]"""
     control: AnyControlName | None = None
-    """How the error rate is estimated, and what it assumes. `transition`: how a label goes wrong
-    depends on the true class only. `exchangeable`: a wrong label is any wrong class with equal
-    chance; keeps less. With the preset `paper`, `paper`: how well a wrong label fits does not
-    affect whether it beats its knockoff, which is not so on real features under heavy noise; or
-    `theorem`: the same, at the smaller level of the paper's Theorem 2. [default: transition]"""
+    """How the error rate is estimated, and what it assumes. `people`: a label goes wrong by its
+    true class, and unless the labels refute it more often on unclear rows, towards what they look
+    like. `transition`: by the true class only. `exchangeable`: a wrong label is any wrong class
+    with equal chance; keeps less. With the preset `paper`, `paper`: how well a wrong label fits
+    does not affect whether it beats its knockoff, which is not so on real features under heavy
+    noise; or `theorem`: the same, at the smaller level of the paper's Theorem 2.
+    [default: people]"""
     cut: CutName | None = None
     """Hold q over all classes together (`pooled`), or in every class (`per_class`), which keeps
     less. [default: pooled]"""
@@ -68,7 +73,7 @@ class SelectorOptions:
     level: LevelName | None = None
     """`fixed` keeps nothing where q cannot be reached. `smallest` takes the smallest level from q
     on that can be reached (with the preset `paper`). `f1` takes the level of the greatest
-    estimated F1, whatever q is (with `transition`)."""
+    estimated F1, whatever q is (with `people` or `transition`)."""
     dimensions: int | None = None
     """Principal components to keep. [default: up to 512; 128 for sparse or very wide data]"""
     clean_ratio: float | None = None

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
@@ -10,15 +11,16 @@ from sklearn.utils import Tags
 from kspr.core.arrays import to_numpy
 from kspr.core.chances import all_times
 from kspr.core.exchangeable import exchangeable_levels
-from kspr.core.grading import transition_levels
+from kspr.core.grading import Grading
 from kspr.core.labels import Labels, as_label_array, name_rows, places_in
-from kspr.core.probabilities import Calibrated, calibrate, memorised_share
+from kspr.core.probabilities import fit_probabilities, memorised_share
 from kspr.errors import InputError
+from kspr.selectors._passes import Grade, shares_of
 from kspr.selectors.base import BaseSelector
 from kspr.selectors.cut_groups import at_best_f1, cut_by_class
 from kspr.selectors.look import look
 from kspr.selectors.noise_estimate import describe_noise
-from kspr.selectors.options import CutName
+from kspr.selectors.options import MODELLED, ControlName, CutName
 from kspr.selectors.parts import HostFeatures
 from kspr.selectors.selection import Selection
 from kspr.selectors.validation import check_choice, check_count, check_rate, read_labels
@@ -49,14 +51,17 @@ class ProbabilitySelector(BaseSelector):
         The error rate: the largest share of wrong labels among the kept ones. It holds under the
         assumption of `control`.
     control
-        How the error rate is estimated. ``"transition"`` assumes that how a label goes wrong
-        depends on the true class only. ``"exchangeable"`` assumes that a wrong label is any wrong
+        How the error rate is estimated. ``"people"`` assumes that a label goes wrong by its true
+        class, and, unless the labels themselves refute it, more often where a row is unclear,
+        towards what it looks like. ``"transition"`` assumes that it depends on the class only.
+        ``"exchangeable"`` assumes that a wrong label is any wrong
         class with equal chance; it keeps less.
     cut
         ``"pooled"`` holds `q` over all classes together, ``"per_class"`` in every class.
     level
         ``"fixed"`` keeps nothing where `q` cannot be reached. ``"f1"``, for
-        ``control="transition"``, ignores `q` and takes the level with the greatest estimated F1.
+        ``control="people"`` and ``"transition"``, ignores `q` and takes the level with the greatest
+        estimated F1.
     min_class_size
         Smallest class that is accepted.
 
@@ -90,7 +95,7 @@ class ProbabilitySelector(BaseSelector):
         self,
         q: float = 0.05,
         *,
-        control: Literal["transition", "exchangeable"] = "transition",
+        control: ControlName = "people",
         cut: CutName = "pooled",
         level: Literal["fixed", "f1"] = "fixed",
         min_class_size: int = 2,
@@ -157,24 +162,38 @@ class ProbabilitySelector(BaseSelector):
 
     def _check_parameters(self) -> None:
         check_rate("q", self.q)
-        check_choice("control", self.control, ("transition", "exchangeable"))
+        check_choice("control", self.control, get_args(ControlName))
         check_choice("cut", self.cut, get_args(CutName))
         check_choice("level", self.level, ("fixed", "f1"))
         check_count("min_class_size", self.min_class_size, 1)
-        if self.level == "f1" and self.control != "transition":
+        if self.level == "f1" and self.control not in MODELLED:
             raise InputError(
-                "level='f1' goes with control='transition', which estimates how many labels are "
-                f"right, not with {self.control!r}. Change either."
+                "level='f1' goes with control='people' or 'transition', which estimate how many "
+                f"labels are right, not with {self.control!r}. Change either."
             )
 
     def _selection(self, shown: np.ndarray, labels: Labels) -> Selection:
         """Return the selection before it is cut: every row with its level."""
         codes, classes = labels.codes, labels.classes
-        calibrated = calibrate(shown, codes)
-        times = all_times(calibrated.prior)
-        level, doubt = self._levels(calibrated, times, codes)
-        cut_group, table = cut_by_class(codes, len(classes), pooled=self.cut == "pooled")
-        content = look(HostFeatures(shown), find_copies=False).content
+        pooled = self.cut == "pooled"
+        logs, chosen, models = fit_probabilities(shown, codes)
+        models = replace(models, people=models.people and self.control == "people")
+        noise, ends = shares_of(models, logs[chosen])
+        times = all_times(models.chosen.prior(logs))
+        halves = np.zeros((len(codes), 1), dtype=np.int8)
+        grading = Grading(len(classes), len(codes), None if models.people else noise, pooled=pooled)
+        tally, columns = HostFeatures(logs).map(Grade((), models, noise, grading), codes, halves)
+        if self.control in MODELLED:
+            level = grading.levels(tally).of(columns["grade"], codes)
+            doubt = columns["doubt"]
+        elif len(classes) < 3:
+            raise InputError(
+                "control='exchangeable' needs at least three classes, got 2. Use control='people'."
+            )
+        else:
+            level, doubt = exchangeable_levels(times, codes, pooled=pooled)
+            columns = {"best": columns["best"]}
+        cut_group, table = cut_by_class(codes, len(classes), pooled=pooled)
         return Selection.uncut(
             codes,
             classes,
@@ -183,29 +202,19 @@ class ProbabilitySelector(BaseSelector):
             q_value=level,
             doubt=doubt,
             selection_time=times[np.arange(len(codes)), codes],
-            suggested_code=calibrated.best,
-            suggestion_probability=calibrated.best_chance if self.control == "transition" else None,
+            suggested_code=columns["best"],
+            suggestion_probability=columns.get("chance"),
+            doubt_by_class=columns.get("by_class"),
+            doubt_by_people=columns.get("by_people"),
             # Nothing here is drawn at random.
-            manifest=self._manifest(shown.shape, 0, content, labels.values),
-            noise=describe_noise(calibrated.transition, np.bincount(codes), classes),
+            manifest=self._manifest(
+                shown.shape,
+                0,
+                look(HostFeatures(shown), find_copies=False).content,
+                labels.values,
+            ),
+            noise=describe_noise(noise, ends, classes),
         )
-
-    def _levels(
-        self, calibrated: Calibrated, times: np.ndarray, codes: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the smallest level that keeps each row, and its doubt."""
-        pooled = self.cut == "pooled"
-        if self.control == "transition":
-            doubt = 1.0 - calibrated.right[np.arange(len(codes)), codes]
-            return transition_levels(
-                calibrated.right, codes, calibrated.transition, pooled=pooled
-            ), doubt
-        if times.shape[1] < 3:
-            raise InputError(
-                "control='exchangeable' needs at least three classes, got 2. Use "
-                "control='transition'."
-            )
-        return exchangeable_levels(times, codes, pooled=pooled)
 
 
 def _warn_if_memorised(shown: np.ndarray, labels: Labels) -> None:

@@ -22,6 +22,7 @@ from kspr.selectors.cut_groups import Curve, CutGroups, recut, trace_curve, uncu
 from kspr.selectors.estimates import Estimates, estimate, noise_rate
 from kspr.selectors.manifest import Manifest
 from kspr.selectors.noise_estimate import ASSUMPTIONS, SEEN_LABELS, NoiseEstimate
+from kspr.selectors.notices import Ends
 from kspr.selectors.options import DEFAULT_Q, DOUBTING
 from kspr.selectors.relabelling import THRESHOLD, Relabelling, relabelling
 from kspr.selectors.summary import Summary, summarise
@@ -82,6 +83,10 @@ class Selection:
     """The rows that a person has checked, and the answers; None without any."""
     suggestion_probability: np.ndarray | None = None
     """Chance that `suggested_label` is the true label; None where noise is not estimated."""
+    doubt_by_class: np.ndarray | None = None
+    """Chance that the label is wrong if mistakes depend on the class only; see `ends`."""
+    doubt_by_people: np.ndarray | None = None
+    """Chance that the label is wrong if people mistake what looks alike; see `ends`."""
     duplicate_set: np.ndarray | None = None
     """Number of the set of copies that each sample belongs to, -1 for none; None where no copies
     were found. Equal or nearly equal features make copies."""
@@ -489,34 +494,29 @@ class Selection:
         n_right = None if self.noise is None else len(self) * (1 - self.noise.rate)
         return trace_curve(self.q_value, self.cut_group, n_right)
 
-    def sensitivity(self, times: float) -> float:
-        """Return the share of wrong labels among the kept ones if hard rows are mislabelled more.
+    def ends(self) -> Ends:
+        """Return the share of wrong labels among the kept ones under either kind of mistake.
 
-        The error rate assumes that how a label goes wrong depends on the true class only. People
-        mistake what is hard to tell. If the odds of a wrong label rise evenly, from the rows where
-        the fit is surest to `times` as much where it is least sure, the rate is about this.
-
-        Parameters
-        ----------
-        times
-            1 for the assumption itself; the summary shows 2 and 4.
+        The labels do not say for sure how people came to err. If mistakes depend on the class only,
+        the share is about the first; if people mistake what looks alike, about the second. Checked
+        rows settle it.
 
         Returns
         -------
-        float
-            An estimate, not a bound; nan where nothing is kept.
+        Ends
+            Estimates, not bounds; nan where nothing is kept. Print it to read it.
 
         Examples
         --------
         >>> from sklearn.datasets import load_digits
         >>> from kspr import KnockoffsSPR
         >>> selection = KnockoffsSPR(q=0.05).fit(*load_digits(return_X_y=True)).selection_
-        >>> selection.sensitivity(1) <= 0.05 < selection.sensitivity(100)
+        >>> selection.ends().by_class < 0.05
         True
         """
-        from kspr.selectors.notices import rate_under
+        from kspr.selectors.notices import ends
 
-        return rate_under(self, times)
+        return ends(self)
 
     def relabel(self, threshold: float = THRESHOLD) -> Relabelling:
         """Return which labels to change, which to look at and which to leave.
@@ -562,7 +562,7 @@ class Selection:
             Columns ``label``, ``clean``, ``q_value``, ``doubt``, ``selection_time``,
             ``knockoff_label``, ``suggested_label``, ``suggestion_probability``, ``duplicate_set``,
             ``piece``, ``half`` and ``status``; SPR has no ``q_value`` and no ``knockoff_label``,
-            only ``control="transition"`` has ``suggestion_probability``, and only data with copies
+            only a model of the noise gives ``suggestion_probability``, and only data with copies
             has ``duplicate_set``.
 
         Examples
@@ -677,4 +677,4 @@ def _noise(selection: Selection, checked: Checked) -> NoiseEstimate | None:
         return noise
     chance = selection.doubt if selection.control in DOUBTING else None
     rate = noise_rate(checked, chance)
-    return replace(noise, rate=rate.value, rate_interval=(rate.low, rate.high))
+    return replace(noise, rate=rate.value, rate_interval=(rate.low, rate.high), checked=True)

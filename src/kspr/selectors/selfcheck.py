@@ -11,7 +11,6 @@ from sklearn.base import clone
 
 from kspr._progress import Progress
 from kspr._text import text_table
-from kspr.core.intervals import Z95
 from kspr.core.labels import Labels
 from kspr.core.transition import MANY_CLASSES
 from kspr.errors import InputError
@@ -19,7 +18,8 @@ from kspr.noise import check_seed
 from kspr.selectors.flips import ESTIMATED, HARD, KINDS, FlipData, flip
 from kspr.selectors.knockoffs_spr import KnockoffsSPR
 from kspr.selectors.noise_estimate import NoiseEstimate
-from kspr.selectors.notices import FACTORS, in_words
+from kspr.selectors.notices import Ends
+from kspr.selectors.options import MODELLED
 from kspr.selectors.paper import PaperKnockoffsSPR
 from kspr.selectors.parts import HostFeatures
 from kspr.selectors.selection import Selection
@@ -95,9 +95,9 @@ class SelfCheck:
     """Share of wrong labels before any were flipped, as estimated."""
     kinds: tuple[KindCheck, ...]
     """One entry per kind of flips; the estimated noise first."""
-    sensitivity: tuple[tuple[float, float], ...] = ()
-    """How many times as likely wrong labels may be where the fit is least sure, and the share of
-    wrong labels among the kept ones then; empty for controls that estimate no chances."""
+    ends: Ends | None = None
+    """Share of wrong labels among the kept ones, under either kind of mistake; None for controls
+    without a model of the noise."""
 
     @property
     def verdict(self) -> Answer:
@@ -122,8 +122,8 @@ class SelfCheck:
             return f"Flip more labels (share=0.15), repeat more often, or raise q; or {checked}."
         judged = [kind for kind in self.kinds if kind.verdict is not None]
         worst = max(judged, key=lambda kind: kind.found / max(kind.promised, 1e-12))
-        if self.control != "transition":
-            return f"Use control='transition', or {checked}."
+        if self.control not in MODELLED:
+            return f"Use control='people', or {checked}."
         # As if the rate that was found were proportional to q.
         smaller = self.q * worst.promised / worst.found
         return f"Ask for a smaller q, such as {smaller:.2g}, or {checked}."
@@ -161,8 +161,8 @@ class SelfCheck:
             for row in self.kinds
         ]
         notes = [f"{row.kind}: {KINDS[row.kind]}." for row in self.kinds]
-        words = in_words(self.sensitivity)
-        advice = [self.advice, *self._if_hard(), *([] if words is None else [words])]
+        words = [] if self.ends is None else [f"Wrong among the kept: {self.ends}"]
+        advice = [self.advice, *self._if_hard(), *words]
         return "\n".join([head, "", text_table(columns, rows), "", *notes, "", *advice])
 
 
@@ -266,9 +266,7 @@ def selfcheck(
         repeats=repeats,
         noise_rate=noise.rate,
         kinds=tuple(results),
-        sensitivity=tuple((times, plain.sensitivity(times)) for times in FACTORS)
-        if selector.control == "transition"
-        else (),
+        ends=plain.ends() if selector.control in MODELLED else None,
     )
 
 
@@ -402,8 +400,8 @@ def _judge(
     flips = max(0.0, tally.n_flipped_kept - tally.repaired_kept)
     flips_error = np.sqrt(tally.n_flipped_kept + 1.0)
     by_share = kept_error * noise.rate * untouched
-    # From the 95 % interval back to one standard error.
-    by_rate = kept_share * (high - low) / (2 * Z95) * untouched
+    # Which of the ends is true is not known: half of their distance counts as an error.
+    by_rate = kept_share * (high - low) / 2 * untouched
     if tally is like_noise:
         # Both terms come from the same flips, so their errors are not independent.
         error = np.hypot(by_share + flips_error, by_rate)

@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 
 from kspr.core.labels import codes_in
-from kspr.core.probabilities import calibrate
+from kspr.core.probabilities import fit_probabilities
 
 __all__ = [
     "SoftLabels",
@@ -48,18 +48,19 @@ class SoftLabels(NamedTuple):
 def soft_labels(probabilities: np.ndarray, label: np.ndarray) -> SoftLabels:
     """Return soft labels from class probabilities that have not seen the given labels.
 
-    The noise is estimated as `ProbabilitySelector` does it. The probabilities are calibrated as it
-    does it, and again by all rows.
+    Noise that depends on the class only is estimated as `ProbabilitySelector` does it. The
+    probabilities are calibrated as it does it, and again by all rows.
     """
     # A class that no row is labelled with cannot be calibrated, and is the true one of none.
     present = np.unique(label)
     shown = probabilities[:, present].astype(np.float64)
     shown /= np.maximum(shown.sum(axis=1, keepdims=True), 1e-30)
     codes = codes_in(present, label, "label")
-    calibrated = calibrate(shown, codes)
+    logs, chosen, models = fit_probabilities(shown, codes)
+    matrix = models.by_class.transition(logs[chosen]).matrix
     prior, transition = np.zeros(probabilities.shape), np.eye(probabilities.shape[1])
-    prior[:, present] = combined([calibrated.prior], calibrated.transition.matrix, codes)
-    transition[np.ix_(present, present)] = calibrated.transition.matrix
+    prior[:, present] = combined([models.by_class.prior(logs)], matrix, codes)
+    transition[np.ix_(present, present)] = matrix
     return SoftLabels(with_given_labels(prior, transition, label), prior, transition)
 
 

@@ -1,0 +1,507 @@
+"""How labels go wrong, by likelihood: by their class, and by what people mistake.
+
+A row's held-out scores say which class it is of, through a link that is fitted; a label of class k
+is wrong with a chance of its own, and then goes by a matrix. That is noise that depends on the
+class only. People err more where a row is unclear, and towards what it looks like: two numbers
+more, a slope in the clarity of rows, and the share of wrong labels that go to look-alikes.
+
+Both are fitted to the given labels of a sample of rows, class only first. The labels themselves can
+refute that people made the mistakes, because theirs would be rare among clear rows; they cannot
+refute it where classes overlap as much as mistakes do. Then the more cautious model stays.
+`docs/theory.md` says what is identified, and what is not.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import expit, logit, softmax
+
+from kspr.core.arrays import row_blocks, rows_times
+from kspr.core.transition import Transition
+
+__all__ = ["NoiseModel", "NoiseModels", "fit_noise", "sample_rows"]
+
+_STREAM = 0x6E6F6973
+"""Keeps the sample apart from a user's own `default_rng(0)`, which may have chosen wrong labels."""
+_ROWS, _FEWEST, _VALUES = 12_000, 500, 4_000_000
+"""Rows that models are fitted to; fewer where these scores would be more in number."""
+_COLUMNS = 12
+"""Classes of a row that the fit looks at: its likeliest, its label, and the rest as one."""
+_POWERS = np.array([1.0, 1.0, 0.1])[:, None, None]
+"""Sizes of the link's terms: the score, its square and its cube."""
+_QUANTILES = np.linspace(0.0, 1.0, 1001)
+_ROUNDS, _STEPS = 8, 8
+"""Times that the matrix is estimated anew, and steps of the other parameters in between."""
+_LAST = 2
+"""Rounds on all rows, after those on a part."""
+_SETTLED = 1.0
+"""Gain of the log-likelihood in a round below which the fit ends."""
+_PART = 6_000
+"""Rows of which a quarter is fitted first."""
+_STARTS = (0.5, 1.0, 2.0, 3.0, 5.0)
+_SURER = 20.0
+"""By how much the log-likelihood must be better to leave what the anchors say."""
+_ANY_NOISE = 0.1
+"""Noise of the second start, which trusts no anchors: folds of networks and masked classes have
+anchors of other classes."""
+_REFUTED = 38.0
+"""Loss of log-likelihood from which on the labels refute that people made the mistakes. Of 12,000
+rows human labels of CIFAR-10N lost up to 31, noise by class 46 and more, but for Sym. 80 %."""
+_MASKED = 0.25
+"""A class is masked where its score is the largest in less than this share of its labels."""
+_LEAST = 1e-30
+
+
+@dataclass(frozen=True)
+class _Habits:
+    """What is known beforehand of people's mistakes."""
+
+    slope: float
+    slope_error: float
+    lookalike: tuple[float, float]
+    """Of a beta distribution: look-alikes, and the matrix."""
+
+
+_USUAL = _Habits(1.0, 1.0, (2.0, 5.0))
+_PINNED = _Habits(1.0, 0.02, (500.0, 500.0))
+"""Ordinary mistakes of people, held fast: whether the labels bear them is a test."""
+
+
+def sample_rows(counted: np.ndarray, n_classes: int) -> np.ndarray:
+    """Return the numbers of the rows that models are fitted to, ascending, of those `counted`."""
+    wanted = min(_ROWS, max(_FEWEST, _VALUES // n_classes))
+    rows = np.flatnonzero(counted)
+    if len(rows) <= wanted:
+        return rows
+    return np.sort(np.random.default_rng([_STREAM, len(rows)]).choice(rows, wanted, replace=False))
+
+
+@dataclass(frozen=True)
+class NoiseModel:
+    """What scores say about the true class, and how labels of it go wrong."""
+
+    scale: float
+    link: np.ndarray
+    """What the score of a class, its square and its cube count."""
+    offset: np.ndarray
+    across: np.ndarray | None
+    """What the scores of the other classes count: ``(class, score)``; None for nothing."""
+    error: np.ndarray
+    """Log-odds of a wrong label of each class, where rows are clearest."""
+    spread: Transition
+    """Where wrong labels go: rows sum to 1, and none stays."""
+    margins: np.ndarray
+    """Quantiles of the distance of the two largest scores, ascending."""
+    slope: float = 0.0
+    """How much the log-odds rise from the clearest row to the least clear one."""
+    lookalike: float = 0.0
+    """Share of the wrong labels that go to a class in proportion to how much a row looks like it,
+    instead of by `spread`."""
+    log_likelihood: float = 0.0
+
+    def prior(self, scores: np.ndarray) -> np.ndarray:
+        """Return the chance of each class, before the label is seen: ``(rows, classes)``."""
+        shown = (scores - scores.mean(axis=1, keepdims=True)) / scores.dtype.type(self.scale)
+        a, b, c = (self.link * _POWERS[:, 0, 0]).astype(shown.dtype)
+        z = shown * (a + shown * (b + shown * c)) + self.offset.astype(shown.dtype)
+        if self.across is not None:
+            z += rows_times(shown, self.across.T.astype(shown.dtype))
+        z -= z.max(axis=1, keepdims=True)
+        np.exp(z, out=z)
+        z /= z.sum(axis=1, keepdims=True)
+        # A chance that is rounded to 0 would make a label wrong where no label is wrong.
+        return np.asarray(np.maximum(z, _LEAST, out=z))
+
+    def right(self, scores: np.ndarray, prior: np.ndarray | None = None) -> np.ndarray:
+        """Return the chance that each class, were it the label, would be right."""
+        prior = self.prior(scores) if prior is None else prior
+        wrong = prior * self._errors(scores)
+        stays = prior - wrong
+        given = stays + (1.0 - self.lookalike) * self.spread.mix(wrong)
+        if self.lookalike:
+            # In double precision: the share of the likeliest class is taken off again.
+            odds = wrong / np.maximum(1.0 - prior.astype(np.float64), 1e-9)
+            given += self.lookalike * prior * (odds.sum(axis=1, keepdims=True) - odds)
+        return np.asarray(stays / np.maximum(given, _LEAST), dtype=prior.dtype)
+
+    def true_class(
+        self, scores: np.ndarray, label: np.ndarray, prior: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the likeliest true class of each row, its label considered, and its chance."""
+        prior = self.prior(scores) if prior is None else prior
+        rows = np.arange(len(label))
+        error = self._errors(scores)
+        wrong = prior * error
+        joint = wrong * (1.0 - self.lookalike) * self.spread.columns(label, prior.dtype)
+        if self.lookalike:
+            alike = self.lookalike * prior[rows, label][:, None]
+            joint += wrong * alike / np.maximum(1.0 - prior, 1e-9)
+        joint[rows, label] = (prior - wrong)[rows, label]
+        best = np.argmax(joint, axis=1)
+        total = np.maximum(joint.sum(axis=1, dtype=np.float64), 1e-300)
+        return best, joint[rows, best] / total
+
+    def _errors(self, scores: np.ndarray) -> np.ndarray:
+        """Return the chance of a wrong label of each class: one row of them, or one for each."""
+        if not self.slope:
+            return np.asarray(expit(self.error)[None], dtype=scores.dtype)
+        unclear = 1.0 - np.interp(margin_of(scores), self.margins, _QUANTILES)
+        errors = expit(self.error + self.slope * unclear[:, None])
+        return np.asarray(errors, dtype=scores.dtype)
+
+    def transition(self, scores: np.ndarray) -> Transition:
+        """Return the chance of each label given the true class, as a mean over sample rows."""
+        size, wrong = np.zeros(len(self.error)), np.zeros(len(self.error))
+        # Where wrong labels go depends on the row only for look-alikes.
+        to = np.zeros((len(size),) * 2) if self.lookalike and self.spread.written else None
+        for rows in row_blocks(len(scores), 4 * len(size)):
+            prior = self.prior(scores[rows]).astype(np.float64)
+            errors = prior * self._errors(scores[rows])
+            size += prior.sum(axis=0)
+            wrong += errors.sum(axis=0)
+            if to is not None:
+                to += (errors / np.maximum(1.0 - prior, 1e-9)).T @ prior
+        share = np.clip(wrong / np.maximum(size, 1e-12), 1e-9, 0.98 * (1.0 - 1.0 / len(size)))
+        spread = self.spread
+        if to is not None:
+            np.fill_diagonal(to, 0.0)
+            to /= np.maximum(to.sum(axis=1, keepdims=True), 1e-300)
+            own = (1.0 - self.lookalike) * spread.matrix + self.lookalike * to
+            spread = replace(spread, even=np.zeros_like(share), own=own)
+        noise = spread.with_wrong(share)
+        common = float(np.sum(share * size) / size.sum())
+        # Clear rows alone tell how many labels are wrong: about a quarter of all.
+        error = float(np.sqrt(4.0 * common * (1.0 - common) / len(scores)))
+        return replace(noise, error=error).counted(size)
+
+
+@dataclass(frozen=True)
+class NoiseModels:
+    """The two models of one set of labels, and which of them the labels bear."""
+
+    by_class: NoiseModel
+    by_people: NoiseModel
+    people: bool
+    """Whether people may have made the mistakes: the labels do not refute it."""
+
+    @property
+    def chosen(self) -> NoiseModel:
+        """The model that judges."""
+        return self.by_people if self.people else self.by_class
+
+
+def fit_noise(
+    scores: np.ndarray, label: np.ndarray, anchors: Transition, *, across: bool
+) -> NoiseModels:
+    """Return how labels go wrong, fitted to rows with `scores` that have not seen their labels.
+
+    `anchors` is what the surest rows say: the first start of the search. With `across`, scores
+    count for other classes, too: those of a linear fit do, because a class between two others
+    never has the largest. Log-probabilities of a network would follow differences of its folds.
+    """
+    sample = _Sample(scores, label)
+    # Most of the way is gone on a part of the rows.
+    part = sample if len(label) < 2 * _PART else _Sample(scores[::4], label[::4])
+    starts = [anchors, _evenly(anchors)] if anchors.written else [anchors]
+    first = [_Fit(part, None, across=across).started(start).run() for start in starts]
+    near = first[-1] if first[-1].gain(first[0]) > _SURER else first[0]
+    by_class = _Fit(sample, None, across=across).after(near).run(_LAST)
+    pinned = _Fit(sample, _PINNED, across=across).after(by_class).run(_LAST)
+    masked = across and sample.masked()
+    near_people = _Fit(part, _USUAL, across=masked)
+    near_people = near_people.after(near) if masked else near_people.started(anchors)
+    by_people = _Fit(sample, _USUAL, across=masked).after(near_people.run()).run(_LAST)
+    return NoiseModels(by_class.model(), by_people.model(), by_class.gain(pinned) < _REFUTED)
+
+
+def margin_of(scores: np.ndarray) -> np.ndarray:
+    """Return how far the largest score of each row is above the second largest."""
+    two = np.partition(scores, -2, axis=1)[:, -2:]
+    return np.asarray(two[:, 1] - two[:, 0])
+
+
+def _evenly(noise: Transition) -> Transition:
+    """Return the matrix whose wrong labels fall evenly on all other classes."""
+    c = len(noise.right)
+    wrong = np.full(c, _ANY_NOISE)
+    return Transition(1.0 - wrong, wrong / (c - 1), np.zeros((c, c)), 0.0, np.eye(c))
+
+
+class _Sample:
+    """The rows that models are fitted to: classes by rows, of each row the likeliest ones."""
+
+    def __init__(self, scores: np.ndarray, label: np.ndarray) -> None:
+        n, c = scores.shape
+        shown = scores.astype(np.float64)
+        shown -= shown.mean(axis=1, keepdims=True)
+        self.scale = max(float(shown.std()), 1e-12)
+        shown /= self.scale
+        margin = margin_of(scores)
+        self.margins = np.quantile(margin, _QUANTILES)
+        self.unclear = 1.0 - np.interp(margin, self.margins, _QUANTILES)
+        self.n_classes, self.label, self.rows = c, label, np.arange(n)
+        self.best, self.all_columns = shown.argmax(axis=1), c <= _COLUMNS
+        if self.all_columns:
+            self.id = np.broadcast_to(np.arange(c)[:, None], (c, n))
+            self.place, columns = label, shown
+        else:
+            top = np.argpartition(-shown, _COLUMNS - 2, axis=1)[:, : _COLUMNS - 1]
+            lacks = np.flatnonzero((top != label[:, None]).all(axis=1))
+            values = np.take_along_axis(shown[lacks], top[lacks], axis=1)
+            top[lacks, values.argmin(axis=1)] = label[lacks]
+            self.place = (top == label[:, None]).argmax(axis=1)
+            chosen = np.take_along_axis(shown, top, axis=1)
+            # The rest counts as so many classes of their mean score; its number is that of none.
+            rest = (shown.sum(axis=1) - chosen.sum(axis=1)) / (c - _COLUMNS + 1)
+            columns = np.column_stack([chosen, rest])
+            self.id = np.column_stack([top, np.full(n, c)]).T
+        scores = np.ascontiguousarray(columns.T)
+        self.terms = np.stack([scores, scores**2, scores**3]) * _POWERS
+        self.several = np.zeros((len(scores), 1))
+        if not self.all_columns:
+            self.several[-1] = np.log(c - _COLUMNS + 1)
+
+    def masked(self) -> bool:
+        """Return whether the score of a class is hardly ever the largest, whatever the row."""
+        won = np.bincount(self.best, minlength=self.n_classes)
+        return bool(np.any(won < _MASKED * np.bincount(self.label, minlength=self.n_classes)))
+
+    def of_classes(self, values: np.ndarray) -> np.ndarray:
+        """Return the value of the class of each column; the rest has the mean."""
+        return values[:, None] if self.all_columns else np.append(values, values.mean())[self.id]
+
+    def by_class(self, values: np.ndarray) -> np.ndarray:
+        """Return sums of `values`, of columns, by class: what `of_classes` took from each."""
+        if self.all_columns:
+            return np.asarray(values.sum(axis=1))
+        sums = np.bincount(self.id.ravel(), values.ravel(), self.n_classes + 1)
+        return np.asarray(sums[:-1] + sums[-1] / self.n_classes)
+
+    def spread_to_label(self, spread: Transition) -> np.ndarray:
+        """Return the chance that a wrong label of each column's class is the given one."""
+        if self.all_columns:
+            return spread.matrix[:, self.label]
+        known = np.minimum(self.id, self.n_classes - 1)
+        given = np.broadcast_to(self.label, known.shape)
+        chance = np.asarray(spread.own[known.ravel(), given.ravel()]).reshape(known.shape)
+        chance = chance + spread.even[known]
+        chance[-1] = 1.0 / self.n_classes
+        return np.asarray(chance)
+
+
+@dataclass(frozen=True)
+class _Shares:
+    """Parts of the chance of the given labels, by columns: what they are likely to have been."""
+
+    prior: np.ndarray
+    error: np.ndarray
+    right: np.ndarray
+    """Right labels, by rows."""
+    moved: np.ndarray
+    """Wrong ones that went by the matrix."""
+    alike: np.ndarray | None
+    """Wrong ones that went to a look-alike."""
+    log_likelihood: float
+
+
+class _Fit:
+    """The search for the likeliest model: all parameters by their gradient, the matrix by EM.
+
+    The parameters are the link's three, offsets and errors by class, slope and share of
+    look-alikes, and the square of what scores count for other classes.
+    """
+
+    def __init__(self, sample: _Sample, habits: _Habits | None, *, across: bool) -> None:
+        self._sample, self._habits = sample, habits
+        c = self._c = sample.n_classes
+        # With more classes the square would have more entries than labels tell of.
+        self._across = across and sample.all_columns
+        # What all other scores together may count is the same for any number of classes.
+        self._least_across = float(c)
+        self._offset, self._error = slice(3, 3 + c), slice(3 + c, 3 + 2 * c)
+        self._slope, self._alike, self._square = 3 + 2 * c, 4 + 2 * c, 5 + 2 * c
+        self.x = np.zeros(self._square + (c * c if self._across else 0))
+        if habits is not None:
+            self.x[self._slope] = habits.slope
+            self.x[self._alike] = logit(habits.lookalike[0] / sum(habits.lookalike))
+        self.height = -np.inf
+        self.log_likelihood = -np.inf
+
+    def started(self, noise: Transition) -> "_Fit":
+        """Start at some noise, and at the slope of the link under which labels are likeliest."""
+        self.spread = noise.wrong_spread()
+        wrong = np.clip(1.0 - noise.right, 0.01, 0.9)
+        self.x[self._error] = logit(wrong) - self.x[self._slope] / 2
+        sample, columns = self._sample, self._sample.spread_to_label(self.spread)
+        errors = np.broadcast_to(sample.of_classes(wrong), columns.shape)
+        given = errors * columns
+        given[sample.place, sample.rows] = 1.0 - errors[sample.place, sample.rows]
+
+        def likelihood(slope: float) -> float:
+            prior = softmax(slope * sample.terms[0] + sample.several, axis=0)
+            return float(np.log(np.maximum((prior * given).sum(axis=0), 1e-12)).sum())
+
+        self.x[0] = max(_STARTS, key=likelihood)
+        return self
+
+    def after(self, other: "_Fit") -> "_Fit":
+        """Start where another fit ended, with the same noise on average."""
+        self.spread = other.spread
+        n = min(len(self.x), len(other.x))
+        kept = [*range(self._slope), *range(self._square, n)]
+        self.x[kept] = other.x[kept]
+        if other._habits is not None:
+            self.x[self._slope], self.x[self._alike] = other.x[self._slope], other.x[self._alike]
+        else:
+            self.x[self._error] -= self.x[self._slope] / 2
+        return self
+
+    def gain(self, other: "_Fit") -> float:
+        """Return how much likelier the labels are than by another fit."""
+        return self.log_likelihood - other.log_likelihood
+
+    def run(self, rounds: int = _ROUNDS) -> "_Fit":
+        """Search for up to so many rounds."""
+        free = self._habits is not None
+        bounds = np.full((len(self.x), 2), (-np.inf, np.inf))
+        bounds[self._error] = -12.0, 8.0
+        bounds[self._slope] = (0.0, 6.0) if free else (0.0, 0.0)
+        bounds[self._alike] = (-6.0, 6.0) if free else (0.0, 0.0)
+        for _ in range(rounds):
+            columns = self._sample.spread_to_label(self.spread)
+            answer = minimize(
+                self._loss,
+                self.x,
+                (columns,),
+                jac=True,
+                method="L-BFGS-B",
+                bounds=bounds,
+                options={"maxiter": _STEPS},
+            )
+            self.x = answer.x
+            if self.spread.written:
+                self._move_spread()
+            gained, self.height = -answer.fun - self.height, -answer.fun
+            if gained < _SETTLED:
+                break
+        shares = self._shares(self.x, self._sample.spread_to_label(self.spread))
+        self.log_likelihood = shares.log_likelihood
+        return self
+
+    def model(self) -> NoiseModel:
+        """Return what was estimated."""
+        sample, c = self._sample, self._c
+        free = self._habits is not None
+        return NoiseModel(
+            scale=sample.scale,
+            link=self.x[:3],
+            offset=self.x[self._offset],
+            across=self.x[self._square :].reshape(c, c) if self._across else None,
+            error=self.x[self._error],
+            spread=self.spread,
+            margins=sample.margins,
+            slope=float(self.x[self._slope]) if free else 0.0,
+            lookalike=float(expit(self.x[self._alike])) if free else 0.0,
+            log_likelihood=self.log_likelihood,
+        )
+
+    def _shares(self, x: np.ndarray, columns: np.ndarray) -> _Shares:
+        sample = self._sample
+        own = sample.place, sample.rows
+        z = np.tensordot(x[:3], sample.terms, 1) + sample.of_classes(x[self._offset])
+        z += sample.several
+        if self._across:
+            z += x[self._square :].reshape(self._c, self._c) @ sample.terms[0]
+        z -= z.max(axis=0)
+        prior = np.exp(z, out=z)
+        prior /= prior.sum(axis=0)
+        odds = sample.of_classes(x[self._error])
+        if self._habits is not None:
+            odds = odds + x[self._slope] * sample.unclear
+        error = np.broadcast_to(expit(odds), prior.shape)
+        wrong = prior * error
+        stays = (prior - wrong)[own]
+        moved, alike = wrong * columns, None
+        if self._habits is not None:
+            share = expit(x[self._alike])
+            moved *= 1.0 - share
+            alike = wrong * (share * prior[own]) / np.maximum(1.0 - prior, 1e-9)
+            alike[own] = 0.0
+        moved[own] = 0.0
+        given = stays + moved.sum(axis=0) + (0.0 if alike is None else alike.sum(axis=0))
+        given = np.maximum(given, 1e-300)
+        return _Shares(
+            prior,
+            error,
+            stays / given,
+            moved / given,
+            None if alike is None else alike / given,
+            float(np.log(given).sum()),
+        )
+
+    def _loss(self, x: np.ndarray, columns: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return minus the log-likelihood with what is known beforehand, and its gradient."""
+        sample, shares = self._sample, self._shares(x, columns)
+        own = sample.place, sample.rows
+        # By the logits of the classes.
+        logits = shares.moved.copy()
+        logits[own] += shares.right
+        logits -= shares.prior * logits.sum(axis=0)
+        wrong = shares.moved
+        if shares.alike is not None:
+            alike, prior = shares.alike, shares.prior
+            total = alike.sum(axis=0)
+            again = alike * prior / np.maximum(1.0 - prior, 1e-9)
+            logits += alike + again - prior * (2 * total + again.sum(axis=0))
+            logits[own] += total
+            wrong = shares.moved + alike
+        # By the log-odds of the errors.
+        errors = wrong * (1.0 - shares.error)
+        errors[own] -= shares.right * shares.error[own]
+        slope = np.zeros_like(x)
+        slope[:3] = np.tensordot(sample.terms, logits, 2)
+        slope[self._offset] = sample.by_class(logits)
+        slope[self._error] = sample.by_class(errors)
+        # Each class's own offset, and its own error, count as one observation of the common one.
+        offset, error = x[self._offset], x[self._error] - x[self._error].mean()
+        slope[self._offset] -= offset
+        slope[self._error] -= error
+        height = shares.log_likelihood - 0.5 * (offset @ offset + error @ error)
+        if self._habits is not None and shares.alike is not None:
+            height += self._known(x, shares, errors, slope)
+        if self._across:
+            square = x[self._square :]
+            height -= 0.5 * self._least_across * float(square @ square)
+            slope[self._square :] = (logits @ sample.terms[0].T).ravel()
+            slope[self._square :] -= self._least_across * square
+        return -height, -slope
+
+    def _known(
+        self, x: np.ndarray, shares: _Shares, errors: np.ndarray, slope: np.ndarray
+    ) -> float:
+        """Return what habits add to the log-likelihood, and set their part of its gradient."""
+        habits = self._habits
+        assert habits is not None and shares.alike is not None  # noqa: S101, PT018
+        off = (x[self._slope] - habits.slope) / habits.slope_error
+        slope[self._slope] = errors.sum(axis=0) @ self._sample.unclear - off / habits.slope_error
+        share = expit(x[self._alike])
+        alike, moved = habits.lookalike
+        alike, moved = alike - 1.0, moved - 1.0
+        slope[self._alike] = (shares.alike.sum() + alike) * (1.0 - share)
+        slope[self._alike] -= (shares.moved.sum() + moved) * share
+        return float(alike * np.log(share) + moved * np.log(1.0 - share) - 0.5 * off**2)
+
+    def _move_spread(self) -> None:
+        """Estimate where wrong labels go, twice: the likelihood rises with every step."""
+        sample, c = self._sample, self._c
+        known = slice(None) if sample.all_columns else slice(0, -1)
+        place = (sample.id[known].astype(np.int64) * c + sample.label).ravel()
+        for _ in range(2):
+            shares = self._shares(self.x, sample.spread_to_label(self.spread))
+            counts = np.bincount(place, shares.moved[known].ravel(), c * c).reshape(c, c)
+            # One observation of each class, spread evenly.
+            counts += 1.0 / c
+            np.fill_diagonal(counts, 0.0)
+            own = counts / counts.sum(axis=1, keepdims=True)
+            self.spread = replace(self.spread, even=np.zeros(c), own=own)
