@@ -138,7 +138,7 @@ def test_blocks_of_any_size_and_joined_counts_give_the_same_levels(
     seed: int, c: int, pooled: bool, step: int
 ) -> None:
     right, label, transition = case_of(seed, c, ties=False)
-    grading = Grading(transition, len(label), pooled=pooled)
+    grading = Grading(c, len(label), transition, pooled=pooled)
     tallies, grades = [], []
     for start in range(0, len(label), step):
         block = slice(start, start + step)

@@ -121,7 +121,7 @@ class NoiseModel:
         given = stays + (1.0 - self.lookalike) * self.spread.mix(wrong)
         if self.lookalike:
             # In double precision: the share of the likeliest class is taken off again.
-            odds = wrong / np.maximum(1.0 - prior.astype(np.float64), 1e-9)
+            odds = wrong / _others(prior)
             given += self.lookalike * prior * (odds.sum(axis=1, keepdims=True) - odds)
         return np.asarray(stays / np.maximum(given, _LEAST), dtype=prior.dtype)
 
@@ -136,7 +136,7 @@ class NoiseModel:
         joint = wrong * (1.0 - self.lookalike) * self.spread.columns(label, prior.dtype)
         if self.lookalike:
             alike = self.lookalike * prior[rows, label][:, None]
-            joint += wrong * alike / np.maximum(1.0 - prior, 1e-9)
+            joint += (wrong * alike / _others(prior)).astype(joint.dtype)
         joint[rows, label] = (prior - wrong)[rows, label]
         best = np.argmax(joint, axis=1)
         total = np.maximum(joint.sum(axis=1, dtype=np.float64), 1e-300)
@@ -161,7 +161,7 @@ class NoiseModel:
             size += prior.sum(axis=0)
             wrong += errors.sum(axis=0)
             if to is not None:
-                to += (errors / np.maximum(1.0 - prior, 1e-9)).T @ prior
+                to += (errors / _others(prior)).T @ prior
         share = np.clip(wrong / np.maximum(size, 1e-12), 1e-9, 0.98 * (1.0 - 1.0 / len(size)))
         spread = self.spread
         if to is not None:
@@ -213,6 +213,12 @@ def fit_noise(
     near_people = near_people.after(near) if masked else near_people.started(anchors)
     by_people = _Fit(sample, _USUAL, across=masked).after(near_people.run()).run(_LAST)
     return NoiseModels(by_class.model(), by_people.model(), by_class.gain(pinned) < _REFUTED)
+
+
+def _others(prior: np.ndarray) -> np.ndarray:
+    """Return the chance of all classes but each, also where that of one is rounded to 1."""
+    exact = prior.astype(np.float64)
+    return np.asarray(np.maximum(exact.sum(axis=1, keepdims=True) - exact, _LEAST))
 
 
 def margin_of(scores: np.ndarray) -> np.ndarray:

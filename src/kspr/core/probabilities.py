@@ -37,8 +37,10 @@ def fit_probabilities(
 def _log_probabilities(probabilities: np.ndarray) -> np.ndarray:
     """Return logarithms, those of rounded zeros a little below the smallest of all."""
     shown = np.asarray(probabilities, dtype=np.float64)
-    # A rounded 0 stands for something below the smallest number that was not rounded away.
-    floor = max(_SMALLEST, float(np.min(shown, where=shown > 0, initial=1.0)) / 2)
+    # A rounded 0 stands for anything below the smallest number that was not rounded away. Half of
+    # that would tie sure rows with surer ones, and what they get wrong would count as no noise:
+    # with two digits 12.5 % instead of 20 %. Its square gives 21.7 %.
+    floor = max(_SMALLEST, (float(np.min(shown, where=shown > 0, initial=1.0)) / 2) ** 2)
     return np.asarray(np.log(np.maximum(shown, floor)))
 
 
