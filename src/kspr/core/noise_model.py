@@ -70,7 +70,9 @@ _PINNED = _Habits(1.0, 0.02, (500.0, 500.0))
 
 def sample_rows(counted: np.ndarray, n_classes: int) -> np.ndarray:
     """Return the numbers of the rows that models are fitted to, ascending, of those `counted`."""
-    wanted = min(_ROWS, max(_FEWEST, _VALUES // n_classes))
+    # With more classes a row takes longer, and the matrix is known from fewer of its entries.
+    most = _ROWS if n_classes <= _COLUMNS else _ROWS // 2
+    wanted = min(most, max(_FEWEST, _VALUES // n_classes))
     rows = np.flatnonzero(counted)
     if len(rows) <= wanted:
         return rows
@@ -171,8 +173,8 @@ class NoiseModel:
             spread = replace(spread, even=np.zeros_like(share), own=own)
         noise = spread.with_wrong(share)
         common = float(np.sum(share * size) / size.sum())
-        # Clear rows alone tell how many labels are wrong: about a quarter of all.
-        error = float(np.sqrt(4.0 * common * (1.0 - common) / len(scores)))
+        # Clear rows alone tell how many labels are wrong: so many as an eighth of all.
+        error = float(np.sqrt(8.0 * common * (1.0 - common) / len(scores)))
         return replace(noise, error=error).counted(size)
 
 
@@ -287,7 +289,7 @@ class _Sample:
     def spread_to_label(self, spread: Transition) -> np.ndarray:
         """Return the chance that a wrong label of each column's class is the given one."""
         if self.all_columns:
-            return spread.matrix[:, self.label]
+            return spread.columns(self.label, np.dtype(np.float64)).T
         known = np.minimum(self.id, self.n_classes - 1)
         given = np.broadcast_to(self.label, known.shape)
         chance = np.asarray(spread.own[known.ravel(), given.ravel()]).reshape(known.shape)

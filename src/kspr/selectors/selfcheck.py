@@ -400,8 +400,8 @@ def _judge(
     flips = max(0.0, tally.n_flipped_kept - tally.repaired_kept)
     flips_error = np.sqrt(tally.n_flipped_kept + 1.0)
     by_share = kept_error * noise.rate * untouched
-    # Which of the ends is true is not known: half of their distance counts as an error.
-    by_rate = kept_share * (high - low) / 2 * untouched
+    # Which of the ends is true is not known: as if they were two standard errors from the middle.
+    by_rate = kept_share * (high - low) / 4 * untouched
     if tally is like_noise:
         # Both terms come from the same flips, so their errors are not independent.
         error = np.hypot(by_share + flips_error, by_rate)
