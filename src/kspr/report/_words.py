@@ -100,6 +100,7 @@ _TIME = StatisticScale(
     caption="Rows that stand out late (left) fit their label well and are kept.",
 )
 _SCALES = {
+    "people": _DOUBT,
     "transition": _DOUBT,
     "annotators": _DOUBT,
     "exchangeable": _OTHERS,
