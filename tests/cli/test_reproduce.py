@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from kspr.experiments.reproduce.planning import plan
 from kspr.experiments.reproduce.recipes import load_recipe, recipe_names
 from kspr.experiments.reproduce.reproduction import read_reproduction
-from kspr.experiments.reproduce.running import plan
 from tests.cli.commands import fails, run
 
 TABLES = [name for name in recipe_names() if load_recipe(name).shows == "table"]
@@ -61,3 +61,25 @@ def test_slips_end_in_one_sentence(capsys, tmp_path):
     assert "Name a recipe" in fails("reproduce", capsys=capsys)
     message = fails("reproduce", "table4", "--scale", "mini", "--data", tmp_path, capsys=capsys)
     assert "cifar10 is not on this machine" in message
+
+
+def test_a_part_of_a_recipe_can_be_asked_for(capsys, tmp_path):
+    asked = ("--methods", "2 classes", "5 classes", "--noises", "Sym. 40 %", "--shard", "1/2")
+    text = run("reproduce", "figure4", "--out", tmp_path, *asked, capsys=capsys)
+    assert "1 of 6 trials are stored." in text
+    assert "shard must be K/N" in fails("reproduce", "figure4", "--shard", "9/8", capsys=capsys)
+
+
+def test_trials_that_cannot_run_end_with_exit_code_1(capsys, tmp_path, monkeypatch):
+    from kspr.experiments.reproduce import running
+
+    def compute(spec):
+        if spec.variant_name == "5 classes":
+            raise MemoryError("too large")
+        return {"fsr": 0.5}
+
+    monkeypatch.setattr(running, "compute", compute)
+    message = fails("reproduce", "figure4", "--out", tmp_path, capsys=capsys, code=1)
+    assert message == "kspr: 1 trial could not be run; the page says why.\n"
+    page = (tmp_path / "figure4-smoke.md").read_text()
+    assert "could not be run: MemoryError: too large" in page

@@ -28,6 +28,7 @@ __all__ = [
     "Chosen",
     "Embedding",
     "Json",
+    "Names",
     "Reading",
     "Switch",
     "print_json",
@@ -47,6 +48,9 @@ Reading = Annotated[ReadOptions, Parameter(name="*")]
 """What the user says about a source, as flags of a command."""
 Embedding = Annotated[EmbedSettings, Parameter(name="*")]
 """How images and texts become features, as flags of a command."""
+# For a tuple, cyclopts would add a flag --empty-methods; negative="" leaves it out.
+Names = Annotated[tuple[str, ...] | None, Parameter(consume_multiple=True, negative="")]
+"""Several names behind one flag."""
 Switch = Annotated[bool, Parameter(negative="")]
 Json = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON instead of text.")]
 

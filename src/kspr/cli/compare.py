@@ -1,9 +1,6 @@
 """`kspr compare`: methods side by side, where the true labels are known."""
 
 from pathlib import Path
-from typing import Annotated
-
-from cyclopts import Parameter
 
 from kspr._packages import require
 from kspr.cli import _common as common
@@ -14,10 +11,7 @@ def compare(
     /,
     *,
     test: Path | None = None,
-    # For a tuple, cyclopts would add a flag --empty-methods; negative="" leaves it out.
-    methods: Annotated[
-        tuple[str, ...] | None, Parameter(consume_multiple=True, negative="")
-    ] = None,
+    methods: common.Names = None,
     q: float = common.DEFAULT_Q,
     dimensions: int = 128,
     seed: int = 0,

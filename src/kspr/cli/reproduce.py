@@ -1,5 +1,6 @@
 """`kspr reproduce`: run a table or figure of the paper."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -13,8 +14,12 @@ def reproduce(
     /,
     *,
     scale: str = "smoke",
+    methods: common.Names = None,
+    noises: common.Names = None,
     seeds: int | None = None,
-    jobs: int = 1,
+    shard: str | None = None,
+    jobs: int | None = None,
+    device: common.Names = None,
     again: Annotated[bool, Parameter(negative="")] = False,
     out: Path = Path("kspr-reproduced"),
     data: Path | None = None,
@@ -28,9 +33,17 @@ def reproduce(
     nothing twice. The values depend on the seeds, never on --jobs. Each trial is kept with the
     version and commit of kspr that computed it; the page says which, and which trials are older.
 
+    Parts of a recipe can be run in several places. Copy their folders into one: the command shows
+    all that is there. A trial that cannot run is named with the reason, and the others go on; the
+    exit code is then 1.
+
     Example: kspr reproduce --list
 
     Example: kspr reproduce table4 --scale mini --seeds 3 --jobs 2 --data data/cifar10
+
+    Example: kspr reproduce table1 --scale paper --methods SPR GCE --device cuda:0 cuda:1
+
+    Example: kspr reproduce table1 --scale paper --shard 3/8 --out shared
 
     Parameters
     ----------
@@ -41,10 +54,18 @@ def reproduce(
         `mini`: at most half an hour on two cores, on CIFAR-10 features or images; hours for table1
         and human-noise, which train by every method. `paper`: what the paper ran, for a machine
         with GPUs.
+    methods
+        Rows of the table to run, named as in it. [default: all]
+    noises
+        Noises to run, named as in the table: "Sym. 40 %". [default: all]
     seeds
         Number of trials of each method, with different noise and splits. [default: the recipe's]
+    shard
+        `3/8` runs the third of eight parts of the trials, for the jobs of an array.
     jobs
-        Number of trials that run at the same time.
+        Number of trials that run at the same time. [default: 1, or one for each device]
+    device
+        Devices that networks are trained on, shared by the jobs. [default: a GPU if there is one]
     again
         Run trials anew that another version or commit of kspr has computed.
     out
@@ -57,6 +78,7 @@ def reproduce(
     """
     from kspr.errors import InputError
     from kspr.experiments.reproduce.figures import write_reproduction
+    from kspr.experiments.reproduce.planning import Part
     from kspr.experiments.reproduce.recipes import load_recipe
     from kspr.experiments.reproduce.reproduction import render_text
     from kspr.experiments.reproduce.running import reproduce as run
@@ -71,7 +93,9 @@ def reproduce(
         scale,
         out,
         seeds=seeds,
+        part=Part(methods, noises, shard),
         jobs=jobs,
+        devices=device or (),
         again=again,
         folder=data,
         # Kept in the result, so that its page can say how it was computed.
@@ -80,14 +104,18 @@ def reproduce(
     written = write_reproduction(result, out)
     if json:
         common.print_json(result)
-        return
-    print(render_text(result))
-    print("\nWritten: " + ", ".join(map(str, (out / f"{recipe}-{scale}.json", *written))))
+    else:
+        print(render_text(result))
+        print("\nWritten: " + ", ".join(map(str, (out / f"{recipe}-{scale}.json", *written))))
+    if result.failed:
+        n = len(result.failed)
+        common.print_notes([f"{n} trial{'s' * (n != 1)} could not be run; the page says why."])
+        sys.exit(1)
 
 
 def _list(data: Path | None, json: bool) -> None:
     from kspr._text import text_table
-    from kspr.experiments.reproduce.running import list_recipes
+    from kspr.experiments.reproduce.planning import list_recipes
 
     listed = list_recipes(data)
     if json:

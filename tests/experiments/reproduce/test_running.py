@@ -13,8 +13,10 @@ import pytest
 
 from kspr.errors import InputError, MissingExtraError
 from kspr.experiments.reproduce import running
+from kspr.experiments.reproduce.planning import Part, forecast, list_recipes, plan
 from kspr.experiments.reproduce.recipes import SCALES, load_recipe, recipe_names
-from kspr.experiments.reproduce.running import list_recipes, plan, reproduce
+from kspr.experiments.reproduce.reproduction import render_markdown
+from kspr.experiments.reproduce.running import reproduce
 from tests.experiments.reproduce.samples import QUICK, values
 
 
@@ -160,6 +162,127 @@ def test_data_that_is_not_here_is_named_in_one_sentence(tmp_path):
         reproduce(load_recipe("table2"), "mini", tmp_path, folder=tmp_path)
     with pytest.raises(InputError, match="jobs must be 1 or more"):
         reproduce(QUICK, "smoke", tmp_path, jobs=0)
+
+
+def test_a_trial_that_cannot_run_is_named_and_the_others_go_on(tmp_path, monkeypatch):
+    def compute(spec):
+        if spec.variant_name == "5 classes":
+            raise InputError("five is too many.")
+        return {"fsr": 0.5}
+
+    monkeypatch.setattr(running, "compute", compute)
+    result = reproduce(QUICK, "smoke", tmp_path)
+    assert len(result.trials) == 5
+    name = "5 classes on CIFAR-10, Sym. 40 %, seed 0"
+    assert result.failed == {name: "five is too many."}
+    assert f"{name} could not be run: five is too many." in render_markdown(result)
+    # It is not stored: the next call tries it again.
+    monkeypatch.setattr(running, "compute", lambda _: {"fsr": 0.25})
+    again = reproduce(QUICK, "smoke", tmp_path)
+    assert (len(again.trials), again.failed) == (6, {})
+
+
+def test_a_recipe_of_which_no_trial_can_run_is_an_error(tmp_path, monkeypatch):
+    def compute(_):
+        raise RuntimeError("no memory")
+
+    monkeypatch.setattr(running, "compute", compute)
+    with pytest.raises(InputError, match=r"No trial of figure4 .*: RuntimeError: no memory"):
+        reproduce(QUICK, "smoke", tmp_path)
+
+
+def test_the_linear_model_of_table_1_learns_from_features_where_others_see_images(folder):
+    specs = plan(load_recipe("table1"), "paper", folder=folder)
+    for spec in specs:
+        linear = spec.variant_name == "Logistic regression"
+        assert spec.source["source"] == ("features" if linear else "images")
+    (linear,) = [s for s in specs if s.variant_name == "Logistic regression"][:1]
+    values = running.compute(replace(linear, data="CIFAR-10", noise="Sym. 40 %"))
+    assert 0 < values["accuracy"] <= 1
+
+
+def test_a_part_runs_what_was_asked_for_and_shows_all_that_is_stored(once, tmp_path):
+    part = Part(methods=("2 classes", "5 classes"))
+    assert {t.variant for t in reproduce(QUICK, "smoke", tmp_path, part=part).trials} == {
+        "2 classes",
+        "5 classes",
+    }
+    other = reproduce(QUICK, "smoke", tmp_path, part=Part(methods=("10 classes",)))
+    assert len(other.trials) == 3
+    assert "3 of 6 trials are stored" in render_markdown(other)
+    assert values(reproduce(QUICK, "smoke", tmp_path)) == values(once)
+
+
+def test_shards_share_the_trials_without_overlap_and_merge_in_one_folder(once, tmp_path):
+    both = tmp_path / "both"
+    for shard in ("1/2", "2/2"):
+        out = tmp_path / shard[0]
+        assert len(reproduce(QUICK, "smoke", out, part=Part(shard=shard)).trials) == 3
+        shutil.copytree(out, both, dirs_exist_ok=True)
+    nothing = Part(methods=("2 classes",))
+    assert values(reproduce(QUICK, "smoke", both, part=nothing)) == values(once)
+
+
+def test_a_part_is_named_as_in_the_table():
+    recipe = load_recipe("table6")
+    specs = plan(recipe, "mini")
+    rows = {spec.variant_name for spec in Part(("Knockoffs-SPR - EMA",)).of(specs, recipe)}
+    assert rows == {"Knockoffs-SPR"}
+    assert {s.noise for s in Part(noises=("Asy. 40 %",)).of(specs, recipe)} == {"Asy. 40 %"}
+    with pytest.raises(InputError, match=r"methods must be one of .*'Knockoffs-SPR'.*, got 'ours'"):
+        Part(("ours",)).of(specs, recipe)
+    for wrong in ("0/2", "3/2", "a/b", "3"):
+        with pytest.raises(InputError, match="shard must be K/N with K from 1 to N"):
+            Part(shard=wrong).of(specs, recipe)
+
+
+def test_the_time_is_told_before_a_long_run_by_stored_trials(tmp_path, monkeypatch, capsys):
+    reproduce(QUICK, "smoke", tmp_path, seeds=1)
+    for path in tmp_path.glob("trials/*.json"):
+        path.write_text(json.dumps({**json.loads(path.read_text()), "seconds": 120.0}))
+    (tmp_path / "figure4-smoke.json").unlink()
+    said = []
+    monkeypatch.setattr(running, "compute", lambda _: said.append(capsys.readouterr().err) or {})
+    reproduce(QUICK, "smoke", tmp_path, seeds=2)
+    expected = "figure4 smoke: 6 trials to run, about 12 minutes with 1 at a time, by the seconds"
+    assert said[0].startswith(f"{expected} of 6 stored trials.")
+
+
+def test_without_stored_trials_the_first_one_tells_the_time(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(running, "_PATIENCE", 0.0)
+    reproduce(QUICK, "smoke", tmp_path)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("figure4 smoke: 5 trials to run, about ")
+    assert line.endswith("by the seconds of the first trial.")
+
+
+def test_a_forecast_counts_each_trial_like_those_of_its_method_and_data():
+    first, second, *_ = plan(QUICK, "smoke")
+    assert forecast([first, first], [(first, 3.0)]) == 6.0
+    assert forecast([first, second], [(first, 3.0)]) == 6.0
+    assert forecast([first, second], [(first, 3.0), (second, 1.0)]) == 4.0
+
+
+def test_devices_are_shared_by_the_jobs_and_do_not_change_the_trial(tmp_path, monkeypatch):
+    recipe = load_recipe("table3")
+    used = []
+    monkeypatch.setattr(running, "compute", lambda spec: used.append(spec.device) or {})
+    monkeypatch.setattr(running, "_worker_number", lambda: len(used))
+    monkeypatch.setattr(running, "_finished", lambda work, _: (running._run_one(*w) for w in work))
+    two = reproduce(recipe, "smoke", tmp_path, devices=("cpu", "cpu:0"))
+    assert used == ["cpu", "cpu:0", "cpu", "cpu:0", "cpu"]
+    assert two.trials[1].machine.endswith(" cores, cpu:0")
+    reproduce(recipe, "smoke", tmp_path)
+    assert len(used) == 5
+
+
+def test_devices_must_be_there_and_of_use(tmp_path):
+    with pytest.raises(InputError, match="device 'cuda:77' is not there"):
+        reproduce(load_recipe("table3"), "smoke", tmp_path, devices=("cuda:77",))
+    with pytest.raises(InputError, match="device goes with recipes that train networks; figure4"):
+        reproduce(QUICK, "smoke", tmp_path, devices=("cpu",))
+    with pytest.raises(InputError, match="jobs must be 2 or more, got 1: a device needs a job"):
+        reproduce(load_recipe("table3"), "smoke", tmp_path, jobs=1, devices=("cpu", "cpu"))
 
 
 WORKER = """

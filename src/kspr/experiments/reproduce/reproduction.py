@@ -5,7 +5,7 @@ The result is stored as JSON by `running.reproduce`, and read back by `read_repr
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import sqrt
 from pathlib import Path
 from typing import Any
@@ -86,6 +86,10 @@ class Reproduction:
     lacking: Mapping[str, str]
     """Data sets that were not on this machine, with the reason."""
     trials: tuple[Trial, ...]
+    planned: int | None = None
+    """Trials of the whole recipe at this scale; None in results of before parts could be run."""
+    failed: Mapping[str, str] = field(default_factory=dict)
+    """Trials that could not be run, with the reason."""
 
     @property
     def definition(self) -> Recipe:
@@ -289,6 +293,11 @@ def _facts(result: Reproduction) -> list[str]:
     facts = [f"Scale {result.scale}: {recipe.scale(result.scale).note}"]
     facts += [f"{name} here: {what}." for name, what in result.data.items()]
     facts += [f"{name} was not run: {reason}" for name, reason in result.lacking.items()]
+    for reason, names in _by_reason(result.failed).items():
+        more = f" and {_trials(len(names) - 1)} more" if len(names) > 1 else ""
+        facts.append(f"{names[0]}{more} could not be run: {reason}")
+    if result.planned is not None and len(result.trials) < result.planned:
+        facts.append(f"{len(result.trials)} of {result.planned} trials are stored.")
     if not recipe.reported:
         kind = "table" if recipe.shows == "table" else "figure"
         facts.append(f"The paper prints no numbers for this {kind}.")
@@ -301,6 +310,14 @@ def _facts(result: Reproduction) -> list[str]:
     if "q" in recipe.measures:
         facts.append("For q, ± is the standard deviation over pieces, as in the paper.")
     return facts
+
+
+def _by_reason(failed: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the names of failed trials by the reason."""
+    names: dict[str, list[str]] = {}
+    for name, reason in failed.items():
+        names.setdefault(reason, []).append(name)
+    return names
 
 
 def _origin(result: Reproduction) -> str:

@@ -1,4 +1,4 @@
-"""Plan the trials of a recipe, run those that are not stored yet, and store each when it is done.
+"""Run the trials of a recipe that are not stored yet, and store each when it is done.
 
 A trial depends on its own description only, and is stored under it. So the result does not depend
 on how many trials run at once, in which order, or whether the run was stopped and continued. A
@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from multiprocessing import current_process
 from pathlib import Path
 from typing import Any
 
@@ -19,52 +20,23 @@ from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
 from kspr._files import read_json, write_json
-from kspr._packages import CHANGED, is_installed, machine, require, source_commit
-from kspr._progress import Progress, ProgressMode
-from kspr.errors import InputError
+from kspr._packages import CHANGED, machine, require, source_commit
+from kspr._progress import Progress, ProgressMode, say
+from kspr.errors import InputError, KsprError
 from kspr.experiments.reproduce.data import absent, describe, prepare
-from kspr.experiments.reproduce.recipes import SCALES, Recipe, Scale, load_recipe, recipe_names
+from kspr.experiments.reproduce.planning import Part, forecast, packages_of, plan
+from kspr.experiments.reproduce.recipes import Recipe, Scale
 from kspr.experiments.reproduce.reproduction import Reproduction, Trial
 from kspr.experiments.reproduce.trials import FUNCTIONS, TIMED, TrialSpec, name_of
 
-__all__ = ["KINDS", "ListedRecipe", "ListedScale", "compute", "list_recipes", "plan", "reproduce"]
+__all__ = ["KINDS", "compute", "reproduce"]
 
 _STORED = ("description", "values", "seconds", "when", "version", "commit", "machine")
 """Entries of a stored trial."""
 KINDS = (*FUNCTIONS, "train")
 """Kinds of trial."""
-
-
-def plan(
-    recipe: Recipe, scale: str, seeds: int | None = None, folder: Path | None = None
-) -> list[TrialSpec]:
-    """Return the trials of a recipe at a scale, ordered by seed.
-
-    A run that is stopped early so has every row of the table once before any row twice.
-    """
-    chosen = recipe.scale(scale)
-    if seeds is not None and seeds < 1:
-        raise InputError(f"seeds must be 1 or more, got {seeds}.")
-    return [
-        TrialSpec(
-            kind=chosen.kind,
-            data=data,
-            # Settings that a source brings are those of the training.
-            source={name: value for name, value in source.items() if name != "settings"},
-            noise=noise,
-            variant_name=name,
-            variant=recipe.variants[name],
-            settings={**chosen.settings, **source.get("settings", {})},
-            seed=seed,
-            folder=folder,
-        )
-        for seed in range(seeds or chosen.seeds)
-        for data, source in chosen.data.items()
-        for noise in chosen.noises
-        for name in chosen.variants
-        # A variant that is read from another one needs no trial of its own.
-        if recipe.variants[name].of is None
-    ]
+_PATIENCE = 60.0
+"""Seconds of work that are announced."""
 
 
 def reproduce(
@@ -73,24 +45,32 @@ def reproduce(
     out: Path,
     *,
     seeds: int | None = None,
-    jobs: int = 1,
+    part: Part | None = None,
+    jobs: int | None = None,
+    devices: Sequence[str] = (),
     again: bool = False,
     folder: Path | None = None,
     command: Sequence[str] = (),
     progress: ProgressMode = "auto",
 ) -> Reproduction:
-    """Run the trials that `out` does not hold yet, and return all trials.
+    """Run the trials of `part` that `out` does not hold yet, and return all that it then holds.
 
     The result is stored as ``<recipe>-<scale>.json`` in `out`, single trials in ``out/trials``. A
-    run that is interrupted loses the trials that were running, and nothing else. With `again`,
-    stored trials of another version or commit of this package are run anew.
+    run that is interrupted loses the trials that were running, and nothing else. Folders of other
+    parts merge by being copied into one. A trial that fails is named with its reason, and is run
+    again by the next call. With `again`, stored trials of another version or commit of this
+    package are run anew. `jobs` trials run at once (by default one, or one for each of `devices`).
     """
-    if jobs < 1:
-        raise InputError(f"jobs must be 1 or more, got {jobs}.")
+    jobs = max(1, len(devices)) if jobs is None else jobs
+    if jobs < max(1, len(devices)):
+        raise InputError(
+            f"jobs must be {max(1, len(devices))} or more, got {jobs}: a device needs a job."
+        )
     chosen = recipe.scale(scale)
     # Now: not after an hour, and not from several workers at once.
-    for module, extra in _packages_of(recipe, chosen).items():
+    for module, extra in packages_of(recipe, chosen).items():
         require(module, f"{recipe.name} at scale {scale}", f"'knockoffs-spr[{extra}]'")
+    _check_devices(recipe, chosen, devices)
     lacking = _lacking(recipe, scale, chosen, folder)
     specs = [spec for spec in plan(recipe, scale, seeds, folder) if spec.data not in lacking]
     result_file, store = out / f"{recipe.name}-{scale}.json", out / "trials"
@@ -101,11 +81,14 @@ def reproduce(
         "commit": about["commit"],
         "machine": f"{about['cpu']}, {about['cores']} cores",
     }
-    files = [store / f"{name_of(spec.description())}.json" for spec in specs]
+    files = {spec: store / f"{name_of(spec.description())}.json" for spec in specs}
     # Equal trials have one file, and are run once.
-    unique = dict(zip(files, specs, strict=True))
+    unique = {files[spec]: spec for spec in (part or Part()).of(specs, recipe)}
     missing = {file: spec for file, spec in unique.items() if _is_due(file, origin, again)}
-    _run_missing(missing, origin, len(unique), jobs, f"{recipe.name} {scale}", progress)
+    failed = _run_missing(
+        missing, unique, origin, jobs, devices, f"{recipe.name} {scale}", progress
+    )
+    stored = {spec: read_json(file) for spec, file in files.items()}
     result = Reproduction(
         recipe=recipe.name,
         scale=scale,
@@ -116,22 +99,29 @@ def reproduce(
         },
         lacking=lacking,
         trials=tuple(
-            Trial(spec.data, spec.noise, spec.variant_name, spec.seed, **read_json(file))
-            for file, spec in zip(files, specs, strict=True)
+            Trial(spec.data, spec.noise, spec.variant_name, spec.seed, **kept)
+            for spec, kept in stored.items()
+            if kept is not None
         ),
+        planned=len(specs),
+        failed=failed,
     )
+    if failed and not result.trials:
+        name, reason = next(iter(failed.items()))
+        raise InputError(f"No trial of {recipe.name} could be run. {name}: {reason}")
     write_json(result_file, asdict(result))
     return result
 
 
-def _packages_of(recipe: Recipe, scale: Scale) -> dict[str, str]:
-    """Return the optional packages that a recipe needs, with the extra that brings each."""
-    needed = {}
-    if scale.kind == "train" or any(s["source"] == "images" for s in scale.data.values()):
-        needed["torch"] = "train"
-    if recipe.shows != "table":
-        needed["matplotlib"] = "report"
-    return needed
+def _check_devices(recipe: Recipe, scale: Scale, devices: Sequence[str]) -> None:
+    if not devices:
+        return
+    if scale.kind != "train":
+        raise InputError(f"device goes with recipes that train networks; {recipe.name} does not.")
+    from kspr.models.device import pick_device
+
+    for name in devices:
+        pick_device(name)
 
 
 def _lacking(recipe: Recipe, scale: str, chosen: Scale, folder: Path | None) -> dict[str, str]:
@@ -171,42 +161,83 @@ def _is_due(file: Path, origin: Mapping[str, Any], again: bool) -> bool:
 
 def _run_missing(
     missing: Mapping[Path, TrialSpec],
+    asked: Mapping[Path, TrialSpec],
     origin: Mapping[str, Any],
-    n_all: int,
     jobs: int,
+    devices: Sequence[str],
     title: str,
     progress: ProgressMode,
-) -> None:
-    """Run trials and store each in its file; trials that measure time run last and alone."""
+) -> dict[str, str]:
+    """Run trials and store each in its file; return those that failed, with the reason.
+
+    Trials that measure time run last and alone.
+    """
     if not missing:
-        return
-    work = [(spec, file, origin) for file, spec in missing.items()]
+        return {}
+    work = [(spec, file, origin, devices) for file, spec in missing.items()]
     timed = [item for item in work if item[0].kind in TIMED]
     others = [item for item in work if item[0].kind not in TIMED]
-    done = n_all - len(missing)
+    done, failed = len(asked) - len(missing), {}
     # In this process, so that two workers do not embed the same images.
     for spec in missing.values():
         prepare(spec.source, spec.folder)
+    known = [(spec, kept["seconds"]) for f, spec in asked.items() if (kept := read_json(f))]
+    _announce(title, list(missing.values()), known, jobs, progress)
     try:
         with Progress(progress, title, len(missing)) as bar:
             for workers, items in ((jobs, others), (1, timed)):
-                for _ in _finished(items, workers):
+                for ran in _finished(items, workers):
+                    if ran.failure is not None:
+                        failed[missing[ran.file].title] = ran.failure
+                    elif not known:
+                        known = [(missing[ran.file], ran.seconds)]
+                        left = [spec for file, spec in missing.items() if file != ran.file]
+                        _announce(title, left, known, jobs, progress)
                     done += 1
                     bar.advance()
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(
-            f"interrupted; {done} of {n_all} trials are kept in {next(iter(missing)).parent}. The "
-            "same command continues from there."
+            f"interrupted; {done - len(failed)} of {len(asked)} trials are kept in "
+            f"{next(iter(missing)).parent}. The same command continues from there."
         ) from stop
+    return failed
 
 
-def _finished(work: Sequence[tuple[Any, ...]], workers: int) -> Iterator[None]:
+def _announce(
+    title: str,
+    missing: Sequence[TrialSpec],
+    known: Sequence[tuple[TrialSpec, float]],
+    jobs: int,
+    progress: ProgressMode,
+) -> None:
+    """Say how long the missing trials will take, by the seconds of known ones, if it is long."""
+    if not known:
+        return
+    seconds = forecast(missing, known) / min(jobs, max(1, len(missing)))
+    if seconds > _PATIENCE:
+        by = "the first trial" if len(known) == 1 else f"{len(known)} stored trials"
+        say(
+            progress,
+            f"{title}: {len(missing)} trials to run, about {seconds / 60:,.0f} minutes with {jobs} "
+            f"at a time, by the seconds of {by}.",
+        )
+
+
+@dataclass(frozen=True)
+class _Ran:
+    """A trial that was run, with what it took or why it failed."""
+
+    file: Path
+    seconds: float
+    failure: str | None = None
+
+
+def _finished(work: Sequence[tuple[Any, ...]], workers: int) -> Iterator[_Ran]:
     """Run each trial, and yield as soon as one is finished."""
     # Without a pool, errors and interrupts arrive directly.
     if workers == 1 or len(work) < 2:
         for item in work:
-            _run_one(*item)
-            yield
+            yield _run_one(*item)
         return
     pool = Parallel(
         n_jobs=min(workers, len(work)),
@@ -232,22 +263,39 @@ def _end_with(parent: int) -> None:
     os._exit(1)
 
 
-def _run_one(spec: TrialSpec, file: Path, origin: Mapping[str, Any]) -> None:
-    """Run a trial, in whichever process this is, and store its values."""
+def _run_one(
+    spec: TrialSpec, file: Path, origin: Mapping[str, Any], devices: Sequence[str]
+) -> _Ran:
+    """Run a trial, in whichever process this is, and store its values; or say why it failed."""
     description = spec.description()
+    device = devices[_worker_number() % len(devices)] if devices else None
+    running = replace(spec, device=device)
     # Training settings have no such entry: it asks for a folder to continue from.
     if spec.settings.get("checkpoints"):
         settings = {k: v for k, v in spec.settings.items() if k != "checkpoints"}
         # By commit: a trial that other code has begun must not be finished by this one.
         code = origin["commit"] or origin["version"]
-        spec = replace(spec, settings=settings, work=file.with_name(f"{file.stem}-{code}"))
+        running = replace(running, settings=settings, work=file.with_name(f"{file.stem}-{code}"))
     start = time.perf_counter()
-    # The number of threads changes the last digits of sums, so it must not follow --jobs.
-    with threadpool_limits(None if spec.kind in TIMED else 1):
-        values = compute(spec)
+    try:
+        # The number of threads changes the last digits of sums, so it must not follow --jobs.
+        with threadpool_limits(None if spec.kind in TIMED else 1):
+            values = compute(running)
+    # Whatever it is: hundreds of other trials must not end with this one.
+    except Exception as error:
+        kind = "" if isinstance(error, KsprError) else f"{type(error).__name__}: "
+        return _Ran(file, 0.0, f"{kind}{error}")
     seconds = round(time.perf_counter() - start, 2)
     stored = {"description": description, "values": values, "seconds": seconds, "when": _now()}
-    write_json(file, {**stored, **origin})
+    where = origin["machine"] if device is None else f"{origin['machine']}, {device}"
+    write_json(file, {**stored, **origin, "machine": where})
+    return _Ran(file, seconds)
+
+
+def _worker_number() -> int:
+    """Return the number of this worker process; those of one pool are consecutive."""
+    number = current_process().name.rpartition("-")[2]
+    return int(number) if number.isdecimal() else 0
 
 
 def compute(spec: TrialSpec) -> dict[str, Any]:
@@ -280,53 +328,3 @@ def plain(value: Any) -> Any:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-@dataclass(frozen=True)
-class ListedScale:
-    """One scale of a recipe."""
-
-    name: str
-    trials: int
-    """How many, with the recipe's own number of seeds."""
-    minutes: int | None
-    """About how long they take with two jobs on two cores; None where that is not known."""
-    state: str
-    """Whether its data and packages are on this machine, in a few words."""
-
-
-@dataclass(frozen=True)
-class ListedRecipe:
-    """One recipe."""
-
-    name: str
-    place: str
-    title: str
-    scales: tuple[ListedScale, ...]
-
-
-def list_recipes(folder: Path | None = None) -> tuple[ListedRecipe, ...]:
-    """Return all recipes, with what each scale would run and whether it can be run here."""
-    return tuple(
-        ListedRecipe(
-            recipe.name,
-            recipe.place,
-            recipe.title,
-            tuple(_listed(recipe, name, folder) for name in SCALES),
-        )
-        for recipe in map(load_recipe, recipe_names())
-    )
-
-
-def _listed(recipe: Recipe, name: str, folder: Path | None) -> ListedScale:
-    scale = recipe.scale(name)
-    packages = [module for module in _packages_of(recipe, scale) if not is_installed(module)]
-    lacking = [title for title, source in scale.data.items() if absent(source, folder)]
-    # Some data sets of several may be left out; a package may not.
-    if packages or (lacking and len(lacking) == len(scale.data)):
-        state = f"needs {' and '.join([*packages, *lacking])}"
-    elif lacking:
-        state = f"can be run here without {' and '.join(lacking)}"
-    else:
-        state = "can be run here"
-    return ListedScale(name, len(plan(recipe, name, folder=folder)), scale.minutes, state)

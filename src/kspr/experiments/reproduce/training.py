@@ -58,6 +58,8 @@ def train(spec: TrialSpec) -> Mapping[str, Any]:
 def settings_of(spec: TrialSpec) -> TrainSettings:
     """Return the training settings of the scale, overridden by those of the variant."""
     given = dict(spec.settings)
+    if spec.device is not None:
+        given["device"] = spec.device
     base = TrainSettings.from_preset(given.pop("preset"), **{**given, **spec.variant.train})
     if spec.variant.method is not None:
         # SimSiam is part of our cycle; these methods start from random weights.

@@ -6,7 +6,7 @@ import io
 import json
 import time as clock
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,7 @@ TIMED = ("time",)
 """Kinds that measure seconds: they run one at a time, with all threads of the machine."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TrialSpec:
     """One variant on one data set with one noise and one seed, before it is run."""
 
@@ -49,6 +49,13 @@ class TrialSpec:
     """Where data is looked for; None for the usual places."""
     work: Path | None = None
     """Folder for the checkpoints of a long trial, from which it continues after a stop."""
+    device: str | None = None
+    """Where a network is trained; None for a GPU if there is one."""
+
+    @property
+    def title(self) -> str:
+        """Row, data, noise and seed, for messages."""
+        return f"{self.variant_name} on {self.data}, {self.noise}, seed {self.seed}"
 
     def sample(self) -> Sample:
         """Return the data with this trial's noise."""
@@ -61,7 +68,8 @@ class TrialSpec:
         as that of the variant, do not count.
         """
         unset = asdict(Variant())
-        variant = asdict(self.variant)
+        # What is learned from is in the source and the settings.
+        variant = asdict(replace(self.variant, on_features=False))
         described = {
             "kind": self.kind,
             "source": dict(self.source),

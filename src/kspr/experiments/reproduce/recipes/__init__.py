@@ -37,6 +37,8 @@ class Variant:
     """Training settings that differ from those of the scale."""
     bottleneck: bool = False
     """Reduce the features with a linear layer of the network instead of PCA."""
+    on_features: bool = False
+    """Learn from frozen features, with the preset `cpu`, where the data of the scale are images."""
     of: str | None = None
     """The variant whose trials this one is read from: it is not run itself."""
     reads: Mapping[str, str] = field(default_factory=dict)
