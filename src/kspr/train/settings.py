@@ -4,11 +4,12 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.resources import files
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 from kspr.errors import InputError
 from kspr.noise import check_seed
 from kspr.selectors import from_preset
+from kspr.selectors.options import ControlName
 from kspr.selectors.presets import AnySelector
 from kspr.selectors.probability import ProbabilitySelector
 from kspr.selectors.validation import check_choice, check_count, check_type, check_types
@@ -257,9 +258,9 @@ def referee_selector(settings: TrainSettings) -> ProbabilitySelector:
     """Return the selector that cuts what referees say: the same error rate, control and cut."""
     asked = make_selector(settings).get_params(deep=False)
     shared = {name: asked[name] for name in ProbabilitySelector().get_params() if name in asked}
-    if shared.get("control") not in ("transition", "exchangeable"):
+    if shared.get("control") not in get_args(ControlName):
         raise InputError(
-            f"select_on='referees' goes with control='transition' or 'exchangeable', not with "
-            f"{shared.get('control')!r}. Pass select_on='network' for the paper's way."
+            f"select_on='referees' goes with control={', '.join(map(repr, get_args(ControlName)))}"
+            f", not with {shared.get('control')!r}. Pass select_on='network' for the paper's way."
         )
     return ProbabilitySelector(**shared)
