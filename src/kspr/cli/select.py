@@ -1,6 +1,7 @@
 """`kspr select`: the clean rows of a file, at an error rate."""
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,6 +21,8 @@ def select(
     out: Path,
     chosen: common.Chosen = common.AS_PRESET,
     kind: Literal["features", "probabilities"] = "features",
+    doubt: str | None = None,
+    doubtful: Literal["high", "low"] = "high",
     checked: Path | None = None,
     scheduler: str | None = None,
     overwrite: common.Switch = False,
@@ -43,6 +46,8 @@ def select(
 
     Example: kspr select predictions.parquet --label species --probabilities 'p_*' --out run
 
+    Example: kspr select boxes.parquet --doubt quality --doubtful low --out run
+
     Example: kspr select parts --label species --scheduler local --out run
 
     Parameters
@@ -56,6 +61,12 @@ def select(
     kind
         What the numbers of an npy file are: features, or class `probabilities` of your own model,
         one column per class in the sorted order of the classes.
+    doubt
+        Column of a score that says how doubtful each row is, from any tool or model; for any kind
+        of label. Nothing is kept before rows are checked. With --label, labels are classes;
+        without it, a checked row is `right`, or else wrong.
+    doubtful
+        With --doubt: whether `high` or `low` scores are doubtful.
     checked
         CSV file with a column `row` or `id` and a column `true_label`, for rows that a person has
         checked. They are kept or not as the answers say. With a column `drawn_from` that says
@@ -69,14 +80,29 @@ def select(
         Replace an earlier run in --out.
     """
     # In the function, as in every command: `kspr --help` imports all of them and must be quick.
-    from kspr.runs.select import select_by_annotators, select_by_probabilities, select_source
-    from kspr.selectors import by_annotators, by_probabilities, from_options
+    from kspr.runs.select import (
+        select_by_annotators,
+        select_by_doubt,
+        select_by_probabilities,
+        select_source,
+    )
+    from kspr.selectors import by_annotators, by_doubt, by_probabilities, from_options
 
+    how: dict[str, Any] = {"command": common.INVOCATION.get(), "overwrite": overwrite}
+    if doubt is not None:
+        if options.probabilities or options.annotators or options.groups or checked or scheduler:
+            raise InputError(
+                "--doubt takes the place of features, probabilities and annotators: give it alone, "
+                "or with --label."
+            )
+        # To later commands they are numbers of a model, which are never shown beside an answer.
+        how["options"] = replace(options, probabilities=doubt)
+        _print(select_by_doubt(source, out, by_doubt(chosen, doubtful), **how), json)
+        return
     by_model = kind == "probabilities" or options.probabilities is not None
     # Before anything is read: embedding may take long.
     _check(options, chosen, by_model=by_model, scheduler=scheduler)
-    command = common.INVOCATION.get()
-    how: dict[str, Any] = {"options": options, "command": command, "overwrite": overwrite}
+    how["options"] = options
     if by_model:
         run = select_by_probabilities(source, out, by_probabilities(chosen), checked=checked, **how)
         _print(run, json)

@@ -93,7 +93,8 @@ def _bar(selection: Selection, rows: np.ndarray) -> list[float]:
 def _in_words(selection: Selection, rows: np.ndarray) -> list[str]:
     if selection.control in DOUBTING:
         return [f"doubt {share(value)}" for value in selection.doubt[rows].tolist()]
-    times = [f"time {number(value)}" for value in selection.selection_time[rows].tolist()]
+    word = scale_of(selection).short
+    times = [f"{word} {number(value)}" for value in selection.selection_time[rows].tolist()]
     if selection.control is None:
         return times
     compared, scale = statistic_of(selection)[rows].tolist(), scale_of(selection).name

@@ -229,7 +229,7 @@ def next_steps(
 
 
 def _check(selection: Selection, run: Path | None, n_drawn: int) -> Step | None:
-    if selection.q_value is None:
+    if selection.manifest.parameters.get("q") is None:
         return None
     checked = selection.checked is not None and selection.checked.calibrate
     title = "Check more rows" if checked else f"Check {DEFAULT_CHECKS} rows"
@@ -269,7 +269,8 @@ def _another_level(selection: Selection, run: Path | None, command: str | None) 
         # Selecting again would leave the answers out, and keep other rows than counted here.
         return None
     if selection.q_value is None:
-        if run is None or words[:2] != ["kspr", "select"]:
+        by_doubt = selection.manifest.parameters.get("q") is not None
+        if by_doubt or run is None or words[:2] != ["kspr", "select"]:
             return None
         gain = "SPR keeps a fixed share, and cannot say how many of the kept labels are wrong."
         again = _select_again(words, DEFAULT_Q, run)

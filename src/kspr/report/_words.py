@@ -66,6 +66,14 @@ class StatisticScale:
     """What puts a suspect into the first of the two piles."""
     direction: int = 1
     """-1 where kept rows have a negative statistic, down to minus the cut-off."""
+    short: str = "time"
+    """What the order is called beside a row."""
+    no_rate: str = (
+        "SPR keeps a fixed share: the labels that fit best. It estimates no error rate, so no "
+        "number on this page says how many of the kept labels are wrong. KnockoffsSPR estimates "
+        "one."
+    )
+    """Why there is no error rate, where there is none."""
 
 
 _DOUBT = StatisticScale(
@@ -99,6 +107,15 @@ _TIME = StatisticScale(
     axis="selection time",
     caption="Rows that stand out late (left) fit their label well and are kept.",
 )
+_PLACE = StatisticScale(
+    name="place in the order of doubt",
+    heading="The order of doubt",
+    axis="← least doubtful\u2003place\u2003most doubtful →",
+    caption="Rows up to the cut-off are kept.",
+    ranking="The most doubtful come first.",
+    short="place",
+    no_rate="A doubt alone has no error rate, so nothing is kept before rows are checked.",
+)
 _SCALES = {
     "people": _DOUBT,
     "transition": _DOUBT,
@@ -123,7 +140,8 @@ def statistic_of(selection: Selection) -> np.ndarray:
 
 def scale_of(selection: Selection) -> StatisticScale:
     """Return the scale of the selection's control; that of selection times without a control."""
-    return _SCALES[selection.control]
+    by_place = selection.manifest.method == "DoubtSelector"
+    return _PLACE if by_place else _SCALES[selection.control]
 
 
 def environment() -> Environment:

@@ -25,7 +25,7 @@ from kspr.errors import InputError
 from kspr.runs.review_log import CANNOT_TELL, NO_CLASS, Entry, Opinion, opinions, read_log
 from kspr.selectors import Selection
 from kspr.selectors.checked import Drawn, Guarantee
-from kspr.selectors.options import DEFAULT_Q
+from kspr.selectors.options import DEFAULT_Q, RIGHT
 from kspr.sources.readers.csv_tables import split_by
 from kspr.sources.readers.file_checks import (
     check_file,
@@ -344,6 +344,8 @@ def _answer(path: Path, where: str, text: str, classes: np.ndarray) -> str | Non
     known = [str(name) for name in classes.tolist()]
     if not text or text in known or text in (NO_CLASS, CANNOT_TELL):
         return text or None
+    if known == [RIGHT] and text.casefold() == "wrong":
+        return NO_CLASS
     place = int(places_in(classes, [text])[0])
     if place >= 0:
         return known[place]

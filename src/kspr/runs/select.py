@@ -18,6 +18,7 @@ from kspr.selectors import (
     SPR,
     Annotators,
     AnnotatorSelector,
+    DoubtSelector,
     KnockoffsSPR,
     PaperKnockoffsSPR,
     ProbabilitySelector,
@@ -30,6 +31,7 @@ from kspr.sources.options import ReadOptions
 
 __all__ = [
     "select_by_annotators",
+    "select_by_doubt",
     "select_by_probabilities",
     "select_source",
     "votes_have_changed",
@@ -114,6 +116,35 @@ def select_by_probabilities(
 
     origin = origin_of(loaded, options, command)
     return _run_with_answers(loaded, fit, checked, origin, out, overwrite=overwrite)
+
+
+def select_by_doubt(
+    source: Path,
+    out: Path,
+    selector: DoubtSelector,
+    *,
+    options: ReadOptions,
+    command: Sequence[str],
+    overwrite: bool = False,
+) -> Run:
+    """Order the rows of `source` by the scores that ``options.probabilities`` names.
+
+    Labels are read if `options` name them. Otherwise every row of the run has the label ``right``,
+    in a file beside it that later commands take for the labels.
+    """
+    check_folder(out, overwrite=overwrite)
+    labelled = options.label is not None or options.labels is not None
+    loaded = load(source, options, AS_SHIPPED, labelled=labelled, embed=False)
+    selection = selector.fit(loaded.probabilities, loaded.label if labelled else None).selection_
+    claims = {CONSENSUS: pa.table({"id": loaded.row_id, "label": selection.label})}
+    return save_run(
+        out,
+        selection,
+        rows_of(loaded),
+        origin_of(loaded, options, command),
+        overwrite=overwrite,
+        tables=None if labelled else claims,
+    )
 
 
 def select_by_annotators(

@@ -3,11 +3,13 @@
 from .annotators import Annotators as Annotators
 from .annotators import AnnotatorSelector as AnnotatorSelector
 from .cut_groups import CutGroups as CutGroups
+from .doubt import DoubtSelector as DoubtSelector
 from .knockoffs_spr import KnockoffsSPR as KnockoffsSPR
 from .manifest import Manifest as Manifest
 from .options import SelectorOptions as SelectorOptions
 from .paper import PaperKnockoffsSPR as PaperKnockoffsSPR
 from .presets import by_annotators as by_annotators
+from .presets import by_doubt as by_doubt
 from .presets import by_probabilities as by_probabilities
 from .presets import from_options as from_options
 from .presets import from_preset as from_preset

@@ -53,8 +53,8 @@ class CutGroups:
     cutoff: np.ndarray
     """Doubt of the last sample that is kept."""
     status: np.ndarray
-    """``assumed``, ``checked``, ``estimated``, ``raised``, ``fallback``, ``empty``, or
-    ``share``."""
+    """``assumed``, ``checked``, ``estimated``, ``raised``, ``fallback``, ``empty``, ``share``,
+    or ``unchecked``."""
 
     @property
     def levels_met(self) -> np.ndarray:

@@ -8,6 +8,7 @@ __all__ = [
     "DEFAULT_Q",
     "DOUBTING",
     "MODELLED",
+    "RIGHT",
     "AnyControlName",
     "ControlName",
     "CutName",
@@ -36,6 +37,8 @@ MODELLED = ("people", "transition")
 """Controls with a model of the noise, and so two ends for every rate."""
 DOUBTING = (*MODELLED, "annotators")
 """Controls that estimate the chance that each label is wrong; it is the doubt then."""
+RIGHT = "right"
+"""The only class of rows whose labels are no classes; any other answer says that it is wrong."""
 _RENAMED = {"dimensions": "reduction", "seed": "random_state"}
 """Options whose estimator parameter has scikit-learn's name, or takes more than a number."""
 

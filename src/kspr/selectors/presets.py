@@ -1,10 +1,12 @@
 """From a preset's name, or the options of a command, to a selector."""
 
 import inspect
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from kspr.errors import InputError
 from kspr.selectors.annotators import AnnotatorSelector
+from kspr.selectors.base import BaseSelector
+from kspr.selectors.doubt import DoubtSelector
 from kspr.selectors.knockoffs_spr import KnockoffsSPR
 from kspr.selectors.options import PresetName, SelectorOptions
 from kspr.selectors.paper import PaperKnockoffsSPR
@@ -12,8 +14,16 @@ from kspr.selectors.probability import ProbabilitySelector
 from kspr.selectors.spr import SPR
 from kspr.selectors.validation import check_choice
 
-__all__ = ["AnySelector", "by_annotators", "by_probabilities", "from_options", "from_preset"]
+__all__ = [
+    "AnySelector",
+    "by_annotators",
+    "by_doubt",
+    "by_probabilities",
+    "from_options",
+    "from_preset",
+]
 
+_Other = TypeVar("_Other", ProbabilitySelector, AnnotatorSelector, DoubtSelector)
 AnySelector = SPR | KnockoffsSPR | PaperKnockoffsSPR
 _KINDS: dict[str, type[AnySelector]] = {
     "default": KnockoffsSPR,
@@ -69,17 +79,16 @@ def by_probabilities(options: SelectorOptions) -> ProbabilitySelector:
     >>> by_probabilities(SelectorOptions(q=0.1)).q
     0.1
     """
-    changes = options.changes()
-    # Nothing is drawn at random there, and every command has a seed.
-    del changes["random_state"]
-    known = list(inspect.signature(ProbabilitySelector).parameters)
-    unknown = [name for name in changes if name not in known]
-    if unknown or options.preset != "default":
-        raise InputError(
-            f"{unknown[0] if unknown else 'preset'} goes with features. With probabilities, these "
-            f"can be chosen: {', '.join(known)}."
-        )
-    return ProbabilitySelector(**changes)
+    return _by(ProbabilitySelector, options, "features", "probabilities")
+
+
+def by_doubt(options: SelectorOptions, doubtful: str) -> DoubtSelector:
+    """Return the selector by a score of doubt that the options of a command choose.
+
+    >>> by_doubt(SelectorOptions(q=0.1), "low").q
+    0.1
+    """
+    return _by(DoubtSelector, options, "features", "a doubt", doubtful=doubtful)
 
 
 def by_annotators(options: SelectorOptions) -> AnnotatorSelector:
@@ -88,16 +97,24 @@ def by_annotators(options: SelectorOptions) -> AnnotatorSelector:
     >>> by_annotators(SelectorOptions(q=0.1)).q
     0.1
     """
+    return _by(AnnotatorSelector, options, "one label a row", "annotators")
+
+
+def _by(kind: type[_Other], options: SelectorOptions, usual: str, here: str, **more: Any) -> _Other:
+    """Return a selector of a kind that takes what is `here` in the place of what is `usual`."""
     changes = options.changes()
-    known = list(inspect.signature(AnnotatorSelector).parameters)
+    known = _parameters(kind)
+    if "random_state" not in known:
+        # Nothing is drawn at random there, and every command has a seed.
+        del changes["random_state"]
     unknown = [name for name in changes if name not in known]
     if unknown or options.preset != "default":
         raise InputError(
-            f"{unknown[0] if unknown else 'preset'} goes with one label a row. With annotators, "
-            f"these can be chosen: {', '.join(known)}."
+            f"{unknown[0] if unknown else 'preset'} goes with {usual}. With {here}, these can be "
+            f"chosen: {', '.join(known)}."
         )
-    return AnnotatorSelector(**changes)
+    return kind(**changes, **more)
 
 
-def _parameters(kind: type[AnySelector]) -> list[str]:
+def _parameters(kind: type[BaseSelector]) -> list[str]:
     return [name for name in inspect.signature(kind).parameters if name != "self"]

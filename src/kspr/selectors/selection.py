@@ -58,7 +58,8 @@ class Selection:
     clean_mask: np.ndarray
     """Whether each sample is kept."""
     q_value: np.ndarray | None
-    """The smallest level at which each sample is kept, inf for never; None for SPR."""
+    """The smallest level at which each sample is kept, inf for never; None without levels: for SPR
+    and `DoubtSelector` before rows are checked."""
     doubt: np.ndarray
     """What a cut goes by: small for samples to keep first, inf for those that no cut keeps. The
     estimated probability that the label is wrong, where that is estimated; else the selection
@@ -151,7 +152,7 @@ class Selection:
 
     @property
     def control(self) -> str | None:
-        """How the error rate was estimated; None for SPR, which has none."""
+        """How the error rate was estimated; None for SPR and `DoubtSelector`, which have none."""
         return self.manifest.parameters.get("control")
 
     @property
@@ -195,8 +196,9 @@ class Selection:
         q = check_rate("q", q)
         if self.q_value is None:
             raise InputError(
-                "at(q) needs an error rate, which SPR does not have. Use KnockoffsSPR, or fit SPR "
-                "with another clean_ratio, or pass checked rows to with_checks."
+                f"at(q) needs an error rate, which {self.manifest.method} does not have before "
+                "rows are checked: draw them with draw_checks, and pass the answers to "
+                "with_checks."
             )
         keep = self.q_value <= q
         name = "estimated" if self.manifest.seen_labels else "assumed"
@@ -490,7 +492,10 @@ class Selection:
         True
         """
         if self.q_value is None:
-            raise InputError("curve() needs an error rate, which SPR does not have.")
+            raise InputError(
+                f"curve() needs an error rate, which {self.manifest.method} does not have before "
+                "rows are checked."
+            )
         n_right = None if self.noise is None else len(self) * (1 - self.noise.rate)
         return trace_curve(self.q_value, self.cut_group, n_right)
 

@@ -24,6 +24,7 @@ STATUS_MEANING = {
     "fallback": "no level up to 0.5 could be reached; the best half was kept, with no estimate",
     "empty": "the level could not be reached; nothing was kept",
     "share": "a fixed share was kept; no error rate is estimated",
+    "unchecked": "a doubt alone has no error rate, so nothing is kept; check about 100 rows",
 }
 """What each status of a cut group means."""
 _COLUMNS = ("class", "n", "kept", "share", "q met", "relabel", "status")
@@ -88,7 +89,8 @@ class Summary:
         total = sum(self.cut_groups.values())
         parts = ", ".join(f"{count} {status}" for status, count in self.cut_groups.items())
         groups = "1 cut group" if total == 1 else f"{total} cut groups"
-        return f"{first}\n{len(self.per_class)} classes in {groups}: {parts}"
+        classes = "1 class" if len(self.per_class) == 1 else f"{len(self.per_class)} classes"
+        return f"{first}\n{classes} in {groups}: {parts}"
 
     def __repr__(self) -> str:
         # What a session shows is the table.
@@ -108,7 +110,7 @@ class Summary:
             text_table((*_COLUMNS[:-1], _COLUMNS[-1].ljust(width)), table),
             *self._left_out(),
         ]
-        met = [s for s in self.cut_groups if s in ("checked", "estimated", "share")]
+        met = [s for s in self.cut_groups if s in ("checked", "estimated", "share", "unchecked")]
         notes = [f"{s}: {STATUS_MEANING[s]}." for s in met]
         # The noise of the fit alone rests on the assumption that the checked rows replace.
         rates = self.estimates or self.noise

@@ -1,0 +1,111 @@
+"""Rows ordered by anybody's score of doubt."""
+
+import numpy as np
+import pytest
+
+from kspr import DoubtSelector, InputError, Selection
+
+N = 3000
+
+
+def scores(seed=0, slope=1.0):
+    """Return a quality of rows, and which of them are wrong: the poorer, the more often."""
+    rng = np.random.default_rng(seed)
+    quality = rng.random(N)
+    return quality, rng.random(N) < slope * (1 - quality) ** 2
+
+
+def answers_to(wrong):
+    return np.where(wrong, "wrong", "right")
+
+
+def test_a_doubt_alone_keeps_nothing_and_states_no_rate():
+    quality, _ = scores()
+    selection = DoubtSelector(doubtful="low").fit(quality).selection_
+    assert not selection.clean_mask.any()
+    assert selection.assumption is None
+    words = str(selection.summary())
+    assert "0 of 3,000 labels kept (0.0%)\n" in words
+    assert "unchecked: a doubt alone has no error rate" in words
+    for ask in (selection.curve, lambda: selection.at(0.1)):
+        with pytest.raises(InputError, match="DoubtSelector does not have before rows are checked"):
+            ask()
+
+
+def test_the_most_doubtful_row_is_the_first_suspect():
+    quality, _ = scores()
+    low = DoubtSelector(doubtful="low").fit(quality).selection_
+    high = DoubtSelector().fit(quality).selection_
+    assert low.suspect_indices[0] == quality.argmin()
+    assert high.suspect_indices[0] == quality.argmax()
+
+
+def test_the_mean_rate_of_kept_rows_is_within_q():
+    """Over 300 draws of 100 checks the mean FSR is below q + 3 standard errors."""
+    quality, wrong = scores()
+    fitted = DoubtSelector(q=0.1, doubtful="low").fit(quality).selection_
+    found, kept = [], []
+    for seed in range(300):
+        rows = fitted.draw_checks(100, seed=seed)
+        clean = fitted.with_checks(rows, answers_to(wrong[rows]), seed=seed).clean_mask
+        found.append(wrong[clean].mean() if clean.any() else 0.0)
+        kept.append(clean.mean())
+    assert np.mean(found) < 0.1 + 3 * np.std(found) / np.sqrt(300)
+    assert np.mean(kept) > 0.4
+
+
+def test_only_the_order_of_the_doubt_counts():
+    quality, wrong = scores()
+    masks = []
+    for doubt, doubtful in ((quality, "low"), (-1e6 * quality**3, "high")):
+        fitted = DoubtSelector(q=0.1, doubtful=doubtful).fit(doubt).selection_
+        rows = fitted.draw_checks(80)
+        masks.append(fitted.with_checks(rows, answers_to(wrong[rows])).clean_mask)
+    assert np.array_equal(*masks)
+
+
+def test_with_classes_an_answer_is_the_true_label():
+    quality, wrong = scores()
+    y_true = np.random.default_rng(1).choice(["cat", "dog", "owl"], N)
+    y = np.where(wrong, "dog", y_true)
+    wrong = y != y_true
+    fitted = DoubtSelector(q=0.1, doubtful="low").fit(quality, y).selection_
+    assert fitted.classes.tolist() == ["cat", "dog", "owl"]
+    rows = fitted.draw_checks(100)
+    checked = fitted.with_checks(rows, y_true[rows])
+    assert not checked.clean_mask[rows[wrong[rows]]].any()
+    assert (checked.suggested_label[rows] == y_true[rows]).all()
+    assert {row.label for row in checked.estimates().per_class} == {"cat", "dog", "owl"}
+
+
+@pytest.mark.parametrize("checks", [0, 100])
+def test_a_saved_selection_is_the_same_again(tmp_path, checks):
+    quality, wrong = scores()
+    selection = DoubtSelector(q=0.1, doubtful="low").fit(quality).selection_
+    if checks:
+        rows = selection.draw_checks(checks)
+        selection = selection.with_checks(rows, [*answers_to(wrong[rows[:-1]]), None])
+    loaded = Selection.load(selection.save(tmp_path / "run"))
+    assert np.array_equal(loaded.clean_mask, selection.clean_mask)
+    assert np.array_equal(loaded.doubt, selection.doubt)
+    assert str(loaded.summary()) == str(selection.summary())
+
+
+@pytest.mark.parametrize(
+    ("doubt", "y", "message"),
+    [
+        ([0.1, np.nan, 0.3], None, "no finite number in row 1"),
+        (["a", "b"], None, "one number per row"),
+        (np.zeros((3, 2)), None, r"one number per row, got float64 of shape \(3, 2\)"),
+        ([], None, "one number per row"),
+        ([0.1, 0.2], ["a"], "doubt has 2 rows but y has 1 labels"),
+    ],
+)
+def test_what_is_no_doubt_is_refused(doubt, y, message):
+    with pytest.raises(InputError, match=message):
+        DoubtSelector().fit(doubt, y)
+
+
+def test_a_direction_that_is_unknown_is_refused():
+    with pytest.raises(InputError, match="doubtful must be one of 'high', 'low'"):
+        DoubtSelector(doubtful="worse").fit([0.1, 0.2])
