@@ -1,5 +1,9 @@
 """Rows ordered by anybody's score of doubt."""
 
+import contextlib
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -109,3 +113,29 @@ def test_what_is_no_doubt_is_refused(doubt, y, message):
 def test_a_direction_that_is_unknown_is_refused():
     with pytest.raises(InputError, match="doubtful must be one of 'high', 'low'"):
         DoubtSelector(doubtful="worse").fit([0.1, 0.2])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["numbers", "tags", "words", "masks", "boxes"])
+def test_the_mean_rate_is_within_q_for_every_kind_of_label_of_the_page(page, kind):
+    """Over 200 draws of 100 checks the mean FSR is below q + 3 standard errors."""
+    quality, wrong = map(np.asarray, page[kind])
+    fitted = DoubtSelector(q=0.1, doubtful="low").fit(quality).selection_
+    found = []
+    for seed in range(200):
+        rows = fitted.draw_checks(100, seed=seed)
+        clean = fitted.with_checks(rows, answers_to(wrong[rows]), seed=seed).clean_mask
+        found.append(wrong[clean].mean() if clean.any() else 0.0)
+    assert np.mean(found) < 0.1 + 3 * np.std(found) / np.sqrt(200)
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    """What the Python blocks of docs/how-to/any-label.md leave."""
+    pytest.importorskip("cleanlab")
+    text = (Path(__file__).parents[2] / "docs" / "how-to" / "any-label.md").read_text()
+    scope: dict = {}
+    with contextlib.chdir(tmp_path_factory.mktemp("page")):
+        for code in re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+            exec(code, scope)  # noqa: S102 - our own text
+    return scope
