@@ -136,7 +136,7 @@ def number_huge(content: bytes, rng: Random) -> bytes:
 
 
 def odd_text(content: bytes, rng: Random) -> bytes:
-    odd = (b'"', b"\x00", b"\r", b",,,,", b"\n\n", b"\xef\xbb\xbf", b"'", b"=cmd|x", b"a" * 20_000)
+    odd = (b'"', b"\x00", b"\r", b",,,,", b"\n\n", b"\xef\xbb\xbf", b"'", b"=cmd|x", b"a" * 200_000)
     place = int(rng.integers(len(content) + 1))
     return content[:place] + odd[rng.integers(len(odd))] + content[place:]
 
@@ -262,6 +262,8 @@ def changed_array(array: np.ndarray, rng: Random) -> np.ndarray:
         lambda: np.full(array.shape, 1 + 2j),
         lambda: np.full(array.shape, 2**63, np.uint64),
         lambda: np.full(array.shape, "x" * 3000),
+        lambda: np.full(array.shape, "\ud800"),
+        lambda: np.full(array.shape, 0x7FFFFFFF, np.uint32).view("<U1"),
         lambda: np.zeros(array.shape, "V5"),
     )
     return ways[rng.integers(len(ways))]()

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from PIL import Image
 
 from kspr.errors import InputError
+from kspr.selectors.manifest import fingerprint
 from kspr.sources.joining import with_label_file
 from kspr.sources.opening import open_source, open_table
 from kspr.sources.options import ReadOptions
@@ -85,7 +86,10 @@ def use_source(path: Path, **said: Any) -> str:
             with suppress(InputError):
                 item = found.items[row]
                 contents.append(item if isinstance(item, str) else item.tobytes())
-    assert len(row_digests(found)) == n
+    digests = row_digests(found)
+    assert len(digests) == n
+    if found.label is not None:
+        fingerprint(digests, (n, 1), found.label)
     return digest(found.row_id.tolist(), np.asarray(found.label).tolist(), contents)
 
 

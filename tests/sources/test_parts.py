@@ -139,12 +139,32 @@ def test_parts_that_differ_are_named_with_column_and_types(tmp_path, kind, refus
         (wide, f"Column 'a' of {second} holds double, but in {first} it holds float."),
         (rows(4).drop_columns("b"), f"{first} has the column 'b', and {second} does not."),
         (rows(4).append_column("c", [[1, 2, 3, 4]]), f"{second} has the column 'c', and {first}"),
+        (
+            rows(4).append_column("b", [[1, 2, 3, 4]]),
+            f"{second} has more than one column named 'b'.",
+        ),
     ):
         if kind == "parquet":
             pq.write_table(table, second)
         else:
             feather.write_feather(table, second, compression="uncompressed")
         assert complaint in refusal(tmp_path)
+
+
+def test_equal_values_that_unpack_to_gigabytes_are_refused(tmp_path, refusal, monkeypatch):
+    zeros = pa.array(np.zeros(200_000, np.float32))
+    lists = pa.ListArray.from_arrays(pa.array([0, 100_000, 200_000], pa.int32()), zeros)
+    path = tmp_path / "x.parquet"
+    for table in (
+        pa.table({"emb": lists, "label": ["a", "b"]}),
+        pa.table({"a": zeros, "label": np.arange(200_000) % 2}),
+    ):
+        pq.write_table(table, path)
+        monkeypatch.setenv("KSPR_MAX_UNPACKED_GB", "0.0005")
+        said = "x.parquet unpacks to more than 0.0005 GB. If that is right, set KSPR_MAX_UNPACKED_"
+        assert said in refusal(path)
+        monkeypatch.delenv("KSPR_MAX_UNPACKED_GB")
+        assert len(open_source(path)) == table.num_rows
 
 
 def test_an_empty_part_may_have_other_types_and_columns_another_order(tmp_path):

@@ -233,7 +233,7 @@ class KnockoffsSPR(BaseSelector):
         if self.fit_rows is not None:
             # One row in either half.
             check_count("fit_rows", self.fit_rows, 2)
-        check_count("n_splits", self.n_splits, 1)
+        check_count("n_splits", self.n_splits, 1, 1000)
         if self.neighbours is not None:
             check_count("neighbours", self.neighbours, 1)
         check_count("min_class_size", self.min_class_size, 1)

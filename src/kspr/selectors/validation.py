@@ -144,11 +144,13 @@ def check_rate(name: str, value: Any) -> float:
     return float(value)
 
 
-def check_count(name: str, value: Any, least: int) -> int:
-    """Return a whole number of at least `least`."""
+def check_count(name: str, value: Any, least: int, most: int | None = None) -> int:
+    """Return a whole number of at least `least`, and at most `most` if that is given."""
     # bool is a kind of int: True would pass as 1.
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}.")
+    if most is not None and value > most:
+        raise InputError(f"{name} must be a whole number of at most {most:,}, got {value!r}.")
     return int(value)
 
 

@@ -14,12 +14,20 @@ import pyarrow.parquet as pq
 
 from kspr.errors import InputError
 from kspr.sources.places import local, open_input
-from kspr.sources.readers.file_checks import IN_MEMORY, check_file, listed, readable
+from kspr.sources.readers.file_checks import (
+    IN_MEMORY,
+    check_file,
+    listed,
+    readable,
+    too_large,
+    unpacked_limit,
+)
 from kspr.sources.readers.table import (
     Cells,
     Field,
     Segment,
     Table,
+    fields_of,
     keep,
     pick,
     rows_per_block,
@@ -32,6 +40,8 @@ Kind = Literal["parquet", "arrow"]
 
 _KINDS = {"parquet": "a parquet file", "arrow": "an Arrow file"}
 _MAGIC = {"parquet": b"PAR1", "arrow": b"ARROW1"}
+_WIDTHS = {"INT64": 8, "DOUBLE": 8, "INT96": 12}
+"""Bytes of a number by the type in which parquet stores it; 4 for all others."""
 # A column is read through a buffer of this size, not a whole row group at once.
 _BUFFER = 1 << 16
 
@@ -171,6 +181,8 @@ def open_files(uris: Sequence[str], kind: Kind) -> FilesTable:
 def _check_alike(first: tuple[str, pa.Schema], other: tuple[str, pa.Schema]) -> None:
     """Raise if two files differ in their columns or types; the order of columns may differ."""
     (one, expected), (two, schema) = first, other
+    for uri, columns in (first, other):
+        fields_of(columns, uri)
     # By default `equals` leaves metadata aside.
     if schema.equals(expected):
         return
@@ -203,9 +215,12 @@ def _open_parquet(uri: str) -> Any:
 
 def _parquet_groups(uri: str) -> tuple[pa.Schema, tuple[int, ...]]:
     _check_nature(uri, "parquet")
-    with readable(uri, _KINDS["parquet"]), _open_parquet(uri) as file:
-        sizes = (file.metadata.row_group(number).num_rows for number in range(file.num_row_groups))
-        return file.schema_arrow, tuple(sizes)
+    with readable(uri, _KINDS["parquet"]), open_input(uri) as source, _open_parquet(uri) as file:
+        groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
+        unpacked = sum(_unpacked(chunk) for group in groups for chunk in _chunks(group))
+        if unpacked > (limit := unpacked_limit(source.size())):
+            raise too_large(uri, limit)
+        return file.schema_arrow, tuple(group.num_rows for group in groups)
 
 
 def _parquet_blocks(part: Part, names: list[str], use_threads: bool) -> Iterator[pa.RecordBatch]:
@@ -224,12 +239,24 @@ def _group_sizes(part: Part, names: Sequence[str]) -> list[int]:
         groups = [file.metadata.row_group(number) for number in part.numbers]
         return [
             sum(
-                chunk.total_uncompressed_size
-                for chunk in map(group.column, range(group.num_columns))
+                _unpacked(chunk)
+                for chunk in _chunks(group)
                 if chunk.path_in_schema in whole or chunk.path_in_schema.startswith(inside)
             )
             for group in groups
         ]
+
+
+def _chunks(group: Any) -> Iterator[Any]:
+    """Yield what a footer says about each column of a row group."""
+    return map(group.column, range(group.num_columns))
+
+
+def _unpacked(chunk: Any) -> int:
+    """Return how many bytes a column of a row group takes in memory, at least."""
+    # Equal values are stored once, and the size that the footer names is that of the one.
+    plain = _WIDTHS.get(chunk.physical_type, 4) * chunk.num_values
+    return int(max(chunk.total_uncompressed_size, plain))
 
 
 def _open_arrow(uri: str) -> tuple[Any, pa.Buffer | None]:

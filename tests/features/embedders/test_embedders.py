@@ -85,6 +85,7 @@ def test_the_default_image_size_and_the_same_size_asked_for_are_one_identity():
     assert embedder_identity(None, "image") != embedder_identity(None, "image", image_size=64)
 
 
-def test_an_image_size_below_one_is_refused():
-    with pytest.raises(InputError, match=r"image_size must be a number of pixels .* got 0"):
-        load_embedder(None, "image", image_size=0)
+@pytest.mark.parametrize("size", [0, 4097, 100_000])
+def test_an_image_size_that_no_memory_holds_is_refused(size):
+    with pytest.raises(InputError, match=rf"image_size must be a number .* to 4096, got {size}"):
+        load_embedder(None, "image", image_size=size)

@@ -76,6 +76,14 @@ def test_a_module_that_fails_to_import_is_told_so(own):
         load_embedder(broken, "text")
 
 
+def test_a_function_or_a_module_that_ends_the_process_is_told_so(own):
+    embedder = load_embedder(own("__import__('sys').exit(3)").name, "text")
+    with pytest.raises(InputError, match=r"failed on a batch of 2: SystemExit: 3$"):
+        embedder(["t1", "t2"])
+    with pytest.raises(InputError, match=r"failed with SystemExit: 4\.$"):
+        load_embedder(own(after="raise SystemExit(4)").name, "text")
+
+
 def test_the_current_directory_does_not_stay_on_the_path(own):
     before = list(sys.path)
     load_embedder(own().name, "text")

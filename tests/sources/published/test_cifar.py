@@ -166,6 +166,7 @@ def test_class_names_are_optional(cifar10):
         ({"data": np.zeros((1, 3072)), "labels": [0]}, "not rows of bytes"),
         ({"data": "text", "labels": [0]}, "not rows of bytes"),
         ({"data": np.zeros((1, 3072), np.uint8), "labels": ["cat"]}, "not whole numbers"),
+        ({"data": np.zeros((1, 3072), np.uint8), "labels": [2**70]}, "not whole numbers"),
         ({"data": np.zeros((1, 3072), np.uint8), "labels": []}, "has no labels"),
         ({"data": np.zeros((1, 3072), np.uint8), "labels": [10]}, r"labels outside 0\.\.9"),
     ],

@@ -160,6 +160,20 @@ def test_a_file_may_unpack_to_so_much_only(text_file, refusal, monkeypatch):
     assert len(open_source(path, ReadOptions())) == 500_000
 
 
+def test_one_huge_line_or_cell_is_named_and_not_held(text_file, refusal, monkeypatch):
+    monkeypatch.setattr("kspr.sources.readers.csv_tables.BLOCK_BYTES", 1 << 20)
+    said = "has more than 1 MB in one line, line 2; no table has. A line end or a closing quote"
+    assert said in refusal(text_file(b"a,label\n" + b"1" * (3 << 20)))
+    unclosed = b'a,label\n1,x\n2,"' + b"3,y\n" * (1 << 20)
+    assert "has more than 1 MB in one cell, line " in refusal(text_file(unclosed))
+
+
+def test_a_long_text_does_not_hide_the_line_that_is_wrong(text_file, refusal):
+    cells = f"1,{'x' * 200_000},0\n2,y,1\n"
+    assert len(open_source(text_file(f"a,note,label\n{cells}"))) == 2
+    assert "has 2 cells in line 4" in refusal(text_file(f"a,note,label\n{cells}3,1\n"))
+
+
 def test_decimal_commas_are_said(text_file):
     found = open_source(text_file("a;b;y\n0,5;1;x\n-1,25;2;y\n"), ReadOptions())
     assert found.features.tolist() == [[0.5, 1], [-1.25, 2]]

@@ -20,14 +20,12 @@ from kspr.sources.readers.file_checks import (
     no_such,
     plain_text,
     readable,
-    rows,
     shown,
+    unpacked_limit,
 )
 
 
 def test_long_lists_and_values_are_cut():
-    assert rows([7]) == "row 7"
-    assert rows(range(3, 10)) == "rows 3, 4, 5, 6, 7 and 2 more"
     assert listed("abc", most=2) == "'a', 'b' and 1 more"
     assert len(listed(["x" * 100])) <= 60
     assert len(shown("x" * 100)) <= 40
@@ -215,22 +213,44 @@ def test_harmless_changes_are_not_refused(files):
 
 def test_a_plain_file_is_not_copied(text_file):
     path = text_file("x")
-    assert plain_text(path, "text").data == path
+    assert plain_text(path, "text").copy is None
 
 
 @pytest.mark.parametrize("length", [0, 1, (1 << 20) - 1, (1 << 20) + 1])
 def test_characters_across_blocks_are_kept(text_file, length):
     content = "a" * length + "€ß"
     path = text_file(gzip.compress(content.encode("utf-16")), "x.txt.gz")
-    assert plain_text(path, "text").data.read_text("utf-8") == content
+    assert plain_text(path, "text").whole() == content
 
 
-def test_a_copy_is_removed_with_what_refers_to_it(text_file):
-    text = plain_text(text_file("é".encode("latin-1")), "text", "latin-1")
-    copy = text.data
-    assert copy.read_text("utf-8") == "é"
-    del text
-    assert not copy.exists()
+def test_a_copy_has_no_name_that_a_killed_process_could_leave(text_file, tmp_path, monkeypatch):
+    path = text_file("é".encode("latin-1"))
+    (tmp_path / "copies").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "copies"))
+    text = plain_text(path, "text", "latin-1")
+    assert text.whole() == "é"
+    assert list((tmp_path / "copies").iterdir()) == []
+
+
+def test_a_small_file_unpacks_to_a_gigabyte_and_a_large_one_to_what_data_do():
+    assert unpacked_limit(1 << 10) == 10**9
+    assert unpacked_limit(10**9) == 200 * 10**9
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.csv.gz", "x.parquet", "x.arrow"])
+def test_a_source_may_have_so_many_rows_only(tmp_path, refusal, monkeypatch, name):
+    table, path = pa.table({"a": np.arange(3000.0), "label": np.arange(3000) % 2}), tmp_path / name
+    if name == "x.parquet":
+        pq.write_table(table, path)
+    elif name == "x.arrow":
+        pa.feather.write_feather(table, path)
+    else:
+        content = table.to_pandas().to_csv(index=False).encode()
+        path.write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    monkeypatch.setenv("KSPR_MAX_MILLION_ROWS", "0.002")
+    assert "has more than 0.002 million rows, which is what the memory" in refusal(path)
+    monkeypatch.setenv("KSPR_MAX_MILLION_ROWS", "0.003")
+    assert len(open_source(path)) == 3000
 
 
 def test_a_text_that_ends_within_a_character_is_refused(text_file):

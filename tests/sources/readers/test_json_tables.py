@@ -230,6 +230,17 @@ def test_every_form_of_a_label_is_read(write_labels, labels, classes):
     assert read_label_file(write_labels(labels, classes=classes)).tolist() == ["cat", "dog"]
 
 
+@pytest.mark.parametrize("name", ["labels.json", "rows.json"])
+def test_a_document_that_is_not_utf8_is_named_with_its_line(tmp_path, name):
+    labels = {"a": "caf\xe9", "b": "dog"}
+    rows = [{"label": label} for label in labels.values()]
+    document = {"classes": [], "labels": labels} if name == "labels.json" else rows
+    text = json.dumps(document, indent=1, ensure_ascii=False)
+    (tmp_path / name).write_bytes(text.encode("latin-1"))
+    with pytest.raises(InputError, match=rf"{name} is not UTF-8: line [34] \(byte \d+\) has"):
+        read_label_file(tmp_path / name)
+
+
 def test_numbers_without_class_names_are_the_labels(write_labels):
     assert read_label_file(write_labels({"a": 3, "b": 5})).tolist() == ["3", "5"]
 

@@ -13,7 +13,7 @@ from kspr.sources.formats import LABEL_FORMATS
 from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
 from kspr.sources.readers import labels
-from kspr.sources.readers.label_files import read_label_file
+from kspr.sources.readers.label_files import open_label_file, read_label_file
 from kspr.sources.readers.labels import (
     class_names,
     labels_from_array,
@@ -188,7 +188,8 @@ def test_rows_that_do_not_match_are_counted(source, tmp_path, refusal):
 def test_a_missing_label_of_a_file_is_named_by_its_row(source, tmp_path, refusal):
     (tmp_path / "y.txt").write_text("\n".join("a" if i not in {3, 7} else "" for i in range(30)))
     message = refusal(source, labels=tmp_path / "y.txt")
-    assert message.endswith("y.txt has no label in rows 3, 7. Fill them in or drop the rows.")
+    said = f"y.txt has no label for 2 rows of {source}: '3', '7'. Add them, or leave these rows out"
+    assert message.endswith(f"{said} with --missing drop.")
 
 
 @pytest.mark.parametrize(
@@ -248,6 +249,36 @@ def test_a_headed_column_is_told_by_its_name(tmp_path):
 def test_lines_of_labels_may_be_compressed_and_marked(text_file, encoding):
     path = text_file(gzip.compress("café\nb\n".encode(encoding)), "y.txt.gz")
     assert read_label_file(path).tolist() == ["café", "b"]
+
+
+def test_a_file_of_labels_may_have_so_many_lines_only(text_file, monkeypatch):
+    path = text_file("a\n" * 3000, "y.txt")
+    monkeypatch.setenv("KSPR_MAX_MILLION_ROWS", "0.002")
+    with pytest.raises(InputError, match=r"y.txt has more than 0.002 million rows"):
+        read_label_file(path)
+    monkeypatch.delenv("KSPR_MAX_MILLION_ROWS")
+    assert len(read_label_file(path)) == 3000
+
+
+@pytest.mark.parametrize("text", ["a\n\nb\n", "a\r\n\r\nb\r\n\r\n\n"])
+def test_an_empty_line_is_a_missing_label_but_at_the_end(text_file, text):
+    file = open_label_file(text_file(text, "y.txt"))
+    assert file.label.tolist()[::2] == ["a", "b"]
+    assert file.empty.tolist() == [1]
+
+
+@pytest.mark.parametrize("code", [0xD800, 0xDFFF, 0x110000, 0x7FFFFFFF, 0xFFFFFFFF])
+@pytest.mark.parametrize("name", ["y.npy", "y.npz"])
+def test_texts_that_are_no_unicode_are_refused(tmp_path, refusal, code, name):
+    labels, X = np.array([97, 98, 97, code], np.uint32).view("<U1"), np.eye(4)
+    if name == "y.npz":
+        np.savez(tmp_path / name, X=X, y=labels)
+        message = refusal(tmp_path / name)
+    else:
+        np.save(tmp_path / "x.npy", X)
+        np.save(tmp_path / name, labels.astype(">U1") if code < 0x110000 else labels)
+        message = refusal(tmp_path / "x.npy", labels=tmp_path / name)
+    assert "holds a text with half of a character, or with a number that is none." in message
 
 
 def test_a_file_of_labels_may_unpack_to_so_much_only(text_file, monkeypatch):

@@ -34,6 +34,9 @@ _FAMILIES: dict[str, tuple[str, str, tuple[Kind, ...]]] = {
 _PREFIXES = ("hf", "st", "timm", "torchvision")
 """Families of many models, whose names follow a colon; the others are whole names."""
 
+_LARGEST_IMAGE = 4096
+"""Pixels of a side: a batch of 64 such images takes three gigabytes before it is embedded."""
+
 NAMES = (
     "efficientnet-lite0 (images, the default)",
     "efficientnet-lite1",
@@ -81,8 +84,10 @@ def load_embedder(
         Number of items that will be embedded. For thousands of them, a network that runs on a CPU
         is exported for ONNX Runtime, where that is installed.
     """
-    if image_size is not None and image_size < 1:
-        raise InputError(f"image_size must be a number of pixels of at least 1, got {image_size}.")
+    if image_size is not None and not 1 <= image_size <= _LARGEST_IMAGE:
+        raise InputError(
+            f"image_size must be a number of pixels from 1 to {_LARGEST_IMAGE}, got {image_size}."
+        )
     _check_flips(kind, flips)
     name, family, rest = _resolve(name, kind)
     request = EmbedderRequest(name, rest, kind, device, half, image_size, strict, rows)

@@ -52,7 +52,7 @@ def _load(request: EmbedderRequest) -> Embedder:
     def compute(prepared: list[Any]) -> Any:
         try:
             return function(prepared)
-        except Exception as error:  # whatever the user's own function raises
+        except (Exception, SystemExit) as error:  # whatever the user's own function raises
             failed = f"on a batch of {len(prepared)}: {type(error).__name__}: {error}"
             raise InputError(f"The embedder {request.name} failed {failed}") from error
 
@@ -67,7 +67,7 @@ def _imported(rest: str) -> Any:
         except ModuleNotFoundError as error:
             missing = f"there is no module {error.name!r} here or on the Python path"
             raise _unusable(rest, missing) from error
-        except Exception as error:  # whatever the user's own module raises when it is imported
+        except (Exception, SystemExit) as error:  # whatever the user's module raises
             failed = f"importing {module} failed with {type(error).__name__}: {error}"
             raise _unusable(rest, failed) from error
     for part in attribute.split("."):

@@ -305,8 +305,9 @@ def read_binary(path: Path, keys: Sequence[str], archive: str) -> Batch:
 
 
 def _integers(values: Any, path: Path, archive: str) -> np.ndarray:
+    # No class has so large a number, and NumPy no room for it.
     if not isinstance(values, list | np.ndarray) or not all(
-        isinstance(value, int | np.integer) for value in values
+        isinstance(value, int | np.integer) and abs(int(value)) < 1 << 31 for value in values
     ):
         raise damaged(path, archive, "has labels that are not whole numbers")
     if math.prod(np.shape(values)) == 0:

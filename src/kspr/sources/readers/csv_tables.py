@@ -28,7 +28,7 @@ from kspr.sources.readers.file_checks import (
 )
 from kspr.sources.readers.table import Cells, Columns, Field, Table, fields_of, keep
 
-__all__ = ["first_line", "open_csv_table", "split_by"]
+__all__ = ["first_line", "open_csv_table", "open_lines", "split_by"]
 
 _KIND = "a CSV or TSV table"
 NULLS = ["", "#N/A", "N/A", "NA", "NULL", "NaN", "-NaN", "-nan", "None", "n/a", "nan", "null", "?"]
@@ -60,14 +60,15 @@ class CsvTable(Table):
                 yield [self._convert(batch.column(f.name), f) for f in fields]
         except (pa.ArrowException, UnicodeDecodeError) as error:
             numeric = [f.name for f in fields if pa.types.is_floating(f.type)]
-            raise explain(self.text, *self.dialect, numeric, error) from error
+            raise explain(self.text, self.dialect, numeric, error) from error
 
     def cells(self, field: Field) -> Cells:
         literal = replace(field, type=pa.string())
         chunks = (array for (array,) in self.batches([literal]))
         # A column is at most as large as its file.
-        large = self.text.data.stat().st_size > IN_MEMORY
-        return keep(chunks, str(self.text.path), in_file=large)
+        with self.text.open() as file:
+            large = file.size() > IN_MEMORY
+        return keep(chunks, self.where, in_file=large)
 
     def columns(self, *, as_text: bool = False) -> Columns:
         texts = pa.schema([(name, pa.string()) for name in self.fields])
@@ -82,7 +83,7 @@ class CsvTable(Table):
         try:
             yield from _open(self.text, self.dialect, types, literal=True)
         except (pa.ArrowException, UnicodeDecodeError) as error:
-            raise explain(self.text, *self.dialect, [], error) from error
+            raise explain(self.text, self.dialect, [], error) from error
 
     def _convert(self, array: pa.Array, field: Field) -> pa.Array:
         return parse_lists(array, field.name, self.text.path) if field.type == LISTS else array
@@ -96,6 +97,8 @@ class CsvTable(Table):
 class _Dialect(NamedTuple):
     delimiter: str
     decimal: str = "."
+    table: bool = True
+    """Whether there are a header and cells, which may be quoted; else each line is one value."""
 
 
 def open_csv_table(path: Path, encoding: str | None = None, decimal: str | None = None) -> CsvTable:
@@ -117,6 +120,13 @@ def open_csv_table(path: Path, encoding: str | None = None, decimal: str | None 
     return CsvTable(text, dialect, pa.schema(types))
 
 
+def open_lines(path: Path) -> CsvTable:
+    """Return the lines of a text file as a column ``line``; empty ones are empty texts."""
+    text = plain_text(path, "a file of labels")
+    # What separates units in old files: no line that a person has written has it.
+    return CsvTable(text, _Dialect("\x1f", table=False), pa.schema([("line", pa.string())]))
+
+
 def _open(
     text: PlainText,
     dialect: _Dialect,
@@ -135,14 +145,18 @@ def _open(
             "strings_can_be_null": True,
             "quoted_strings_can_be_null": False,
         }
+    names = None if dialect.table else ["line"]
+    quotes = '"' if dialect.table else False
     return pacsv.open_csv(
-        # Not by its name, from which Arrow would guess a compression.
-        pa.OSFile(str(text.data)),
+        text.open(),
         # A row must fit into a block.
-        read_options=pacsv.ReadOptions(block_size=BLOCK_BYTES),
+        read_options=pacsv.ReadOptions(block_size=BLOCK_BYTES, column_names=names),
         # Quoted cells may hold line ends; spreadsheets leave empty lines at the end.
         parse_options=pacsv.ParseOptions(
-            delimiter=dialect.delimiter, newlines_in_values=True, ignore_empty_lines=True
+            delimiter=dialect.delimiter,
+            quote_char=quotes,
+            newlines_in_values=dialect.table,
+            ignore_empty_lines=dialect.table,
         ),
         convert_options=pacsv.ConvertOptions(decimal_point=dialect.decimal, **missing, **chosen),
     )
@@ -158,7 +172,7 @@ def _first_block(text: PlainText, dialect: _Dialect) -> pa.RecordBatch:
     except InputError as error:
         cause = error.__cause__
         if isinstance(cause, (pa.ArrowInvalid, UnicodeDecodeError)):
-            raise explain(text, *dialect, [], cause) from cause
+            raise explain(text, dialect, [], cause) from cause
         raise
     raise InputError(f"{text.path} has no rows below its header.")
 
@@ -172,7 +186,7 @@ def first_line(path: Path) -> bytes:
 
 def _delimiter(text: PlainText) -> str:
     """Return the usual delimiter of the suffix, or the one that the header line has."""
-    with readable(text.path, _KIND), text.data.open("rb") as file:
+    with readable(text.path, _KIND), text.open() as file:
         header = file.read(1 << 16).partition(b"\n")[0]
     return split_by(header.decode("utf-8", "replace"), delimiter_of(text.path))
 
@@ -330,49 +344,74 @@ def parse_lists(column: pa.Array, name: str, path: Path) -> pa.Array:
 
 
 def explain(
-    text: PlainText, delimiter: str, decimal: str, numeric: Sequence[str], error: Exception
+    text: PlainText, dialect: _Dialect, numeric: Sequence[str], error: Exception
 ) -> InputError:
     """Return the sentence for a file that Arrow refused with `error`."""
     reason = " ".join(str(error).split())[:120]
-    # Encoding first: looking for a wrong cell decodes the file as well.
-    return (
-        wrong_encoding(text)
-        or _no_rows(text)
-        or _wrong_cell(text, delimiter, decimal, numeric)
-        or InputError(f"{text.path} cannot be read as a table ({reason}).")
+    # Encoding first: looking for a wrong cell decodes the file as well, a line at a time.
+    said = wrong_encoding(text) or _long_line(text)
+    if said is None and dialect.table:
+        said = _no_rows(text) or _wrong_cell(text, dialect, numeric)
+    return said or InputError(f"{text.path} cannot be read as a table ({reason}).")
+
+
+def _long_line(text: PlainText) -> InputError | None:
+    number = since = 0
+    with text.open() as file:
+        while block := file.read(1 << 20):
+            first, *later = block.split(b"\n")
+            if since + len(first) > BLOCK_BYTES:
+                return _too_long(text, "line", number + 1)
+            number += len(later)
+            since = len(later[-1]) if later else since + len(first)
+    return None
+
+
+def _too_long(text: PlainText, what: str, line: int) -> InputError:
+    return InputError(
+        f"{text.path} has more than {BLOCK_BYTES >> 20} MB in one {what}, line {line}; no table "
+        "has. A line end or a closing quote is missing there, or it is a file of another kind."
     )
 
 
 def _no_rows(text: PlainText) -> InputError | None:
-    with text.data.open("rb") as file:
+    with text.open() as file:
         lines = file.read(1 << 20).strip().count(b"\n")
     return None if lines else InputError(f"{text.path} has no rows below its header.")
 
 
-def _wrong_cell(
-    text: PlainText, delimiter: str, decimal: str, numeric: Sequence[str]
-) -> InputError | None:
-    path = text.path
-    # -sig: Excel writes a byte-order mark, which would become part of the first name.
-    with text.data.open(encoding="utf-8-sig", newline="") as file:
-        lines = csv.reader(file, delimiter=delimiter)
-        header = next(lines)
-        columns = [(header.index(name), name) for name in numeric if name in header]
-        # Arrow passes over empty lines, so they do not count as rows here either.
-        for row, cells in enumerate(filter(None, lines)):
-            if len(cells) != len(header):
+def _wrong_cell(text: PlainText, dialect: _Dialect, numeric: Sequence[str]) -> InputError | None:
+    # Arrow takes longer cells than Python does, whose limit is one of the whole process.
+    usual = csv.field_size_limit(BLOCK_BYTES)
+    with text.lines() as file:
+        lines = csv.reader(file, delimiter=dialect.delimiter)
+        try:
+            return _first_wrong(text.path, lines, dialect.decimal, numeric)
+        # A quote is never closed.
+        except csv.Error:
+            return _too_long(text, "cell", lines.line_num)
+        finally:
+            csv.field_size_limit(usual)
+
+
+def _first_wrong(path: Path, lines: Any, decimal: str, numeric: Sequence[str]) -> InputError | None:
+    header = next(lines)
+    columns = [(header.index(name), name) for name in numeric if name in header]
+    # Arrow passes over empty lines, so they do not count as rows here either.
+    for row, cells in enumerate(filter(None, lines)):
+        if len(cells) != len(header):
+            return InputError(
+                f"{path} has {len(cells)} cells in line {lines.line_num} where its header has "
+                f"{len(header)}. Correct the line; a cell with a comma in it needs quotes."
+            )
+        for position, name in columns:
+            if not _is_numeric(cells[position], decimal):
+                mark = " with a decimal comma" if decimal == "," else ""
                 return InputError(
-                    f"{path} has {len(cells)} cells in line {lines.line_num} where its header has "
-                    f"{len(header)}. Correct the line; a cell with a comma in it needs quotes."
+                    f"Feature column {name!r} of {path} must hold numbers{mark}, got "
+                    f"{shown(cells[position])} in row {row}. Correct it, or name other columns "
+                    "with --features."
                 )
-            for position, name in columns:
-                if not _is_numeric(cells[position], decimal):
-                    mark = " with a decimal comma" if decimal == "," else ""
-                    return InputError(
-                        f"Feature column {name!r} of {path} must hold numbers{mark}, got "
-                        f"{shown(cells[position])} in row {row}. Correct it, or name other columns "
-                        "with --features."
-                    )
     return None
 
 

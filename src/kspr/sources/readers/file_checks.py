@@ -1,7 +1,7 @@
-"""Opening files safely: checks that every reader makes, text as UTF-8, and temporary copies.
+"""Opening files safely: checks that every reader makes, limits, text as UTF-8, temporary copies.
 
-Compressed or otherwise encoded text files are copied to a temporary file as UTF-8, so that Arrow
-can open every text file by name, as often as it is needed.
+Compressed or otherwise encoded text files are copied to a temporary file as UTF-8, which can be
+read as often as it is needed. Temporary files have no name: a killed process leaves none.
 """
 
 import codecs
@@ -12,11 +12,12 @@ import tempfile
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from io import TextIOWrapper
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import IO, Any
 
@@ -32,27 +33,21 @@ __all__ = [
     "PlainText",
     "check_exists",
     "check_file",
+    "check_row_count",
     "explain_encoding",
     "limit_of",
     "listed",
     "map_bytes",
+    "mapped",
     "no_such",
     "plain_text",
     "readable",
     "room",
-    "rows",
     "shown",
     "too_large",
     "unpacked_limit",
     "wrong_encoding",
 ]
-
-
-def rows(numbers: Sequence[int] | np.ndarray) -> str:
-    """Name a few row numbers: ``row 7``, ``rows 3, 17 and 5 more``."""
-    few = ", ".join(str(int(number)) for number in numbers[:5])
-    more = f" and {len(numbers) - 5} more" if len(numbers) > 5 else ""
-    return f"row{'s' * (len(numbers) > 1)} {few}{more}"
 
 
 def listed(names: Iterable[str], most: int = 12) -> str:
@@ -169,9 +164,31 @@ _UNPACKED = "KSPR_MAX_UNPACKED_GB"
 """Environment variable: a limit holds wherever a file is read, in reports and reviews too."""
 
 
-def unpacked_limit() -> int:
-    """Return how many bytes a compressed file may unpack to."""
-    return int(limit_of(_UNPACKED, 8, "gigabytes") * 1e9)
+_UNPACKED_TO_ONE = 200
+"""Bytes that a byte of a file may unpack to where that is more than a gigabyte: data have fewer."""
+_ROWS = "KSPR_MAX_MILLION_ROWS"
+_ROW_BYTES = 100
+"""Bytes that a row takes at least while a source is read: its id, its label, its digest."""
+
+
+def unpacked_limit(packed: int) -> int:
+    """Return how many bytes a compressed file of the size `packed` may unpack to."""
+    usual = max(1.0, _UNPACKED_TO_ONE * packed / 1e9)
+    return int(limit_of(_UNPACKED, usual, "gigabytes") * 1e9)
+
+
+def check_row_count(count: int, where: object) -> None:
+    """Raise if a source has so many rows that memory would not hold what is known of each."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if _HAS_SYSCONF else 16e9
+    limit = limit_of(_ROWS, memory / _ROW_BYTES / 1e6, "millions of rows")
+    if count > limit * 1e6:
+        raise InputError(
+            f"{where} has more than {limit:,.4g} million rows, which is what the memory of this "
+            f"machine is enough for. Select from a part of them, or set {_ROWS} to a larger number."
+        )
+
+
+_HAS_SYSCONF = hasattr(os, "sysconf")
 
 
 def limit_of(variable: str, usual: float, unit: str) -> float:
@@ -189,7 +206,7 @@ def limit_of(variable: str, usual: float, unit: str) -> float:
 def too_large(what: str, limit: int) -> InputError:
     """Return the error for a compressed file that unpacks to more than `limit` bytes."""
     return InputError(
-        f"{what} unpacks to more than {limit / 1e9:g} GB. If that is right, set {_UNPACKED} to a "
+        f"{what} unpacks to more than {limit / 1e9:.3g} GB. If that is right, set {_UNPACKED} to a "
         "larger number."
     )
 
@@ -210,6 +227,13 @@ def map_bytes(
     with room(), file:
         file.flush()
         return np.memmap(file, dtype=dtype, mode="r", shape=shape, offset=offset, order=order)
+
+
+def mapped(file: IO[bytes]) -> pa.Buffer:
+    """Return what is in a temporary file, mapped: it is gone with the last array in it."""
+    file.flush()
+    # Nothing cannot be mapped.
+    return pa.py_buffer(mmap(file.fileno(), 0, access=ACCESS_READ) if file.tell() else b"")
 
 
 @contextmanager
@@ -238,16 +262,32 @@ _MARKS = {
 
 @dataclass(frozen=True)
 class PlainText:
-    """A text file, and where its content lies as UTF-8."""
+    """A text file, whose content can be read as UTF-8."""
 
     path: Path
     """The file that the user named."""
-    data: Path
-    """The same file, or a temporary copy of its content."""
     encoding: str = "utf-8"
     """The encoding of the user's file."""
-    owner: Any = None
-    """The temporary file, which is removed when nothing refers to it any more."""
+    copy: pa.Buffer | None = None
+    """Content as UTF-8, mapped from a temporary file, where that of the user's is not plain."""
+
+    def open(self) -> Any:
+        """Return the content as a file of bytes, as Arrow's readers and Python's take it."""
+        # Not by its name, from which Arrow would guess a compression.
+        return pa.OSFile(str(self.path)) if self.copy is None else pa.BufferReader(self.copy)
+
+    def lines(self, errors: str = "strict") -> TextIOWrapper:
+        """Return the content as a file of text, without a mark at its beginning."""
+        return TextIOWrapper(self.open(), "utf-8-sig", errors, newline="")
+
+    def whole(self) -> str:
+        """Return the content; raise `InputError` with the place of a byte that is not UTF-8."""
+        with self.open() as file:
+            content = file.read()
+        try:
+            return str(content, "utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise explain_encoding(self.path, error) from error
 
 
 def plain_text(path: Path, kind: str, encoding: str | None = None) -> PlainText:
@@ -269,16 +309,14 @@ def plain_text(path: Path, kind: str, encoding: str | None = None) -> PlainText:
             "--encoding."
         )
     if chosen == "utf-8" and not gzipped:
-        return PlainText(path, path)
-    # Named, because Arrow opens files by name.
-    copy = tempfile.NamedTemporaryFile(prefix="kspr-")  # noqa: SIM115 - closed by its owner
-    try:
-        with readable(path, kind), gzip.open(path) if gzipped else path.open("rb") as file:
-            _copy(file, copy, path, chosen)
-    except BaseException:
-        copy.close()
-        raise
-    return PlainText(path, Path(copy.name), chosen, copy)
+        return PlainText(path)
+    with (
+        readable(path, kind),
+        gzip.open(path) if gzipped else path.open("rb") as file,
+        tempfile.TemporaryFile() as copy,
+    ):
+        _copy(file, copy, path, chosen)
+        return PlainText(path, chosen, mapped(copy))
 
 
 def _encoding(path: Path, head: bytes, asked: str | None) -> str:
@@ -301,19 +339,15 @@ def _encoding(path: Path, head: bytes, asked: str | None) -> str:
 
 
 def _copy(file: Any, copy: IO[bytes], path: Path, encoding: str) -> None:
-    limit = unpacked_limit()
-    # Bytes that are not UTF-8 are copied as they are, and reported with their line later. In other
-    # encodings, a lone half of a pair of UTF-16 has no place in UTF-8.
-    kept = encoding == "utf-8"
-    text = TextIOWrapper(file, encoding, "surrogateescape" if kept else "strict", newline="")
+    limit = unpacked_limit(path.stat().st_size)
+    # UTF-8 is copied as it is: a byte that does not belong there is reported with its line later.
+    text = file if encoding == "utf-8" else TextIOWrapper(file, encoding, newline="")
     try:
-        with room():
-            while block := text.read(_COPIED):
-                copy.write(block.encode("utf-8", "surrogateescape" if kept else "replace"))
-                if copy.tell() > limit:
-                    raise too_large(str(path), limit)
-            # Arrow opens the file by its name.
-            copy.flush()
+        while block := text.read(_COPIED):
+            # A lone half of a pair of UTF-16 has no place in UTF-8.
+            copy.write(block if isinstance(block, bytes) else block.encode("utf-8", "replace"))
+            if copy.tell() > limit:
+                raise too_large(str(path), limit)
     except UnicodeDecodeError as error:
         byte = error.object[error.start] if error.start < len(error.object) else 0
         raise InputError(
@@ -339,7 +373,7 @@ def wrong_encoding(text: PlainText) -> InputError | None:
     """Return the sentence for the first byte that is not UTF-8; None if there is none."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     start = line = 0
-    with text.data.open("rb") as file:
+    with text.open() as file:
         while block := file.read(1 << 20):
             # Bytes of a character that the end of the last block cut; error.start counts them too.
             pending = len(decoder.getstate()[0])

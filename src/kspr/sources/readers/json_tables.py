@@ -97,7 +97,7 @@ def open_tasks(path: Path) -> list[Task]:
     """Return the tasks in `path`, which Label Studio exported as JSON."""
     text = plain_text(path, _TASKS)
     with readable(path, _TASKS):
-        document = json.loads(text.data.read_bytes())
+        document = json.loads(text.whole())
     if not is_tasks(document):
         raise InputError(
             f"{path} holds no tasks of Label Studio, each with 'data' and 'annotations'. Export "
@@ -218,20 +218,21 @@ def open_json_table(path: Path, encoding: str | None = None) -> Table:
     The tasks of Label Studio and the labels of FiftyOne are told by their content.
     """
     text = plain_text(path, _KIND, encoding)
-    with text.data.open("rb") as file:
-        first = file.read(4096).removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
-    if first not in (b"{", b"["):
-        raise InputError(f"{path} is not {_KIND}: it begins with {shown(first.decode('latin-1'))}.")
-    labels = _labels(text) if first == b"{" and path.suffix.lower() == ".json" else None
-    table = labels or (_array(text) if first == b"[" else _lines(text))
+    with text.lines("replace") as file:
+        first = file.read(4096).lstrip()[:1]
+    if first not in ("{", "["):
+        raise InputError(f"{path} is not {_KIND}: it begins with {shown(first)}.")
+    labels = _labels(text) if first == "{" and path.suffix.lower() == ".json" else None
+    table = labels or (_array(text) if first == "[" else _lines(text))
     return ArrowTable(table.replace_schema_metadata(None), str(path))
 
 
 def _labels(text: PlainText) -> pa.Table | None:
     """Return the labels of FiftyOne; None if the file is of another kind."""
+    content = text.whole()
     try:
         # JSON lines are given up at the end of the first one.
-        document = json.loads(text.data.read_bytes())
+        document = json.loads(content)
     except (ValueError, RecursionError):
         return None
     if not is_fiftyone(document):
@@ -256,15 +257,14 @@ def _lines(text: PlainText) -> pa.Table:
 
 
 def _read(text: PlainText, options: Any, schema: pa.Schema | None) -> pa.Table:
-    # OSFile, because Arrow would guess a compression from the name.
-    with pa.OSFile(str(text.data)) as file:
+    with text.open() as file:
         parsing = pajson.ParseOptions(explicit_schema=schema, newlines_in_values=False)
         return pajson.read_json(file, options, parsing)
 
 
 def _array(text: PlainText) -> pa.Table:
     with readable(text.path, "a JSON file"):
-        rows = json.loads(text.data.read_bytes())
+        rows = json.loads(text.whole())
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
             raise InputError(f"{text.path} must hold an array of JSON objects, one per row.")
         if not rows:
@@ -278,7 +278,7 @@ def _array(text: PlainText) -> pa.Table:
 
 def _wrong_line(text: PlainText, error: Exception) -> InputError:
     """Return the sentence for lines that Arrow refused, with the first line that is no object."""
-    with text.data.open(encoding="utf-8-sig", errors="replace") as file:
+    with text.lines("replace") as file:
         for number, line in enumerate(file, start=1):
             try:
                 value = json.loads(line) if line.strip() else {}

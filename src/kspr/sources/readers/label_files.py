@@ -7,17 +7,12 @@ from typing import Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kspr.errors import InputError
 from kspr.sources.formats import LABEL_FORMATS, format_of, some_suffixes
-from kspr.sources.readers.csv_tables import first_line, open_csv_table
-from kspr.sources.readers.file_checks import (
-    check_exists,
-    check_file,
-    explain_encoding,
-    listed,
-    plain_text,
-)
+from kspr.sources.readers.csv_tables import first_line, open_csv_table, open_lines
+from kspr.sources.readers.file_checks import check_exists, check_file, listed
 from kspr.sources.readers.labels import (
     array_with_gaps,
     class_names,
@@ -26,7 +21,6 @@ from kspr.sources.readers.labels import (
     labels_from_column,
     labels_with_gaps,
     no_label_in,
-    texts_to_labels,
 )
 from kspr.sources.readers.numpy_files import open_npy
 from kspr.sources.readers.roles import (
@@ -85,12 +79,11 @@ def open_label_file(
         label, empty = array_with_gaps(open_npy(path), str(path))
         return LabelFile(path, label, {}, empty, str(path))
     if known.name == "txt":
-        return LabelFile(path, texts_to_labels(_lines(path), str(path)))
+        return _from_lines(path, _lines(path))
     if known.name == "csv" and column is None and not _has_columns(path):
         lines = _lines(path)
         # One column may have no header; a table always has one.
-        lines = lines[1:] if _is_header(lines, count) else lines
-        return LabelFile(path, texts_to_labels(lines, str(path)))
+        return _from_lines(path, lines[1:] if _is_header(lines, count) else lines)
     table = open_table_file(path)
     if table is None:
         raise InputError(f"{path} is not a table of labels.")
@@ -126,7 +119,7 @@ def _has_columns(path: Path) -> bool:
     return any(mark in header for mark in (b",", b";", b"\t"))
 
 
-def _is_header(lines: np.ndarray, count: int | None) -> bool:
+def _is_header(lines: pa.ChunkedArray, count: int | None) -> bool:
     """Return whether the first line is a header: by the number of rows, else by its text."""
     if count is not None and len(lines) in (count, count + 1):
         return len(lines) == count + 1
@@ -164,13 +157,14 @@ def id_fields(table: Table, id_column: str | None) -> list[Field]:
     return sorted(fields, key=lambda f: order.index(f.name.casefold()))
 
 
-def _lines(path: Path) -> np.ndarray:
-    # Named, because a temporary copy goes with what refers to it.
-    text = plain_text(path, "a file of labels")
-    content = text.data.read_bytes()
-    try:
-        # Not splitlines, which also cuts at form feeds and other marks within a label.
-        lines = content.decode("utf-8-sig").rstrip("\r\n").split("\n")
-    except UnicodeDecodeError as error:
-        raise explain_encoding(path, error) from error
-    return np.strings.rstrip(np.array(lines, dtype=np.str_), "\r")
+def _lines(path: Path) -> pa.ChunkedArray:
+    """Return the lines of a text file; empty ones at its end are none."""
+    table = open_lines(path)
+    (lines,) = table.read(list(table.fields.values()))
+    filled = pc.indices_nonzero(pc.binary_length(lines))
+    return lines[: filled[-1].as_py() + 1] if len(filled) else lines[:1]
+
+
+def _from_lines(path: Path, lines: pa.ChunkedArray) -> LabelFile:
+    label, empty = labels_with_gaps(lines, str(path), untyped=True)
+    return LabelFile(path, label, {}, empty, str(path))

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kspr.core.labels import name_rows
 from kspr.errors import InputError
-from kspr.sources.readers.file_checks import rows
 
 __all__ = [
     "array_with_gaps",
@@ -114,6 +114,7 @@ def array_with_gaps(values: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarr
     """Return an array's labels, and the numbers of the rows that have none."""
     # A single number has no length; it is refused with the sentence for every other shape.
     values = labels_from_array(values, what) if values.ndim == 0 else values
+    _check_text(values, what)
     empty = np.zeros(len(values), dtype=bool)
     if values.ndim == 1 and values.dtype.kind == "f":
         empty = np.isnan(values)
@@ -157,7 +158,7 @@ def label_fields(label: np.ndarray, empty: np.ndarray, what: str) -> dict[str, A
 def no_label_in(missing: np.ndarray, what: str) -> str:
     """Return the sentence for rows without a label, with the way to leave them out."""
     return (
-        f"{what} has no label in {rows(missing)}. Fill them in, or leave these rows out with "
+        f"{what} has no label in {name_rows(missing)}. Fill them in, or leave these rows out with "
         "--missing drop."
     )
 
@@ -191,11 +192,26 @@ def labels_from_array(values: np.ndarray, what: str) -> np.ndarray:
         whole = values.astype(np.int64)
         return whole if np.array_equal(whole, values) else np.asarray(values)
     if values.dtype.kind == "U":
+        _check_text(values, what)
         _check_present(np.flatnonzero(np.isin(np.strings.strip(values), _MISSING)), what)
     elif values.dtype.kind not in "iub":
         raise InputError(f"{what} must hold numbers or text, got {values.dtype}.")
     # A copy: `values` may be mapped from the user's file.
     return np.array(values)
+
+
+def _check_text(values: np.ndarray, what: str) -> None:
+    """Raise if an array of texts holds what is none: nothing could write it, or even show it."""
+    if values.dtype.kind != "U" or not values.size:
+        return
+    plain = np.ascontiguousarray(values.astype(values.dtype.newbyteorder("="), copy=False))
+    code = plain.view(np.uint32)
+    # Halves of characters, and numbers beyond the last of them.
+    if ((code >> 11 == 0xD800 >> 11) | (code > 0x10FFFF)).any():
+        raise InputError(
+            f"{what} holds a text with half of a character, or with a number that is none. Save "
+            "the texts again, for example as a CSV file in UTF-8."
+        )
 
 
 def _decoded(values: np.ndarray, what: str) -> np.ndarray:
@@ -214,7 +230,7 @@ def identifiers(column: pa.ChunkedArray, what: str) -> np.ndarray:
         raise InputError(f"{what} holds {column.type}. Name a column of text or numbers with --id.")
     if column.null_count:
         missing = np.flatnonzero(pc.is_null(column).to_numpy())
-        raise InputError(f"{what} is empty in {rows(missing)}. Fill it in.")
+        raise InputError(f"{what} is empty in {name_rows(missing)}. Fill it in.")
     return texts_of(column)
 
 
@@ -225,8 +241,8 @@ def group_names(column: pa.ChunkedArray, what: str) -> np.ndarray:
     missing = np.flatnonzero(_is_empty(column, None))
     if missing.size:
         raise InputError(
-            f"{what} is empty in {rows(missing)}. Give a row that belongs to no other a group of "
-            "its own."
+            f"{what} is empty in {name_rows(missing)}. Give a row that belongs to no other a group "
+            "of its own."
         )
     return texts_of(column)
 
@@ -245,7 +261,9 @@ def _named(codes: np.ndarray, names: Sequence[str], what: str) -> np.ndarray:
 
 def _check_present(missing: np.ndarray, what: str) -> None:
     if missing.size:
-        raise InputError(f"{what} has no label in {rows(missing)}. Fill them in or drop the rows.")
+        raise InputError(
+            f"{what} has no label in {name_rows(missing)}. Fill them in or drop the rows."
+        )
 
 
 def _is_binary(kind: pa.DataType) -> bool:

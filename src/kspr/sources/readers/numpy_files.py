@@ -293,8 +293,8 @@ class _Archive:
                     f"{header.offset + header.nbytes} bytes. Write the file again."
                 )
             plain = info.compress_type == zipfile.ZIP_STORED
-            if not plain and info.file_size > unpacked_limit():
-                raise too_large(f"Array {name!r} of {self.path}", unpacked_limit())
+            if not plain and info.file_size > (limit := unpacked_limit(info.compress_size)):
+                raise too_large(f"Array {name!r} of {self.path}", limit)
             start = _data_start(self.path, info) + header.offset if plain else 1
             # Numbers at an odd address can be mapped, but not computed with on every machine.
             if plain and header.nbytes and start % header.dtype.alignment == 0:

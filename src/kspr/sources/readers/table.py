@@ -7,7 +7,6 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from mmap import ACCESS_READ, mmap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kspr.errors import InputError
-from kspr.sources.readers.file_checks import BLOCK_BYTES, listed, room
+from kspr.sources.readers.file_checks import BLOCK_BYTES, check_row_count, listed, mapped, room
 
 if TYPE_CHECKING:
     from kspr.sources.parts import Part
@@ -114,10 +113,9 @@ def _in_file(chunks: Iterator[pa.Array]) -> list[pa.Array]:
             writer.write_batch(pa.record_batch([first], schema=schema))
             for chunk in chunks:
                 writer.write_batch(pa.record_batch([chunk], schema=schema))
-        file.flush()
         # The arrays keep the mapping, and that the file, which has no name, after it is closed.
-        mapped = pa.py_buffer(mmap(file.fileno(), 0, access=ACCESS_READ))
-    return [batch.column(0) for batch in pa.ipc.open_stream(mapped)]
+        content = mapped(file)
+    return [batch.column(0) for batch in pa.ipc.open_stream(content)]
 
 
 def sound(array: Any, where: str) -> Any:
@@ -160,6 +158,8 @@ class Table(ABC):
 
     def __init__(self, schema: pa.Schema, where: str, rows: int | None = None) -> None:
         self.schema = schema
+        self.where = where
+        """Name of the file, in errors."""
         self.fields: Mapping[str, Field] = fields_of(schema, where)
         """Columns in order, each followed by its members."""
         self.metadata: Mapping[bytes, bytes] = schema.metadata or {}
@@ -175,7 +175,12 @@ class Table(ABC):
         """Return the fields' columns whole; those of a table without types as texts."""
         if self.untyped:
             fields = [replace(field, type=pa.string()) for field in fields]
-        blocks = list(self.batches(fields))
+        blocks: list[list[pa.Array]] = []
+        count = 0
+        for arrays in self.batches(fields):
+            count += len(arrays[0])
+            check_row_count(count, self.where)
+            blocks.append(arrays)
         return [
             pa.chunked_array([arrays[number] for arrays in blocks], field.type)
             for number, field in enumerate(fields)
@@ -210,17 +215,16 @@ class ArrowTable(Table):
     def __init__(self, table: pa.Table, where: str) -> None:
         super().__init__(table.schema, where, table.num_rows)
         self._table = table
-        self._where = where
 
     def batches(self, fields: Sequence[Field]) -> Iterator[list[pa.Array]]:
         """Yield the fields' arrays, a block of rows at a time."""
         columns = self._table.select(list(dict.fromkeys(field.path[0] for field in fields)))
         for batch in columns.to_batches(rows_per_block(columns.num_rows, columns.nbytes)):
-            yield [sound(pick(batch, field), self._where) for field in fields]
+            yield [sound(pick(batch, field), self.where) for field in fields]
 
     def cells(self, field: Field) -> Cells:
         """Return one field's values."""
-        return keep(pick(self._table, field).chunks, self._where)
+        return keep(pick(self._table, field).chunks, self.where)
 
 
 def rows_per_block(n_rows: int, nbytes: int) -> int:

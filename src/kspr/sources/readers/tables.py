@@ -20,7 +20,7 @@ from kspr.sources.options import AS_FOUND, ReadOptions
 from kspr.sources.parts import FilesTable, Part, open_files
 from kspr.sources.places import list_files
 from kspr.sources.readers.csv_tables import open_csv_table
-from kspr.sources.readers.file_checks import listed
+from kspr.sources.readers.file_checks import check_row_count, listed
 from kspr.sources.readers.items import ImageCells, TextCells
 from kspr.sources.readers.json_tables import open_json_table
 from kspr.sources.readers.labels import (
@@ -157,6 +157,7 @@ def _records(table: Table, source: Path, reader: str, options: ReadOptions) -> R
     where = str(source)
     if table.rows == 0:
         raise InputError(f"{where} has no rows.")
+    check_row_count(table.rows or 0, where)
     roles = roles_of(table, options, where)
     check_numeric(table, roles.features, where)
     check_numeric(table, roles.probabilities, where)
@@ -212,7 +213,10 @@ def _walk(table: Table, roles: Roles, where: str) -> _Walked:
     chunks: list[list[pa.Array]] = [[] for _ in small]
     fields = [*small, *roles.features, *roles.probabilities]
     places = (len(small), len(small) + len(roles.features), len(fields))
+    count = 0
     for arrays in table.batches(fields) if fields else ():
+        count += len(arrays[0])
+        check_row_count(count, where)
         # The features come after the small columns: the shorter list ends the loop.
         for kept, array in zip(chunks, arrays, strict=False):
             kept.append(array)
