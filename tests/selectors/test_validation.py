@@ -74,7 +74,7 @@ CASES = {
     "fit_rows": (X, Y, {"fit_rows": 1}, "fit_rows must be a whole number of at least 2"),
     "neighbours": (X, Y, {"neighbours": 0}, "neighbours must be a whole number of at least 1"),
     "no splits": (X, Y, {"n_splits": 0}, "n_splits must be a whole number of at least 1"),
-    "splits without end": (X, Y, {"n_splits": 10**9}, "a whole number of at most 1,000, got 1000000"),
+    "many splits": (X, Y, {"n_splits": 10**9}, "a whole number of at most 1,000, got 1000000000"),
 }
 
 
