@@ -47,7 +47,7 @@ def select_piece(
     `half` is 0 for the rows of sub-piece A and 1 for those of B.
     """
     grid = grid or Grid()
-    X = PCA(n_classes, random_state=0).fit_transform(X).astype(np.float64)
+    X = PCA(n_classes, svd_solver="full").fit_transform(X.astype(np.float64))
     clean = np.zeros(len(y), dtype=bool)
     for first, second in ((0, 1), (1, 0)):
         fit, judge = half == first, half == second
@@ -58,14 +58,9 @@ def select_piece(
 
 
 def estimate_beta(X: np.ndarray, y: np.ndarray, n_classes: int, grid: Grid) -> np.ndarray:
-    """Fit the half of each class that SPR keeps (step i)."""
+    """Fit the half of the data that SPR keeps (step i)."""
     Y = np.eye(n_classes)[y]
-    Z = spr_times(X, Y, grid)
-    kept: list[int] = []
-    for c in range(n_classes):
-        members = np.flatnonzero(y == c)
-        quota = int(np.ceil(0.5 * len(members)))
-        kept.extend(members[np.argsort(Z[members], kind="stable")][:quota])
+    kept = np.argsort(spr_times(X, Y, grid), kind="stable")[: -(-len(y) // 2)]
     return np.asarray(np.linalg.lstsq(X[kept], Y[kept])[0])
 
 

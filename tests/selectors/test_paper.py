@@ -10,10 +10,13 @@ import torch
 from hypothesis import given as drawn
 from hypothesis import settings
 from hypothesis import strategies as st
+from sklearn.datasets import load_digits
 
 from kspr import InputError, PaperKnockoffsSPR
+from kspr.noise import symmetric
 from kspr.selectors.paper import _smallest
 from tests.core.paper.test_cutoffs import equation_t, random_groups, tied_groups
+from tests.core.paper.test_procedure import times_by_the_path
 from tests.selectors.simulated import as_selection, by_control
 
 cases = st.one_of(tied_groups(), random_groups())
@@ -128,7 +131,7 @@ def test_the_smallest_level_is_the_one_that_alg_1_stops_at(
 
 def test_the_papers_rule_raises_the_level_and_marks_its_fallback():
     rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((300, 5)), rng.integers(0, 3, 300)
+    X, y = rng.standard_normal((120, 5)), rng.integers(0, 4, 120)
     selection = PaperKnockoffsSPR().fit(X, y).selection_
     status, cut_groups = selection.cut_groups.status, selection.cut_groups
     assert set(status) <= {"raised", "fallback"}
@@ -244,3 +247,64 @@ def test_sparse_features_are_grouped_and_judged_like_dense_ones(digits40):
     )
     assert (dense.cut_groups.piece == sparse.cut_groups.piece).all()
     assert (dense.clean_mask == sparse.clean_mask).mean() > 0.9
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_masks_are_those_of_the_paper_written_out(seed):
+    """Pieces of 5 x 30 digits: SVD, dense ``I - X X^+`` at 1,000 levels, Alg. 1 word for word.
+
+    A near tie may fall the other way; with a path of 16 cells, 7 of 600 rows of seed 2 differed.
+    """
+    X, true = load_digits(return_X_y=True)
+    y = symmetric(true, 0.4, seed=seed)
+    # As many rows of each class as fill pieces: no piece draws on a class again.
+    chosen = np.concatenate([np.flatnonzero(y == digit)[:60] for digit in range(10)])
+    X, y = X[chosen], y[chosen]
+    model = PaperKnockoffsSPR(classes_per_group=5, samples_per_class=30, progress=False)
+    selection = model.fit(X, y).selection_
+    groups, row_group = selection.cut_groups, selection.cut_group
+    piece, half = groups.piece[row_group], groups.half[row_group]
+    same = []
+    for number in np.unique(piece):
+        rows = np.flatnonzero(piece == number)
+        same.extend(literal_piece(X[rows], y[rows], half[rows]) == selection.clean_mask[rows])
+    assert len(same) == 600
+    assert np.mean(same) > 0.995
+
+
+def literal_piece(X: np.ndarray, y: np.ndarray, half: np.ndarray) -> np.ndarray:
+    classes = np.unique(y)
+    Y = np.eye(len(classes))[np.searchsorted(classes, y)]
+    U, size, _ = np.linalg.svd(X - X.mean(axis=0), full_matrices=False)
+    X = (U * size)[:, : len(classes)]
+    keep = np.zeros(len(y), dtype=bool)
+    for side in (0, 1):
+        D1, D2 = half != side, half == side
+        Z = times_by_the_path(X[D1], Y[D1])
+        clean = np.argsort(Z)[: -(-D1.sum() // 2)]
+        residual = Y[D2] - X[D2] @ np.linalg.pinv(X[D1][clean]) @ Y[D1][clean]
+        fitted = Y[D2] - residual
+        other = np.eye(len(classes))[np.argmax(fitted - 9 * Y[D2], axis=1)]
+        Z, Z_tilde = (np.linalg.norm(label - fitted, axis=1) for label in (Y[D2], other))
+        W = Z * np.sign(Z - Z_tilde)
+        for code in classes:
+            own = np.flatnonzero(D2)[y[D2] == code]
+            W_own = W[y[D2] == code]
+            T, _ = alg_1(W_own, Fraction(1))
+            best = np.lexsort((np.abs(W_own), W_own >= 0))[: -(-len(own) // 2)]
+            keep[own[(W_own >= -T) & (W_own < 0) if T > 0 else best]] = True
+    return keep
+
+
+def test_without_pca_all_columns_are_used():
+    """The 95 leading directions of 120 gave other masks; a half has 100 rows here."""
+    rng = np.random.default_rng(0)
+    features = rng.standard_normal((200, 120)) + 2 * np.eye(4, 120)[np.arange(200) % 4]
+    model = PaperKnockoffsSPR(reduction=None, first_step="least_squares", samples_per_class=None)
+    selection = model.fit(features, np.arange(200) % 4).selection_
+    half = selection.cut_groups.half[selection.cut_group]
+    Y = np.eye(4)[np.arange(200) % 4]
+    for side in (0, 1):
+        beta = np.linalg.pinv(features[half != side]) @ Y[half != side]
+        Z = np.linalg.norm(Y[half == side] - features[half == side] @ beta, axis=1)
+        np.testing.assert_allclose(selection.selection_time[half == side], Z, rtol=1e-4)

@@ -12,11 +12,11 @@ def selection(digits40) -> Selection:
     return KnockoffsSPR(q=0.05).fit(digits40.X, names[digits40.y]).selection_
 
 
-def test_spr_keeps_its_share_of_every_class(digits40):
-    selection = SPR(clean_ratio=0.3).fit(digits40.X, digits40.y).selection_
+def test_spr_keeps_its_share_of_the_data_or_of_every_class(digits40):
+    selection = SPR(clean_ratio=0.3, cut="per_class").fit(digits40.X, digits40.y).selection_
     for row in selection.summary().per_class:
         assert row.n_kept == int(np.ceil(0.3 * row.n))
-    pooled = SPR(clean_ratio=0.3, cut="pooled").fit(digits40.X, digits40.y).selection_
+    pooled = SPR(clean_ratio=0.3).fit(digits40.X, digits40.y).selection_
     assert pooled.clean_mask.sum() == int(np.ceil(0.3 * len(digits40.y)))
     assert set(selection.cut_groups.status) == {"share"}
 

@@ -90,6 +90,8 @@ def fit_pca(
     rows = _centred(blocks, mean, n, np.float64 if precise else first.dtype)
     if sketch or solver == "randomised":
         values, vectors = _randomised(rows, d, rng, each)
+    elif solver == "exact" and d <= first.shape[1] == n < p:
+        values, vectors = _directions_of_few_rows(next(iter(rows())), d)
     else:
         values, vectors = _covariance_directions(rows, d, each)
         # The last directions may be rounding error of the single-precision matrix: form it again.
@@ -150,6 +152,15 @@ def _covariance_directions(rows: Blocks, d: int, each: Each) -> tuple[np.ndarray
     # eigh sorts ascending: the leading directions are the last columns.
     values, vectors = np.linalg.eigh(gram.astype(np.float64))
     return np.flip(values[..., -d:], axis=-1), np.flip(vectors[..., -d:], axis=-1)
+
+
+def _directions_of_few_rows(X: np.ndarray, d: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return what `_covariance_directions` does, from ``XX'``: smaller where columns are more."""
+    values, left = np.linalg.eigh(X @ np.matrix_transpose(X))
+    values, left = np.flip(values[..., -d:], axis=-1), np.flip(left[..., -d:], axis=-1)
+    shown = values > _NOTHING[False] * values[..., :1]
+    scale = np.where(shown, 1 / np.sqrt(np.where(shown, values, 1.0)), 0.0)
+    return values, np.matrix_transpose(X) @ left * scale[..., None, :]
 
 
 def _randomised(

@@ -12,7 +12,6 @@ from kspr.core.paper.cutoffs import LEVELS, best_half, first_level, q_values, th
 from kspr.core.paper.knockoffs import STATISTICS, random_labels
 from kspr.core.paper.pieces import Pieces
 from kspr.core.paper.procedure import Procedure, judge
-from kspr.core.reduction import Solver
 from kspr.errors import InputError
 from kspr.selectors.cut_groups import recut
 from kspr.selectors.options import CutName, KnockoffName, PenaltyName, StatisticName
@@ -48,9 +47,9 @@ class PaperKnockoffsSPR(PieceSelector):
         ``"group"`` penalises a sample's mean shifts together, ``"lasso"`` one by one.
     reduction
         Principal components of a piece: ``"classes"`` for as many as it has classes, a number, None
-        to use the features as they are, or a fitted transformer.
-    pca_solver
-        ``"auto"``, ``"exact"`` or ``"randomised"``.
+        for all columns as they are, or a fitted transformer. With None, a half that has no more
+        rows than columns tells nothing about its labels: no mean shift ever enters, all rows of
+        the half tie, and the fit is that of least norm to a random share of them.
     fit_intercept
         Whether the regression has an intercept.
     classes_per_group, samples_per_class
@@ -60,7 +59,7 @@ class PaperKnockoffsSPR(PieceSelector):
         What a half is fitted on: ``"spr"``, the share `clean_ratio` that SPR keeps, or
         ``"least_squares"``, all of it.
     clean_ratio
-        Share of each class that SPR keeps.
+        Share of a half, whatever the classes, that SPR keeps: "50% of the data" in the paper.
     knockoff
         The label that a label is compared with: the most confident other class
         (``"most_confident"``) by `scores`, or else by the fit on the other half; a ``"random"``
@@ -112,7 +111,6 @@ class PaperKnockoffsSPR(PieceSelector):
         level: Literal["smallest", "fixed"] = "smallest",
         penalty: PenaltyName = "group",
         reduction: Any = "classes",
-        pca_solver: Solver = "auto",
         fit_intercept: bool = False,
         # Both sizes are from the paper's section "Scalable to Large Dataset".
         classes_per_group: int | None = 10,
@@ -133,7 +131,6 @@ class PaperKnockoffsSPR(PieceSelector):
         self.level = level
         self.penalty = penalty
         self.reduction = reduction
-        self.pca_solver = pca_solver
         self.fit_intercept = fit_intercept
         self.classes_per_group = classes_per_group
         self.samples_per_class = samples_per_class
@@ -183,7 +180,9 @@ class PaperKnockoffsSPR(PieceSelector):
         labels = data.labels
         solve = _Solve(
             data,
-            self._procedure(first_step=self.first_step, statistic=STATISTICS[self.statistic]),
+            self._procedure(
+                fine=True, first_step=self.first_step, statistic=STATISTICS[self.statistic]
+            ),
             scores=None if scores is None else _read_scores(scores, labels),
             given=self._knockoff_codes(labels, knockoff_labels),
             draws=data.rng.random(len(labels.codes)) if self.knockoff == "random" else None,

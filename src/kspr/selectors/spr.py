@@ -10,8 +10,6 @@ from kspr._progress import ProgressMode
 from kspr.core.arrays import rank_within
 from kspr.core.paper.pieces import Pieces
 from kspr.core.paper.procedure import Procedure, spr_times
-from kspr.core.paper.selection_times import STEPS
-from kspr.core.reduction import Solver
 from kspr.selectors.options import CutName, PenaltyName
 from kspr.selectors.pieces import Answer, PieceSelector, SplitData, cut_by_piece
 from kspr.selectors.selection import Selection
@@ -35,16 +33,16 @@ class SPR(PieceSelector):
         ``"group"`` penalises a sample's mean shifts together, ``"lasso"`` one by one.
     reduction
         Number of principal components; ``"classes"`` for as many as a piece has classes; None
-        to use the features as they are; or a fitted transformer.
-    pca_solver
-        ``"auto"``, ``"exact"`` or ``"randomised"``.
+        for all columns as they are; or a fitted transformer. With None, a piece with no more rows
+        than columns tells nothing: all of its rows tie.
     fit_intercept
         Whether the regression has an intercept.
     classes_per_group, samples_per_class
         How the data is split into pieces, most similar classes together. None, for either, does
         not split.
     cut
-        Keep the share of each class (``"per_class"``) or of a piece as a whole (``"pooled"``).
+        Keep the share of a piece as a whole (``"pooled"``), as the paper's "50% of the data", or of
+        each of its classes (``"per_class"``).
     min_class_size
         Smallest class that is accepted.
     random_state
@@ -84,11 +82,10 @@ class SPR(PieceSelector):
         *,
         penalty: PenaltyName = "group",
         reduction: Any = 128,
-        pca_solver: Solver = "auto",
         fit_intercept: bool = True,
         classes_per_group: int | None = None,
         samples_per_class: int | None = None,
-        cut: CutName = "per_class",
+        cut: CutName = "pooled",
         min_class_size: int = 2,
         random_state: Any = 0,
         n_jobs: int | None = None,
@@ -97,7 +94,6 @@ class SPR(PieceSelector):
         self.clean_ratio = clean_ratio
         self.penalty = penalty
         self.reduction = reduction
-        self.pca_solver = pca_solver
         self.fit_intercept = fit_intercept
         self.classes_per_group = classes_per_group
         self.samples_per_class = samples_per_class
@@ -127,7 +123,10 @@ class SPR(PieceSelector):
         self._check_pieces()
         data = self._split(X, y, clean_mask)
         codes = data.labels.codes
-        columns, piece, half = self._solved(data, _Solve(data, self._procedure()), STEPS)
+        # Unsplit data is solved on the coarse grid, which is made for the order of the rows.
+        procedure = self._procedure(fine=self.samples_per_class is not None)
+        solve = _Solve(data, procedure)
+        columns, piece, half = self._solved(data, solve, procedure.steps)
         # SPR fits a piece as a whole, so both of its halves are cut together.
         cut_group, table = cut_by_piece(
             piece, np.zeros_like(half), codes, pooled=self.cut == "pooled"

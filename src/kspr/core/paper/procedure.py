@@ -16,13 +16,9 @@ __all__ = [
     "FirstStep",
     "Judgement",
     "Procedure",
-    "compare",
-    "fit_half",
     "judge",
     "keep_smallest",
-    "max_directions",
     "spr_times",
-    "swapped",
 ]
 
 FirstStep = Literal["spr", "least_squares"]
@@ -38,6 +34,10 @@ class Procedure:
     clean_ratio: float = 0.5
     statistic: Statistic = asymmetric
     steps: int = STEPS
+    sweeps: int = 1
+    all_columns: bool = False
+    """Regress on every column, as the paper without PCA, however few rows there are. Otherwise at
+    most half as many directions as kept rows are used, so that residuals are left."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,6 @@ class Judgement:
     W: np.ndarray
     knockoff: np.ndarray  # positions in the piece's classes
     suggested: np.ndarray  # the class that fits best, the given one included
-    prediction: np.ndarray | None  # (pieces, 2, slots, c), when it was asked for
 
 
 def judge(
@@ -61,33 +60,27 @@ def judge(
     *,
     scores: np.ndarray | None = None,
     knockoff: np.ndarray | None = None,
-    conditioned: bool = False,
-    predictions: bool = False,
 ) -> Judgement:
     """Run both directions of Alg. 1 on features ``(pieces, 2, slots, p)``.
 
     The knockoff label is the given one, or the most confident class by `scores`, or the most
-    confident one by the fit on the other half. `conditioned` features are used as they are: of
-    unit size, nearly uncorrelated, the intercept's ones among them. With `predictions` the fitted
-    values of every class are returned too.
+    confident one by the fit on the other half.
     """
     # flat is (halves, slots): each half is fitted like a piece of its own.
     shape, flat = label.shape, (2 * X.shape[0], X.shape[2])
-    limit = max_directions(flat[1], procedure)
+    literal = _is_underdetermined(flat[1], X.shape[3], procedure)
     # One basis for both halves: it does not depend on labels, and the coefficients of one half
     # apply to the other.
     whole = valid.reshape((X.shape[0], 2 * flat[1]))
-    Q = X.reshape((*whole.shape, X.shape[3]))
-    if not conditioned:
-        Q = _coordinates(Q, whole, procedure, limit)
+    Q = _coordinates(X.reshape((*whole.shape, X.shape[3])), whole, procedure, flat[1], literal)
     del X  # the caller may not need it either, and it is as large as anything here
     Q = Q.reshape((*flat, Q.shape[-1]))
     labels, rows = label.reshape(flat), whole.reshape(flat)
-    beta = swapped(fit_half(Q, labels, rows, n_classes=n_classes, procedure=procedure))
+    beta = _swapped(_fit_halves(Q, labels, rows, n_classes, procedure, literal))
     given = None if knockoff is None else knockoff.reshape(flat)
     shown = None if scores is None else scores.reshape((*flat, n_classes))
-    parts, fitted = [], []
-    # Block by block: the predictions of all rows are held only if the caller wants them.
+    parts = []
+    # Block by block: the predictions of all rows are never held at once.
     for block in row_blocks(flat[1], flat[0] * n_classes):
         # Each half is judged by what the other has learned.
         prediction, own = Q[:, block, :] @ beta, labels[:, block]
@@ -95,25 +88,14 @@ def judge(
             other = given[:, block]
         else:
             other = most_confident(prediction if shown is None else shown[:, block, :], own)
-        parts.append(
-            (*compare(prediction, own, other, procedure), other, np.argmax(prediction, axis=-1))
+        # Step ii, Eq. spr-permute in closed form, and then Eq. w of step iii.
+        Z, Z_tilde = (
+            penalised_times(prediction, labels, procedure.penalty) for labels in (own, other)
         )
-        if predictions:
-            fitted.append(prediction)
+        W = procedure.statistic(Z, Z_tilde)
+        parts.append((Z, Z_tilde, W, other, np.argmax(prediction, axis=-1)))
     joined = (np.concatenate(part, axis=1) for part in zip(*parts, strict=True))
-    kept = np.concatenate(fitted, axis=1).reshape(*shape, n_classes) if predictions else None
-    Z, Z_tilde, W, other, best = (part.reshape(shape) for part in joined)
-    return Judgement(Z, Z_tilde, W, other, best, kept)
-
-
-def compare(
-    prediction: np.ndarray, label: np.ndarray, other: np.ndarray, procedure: Procedure
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return Z, Z~ and W of rows whose fitted values are `prediction`; `other` is the knockoff."""
-    # Step ii, Eq. spr-permute in closed form, and then Eq. w of step iii.
-    Z = penalised_times(prediction, label, procedure.penalty)
-    Z_tilde = penalised_times(prediction, other, procedure.penalty)
-    return Z, Z_tilde, procedure.statistic(Z, Z_tilde)
+    return Judgement(*(part.reshape(shape) for part in joined))
 
 
 def spr_times(
@@ -123,23 +105,19 @@ def spr_times(
     n_classes: int,
     procedure: Procedure,
     *,
-    conditioned: bool = False,
     on_step: Callable[[], None] | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return each row's selection time on its whole piece, and the class that fits it best.
 
-    Features are ``(pieces, rows, p)``, `conditioned` as for `judge`. SPR does not split pieces into
-    halves.
+    Features are ``(pieces, rows, p)``. SPR does not split pieces into halves.
     """
-    Q = X
-    if not conditioned:
-        Q = _coordinates(X, valid, procedure, max_directions(X.shape[1], procedure))
+    literal = _is_underdetermined(X.shape[1], X.shape[2], procedure)
+    Q = _coordinates(X, valid, procedure, X.shape[1], literal)
     del X
     targets = Targets.from_labels(label, n_classes, Q.dtype)
-    Z = selection_times(
-        Q, targets, valid, procedure.penalty, steps=procedure.steps, on_step=on_step
-    )
-    beta = _kept_fit(Q, targets, Z, label, valid, n_classes, procedure)
+    Z = _path_times(Q, targets, valid, procedure, literal, on_step)
+    keep = keep_smallest(Z, valid, procedure.clean_ratio)
+    beta = _fit(Q, targets, keep, literal)
     best = [
         np.argmax(Q[:, block, :] @ beta, axis=-1)
         for block in row_blocks(Q.shape[1], Q.shape[0] * n_classes)
@@ -147,66 +125,106 @@ def spr_times(
     return Z, np.concatenate(best, axis=1)
 
 
-def _coordinates(X: np.ndarray, valid: np.ndarray, procedure: Procedure, limit: int) -> np.ndarray:
-    """Return `X` in a well-conditioned basis of its own columns."""
-    return fit_basis(X, valid, procedure.intercept, limit).transform(X)
+def keep_smallest(Z: np.ndarray, valid: np.ndarray, ratio: float) -> np.ndarray:
+    """Mark the share `ratio` of each piece, rounded up, with the smallest times.
 
-
-def keep_smallest(
-    Z: np.ndarray, label: np.ndarray, valid: np.ndarray, n_classes: int, ratio: float
-) -> np.ndarray:
-    """Mark the share `ratio` of each class, rounded up, with the smallest times."""
+    The paper keeps "50% of the data", whatever their classes.
+    """
     pieces, rows = Z.shape
-    piece = np.arange(pieces, dtype=label.dtype)[:, None]
-    # Padding forms a bin of its own behind the classes, where it counts for none of them.
-    bins = (piece * (n_classes + 1) + np.where(valid, label, n_classes)).reshape(-1)
-    rank, sizes = rank_within(Z.reshape(-1), bins, pieces * (n_classes + 1))
+    # Padding forms a bin of its own behind each piece, where it counts for none.
+    bins = (2 * np.arange(pieces)[:, None] + ~valid).reshape(-1)
+    rank, sizes = rank_within(Z.reshape(-1), bins, 2 * pieces)
     quota = np.ceil(sizes * ratio)
     return np.asarray((rank < quota[bins]).reshape(pieces, rows) & valid)
 
 
-def fit_half(
-    Q: np.ndarray, label: np.ndarray, valid: np.ndarray, *, n_classes: int, procedure: Procedure
-) -> np.ndarray:
-    """Return beta of halves ``(halves, slots, k)``: coordinates, conditioned as for `judge`."""
-    if 1 < len(Q) <= FEW_PIECES:
-        # Large halves alone: what a row loses on the path can be taken off there.
-        alone = [slice(half, half + 1) for half in range(len(Q))]
-        fits = [
-            fit_half(Q[i], label[i], valid[i], n_classes=n_classes, procedure=procedure)
-            for i in alone
-        ]
-        return np.concatenate(fits)
-    targets = Targets.from_labels(label, n_classes, Q.dtype)
-    if procedure.first_step == "least_squares":
-        return least_squares(Q, targets, valid.astype(Q.dtype)[..., None])
-    Z = selection_times(Q, targets, valid, procedure.penalty, steps=procedure.steps)
-    return _kept_fit(Q, targets, Z, label, valid, n_classes, procedure)
-
-
-def _kept_fit(
+def _fit_halves(
     Q: np.ndarray,
-    targets: Targets,
-    Z: np.ndarray,
     label: np.ndarray,
     valid: np.ndarray,
     n_classes: int,
     procedure: Procedure,
+    literal: bool,
 ) -> np.ndarray:
-    """Return the least-squares fit on the rows that SPR keeps."""
-    keep = keep_smallest(Z, label, valid, n_classes, procedure.clean_ratio)
-    return least_squares(Q, targets, keep.astype(Q.dtype)[..., None])
+    """Return beta of halves ``(halves, slots, k)``: step i of Alg. 1."""
+    if 1 < len(Q) <= FEW_PIECES:
+        # Large halves alone: what a row loses on the path can be taken off there.
+        alone = [slice(half, half + 1) for half in range(len(Q))]
+        fits = [_fit_halves(Q[i], label[i], valid[i], n_classes, procedure, literal) for i in alone]
+        return np.concatenate(fits)
+    targets, keep = Targets.from_labels(label, n_classes, Q.dtype), valid
+    if procedure.first_step == "spr":
+        Z = _path_times(Q, targets, valid, procedure, literal)
+        keep = keep_smallest(Z, valid, procedure.clean_ratio)
+    return _fit(Q, targets, keep, literal)
 
 
-def max_directions(rows: int, procedure: Procedure) -> int:
-    """Return the largest number of directions: half as many as kept rows.
+def _is_underdetermined(rows: int, columns: int, procedure: Procedure) -> bool:
+    """Return whether all columns are wanted, and are as many as the rows of the last fit."""
+    columns += procedure.intercept
+    return procedure.all_columns and int(rows * procedure.clean_ratio) <= columns
 
-    With as many directions as rows, the fit would be perfect and leave no residuals.
+
+def _coordinates(
+    X: np.ndarray, valid: np.ndarray, procedure: Procedure, rows: int, literal: bool
+) -> np.ndarray:
+    """Return `X` in a well-conditioned basis of its columns, for fits to `rows` rows.
+
+    With as many directions as rows a fit is perfect and leaves no residuals: half as many as kept
+    rows are used. A `literal` fit takes the columns as they are, since the pseudo-inverse depends
+    on the basis.
     """
-    return max(1, int(rows * procedure.clean_ratio) // 2 - procedure.intercept)
+    if literal:
+        ones = np.ones((*X.shape[:2], int(procedure.intercept)))
+        return np.concatenate([ones, X.astype(np.float64)], axis=-1)
+    most = max(1, int(rows * procedure.clean_ratio) // 2 - procedure.intercept)
+    limit = X.shape[-1] if procedure.all_columns else most
+    return fit_basis(X, valid, procedure.intercept, limit).transform(X)
 
 
-def swapped(values: np.ndarray) -> np.ndarray:
+def _path_times(
+    Q: np.ndarray,
+    targets: Targets,
+    valid: np.ndarray,
+    procedure: Procedure,
+    literal: bool,
+    on_step: Callable[[], None] | None = None,
+) -> np.ndarray:
+    """Return the selection times of SPR; with `literal` columns, by a basis of their own.
+
+    Where there are as many independent columns as rows, ``I - X X^+`` is 0 and no mean shift ever
+    enters: all times are 0, and the rows tie.
+    """
+    tied = np.zeros((len(Q), 1), dtype=bool)
+    if literal:
+        U, size, _ = np.linalg.svd(Q * valid[..., None], full_matrices=False)
+        # NumPy's rule for the rank of a matrix.
+        shown = size > size[:, :1] * max(Q.shape[1:]) * np.finfo(size.dtype).eps
+        tied = (shown.sum(axis=1) >= valid.sum(axis=1))[:, None]
+        if tied.all():
+            return np.zeros(valid.shape)
+        Q = U * shown[:, None] * np.sqrt(Q.shape[1])
+    Z = selection_times(
+        Q,
+        targets,
+        valid,
+        procedure.penalty,
+        steps=procedure.steps,
+        sweeps=procedure.sweeps,
+        on_step=on_step,
+    )
+    return np.where(tied, 0.0, Z)
+
+
+def _fit(Q: np.ndarray, targets: Targets, keep: np.ndarray, literal: bool) -> np.ndarray:
+    """Return the least-squares fit on the rows in `keep`: of least norm if it is `literal`."""
+    weight = keep.astype(Q.dtype)[..., None]
+    if literal:
+        return np.asarray(np.linalg.pinv(Q * weight) @ (targets.rows(slice(None)) * weight))
+    return least_squares(Q, targets, weight)
+
+
+def _swapped(values: np.ndarray) -> np.ndarray:
     """Return values with the two halves of every piece exchanged, along the first axis."""
     paired = values.reshape((-1, 2, *values.shape[1:]))
     return np.flip(paired, axis=1).reshape(values.shape)
