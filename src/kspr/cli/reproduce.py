@@ -51,9 +51,9 @@ def reproduce(
         Name of the recipe: table1 to table6, human-noise, figure2 to figure5, appendix-figure1.
     scale
         `smoke`: seconds, on handwritten digits or generated data, to see that the recipe runs.
-        `mini`: at most half an hour on two cores, on CIFAR-10 features or images; hours for table1
-        and human-noise, which train by every method. `paper`: what the paper ran, for a machine
-        with GPUs.
+        `mini`: on CIFAR-10 features or images, for two cores; --list says how many minutes, and
+        table1 takes hours. `paper`: what the paper ran, as far as the recipe's note says no other,
+        for a machine with GPUs.
     methods
         Rows of the table to run, named as in it. [default: all]
     noises
@@ -80,7 +80,7 @@ def reproduce(
     from kspr.experiments.reproduce.figures import write_reproduction
     from kspr.experiments.reproduce.planning import Part
     from kspr.experiments.reproduce.recipes import load_recipe
-    from kspr.experiments.reproduce.reproduction import render_text
+    from kspr.experiments.reproduce.rendering import render_text
     from kspr.experiments.reproduce.running import reproduce as run
 
     if list_:

@@ -15,7 +15,7 @@ from kspr.errors import InputError, MissingExtraError
 from kspr.experiments.reproduce import running
 from kspr.experiments.reproduce.planning import Part, forecast, list_recipes, plan
 from kspr.experiments.reproduce.recipes import SCALES, load_recipe, recipe_names
-from kspr.experiments.reproduce.reproduction import render_markdown
+from kspr.experiments.reproduce.rendering import render_markdown
 from kspr.experiments.reproduce.running import reproduce
 from tests.experiments.reproduce.samples import QUICK, values
 
@@ -283,6 +283,15 @@ def test_devices_must_be_there_and_of_use(tmp_path):
         reproduce(QUICK, "smoke", tmp_path, devices=("cpu",))
     with pytest.raises(InputError, match="jobs must be 2 or more, got 1: a device needs a job"):
         reproduce(load_recipe("table3"), "smoke", tmp_path, jobs=1, devices=("cpu", "cpu"))
+
+
+def test_weights_that_are_not_here_are_missed_before_anything_is_read(tmp_path, monkeypatch):
+    recipe = load_recipe("table3")
+    settings = {**recipe.scale("smoke").settings, "weights": "resnet50.pt"}
+    scales = {"smoke": replace(recipe.scale("smoke"), settings=settings)}
+    monkeypatch.setattr(running, "compute", lambda *_: pytest.fail("has begun"))
+    with pytest.raises(InputError, match=r"There is no file resnet50\.pt in "):
+        reproduce(replace(recipe, scales=scales), "smoke", tmp_path)
 
 
 WORKER = """

@@ -107,6 +107,15 @@ def test_a_method_is_told_the_true_noise_rate_where_it_must_be():
     assert told_rate(replace(GENERATED["digits"](), truth=None)) == 0.2
 
 
+def test_a_trial_says_that_the_noise_rate_was_assumed(monkeypatch):
+    unknown = replace(GENERATED["digits"](), truth=None)
+    monkeypatch.setattr("kspr.experiments.reproduce.trials.TrialSpec.sample", lambda _: unknown)
+    told = compute(spec("train", DIGITS, Variant("none", method="co-teaching"), QUICK))
+    assert told["assumed_rate"] == 0.2
+    plain = compute(spec("train", DIGITS, Variant("none", method="standard"), QUICK))
+    assert "assumed_rate" not in plain
+
+
 def test_a_trial_that_was_cut_off_leaves_no_checkpoints_once_it_is_done(tmp_path):
     variant = Variant("none", method="topofilter")
     trial = spec("train", DIGITS, variant, {**QUICK, "epochs": 3}, work=tmp_path / "work")

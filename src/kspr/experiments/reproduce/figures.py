@@ -10,7 +10,8 @@ import numpy as np
 
 from kspr._files import write_text
 from kspr._packages import require
-from kspr.experiments.reproduce.reproduction import Reproduction, render_markdown
+from kspr.experiments.reproduce.rendering import render_markdown
+from kspr.experiments.reproduce.reproduction import Reproduction
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -73,6 +73,7 @@ def reproduce(
     _check_devices(recipe, chosen, devices)
     lacking = _lacking(recipe, scale, chosen, folder)
     specs = [spec for spec in plan(recipe, scale, seeds, folder) if spec.data not in lacking]
+    _check_weights(specs)
     result_file, store = out / f"{recipe.name}-{scale}.json", out / "trials"
     _unpack(result_file, store)
     about = machine("numpy", "scipy", "scikit-learn", "knockoffs-spr") | {"commit": source_commit()}
@@ -122,6 +123,16 @@ def _check_devices(recipe: Recipe, scale: Scale, devices: Sequence[str]) -> None
 
     for name in devices:
         pick_device(name)
+
+
+def _check_weights(specs: Sequence[TrialSpec]) -> None:
+    """Raise if networks are to begin from a file that is not here: now, not after decoding."""
+    for name in {spec.settings.get("weights", "pretrained") for spec in specs}:
+        if name != "pretrained" and not Path(name).is_file():
+            raise InputError(
+                f"There is no file {name} in {Path.cwd()}, from whose weights the networks of this "
+                "scale begin. Put one there: torchvision's weights of this network, for example."
+            )
 
 
 def _lacking(recipe: Recipe, scale: str, chosen: Scale, folder: Path | None) -> dict[str, str]:

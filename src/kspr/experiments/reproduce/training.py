@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from kspr.core.labels import encode_labels, truly_clean
+from kspr.experiments.baselines import METHODS
 from kspr.experiments.baselines.trainer import train_by
 from kspr.experiments.compare.peers import PEERS, Shared
 from kspr.experiments.reproduce.data import Sample
@@ -47,6 +48,9 @@ def train(spec: TrialSpec) -> Mapping[str, Any]:
     kept = None if spec.variant.peer is None else _kept_by_peer(spec, sample)
     trained = _trained(spec, sample if kept is None else sample.only(kept), settings)
     values = measured(trained, sample)
+    told = spec.variant.method is not None and METHODS[spec.variant.method].told
+    if told and sample.truth is None:
+        values["assumed_rate"] = _ASSUMED
     if kept is not None:
         values |= _fixed_selection(kept, sample, trained)
     # The network is not a result: checkpoints of a finished trial are only large.

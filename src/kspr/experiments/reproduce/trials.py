@@ -131,11 +131,11 @@ def levels(selection: Selection) -> dict[str, float | None]:
     """
     # Cut groups that fell back have no level, and would pull the mean to nan.
     reached = selection.cut_groups.levels_met
-    if selection.q_value is None or not len(reached):
+    if selection.q_value is None:
         return {"q": None, "q_spread": None, "fallback": None}
     return {
-        "q": float(reached.mean()),
-        "q_spread": float(reached.std()),
+        "q": float(reached.mean()) if len(reached) else None,
+        "q_spread": float(reached.std()) if len(reached) else None,
         "fallback": float((selection.cut_groups.status == "fallback").mean()),
     }
 

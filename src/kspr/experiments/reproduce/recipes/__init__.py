@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar
 
 from kspr.errors import InputError
 
-__all__ = ["SCALES", "Recipe", "Scale", "Variant", "load_recipe", "recipe_names"]
+__all__ = ["SCALES", "Claim", "Recipe", "Scale", "Variant", "load_recipe", "recipe_names"]
 
 T = TypeVar("T")
 SCALES = ("smoke", "mini", "paper")
@@ -48,6 +48,32 @@ class Variant:
     def parameters(self) -> dict[str, Any]:
         """All parameters that the selector gets."""
         return {**self.selection, **dict.fromkeys(self.without)}
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What the paper concludes: that one value is ahead of others, or of a limit."""
+
+    says: str
+    measure: str = ""
+    ahead: str = ""
+    """Row whose value is larger; with `row`, the noise."""
+    of: tuple[str, ...] = ()
+    """Rows, or noises, that it is ahead of; empty for all others that the paper reports."""
+    lower: bool = False
+    """The value that is ahead is the smaller one."""
+    limit: float | None = None
+    """A number in the place of other rows."""
+    row: str = ""
+    """The row of a comparison between noises."""
+    data: str | None = None
+    """The paper's name of a data set; None for the only one."""
+    noises: tuple[str, ...] = ()
+    """Noises that the claim is about; empty for all."""
+    but: tuple[str, ...] = ()
+    """Comparisons that the paper excepts: ``"SPR, Sym. 40 %"``."""
+    open: str = ""
+    """Why no number can tell; empty where one can."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +116,7 @@ class Recipe:
     """The paper's column headings, in the order of the measures or noises."""
     reported: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
     """The paper's values as printed: section, row, one entry per column."""
-    claims: tuple[str, ...] = ()
+    claims: tuple[Claim, ...] = ()
     """What the paper concludes from this table or figure."""
 
     def scale(self, name: str) -> Scale:
@@ -123,13 +149,15 @@ def _recipe(name: str, entries: dict[str, Any]) -> Recipe:
         for section, rows in entries.pop("reported", {}).items()
     }
     variants = {key: _filled(Variant, entry) for key, entry in entries.pop("variants").items()}
+    claims = [_filled(Claim, entry) for entry in entries.pop("claims", [])]
     every = {"noises": entries["noises"], "variants": list(variants)}
     scales = {scale: _filled(Scale, {**every, **entries.pop(scale)}) for scale in SCALES}
     for scale in scales.values():
         for chosen, known in ((scale.variants, variants), (scale.noises, entries["noises"])):
             for unknown in set(chosen) - set(known):
                 raise InputError(f"{name} has no {unknown!r}; it has {', '.join(known)}.")
-    given = {"name": name, "variants": variants, "scales": scales, "reported": reported}
+    given = {"name": name, "claims": claims, "variants": variants, "scales": scales}
+    given["reported"] = reported
     return _filled(Recipe, {**given, **entries})
 
 
