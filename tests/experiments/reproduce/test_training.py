@@ -1,4 +1,4 @@
-"""Trials that train a network: by our cycle, on what a peer keeps, and by methods of others."""
+"""Trials that train a network: by our cycle, and by methods of others."""
 
 from dataclasses import replace
 

@@ -3,19 +3,17 @@
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
-from kspr.core.labels import encode_labels, truly_clean
+from kspr.core.labels import truly_clean
 from kspr.experiments.baselines import METHODS
 from kspr.experiments.baselines.trainer import train_by
-from kspr.experiments.compare.peers import PEERS, Shared
 from kspr.experiments.reproduce.data import Sample
-from kspr.experiments.reproduce.trials import TrialSpec, levels, principal, quality_of
+from kspr.experiments.reproduce.trials import TrialSpec, levels, quality_of
 from kspr.models.build import build_network
 from kspr.models.network import BodyNetwork, Network, seeded
 from kspr.train.inputs import as_inputs
@@ -24,8 +22,6 @@ from kspr.train.trained import Trained
 
 __all__ = ["train"]
 
-_DIMENSIONS = 128
-"""Principal components that a peer is given, as in `kspr compare`."""
 _ASSUMED = 0.2
 """Noise rate that a method is told where nobody knows it: what its users assume of WebVision."""
 _COURSE = (
@@ -45,14 +41,10 @@ _COURSE = (
 def train(spec: TrialSpec) -> Mapping[str, Any]:
     """Return accuracies on the test sets, the quality of the last selection, both by epoch."""
     sample, settings = spec.sample(), settings_of(spec)
-    kept = None if spec.variant.peer is None else _kept_by_peer(spec, sample)
-    trained = _trained(spec, sample if kept is None else sample.only(kept), settings)
-    values = measured(trained, sample)
+    values = measured(_trained(spec, sample, settings), sample)
     told = spec.variant.method is not None and METHODS[spec.variant.method].told
     if told and sample.truth is None:
         values["assumed_rate"] = _ASSUMED
-    if kept is not None:
-        values |= _fixed_selection(kept, sample, trained)
     # The network is not a result: checkpoints of a finished trial are only large.
     if spec.work is not None:
         shutil.rmtree(spec.work, ignore_errors=True)
@@ -71,19 +63,9 @@ def settings_of(spec: TrialSpec) -> TrainSettings:
     if spec.variant.selector == "none":
         # Training on all labels is a warm-up that never ends.
         return base.changed(guard=False, select_every=0, warmup_epochs=base.epochs, seed=spec.seed)
-    # The preset's parameters are meant for the preset's selector.
-    own = base.selection if base.selector == spec.variant.selector else {}
-    chosen = {**own, **spec.variant.parameters}
-    select_on = base.select_on
-    if select_on == "referees" and spec.variant.selector != "default":
-        # Referees learn from our selector; the paper's selectors judge the network itself.
-        select_on = "network"
-    return replace(
-        base,
-        selector=spec.variant.selector,
-        select_on=select_on,
-        selection=chosen,
-        seed=spec.seed,
+    # With another selector than the preset's, the preset's parameters are left out.
+    return base.changed(
+        selector=spec.variant.selector, selection=spec.variant.parameters, seed=spec.seed
     )
 
 
@@ -166,22 +148,3 @@ def _tops(trained: Trained, X: Any, y: np.ndarray) -> tuple[float, float]:
     order = np.argsort(-trained.predict_proba(X), axis=1, kind="stable")[:, :5]
     right = trained.classes[order] == np.asarray(y)[:, None]
     return float(right[:, 0].mean()), float(right.any(axis=1).mean())
-
-
-def _kept_by_peer(spec: TrialSpec, sample: Sample) -> np.ndarray:
-    """Return the rows that the variant's peer keeps; it sees the features before training."""
-    codes = encode_labels(sample.label).codes
-    X = principal(np.asarray(sample.X, dtype=np.float32), _DIMENSIONS)
-    return PEERS[spec.variant.peer or ""].judge(Shared(X, codes), seed=spec.seed).clean
-
-
-def _fixed_selection(kept: np.ndarray, sample: Sample, trained: Trained) -> Mapping[str, Any]:
-    """Return the quality of a selection that is computed once, repeated for every epoch."""
-    quality = {"kept": float(kept.mean()), **quality_of(kept, sample)}
-    # A peer has no level; the columns are there all the same, for the figure.
-    fixed = {"q_reached": None, "q_spread": None, **quality}
-    course = [
-        {name: line[name] for name in ("epoch", "accuracy", "accuracy_average")} | fixed
-        for line in trained.history
-    ]
-    return {**quality, "course": course}

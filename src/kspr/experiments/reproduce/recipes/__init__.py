@@ -27,8 +27,6 @@ class Variant:
     """``none`` trains on all labels as given."""
     selection: Mapping[str, Any] = field(default_factory=dict)
     """Parameters of the selector that differ from its defaults."""
-    peer: str | None = None
-    """With the selector ``none``: train on what this method of `compare.peers` keeps."""
     method: str | None = None
     """With the selector ``none``: train by this method of `kspr.experiments.baselines`."""
     without: tuple[str, ...] = ()
