@@ -88,7 +88,8 @@ def test_principal_components_keep_distances_in_the_leading_directions():
 
 
 def test_examples_show_the_images_behind_the_features(folder):
-    trial = spec("examples", FEATURES, Variant("spr"), {"shown": 3}, folder=folder)
+    variant = Variant("spr", {"clean_ratio": 0.8})
+    trial = spec("examples", FEATURES, variant, {"shown": 3}, folder=folder)
     found = compute(trial)
     assert 0 < len(found["examples"]) <= 3
     assert {"given", "true", "png"} <= set(found["examples"][0])
