@@ -35,10 +35,11 @@ def test_a_misleading_selection_does_not_make_the_user_worse_off(digits40, monke
 
     Close: 120 samples are held out, which cannot tell differences of a few points.
     """
-    monkeypatch.setattr(
-        "kspr.train.policies.make_selector",
-        lambda settings: Misled(random_state=settings.seed, progress=False, **settings.selection),
-    )
+
+    def misled(settings, _epoch):
+        return Misled(random_state=settings.seed, progress=False, **settings.selection)
+
+    monkeypatch.setattr("kspr.train.policies.make_selector", misled)
     X, y, truth = digits40.X[:1200], digits40.y[:1200], digits40.y_true[:1200]
     test = digits40.X[1200:], digits40.y_true[1200:]
     long = quick.changed(epochs=8, held_out=0.1)
@@ -173,7 +174,7 @@ def test_the_selection_belongs_to_the_network_that_is_handed_over(small, quick, 
     trained = fit(small.X, small.y, settings=quick)
     inputs = as_inputs(small.X, "embeddings")
     outputs = network_outputs(trained.network, inputs, trained.pipeline, Alone(torch.device("cpu")))
-    own = choose(quick, outputs.features, small.y, outputs.logits, None).selection
+    own = choose(quick, outputs.features, small.y, outputs.logits, None, quick.epochs).selection
     assert np.array_equal(trained.selection.doubt, own.doubt)
     assert np.array_equal(trained.clean_mask, own.clean_mask)
 

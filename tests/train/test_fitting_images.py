@@ -6,8 +6,10 @@ import torch
 
 from kspr.errors import InputError
 from kspr.models.device import PrecisionWarning
+from kspr.models.network import BodyNetwork
 from kspr.noise import symmetric
 from kspr.train import TrainSettings, fit
+from kspr.train.augment import normalise
 from kspr.train.run_folder import read_about
 from tests.train.digits import digit_images
 
@@ -87,6 +89,36 @@ def test_an_unknown_parameter_of_simsiam_is_named(settings):
         fit(X, y, settings=settings.changed(pretrain={"depth": 3}))
 
 
+def test_simsiam_sees_pixels_as_training_and_selection_do(settings, monkeypatch):
+    """It saw them from 0 to 1, where they are centred and scaled for all other steps."""
+    X, y = digit_images(60)
+    seen = []
+    forward = BodyNetwork.forward
+    monkeypatch.setattr(BodyNetwork, "forward", lambda net, x: seen.append(x) or forward(net, x))
+    still = {"area": [1.0, 1.0], "ratio": [1.0, 1.0], "jitter_probability": 0.0, "flip": False}
+    chosen = settings.changed(pretrain={"batch_size": 60, "width": 8, "views": still})
+    fit(X, y, settings=chosen.changed(pretrain_epochs=1, epochs=1, mean=(0.5,), std=(0.25,)))
+    expected = normalise(torch.from_numpy(X), (0.5,), (0.25,))
+    assert sorted(seen[0].sum((1, 2, 3)).tolist()) == pytest.approx(
+        sorted(expected.sum((1, 2, 3)).tolist()), rel=1e-3, abs=1e-2
+    )
+
+
+@pytest.mark.parametrize(
+    ("pretrain", "sentence"),
+    [
+        ({"views": {"blurr": 1}}, "parameter that SimSiam does not have.*blurr"),
+        ({"views": 3}, "pretrain.views must be a table, got 3"),
+        ({"views": {"area": [1.0, 0.2]}}, "area must be two positive numbers in order"),
+        ({"views": {"flip": "yes"}}, "flip must be true or false"),
+    ],
+)
+def test_a_wrong_view_of_simsiam_is_one_sentence(settings, pretrain, sentence):
+    X, y = digit_images(50)
+    with pytest.raises(InputError, match=sentence):
+        fit(X, y, settings=settings.changed(pretrain=pretrain))
+
+
 @pytest.mark.parametrize(
     "changes",
     [pytest.param({"precision": "bfloat16"}, marks=pytest.mark.slow), {"channels_last": True}],
@@ -100,7 +132,13 @@ def test_faster_arithmetic_trains_as_well(settings, changes):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("preset", "side"), [("cifar10", 32), ("cifar100", 32), ("clothing1m", 64), ("webvision", 96)]
+    ("preset", "side"),
+    [
+        ("cifar10", 32),
+        ("paper-cifar100", 32),
+        ("paper-clothing1m", 64),
+        ("webvision", 96),
+    ],
 )
 def test_the_papers_presets_start_and_leave_a_checkpoint(preset, side, tmp_path):
     """A few steps on made images, smaller than the preset's own: nothing more is claimed."""

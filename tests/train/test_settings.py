@@ -26,9 +26,21 @@ def test_presets_hold_what_the_paper_says(name, epochs, decay, pretrain, p, netw
     assert (found.epochs, found.weight_decay, found.pretrain_epochs) == (epochs, decay, pretrain)
     assert (found.mix_probability, found.network, found.mix_alpha) == (p, network, 0.5)
     assert (found.learning_rate, found.momentum, found.batch_size) == (0.01, 0.9, 128)
-    assert (found.selector, found.select_on) == ("default", "referees")
-    bare = TrainSettings.from_preset(name, selector="paper", guard=False)
-    assert (bare.select_on, bare.selection) == ("network", {})
+    assert (found.selector, found.select_on, found.guard) == ("default", "referees", True)
+    assert found.selection == {"q": 0.1, "cut": "pooled"}
+
+
+@pytest.mark.parametrize("name", ["cifar10", "cifar100", "webvision", "clothing1m"])
+def test_a_preset_called_paper_is_the_papers_procedure(name):
+    """Alg. 3 after every epoch on the network's features, with the paper's selector and no more."""
+    paper, ours = (TrainSettings.from_preset(kind + name) for kind in ("paper-", ""))
+    assert (paper.selector, paper.select_on, paper.select_every) == ("paper", "network", 1)
+    assert not paper.guard
+    assert paper.warmup_epochs == 0
+    # "For Clothing1M, this is 14 and for other datasets the reduced dimension is 10".
+    assert paper.selection == ({"classes_per_group": 14} if name == "clothing1m" else {})
+    judging = ("selector", "select_on", "guard", "selection", "referee_parts")
+    assert paper.changed(**{field: getattr(ours, field) for field in judging}) == ours
 
 
 def test_a_changed_selection_is_laid_over_the_presets():

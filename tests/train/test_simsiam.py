@@ -20,9 +20,9 @@ from kspr.train.simsiam import (
     Pretraining,
     SimSiamSettings,
     disagreement,
-    pretrain,
     spread,
 )
+from kspr.train.simsiam import pretrain as pretrain_with
 from tests.train.digits import digit_images
 
 
@@ -58,6 +58,11 @@ def test_settings_out_of_range_are_refused(wrong):
         SimSiamSettings(**wrong)
 
 
+def pretrain(*arguments, **given):
+    """Pre-train on pixels as they are."""
+    return pretrain_with(*arguments, prepare=torch.Tensor.float, **given)
+
+
 QUICK = SimSiamSettings(epochs=3, batch_size=64, width=32, bottleneck=8)
 
 
@@ -65,7 +70,7 @@ QUICK = SimSiamSettings(epochs=3, batch_size=64, width=32, bottleneck=8)
 def pretraining():
     pixels, _ = digit_images(200)
     network = build_network("resnet_small", 10, in_shape=(1, 8, 8))
-    return Pretraining(network, Images(pixels), QUICK, 3)
+    return Pretraining(network, Images(pixels), QUICK, 3, torch.Tensor.float)
 
 
 def advance():

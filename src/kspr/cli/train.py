@@ -17,13 +17,25 @@ if TYPE_CHECKING:
 
 __all__ = ["train"]
 
+PresetName = Literal[
+    "cpu",
+    "cifar10",
+    "cifar100",
+    "webvision",
+    "clothing1m",
+    "paper-cifar10",
+    "paper-cifar100",
+    "paper-webvision",
+    "paper-clothing1m",
+]
+
 
 def train(
     source: Path,
     /,
     *,
     out: Path,
-    preset: Literal["cpu", "cifar10", "cifar100", "webvision", "clothing1m"] = "cpu",
+    preset: PresetName = "cpu",
     settings: Path | None = None,
     method: str | None = None,
     noise_rate: float | None = None,
@@ -45,7 +57,9 @@ def train(
     """Train a network on labels that are partly wrong, and select clean ones meanwhile.
 
     The preset `cpu` trains a small network on features (those of SOURCE, or embeddings of its
-    images or texts). The other presets are the paper's, and train a whole network on images.
+    images or texts). The others train a whole network on images: `cifar10`, `cifar100`, `webvision`
+    and `clothing1m` are ours, the paper's networks with our selection and guard; `paper-cifar10`
+    and its siblings are the paper's own procedure.
     Several processes: `torchrun --nproc-per-node 2 -m kspr train ...`.
 
     Example: kspr train photos/ --preset cpu --out run

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from kspr.errors import InputError
+from kspr.selectors.validation import check_types
 from kspr.train.randomness import chance, integers_below, uniform
 
 __all__ = [
@@ -273,16 +274,21 @@ class ViewSettings:
     """Probability that an image is blurred; SimSiam takes 0.5 for ImageNet."""
     blur_sigma: tuple[float, float] = (0.1, 2.0)
     """Bounds of the blur's standard deviation, in pixels."""
-    mean: tuple[float, ...] = (0.0,)
-    """Subtracted from pixels, one value or one per channel."""
-    std: tuple[float, ...] = (1.0,)
-    """Pixels are divided by it, one value or one per channel."""
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        for name in ("area", "ratio", "blur_sigma"):
+            # TOML and JSON give lists; the object is frozen, so it is set past the lock.
+            bounds = tuple(float(value) for value in getattr(self, name))
+            object.__setattr__(self, name, bounds)
+            if len(bounds) != 2 or not 0 < bounds[0] <= bounds[1]:
+                raise InputError(f"{name} must be two positive numbers in order, got {bounds}.")
 
 
 def simsiam_views(
     images: Tensor, generator: torch.Generator, settings: ViewSettings
 ) -> tuple[Tensor, Tensor]:
-    """Return two random views of each image: crop, flip, colours, grey, blur, normalise.
+    """Return two random views of each image, from 0 to 1: crop, flip, colours, grey, blur.
 
     Images that are not RGB change in brightness and contrast only. The order of the four colour
     changes is drawn once per view of the batch, not per image, as in kornia.
@@ -306,7 +312,7 @@ def _view(images: Tensor, generator: torch.Generator, settings: ViewSettings) ->
     if settings.blur_probability:
         blurred = _blurred(images, generator, settings)
         images = _sometimes(images, blurred, settings.blur_probability, generator)
-    return normalise(images, settings.mean, settings.std)
+    return images
 
 
 def _jitter(images: Tensor, generator: torch.Generator, settings: ViewSettings) -> Tensor:

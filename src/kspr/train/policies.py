@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from kspr.models.network import Network
-from kspr.selectors import PaperKnockoffsSPR, Selection
+from kspr.selectors import KnockoffsSPR, PaperKnockoffsSPR, Selection
 from kspr.train.guard import (
     MOST_CLASSES,
     Health,
@@ -318,7 +318,8 @@ def _select(
         # Classes without samples have scores too, but the selection does not know them.
         present = torch.unique(setup.task.label).to(scores.device)
         shown = scores[:, present] if trained else None
-        chosen = choose(settings, features, setup.task.given, shown, state.selected)
+        given = setup.task.given
+        chosen = choose(settings, features, given, shown, state.selected, cycle.epoch)
     health = None
     if chosen is not None:
         has_seen = trained and not by_inputs
@@ -354,18 +355,21 @@ def choose(
     y: np.ndarray,
     scores: Tensor | None,
     last: Tensor | None,
+    epoch: int = 0,
 ) -> Chosen:
     """Select clean labels among `y` by `features`.
 
-    `scores` determine the most confident knockoff label, `last` is the previous clean mask. Columns
-    of zeros (units of the network that are never active) do no harm.
+    `scores` determine the most confident knockoff label, `last` is the previous clean mask. The
+    split is that of `epoch`. Columns of zeros (units of the network that are never active) do no
+    harm.
     """
-    selector = make_selector(settings)
+    selector = make_selector(settings, epoch)
     given: dict[str, Any] = {}
-    if isinstance(selector, PaperKnockoffsSPR):
-        given["scores"] = None if scores is None else scores.detach().cpu().numpy()
+    if not isinstance(selector, KnockoffsSPR):
         # Eq. prototype: class means over the clean samples of the last selection.
         given["clean_mask"] = None if last is None else last.cpu().numpy()
+    if isinstance(selector, PaperKnockoffsSPR):
+        given["scores"] = None if scores is None else scores.detach().cpu().numpy()
     start = time.perf_counter()
     with warnings.catch_warnings(), torch.no_grad():
         # The guard finds the same faults in the selection itself.

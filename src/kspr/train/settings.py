@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.resources import files
 from typing import Any, Literal, Self, get_args
 
+import numpy as np
+
 from kspr.errors import InputError
 from kspr.noise import check_seed
 from kspr.selectors import from_preset
@@ -16,7 +18,8 @@ from kspr.selectors.validation import check_choice, check_count, check_type, che
 
 __all__ = ["PRESETS", "TrainSettings", "make_selector", "referee_selector"]
 
-PRESETS = ("cpu", "cifar10", "cifar100", "clothing1m", "webvision")
+_DATA = ("cifar10", "cifar100", "clothing1m", "webvision")
+PRESETS = ("cpu", *_DATA, *(f"paper-{name}" for name in _DATA))
 """Names of the TOML files in ``presets/``."""
 _TABLES = ("selection", "pretrain")
 
@@ -132,7 +135,8 @@ class TrainSettings:
         Parameters
         ----------
         name
-            ``cpu``, ``cifar10``, ``cifar100``, ``clothing1m`` or ``webvision``.
+            ``cpu``; ``cifar10``, ``cifar100``, ``clothing1m`` or ``webvision``, ours; or
+            ``paper-cifar10`` and so on, the paper's procedure.
         **changes
             Any fields. The entries of `selection` and `pretrain` are added to those of the preset;
             with another `selector`, `selection` starts empty.
@@ -144,7 +148,9 @@ class TrainSettings:
         """
         check_choice("preset", name, PRESETS)
         text = (files("kspr.train") / "presets" / f"{name}.toml").read_text(encoding="utf-8")
-        return cls()._changed(tomllib.loads(text))._changed(changes)
+        own = tomllib.loads(text)
+        start = cls.from_preset(own.pop("base")) if "base" in own else cls()
+        return start._changed(own)._changed(changes)
 
     def changed(self, **changes: Any) -> Self:
         """Return these settings with `changes`, combined as in `from_preset`."""
@@ -247,11 +253,23 @@ def _check_together(settings: TrainSettings) -> None:
         )
 
 
-def make_selector(settings: TrainSettings) -> AnySelector:
-    """Return the selector that `settings` asks for; an unknown parameter is named."""
+def make_selector(settings: TrainSettings, epoch: int = 0) -> AnySelector:
+    """Return the selector that `settings` asks for; an unknown parameter is named.
+
+    Its pieces, halves and random knockoffs are those of `epoch`: what is wrongly kept by the
+    chance of one split is not kept in all epochs.
+    """
     # The user's own parameters come last, and win.
     parameters = {"random_state": settings.seed, "progress": False, **settings.selection}
+    seed = parameters["random_state"]
+    if epoch and isinstance(seed, int):
+        parameters["random_state"] = _seed_of_epoch(seed, epoch)
     return from_preset(settings.selector, **parameters)
+
+
+def _seed_of_epoch(seed: int, epoch: int) -> int:
+    """Return another seed for each epoch, whatever was drawn before: a resumed run has the same."""
+    return int(np.random.SeedSequence([seed, epoch]).generate_state(1)[0])
 
 
 def referee_selector(settings: TrainSettings) -> ProbabilitySelector:

@@ -3,7 +3,7 @@
 import copy
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ from torch.nn import functional
 from kspr._progress import Progress, ProgressMode
 from kspr.errors import InputError
 from kspr.models.network import Network, seeded
-from kspr.selectors.validation import check_types
+from kspr.selectors.validation import check_type, check_types
 from kspr.train.augment import ViewSettings, simsiam_views
 from kspr.train.inputs import Inputs
 from kspr.train.learner import cosine_rate
@@ -139,11 +139,17 @@ class Pretraining:
     """SimSiam on one network, with `steps` steps per epoch."""
 
     def __init__(
-        self, network: Network, inputs: Inputs, settings: SimSiamSettings, seed: int
+        self,
+        network: Network,
+        inputs: Inputs,
+        settings: SimSiamSettings,
+        seed: int,
+        prepare: Callable[[Tensor], Tensor],
     ) -> None:
         if len(inputs) < 2:
             raise InputError(f"inputs must hold at least 2 images, got {len(inputs)}.")
         self._network, self._inputs, self._settings, self._seed = network, inputs, settings, seed
+        self._prepare = prepare
         self._device = next(network.parameters()).device
         self._batch = min(settings.batch_size, len(inputs))
         self._heads = self._make_heads()
@@ -200,7 +206,8 @@ class Pretraining:
     def _step(self, rows: Tensor, generator: torch.Generator) -> Tensor:
         """Take one step and return the loss and the spread."""
         images = self._inputs.take(rows).to(self._device)
-        first, second = simsiam_views(images, generator, self._settings.views)
+        views = simsiam_views(images, generator, self._settings.views)
+        first, second = (self._prepare(view) for view in views)
         # Two passes, not one of both views: batch statistics are those of one view, as in SimSiam.
         loss, spread = self._heads(self._network(first).features, self._network(second).features)
         self._optimizer.zero_grad(set_to_none=True)
@@ -243,6 +250,7 @@ def pretrain(
     settings: SimSiamSettings,
     *,
     seed: int,
+    prepare: Callable[[Tensor], Tensor],
     on_epoch: Callable[[dict[str, Any]], None] | None = None,
     state: dict[str, Any] | None = None,
     progress: ProgressMode = "auto",
@@ -261,6 +269,8 @@ def pretrain(
         How to train.
     seed
         Seed of all random numbers.
+    prepare
+        Function from pixels, from 0 to 1, to what `network` takes: how they are normalised.
     on_epoch
         Called after each epoch with everything that the next one depends on, as tensors and plain
         numbers that ``torch.load(..., weights_only=True)`` can read.
@@ -270,7 +280,7 @@ def pretrain(
     progress
         Whether to draw a progress bar.
     """
-    run = Pretraining(network, inputs, settings, seed)
+    run = Pretraining(network, inputs, settings, seed, prepare)
     if state is not None:
         run.load(state)
     warned = False
@@ -302,8 +312,11 @@ def _warn_of_collapse(epoch: PretrainEpoch) -> None:
 
 def simsiam_settings(settings: TrainSettings) -> SimSiamSettings:
     """Return the settings of the pre-training; raise `InputError` for an unknown parameter."""
+    given = dict(settings.pretrain)
+    check_type("pretrain.views", given.get("views", {}), Mapping)
     try:
-        return SimSiamSettings(epochs=settings.pretrain_epochs, **settings.pretrain)
+        given["views"] = ViewSettings(**given.get("views", {}))
+        return SimSiamSettings(epochs=settings.pretrain_epochs, **given)
     except TypeError as error:
         raise InputError(
             f"pretrain holds a parameter that SimSiam does not have: {error}."
@@ -329,6 +342,8 @@ def pretrain_network(setup: Setup, network: Network, checkpoints: Checkpoints) -
             setup.task.inputs,
             simsiam_settings(settings),
             seed=seed_for(settings.seed, "pretrain"),
+            # As for selection and training: other pixels would be other images to the network.
+            prepare=setup.pipeline.plain_view,
             on_epoch=keep,
             state=None if stored is None else stored["state"],
         )

@@ -25,8 +25,9 @@ __all__ = ["Task", "Test", "make_task", "network_for", "signature_of", "steps_pe
 
 _LEAST_HELD_OUT = 200
 """Fewer held-out samples could not tell networks apart."""
-_LAYOUT = 3
-"""Number of the entries of a checkpoint: it changes with them, so that older ones are refused."""
+_LAYOUT = 4
+"""Number of the form of a checkpoint, and of what the next epoch makes of it: it changes with them,
+so that older ones are refused."""
 
 
 @dataclass(frozen=True, eq=False)
