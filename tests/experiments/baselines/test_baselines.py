@@ -53,3 +53,10 @@ def test_the_method_beats_plain_training(name):
     # Its authors report gains where labels are noisy.
     margin = 0.05 if name == "meta-cleaner" else 0.0
     assert accuracy_on_digits(name, noise) > accuracy_on_digits("standard", noise) + margin
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_rule_says_where_its_constants_come_from(name):
+    rule = type(make_method(name))
+    if fields(rule):
+        assert re.search(r"public\s+code|experiments \(Section|chosen here|ours", rule.__doc__)

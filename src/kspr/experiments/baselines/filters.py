@@ -4,13 +4,9 @@
 - `IterNLD`: outliers of each class count less, and are pushed away (Wang et al. 2018).
 - `IterativeCV`: each half is judged by a network of the other half (Chen et al. 2019).
 - `Graded`: three kinds of loss by how far prototypes support a label, as in FM-SRM.
-- `RoG`: a generative classifier on the features of a network that was trained plainly. Features of
-  right labels lie close together in each class, so a robust mean and a common robust covariance
-  (minimum covariance determinant) give a linear classifier that wrong labels disturb little. The
-  authors average over several layers; here the last one is used (Lee et al. 2019).
+- `RoG`: a generative classifier replaces the last layer of a network (Lee et al. 2019).
 
-Numbers of epochs in these papers are kept as shares of the run. The public code of `TopoFilter`
-(github.com/pxiangwu/TopoFilter) begins at epoch 30 of 180, as here, and judges every 5 epochs.
+Each class says where its constants come from. Numbers of epochs are kept as shares of the run.
 """
 
 import math
@@ -41,11 +37,15 @@ def _due(run: Run, begin: float, every: float) -> bool:
 
 @dataclass(frozen=True)
 class TopoFilter(Method):
-    """Train on the rows that the filter of `kspr compare` keeps, by the network's features."""
+    """Train on the rows that the filter of `kspr compare` keeps, by the network's features.
+
+    The public code (github.com/pxiangwu/TopoFilter) begins at epoch 30 of 180, as here, and judges
+    every 5 epochs in all dimensions. Both are coarser here: its search in C++ is not.
+    """
 
     begin_share: float = 1 / 6
     every: float = 0.4
-    """Share of the run between two judgements; the authors' is finer, and their search is not."""
+    """Share of the run between two judgements."""
     dimensions: int = 32
     """Principal components that neighbours are searched in."""
 
@@ -71,7 +71,12 @@ def _centred(features: Tensor, most: int) -> Tensor:
 
 @dataclass(frozen=True)
 class IterNLD(Method):
-    """Outliers of a class count less in the loss, and their features are pushed away."""
+    """Outliers of a class count less in the loss, and their features are pushed away.
+
+    All constants are chosen here: there is no public code, and the paper's were not at hand. Twenty
+    neighbours are what local outlier factors are usually computed with; the contrastive term counts
+    little, so that the cross-entropy leads.
+    """
 
     begin_share: float = 0.2
     every: float = 0.2
@@ -146,7 +151,10 @@ def contrastive(features: Tensor, label: Tensor, clean: Tensor, margin: float) -
 class IterativeCV(Method):
     """Find rows whose label a network of the other half predicts; then Co-teaching on them.
 
-    The share that Co-teaching leaves out is estimated from how often the halves agree.
+    The share that Co-teaching leaves out is estimated from how often the halves agree. The public
+    code (github.com/chenpf1025/noisy_label_understanding_utilizing) has four rounds, drops rows of
+    the largest losses, and lets the share rise in 10 of 200 epochs. Two rounds and one epoch are
+    chosen here: a round is a whole run, and runs are short.
     """
 
     rounds: int = 2
@@ -217,7 +225,8 @@ class Graded(Method):
     """Cross-entropy where prototypes support the label, GCE where it is their second choice.
 
     Other rows learn the prototypes' own probabilities. Prototypes are class means of frozen
-    features: of the embeddings, or of the untrained or given network for images.
+    features: of the embeddings, or of the untrained or given network for images. No description of
+    FM-SRM was at hand but its name: the rule and the temperature, usual for cosines, are ours.
     """
 
     temperature: float = 0.1
@@ -257,7 +266,14 @@ def prototype_probabilities(features: Tensor, label: Tensor, temperature: float)
 
 @dataclass(frozen=True)
 class RoG(Method):
-    """Plain training; the last layer is then replaced by the discriminant of robust Gaussians."""
+    """Plain training; the last layer is then replaced by the discriminant of robust Gaussians.
+
+    Features of right labels lie close together in each class, so a robust mean and a common robust
+    covariance (minimum covariance determinant) give a linear classifier that wrong labels disturb
+    little. The public code (github.com/pokaxpoka/RoGNoisyLabel) starts from a random 70 % of a
+    class, concentrates once on 70 %, and averages over several layers. Chosen here: half of the
+    class, which bears more noise, two rounds, so that the start does not matter, and one layer.
+    """
 
     steps: int = 2
     """Rounds of concentration on the half of a class that lies closest together."""

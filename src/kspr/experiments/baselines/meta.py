@@ -1,18 +1,9 @@
 """Methods that learn how to learn: what a step would disturb, or which rows count.
 
-`MetaLearning` (Li et al. 2019): steps that wrong labels would disturb little. Before each step,
-labels of half of the batch are replaced by those of near rows, several times. A step on such labels
-should leave the predictions as the averaged network has them; how far it does not is added to the
-loss. The gradient of that term is taken to first order. The share of replaced labels and the number
-of neighbours are those of the public code (github.com/LiJunnan1992/MLNT).
+- `MetaLearning`: steps that wrong labels would disturb little (Li et al. 2019).
+- `MetaCleaner`: weighted means of few rows of a class (Zhang, Wang and Qiao 2019).
 
-`MetaCleaner` (Zhang, Wang and Qiao 2019): weighted means of few rows of a class. A step does not
-classify rows but, for each of several classes, one representation that is computed ("hallucinated")
-from a small subset of rows with that label. A second, small network looks at the features of a
-subset together and gives every row a weight; it learns by the same loss, because rows of other
-classes spoil the mean. Predictions need the network alone. Source: CVPR 2019, doi
-10.1109/CVPR.2019.00755. There is no public code. The size of the subsets and the form of the
-weighting network are ours.
+Each class says where its constants come from. Numbers of epochs are kept as shares of the run.
 """
 
 from collections.abc import Sequence
@@ -32,12 +23,20 @@ __all__ = ["MetaCleaner", "MetaLearning"]
 
 @dataclass(frozen=True)
 class MetaLearning(Method):
-    """Cross-entropy, and the disturbance by a step on labels of neighbours."""
+    """Cross-entropy, and the disturbance by a step on labels of neighbours.
+
+    Before each step, labels of half of the batch are replaced by those of near rows, several times.
+    A step on such labels should leave the predictions as the averaged network has them; how far it
+    does not is added to the loss, with a gradient of first order. The share and the number of
+    neighbours are those of the public code (github.com/LiJunnan1992/MLNT), which tries 10 sets of
+    labels: 3 cost a third. The share of epochs without the term, and the length of the tried step,
+    are chosen here.
+    """
 
     begin_share: float = 0.05
     """Share of the epochs without the second term."""
     n_disturbed: int = 3
-    """Sets of replaced labels for each step; the authors take 10, at three times the cost."""
+    """Sets of replaced labels for each step."""
     replaced: float = 0.5
     neighbours: int = 10
     step: float = 2.0
@@ -95,7 +94,16 @@ def neighbours_labels(
 
 @dataclass(frozen=True)
 class MetaCleaner(Method):
-    """Cross-entropy of weighted means of subsets of a class, with weights that are learned."""
+    """Cross-entropy of weighted means of subsets of a class, with weights that are learned.
+
+    A step does not classify rows but, for each of several classes, one representation that is
+    computed ("hallucinated") from a small subset of rows with that label. A second, small network
+    looks at the features of a subset together and gives every row a weight; it learns by the same
+    loss, because rows of other classes spoil the mean. Predictions need the network alone. Source:
+    CVPR 2019, doi 10.1109/CVPR.2019.00755; there is no public code. The form of the weighting
+    network and all constants are chosen here: few rows, so that a batch has many subsets, and a
+    pace at which the weights follow the features.
+    """
 
     size: int = 5
     """Rows of a subset."""
