@@ -63,7 +63,7 @@ def _standing(result: Reproduction) -> list[str]:
     Only for tables with training methods of others: elsewhere variants are no rivals.
     """
     recipe, told = result.definition, _told(result.definition)
-    rivals = any(variant.method for variant in recipe.variants.values())
+    rivals = recipe.shows == "table" and any(v.method for v in recipe.variants.values())
     if _OURS not in recipe.variants or not rivals or not result.trials:
         return []
     n_first, ahead = 0, []
