@@ -29,8 +29,6 @@ _ROWS, _FEWEST, _VALUES = 12_000, 500, 4_000_000
 """Rows that models are fitted to; fewer where these scores would be more in number."""
 _COLUMNS = 12
 """Classes of a row that the fit looks at: its likeliest, its label, and the rest as one."""
-_POWERS = np.array([1.0, 1.0, 0.1])[:, None, None]
-"""Sizes of the link's terms: the score, its square and its cube."""
 _QUANTILES = np.linspace(0.0, 1.0, 1001)
 _ROUNDS, _STEPS = 8, 8
 """Times that the matrix is estimated anew, and steps of the other parameters in between."""
@@ -110,7 +108,7 @@ class NoiseModel:
     def prior(self, scores: np.ndarray) -> np.ndarray:
         """Return the chance of each class, before the label is seen: ``(rows, classes)``."""
         shown = (scores - scores.mean(axis=1, keepdims=True)) / scores.dtype.type(self.scale)
-        a, b, c = (self.link * _POWERS[:, 0, 0]).astype(shown.dtype)
+        a, b, c = self.link.astype(shown.dtype)
         z = shown * (a + shown * (b + shown * c)) + self.offset.astype(shown.dtype)
         if self.across is not None:
             z += rows_times(shown, self.across.T.astype(shown.dtype))
@@ -264,21 +262,29 @@ class _Sample:
         self.best, self.all_columns = shown.argmax(axis=1), c <= _COLUMNS
         if self.all_columns:
             self.id = np.broadcast_to(np.arange(c)[:, None], (c, n))
-            self.place, columns = label, shown
+            self.place = label
         else:
             top = np.argpartition(-shown, _COLUMNS - 2, axis=1)[:, : _COLUMNS - 1]
             lacks = np.flatnonzero((top != label[:, None]).all(axis=1))
             values = np.take_along_axis(shown[lacks], top[lacks], axis=1)
             top[lacks, values.argmin(axis=1)] = label[lacks]
             self.place = (top == label[:, None]).argmax(axis=1)
-            chosen = np.take_along_axis(shown, top, axis=1)
-            # The rest counts as so many classes of their mean score; its number is that of none.
-            rest = (shown.sum(axis=1) - chosen.sum(axis=1)) / (c - _COLUMNS + 1)
-            columns = np.column_stack([chosen, rest])
             self.id = np.column_stack([top, np.full(n, c)]).T
-        scores = np.ascontiguousarray(columns.T)
-        self.terms = np.stack([scores, scores**2, scores**3]) * _POWERS
-        self.several = np.zeros((len(scores), 1))
+        # As large as the score itself, where the score is as large as the largest of a row.
+        best = max(float(shown.max(axis=1).mean()), 1e-12)
+        self.powers = np.array([1.0, 1.0 / best, 0.576 / best**2])
+        self.terms = np.empty((3, *self.id.shape))
+        for k in range(3):
+            power = shown ** (k + 1) * self.powers[k]
+            if self.all_columns:
+                self.terms[k] = power.T
+                continue
+            chosen = np.take_along_axis(power, top, axis=1)
+            self.terms[k, :-1] = chosen.T
+            # The rest counts as so many classes, each with their mean; its number is that of none.
+            # Powers of their mean score would be smaller: labels among them would look likely.
+            self.terms[k, -1] = (power.sum(axis=1) - chosen.sum(axis=1)) / (c - _COLUMNS + 1)
+        self.several = np.zeros((len(self.id), 1))
         if not self.all_columns:
             self.several[-1] = np.log(c - _COLUMNS + 1)
 
@@ -424,7 +430,7 @@ class _Fit:
         free = self._habits is not None
         return NoiseModel(
             scale=sample.scale,
-            link=self.x[:3],
+            link=self.x[:3] * sample.powers,
             offset=self.x[self._offset],
             across=self.x[self._square :].reshape(c, c) if self._across else None,
             error=self.x[self._error],

@@ -231,14 +231,15 @@ def _steps(q_value: np.ndarray, cut_group: np.ndarray) -> Steps:
 
 def at_best_f1(selection: Selection, q: float) -> Selection:
     """Return the selection at the level of its greatest expected F1; at `q` if there is none."""
-    ordered = np.sort(selection.doubt)
-    right = np.cumsum(1.0 - ordered)
-    # F1 = 2 TP / (kept + right), all as the doubts expect them.
-    expected = 2 * right / (np.arange(1, len(ordered) + 1) + right[-1])
-    likely = selection.doubt <= ordered[np.argmax(expected)]
     levels = selection.q_value
     assert levels is not None  # noqa: S101 - only selections with levels are cut
-    best = float(np.max(levels[likely], initial=0.0, where=np.isfinite(levels[likely])))
+    # By level, not by doubt: copies that disagree have a level of their own.
+    order = np.argsort(levels, kind="stable")
+    level, right = levels[order], np.cumsum(1.0 - selection.doubt[order])
+    # F1 = 2 TP / (kept + right), all as the doubts expect them; rows of one level enter together.
+    last = np.flatnonzero(np.isfinite(level) & (np.append(level[1:], np.inf) > level))
+    expected = 2 * right[last] / (last + 1 + right[-1])
+    best = float(level[last[np.argmax(expected)]]) if last.size else 0.0
     chosen = selection.at(float(np.clip(best, *_LEVEL_ENDS)) if best else q)
     # `at` has recorded the level as "fixed".
     parameters = {**chosen.manifest.parameters, "level": "f1"}
