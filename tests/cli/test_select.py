@@ -59,7 +59,7 @@ def test_choices_reach_the_selector(table, tmp_path):
 
 def test_help_teaches_each_controls_assumption(capsys):
     text = " ".join(run("select", "--help", capsys=capsys).replace("│", " ").split())
-    for words in ("depends on the true class only", "any wrong class with equal chance"):
+    for words in ("by the true class only", "any wrong class with equal chance"):
         assert words in text
     assert "Theorem 2" in text
 
@@ -153,7 +153,7 @@ def test_choices_that_do_not_go_together_are_one_sentence(table, tmp_path, capsy
         *("--out", tmp_path / "r"),
         capsys=capsys,
     )
-    assert "--neighbours 5 goes with --control transition" in message
+    assert "--neighbours 5 goes with --control people or transition" in message
     message = fails(
         "select", table, *SAID, "--control", "paper", "--out", tmp_path / "r", capsys=capsys
     )
@@ -163,7 +163,7 @@ def test_choices_that_do_not_go_together_are_one_sentence(table, tmp_path, capsy
 def test_json_carries_assumption_and_notices(table, tmp_path, capsys):
     out = run("select", table, *SAID, "--json", "--out", tmp_path / "r", capsys=capsys)
     summary = json.loads(out)["summary"]
-    assert "true class only" in summary["assumption"]
+    assert "by its true class" in summary["assumption"]
     assert summary["basis"].startswith("This rate rests on an assumption")
     assert summary["notices"] == []
 
@@ -234,7 +234,7 @@ def test_the_command_line_shows_the_warnings_of_the_page(tiny_classes, tmp_path,
 def test_hints_name_flags(table, tmp_path, capsys):
     said = ["select", table, *SAID, "--out", tmp_path / "r"]
     assert "--min-class-size 1 " in one_row_class(tmp_path, capsys)
-    assert "--control transition" in fails(
+    assert "--control people or transition" in fails(
         *said, "--level", "f1", "--control", "exchangeable", capsys=capsys
     )
 

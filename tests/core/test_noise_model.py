@@ -41,7 +41,7 @@ def anchors_of(scores: np.ndarray, label: np.ndarray) -> Transition:
 
 @pytest.mark.parametrize("across", [True, False])
 @pytest.mark.parametrize("noise", [symmetric, circular])
-def test_noise_by_class_is_estimated_and_people_are_refuted(noise, across) -> None:
+def test_noise_by_class_is_estimated_and_people_did_not_make_it(noise, across) -> None:
     scores, truth = drawn()
     label = noise(truth, 0.3, 0)
     models = fit_noise(scores, label, anchors_of(scores, label), across=across)
@@ -52,7 +52,7 @@ def test_noise_by_class_is_estimated_and_people_are_refuted(noise, across) -> No
     assert estimate.wrong_share == pytest.approx(0.3, abs=0.03)
 
 
-def test_mistakes_of_people_are_not_refuted() -> None:
+def test_mistakes_of_people_may_be_theirs() -> None:
     """Nor can they be told from rows that are hard: by class alone they seem to be fewer."""
     scores, truth = drawn()
     label = by_people(scores, truth)

@@ -61,7 +61,7 @@ def test_the_answer_hardly_depends_on_how_sure_the_model_is(temperature):
     found = calibrate(P, y)
     assert found.transition.wrong_share == pytest.approx(0.2, abs=0.05)
     plain = calibrate(held_out()[0], y)
-    assert np.abs(found.right - plain.right).mean() < 0.02
+    assert np.abs(found.right - plain.right).mean() < 0.05
 
 
 @pytest.mark.parametrize("digits", [1, 2, 3])

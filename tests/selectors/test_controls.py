@@ -57,7 +57,7 @@ def test_a_class_of_three_is_judged(control, cut):
     [
         (
             {"control": "exchangeable", "neighbours": 9},
-            "neighbours=9 goes with control='transition', which estimates how many labels are",
+            "neighbours=9 goes with control='people' or 'transition', which estimate how many",
         ),
         ({"control": "exchangeable", "level": "f1"}, "not with 'exchangeable'. Change either."),
         ({"control": "paper"}, "Use PaperKnockoffsSPR, or the preset 'paper'."),

@@ -16,10 +16,10 @@ def test_level_f1_cuts_where_the_estimated_f1_is_greatest(digits40, cut):
     fixed = KnockoffsSPR(cut=cut).fit(digits40.X, digits40.y).selection_
     chosen = KnockoffsSPR(cut=cut, level="f1").fit(digits40.X, digits40.y).selection_
     curve = fixed.curve()
-    n_right = len(fixed) * (1 - fixed.noise.rate)
+    right = 1 - fixed.doubt
     by_hand = [
-        2 * n * (1 - wrong) / (n + n_right)
-        for n, wrong in zip(curve.n_kept, curve.estimated_fsr, strict=True)
+        2 * right[fixed.q_value <= q].sum() / (n + right.sum())
+        for q, n in zip(curve.q, curve.n_kept, strict=True)
     ]
     best = curve.q[int(np.argmax(by_hand))]
     assert curve.best_f1_level == best
@@ -36,7 +36,7 @@ def test_level_f1_keeps_everything_where_nothing_is_wrong(blobs):
 
 
 def test_level_f1_says_what_it_goes_with(blobs):
-    with pytest.raises(InputError, match="control='transition'"):
+    with pytest.raises(InputError, match="control='people' or 'transition'"):
         KnockoffsSPR(level="f1", control="exchangeable").fit(blobs.X, blobs.y)
     with pytest.raises(InputError, match="level must be one of 'smallest', 'fixed', got 'f1'"):
         PaperKnockoffsSPR(level="f1").fit(blobs.X, blobs.y)

@@ -60,7 +60,7 @@ def test_a_selection_is_saved_and_read_again(digits, tmp_path):
     found = Selection.load(selection.save(tmp_path / "run"))
     assert np.array_equal(found.clean_mask, selection.clean_mask)
     assert found.manifest.method == "ProbabilitySelector"
-    assert "depends on the true class only" in found.summary().assumption
+    assert "goes wrong by its true class" in found.summary().assumption
     assert found.to_frame().shape[0] == len(y)
 
 
@@ -99,7 +99,7 @@ def test_held_out_probabilities_are_not_warned_of(digits):
     ("choice", "message"),
     [
         ({"q": 5}, "q must lie in"),
-        ({"control": "paper"}, "control must be one of 'transition', 'exchangeable'"),
+        ({"control": "paper"}, "control must be one of 'people', 'transition', 'exchangeable'"),
         ({"cut": "none"}, "cut must be one of"),
         ({"level": "smallest"}, "level must be one of"),
         ({"level": "f1", "control": "exchangeable"}, "level='f1' goes with"),

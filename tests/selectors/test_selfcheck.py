@@ -64,7 +64,7 @@ def test_directed_noise_is_followed(clouds):
     kept = KnockoffsSPR(q=0.1).fit(X, noisy).selection_.clean_mask
     found = selfcheck(X, noisy, KnockoffsSPR(q=0.1), kinds=[])
     assert (noisy != y)[kept].mean() <= 0.1
-    assert found.verdict == "held"
+    assert found.verdict != "not held"
 
 
 def test_a_selector_that_breaks_its_promise_is_found_out(clouds):
@@ -83,7 +83,7 @@ def test_the_papers_control_does_not_hold_under_heavy_noise(clouds):
     assert (heavy != y)[kept].mean() > 0.06
     found = selfcheck(X, heavy, paper, share=0.3)
     assert found.verdict == "not held"
-    assert "control='transition'" in found.advice
+    assert "control='people'" in found.advice
 
 
 def test_wrong_labels_near_the_borders_break_the_assumption(clouds):
@@ -92,7 +92,8 @@ def test_wrong_labels_near_the_borders_break_the_assumption(clouds):
     usual, hard = found.kinds
     assert hard.found > hard.promised + 2 * hard.error
     # A sensitivity: no control assumes such noise, so that it decides nothing.
-    assert (usual.verdict, hard.verdict, found.verdict) == ("held", None, "held")
+    assert hard.verdict is None
+    assert found.verdict == usual.verdict != "not held"
     assert f"{hard.shown(hard.found)} of the kept ones are wrong" in str(found)
     assert found.to_dict()["kinds"][1]["verdict"] is None
 
@@ -159,7 +160,7 @@ def test_the_result_can_be_read_and_saved(blobs):
     assert saved["verdict"] == found.verdict
     assert saved["kinds"][1]["kind"] == "symmetric"
     text = str(found)
-    assert text.startswith("Self-check of control='transition' at q = 0.05")
+    assert text.startswith("Self-check of control='people' at q = 0.05")
     assert found.advice in text
 
 

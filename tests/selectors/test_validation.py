@@ -68,7 +68,7 @@ CASES = {
         X,
         Y,
         {"control": "best"},
-        "control must be one of 'transition', 'exchangeable', got 'best'.",
+        "control must be one of 'people', 'transition', 'exchangeable', got 'best'.",
     ),
     "level": (X, Y, {"level": "smallest"}, "level must be one of 'fixed', 'f1', got 'smallest'."),
     "fit_rows": (X, Y, {"fit_rows": 1}, "fit_rows must be a whole number of at least 2"),

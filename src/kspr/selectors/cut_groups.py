@@ -158,7 +158,7 @@ class Curve:
     estimated_fsr: np.ndarray
     """Estimated share of wrong labels among all kept ones; at most `q`."""
     estimated_f1: np.ndarray | None = None
-    """Estimated F1; None where the number of right labels is not estimated."""
+    """Estimated F1; None where the chances of right labels are not estimated."""
 
     @property
     def best_f1_level(self) -> float | None:
@@ -186,10 +186,12 @@ class Curve:
         return text_table(("q", "kept", "share", "estimate"), rows, left=0)
 
 
-def trace_curve(q_value: np.ndarray, cut_group: np.ndarray, n_right: float | None = None) -> Curve:
+def trace_curve(
+    q_value: np.ndarray, cut_group: np.ndarray, wrong_chance: np.ndarray | None = None
+) -> Curve:
     """Return the curve of samples that are kept from their `q_value` on.
 
-    `n_right` is how many labels are right, where there is an estimate of it.
+    `wrong_chance` of each label is added up for F1, where it is estimated.
     """
     n_rows = len(q_value)
     own, place, count = _steps(q_value, cut_group)
@@ -205,13 +207,20 @@ def trace_curve(q_value: np.ndarray, cut_group: np.ndarray, n_right: float | Non
     last = np.searchsorted(levels, np.unique(levels), side="right") - 1
     wrong, n_kept = np.cumsum(expected[merged])[last], np.cumsum(count[merged])[last]
     fsr = np.minimum(wrong / n_kept, levels[last])
-    # F1 = 2 TP / (kept + right), with TP = kept (1 - FSR).
+    f1 = None
+    if wrong_chance is not None:
+        kept = np.isfinite(q_value)
+        right = np.bincount(
+            np.searchsorted(levels[last], q_value[kept]), 1.0 - wrong_chance[kept], len(last)
+        )
+        # F1 = 2 TP / (kept + right), all as the chances expect them.
+        f1 = 2 * np.cumsum(right) / (n_kept + np.sum(1.0 - wrong_chance))
     return Curve(
         q=levels[last],
         n_kept=n_kept,
         share_kept=n_kept / n_rows,
         estimated_fsr=fsr,
-        estimated_f1=None if n_right is None else 2 * n_kept * (1 - fsr) / (n_kept + n_right),
+        estimated_f1=f1,
     )
 
 
@@ -231,16 +240,8 @@ def _steps(q_value: np.ndarray, cut_group: np.ndarray) -> Steps:
 
 def at_best_f1(selection: Selection, q: float) -> Selection:
     """Return the selection at the level of its greatest expected F1; at `q` if there is none."""
-    levels = selection.q_value
-    assert levels is not None  # noqa: S101 - only selections with levels are cut
-    # By level, not by doubt: copies that disagree have a level of their own.
-    order = np.argsort(levels, kind="stable")
-    level, right = levels[order], np.cumsum(1.0 - selection.doubt[order])
-    # F1 = 2 TP / (kept + right), all as the doubts expect them; rows of one level enter together.
-    last = np.flatnonzero(np.isfinite(level) & (np.append(level[1:], np.inf) > level))
-    expected = 2 * right[last] / (last + 1 + right[-1])
-    best = float(level[last[np.argmax(expected)]]) if last.size else 0.0
-    chosen = selection.at(float(np.clip(best, *_LEVEL_ENDS)) if best else q)
+    best = selection.curve().best_f1_level
+    chosen = selection.at(q if best is None else float(np.clip(best, *_LEVEL_ENDS)))
     # `at` has recorded the level as "fixed".
     parameters = {**chosen.manifest.parameters, "level": "f1"}
     return replace(chosen, manifest=replace(chosen.manifest, parameters=parameters))

@@ -496,8 +496,8 @@ class Selection:
                 f"curve() needs an error rate, which {self.manifest.method} does not have before "
                 "rows are checked."
             )
-        n_right = None if self.noise is None else len(self) * (1 - self.noise.rate)
-        return trace_curve(self.q_value, self.cut_group, n_right)
+        chance = self.doubt if self.control in DOUBTING else None
+        return trace_curve(self.q_value, self.cut_group, chance)
 
     def ends(self) -> Ends:
         """Return the share of wrong labels among the kept ones under either kind of mistake.
