@@ -137,7 +137,7 @@ def default_digits() -> Answer:
     curve, piles = selection.curve(), selection.relabel()
     found["curve.share_kept"] = np.asarray(curve.share_kept)
     found["relabelled"] = np.asarray(piles.label)
-    found["sensitivity"] = np.array([selection.sensitivity(t) for t in (1, 2, 4)])
+    found["ends"] = np.array([selection.ends().by_class, selection.ends().by_people])
     found["forecast"] = np.array([selection.forecast(n) for n in (20, 100, 400)])
     found["checks_needed"] = np.array(selection.checks_needed() or -1)
     return found
