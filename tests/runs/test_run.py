@@ -10,6 +10,7 @@ import pytest
 
 from kspr._files import read_json, write_json, write_sealed
 from kspr.errors import InputError, UnreadableItemError
+from kspr.runs import storage
 from kspr.runs.run import load_run, save_run
 from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
@@ -233,7 +234,7 @@ def test_a_table_of_another_shape_is_one_sentence(run_of, table, file):
     about = {name: without_sums(read_json(folder / name)) for name in ("manifest.json", "run.json")}
     changed = {"shorter": whole.slice(1), "empty": whole.slice(0, 0)}
     for k, name in enumerate(whole.column_names):
-        if name not in ("q_value", "knockoff_label", "suggestion_probability"):
+        if name not in storage._OPTIONAL:
             changed[f"without {name}"] = whole.drop_columns([name])
         gap = pa.array([None] * len(whole), whole[name].type)
         changed[f"gaps in {name}"] = whole.set_column(k, name, gap)

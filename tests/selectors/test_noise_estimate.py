@@ -7,9 +7,7 @@ from kspr.selectors.noise_estimate import NoiseEstimate
 
 def estimate(ends, **more):
     nothing = np.empty((0, 0))
-    return NoiseEstimate(
-        0.12, ends, nothing, nothing, nothing, np.array([3]), np.arange(1), **more
-    )
+    return NoiseEstimate(0.12, ends, nothing, nothing, nothing, np.array([3]), np.arange(1), **more)
 
 
 def test_a_sentence_has_the_rate_and_both_ends():

@@ -94,7 +94,7 @@ def test_labels_that_may_all_be_kept_at_q_are_still_not_all_right(digits40, refe
     y = symmetric(truth, 0.08, seed=0)
     chosen = refereed.changed(selection={"q": 0.1}, epochs=6)
     trained = fit(digits40.X[:1200], y, settings=chosen)
-    assert trained.clean_mask.mean() > 0.99
+    assert trained.clean_mask.mean() > 0.97
     assert trained.held_out != {}  # the guard goes on
     assert (trained.predict(digits40.X[:1200]) == truth).mean() > 0.95
 

@@ -99,8 +99,9 @@ def dawid_skene(votes: Votes, log_prior: np.ndarray | None = None) -> DawidSkene
     given = csr_array((np.ones(len(pair)), (votes.row, pair)), shape=size)
     # Which annotator, and which label, each pair is of.
     of_annotator, of_label = (
-        csr_array((np.ones(len(pairs)), (kind, np.arange(len(pairs)))))
-        for kind in (annotator, label)
+        csr_array((np.ones(len(pairs)), (kind, np.arange(len(pairs)))), shape=(n, len(pairs)))
+        # A class may have no label at all.
+        for kind, n in ((annotator, annotator.max() + 1), (label, votes.n_classes))
     )
     chance = (given @ np.eye(votes.n_classes)[label]) / given.sum(axis=1)[:, None]
     for _ in range(_ROUNDS):
