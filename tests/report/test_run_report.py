@@ -46,10 +46,10 @@ def make(tmp_path, selector, **how):
 
 
 def answer(run, path, digits40, drawn):
-    draw_checks(run.folder, path, n=300, drawn=drawn)
+    draw_checks(run.folder, path, n=250, drawn=drawn)
     with path.open(newline="") as file:
         rows = list(csv.DictReader(file))
-    for entry in rows[:250]:
+    for entry in rows:
         entry["true_label"] = digits40.y_true[int(entry["row"])]
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, rows[0])
@@ -159,8 +159,8 @@ def test_a_report_draws_no_rows(run):
 
 def test_more_rows_are_asked_for_beside_those_that_were_drawn(run, digits40, tmp_path):
     answer(run, tmp_path / "checks.csv", digits40, "pool")
-    assert f"kspr review {run.folder} --checks 400 copy" in section(page_of(run), "next")
-    assert set_draw(run.folder, n=400).unanswered
+    assert f"kspr review {run.folder} --checks 350 copy" in section(page_of(run), "next")
+    assert set_draw(run.folder, n=350).unanswered
 
 
 def texts_run(tmp_path):

@@ -28,7 +28,7 @@ def asked(run, truth):
     def _asked(n, checks=100, **how):
         draw = set_draw(run, n=checks, **how)
         answered = replace(draw, log=entries(draw, truth, names, n))
-        return Progress(fitted).now(answered), apply_checks(fitted, answered)
+        return Progress(fitted).now(answered), apply_checks(fitted, answered, unfinished=True)
 
     return _asked
 

@@ -27,9 +27,11 @@ def test_the_draw_is_made_once_and_continued(run, opened):
         opened(run, checks=20)
 
 
-def test_what_a_draw_is_for_is_fixed_once_a_row_is_checked(run, opened):
+def test_what_a_draw_is_for_is_fixed_when_it_is_drawn(run, opened):
     opened(run, guarantee="mean")
-    session = opened(run, guarantee="anytime", q=0.3)
+    with pytest.raises(InputError, match="differs from the draw"):
+        opened(run, guarantee="anytime")
+    session = opened(run, guarantee="anytime", q=0.3, new_draw=True)
     assert (session.checks.guarantee, session.checks.q) == ("anytime", 0.3)
     position = session.waiting("Anna")[0]
     session.answer("Anna", "check", {position: 0})

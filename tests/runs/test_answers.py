@@ -6,15 +6,15 @@ fit.
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from kspr import InputError, KnockoffsSPR, Selection
+from kspr import InputError, KnockoffsSPR, PaperKnockoffsSPR, Selection
 from kspr.runs.answers import (
     Checks,
     apply_checks,
-    checked_rows,
     read_answers,
     read_checks,
     write_checks,
@@ -23,6 +23,7 @@ from kspr.runs.rows import RunRows
 
 ROWS = RunRows(np.array([0, 2, 4]), np.zeros(3, np.uint64), np.array(["a", "b", "c"]))
 LABEL = np.array([3, 5, 3])
+FILE = Path("answers.csv")
 
 
 @pytest.fixture
@@ -48,8 +49,8 @@ def write(tmp_path):
 )
 def test_every_dialect_gives_the_same_answers(write, content):
     found = read_answers(write(content), ROWS, LABEL)
-    assert found.position.tolist() == [1, 2]
-    assert found.truth.tolist() == ["3", "-"]
+    assert found.by_position == {1: "3", 2: "-", 0: None}
+    assert found.given == (1, 2)
     assert found.drawn_from is None
 
 
@@ -80,8 +81,8 @@ def write_tasks(tmp_path):
 
 def test_tasks_of_label_studio_give_the_same_answers(write_tasks):
     found = read_answers(write_tasks(task("b", "3", "3"), task("c", "-"), task("a")), ROWS, LABEL)
-    assert found.position.tolist() == [1, 2]
-    assert found.truth.tolist() == ["3", "-"]
+    assert found.by_position == {1: "3", 2: "-", 0: None}
+    assert found.given == (1, 2)
     assert found.drawn_from is None
     assert (
         read_answers(write_tasks(task("b", "5", drawn_from="all")), ROWS, LABEL).drawn_from == "all"
@@ -90,7 +91,7 @@ def test_tasks_of_label_studio_give_the_same_answers(write_tasks):
 
 def test_people_who_differ_or_skip_cannot_tell(write_tasks):
     tasks = write_tasks(task("a", "3", "5"), task("b", None), task("c", "?"))
-    assert read_answers(tasks, ROWS, LABEL).truth.tolist() == ["?", "?", "?"]
+    assert read_answers(tasks, ROWS, LABEL).by_position == dict.fromkeys(range(3), "?")
 
 
 @pytest.mark.parametrize(
@@ -117,7 +118,7 @@ def test_ids_that_could_mean_several_rows_are_refused(write, write_tasks):
     for path in (write_tasks(task("b", "3")), write("id,true_label\nb,3\n")):
         with pytest.raises(InputError, match="ids of the rows are not distinct"):
             read_answers(path, twice, LABEL)
-    assert read_answers(write("row,id,true_label\n2,a,3\n"), twice, LABEL).position.tolist() == [1]
+    assert read_answers(write("row,id,true_label\n2,a,3\n"), twice, LABEL).given == (1,)
 
 
 @pytest.mark.parametrize(
@@ -141,21 +142,21 @@ def test_answers_that_do_not_fit_are_refused(write, content, complaint):
     assert complaint in str(caught.value)
 
 
-def test_only_answers_drawn_from_all_rows_may_move_a_cut(write):
-    assert checked_rows(write("row,true_label,drawn_from\n2,3,all\n"), ROWS, LABEL) == (
-        {1: "3"},
-        "all",
-    )
-    for said in ("pool", ""):
-        found = checked_rows(write(f"row,true_label,drawn_from\n2,3,{said}\n"), ROWS, LABEL)
-        assert found == ({1: "3"}, "chosen")
-    with pytest.raises(InputError, match="has no answers yet"):
-        checked_rows(write("row,true_label\n2,\n"), ROWS, LABEL)
+def test_an_answer_that_is_emptied_is_withdrawn_by_its_own_file_only(fitted, digits40):
+    """Of two people who share a draw, each has a file with gaps."""
+    checks = checks_of(fitted, digits40.y_true, 20)
+    first, second, third = checks.positions[:3]
+    other = FILE.with_name("other.csv")
+    shared = checks.with_answers({first: "3", second: None}, other)
+    assert (shared.known[first], shared.known[second]) == ("3", checks.known[second])
+    fewer = shared.with_answers({first: None, third: None}, FILE)
+    assert third not in fewer.known
+    assert (fewer.known[first], len(fewer.unanswered)) == ("3", 1)
 
 
 def test_no_class_and_cannot_tell_are_answers(write):
     found = read_answers(write("row,true_label\n2,-\n4,?\n"), ROWS, LABEL)
-    assert found.truth.tolist() == ["-", "?"]
+    assert found.by_position == {1: "-", 2: "?"}
 
 
 @pytest.fixture(scope="module")
@@ -175,7 +176,7 @@ def checks_of(selection, truth, n, **changes) -> Checks:
         "positions": tuple(rows.tolist()),
         **changes,
     }
-    return Checks(**about).with_answers({int(row): str(truth[row]) for row in rows})
+    return Checks(**about).with_answers({int(r): str(truth[r]) for r in rows}, FILE)
 
 
 def test_a_loaded_selection_has_the_answers_and_what_was_fitted_stays(fitted, digits40, tmp_path):
@@ -193,16 +194,44 @@ def test_checks_come_back_as_they_were_written(fitted, digits40, tmp_path):
     assert read_checks(tmp_path, fitted) == checks
 
 
+def test_a_draw_moves_the_cut_when_all_of_it_is_answered_and_not_before(fitted, digits40):
+    """Three of a hundred answers once left three rows of 1,416."""
+    checks = checks_of(fitted, digits40.y_true, 100)
+    few = replace(checks, answers=None).with_answers(dict(list(checks.known.items())[:3]), FILE)
+    rows = fitted.draw_checks(100)
+    answered = apply_checks(fitted, few)
+    right = digits40.y_true[rows[:3]] == digits40.y[rows[:3]]
+    assert (answered.clean_mask[rows[:3]] == right).all()
+    others = np.setdiff1d(np.arange(len(fitted)), rows[:3])
+    assert (answered.clean_mask[others] == fitted.clean_mask[others]).all()
+    assert answered.cut_groups.n_kept.sum() == answered.clean_mask.sum()
+    assert few.progress == "3 of 100 checks are done; they move the cut once all of them are."
+    assert checks.progress == "100 of 100 checks are done."
+    done = apply_checks(fitted, checks).clean_mask
+    assert (done == fitted.with_checks(rows, digits40.y_true[rows]).clean_mask).all()
+    # More rows leave a finished draw in force until they are answered, too.
+    more = checks.with_rows(fitted.draw_checks(150).tolist())
+    assert (apply_checks(fitted, more).clean_mask == done).all()
+    assert more.progress.startswith("100 of 150 checks are done; those after the first 100 move")
+
+
+def test_answers_leave_a_fit_at_raised_levels_as_it_is(digits40):
+    selection = PaperKnockoffsSPR(samples_per_class=None).fit(digits40.X, digits40.y).selection_
+    answered = selection.with_checks([0], [digits40.y[0]], drawn="chosen")
+    assert (answered.clean_mask[1:] == selection.clean_mask[1:]).all()
+    assert answered.clean_mask[0]
+
+
 def test_rows_passed_over_count_as_wrong_and_rows_not_reached_do_not_count(fitted, digits40):
     checks = checks_of(fitted, digits40.y_true, 40)
     known = checks.known
     rows = fitted.draw_checks(40).tolist()
     for row in (rows[5], *rows[30:]):
         del known[row]
-    part = replace(checks, answers=None).with_answers(known)
+    part = replace(checks, answers=None).with_answers(known, FILE)
     assert part.reached == tuple(rows[:30])
     assert part.n_left_empty == 1
-    answered = apply_checks(fitted, part)
+    answered = apply_checks(fitted, part, unfinished=True)
     assert answered.checked.counted.sum() == 30
     assert not answered.clean_mask[rows[5]]
 

@@ -16,6 +16,7 @@ def review(
     guarantee: Literal["mean", "confidence", "anytime"] | None = None,
     confidence: float | None = None,
     seed: int | None = None,
+    new_draw: common.Switch = False,
     reviewer: str | None = None,
     blind: common.Switch = False,
     source: Path | None = None,
@@ -48,6 +49,8 @@ def review(
         Probability for `confidence` and `anytime`; 0.95 without it.
     seed
         Seed of the draw.
+    new_draw
+        Begin another draw, with other settings; answers that are there count where they can.
     reviewer
         Your name; the page asks for it otherwise. Several people may review a run at once.
     blind
@@ -67,7 +70,7 @@ def review(
     from kspr.review.server import Place, serve
     from kspr.review.session import Settings
 
-    settings = Settings(checks, q, guarantee, confidence, seed, blind, reviewer, source)
+    settings = Settings(checks, q, guarantee, confidence, seed, new_draw, blind, reviewer, source)
     try:
         serve(run, settings, Place(host, port, browser), lambda line: print(line, flush=True))
     except KeyboardInterrupt:

@@ -21,7 +21,8 @@ def verify(
     guarantee: Literal["mean", "confidence", "anytime"] | None = None,
     confidence: float | None = None,
     drawn: Literal["pool", "all", "chosen"] | None = None,
-    seed: int = 0,
+    seed: int | None = None,
+    new_draw: common.Switch = False,
     source: Path | None = None,
     json: common.Json = False,
 ) -> None:
@@ -62,7 +63,10 @@ def verify(
         `--answers`, for rows that were not drawn here: from `all` rows at random, or `chosen` in
         any other way. Chosen rows are kept or not, and do not move the cut.
     seed
-        Seed of the draw.
+        Seed of the draw; 0 without it.
+    new_draw
+        Begin another draw, with other settings. Without it, `--checks` goes on with the draw that
+        is there, as it was made. Answers that are there count for rows that are drawn again.
     source
         Where the data is now, if it has moved.
     """
@@ -77,8 +81,8 @@ def verify(
     # Two steps of one command, days apart: neither both nor none of them.
     if (checks is None) == (answers is None):
         raise InputError("kspr verify needs --checks N, to draw rows, or --answers FILE, to read.")
+    how = {"q": q, "guarantee": guarantee, "confidence": confidence}
     if answers is not None:
-        how = {"q": q, "guarantee": guarantee, "confidence": confidence}
         _print_result(verify_run(run, answers, drawn, **how), run, json)
         return
     if checks is None or checks < 1:
@@ -89,12 +93,11 @@ def verify(
         run,
         named,
         n=checks,
-        q=q,
-        seed=seed,
-        drawn=drawn or "pool",
-        guarantee=guarantee or "mean",
-        confidence=0.95 if confidence is None else confidence,
+        new_draw=new_draw,
         source=source,
+        **how,
+        drawn=drawn,
+        seed=seed,
     )
     _print_draw(draw, run, json)
 
@@ -142,9 +145,11 @@ def _print_result(result: "Verification", run: Path, json: bool) -> None:
         f"q = {result.q:g}; of the {result.n_checked_before:,} checked ones among them "
         f"{result.n_wrong_before:,} are wrong (95 %: {low:.1%} to {high:.1%})."
     )
-    if result.n_counted:
+    print(*result.notes, sep="\n")
+    if result.estimates is not None:
         print(f"Now {result.n_kept:,} are kept. {_promise(result)}")
         print(result.estimates)
+    if result.n_counted:
         _print_forecast(
             result.forecast[1:],
             "Of the right labels, more checks of this draw can be expected to keep",

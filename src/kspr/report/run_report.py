@@ -10,7 +10,7 @@ from kspr.report import write_report
 from kspr.runs.evaluate import true_labels
 from kspr.runs.run import Run, load_run
 from kspr.runs.selfcheck import check_run
-from kspr.runs.verify import verification_of
+from kspr.runs.verify import checking_notes, verification_of
 
 __all__ = ["Reported", "report_run"]
 
@@ -21,7 +21,7 @@ class Reported:
 
     path: Path
     notes: tuple[str, ...]
-    """Sentences for the user: rows of the run that the source does not hold any more."""
+    """Sentences for the user: rows that the source does not hold any more, and open checks."""
 
 
 def report_run(
@@ -58,7 +58,7 @@ def report_run(
         run=folder,
         megabytes=megabytes,
     )
-    return Reported(path, run.notes())
+    return Reported(path, (*run.notes(), *checking_notes(run)))
 
 
 def _truth(run: Run, truth: str) -> np.ndarray:

@@ -36,7 +36,7 @@ class Progress:
 
     def now(self, checks: Checks) -> dict[str, Any]:
         """Return what the page shows of `checks`, in words and numbers."""
-        selection = apply_checks(self._fitted, checks)
+        selection = apply_checks(self._fitted, checks, unfinished=True)
         if not checks.reached and self._fitted.q_value is not None:
             selection = selection.at(checks.q)
         done, total = len(checks.reached), len(checks.positions)

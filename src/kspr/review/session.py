@@ -38,6 +38,7 @@ class Settings:
     guarantee: Any = None
     confidence: float | None = None
     seed: int | None = None
+    new_draw: bool = False
     blind: bool = False
     reviewer: str | None = None
     source: Path | None = None
@@ -70,6 +71,7 @@ class Session:
             guarantee=settings.guarantee,
             confidence=settings.confidence,
             seed=settings.seed,
+            new_draw=settings.new_draw,
             fitted=self.fitted,
         )
         self.log = ReviewLog(folder, self.fitted.manifest.fingerprint)

@@ -46,7 +46,6 @@ __all__ = [
     "Answers",
     "Checks",
     "apply_checks",
-    "checked_rows",
     "read_answers",
     "read_checks",
     "write_checks",
@@ -75,6 +74,10 @@ class Checks:
     answers: dict[str, str] | None = None
     """True labels of CSV files by position, as text; also of rows that were not drawn: these were
     chosen."""
+    files: dict[str, str] | None = None
+    """The file that each of these answers was read from last, by position."""
+    settled: int = 0
+    """Number of drawn rows that all had an answer when more were drawn."""
     log: tuple[Entry, ...] = ()
     """The answers of the review page, which have a file of their own."""
 
@@ -93,10 +96,20 @@ class Checks:
         """True labels by position, of files and of the review page."""
         return {**self.filed, **{p: opinion.resolved for p, opinion in self.opinions.items()}}
 
-    def with_answers(self, answers: dict[int, str]) -> Checks:
-        """Return the checks with more answers of a file; a later one replaces an earlier one."""
-        filed = {**self.filed, **answers}
-        return replace(self, answers={str(position): truth for position, truth in filed.items()})
+    def with_answers(self, answers: dict[int, str | None], path: Path) -> Checks:
+        """Return the checks with the answers of the file `path`; a later one replaces an earlier.
+
+        None withdraws an answer that was read from this file, and leaves those of other files: of
+        two people who share a draw, each has a file with gaps.
+        """
+        name, filed, files = str(path.resolve()), dict(self.answers or {}), dict(self.files or {})
+        for position, truth in answers.items():
+            key = str(position)
+            if truth is not None:
+                filed[key], files[key] = truth, name
+            elif files.get(key) == name:
+                filed.pop(key, None)
+        return replace(self, answers=filed, files=files)
 
     @property
     def reached(self) -> tuple[int, ...]:
@@ -116,9 +129,48 @@ class Checks:
         """Drawn rows without an answer that stand before the last answer."""
         return len(set(self.unanswered).intersection(self.reached))
 
+    @property
+    def effective(self) -> tuple[int, ...]:
+        """The drawn rows whose answers move the cut: all, once each of them has an answer.
 
-def apply_checks(selection: Selection, checks: Checks | None) -> Selection:
-    """Return the selection with the answers."""
+        Whoever stops where the answers look good has chosen them; only `anytime` allows for it.
+        Rows that were drawn later leave the answers of a finished draw as they are.
+        """
+        if self.guarantee == "anytime":
+            return self.reached
+        known = self.known
+        for n in (len(self.positions), self.settled):
+            if all(position in known for position in self.positions[:n]):
+                return self.positions[:n]
+        return ()
+
+    @property
+    def progress(self) -> str:
+        """How many checks are done, in a sentence; empty if nothing is drawn."""
+        total = len(self.positions)
+        if not total:
+            return ""
+        done, moving = total - len(self.unanswered), len(self.effective)
+        said = f"{done:,} of {total:,} checks are done"
+        if moving == total or self.guarantee == "anytime":
+            return f"{said}."
+        rest = f" those after the first {moving:,}" if moving else ""
+        return f"{said};{rest or ' they'} move the cut once all of them are."
+
+    def with_rows(self, positions: Iterable[int]) -> Checks:
+        """Return the checks with more drawn rows; `positions` are all of them, in their order."""
+        settled = self.settled if self.unanswered else len(self.positions)
+        return replace(self, positions=tuple(positions), settled=settled)
+
+
+def apply_checks(
+    selection: Selection, checks: Checks | None, *, unfinished: bool = False
+) -> Selection:
+    """Return the selection with the answers.
+
+    A draw moves the cut once all of it is answered; before that, answers decide on their own rows
+    only. With `unfinished`, the answers so far move it: to show where they would lead.
+    """
     if checks is None or not checks.known:
         return selection
     known, names = checks.known, [str(name) for name in selection.classes.tolist()]
@@ -128,15 +180,20 @@ def apply_checks(selection: Selection, checks: Checks | None) -> Selection:
         answer = known.get(position, CANNOT_TELL)
         return answer if answer in names or answer != CANNOT_TELL else None
 
-    how: dict[str, Any] = {"q": checks.q, "seed": checks.seed, "confidence": checks.confidence}
-    drawn = checks.reached
+    drawn = checks.reached if unfinished else checks.effective
     if drawn:
-        answers = list(map(truth, drawn))
-        how["guarantee"] = checks.guarantee
-        selection = selection.with_checks(drawn, answers, **how, drawn=checks.drawn)
-    chosen = [position for position in known if position not in set(drawn)]
+        selection = selection.with_checks(
+            drawn,
+            list(map(truth, drawn)),
+            q=checks.q,
+            guarantee=checks.guarantee,
+            confidence=checks.confidence,
+            drawn=checks.drawn,
+            seed=checks.seed,
+        )
+    chosen = sorted(set(known).difference(drawn))
     if chosen:
-        selection = selection.with_checks(chosen, list(map(truth, chosen)), **how, drawn="chosen")
+        selection = selection.with_checks(chosen, list(map(truth, chosen)), drawn="chosen")
     return selection
 
 
@@ -163,10 +220,13 @@ def read_checks(folder: Path, selection: Selection) -> Checks | None:
             and checks.guarantee in get_args(Guarantee)
             and all(type(p) is int and 0 <= p < len(selection) for p in (*checks.positions, *known))
             and all(isinstance(answer, str) for answer in known.values())
+            and isinstance(checks.files, dict | None)
             and all(
                 type(value) is float and 0 < value < 1 for value in (checks.q, checks.confidence)
             )
             and type(checks.seed) is int
+            and type(checks.settled) is int
+            and 0 <= checks.settled <= len(checks.positions)
         )
     except (TypeError, KeyError, ValueError, AttributeError):
         sound = False
@@ -187,16 +247,16 @@ def write_checks(folder: Path, checks: Checks) -> None:
 class Answers:
     """The answers in a file, by the positions of their rows in a run."""
 
-    position: np.ndarray
-    truth: np.ndarray
-    """The true labels, as text."""
+    path: Path
+    by_position: dict[int, str | None]
+    """The true labels, as text; None where the file has none."""
     drawn_from: Literal["pool", "all"] | None
     """None where the file does not say."""
 
     @property
-    def by_position(self) -> dict[int, str]:
-        """The true labels by position."""
-        return dict(zip(self.position.tolist(), self.truth.tolist(), strict=True))
+    def given(self) -> tuple[int, ...]:
+        """The positions of the rows that have an answer."""
+        return tuple(p for p, truth in self.by_position.items() if truth is not None)
 
 
 def read_answers(path: Path, rows: RunRows, label: np.ndarray) -> Answers:
@@ -211,24 +271,8 @@ def read_answers(path: Path, rows: RunRows, label: np.ndarray) -> Answers:
     _check_labels(path, table, rows, label, position)
     known = encode_labels(label, "label").classes
     truth = [_answer(path, where, entry[_TRUTH], known) for where, entry in table]
-    given = np.array([answer is not None for answer in truth], dtype=bool)
-    if not given.any():
-        raise InputError(f"{path} has no answers yet: all of its rows are still to be checked.")
-    return Answers(
-        position=position[given],
-        truth=np.array([answer for answer in truth if answer is not None], dtype=np.str_),
-        drawn_from=_drawn_from(path, table),
-    )
-
-
-def checked_rows(path: Path, rows: RunRows, label: np.ndarray) -> tuple[dict[int, str], Drawn]:
-    """Return the answers in `path` by position, and whether they may move a cut.
-
-    They may if they were drawn at random from all rows, as the column `drawn_from` says. A draw
-    from another run's pool is no random draw for this one.
-    """
-    answers = read_answers(path, rows, label)
-    return answers.by_position, "all" if answers.drawn_from == "all" else "chosen"
+    by_position = dict(zip(position.tolist(), truth, strict=True))
+    return Answers(path, by_position, _drawn_from(path, table))
 
 
 def _from_tasks(path: Path) -> _Entries:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from kspr.runs.run import Run, load_run
 from kspr.runs.storage import load_selection
 from kspr.selectors import Selection
 from kspr.selectors.checked import Drawn, Guarantee
+from kspr.selectors.estimates import checks_needed
 from kspr.selectors.options import DOUBTING
 from kspr.selectors.validation import check_rate
 from kspr.sources.records import Items
@@ -28,6 +29,7 @@ __all__ = [
     "draw_checks",
     "drawable",
     "forecast_of",
+    "n_needed",
     "set_draw",
 ]
 
@@ -68,47 +70,38 @@ def draw_checks(
     out: Path,
     *,
     n: int,
-    q: float | None = None,
-    seed: int = 0,
-    drawn: Literal["pool", "all"] = "pool",
-    guarantee: Guarantee = "mean",
-    confidence: float = 0.95,
+    new_draw: bool = False,
     source: Path | None = None,
+    **asked: Any,
 ) -> Draw:
     """Draw the next `n` rows of the run in `folder`, write them to `out` for a person to fill in.
 
-    The draw is saved in the run. A later call with the same settings goes on with it. Other
-    settings begin another draw; earlier answers count where a row is drawn again.
+    The draw is saved in the run, and a later call goes on with it. `asked` is as for `set_draw`.
     """
     if out.exists():
         raise InputError(f"{out} already exists, and may hold answers. Choose another --out.")
     run = load_run(folder, source)
-    fitted = run.fitted
-    about = _new_draw(folder, fitted, drawn, guarantee, confidence, q, seed)
-    before = run.checks
-    if before is not None:
-        same = replace(before, positions=(), answers=None, log=()) == about
-        about = replace(before if same else about, answers=before.answers, log=before.log)
-    done = len(about.positions)
-    order = _first(fitted, about, done + n)
-    rows = order[done:]
+    begun = _begun(folder, run.fitted, run.checks, asked, new=new_draw)
+    done = len(begun.positions)
+    draw = begun.with_rows(_first(run.fitted, begun, done + n))
+    rows = list(draw.positions[done:])
     if not rows:
-        raise InputError(f"All {len(order):,} rows that could be drawn have been drawn.")
+        raise InputError(f"All {done:,} rows that could be drawn have been drawn.")
     shown = _shown(run, rows)
-    lines = _lines(run, rows, about, list(shown.values()))
+    lines = _lines(run, rows, draw, list(shown.values()))
     with staged(out) as staging, staging.open("w", newline="", encoding="utf-8") as file:
         write_csv(file, [*COLUMNS, *shown], lines)
-    write_checks(folder, replace(about, positions=tuple(order)))
+    write_checks(folder, draw)
     return Draw(
-        out,
-        len(rows),
-        done,
-        drawn,
-        about.q,
-        seed,
-        guarantee,
-        forecast_of(run.selection, about, done + n),
-        _needed(run.selection, about),
+        path=out,
+        n_drawn=len(rows),
+        n_before=done,
+        drawn=draw.drawn,
+        q=draw.q,
+        seed=draw.seed,
+        guarantee=draw.guarantee,
+        forecast=forecast_of(run.selection, draw, len(draw.positions)),
+        n_needed=n_needed(run.selection, draw),
     )
 
 
@@ -116,56 +109,59 @@ def set_draw(
     folder: Path,
     *,
     n: int | None = None,
-    q: float | None = None,
-    guarantee: Guarantee | None = None,
-    confidence: float | None = None,
-    seed: int | None = None,
+    new_draw: bool = False,
     fitted: Selection | None = None,
+    **asked: Any,
 ) -> Checks:
     """Return the draw of the run in `folder`, with `n` rows in all, and save it there.
 
-    Arguments that are None keep the values of the saved draw; without a draw they are 100 rows, for
-    the mean, at the q of the run. A draw without answers is replaced where something else is asked
-    for; one with answers can only become longer. `fitted` is the run's selection without answers,
-    if it is loaded already.
+    `asked` are `q`, `guarantee`, `confidence`, `seed` and `drawn`. Those that are None or left out
+    are as in the saved draw; without one, the q of the run, the mean, 0.95, 0 and the pool. Others
+    than those of the saved draw are refused, unless a `new_draw` is asked for: earlier answers
+    count where a row is drawn again. `fitted` is the run's selection without answers, if it is
+    loaded already.
     """
     if n is not None and n < 1:
         raise InputError(f"--checks must be at least 1, got {n}.")
     fitted = load_selection(folder, answers=False) if fitted is None else fitted
     before = read_checks(folder, fitted)
-    given = {"q": q, "guarantee": guarantee, "confidence": confidence, "seed": seed}
-    given = {name: value for name, value in given.items() if value is not None}
-    if before is not None and before.reached:
-        check_same(folder, before, given)
-        draw = before
-    else:
-        level = 0.95 if confidence is None else confidence
-        draw = _new_draw(folder, fitted, "pool", guarantee or "mean", level, q, seed or 0)
-        if before is not None:
-            same = bool(before.positions) and all(
-                getattr(before, name) == value for name, value in given.items()
-            )
-            draw = before if same else replace(draw, answers=before.answers, log=before.log)
+    draw = _begun(folder, fitted, before, asked, new=new_draw)
     count = n or len(draw.positions) or DEFAULT_CHECKS
     if count < len(draw.positions):
         raise InputError(
             f"{len(draw.positions):,} rows were drawn from {folder} before any was checked, so "
             f"that --checks cannot be less, got {count:,}."
         )
-    draw = replace(draw, positions=tuple(_first(fitted, draw, count)))
+    if count > len(draw.positions):
+        draw = draw.with_rows(_first(fitted, draw, count))
     if draw != before:
         write_checks(folder, draw)
     return draw
 
 
+def _begun(
+    folder: Path, fitted: Selection, before: Checks | None, asked: dict[str, Any], *, new: bool
+) -> Checks:
+    """Return the draw to go on with: the saved one, or one of which no row is drawn yet."""
+    given = {name: value for name, value in asked.items() if value is not None}
+    if before is not None and before.positions and not new:
+        check_same(folder, before, given)
+        return before
+    draw = _new_draw(folder, fitted, **given)
+    if before is None:
+        return draw
+    return replace(draw, answers=before.answers, files=before.files, log=before.log)
+
+
 def _new_draw(
     folder: Path,
     fitted: Selection,
-    drawn: Drawn,
-    guarantee: Guarantee,
-    confidence: float,
-    q: float | None,
-    seed: int,
+    *,
+    drawn: Drawn = "pool",
+    guarantee: Guarantee = "mean",
+    confidence: float = 0.95,
+    q: float | None = None,
+    seed: int = 0,
 ) -> Checks:
     """Return a draw of which no row is drawn yet."""
     check_seed(seed, "--seed")
@@ -187,7 +183,8 @@ def check_same(folder: Path, draw: Checks, given: dict[str, Any]) -> None:
         if getattr(draw, name) != value:
             raise InputError(
                 f"--{name} {value} differs from the draw in {folder}, which was made for "
-                f"{getattr(draw, name)}. What a draw is for must be set before rows are checked."
+                f"{getattr(draw, name)}. Leave it out to go on with that draw; --new-draw begins "
+                "another."
             )
 
 
@@ -206,12 +203,11 @@ def drawable(fitted: Selection, checks: Checks) -> np.ndarray:
     return np.random.default_rng([checks.seed, _STREAM]).permutation(len(fitted))
 
 
-def _needed(selection: Selection, checks: Checks) -> int | None:
+def n_needed(selection: Selection, checks: Checks, done: int = 0) -> int | None:
+    """Return about how many checks reach q, more than those `done`; None if unknown."""
     if selection.control not in DOUBTING:
         return None
-    return selection.checks_needed(
-        q=checks.q, guarantee=checks.guarantee, confidence=checks.confidence
-    )
+    return checks_needed(selection, checks.q, checks.guarantee, checks.confidence, done)
 
 
 def forecast_of(selection: Selection, checks: Checks, n: int) -> tuple[tuple[int, float], ...]:

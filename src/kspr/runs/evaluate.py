@@ -10,6 +10,7 @@ from kspr.core.labels import encode_labels, places_in, same_label, truly_clean
 from kspr.core.metrics import SelectionQuality, selection_quality
 from kspr.errors import InputError
 from kspr.runs.run import Run, load_run
+from kspr.runs.verify import checking_notes
 from kspr.selectors import Selection
 from kspr.sources.joining import join_label_file
 from kspr.sources.opening import open_source
@@ -87,7 +88,8 @@ def evaluate_run(folder: Path, truth: str | None, source: Path | None = None) ->
     """
     run = load_run(folder, source)
     true = true_labels(run, truth)
-    return replace(evaluate(run.selection, true.label, true.known), notes=true.notes)
+    notes = (*checking_notes(run), *true.notes)
+    return replace(evaluate(run.selection, true.label, true.known), notes=notes)
 
 
 def true_labels(run: Run, truth: str | None) -> Truth:

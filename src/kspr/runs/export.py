@@ -15,6 +15,7 @@ from kspr.errors import InputError
 from kspr.runs._cleaned_table import Plan, marks, write_rows
 from kspr.runs._item_files import ANNOTATION_WRITERS, config_beside, write_images
 from kspr.runs.run import Run, load_run
+from kspr.runs.verify import checking_notes
 from kspr.selectors import Selection
 from kspr.selectors.relabelling import THRESHOLD
 from kspr.sources.formats import Format, WrittenFormat, written_format
@@ -179,7 +180,8 @@ def _export_rows(run: Run, out: Path, tool: str, rows: RowsShown | None) -> Expo
     written = ANNOTATION_WRITERS[tool](run, chosen, said, out)
     notes = _changed(run, np.setdiff1d(chosen, written))
     config = config_beside(out) if tool == "label-studio" else None
-    return Exported(out, len(written), 0, 0, None, (*run.notes(), *notes), config)
+    notes = (*run.notes(), *checking_notes(run), *notes)
+    return Exported(out, len(written), 0, 0, None, notes, config)
 
 
 def _rows_shown(run: Run, rows: RowsShown) -> tuple[np.ndarray, dict[str, str]]:
@@ -239,7 +241,7 @@ def _exported(
         relabelled=int(plan.moved.sum()),
         dropped=len(run.rows) - int(plan.gone.sum()) - int(plan.chosen.sum()),
         changes=changes,
-        notes=(*run.notes(), *more),
+        notes=(*run.notes(), *checking_notes(run), *more),
     )
 
 

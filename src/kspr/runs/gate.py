@@ -180,11 +180,13 @@ def _changed_images(run: Run) -> list[str]:
 def claim_of(run: Run, confidence: float) -> Claim:
     """Return the rate of a run; `confidence` is the least that a guarantee with one must have."""
     fitted, checks, checked = run.fitted, run.checks, run.selection.checked
-    if checks is None or checked is None or not checked.calibrate:
+    # Whoever has looked at a few rows of a draw and did not like them has no estimate any more.
+    if checks is None or not checks.reached:
         return _estimate(fitted, run.selection)
     lack = lack_of(run, confidence)
     if lack is not None:
         return Claim(None, None, lack)
+    assert checked is not None  # noqa: S101 - there are answers
     redrawn = _redrawn(fitted, checks)
     how = "drawn by kspr" if redrawn else "declared to be drawn at random"
     sure = "on average over such draws"
@@ -203,14 +205,8 @@ def lack_of(run: Run, confidence: float = 0.0) -> str | None:
     fitted, checks, checked = run.fitted, run.checks, run.selection.checked
     # Answers inside the selection, not beside it, have no draw that could be computed again.
     if fitted.checked is not None or checks is None or checked is None or not checked.calibrate:
-        return "No rows that `kspr verify` drew at random are checked."
-    empty = len(checks.unanswered)
-    # Whoever stops where the answers look good has chosen them; only `anytime` allows for it.
-    if empty and checks.guarantee != "anytime":
-        return (
-            f"{empty:,} of the {len(checks.positions):,} rows that were drawn have no answer. "
-            "Answer them, with a question mark where nobody can tell."
-        )
+        done = "" if checks is None else checks.progress
+        return done or "No rows that `kspr verify` drew at random are checked."
     if checks.guarantee != "mean" and checks.confidence < confidence:
         return (
             f"The checked rows were drawn for a confidence of {checks.confidence:g}, and "

@@ -11,7 +11,7 @@ import pyarrow as pa
 from kspr.errors import InputError
 from kspr.features import Loaded, load
 from kspr.features.options import AS_SHIPPED, EmbedSettings
-from kspr.runs.answers import Checks, checked_rows
+from kspr.runs.answers import Answers, Checks, read_answers
 from kspr.runs.rows import rows_of
 from kspr.runs.run import CONSENSUS, Origin, Run, check_folder, origin_of, save_run
 from kspr.selectors import (
@@ -24,7 +24,6 @@ from kspr.selectors import (
     ProbabilitySelector,
     Selection,
 )
-from kspr.selectors.checked import Drawn
 from kspr.selectors.options import DEFAULT_Q
 from kspr.sources.joining import VoteColumns, read_vote_columns
 from kspr.sources.options import ReadOptions
@@ -228,22 +227,28 @@ def _run_with_answers(
     """Write what `fit` gives to `out`, with the answers in the file `checked` about its rows."""
     rows = rows_of(loaded)
     # Before the fit, which may take minutes: the file may be about other data.
-    given = None if checked is None else checked_rows(checked, rows, loaded.label)
+    given = None if checked is None else read_answers(checked, rows, loaded.label)
+    if given is not None and not given.given:
+        raise InputError(f"{checked} has no answers yet: all of its rows are still to be checked.")
     selection = fit()
-    checks = None if given is None else _checks_of(selection, *given)
+    checks = None if given is None else _checks_of(selection, given)
     return save_run(out, selection, rows, origin, overwrite=overwrite, checks=checks)
 
 
-def _checks_of(selection: Selection, answers: dict[int, str], drawn: Drawn) -> Checks:
-    """Return the answers of a file that `kspr select` was given, as they are kept in a run."""
-    parameters = selection.manifest.parameters
+def _checks_of(selection: Selection, answers: Answers) -> Checks:
+    """Return the answers of a file that `kspr select` was given, as they are kept in a run.
+
+    They move the cut if they were drawn at random from all rows, as the column `drawn_from` says. A
+    draw from another run's pool is no random draw for this one.
+    """
+    parameters, from_all = selection.manifest.parameters, answers.drawn_from == "all"
     checks = Checks(
-        drawn=drawn,
+        drawn="all" if from_all else "chosen",
         guarantee=parameters.get("guarantee", "mean"),
         confidence=parameters.get("confidence", 0.95),
         q=float(parameters.get("q", DEFAULT_Q)),
         seed=0,
         fingerprint=selection.manifest.fingerprint,
-        positions=tuple(answers) if drawn == "all" else (),
+        positions=answers.given if from_all else (),
     )
-    return checks.with_answers(answers)
+    return checks.with_answers(answers.by_position, answers.path)

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal
@@ -19,10 +19,9 @@ from kspr.runs.answers import (
     read_answers,
     write_checks,
 )
-from kspr.runs.draws import check_same, forecast_of
+from kspr.runs.draws import check_same, forecast_of, n_needed
 from kspr.runs.review_log import FILED, Opinion
 from kspr.runs.run import Run, load_run
-from kspr.selectors import Selection
 from kspr.selectors.checked import Drawn, Guarantee
 from kspr.selectors.estimates import Estimates
 from kspr.selectors.options import DEFAULT_Q
@@ -32,6 +31,7 @@ __all__ = [
     "Reviewed",
     "Verification",
     "agreements",
+    "checking_notes",
     "verification_of",
     "verify_run",
 ]
@@ -79,7 +79,7 @@ class Verification:
     q: float
     n_drawn: int
     n_counted: int
-    """Answers that count for the guarantee."""
+    """Answers that count for the guarantee, once the draw is finished."""
     n_wrong: int
     """Wrong ones among these, with those that nobody can tell."""
     n_cannot_tell: int
@@ -101,10 +101,12 @@ class Verification:
     n_kept: int
     """Rows that are kept now."""
     estimates: Estimates | None
-    """What the checked rows and the fit say together; None where no answer counts."""
+    """What the checked rows and the fit say together; None while they do not set the cut."""
     forecast: tuple[tuple[int, float], ...]
     reviewed: Reviewed | None = None
     """None without answers from the review page."""
+    notes: tuple[str, ...] = ()
+    """Sentences for the user: how many checks are done, and whether they reach q."""
 
     @property
     def verdict(self) -> Literal["held", "not held", "cannot tell"]:
@@ -122,17 +124,20 @@ def verify_run(folder: Path, path: Path, declared: Drawn | None = None, **how: A
     run = load_run(folder)
     fitted = run.fitted
     answers = read_answers(path, run.rows, fitted.label)
-    checks = _checks(run, path, answers, declared, how).with_answers(answers.by_position)
+    before = _checks(run, path, answers, declared, how)
+    checks = before.with_answers(answers.by_position, path)
+    if not answers.given and checks.filed == before.filed:
+        raise InputError(f"{path} has no answers yet: all of its rows are still to be checked.")
     selection = apply_checks(fitted, checks)
     write_checks(folder, checks)
-    return _describe(fitted, selection, checks)
+    return _describe(replace(run, selection=selection, checks=checks))
 
 
 def verification_of(run: Run) -> Verification | None:
     """Return the verification by the answers in a run; None without answers."""
     if run.checks is None or not run.checks.known:
         return None
-    return _describe(run.fitted, run.selection, run.checks)
+    return _describe(run)
 
 
 def _checks(
@@ -159,8 +164,9 @@ def _checks(
             seed=0,
             fingerprint=manifest.fingerprint,
             # Only the rows of this file are declared to be a random draw.
-            positions=() if declared == "chosen" else tuple(answers.position.tolist()),
+            positions=() if declared == "chosen" else answers.given,
             answers=None if before is None else before.answers,
+            files=None if before is None else before.files,
             log=() if before is None else before.log,
         )
     if before is None or nothing_drawn:
@@ -170,7 +176,7 @@ def _checks(
             "if not."
         )
     check_same(run.folder, before, given)
-    strange = np.setdiff1d(answers.position, before.positions)
+    strange = np.setdiff1d(answers.given, before.positions)
     if strange.size:
         raise InputError(
             f"{path} has an answer for row {run.row[strange[0]]}, which was not drawn from "
@@ -179,15 +185,39 @@ def _checks(
     return before
 
 
-def _describe(fitted: Selection, selection: Selection, checks: Checks) -> Verification:
-    checked = selection.checked
-    assert checked is not None  # noqa: S101 - there are answers
-    counted, wrong = checked.rows[checked.counted], ~checked.right[checked.counted]
+def checking_notes(run: Run) -> tuple[str, ...]:
+    """Say how many checks of a run are done, and whether they reach q; empty without a draw."""
+    checks, checked = run.checks, run.selection.checked
+    if checks is None or not checks.positions:
+        return ()
+    groups = run.selection.cut_groups
+    if checked is None or not checked.calibrate or "checked" in groups.status.tolist():
+        return (checks.progress,)
+    done = int(checked.counted.sum())
+    more = n_needed(run.selection, checks, done)
+    words = f"About {more - done:,} more checks reach it" if more else "Check more rows"
+    return (
+        checks.progress,
+        f"q = {groups.q_asked[0]:g} was not reached: of the rows that nobody checked, none are "
+        f"kept. {words}: kspr verify {run.folder} --checks {more - done if more else done}.",
+    )
+
+
+def _describe(run: Run) -> Verification:
+    fitted, selection, checks = run.fitted, run.selection, run.checks
+    assert checks is not None  # noqa: S101 - there are answers
+    # What the answers come to is said also of a draw that is not finished.
+    so_far = apply_checks(fitted, checks, unfinished=True)
+    checked = so_far.checked
+    counted = np.empty(0, dtype=np.int64) if checked is None else checked.rows[checked.counted]
+    # Answers decide on their own rows.
+    wrong = ~so_far.clean_mask[counted]
     before = fitted.clean_mask if fitted.q_value is None else fitted.at(checks.q).clean_mask
     kept = before[counted]
     n_checked, n_wrong = int(kept.sum()), int((kept & wrong).sum())
     passed = checks.n_left_empty
     unknown = sum(checks.known.get(p) == CANNOT_TELL for p in counted.tolist())
+    moved = selection.checked is not None and selection.checked.calibrate
     return Verification(
         drawn=checks.drawn,
         guarantee=checks.guarantee,
@@ -198,7 +228,7 @@ def _describe(fitted: Selection, selection: Selection, checks: Checks) -> Verifi
         n_wrong=int(wrong.sum()),
         n_cannot_tell=unknown + passed,
         n_passed_over=passed,
-        n_other=len(checked.rows) - len(counted),
+        n_other=len({*checks.reached, *checks.known}) - len(counted),
         n_rows=len(selection),
         n_kept_before=int(before.sum()),
         n_checked_before=n_checked,
@@ -206,9 +236,10 @@ def _describe(fitted: Selection, selection: Selection, checks: Checks) -> Verifi
         fsr_before=n_wrong / n_checked if n_checked else float("nan"),
         interval_before=clopper_pearson_interval(n_wrong, n_checked),
         n_kept=int(selection.clean_mask.sum()),
-        estimates=selection.estimates() if checked.calibrate else None,
-        forecast=forecast_of(selection, checks, max(len(counted), 1)),
+        estimates=selection.estimates() if moved else None,
+        forecast=forecast_of(so_far, checks, max(len(counted), 1)),
         reviewed=_reviewed(checks),
+        notes=checking_notes(run),
     )
 
 

@@ -316,10 +316,9 @@ class Selection:
         KnockoffsSPR: ... of 1,797 labels kept (...) at q = 0.05
         10 classes in 1 cut group: 1 checked
         """
-        if drawn == "chosen" and q is None:
-            # No level is needed: such rows do not move the cut.
-            q = self.manifest.parameters.get("q", DEFAULT_Q)
-        q = self._asked(q)
+        stays = drawn == "chosen" and q is None
+        # No level is needed: such rows do not move the cut.
+        q = self.manifest.parameters.get("q", DEFAULT_Q) if stays else self._asked(q)
         checked, q_value = add_checks(
             self._ranking(),
             rows,
@@ -346,12 +345,15 @@ class Selection:
             noise=_noise(self, checked),
             checked=checked,
         )
-        if q_value is not None:
+        if q_value is not None and (checked.calibrate or not stays):
             return answered.at(q)
-        # SPR with rows that do not set a cut: only they change.
+        # No cut is set: only the checked rows change.
         keep = self.clean_mask.copy()
         keep[checked.rows] = checked.right
-        return replace(answered, clean_mask=keep)
+        n_kept = np.bincount(self.cut_group[keep], minlength=len(self.cut_groups))
+        return replace(
+            answered, clean_mask=keep, cut_groups=replace(self.cut_groups, n_kept=n_kept)
+        )
 
     def forecast(
         self,
