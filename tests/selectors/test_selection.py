@@ -1,5 +1,6 @@
 """The result of a selection: masks, ranks, other levels, frames."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -71,3 +72,19 @@ def test_a_frame_has_one_row_per_sample(selection, backend):
 def test_an_unknown_frame_is_refused_in_a_sentence(selection):
     with pytest.raises(InputError, match="'pandas', 'polars' or 'pyarrow'"):
         selection.to_frame("excel")
+
+
+def test_a_level_that_the_chances_contradict_is_not_held(digits40):
+    """Every label has the level 0.01, and by the chances a third of them is wrong."""
+    selection = KnockoffsSPR(q=0.05).fit(digits40.X, digits40.y).selection_
+    assert set(selection.cut_groups.status) == {"assumed"}
+    careless = replace(selection, q_value=np.full(len(selection), 0.01))
+    found = careless.at(0.05)
+    assert found.clean_mask.all()
+    assert set(found.cut_groups.status) == {"not held"}
+    (notice,) = found.summary().notices
+    assert "is not held" in notice.headline
+    assert "100 checked rows" in str(found.summary())
+    rows = found.draw_checks(100)
+    told = found.with_checks(rows, digits40.y_true[rows])
+    assert "not held" not in told.cut_groups.status

@@ -13,7 +13,7 @@ import numpy as np
 from kspr._text import percent, shorten
 from kspr.core.duplicates import conflicting
 from kspr.errors import InputError
-from kspr.selectors.options import MODELLED
+from kspr.selectors.options import MODELLED, NOT_HELD
 
 if TYPE_CHECKING:
     from kspr.selectors.selection import Selection
@@ -137,6 +137,8 @@ def _copies(selection: Selection) -> tuple[Notice, ...]:
 
 
 _MEANING = {
+    NOT_HELD: "Two estimates of the same rate exclude each other: by the chances of single labels, "
+    "more of the kept ones are wrong than were asked for. Do not rely on this rate.",
     "fallback": "No level up to 50 % could be reached there. The best half was kept instead, "
     "without an estimate of its error rate.",
     "empty": "Nothing could be kept there at the level asked for, so all of these rows are listed "
@@ -144,7 +146,12 @@ _MEANING = {
     "raised": "The level asked for could not be reached there. The smallest level that could be "
     "was used instead, so more of these kept labels may be wrong.",
 }
+_SETTLES = (
+    "100 checked rows hold the rate whatever the noise is (kspr review). kspr selfcheck shows how "
+    "far it is off."
+)
 _HEADLINE = {
+    NOT_HELD: "The error rate is not held",
     "fallback": "No error rate for what is kept",
     "empty": "Nothing kept",
     "raised": "A higher error rate than asked",
@@ -176,7 +183,7 @@ def _notice(selection: Selection, status: str) -> Notice:
         status=status,
         headline=f"{_HEADLINE[status]} in {where} ({np.count_nonzero(mask):,} rows)",
         meaning=_MEANING[status],
-        help=_help(selection, affected),
+        help=_SETTLES if status == NOT_HELD else _help(selection, affected),
         classes=shown,
         n_more=len(listed) - len(shown),
     )
@@ -190,7 +197,7 @@ def _of_classes(hit: int, total: int) -> str:
 
 def _detail(selection: Selection, status: str, hit: int, size: int, worst: float) -> str:
     rows = f"all {hit:,} rows" if hit == size else f"{hit:,} of {size:,} rows"
-    if selection.checked is not None:
+    if selection.checked is not None or status == NOT_HELD:
         return rows
     if status == "raised":
         return f"{rows}, at up to {percent(worst)}"

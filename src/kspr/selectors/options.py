@@ -8,6 +8,7 @@ __all__ = [
     "DEFAULT_Q",
     "DOUBTING",
     "MODELLED",
+    "NOT_HELD",
     "RIGHT",
     "AnyControlName",
     "ControlName",
@@ -39,6 +40,8 @@ DOUBTING = (*MODELLED, "annotators")
 """Controls that estimate the chance that each label is wrong; it is the doubt then."""
 RIGHT = "right"
 """The only class of rows whose labels are no classes; any other answer says that it is wrong."""
+NOT_HELD = "not held"
+"""Status of a cut group of which the model of the noise contradicts itself."""
 _RENAMED = {"dimensions": "reduction", "seed": "random_state"}
 """Options whose estimator parameter has scikit-learn's name, or takes more than a number."""
 

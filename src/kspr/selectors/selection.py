@@ -23,12 +23,16 @@ from kspr.selectors.estimates import Estimates, estimate, noise_rate
 from kspr.selectors.manifest import Manifest
 from kspr.selectors.noise_estimate import ASSUMPTIONS, SEEN_LABELS, NoiseEstimate
 from kspr.selectors.notices import Ends
-from kspr.selectors.options import DEFAULT_Q, DOUBTING
+from kspr.selectors.options import DEFAULT_Q, DOUBTING, MODELLED, NOT_HELD
 from kspr.selectors.relabelling import THRESHOLD, Relabelling, relabelling
 from kspr.selectors.summary import Summary, summarise
 from kspr.selectors.validation import check_count, check_rate
 
 __all__ = ["Selection"]
+
+_APART = 1.3
+"""Mean chance of a wrong label among the kept ones, over q, from which on the two contradict each
+other. On 40 data sets with known noise it was at most 1.16."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -214,7 +218,9 @@ class Selection:
             judged,
             asked=q,
             level=np.where(reached, q, np.nan),
-            status=np.where(reached, name, "empty"),
+            status=np.where(
+                reached, np.where(self._contradicts(judged, q), NOT_HELD, name), "empty"
+            ),
         )
         # Only the counts: levels and cut-offs are those of the cut, without a person's answers.
         by_answer = self.cut_group[answered[keep[answered]]]
@@ -225,6 +231,15 @@ class Selection:
             self.manifest, parameters={**self.manifest.parameters, "q": q, "level": "fixed"}
         )
         return replace(self, clean_mask=keep, cut_groups=cut_groups, manifest=manifest)
+
+    def _contradicts(self, kept: np.ndarray, q: float) -> np.ndarray:
+        """Return, for each cut group, whether the chances of what is kept exclude the level q."""
+        if self.control not in MODELLED or (self.checked is not None and self.checked.calibrate):
+            return np.zeros(len(self.cut_groups), dtype=bool)
+        n_groups = len(self.cut_groups)
+        n_kept = np.maximum(np.bincount(self.cut_group[kept], minlength=n_groups), 1)
+        expected = np.bincount(self.cut_group[kept], self.doubt[kept], n_groups) / n_kept
+        return np.asarray(expected > _APART * q + 2 * np.sqrt(q / n_kept))
 
     def draw_checks(self, n: int, *, q: float | None = None, seed: int = 0) -> np.ndarray:
         """Return rows for a person to check, drawn at random from those that could be kept.

@@ -20,6 +20,7 @@ STATUS_MEANING = {
     "assumed": "kept at the level asked for, if what is assumed is true",
     "checked": "kept at the level asked for, by the checked rows",
     "estimated": "kept by an estimate that is too low: the network has seen these labels",
+    "not held": "kept at the level asked for, which the estimated chances contradict",
     "raised": "kept at a higher level, the smallest that could be reached",
     "fallback": "no level up to 0.5 could be reached; the best half was kept, with no estimate",
     "empty": "the level could not be reached; nothing was kept",
