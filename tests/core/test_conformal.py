@@ -6,7 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kspr.core import conformal
-from kspr.core.conformal import conformal_levels, draw_order, loose_pool
+from kspr.core.conformal import (
+    anywhere_limits,
+    conformal_levels,
+    draw_order,
+    loose_pool,
+    most_checked_wrong,
+)
 
 
 @st.composite
@@ -144,3 +150,54 @@ def test_a_pool_takes_the_least_doubtful_rows_and_of_equal_ones_the_first(doubts
         found = loose_pool(doubt, level, 0.1)
     expected = np.argsort(doubt, kind="stable")[:size]
     assert np.flatnonzero(found).tolist() == sorted(expected.tolist())
+
+
+def unchecked_rates(doubt, rows, wrong, steps):
+    """Return the share of wrong labels that every level keeps, and these levels."""
+    rest = np.ones(len(doubt), dtype=bool)
+    rest[rows] = False
+    place = steps.places(doubt[rest])
+    count = np.bincount(place, minlength=len(steps.levels))
+    bad = np.bincount(place, weights=wrong[rest], minlength=len(steps.levels))
+    # A level keeps all rows of this level: up to the last cut that has it.
+    last = steps.levels[:-1] < steps.levels[1:]
+    return (np.cumsum(bad)[:-1] / np.cumsum(count)[:-1])[last], steps.levels[:-1][last]
+
+
+@pytest.mark.parametrize("n_checked", [60, 300])
+def test_levels_that_hold_anywhere_hold_for_all_cuts_at_once(n_checked):
+    """In 1,000 draws at a confidence of 0.8 any cut fails in 0.1 to 0.2 + 3 standard errors."""
+    doubt, wrong = people(np.random.default_rng(0), 4000)
+    rng, failed = np.random.default_rng(1), []
+    limits = anywhere_limits(4000 - n_checked, n_checked, 0.8)
+    for _ in range(1000):
+        rows = rng.choice(4000, n_checked, replace=False)
+        steps = conformal.conformal_steps(doubt, rows, wrong[rows], limits)
+        found, level = unchecked_rates(doubt, rows, wrong, steps)
+        failed.append((found > level).any())
+    assert 0.1 < np.mean(failed) < 0.2 + 3 * 0.4 / np.sqrt(1000)
+
+
+@given(st.integers(0, 300), st.integers(0, 60))
+def test_more_checked_wrong_rows_never_lower_a_limit(n_rest, n_checked):
+    limits = anywhere_limits(n_rest, n_checked, 0.9)
+    assert len(limits) == n_checked + 1
+    assert limits[-1] == n_rest
+    assert (np.diff(limits) >= 0).all()
+
+
+@pytest.mark.parametrize(("n_checked", "allowed"), [(60, 200), (200, 200), (200, 80)])
+def test_what_a_plan_leaves_has_few_wrong_rows(n_checked, allowed):
+    """In 2,000 draws at a confidence of 0.8 too many are wrong in at most 0.2 + 3 s.e."""
+    doubt, wrong = people(np.random.default_rng(0), 2000)
+    rng, failed = np.random.default_rng(1), []
+    most = most_checked_wrong(2000, n_checked, allowed, 0.8)
+    assert most >= 0
+    for _ in range(2000):
+        rows = rng.choice(2000, n_checked, replace=False)
+        bad = np.sort(doubt[rows[wrong[rows]]])
+        left = wrong & (doubt < (bad[most] if len(bad) > most else np.inf))
+        left[rows] = False
+        failed.append(left.sum() > allowed)
+    assert np.mean(failed) < 0.2 + 3 * 0.4 / np.sqrt(2000)
+    assert np.mean(failed) > 0.05

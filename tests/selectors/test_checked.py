@@ -189,7 +189,7 @@ def test_rows_are_drawn_from_those_that_could_be_kept_at_twice_the_level(digits4
     assert np.isin(np.flatnonzero(loose), pool).all()
 
 
-@pytest.mark.parametrize("guarantee", ["mean", "confidence", "anytime"])
+@pytest.mark.parametrize("guarantee", ["mean", "confidence", "anytime", "anywhere"])
 def test_portions_are_one_draw(digits40, guarantee):
     """Answers to 50 rows and then to the next 70 are answers to the first 120."""
     selection = alone(digits40)
@@ -350,3 +350,15 @@ def test_a_seed_that_cannot_be_used_is_one_sentence(digits40, seed):
     ):
         with pytest.raises(InputError, match="must be a whole number from 0 to"):
             call()
+
+
+def test_a_rate_that_holds_anywhere_may_be_chosen_after_looking(digits40):
+    selection = alone(digits40)
+    rows = selection.draw_checks(300)
+    answered = selection.with_checks(rows, digits40.y_true[rows], guarantee="anywhere")
+    assert "for any q that you choose when you have seen the result" in answered.assumption
+    wrong = ~digits40.right
+    for q in (0.03, 0.08, 0.2):
+        clean = answered.at(q).clean_mask
+        assert clean.any()
+        assert wrong[clean].mean() <= q

@@ -26,6 +26,7 @@ from kspr.cli.export import export
 from kspr.cli.gate import gate
 from kspr.cli.methods import methods
 from kspr.cli.noise import noise
+from kspr.cli.plan import plan
 from kspr.cli.predict import predict
 from kspr.cli.report import report
 from kspr.cli.reproduce import reproduce
@@ -56,6 +57,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     selfcheck,
     review,
     verify,
+    plan,
     gate,
     export,
     train,

@@ -41,7 +41,7 @@ def gate(
         `declared`: also rows that you say were drawn at random from all rows. `estimated`: also
         the estimate of a selection without checked rows, which needs an assumption on the noise.
     confidence
-        Least confidence of a guarantee of the kind `confidence` or `anytime`.
+        Least confidence of a guarantee that has one, which is any but `mean`.
     against
         An earlier run. Fail too if more of the checked labels are wrong than there, over all
         classes or in one of them, by more than chance: 5 % of equally good batches fail.

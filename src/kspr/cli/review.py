@@ -13,7 +13,7 @@ def review(
     *,
     checks: int | None = None,
     q: float | None = None,
-    guarantee: Literal["mean", "confidence", "anytime"] | None = None,
+    guarantee: Literal["mean", "confidence", "anytime", "anywhere"] | None = None,
     confidence: float | None = None,
     seed: int | None = None,
     new_draw: common.Switch = False,
@@ -44,9 +44,10 @@ def review(
     q
         The error rate to reach; without it, the one that the run was made for.
     guarantee
-        As for `kspr verify`: `mean`, `confidence` or `anytime`. Set when rows are drawn.
+        `mean`, `confidence`, `anytime` or `anywhere`, as for `kspr verify`. Set when rows are
+        drawn.
     confidence
-        Probability for `confidence` and `anytime`; 0.95 without it.
+        Probability for all but `mean`; 0.95 without it.
     seed
         Seed of the draw.
     new_draw

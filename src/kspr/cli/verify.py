@@ -18,7 +18,7 @@ def verify(
     out: Path | None = None,
     answers: Path | None = None,
     q: float | None = None,
-    guarantee: Literal["mean", "confidence", "anytime"] | None = None,
+    guarantee: Literal["mean", "confidence", "anytime", "anywhere"] | None = None,
     confidence: float | None = None,
     drawn: Literal["pool", "all", "chosen"] | None = None,
     seed: int | None = None,
@@ -55,9 +55,10 @@ def verify(
     guarantee
         `mean`: at most q of the kept labels are wrong on average over draws. `confidence`: at most
         q with the probability `--confidence`, which takes several times the checks. `anytime`:
-        the same, and you may stop when you like the result. Set it when rows are drawn.
+        the same, and you may stop when you like the result. `anywhere`: as `confidence`, for all q
+        at once, so that q may be chosen when you have seen the result. Set it when rows are drawn.
     confidence
-        Probability for `confidence` and `anytime`; 0.95 without it.
+        Probability for all but `mean`; 0.95 without it.
     drawn
         How rows are drawn, from the `pool` of those that could be kept or from `all` rows. With
         `--answers`, for rows that were not drawn here: from `all` rows at random, or `chosen` in

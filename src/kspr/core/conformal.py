@@ -5,10 +5,11 @@ row rejects. A pool of rows is fixed before anybody looks at a label, and the ch
 from it at random. Then the checked rows and the others are exchangeable, and no assumption on how
 labels go wrong is needed. `conformal_levels` hold on average over draws of checked rows;
 `confidence_levels` and `anytime_levels`, which need more checks, hold except in a small share of
-draws. The proofs are in docs/theory.md.
+draws, and with `anywhere_limits` all cuts do at once. The proofs are in docs/theory.md.
 """
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -19,12 +20,14 @@ __all__ = [
     "LevelSteps",
     "anytime_levels",
     "anytime_steps",
+    "anywhere_limits",
     "confidence_levels",
     "confidence_steps",
     "conformal_levels",
     "conformal_steps",
     "draw_order",
     "loose_pool",
+    "most_checked_wrong",
 ]
 
 _LOOSER = 2.0
@@ -35,6 +38,11 @@ _CUTS = 200
 """Number of cuts that are tested, from tight to loose."""
 _BETS = np.array([0.3, 0.6, 0.9])
 """Parts of the largest bet that are placed side by side: small ones survive wrong labels."""
+_PLAYED = 4_000
+"""Draws that are played through for `anywhere_limits`."""
+_MOST_WRONG = 200
+"""Checked wrong rows below a cut with a limit, at most; also no more than a quarter of the checks:
+each further number makes the limits of all others larger."""
 _ANYTIME_START = 0.4
 """Share of the pool at which the first cut of `anytime_levels` lies."""
 
@@ -117,8 +125,13 @@ def conformal_levels(doubt: np.ndarray, checked: np.ndarray, wrong: np.ndarray) 
     return conformal_steps(doubt, checked, wrong).of(doubt)
 
 
-def conformal_steps(doubt: np.ndarray, checked: np.ndarray, wrong: np.ndarray) -> LevelSteps:
+def conformal_steps(
+    doubt: np.ndarray, checked: np.ndarray, wrong: np.ndarray, limits: np.ndarray | None = None
+) -> LevelSteps:
     """Return the levels of `conformal_levels` as a function of the doubt.
+
+    With `limits`, those of a cut are other ones: at most ``limits[v]`` unchecked rows are wrong up
+    to a cut with v checked wrong rows; see `anywhere_limits`.
 
     Between two checked rows that are wrong the level of a cut only falls as more rows are kept: so
     the last cut before each wrong row is as good as all of them.
@@ -134,10 +147,45 @@ def conformal_steps(doubt: np.ndarray, checked: np.ndarray, wrong: np.ndarray) -
     np.maximum.at(last, place, doubt[rest])
     used = size > 0
     n_kept, n_wrong = np.cumsum(size)[used], np.append(0, n_wrong)[used]
-    # Both "+ 1" count the row that is decided on among the checked ones, as a wrong one.
-    estimate = size.sum() * (1 + n_wrong) / ((len(checked) + 1) * n_kept)
+    if limits is None:
+        # Both "+ 1" count the row that is decided on among the checked ones, as a wrong one.
+        estimate = size.sum() * (1 + n_wrong) / ((len(checked) + 1) * n_kept)
+    else:
+        estimate = np.minimum(limits[n_wrong], n_kept) / n_kept
     # A looser cut with a smaller estimate keeps this row as well.
     return LevelSteps(last[used], np.append(reachable(estimate), np.inf))
+
+
+@cache
+def anywhere_limits(n_rest: int, n_checked: int, confidence: float) -> np.ndarray:
+    """Return how many unchecked rows can be wrong below every cut at once.
+
+    `n_checked` rows were drawn at random, their number set beforehand, and `n_rest` are left. With
+    the probability `confidence`, a cut below which v of the checked rows are wrong has at most
+    ``limits[v]`` wrong ones among the unchecked rows, whichever cut it is: so it may be chosen
+    after looking (Song, Jin and Candes 2026). The limits follow from the draw alone, which is
+    played through here.
+
+    >>> (anywhere_limits(1900, 100, 0.95)[:4] / 1900).round(2)
+    array([0.05, 0.07, 0.09, 0.1 ])
+    """
+    from scipy.special import betaincc, betainccinv  # takes long to import
+
+    k = min(_MOST_WRONG, -(-n_checked // 4))
+    if not k:
+        return np.full(n_checked + 1, n_rest)
+    rng = np.random.default_rng(_STREAM)
+    # Unchecked rows before the first, second, ... checked one, in any order of rows.
+    gaps = rng.standard_exponential((_PLAYED, k))
+    more = rng.standard_gamma(n_checked + 1 - k, (_PLAYED, 1))
+    share = np.hstack([gaps, more])
+    before = np.cumsum(rng.multinomial(n_rest, share / share.sum(axis=1, keepdims=True)), axis=1)
+    place = np.arange(k)
+    tail = betaincc(place + 1, n_checked - place, before[:, :k] / (n_rest + 1))
+    # The tail that the smallest of all tails falls below with a chance of 1 - confidence.
+    risk = np.sort(tail.min(axis=1))[int((1 - confidence) * (_PLAYED + 1)) - 1]
+    limits = np.floor(betainccinv(place + 1, n_checked - place, risk) * (n_rest + 1) + 1e-9)
+    return np.append(np.minimum(limits, n_rest), np.full(n_checked + 1 - k, n_rest)).astype(int)
 
 
 # --- With a confidence ------------------------------------------------------------------------
@@ -227,6 +275,23 @@ def anytime_steps(
         enough = capital(middle) >= -np.log(1 - confidence)
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)
     return _steps(cuts, high)
+
+
+def most_checked_wrong(n_rows: int, n_checked: int, n_wrong: int, confidence: float) -> int:
+    """Return how many checked wrong rows a cut may have if `n_wrong` of the others may be wrong.
+
+    `n_checked` of `n_rows` were drawn at random. Take the loosest cut with at most that many
+    checked wrong rows: more than `n_wrong` of the unchecked rows below it are wrong with a chance
+    of at most ``1 - confidence``. -1 if that cannot be promised of any cut.
+
+    >>> most_checked_wrong(2000, 100, 100, 0.95), most_checked_wrong(2000, 30, 100, 0.95)
+    (1, -1)
+    """
+    count = np.arange(n_checked)
+    limit = _most_wrong(
+        np.full(n_checked, n_rows), np.full(n_checked, n_checked), count, 1 - confidence
+    )
+    return int(np.searchsorted(limit - count, n_wrong, side="right")) - 1
 
 
 def _start(n_checked: int, q: float, confidence: float) -> float:

@@ -18,6 +18,7 @@ from kspr.selectors import Selection
 from kspr.selectors.checked import Drawn, Guarantee
 from kspr.selectors.estimates import checks_needed
 from kspr.selectors.options import DOUBTING
+from kspr.selectors.plan import Plan
 from kspr.selectors.validation import check_rate
 from kspr.sources.records import Items
 
@@ -31,6 +32,7 @@ __all__ = [
     "forecast_of",
     "n_needed",
     "set_draw",
+    "write_plan",
 ]
 
 COLUMNS = ("row", "id", "label", "suggested_label", "true_label", "drawn_from")
@@ -87,10 +89,7 @@ def draw_checks(
     rows = list(draw.positions[done:])
     if not rows:
         raise InputError(f"All {done:,} rows that could be drawn have been drawn.")
-    shown = _shown(run, rows)
-    lines = _lines(run, rows, draw, list(shown.values()))
-    with staged(out) as staging, staging.open("w", newline="", encoding="utf-8") as file:
-        write_csv(file, [*COLUMNS, *shown], lines)
+    _write(run, rows, draw, out)
     write_checks(folder, draw)
     return Draw(
         path=out,
@@ -103,6 +102,24 @@ def draw_checks(
         forecast=forecast_of(run.selection, draw, len(draw.positions)),
         n_needed=n_needed(run.selection, draw),
     )
+
+
+def write_plan(
+    folder: Path, out: Path, *, max_wrong: float, confidence: float, source: Path | None = None
+) -> Plan:
+    """Write the rows of the run's plan to `out`, for a person to fill in, and return the plan."""
+    if out.exists():
+        raise InputError(f"{out} already exists, and may hold answers. Choose another --out.")
+    run = load_run(folder, source)
+    if run.checks is not None and run.checks.unanswered:
+        raise InputError(
+            f"{len(run.checks.unanswered):,} of the {len(run.checks.positions):,} rows that were "
+            "drawn have no answer. Answer them first, with a question mark where nobody can tell."
+        )
+    plan = run.selection.plan(max_wrong, confidence)
+    if len(plan.rows):
+        _write(run, plan.rows.tolist(), None, out)
+    return plan
 
 
 def set_draw(
@@ -223,15 +240,24 @@ def forecast_of(selection: Selection, checks: Checks, n: int) -> tuple[tuple[int
     )
 
 
+def _write(run: Run, rows: list[int], draw: Checks | None, out: Path) -> None:
+    """Write a file of answers about rows of a `draw`; None for rows that are in none."""
+    shown = _shown(run, rows)
+    lines = _lines(run, rows, draw, list(shown.values()))
+    with staged(out) as staging, staging.open("w", newline="", encoding="utf-8") as file:
+        write_csv(file, [*COLUMNS, *shown], lines)
+
+
 def _lines(
-    run: Run, drawn: list[int], checks: Checks, shown: list[list[str]]
+    run: Run, rows: list[int], draw: Checks | None, shown: list[list[str]]
 ) -> Iterator[list[object]]:
     """Yield the lines of rows in a file of answers, for `COLUMNS` and the columns `shown`."""
+    known, origin = ({}, "") if draw is None else (draw.known, draw.drawn)
     label, suggested = run.selection.label, run.selection.suggested_label
-    for k, *extra in zip(drawn, *shown, strict=True):
+    for k, *extra in zip(rows, *shown, strict=True):
         # An answer that is known already need not be given again.
-        truth = checks.known.get(k, "")
-        yield [run.row[k], run.row_id[k], label[k], suggested[k], truth, checks.drawn, *extra]
+        truth = known.get(k, "")
+        yield [run.row[k], run.row_id[k], label[k], suggested[k], truth, origin, *extra]
 
 
 def _shown(run: Run, drawn: list[int]) -> dict[str, list[str]]:

@@ -112,7 +112,7 @@ def gate_run(
 ) -> Gate:
     """Judge the run in `folder`; raise `InputError` if it, or the data, cannot be read.
 
-    `confidence` is the least that a guarantee of the kind ``confidence`` or ``anytime`` must have.
+    `confidence` is the least that a guarantee other than ``mean`` must have.
     `against` is an earlier run, and `source` the place of the data if it has moved.
     """
     check_rate("--max-wrong", max_wrong)

@@ -8,6 +8,7 @@ import numpy as np
 from kspr.core.conformal import (
     LevelSteps,
     anytime_steps,
+    anywhere_limits,
     confidence_steps,
     conformal_steps,
     draw_order,
@@ -32,7 +33,7 @@ __all__ = [
     "steps_of",
 ]
 
-Guarantee = Literal["mean", "confidence", "anytime"]
+Guarantee = Literal["mean", "confidence", "anytime", "anywhere"]
 """What checked rows promise; see `Selection.with_checks`."""
 Drawn = Literal["pool", "all", "chosen"]
 """Where checked rows come from: `Selection.draw_checks`, all rows at random, or elsewhere."""
@@ -187,9 +188,12 @@ def promise(checked: Checked) -> str:
             f"{n} the share of wrong labels among the kept ones is at most q on average over such "
             "draws, whatever the noise is."
         )
-    stop = ", whenever you stop checking" if checked.guarantee == "anytime" else ""
+    more = {
+        "anytime": ", whenever you stop checking",
+        "anywhere": ", for any q that you choose when you have seen the result",
+    }.get(checked.guarantee, "")
     return (
-        f"{n} the error rate holds with {checked.confidence:.0%} confidence{stop}, whatever the "
+        f"{n} the error rate holds with {checked.confidence:.0%} confidence{more}, whatever the "
         "noise is."
     )
 
@@ -227,6 +231,9 @@ def steps_of(
     """Return the smallest level at which the rows of a pool are kept, by the guarantee."""
     if guarantee == "mean":
         return conformal_steps(doubt, position, wrong)
+    if guarantee == "anywhere":
+        limits = anywhere_limits(len(doubt) - len(position), len(position), confidence)
+        return conformal_steps(doubt, position, wrong, limits)
     if guarantee == "anytime":
         return anytime_steps(doubt, position, wrong, confidence)
     return confidence_steps(doubt, position, wrong, q, confidence)

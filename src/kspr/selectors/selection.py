@@ -24,6 +24,7 @@ from kspr.selectors.manifest import Manifest
 from kspr.selectors.noise_estimate import ASSUMPTIONS, SEEN_LABELS, NoiseEstimate
 from kspr.selectors.notices import Ends
 from kspr.selectors.options import DEFAULT_Q, DOUBTING, MODELLED, NOT_HELD
+from kspr.selectors.plan import Plan, plan
 from kspr.selectors.relabelling import THRESHOLD, Relabelling, relabelling
 from kspr.selectors.summary import Summary, summarise
 from kspr.selectors.validation import check_count, check_rate
@@ -302,9 +303,10 @@ class Selection:
             draws, with a number of checks that was set beforehand. ``"confidence"``: it is at most
             `q` with the probability `confidence`, for a number of checks that was set beforehand;
             that takes several times the checks. ``"anytime"``: the same, and you may stop whenever
-            you like what you see.
+            you like what you see. ``"anywhere"``: as ``"confidence"``, for all q at once, so that
+            `at` may be called until you like the result.
         confidence
-            For ``"confidence"`` and ``"anytime"``.
+            Probability for all but ``"mean"``.
         drawn
             ``"pool"``: `rows` come from `draw_checks` with the same `q` and `seed`. ``"all"``: they
             were drawn at random from all rows. ``"chosen"``: neither; then they are kept or not,
@@ -446,6 +448,40 @@ class Selection:
         from kspr.selectors.estimates import checks_needed
 
         return checks_needed(self, self._asked(q), guarantee, confidence)
+
+    def plan(self, max_wrong: float, confidence: float = 0.95) -> Plan:
+        """Return which rows a person must label, so that few of all labels are wrong in the end.
+
+        The others keep their labels. It takes rows that were drawn at random and checked: rows of
+        less doubt than some wrong ones among them need not be labelled. Draw from all rows for
+        this: rows outside of the pool that checks were drawn from must be labelled.
+
+        Parameters
+        ----------
+        max_wrong
+            Largest share of wrong labels in the finished data set, to be set before you look.
+        confidence
+            Probability of that over draws of checked rows, whatever the noise is.
+
+        Returns
+        -------
+        Plan
+            Row numbers, and what they come to; print it to read it.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kspr import DoubtSelector
+        >>> doubt = np.linspace(0, 1, 2000)
+        >>> wrong = np.random.default_rng(0).random(2000) < doubt**2
+        >>> selection = DoubtSelector().fit(doubt).selection_
+        >>> rows = selection.draw_checks(200)
+        >>> checked = selection.with_checks(rows, np.where(wrong[rows], "wrong", "right"))
+        >>> plan = checked.plan(max_wrong=0.05)
+        >>> bool(np.delete(wrong, [*plan.rows, *rows]).sum() <= 0.05 * 2000)
+        True
+        """
+        return plan(self, max_wrong, confidence)
 
     def estimates(self) -> Estimates:
         """Return noise rate, recall and error rates per class, by checked rows and the fit.

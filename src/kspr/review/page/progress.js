@@ -6,6 +6,7 @@ import { byId, count, el, percent } from "./parts.js";
 let asking = false;
 let again = false;
 let levels = [];
+let everywhere = false;
 let promised = null;
 
 const LATER = 80; // ms: the next row is drawn first
@@ -82,6 +83,7 @@ function draw({ picture, kept, rows, n_wrong: wrong }) {
 function dial(now) {
   levels = now.levels;
   promised = now.q;
+  everywhere = now.guarantee === "anywhere";
   byId("dial").hidden = !levels.length;
   const slider = byId("q");
   const untouched = !slider.dataset.moved;
@@ -95,7 +97,7 @@ function turn() {
   if (q === undefined) return;
   byId("q").setAttribute("aria-valuetext", `q = ${percent(q)}`);
   byId("q-says").textContent = `q = ${percent(q)} would keep ${count(kept)} rows. ` +
-    (q === promised ? "The rows were drawn for this q." : `The promise is for q = ${percent(promised)}, for which the rows were drawn.`);
+    (everywhere ? "The promise holds for every q: choose the one you like." : q === promised ? "The rows were drawn for this q." : `The promise is for q = ${percent(promised)}, for which the rows were drawn.`);
 }
 
 function agree(pairs) {

@@ -1,0 +1,53 @@
+"""`kspr plan`: which rows a person must label, so that few of the finished data are wrong."""
+
+from pathlib import Path
+
+from kspr.cli import _common as common
+
+
+def plan(
+    run: Path,
+    /,
+    *,
+    max_wrong: float,
+    confidence: float = 0.95,
+    out: Path | None = None,
+    source: Path | None = None,
+    json: common.Json = False,
+) -> None:
+    """Find the rows that a person must label, so that few of all labels are wrong in the end.
+
+    RUN needs rows that were drawn and checked (`kspr verify` or `kspr review`). The more of them,
+    the fewer are left to label: 100 to 400 are worth their time. The rows go to a CSV file, the
+    most doubtful first; fill in its column `true_label`. Then all labels together, those of people
+    and the others, have at most the share --max-wrong of wrong ones, whatever the noise is.
+
+    Example: kspr plan run --max-wrong 0.05
+
+    Parameters
+    ----------
+    run
+        A directory that `kspr select` made.
+    max_wrong
+        Largest share of wrong labels in the finished data set. Set it before you look.
+    confidence
+        Probability of that.
+    out
+        CSV file to make for the person. Without it: the name of the run and `-plan.csv`.
+    source
+        Where the data is now, if it has moved.
+    """
+    from kspr.runs.draws import write_plan
+
+    named = run.with_name(f"{run.resolve().name}-plan.csv") if out is None else out
+    found = write_plan(run, named, max_wrong=max_wrong, confidence=confidence, source=source)
+    if json:
+        common.print_json(found)
+        return
+    print(found)
+    if len(found.rows):
+        print(
+            f"They are in {named}, the most doubtful first. Fill in the column true_label, then:\n"
+            f"kspr verify {run} --answers {named} --drawn chosen"
+        )
+    print(f"The finished data set: kspr export {run} --suspects reviewed --out FILE")
