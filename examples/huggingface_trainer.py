@@ -73,7 +73,7 @@ def main(epochs: int = 12) -> float:
     X, truth = load_digits(return_X_y=True)
     X = torch.tensor(X / 16, dtype=torch.float32)
     y = torch.tensor(symmetric(truth, 0.4, seed=0))
-    selection = SelectionCallback(y, q=0.1)
+    selection = SelectionCallback(y, X, q=0.1)
     network = Network()
     accuracy = 0.0
     with tempfile.TemporaryDirectory() as folder:

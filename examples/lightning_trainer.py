@@ -54,7 +54,7 @@ def main(epochs: int = 12) -> float:
     X = torch.tensor(X / 16, dtype=torch.float32)
     y = torch.tensor(symmetric(truth, 0.4, seed=0))
     data = TensorDataset(torch.arange(len(y)), X, y)
-    selection = SelectionCallback(y, q=0.1)
+    selection = SelectionCallback(y, X, q=0.1)
     loader = DataLoader(data, batch_size=64, sampler=CleanSampler(selection, seed=0))
     lightning.seed_everything(0)
     module = Digits()

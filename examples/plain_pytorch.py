@@ -26,7 +26,8 @@ def main(epochs: int = 12) -> float:
     head = nn.Linear(128, 10)
     optimizer = torch.optim.SGD([*body.parameters(), *head.parameters()], lr=0.1, momentum=0.9)
 
-    selection = SelectionCallback(y, q=0.1)  # (1)
+    # (1) The first selection is by features that have not seen the labels: here the pixels.
+    selection = SelectionCallback(y, X, q=0.1)
     loader = DataLoader(data, batch_size=64, sampler=CleanSampler(selection, seed=0))  # (2)
     everything = DataLoader(data, batch_size=512)
 
@@ -36,7 +37,7 @@ def main(epochs: int = 12) -> float:
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-        if epoch >= 2:  # before that, the features are nearly random
+        if epoch >= 2:  # before that, the features know less than the pixels
             with torch.no_grad():
                 for index, images, _ in everything:
                     selection.collect(index, body(images))  # (3)

@@ -46,27 +46,45 @@ def test_a_wrong_index_is_one_sentence(index, rows, message):
 
 
 def test_the_sampler_follows_the_selection(digits40):
-    callback = SelectionCallback(digits40.y, q=0.1)
+    callback = SelectionCallback(digits40.y, digits40.X, q=0.1)
     sampler = CleanSampler(callback, seed=0)
-    assert sorted(sampler) == list(range(len(digits40.y)))
-    callback.collect(np.arange(len(digits40.y)), torch.tensor(digits40.X))
+    assert sorted(sampler) == callback.selection.clean_indices.tolist()
+    # Without the last column: other features, which find as much noise.
+    callback.collect(np.arange(len(digits40.y)), torch.tensor(digits40.X[:, :-1]))
     selection = callback.end_epoch()
+    assert selection.manifest.seen_labels
     assert sorted(sampler) == selection.clean_indices.tolist()
     assert list(sampler) != list(sampler)
     assert list(CleanSampler(callback, seed=3)) == list(CleanSampler(callback, seed=3))
 
 
 def test_an_unhealthy_selection_is_not_used_unless_asked_for(digits40):
-    noise = torch.rand(len(digits40.y), 4, generator=torch.manual_seed(0))
-    guarded = SelectionCallback(digits40.y, q=0.01)
-    guarded.collect(np.arange(len(digits40.y)), noise)
-    with pytest.warns(UserWarning, match="all given labels are used"):
-        guarded.end_epoch()
+    noise = np.random.default_rng(0).random((len(digits40.y), 4))
+    with pytest.warns(UserWarning, match="the samples in use stay"):
+        guarded = SelectionCallback(digits40.y, noise, q=0.01)
     assert guarded.clean_mask.all()
-    bare = SelectionCallback(digits40.y, q=0.01, guard=False)
-    bare.collect(np.arange(len(digits40.y)), noise)
-    bare.end_epoch()
+    bare = SelectionCallback(digits40.y, noise, q=0.01, guard=False)
     assert bare.clean_mask.sum() < 100
+
+
+def test_a_network_that_has_learned_the_labels_by_heart_does_not_undo_the_selection(digits40):
+    """Features that tell the given labels, wrong ones too: every label would be kept."""
+    callback = SelectionCallback(digits40.y, digits40.X, q=0.1)
+    before = callback.clean_mask
+    learned = torch.eye(10)[torch.tensor(digits40.y)] + 0.1 * torch.rand(len(digits40.y), 10)
+    callback.collect(np.arange(len(digits40.y)), learned)
+    with pytest.warns(UserWarning, match=r"learn the labels by heart: .* 0% .* [34]\d%"):
+        selection = callback.end_epoch()
+    assert np.array_equal(callback.clean_mask, before)
+    assert selection is callback.selection
+    assert not selection.manifest.seen_labels
+
+
+def test_where_all_labels_are_right_nothing_is_taken_for_memorising(digits40, recwarn):
+    callback = SelectionCallback(digits40.y_true, digits40.X, q=0.1)
+    callback.collect(np.arange(len(digits40.y)), torch.eye(10)[torch.tensor(digits40.y_true)])
+    assert callback.end_epoch().manifest.seen_labels
+    assert not [said for said in recwarn if "by heart" in str(said.message)]
 
 
 @pytest.fixture
@@ -99,7 +117,7 @@ def test_the_other_examples_run_where_their_packages_are(name, needs):
 
 def test_the_selection_of_a_loop_has_seen_the_labels_and_a_diverged_network_is_named():
     y = torch.arange(60) % 3
-    callback = SelectionCallback(y, q=0.2)
+    callback = SelectionCallback(y, torch.eye(3)[y], q=0.2)
     callback.collect(torch.arange(60), torch.eye(3)[y])
     assert callback.end_epoch().manifest.seen_labels
     callback.collect(torch.arange(60), torch.full((60, 3), float("nan")))
