@@ -18,6 +18,10 @@ class ReadOptions:
     """Column (or array) of labels."""
     features: str | None = None
     """Columns of features, by a pattern such as ``emb_*``, or one column of lists."""
+    columns: str | None = None
+    """Columns of a table to judge by, where these are of several kinds: numbers, dates and
+    categories, by names or patterns with commas between, such as `age,city*`. With `!` in front a
+    column is left out: `!zip`."""
     probabilities: str | None = None
     """Class probabilities of a model of your own, which has not seen the labels: columns by a
     pattern such as ``p_*``, named like the classes; one array of an npz file; or an npy file."""

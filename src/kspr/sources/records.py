@@ -16,6 +16,7 @@ __all__ = [
     "Records",
     "all_distinct",
     "content_digests",
+    "number_digests",
     "number_texts",
     "row_digests",
 ]
@@ -94,6 +95,8 @@ class Records:
     """``(rows, classes)``, where the user has named them."""
     probability_columns: tuple[str, ...] = ()
     """Names of their columns in a table, which name the classes."""
+    digest: np.ndarray | None = None
+    """A digest of what each row holds, where features are made of more than their own row."""
 
     def __len__(self) -> int:
         return len(self.row_id)
@@ -110,15 +113,19 @@ def row_digests(records: Records) -> np.ndarray:
     Rows that have neither are told by their probabilities. Equal numbers have equal digests in any
     format: they count in single precision.
     """
-    return content_digests(_contents(records))
-
-
-def _contents(records: Records) -> Iterator[Any]:
+    if records.digest is not None:
+        return records.digest
     if records.features is not None:
-        return _number_rows(records.features)
+        return number_digests(records.features)
     if records.items is not None:
-        return records.items.content()
-    return iter(()) if records.probabilities is None else _number_rows(records.probabilities)
+        return content_digests(records.items.content())
+    shown = records.probabilities
+    return np.empty(0, np.uint64) if shown is None else number_digests(shown)
+
+
+def number_digests(numbers: Any) -> np.ndarray:
+    """Return a 64-bit digest of each row of an array."""
+    return content_digests(_number_rows(numbers))
 
 
 def all_distinct(ids: np.ndarray) -> bool:

@@ -58,11 +58,6 @@ def test_row_numbers_and_truth_are_no_features(text_file):
     assert found.truth.tolist() == [1, 1]
 
 
-def test_missing_numbers_become_nan(text_file):
-    found = open_source(text_file("a,b,y\n1,,0\nNA,2,1\n"), ReadOptions())
-    np.testing.assert_array_equal(found.features, [[1, np.nan], [np.nan, 2]])
-
-
 def test_lists_written_as_text_are_features(text_file):
     found = open_source(text_file('emb,y\n"[1, 2.5]",a\n"[3 4e-1]",b\n'), ReadOptions())
     np.testing.assert_allclose(found.features, [[1, 2.5], [3, 0.4]])

@@ -67,10 +67,10 @@ def test_numbers_of_every_type_become_single_precision(parquet_file, stored):
     assert found.features[:, 0].tolist() == np.arange(3).astype(stored).tolist()
 
 
-def test_nothing_in_a_cell_is_nan(parquet_file):
-    table = {"a": [1.0, None], "b": pa.array([True, None]), "y": [0, 1]}
+def test_nothing_in_a_list_is_nan(parquet_file):
+    table = {"emb": [[1.0, None], [2.0, 3.0]], "y": [0, 1]}
     np.testing.assert_array_equal(
-        open_source(parquet_file(table), ReadOptions()).features, [[1, 1], [np.nan, np.nan]]
+        open_source(parquet_file(table), ReadOptions()).features, [[1, np.nan], [2, 3]]
     )
 
 

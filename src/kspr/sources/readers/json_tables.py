@@ -250,7 +250,8 @@ def _lines(text: PlainText) -> pa.Table:
         dates = [field for field in table.schema if pa.types.is_temporal(field.type)]
         if dates:
             texts = pa.schema([(field.name, pa.string()) for field in dates])
-            table = _read(text, options, texts)
+            # Those that are named would come first.
+            table = _read(text, options, texts).select(table.schema.names)
     except pa.ArrowInvalid as error:
         raise _wrong_line(text, error) from error
     return table

@@ -3,7 +3,7 @@
 The user names them; those that are not named are told by their names and types.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from kspr.errors import InputError
 from kspr.sources.options import ReadOptions
-from kspr.sources.readers.file_checks import listed, no_such
+from kspr.sources.readers.file_checks import listed, no_such, shown
 from kspr.sources.readers.table import Field
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "is_list",
     "is_numeric",
     "is_text",
+    "no_content",
     "used_columns",
     "usual_field",
 ]
@@ -68,6 +69,8 @@ class Roles:
     probabilities: tuple[Field, ...] = ()
     groups: Field | None = None
     annotators: tuple[Field, ...] = ()
+    others: tuple[Field, ...] = ()
+    """Columns beside the numbers that may be dates or categories, which their values decide."""
 
     @property
     def item(self) -> Field | None:
@@ -101,6 +104,8 @@ def choose_roles(
     free = {name: field for name, field in free.items() if field not in probabilities}
     if options.features or options.image or options.text:
         roles = _named_by_user(fields, free, options, where)
+    elif options.columns:
+        roles = _of_several_kinds(fields, free, options.columns, where)
     else:
         roles = _found(free, where, class_columns, needed=not probabilities)
     content = roles.image, roles.text, roles.features
@@ -109,7 +114,8 @@ def choose_roles(
     # The path of an image identifies its row better than a column that is named like ids.
     if identity is None and not (roles.image and is_text(roles.image.type)):
         identity = usual_field(rest, ID_NAMES)
-    return Roles(label, truth, identity, *content, probabilities, groups, annotators)
+    others = roles.others
+    return Roles(label, truth, identity, *content, probabilities, groups, annotators, others)
 
 
 def _annotators(fields: Fields, options: ReadOptions, where: str) -> tuple[Field, ...]:
@@ -156,6 +162,33 @@ def _named_by_user(fields: Fields, free: Fields, options: ReadOptions, where: st
     return Roles(features=features, image=image, text=text)
 
 
+def _of_several_kinds(fields: Fields, free: Fields, patterns: str, where: str) -> Roles:
+    """Return the roles of the columns that ``--columns`` names, or of all but some."""
+    asked = [pattern.strip() for pattern in patterns.split(",") if pattern.strip()]
+    for pattern in asked:
+        if not any(fnmatchcase(name, pattern.removeprefix("!")) for name in fields):
+            raise no_such(pattern.removeprefix("!"), fields, where)
+    wanted = [pattern for pattern in asked if not pattern.startswith("!")] or ["*"]
+    unwanted = [pattern[1:] for pattern in asked if pattern.startswith("!")]
+    chosen = [
+        field
+        for name, field in free.items()
+        if len(field.path) == 1
+        and any(fnmatchcase(name, pattern) for pattern in wanted)
+        and not any(fnmatchcase(name, pattern) for pattern in unwanted)
+        # Named in full, a column of ids is one like all others.
+        and (name in wanted or name.casefold() not in (*LABEL_NAMES, *TRUTH_NAMES, *ID_NAMES))
+    ]
+    numbers = tuple(field for field in chosen if is_numeric(field.type))
+    others = tuple(field for field in chosen if _may_be_category(field))
+    if not (numbers or others):
+        raise InputError(
+            f"{where} has no column of numbers, dates or categories among {shown(patterns, 60)}, "
+            f"only {listed(free) or 'labels'}. Name others with --columns."
+        )
+    return Roles(features=numbers, others=others)
+
+
 def _matching(fields: Fields, free: Fields, pattern: str, where: str) -> tuple[Field, ...]:
     if pattern in fields:
         return (fields[pattern],)
@@ -197,6 +230,9 @@ def _plain(free: Fields, where: str, class_columns: Collection[str], *, needed: 
     features = tuple(f for f in columns.values() if _may_be_feature(f, class_columns))
     path = usual_field(columns, PATH_NAMES, only_text=True)
     text = usual_field(columns, _TEXT_NAMES, only_text=True)
+    others = tuple(f for f in columns.values() if f not in (path, text) and _may_be_category(f))
+    # Beside an embedding, other columns say where a row is from.
+    others = others if needed and len(features) <= _MOST_BESIDE else ()
     choices = []
     if features:
         choices.append(f"numeric columns ({listed((f.name for f in features), 3)}; --features)")
@@ -208,17 +244,32 @@ def _plain(free: Fields, where: str, class_columns: Collection[str], *, needed: 
         return Roles()
     if len(choices) > 1:
         raise InputError(f"{where} has {' and '.join(choices)}. Say which to use.")
-    if not choices:
-        raise InputError(
-            f"{where} has no column of numbers, images or texts that could be told by its name, "
-            f"only {listed(free) or 'labels'}. Say which to use with --features, --image or --text."
-        )
-    return Roles(features=features, image=path, text=text)
+    if not choices and not others:
+        raise no_content(free, where)
+    return Roles(features=features, image=path, text=text, others=() if path or text else others)
+
+
+def no_content(fields: Iterable[str], where: str) -> InputError:
+    """Return the error for a table that has nothing to judge a row by."""
+    return InputError(
+        f"{where} has no column of numbers, images or texts that could be told by its name, only "
+        f"{listed(fields) or 'labels'}. Say which to use with --features, --image or --text."
+    )
 
 
 def _may_be_feature(field: Field, class_columns: Collection[str]) -> bool:
     unusual = field.name.casefold() not in (*LABEL_NAMES, *TRUTH_NAMES, *ID_NAMES)
     return is_numeric(field.type) and unusual and field.name not in class_columns
+
+
+_MOST_BESIDE = 100
+"""Columns of numbers above which they are taken for an embedding."""
+
+
+def _may_be_category(field: Field) -> bool:
+    unusual = field.name.casefold() not in (*LABEL_NAMES, *TRUTH_NAMES, *ID_NAMES)
+    dates = pa.types.is_date(field.type) or pa.types.is_timestamp(field.type)
+    return unusual and (dates or is_text(field.type))
 
 
 def _named(fields: Fields, name: str | None, where: str) -> Field | None:
@@ -293,7 +344,7 @@ _ENOUGH = 20
 def used_columns(fields: Fields, roles: Roles) -> dict[str, tuple[str, ...]]:
     """Return the names of the columns by their role; those without one are ``ignored``."""
     named = {
-        "features": roles.features,
+        "features": (*roles.features, *roles.others),
         "probabilities": roles.probabilities,
         "annotators": roles.annotators,
         **{name: _one(getattr(roles, name)) for name in SINGLE},

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from kspr.sources.readers.labels import (
     labels_from_column,
     labels_with_gaps,
 )
+from kspr.sources.readers.mixed_tables import Encoded, OtherColumn, encode
 from kspr.sources.readers.numbers import FeatureBuilder, check_numeric
 from kspr.sources.readers.roles import (
     SINGLE,
@@ -42,6 +44,7 @@ from kspr.sources.readers.roles import (
     id_warning,
     is_list,
     is_text,
+    no_content,
     used_columns,
 )
 from kspr.sources.readers.table import ArrowTable, Field, Table
@@ -139,7 +142,7 @@ def read_table(path: Path, options: ReadOptions) -> Records:
 def read_part(part: Part, options: ReadOptions) -> Records:
     """Return the rows of a part of a source; rows without other ids have their numbers in it."""
     table = FilesTable((part,), part.schema)
-    records = _records(table, Path(part.uri), part.kind, options)
+    records = _records(table, Path(part.uri), part.kind, options, whole=False)
     if records.named:
         return records
     return replace(records, row_id=number_texts(part.start + np.arange(len(records))))
@@ -152,13 +155,20 @@ def roles_of(table: Table, options: ReadOptions, where: str) -> Roles:
     return _literal(roles) if table.untyped else roles
 
 
-def _records(table: Table, source: Path, reader: str, options: ReadOptions) -> Records:
-    """Return the rows of a table; images and texts are read when they are asked for."""
+def _records(
+    table: Table, source: Path, reader: str, options: ReadOptions, *, whole: bool = True
+) -> Records:
+    """Return the rows of a table; images and texts are read when they are asked for.
+
+    Of a part of a source (not `whole`) only numbers are read: dates and categories are told, and
+    gaps are filled, by all rows together.
+    """
     where = str(source)
     if table.rows == 0:
         raise InputError(f"{where} has no rows.")
     check_row_count(table.rows or 0, where)
     roles = roles_of(table, options, where)
+    roles = roles if whole else replace(roles, others=())
     check_numeric(table, roles.features, where)
     check_numeric(table, roles.probabilities, where)
     walked = _walk(table, roles, where)
@@ -169,28 +179,43 @@ def _records(table: Table, source: Path, reader: str, options: ReadOptions) -> R
         raise InputError(f"{where} has no rows.")
     row_id = _row_id(walked, roles, options, where)
     labels = _given_labels(table, walked, roles.label, where)
+    encoded = _encoded(walked, roles, labels.get("label")) if whole else None
+    known = () if encoded is None else encoded.others
+    unused = [f.name for f in roles.others if f.name not in known]
+    roles = replace(roles, others=tuple(f for f in roles.others if f.name in known))
+    if roles.item is None and not (roles.features or roles.others or roles.probabilities):
+        raise no_content(unused, where)
     used = used_columns(table.fields, roles)
-    warning: tuple[str, ...] = ()
+    notes = (*table.notes, columns_sentence(used), *walked.notes)
     # Who names the columns knows what they are.
-    if walked.features is not None and options.features is None:
-        warning = id_warning(used["features"], walked.features)
+    if walked.features is not None and options.features is None and options.columns is None:
+        notes += id_warning(tuple(f.name for f in roles.features), walked.features)
     return Records(
         source=source,
         # A CSV file of paths is a list of images.
         reader="manifest" if table.untyped and roles.image else reader,
         row_id=number_texts(np.arange(count)) if row_id is None else row_id,
-        features=walked.features,
+        features=walked.features if encoded is None else encoded.features,
         items=items,
         truth=_true_labels(table, walked, roles.truth, where),
         groups=_groups(walked, roles.groups, where),
         named=row_id is not None,
-        notes=(*table.notes, columns_sentence(used), *warning, *walked.notes),
+        notes=notes if encoded is None else (*notes, encoded.note),
         columns=used,
         probabilities=walked.probabilities,
         # The members of one column of lists have no names.
         probability_columns=tuple(f.name for f in roles.probabilities if not is_list(f.type)),
+        digest=None if encoded is None else encoded.digest,
         **labels,
     )
+
+
+def _encoded(walked: "_Walked", roles: Roles, label: np.ndarray | None) -> Encoded | None:
+    """Return the features of a table of mixed columns; None for one of numbers without gaps."""
+    if any(is_list(field.type) for field in roles.features):
+        return None
+    names = [field.name for field in roles.features]
+    return encode(walked.features, names, walked.others, label)
 
 
 @dataclass(frozen=True)
@@ -198,6 +223,7 @@ class _Walked:
     columns: dict[str, pa.ChunkedArray]
     features: np.ndarray | None
     probabilities: np.ndarray | None
+    others: list[OtherColumn]
     count: int
     notes: tuple[str, ...]
 
@@ -210,29 +236,31 @@ def _walk(table: Table, roles: Roles, where: str) -> _Walked:
         FeatureBuilder(chosen, where, table.rows) if chosen else None
         for chosen in (roles.features, roles.probabilities)
     ]
+    others = [OtherColumn(field.name) for field in roles.others]
     chunks: list[list[pa.Array]] = [[] for _ in small]
-    fields = [*small, *roles.features, *roles.probabilities]
-    places = (len(small), len(small) + len(roles.features), len(fields))
+    groups = (small, roles.features, roles.probabilities, [_as_bytes(f) for f in roles.others])
+    fields = [field for group in groups for field in group]
     count = 0
     for arrays in table.batches(fields) if fields else ():
         count += len(arrays[0])
         check_row_count(count, where)
-        # The features come after the small columns: the shorter list ends the loop.
-        for kept, array in zip(chunks, arrays, strict=False):
+        rest = iter(arrays)
+        parts = [list(islice(rest, len(group))) for group in groups]
+        for kept, array in zip(chunks, parts[0], strict=True):
             kept.append(array)
-        for builder, start, end in zip(builders, places[:-1], places[1:], strict=True):
+        for builder, part in zip(builders, parts[1:3], strict=True):
             if builder:
-                builder.append(arrays[start:end])
+                builder.append(part)
+        for other, array in zip(others, parts[3], strict=True):
+            other.append(array)
     columns = {
         field.name: pa.chunked_array(kept, kept[0].type if kept else field.type)
         for field, kept in zip(small, chunks, strict=True)
     }
     features, probabilities = (builder.result() if builder else None for builder in builders)
-    parts = (*columns.values(), features, probabilities)
-    lengths = [len(part) for part in parts if part is not None]
     # Only of features: probabilities need no more than single precision.
     notes = builders[0].notes if builders[0] else ()
-    return _Walked(columns, features, probabilities, lengths[0] if lengths else 0, notes)
+    return _Walked(columns, features, probabilities, others, count, notes)
 
 
 def _small(roles: Roles) -> Sequence[Field | None]:
