@@ -9,6 +9,7 @@ from kspr.features import Loaded, load
 from kspr.features.loading import (
     cache_folder,
     check_labels,
+    check_rows_alone,
     embed_source,
     options_for_test,
     stored_features,
@@ -200,3 +201,10 @@ def test_a_file_of_probabilities_is_not_about_the_test_set(tmp_path):
     (tmp_path / "t.csv").write_text("f,label\n1,1\n")
     options = ReadOptions(probabilities=str(tmp_path / "p.npy"))
     assert options_for_test(tmp_path / "t.csv", options) == AS_FOUND
+
+
+def test_what_depends_on_other_rows_is_refused_where_tables_must_be_made_alike(tmp_path):
+    (tmp_path / "x.csv").write_text("a,y\n1,0\n,1\n3,0\n")
+    with pytest.raises(InputError, match=r"x.csv has gaps, dates or categories, and what is made"):
+        check_rows_alone(load(tmp_path / "x.csv", AS_FOUND, AS_SHIPPED).records)
+    check_rows_alone(load(tmp_path / "x.csv", ReadOptions(features="y"), AS_SHIPPED).records)

@@ -26,6 +26,7 @@ __all__ = [
     "Loaded",
     "cache_folder",
     "check_labels",
+    "check_rows_alone",
     "embed_records",
     "embed_source",
     "load",
@@ -218,6 +219,19 @@ def cache_folder(source: Path, settings: EmbedSettings, split: str | None = None
     # Resolved: a relative path and an absolute one share the features.
     key = json.dumps([absolute(source), split, relevant], sort_keys=True)
     return user_cache() / "embeddings" / hashlib.sha256(key.encode()).hexdigest()[:16]
+
+
+def check_rows_alone(records: Records) -> None:
+    """Raise if what is made of a row depends on the other rows of its table.
+
+    A network, and a test set, need features that are made in the same way of any table.
+    """
+    if records.digest is not None:
+        raise InputError(
+            f"{records.source} has gaps, dates or categories, and what is made of these depends on "
+            "all rows of a table. Name columns of numbers without gaps with --features, or encode "
+            "all tables by one fit first."
+        )
 
 
 def check_labels(label: np.ndarray) -> None:

@@ -15,7 +15,7 @@ from kspr.core.labels import places_in, same_label
 from kspr.errors import InputError
 from kspr.features import Loaded, load
 from kspr.features.embedders import embedder_name, is_function
-from kspr.features.loading import check_labels, options_for_test
+from kspr.features.loading import check_labels, check_rows_alone, options_for_test
 from kspr.features.options import EmbedSettings
 from kspr.runs.rows import rows_of
 from kspr.runs.run import Origin, origin_of, save_run
@@ -51,7 +51,9 @@ def load_source(
     if settings.input == "images":
         records = open_source(source, options, unlabelled=not labelled)
         return _images(records, settings)
-    return load(source, options, embed, labelled=labelled)
+    loaded = load(source, options, embed, labelled=labelled)
+    check_rows_alone(loaded.records)
+    return loaded
 
 
 def train_source(

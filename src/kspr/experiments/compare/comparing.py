@@ -21,7 +21,7 @@ from kspr.errors import InputError, KsprError
 from kspr.experiments.compare.comparison import ORACLE, REFERENCES, Comparison, Trial, TrialLog
 from kspr.experiments.compare.peers import PEERS, Judged, Peer, Shared, charge, import_needs
 from kspr.features import load
-from kspr.features.loading import options_for_test
+from kspr.features.loading import check_rows_alone, options_for_test
 from kspr.features.options import EmbedSettings
 from kspr.noise import check_seed
 from kspr.selectors import KnockoffsSPR
@@ -230,6 +230,7 @@ def load_test(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return features and right labels of a test source: its true labels, if it has them."""
     loaded = load(source, options_for_test(source, options), settings, labelled=True)
+    check_rows_alone(loaded.records)
     return loaded.features, loaded.label if loaded.truth is None else loaded.truth
 
 
