@@ -35,6 +35,7 @@ def test_ctrl_c_is_the_usual_end(made, monkeypatch, capsys):
         (["--q", "1.5"], "q must lie in (0, 1), got 1.5"),
         (["--seed", "-1"], "--seed"),
         (["--checks", "-3"], "--checks"),
+        (["--guidelines", "nowhere.md"], "nowhere.md"),
         (["--host", "nowhere.invalid"], "cannot be used"),
     ],
 )

@@ -105,10 +105,13 @@ class Client(TestClient):
         return self.submit("/api/answer", queue=queue, answers=[list(pair) for pair in answers])
 
     def check(self, count: int, said) -> None:
-        """Answer the next rows of the draw with `said(row)`."""
+        """Answer the next rows with `said(row)`, `count` of them or as many as there are."""
         for _ in range(count):
-            row = self.ask("/api/rows")["rows"][0]
-            found = self.answer("check", (row["position"], said(row)))
+            rows = self.ask("/api/rows")["rows"]
+            if not rows:
+                return
+            row = rows[0]
+            found = self.answer(row["queue"], (row["position"], said(row)))
             assert found.status_code == 200, found.text
 
 

@@ -10,14 +10,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kspr import Selection
+from kspr import InputError, Selection
 from kspr.runs.run import load_run
 from kspr.runs.verify import verification_of, verify_run
 from tests.review.conftest import NAMES, Client, make_run
 
 
 def test_a_hundred_checks_move_the_cut_of_the_run(client, run, truth):
-    client.check(100, lambda row: truth[row["position"]])
+    client.check(200, lambda row: truth[row["position"]])
     assert client.ask("/api/rows")["rows"] == []
     now = client.ask("/api/progress")
     assert (now["done"], now["complete"]) == (100, True)
@@ -30,12 +30,60 @@ def test_a_hundred_checks_move_the_cut_of_the_run(client, run, truth):
     assert np.array_equal(Selection.load(run).clean_mask, expected.clean_mask)
 
 
-def test_rows_come_ahead_and_only_those_that_are_missing(client):
+def test_rows_come_ahead_in_their_order(client):
     first = client.ask("/api/rows")
-    assert len(first["rows"]) == len(first["waiting"]) == 6
-    have = ",".join(str(p) for p in first["waiting"][:4])
-    again = client.ask("/api/rows", have=have)
-    assert [row["position"] for row in again["rows"]] == first["waiting"][4:]
+    order = [row["position"] for row in first["rows"]]
+    assert order == list(client.session.checks.positions[:6])
+    assert (first["done"], first["left"]) == (0, 109)
+    client.check(2, lambda row: row["given"])
+    again = client.ask("/api/rows")
+    assert [row["position"] for row in again["rows"]][:4] == order[2:]
+    assert (again["done"], again["left"]) == (2, 107)
+
+
+def test_an_answered_row_is_answered_again_only_on_purpose(client):
+    """A second tab that is out of date must not change an answer without a word."""
+    row = client.ask("/api/rows")["rows"][0]["position"]
+    assert client.answer("check", (row, 1)).status_code == 200
+    late = client.answer("check", (row, 2))
+    assert late.status_code == 400
+    assert "in another window" in late.json()["error"]
+    assert [e["answer"] for e in client.ask("/api/decisions")["rows"]] == [1]
+    meant = client.submit("/api/answer", queue="check", answers=[[row, 2]], again=True)
+    assert meant.status_code == 200
+    assert [e["answer"] for e in client.ask("/api/decisions")["rows"]] == [2]
+
+
+def test_the_report_of_the_answers_so_far_is_a_page_with_its_own_policy(client, run):
+    client.check(3, lambda row: row["given"])
+    before = sorted(path.name for path in run.iterdir())
+    page = client.get("/report")
+    assert page.status_code == 200
+    assert 'http-equiv="Content-Security-Policy"' in page.text
+    assert "Answered on the review page by" in page.text
+    assert page.headers["content-security-policy"] == "frame-ancestors 'none'"
+    assert sorted(path.name for path in run.iterdir()) == before
+
+
+def test_filters_count_the_rows_of_every_label(client):
+    page = client.ask("/api/suspects")
+    counts = page["counts"]
+    assert sum(counts["given"]) == sum(counts["suggested"]) == page["total"]
+    narrow = client.ask("/api/suspects", given=3)
+    assert narrow["total"] == counts["given"][3] == sum(narrow["counts"]["suggested"])
+    # The others are counted as they would be without this filter.
+    assert narrow["counts"]["given"] == counts["given"]
+
+
+def test_guidelines_are_shown_as_text(run, opened, tmp_path):
+    (tmp_path / "how.md").write_text("A <b>pickup</b> is a truck.\n\u202eThen")
+    client = Client(opened(run, guidelines=tmp_path / "how.md"))
+    shown = client.ask("/api/start")["guidelines"]
+    assert shown.startswith("A <b>pickup</b> is a truck.\n")
+    assert "\u202e" not in shown
+    (tmp_path / "long.md").write_text("x" * 100_001)
+    with pytest.raises(InputError, match="Shorten the guidelines"):
+        opened(run, guidelines=tmp_path / "long.md")
 
 
 def test_nobody_sees_anothers_answer_before_giving_their_own(run, opened):
@@ -49,7 +97,7 @@ def test_nobody_sees_anothers_answer_before_giving_their_own(run, opened):
     assert ben.ask("/api/decisions")["rows"] == []
     ben.check(1, lambda row: "?")
     (row,) = ben.ask("/api/disputed")["rows"]
-    assert row["answers"] == {"Anna": row["given"], "Ben": "?"}
+    assert row["answers"] == [["Anna", row["given"]], ["Ben", "?"]]
     (own,) = ben.ask("/api/decisions")["rows"]
     assert (own["answer"], own["outcome"]) == ("?", "?")
     assert ben.answer("settle", (row["position"], row["given"])).status_code == 200
@@ -59,16 +107,17 @@ def test_nobody_sees_anothers_answer_before_giving_their_own(run, opened):
 def test_a_blind_row_shows_its_labels_after_the_answer(run, opened):
     client = Client(opened(run, blind=True))
     row = client.ask("/api/rows")["rows"][0]
-    assert set(row) == {"position", "blind", "content"}
+    assert set(row) == {"position", "blind", "content", "queue"}
     address = f"/api/row/{row['position']}"
     assert client.get(address, params={"reviewer": "Anna"}).status_code == 400
     client.answer("check", (row["position"], 4))
-    shown = client.ask(address)
-    assert shown["answer"] == 4
-    assert shown["given"] in range(10)
+    assert client.ask(address)["given"] in range(10)
     # It may be changed once the labels are seen.
-    assert client.answer("check", (row["position"], 5)).status_code == 200
-    assert client.ask(address)["answer"] == 5
+    changed = client.submit(
+        "/api/answer", queue="check", answers=[[row["position"], 5]], again=True
+    )
+    assert changed.status_code == 200
+    assert client.ask("/api/decisions")["rows"][0]["answer"] == 5
 
 
 @pytest.mark.parametrize(

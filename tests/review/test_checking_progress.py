@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from kspr._text import percent
@@ -34,24 +35,61 @@ def asked(run, truth):
 
 
 def test_the_numbers_are_those_of_the_selection(asked):
-    now, selection = asked(60)
-    assert (now["done"], now["total"], now["complete"]) == (60, 100, False)
+    now, selection = asked(100)
+    assert (now["done"], now["total"], now["final"]) == (100, 100, True)
+    assert now["people"] == [("Anna", 100)]
     assert now["kept"] == int(selection.clean_mask.sum())
     assert now["n_wrong"] == int((~selection.checked.right).sum())
     kept = dict(now["levels"])
     assert kept[0.2] == int((selection.q_value <= 0.2).sum())
-    assert len(now["picture"]["checks"]) == 60
+    assert len(now["picture"]["checks"]) == 100
     assert now["picture"]["cut"] == pytest.approx(selection.clean_mask.mean())
 
 
+@pytest.mark.parametrize("n", [1, 17, 99])
+def test_before_all_checks_are_done_the_threshold_without_checks_is_shown(asked, n):
+    """From a few answers it would jump, and say that nothing can be kept."""
+    now, _ = asked(n)
+    assert not now["final"]
+    assert now["kept"] == asked(0)[0]["kept"] > 300
+    assert now["verdict"] == f"{now['n_wrong']} wrong so far."
+    assert now["levels"] == []
+    assert "set a new threshold when all are done" in now["promise"]
+
+
+def test_every_step_of_the_slider_keeps_more_rows(asked):
+    """Beyond what the checks were drawn from there is nothing to keep, at whatever rate."""
+    now, selection = asked(100)
+    levels, kept = zip(*now["levels"], strict=True)
+    assert 0.2 in levels
+    changed = [k for level, k in zip(levels, kept, strict=True) if level != 0.2]
+    assert changed == sorted(set(changed))
+    assert max(kept) <= now["most"] == np.isfinite(selection.q_value).sum()
+
+
+def test_two_answers_to_a_row_say_what_the_promise_is_worth(run, truth):
+    draw = set_draw(run, n=100)
+    fitted = load_run(run).selection
+    names = [str(name) for name in fitted.classes]
+    said = entries(draw, truth, names, 10)
+    again = tuple(replace(e, number=100 + k, queue="repeat") for k, e in enumerate(said))
+    now = Progress(fitted).now(replace(draw, log=(*said, *again)))
+    assert now["slips"].startswith("10 of 10 second answers to a row were the same")
+    wrong = (*again[:8], *(replace(e, answer="-") for e in again[8:]))
+    now = Progress(fitted).now(replace(draw, log=(*said, *wrong)))
+    # Two of ten differ: one answer in ten is wrong, and 20 % may become 30 %.
+    assert "about 10 % of the answers are wrong" in now["slips"]
+    assert "up to 30 %" in now["slips"]
+    assert [(a["other"], a["share"]) for a in now["agreement"]] == [("Anna, asked again", 0.8)]
+    assert now["to_settle"] == 2
+
+
 def test_nothing_is_promised_before_the_number_that_was_set(asked):
-    assert "No row is checked yet" in asked(0)[0]["promise"]
+    assert asked(0)[0]["verdict"] == "No row is checked yet."
     assert "rests on an assumption" in asked(0)[0]["promise"]
-    promise = asked(99)[0]["promise"]
-    assert promise.startswith("Provisional: the promise is made for 100 checks")
     done, selection = asked(100)
     assert done["promise"] == selection.assumption
-    assert done["complete"]
+    assert done["verdict"].startswith("Done. ")
 
 
 def test_anytime_holds_at_every_moment(asked):
@@ -61,12 +99,12 @@ def test_anytime_holds_at_every_moment(asked):
 
 
 def test_a_level_that_is_not_reached_says_so_and_what_it_takes(asked):
-    now, _ = asked(2)
-    assert "is not reached yet" in now["level"] or now["level"] == "No level is reached yet."
-    assert now["expected"].startswith(("About", "More than"))
+    now, _ = asked(4, checks=4)
+    assert now["verdict"].startswith("20 % is not reached with 4 checks")
+    assert asked(2)[0]["expected"].startswith(("About", "More than"))
     now, selection = asked(100)
     kept = int(selection.clean_mask.sum())
-    assert now["level"].startswith(f"q = 20 % is reached, and keeps {kept} of 600 rows")
+    assert now["verdict"] == f"Done. You can keep {kept} of 600 labels at 20 %."
     found = selection.estimates()
     assert f"about {percent(found.recall.value)} are kept" in now["expected"]
     assert f"about {percent(found.fsr.value)} are wrong" in now["expected"]
@@ -79,7 +117,7 @@ def test_more_checks_than_the_forecast_says_do_reach_the_level(asked):
     needed = int(words.split()[1].replace(",", ""))
     assert 0 < needed < 200
     now, _ = asked(2 * needed, checks=400)
-    assert "is reached" in now["level"]
+    assert "can be expected to keep" in now["expected"]
 
 
 def test_rows_that_people_differ_on_count_as_wrong(run, truth, asked):

@@ -1,15 +1,21 @@
 """Queues: the draw in its order, picked rows that never count, rows to settle, suspects."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from kspr import InputError, Selection
+from kspr.review import session as session_module
 from kspr.review.session import Filters, Session, Settings, Suspects, check_reviewer
 from kspr.runs.answers import apply_checks, read_checks
 from kspr.runs.draws import draw_checks, set_draw
 from kspr.runs.verify import verify_run
+
+
+def left(session, reviewer="Anna", queue="check"):
+    return [position for asked, position in session.waiting(reviewer) if asked == queue]
 
 
 def test_the_draw_is_made_once_and_continued(run, opened):
@@ -33,7 +39,7 @@ def test_what_a_draw_is_for_is_fixed_when_it_is_drawn(run, opened):
         opened(run, guarantee="anytime")
     session = opened(run, guarantee="anytime", q=0.3, new_draw=True)
     assert (session.checks.guarantee, session.checks.q) == ("anytime", 0.3)
-    position = session.waiting("Anna")[0]
+    position = left(session, "Anna")[0]
     session.answer("Anna", "check", {position: 0})
     with pytest.raises(InputError, match="differs from the draw"):
         opened(run, guarantee="mean")
@@ -43,18 +49,18 @@ def test_what_a_draw_is_for_is_fixed_when_it_is_drawn(run, opened):
 def test_rows_come_in_the_order_of_the_draw_and_none_is_passed_over(run, opened):
     session = opened(run, checks=10)
     order = list(session.checks.positions)
-    assert session.waiting("Anna") == order
-    with pytest.raises(InputError, match="not the next row"):
+    assert left(session, "Anna") == order
+    with pytest.raises(InputError, match="not your next row"):
         session.answer("Anna", "check", {order[1]: 0})
     session.answer("Anna", "check", {order[0]: 0})
-    assert session.waiting("Anna") == order[1:]
+    assert left(session, "Anna") == order[1:]
     # Another person begins at the first row, and does not see the answer.
-    assert session.waiting("Ben") == order
-    session.answer("Anna", "check", {order[0]: 1})
+    assert left(session, "Ben") == order
+    session.answer("Anna", "check", {order[0]: 1}, again=True)
     assert session.undo("Anna", "check") == [order[0]]
     assert session.undo("Anna", "check") == [order[0]]
     assert session.undo("Anna", "check") == []
-    assert session.waiting("Anna") == order
+    assert left(session, "Anna") == order
 
 
 def test_rows_of_the_draw_cannot_be_picked_in_fix(run, opened):
@@ -73,7 +79,7 @@ def test_rows_that_were_fixed_and_drawn_later_are_asked_again(run, opened):
     session = opened(run)
     session.answer("Anna", "fix", {order[15]: "-"})
     longer = opened(run, checks=20)
-    assert order[15] in longer.waiting("Anna")
+    assert order[15] in left(longer, "Anna")
     assert order[15] not in longer.checks.known
     # Rows before it are not passed over: nothing is reached yet.
     assert longer.checks.reached == ()
@@ -98,7 +104,7 @@ def test_differing_answers_are_settled_by_who_has_answered(run, opened):
 def test_answers_of_a_file_are_done_and_can_differ(run, opened, tmp_path):
     drawn = draw_checks(run, tmp_path / "c.csv", n=5)
     session = opened(run)
-    position = session.waiting("Anna")[0]
+    position = left(session, "Anna")[0]
     session.answer("Anna", "check", {position: 0})
     text = drawn.path.read_text().splitlines()
     column = text[0].split(",").index("true_label")
@@ -107,7 +113,7 @@ def test_answers_of_a_file_are_done_and_can_differ(run, opened, tmp_path):
         row[column] = session.names[1]
     drawn.path.write_text("\n".join(",".join(row) for row in cells))
     verify_run(run, drawn.path)
-    assert len(session.waiting("Ben")) == 2
+    assert len(left(session, "Ben")) == 2
     assert session.checks.known[position] == "?"
     assert session.disputed("Anna")[position].answers["a CSV file"] == session.names[1]
     stored = json.loads((run / "checks.json").read_text())
@@ -125,7 +131,7 @@ def test_a_declared_draw_is_continued_as_it_is(run, opened, tmp_path):
     assert session.checks.positions[:8] == tuple(rows.tolist())
     assert len(set(session.checks.positions)) == 12
     assert session.checks.drawn == "all"
-    assert session.waiting("Anna") == list(session.checks.positions[8:])
+    assert left(session, "Anna") == list(session.checks.positions[8:])
 
 
 @pytest.mark.parametrize("name", ["", "  ", None, 7, "x" * 61, "a\nb", "a\u202eb", "a CSV file"])
@@ -144,8 +150,85 @@ def test_odd_answers_are_refused(run, opened, answers):
 
 def test_blind_rows_tell_nothing_of_their_label(run, opened):
     session = opened(run, blind=True)
-    row = session.details.row(session.waiting("Anna")[0], blind=True)
+    row = session.details.row(left(session, "Anna")[0], blind=True)
     assert set(row) == {"position", "blind", "content"}
+
+
+def check(session, n, said, reviewer="Anna"):
+    """Answer the next `n` rows with `said(queue, position)`; return what was asked."""
+    asked = []
+    for _ in range(n):
+        queue, position = session.waiting(reviewer)[0]
+        session.answer(reviewer, queue, {position: said(queue, position)})
+        asked.append((queue, position))
+    return asked
+
+
+def test_a_few_rows_are_asked_twice_and_never_soon(run, opened):
+    session = opened(run, checks=40)
+    expected = session.waiting("Anna")
+    asked = check(session, 43, lambda queue, position: 0)
+    # What comes is known ahead, so that it can be sent ahead.
+    assert asked == expected
+    assert session.waiting("Anna") == []
+    twice = [(k, p) for k, (queue, p) in enumerate(asked) if queue == "repeat"]
+    assert len(twice) == 3
+    assert len({p for _, p in twice}) == 3
+    for k, position in twice:
+        assert k - asked.index(("check", position)) > 10
+    # Nothing is drawn or answered twice.
+    assert len(session.checks.known) == len(session.checks.positions) == 40
+
+
+def test_the_same_second_answers_change_nothing(run, opened, truth):
+    session = opened(run, checks=40)
+    check(session, 43, lambda queue, position: truth[position])
+    once = replace(session.checks, log=tuple(e for e in session.checks.log if e.queue == "check"))
+    kept = apply_checks(session.fitted, session.checks).clean_mask
+    assert np.array_equal(kept, apply_checks(session.fitted, once).clean_mask)
+
+
+def test_another_second_answer_makes_a_row_wrong_until_it_is_settled(run, opened):
+    session = opened(run, checks=40)
+    given = session.details.given
+    asked = check(session, 21, lambda queue, p: "-" if queue == "repeat" else int(given[p]))
+    queue, position = asked[20]
+    assert queue == "repeat"
+    assert session.checks.known[position] == "?"
+    assert list(session.disputed("Anna")) == [position]
+    found = dict(zip(*_checked(session), strict=True))
+    assert not found[position]
+    assert sum(found.values()) == 19
+    session.answer("Anna", "settle", {position: int(given[position])})
+    assert session.checks.known[position] == session.names[given[position]]
+    session.undo("Anna", "settle")
+    # Undoing goes back through both kinds of answers in their order.
+    assert session.undo("Anna", "check") == [position]
+    assert session.undo("Anna", "check") == [asked[19][1]]
+    assert session.disputed("Anna") == {}
+
+
+def _checked(session):
+    checked = apply_checks(session.fitted, session.checks).checked
+    return checked.rows.tolist(), checked.right.tolist()
+
+
+def test_a_shared_draw_asks_one_person_about_each_row(run, opened, monkeypatch):
+    session = opened(run, checks=20, share=True)
+    order = list(session.checks.positions)
+    assert left(session, "Anna")[:6] == order[:6]
+    # The rows that Anna looks at are not sent to Ben.
+    assert left(session, "Ben") == order[6:]
+    check(session, 2, lambda queue, position: 0)
+    check(session, 1, lambda queue, position: 0, "Ben")
+    assert order[6] not in left(session, "Anna")
+    # Rows that somebody has left alone for long go to others: none is passed over.
+    now = session_module.time.monotonic()
+    monkeypatch.setattr(session_module.time, "monotonic", lambda: now + 1000)
+    assert left(session, "Cleo") == [*order[2:6], *order[7:]]
+    check(session, 1, lambda queue, position: "?", "Cleo")
+    # In a shared draw others settle what somebody cannot tell.
+    assert list(session.disputed("Ben")) == [order[2]]
 
 
 def test_a_row_has_its_neighbours_and_the_other_classes(run, opened):

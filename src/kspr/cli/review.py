@@ -19,12 +19,14 @@ def review(
     new_draw: common.Switch = False,
     reviewer: str | None = None,
     blind: common.Switch = False,
+    share: common.Switch = False,
+    guidelines: Path | None = None,
     source: Path | None = None,
     host: str = "127.0.0.1",
     port: int | None = None,
     browser: bool = True,
 ) -> None:
-    """Check labels on a page in your browser; every answer moves the error rate that holds.
+    """Check labels on a page in your browser; each answer sharpens the error rate to rely on.
 
     About a hundred rows that were drawn at random are shown one by one. Press space if the given
     label is right, Enter if the suggested one is, `?` for the other keys. Answers are saved in the
@@ -56,6 +58,11 @@ def review(
         Your name; the page asks for it otherwise. Several people may review a run at once.
     blind
         Show labels only after a first answer, which they then cannot sway.
+    share
+        Ask one person about each row, so that several people share the draw; else everybody goes
+        through all of it.
+    guidelines
+        A text file that says how to label; it is shown beside the rows.
     source
         Where the data is now, if it has moved.
     host
@@ -71,7 +78,9 @@ def review(
     from kspr.review.server import Place, serve
     from kspr.review.session import Settings
 
-    settings = Settings(checks, q, guarantee, confidence, seed, new_draw, blind, reviewer, source)
+    settings = Settings(
+        checks, q, guarantee, confidence, seed, new_draw, blind, reviewer, source, share, guidelines
+    )
     try:
         serve(run, settings, Place(host, port, browser), lambda line: print(line, flush=True))
     except KeyboardInterrupt:

@@ -1,9 +1,11 @@
 """The addresses of the review page: the page itself, rows, images, answers."""
 
 import io
+import tempfile
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, cast, get_args
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -16,7 +18,7 @@ from starlette.routing import Route
 
 from kspr._text import visible, write_csv
 from kspr.errors import InputError
-from kspr.review.session import Filters, Session, Suspects, check_reviewer
+from kspr.review.session import AHEAD, Filters, Session, Suspects, check_reviewer
 from kspr.runs.review_log import Queue
 from kspr.selectors.options import DOUBTING
 
@@ -24,8 +26,8 @@ __all__ = ["make_app"]
 
 _LARGE, _SMALL = 2048, 256
 """Longest side of an image, in pixels: alone, and beside others."""
-_AHEAD = 6
-"""Rows that are sent together, so that the next one has arrived before it is asked for."""
+_LONGEST_CELL = 2_000
+"""Characters of a text in the file of answers."""
 _TYPES = {"css": "text/css", "js": "text/javascript"}
 
 
@@ -44,6 +46,7 @@ def make_app(session: Session) -> Starlette:
         "/api/disputed": api.disputed,
         "/api/decisions": api.decisions,
         "/answers.csv": api.answers_csv,
+        "/report": api.report,
     }
     routes = [Route(path, partial(_in_thread, use), methods=["GET"]) for path, use in get.items()]
     for name, use in {"answer": api.answer, "undo": api.undo}.items():
@@ -81,6 +84,7 @@ class _Api:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._suspects = Suspects(session)
+        self._row = lru_cache(maxsize=256)(session.details.row)
         self._static = {
             "look.css": (files("kspr") / "_look.css").read_bytes(),
             **{
@@ -123,28 +127,23 @@ class _Api:
                 "reviewer": session.settings.reviewer,
                 "blind": session.settings.blind,
                 "has_doubt": session.fitted.control in DOUBTING,
+                "guidelines": session.guidelines,
             }
         )
 
     def rows(self, request: Request) -> Response:
         session, reviewer = self._session, _reviewer(request)
-        waiting = session.waiting(reviewer)
-        known = {int(p) for p in request.query_params.get("have", "").split(",") if p.isdigit()}
-        blind = session.settings.blind
-        rows = [session.details.row(p, blind=blind) for p in waiting[:_AHEAD] if p not in known]
-        total = len(session.checks.positions)
-        return JSONResponse(
-            {"waiting": waiting[:_AHEAD], "rows": rows, "left": len(waiting), "total": total}
-        )
+        waiting, blind = session.waiting(reviewer), session.settings.blind
+        rows = [{**self._row(p, blind=blind), "queue": queue} for queue, p in waiting[:AHEAD]]
+        done = sum(len(session.answered_by(reviewer, queue)) for queue in ("check", "repeat"))
+        return JSONResponse({"rows": rows, "left": len(waiting), "done": done})
 
     def row(self, request: Request) -> Response:
         session, position = self._session, self._position(request)
-        reviewer = _reviewer(request)
-        said = {**session.answered_by(reviewer, "fix"), **session.answered_by(reviewer)}
-        if session.settings.blind and position in session.checks.positions and position not in said:
+        hidden = session.settings.blind and position in session.checks.positions
+        if hidden and position not in session.answered_by(_reviewer(request)):
             raise InputError("This row is shown once you have answered it.")
-        answer = session.coded(said.get(position))
-        return JSONResponse({**session.details.row(position), "answer": answer})
+        return JSONResponse(self._row(position))
 
     def progress(self, _: Request) -> Response:
         return JSONResponse(self._session.progress.now(self._session.checks))
@@ -167,7 +166,11 @@ class _Api:
         rows = [
             {
                 **session.details.row(position),
-                "answers": {who: session.coded(said) for who, said in opinion.answers.items()},
+                "answers": [
+                    (f"{who}{again}", session.coded(said))
+                    for again, given in (("", opinion.answers), (", asked again", opinion.repeated))
+                    for who, said in given.items()
+                ],
                 "settled": session.coded(opinion.settled),
             }
             for position, opinion in session.disputed(_reviewer(request)).items()
@@ -180,7 +183,7 @@ class _Api:
     def answers_csv(self, request: Request) -> Response:
         """Return the rows that a reviewer has answered, as `kspr verify` reads them."""
         stream, run = io.StringIO(newline=""), self._session.run
-        lines = []
+        contents, lines = self._session.details.contents, []
         for row in self._session.decided(_reviewer(request)):
             p = row["position"]
             answers = [
@@ -188,18 +191,30 @@ class _Api:
                 for said in (row["outcome"], row["answer"])
             ]
             cells = [run.row[p], run.row_id[p], self._session.fitted.label[p], *answers]
-            lines.append([*cells, row["queue"], row["time"]])
-        head = ["row", "id", "label", "true_label", "own_answer", "queue", "time"]
+            text = contents.beginning(p, _LONGEST_CELL) if contents.kind == "text" else ""
+            lines.append([*cells, row["queue"], row["time"], visible(" ".join(text.split()))])
+        head = ["row", "id", "label", "true_label", "own_answer", "queue", "time", "text"]
         write_csv(stream, head, lines)
         saved = {"content-disposition": 'attachment; filename="answers.csv"'}
         return Response(stream.getvalue(), media_type="text/csv; charset=utf-8", headers=saved)
+
+    def report(self, _: Request) -> Response:
+        """Return the report of the run with all answers so far; nothing is left on disk."""
+        from kspr.report.run_report import report_run  # takes seconds to import
+
+        folder, source = self._session.folder, self._session.settings.source
+        with tempfile.TemporaryDirectory() as scratch:
+            page = report_run(folder, Path(scratch, "report.html"), source=source).path.read_bytes()
+        # It brings a policy of its own, which names its scripts by their digests.
+        return HTMLResponse(page, headers={"content-security-policy": "frame-ancestors 'none'"})
 
     def answer(self, body: dict[str, Any]) -> Response:
         given = body.get("answers")
         pairs = given if isinstance(given, list) else []
         if not all(isinstance(p, list) and len(p) == 2 and isinstance(p[0], int) for p in pairs):
             raise InputError("Answers are pairs of a row and an answer.")
-        self._session.answer(_name(body), _queue(body), dict(pairs))
+        again = body.get("again") is True
+        self._session.answer(_name(body), _queue(body), dict(pairs), again=again)
         return JSONResponse({"saved": len(pairs)})
 
     def undo(self, body: dict[str, Any]) -> Response:
@@ -223,7 +238,7 @@ def _name(body: dict[str, Any]) -> str:
 def _queue(body: dict[str, Any]) -> Queue:
     queue = body.get("queue")
     if queue not in get_args(Queue):
-        raise InputError("The queue is check, fix or settle.")
+        raise InputError("The queue is check, repeat, fix or settle.")
     return cast("Queue", queue)
 
 

@@ -1,5 +1,6 @@
-"""The progress of checking: the level that holds so far, what it keeps, what more checks give."""
+"""The progress of checking: what the answers so far allow to keep, and what more would give."""
 
+from collections import Counter
 from dataclasses import asdict
 from typing import Any
 
@@ -7,8 +8,8 @@ import numpy as np
 
 from kspr._text import percent
 from kspr.runs.answers import Checks, apply_checks
-from kspr.runs.review_log import CANNOT_TELL
-from kspr.runs.verify import agreements
+from kspr.runs.review_log import CANNOT_TELL, FILED
+from kspr.runs.verify import Agreement, agreements
 from kspr.selectors import Selection
 from kspr.selectors.estimates import MOST_CHECKS, checks_needed
 from kspr.selectors.options import DOUBTING
@@ -16,7 +17,7 @@ from kspr.selectors.options import DOUBTING
 __all__ = ["Progress"]
 
 _LEVELS = np.round(np.geomspace(0.005, 0.5, 80), 4)
-"""Levels of the slider."""
+"""Error rates of the slider."""
 _POINTS = 120
 """Points of the picture's curve."""
 _FORECAST_EVERY = 10
@@ -35,30 +36,42 @@ class Progress:
         self._forecast: tuple[Any, float | None] | None = None
 
     def now(self, checks: Checks) -> dict[str, Any]:
-        """Return what the page shows of `checks`, in words and numbers."""
-        selection = apply_checks(self._fitted, checks, unfinished=True)
-        if not checks.reached and self._fitted.q_value is not None:
-            selection = selection.at(checks.q)
-        done, total = len(checks.reached), len(checks.positions)
-        known = checks.known
-        n_kept = int(selection.clean_mask.sum())
+        """Return what the page shows of `checks`, in words and numbers.
+
+        A threshold from a few answers jumps with each of them: until all are there, or the promise
+        holds at every moment, the one without checks is shown.
+        """
+        selection, known = apply_checks(self._fitted, checks, unfinished=True), checks.known
+        total, n_wrong = len(checks.positions), _n_wrong(selection)
+        done = total - len(checks.unanswered)
+        reached = done > 0 and bool((_unchecked_levels(selection) <= checks.q).any())
+        final = done > 0 and (done == total or (checks.guarantee == "anytime" and reached))
+        shown = selection
+        if not final:
+            has_levels = self._fitted.q_value is not None
+            shown = self._fitted.at(checks.q) if has_levels else self._fitted
+        n_kept, pairs = int(shown.clean_mask.sum()), agreements(checks.opinions.values())
         return {
             "done": done,
             "total": total,
+            "people": _people(checks),
             "q": checks.q,
             "guarantee": checks.guarantee,
             "kept": n_kept,
             "rows": len(selection),
-            "n_wrong": _n_wrong(selection),
-            "complete": done >= total,
-            "promise": _promise(selection, checks),
-            "level": _level(selection, checks),
-            "expected": self._expected(selection, checks),
+            "n_wrong": n_wrong,
+            "complete": done == total,
+            "final": final,
+            "promise": _promise(selection, checks, final),
+            "verdict": _verdict(selection, checks, reached) if final else _so_far(done, n_wrong),
+            "expected": self._expected(selection, checks, reached),
             "unsettled": sum(known[p] == CANNOT_TELL for p in checks.reached if p in known),
             "to_settle": sum(opinion.is_open for opinion in checks.opinions.values()),
             "picked": sum(p not in set(checks.positions) for p in checks.opinions),
-            "levels": _levels(selection, checks.q),
-            "agreement": [asdict(pair) for pair in agreements(checks.opinions.values())],
+            "levels": _levels(selection, checks.q) if final else [],
+            "most": _most(selection),
+            "agreement": [asdict(pair) for pair in pairs],
+            "slips": _slips(pairs, checks.q),
             "picture": {
                 "curve": self._curve,
                 "cut": n_kept / max(len(selection), 1),
@@ -66,7 +79,7 @@ class Progress:
             },
         }
 
-    def _expected(self, selection: Selection, checks: Checks) -> str:
+    def _expected(self, selection: Selection, checks: Checks, reached: bool) -> str:
         """Return a forecast in a sentence; empty where none can be made.
 
         With all checks done and q reached there is nothing to forecast, but something to estimate.
@@ -74,8 +87,7 @@ class Progress:
         if selection.control not in DOUBTING:
             return ""
         done, total = len(checks.reached), len(checks.positions)
-        reached = done > 0 and bool((_unchecked_levels(selection) <= checks.q).any())
-        if reached and done >= total:
+        if reached and not checks.unanswered:
             return _estimated(selection)
         asked = (checks.q, checks.guarantee, checks.confidence, checks.seed, total)
         key = (*asked, reached, done // _FORECAST_EVERY)
@@ -89,7 +101,7 @@ class Progress:
             )
         if forecast is None:
             return f"More than {MOST_CHECKS:,} checks may be needed to reach this q."
-        return f"About {int(forecast) - done:,} more checks reach q = {percent(checks.q)}."
+        return f"About {int(forecast) - done:,} more checks may reach {percent(checks.q)}."
 
     def _marks(self, selection: Selection) -> list[list[float]]:
         """Return where the checked rows of the draw are in the order of doubt, and if right."""
@@ -114,43 +126,68 @@ def _n_wrong(selection: Selection) -> int:
     return 0 if checked is None else int((~checked.right[checked.counted]).sum())
 
 
-def _promise(selection: Selection, checks: Checks) -> str:
-    done, total = len(checks.reached), len(checks.positions)
-    if not done:
+def _people(checks: Checks) -> list[tuple[str, int]]:
+    """Return who has answered rows of the draw, and how many."""
+    drawn = set(checks.positions)
+    opinions = (opinion for p, opinion in checks.opinions.items() if p in drawn)
+    counts = Counter(name for opinion in opinions for name in opinion.answers if name != FILED)
+    counts[FILED] = len(drawn & checks.filed.keys())
+    return sorted((name, n) for name, n in counts.items() if n)
+
+
+def _so_far(done: int, n_wrong: int) -> str:
+    return f"{n_wrong:,} wrong so far." if done else "No row is checked yet."
+
+
+def _verdict(selection: Selection, checks: Checks, reached: bool) -> str:
+    """Return what the answers allow to keep."""
+    n, n_kept = len(selection), int(selection.clean_mask.sum())
+    if reached:
+        done = "" if checks.unanswered else "Done. "
+        return f"{done}You can keep {n_kept:,} of {n:,} labels at {percent(checks.q)}."
+    level = _unchecked_levels(selection)
+    least = float(level.min(initial=np.inf))
+    missed = f"{percent(checks.q)} is not reached with {len(checks.positions):,} checks"
+    if not least < 1:
+        return f"{missed}, nor is any other error rate."
+    would = int((level <= least).sum())
+    return (
+        f"{missed}. The smallest error rate that is reached is {percent(least)}: {would:,} labels."
+    )
+
+
+def _promise(selection: Selection, checks: Checks, final: bool) -> str:
+    if not checks.reached:
         rests = selection.assumption or "nothing is promised before rows are checked."
-        return f"No row is checked yet. What is kept rests on an assumption: {rests}"
-    if checks.guarantee != "anytime" and done < total:
-        return (
-            f"Provisional: the promise is made for {total:,} checks, and holds when they are done."
-        )
+        return f"Until rows are checked, what is kept rests on an assumption: {rests}"
+    if not final:
+        done = "q is reached" if checks.guarantee == "anytime" else "all are done"
+        return f"The {len(checks.positions):,} checks set a new threshold when {done}."
     return str(selection.assumption)
+
+
+def _slips(pairs: list[Agreement], q: float) -> str:
+    """Return what two answers to the same row say of wrong answers, and these of the promise."""
+    n, same = sum(pair.n for pair in pairs), sum(round(pair.share * pair.n) for pair in pairs)
+    if not n:
+        return ""
+    # Either of two answers may be the wrong one.
+    slips = (n - same) / n / 2
+    return (
+        f"{same:,} of {n:,} second answers to a row were the same: at least about "
+        f"{percent(slips)} of the answers are wrong. The promise counts them as right. If all of "
+        "them let a wrong label pass, up to "
+        f"{percent(min(q + slips, 1.0))} of the kept labels are wrong."
+    )
 
 
 def _unchecked_levels(selection: Selection) -> np.ndarray:
     """Return the levels of the rows that nobody has checked."""
-    assert selection.q_value is not None  # noqa: S101 - there are answers that count
     rest = np.ones(len(selection), dtype=bool)
-    if selection.checked is not None:
-        rest[selection.checked.rows] = False
+    if selection.checked is None or selection.q_value is None:
+        return np.empty(0)
+    rest[selection.checked.rows] = False
     return np.asarray(selection.q_value[rest])
-
-
-def _level(selection: Selection, checks: Checks) -> str:
-    n, n_kept = len(selection), int(selection.clean_mask.sum())
-    keeps = f"{n_kept:,} of {n:,} rows ({percent(n_kept / max(n, 1))})"
-    if selection.checked is None or not selection.checked.calibrate:
-        return f"Without checks, {keeps} are kept."
-    level = _unchecked_levels(selection)
-    if (level <= checks.q).any():
-        return f"q = {percent(checks.q)} is reached, and keeps {keeps}."
-    least = float(level.min(initial=np.inf))
-    if not least < 1:
-        return "No level is reached yet."
-    would = int((level <= least).sum())
-    return (
-        f"q = {percent(checks.q)} is not reached yet. The smallest level that is reached is "
-        f"{percent(least)}, which would keep {would:,} rows."
-    )
 
 
 def _estimated(selection: Selection) -> str:
@@ -178,11 +215,18 @@ def _forecast(selection: Selection, checks: Checks, reached: bool) -> float | No
     )
 
 
+def _most(selection: Selection) -> int:
+    """Return how many rows some level keeps: checks say nothing of rows outside of their pool."""
+    level = selection.q_value
+    return len(selection) if level is None else int(np.isfinite(level).sum())
+
+
 def _levels(selection: Selection, q: float) -> list[list[float]]:
-    """Return levels, and how many rows each keeps."""
+    """Return error rates, and how many rows each keeps: q, and where the number changes."""
     if selection.q_value is None:
         return []
-    ordered = np.sort(selection.q_value)
     levels = np.unique(np.append(_LEVELS, q))
-    kept = np.searchsorted(ordered, levels, side="right")
-    return [[float(level), int(count)] for level, count in zip(levels, kept, strict=True)]
+    kept = np.searchsorted(np.sort(selection.q_value), levels, side="right")
+    changes = np.append(True, np.diff(kept) > 0)
+    pairs = zip(levels[changes | (levels == q)], kept[changes | (levels == q)], strict=True)
+    return [[float(level), int(count)] for level, count in pairs]

@@ -17,7 +17,7 @@ __all__ = ["Details", "Neighbours", "shown_name"]
 _LONGEST_LABEL = 160
 _LONGEST_TEXT = 20_000
 """Characters of a text that are shown."""
-_BRIEF_TEXT = 300
+_BRIEF_TEXT = 1_200
 """The same, of a text that another is compared with."""
 _MOST_CELLS = 24
 _LONGEST_CELL = 300

@@ -176,9 +176,8 @@ def _with_headers(send: Send) -> Send:
     async def with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
-            for name, value in _HEADERS.items():
-                headers[name] = value
-            headers.setdefault("cache-control", "no-store")
+            for name, value in {**_HEADERS, "cache-control": "no-store"}.items():
+                headers.setdefault(name, value)
         await send(message)
 
     return with_headers

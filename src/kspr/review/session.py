@@ -1,8 +1,9 @@
 """A review of one run: who has answered what, which row is next, and the queue of suspects."""
 
 import threading
+import time
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +19,24 @@ from kspr.runs.review_log import FILED, Opinion, Queue, ReviewLog, standing_entr
 from kspr.runs.run import Run, load_run
 from kspr.selectors import Selection
 from kspr.selectors.options import DOUBTING
+from kspr.sources.readers.file_checks import check_file
 
-__all__ = ["Filters", "Session", "Settings", "Suspects", "check_reviewer"]
+__all__ = ["AHEAD", "Filters", "Session", "Settings", "Suspects", "check_reviewer"]
 
+AHEAD = 6
+"""Rows that are sent together, so that the next one has arrived before it is asked for."""
 LONGEST_NAME = 60
 """Characters of a reviewer's name."""
 PAGE = 60
 """Suspects that are sent at a time."""
 _SEARCHED = 2_000
 """Characters of each text that are searched."""
+_LONGEST_GUIDELINES = 100_000
+"""Bytes of a file of guidelines."""
+_BLOCK = 10
+"""One row of so many is asked again of the same person, after as many others at least."""
+_HELD = 600.0
+"""Seconds for which rows of a shared draw wait for whoever they were sent to."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +52,10 @@ class Settings:
     blind: bool = False
     reviewer: str | None = None
     source: Path | None = None
+    share: bool = False
+    """Whether each row of the draw is for one person, instead of for everybody."""
+    guidelines: Path | None = None
+    """A text file that is shown beside the rows."""
 
 
 def check_reviewer(name: Any) -> str:
@@ -54,6 +68,16 @@ def check_reviewer(name: Any) -> str:
     return reviewer
 
 
+def _read_text(path: Path) -> str:
+    check_file(path, "a text file of guidelines")
+    if path.stat().st_size > _LONGEST_GUIDELINES:
+        raise InputError(
+            f"{path} is larger than {_LONGEST_GUIDELINES // 1000} kB. Shorten the guidelines: they "
+            "are shown beside every row."
+        )
+    return visible(path.read_text("utf-8-sig", errors="replace"), keep="\n\t")
+
+
 class Session:
     """One run under review. Several threads may use it, and several processes the same run."""
 
@@ -61,6 +85,7 @@ class Session:
         if settings.reviewer is not None:
             check_reviewer(settings.reviewer)
         self.settings = settings
+        self.guidelines = "" if settings.guidelines is None else _read_text(settings.guidelines)
         self.folder = folder
         self.run: Run = load_run(folder, settings.source, answers=False)
         self.fitted: Selection = self.run.selection
@@ -81,6 +106,7 @@ class Session:
         self._lock = threading.Lock()
         self._checks: tuple[Any, Checks] | None = None
         self._cut: tuple[Checks, np.ndarray] | None = None
+        self._held: dict[str, tuple[float, list[int]]] = {}
 
     def close(self) -> None:
         """Close the log, and wait for what runs in the background."""
@@ -116,12 +142,12 @@ class Session:
     def kept(self) -> np.ndarray:
         """A mask of the rows that are kept: by the answers once all checks are done, else without.
 
-        Until then the cut jumps with every answer, and with it a list of the rows outside of it.
+        Until then the threshold jumps with every answer, and with it the list of suspects.
         """
         checks = self.checks
-        if len(checks.reached) < len(checks.positions):
+        if checks.unanswered:
             return self.fitted.clean_mask
-        # A pair is replaced as one: threads see either the old cut or the new one.
+        # A pair is replaced as one: threads see either the old mask or the new one.
         if self._cut is None or self._cut[0] is not checks:
             self._cut = checks, apply_checks(self.fitted, checks).clean_mask
         return self._cut[1]
@@ -146,25 +172,56 @@ class Session:
         # A file may name a class that the run does not have.
         return None if answer is None else shown_name(answer)
 
-    def waiting(self, reviewer: str) -> list[int]:
-        """Return the rows of the draw that a reviewer has not answered, in their order."""
-        checks = self.checks
+    def waiting(self, reviewer: str) -> list[tuple[Queue, int]]:
+        """Return what a reviewer is still asked: rows of the draw in their order, a few twice."""
+        checks, seed = self.checks, self.checks.seed
+        asked = list(self.answered_by(reviewer))
+        repeated = list(self.answered_by(reviewer, "repeat"))
         # Answers from a file are nobody's in particular: these rows are done.
-        done = {*self.answered_by(reviewer), *checks.filed}
-        return [position for position in checks.positions if position not in done]
+        done = {*asked, *checks.filed, *self._of_others(reviewer)}
+        left = [position for position in checks.positions if position not in done]
+        if self.settings.share:
+            self._held[reviewer] = time.monotonic(), left[:AHEAD]
+        found: list[tuple[Queue, int]] = []
+        for position in (*left, None):
+            while len(repeated) < len(asked) // _BLOCK - 1:
+                start, order = _BLOCK * len(repeated), np.random.default_rng([seed, len(repeated)])
+                block = [p for p in asked[start : start + _BLOCK] if p not in repeated]
+                repeated.append(int(order.choice(block or asked)))
+                found.append(("repeat", repeated[-1]))
+            if position is not None:
+                asked.append(position)
+                found.append(("check", position))
+        return found
 
-    def answer(self, reviewer: str, queue: Queue, answers: dict[int, int | str]) -> None:
-        """Write answers down: a code of a class, `NO_CLASS` or `CANNOT_TELL` by position."""
+    def _of_others(self, reviewer: str) -> set[int]:
+        """Return the rows that others have answered or are looking at, in a shared draw."""
+        if not self.settings.share:
+            return set()
+        since = time.monotonic() - _HELD
+        held = [
+            rows for who, (at, rows) in self._held.copy().items() if who != reviewer and at > since
+        ]
+        return self.checks.known.keys() | {position for rows in held for position in rows}
+
+    def answer(
+        self, reviewer: str, queue: Queue, answers: dict[int, int | str], *, again: bool = False
+    ) -> None:
+        """Write answers down: a code of a class, `NO_CLASS` or `CANNOT_TELL` by position.
+
+        `again` says that answers of Check are to be replaced, which nobody does by accident.
+        """
         reviewer = check_reviewer(reviewer)
         said = {self._position(p): self._said(answer) for p, answer in answers.items()}
         if not said:
             raise InputError("There is no answer in the request.")
-        self._check_queue(reviewer, queue, said)
+        self._check_queue(reviewer, queue, said, again)
         self.log.append(reviewer, queue, said)
 
     def undo(self, reviewer: str, queue: Queue) -> list[int]:
         """Take back what a reviewer did last in a queue; return the rows."""
-        return self.log.undo(check_reviewer(reviewer), queue)
+        queues: tuple[Queue, ...] = ("check", "repeat") if queue == "check" else (queue,)
+        return self.log.undo(check_reviewer(reviewer), *queues)
 
     def _position(self, position: Any) -> int:
         if type(position) is not int or not 0 <= position < len(self.fitted):
@@ -178,14 +235,20 @@ class Session:
             raise InputError(f"{shorten(answer, 20)!r} is no answer.")
         return self.names[answer]
 
-    def _check_queue(self, reviewer: str, queue: Queue, said: dict[int, str]) -> None:
+    def _check_queue(self, reviewer: str, queue: Queue, said: dict[int, str], again: bool) -> None:
         """Raise if rows do not belong into a queue."""
         checks = self.checks
-        if queue == "check":
-            waiting, answered = self.waiting(reviewer), self.answered_by(reviewer)
+        if queue in ("check", "repeat"):
+            answered = self.answered_by(reviewer, queue).keys() & said.keys()
+            if answered and not again:
+                raise InputError(
+                    "You have answered this row already, in another window: the answer given there "
+                    "stands. Here is the next row."
+                )
             # Passing over a row because it is hard would spoil the draw.
-            if any(p not in answered and [p] != waiting[:1] for p in said):
-                raise InputError("This is not the next row of the draw. Load the page again.")
+            first = next((p for asked, p in self.waiting(reviewer) if asked == queue), None)
+            if not said.keys() - answered <= {first}:
+                raise InputError("This is not your next row of the draw. Here is the next row.")
         elif queue == "fix":
             if any(p in set(checks.positions) for p in said):
                 raise InputError("A row of the draw is answered in Check only.")
@@ -195,19 +258,23 @@ class Session:
     def disputed(self, reviewer: str) -> dict[int, Opinion]:
         """Return the rows that are to be settled, or were, by position.
 
-        Only rows that `reviewer` has answered: nobody sees another's answer before.
+        Only rows that `reviewer` has answered: nobody sees another's answer before. In a shared
+        draw others are not asked about them, and may settle them.
         """
+        share = self.settings.share
         return {
             position: opinion
             for position, opinion in self.checks.opinions.items()
-            if reviewer in opinion.answers and (opinion.is_open or opinion.settled is not None)
+            if (share or reviewer in opinion.answers)
+            and (opinion.is_open or opinion.settled is not None)
         }
 
     def decided(self, reviewer: str) -> list[dict[str, Any]]:
         """Return the rows that a reviewer has answered, with what all answers come to."""
         known, decided = self.checks.known, {}
         for entry in standing_entries(self.log.entries()):
-            if entry.reviewer == reviewer and entry.position is not None:
+            own = entry.reviewer == reviewer and entry.queue != "repeat"
+            if own and entry.position is not None:
                 decided[entry.position] = {
                     **self.details.brief(entry.position),
                     "answer": self.coded(entry.answer),
@@ -246,7 +313,10 @@ class Suspects:
         """Return how many rows the filters leave, and a part of them."""
         session = self._session
         keep, answers = self._mask(filters, reviewer)
-        rows = self._order[keep[self._order]]
+        given, suggested = session.details.given, session.details.suggested
+        given_fits = True if filters.given is None else given == filters.given
+        suggested_fits = True if filters.suggested is None else suggested == filters.suggested
+        rows = self._order[(keep & given_fits & suggested_fits)[self._order]]
         part = [
             {
                 **session.details.brief(p),
@@ -255,9 +325,16 @@ class Suspects:
             }
             for p in rows[start : start + PAGE].tolist()
         ]
-        return {"total": len(rows), "start": start, "rows": part}
+        # Of each label, the rows that it would leave with the other filters as they are.
+        count = partial(np.bincount, minlength=len(session.names))
+        counts = {
+            "given": count(given[keep & suggested_fits]).tolist(),
+            "suggested": count(suggested[keep & given_fits]).tolist(),
+        }
+        return {"total": len(rows), "rows": part, "counts": counts}
 
     def _mask(self, filters: Filters, reviewer: str) -> tuple[np.ndarray, dict[int, str]]:
+        """Return the rows that the filters leave, but for their labels; and all answers here."""
         session = self._session
         fitted = session.fitted
         keep = np.ones(len(fitted), dtype=bool) if filters.every else ~session.kept
@@ -268,10 +345,6 @@ class Suspects:
         answered[list(answers)] = True
         # What was answered is shown also where it is no suspect.
         keep = answered if filters.answered else keep & ~answered
-        if filters.given is not None:
-            keep = keep & (session.details.given == filters.given)
-        if filters.suggested is not None:
-            keep = keep & (session.details.suggested == filters.suggested)
         if filters.doubt > 0 and fitted.control in DOUBTING:
             keep = keep & (fitted.doubt >= filters.doubt)
         if filters.text.strip():

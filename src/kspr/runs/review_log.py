@@ -38,7 +38,8 @@ NO_CLASS, CANNOT_TELL = "-", "?"
 """Answers for a row that belongs to none of the classes, and for one that nobody can settle."""
 FILED = "a CSV file"
 """Who is named for answers that `kspr verify` read; no reviewer can have this name."""
-Queue = Literal["check", "fix", "settle"]
+Queue = Literal["check", "repeat", "fix", "settle"]
+"""Where an answer was given; `repeat` is a row of `check` that the same person is asked again."""
 _FILE = "review.sqlite"
 _PATIENCE = 30.0
 """Seconds to wait for another process that is writing."""
@@ -88,6 +89,8 @@ class Opinion:
     position: int
     answers: dict[str, str] = field(default_factory=dict)
     """By reviewer."""
+    repeated: dict[str, str] = field(default_factory=dict)
+    """Second answers, by reviewer, of those who were asked twice."""
     settled: str | None = None
 
     @property
@@ -95,7 +98,8 @@ class Opinion:
         """The settlement, else the answer on which all agree, else `CANNOT_TELL`."""
         if self.settled is not None:
             return self.settled
-        said = set(self.answers.values())
+        # A second answer can only make a row one to settle, which counts as wrong until then.
+        said = {*self.answers.values(), *self.repeated.values()}
         return said.pop() if len(said) == 1 else CANNOT_TELL
 
     @property
@@ -122,6 +126,8 @@ def opinions(
         opinion = by_row.setdefault(position, Opinion(position))
         if entry.queue == "settle":
             opinion.settled = answer
+        elif entry.queue == "repeat":
+            opinion.repeated[entry.reviewer] = answer
         else:
             # A later answer replaces an earlier one of the same person: two tabs count once.
             opinion.answers[entry.reviewer] = answer
@@ -187,17 +193,17 @@ class ReviewLog:
                 for k, (position, answer) in enumerate(answers.items())
             )
 
-    def undo(self, reviewer: str, queue: Queue) -> list[int]:
-        """Take back what a reviewer did last in a queue; return its rows, empty if nothing."""
+    def undo(self, reviewer: str, *queues: Queue) -> list[int]:
+        """Take back what a reviewer did last in some queues; return its rows, empty if nothing."""
         with self._lock, _explained(self._path), self._transaction():
             entries = [
                 entry
                 for entry in standing_entries(self._refreshed())
-                if (entry.reviewer, entry.queue) == (reviewer, queue)
+                if entry.reviewer == reviewer and entry.queue in queues
             ]
             if not entries:
                 return []
-            number, batch = self._next_number(), entries[-1].batch
+            number, batch, queue = self._next_number(), entries[-1].batch, entries[-1].queue
             self._add([(number, number, None, None, reviewer, queue, _now(), batch)])
             return [int(entry.position or 0) for entry in entries if entry.batch == batch]
 

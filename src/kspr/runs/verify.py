@@ -260,12 +260,18 @@ def _reviewed(checks: Checks) -> Reviewed | None:
 
 
 def agreements(opinions: Iterable[Opinion]) -> list[Agreement]:
-    """Return the agreement of every pair of people who have rows in common."""
+    """Return the agreement of every pair of people who have rows in common.
+
+    Whoever was asked rows twice makes a pair with themselves.
+    """
     pairs: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for opinion in opinions:
         for one, other in combinations(sorted(opinion.answers), 2):
             said = opinion.answers[one], opinion.answers[other]
             pairs.setdefault((one, other), []).append(said)
+        for name in sorted(opinion.repeated.keys() & opinion.answers.keys()):
+            said = opinion.answers[name], opinion.repeated[name]
+            pairs.setdefault((name, f"{name}, asked again"), []).append(said)
     return [
         Agreement(one, other, len(said), sum(a == b for a, b in said) / len(said), _kappa(said))
         for (one, other), said in sorted(pairs.items())

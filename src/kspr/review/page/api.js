@@ -1,22 +1,25 @@
-// Talking to the server, and what all parts of the page share.
+// Talking to the server and to the person, and what all parts of the page share.
 
-import { byId } from "./parts.js";
-
-export const state = { reviewer: null, classes: [], blind: false, hasDoubt: false };
-
-export const NO_CLASS = "-";
-export const CANNOT_TELL = "?";
-
-export function said(answer) {
-  if (answer === NO_CLASS) return "none of the classes";
-  if (answer === CANNOT_TELL) return "cannot tell";
-  return typeof answer === "number" ? state.classes[answer] : answer;
-}
+export const state = { reviewer: null, classes: [], blind: false, hasDoubt: false, progress: null };
 
 function complain(text) {
-  const box = byId("trouble");
+  const box = document.getElementById("trouble");
   box.textContent = text;
   box.hidden = !text;
+}
+
+let fading = null;
+const LONG_ENOUGH = 15_000; // ms
+
+// A sentence for a moment, with a way back where there is one.
+export function tell(text, undo = null) {
+  const [box, button] = [document.getElementById("toast"), document.getElementById("toast-undo")];
+  document.getElementById("toast-words").textContent = text;
+  button.hidden = !undo;
+  button.onclick = undo;
+  box.hidden = false;
+  clearTimeout(fading);
+  fading = setTimeout(() => { box.hidden = true; }, LONG_ENOUGH);
 }
 
 async function talk(path, options) {
@@ -27,14 +30,14 @@ async function talk(path, options) {
     complain("The server cannot be reached. What you have answered is saved. Start `kspr review` again, and open the address that it prints.");
     throw new Error("unreachable");
   }
+  complain("");
   if (!answer.ok) {
     const text = await answer.text();
     let words = text;
     try { words = JSON.parse(text).error; } catch { /* plain text */ }
-    complain(words);
-    throw new Error(words);
+    tell(words);
+    throw Object.assign(new Error(words), { refused: true });
   }
-  complain("");
   return answer.json();
 }
 
@@ -51,5 +54,6 @@ export function post(path, body) {
   });
 }
 
-export const answer = (queue, answers) => post("/api/answer", { queue, answers });
+// `again` replaces answers on purpose: without it, those of another window stand.
+export const answer = (queue, answers, again = false) => post("/api/answer", { queue, answers, again });
 export const undo = (queue) => post("/api/undo", { queue });

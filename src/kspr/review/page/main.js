@@ -4,7 +4,7 @@ import * as api from "./api.js";
 import { state } from "./api.js";
 import * as check from "./check.js";
 import * as fix from "./fix.js";
-import { byId } from "./parts.js";
+import { byId, say } from "./parts.js";
 import * as progress from "./progress.js";
 import * as settle from "./settle.js";
 
@@ -60,14 +60,16 @@ function keys(event) {
   if (event.key === "?") {
     event.preventDefault();
     byId("help").showModal();
-  } else if (here() === "check") {
-    check.key(event);
+  } else {
+    ({ check, fix })[here()]?.key(event);
   }
 }
 
 async function begin() {
   const start = await api.get("/api/start");
   Object.assign(state, { classes: start.classes, blind: start.blind, hasDoubt: start.has_doubt });
+  say("guidelines", start.guidelines);
+  byId("guide").hidden = !start.guidelines;
   for (const part of [check, fix, settle, progress]) part.begin();
   document.addEventListener("keydown", keys);
   addEventListener("hashchange", open);

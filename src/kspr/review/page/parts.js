@@ -1,5 +1,7 @@
 // Pieces of the page. All text goes through textContent: nothing in the data can become markup.
 
+import { get, state } from "./api.js";
+
 export const byId = (id) => document.getElementById(id);
 
 export function el(tag, props = {}, ...children) {
@@ -15,9 +17,83 @@ export function el(tag, props = {}, ...children) {
   return made;
 }
 
-export const percent = (value) => `${Number((100 * value).toPrecision(3))} %`;
+export const percent = (value) => `${Number((100 * value).toPrecision(3))}\u00a0%`;
 export const count = (value) => value.toLocaleString("en");
 
+// A number and its unit stay in one line.
+export function say(id, text) {
+  byId(id).textContent = text.replace(/(\d) %/g, "$1\u00a0%");
+  byId(id).hidden = !text;
+}
+
+// ---- classes and answers
+
+export const NO_CLASS = "-";
+export const CANNOT_TELL = "?";
+
+// Text of the data, in its own direction of writing whatever stands around it.
+export const own = (text) => el("bdi", {}, text);
+export const named = (code) => own(state.classes[code]);
+export const said = (answer) => answer === NO_CLASS ? "none of the classes" : answer === CANNOT_TELL ? "cannot tell"
+  : own(typeof answer === "number" ? state.classes[answer] : answer);
+
+// Up to ten classes have a digit each, the same for every row; a class that is a digit has itself.
+function digits() {
+  if (state.classes.length > 10) return [];
+  if (state.classes.every((name) => /^[0-9]$/.test(name))) return state.classes;
+  return state.classes.map((_, code) => String((code + 1) % 10));
+}
+export const keyOf = (code) => digits()[code] ?? "";
+export const codeOf = (key) => digits().indexOf(key);
+
+const LISTED = 8;
+let pickers = 0;
+
+// Names that hold what was typed; those that begin with it first, and the very name before all.
+function search(typed) {
+  const wanted = typed.trim().toLowerCase();
+  const place = (name) => (name === wanted ? 0 : name.startsWith(wanted) ? 1 : name.includes(wanted) ? 2 : 3);
+  const found = state.classes.map((name, code) => [place(name.toLowerCase()), code]).filter(([rank]) => rank < 3);
+  return wanted ? found.sort(([one], [other]) => one - other).map(([, code]) => code) : [];
+}
+
+// A field to search for a class. Enter takes the marked one; nothing that is not marked is taken.
+export function picker(words, take) {
+  const id = `picker-${(pickers += 1)}`;
+  let found = [];
+  let marked = 0;
+  const list = el("ul", { role: "listbox", id, "aria-label": words, hidden: true });
+  const choose = (code) => { field.value = ""; list.hidden = true; field.blur(); take(code); };
+  const mark = (place) => {
+    marked = (place + list.children.length) % Math.max(list.children.length, 1);
+    [...list.children].forEach((item, k) => item.setAttribute("aria-selected", k === marked));
+    field.setAttribute("aria-activedescendant", list.children.length ? `${id}-${marked}` : "");
+  };
+  const field = el("input", { type: "text", role: "combobox", autocomplete: "off", "aria-label": words, placeholder: words,
+    "aria-controls": id, "aria-expanded": "false", dir: "auto",
+    oninput: () => {
+      found = search(field.value);
+      list.replaceChildren(...found.slice(0, LISTED).map((code, k) =>
+        el("li", { role: "option", id: `${id}-${k}`, onmousedown: (event) => { event.preventDefault(); choose(code); } }, named(code))));
+      list.hidden = !found.length;
+      field.setAttribute("aria-expanded", String(!list.hidden));
+      hint.textContent = !field.value ? "" : !found.length ? "No class has this in its name." : found.length > LISTED ? `and ${count(found.length - LISTED)} more` : "";
+      mark(0);
+    },
+    onkeydown: (event) => {
+      const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+      if (step) mark(marked + step);
+      else if (event.key === "Enter" && found.length) choose(found[marked]);
+      else return;
+      event.preventDefault();
+    } });
+  const hint = el("span", { role: "status" });
+  return el("div", { class: "picker" }, field, list, hint);
+}
+
+// ---- the content of rows
+
+const LARGEST = 8; // times its size; more shows no more, and is harder to judge
 const kept = new Map();
 const MOST_KEPT = 60;
 
@@ -30,7 +106,10 @@ export function picture(position, { small = false, alt = "" } = {}) {
   if (!found) {
     image.decoding = "async";
     image.src = source;
-    const size = () => image.classList.toggle("tiny", Math.max(image.naturalWidth, image.naturalHeight) < 48);
+    const size = () => {
+      image.style.maxWidth = `${LARGEST * image.naturalWidth}px`;
+      image.style.maxHeight = `${LARGEST * image.naturalHeight}px`;
+    };
     if (image.complete) size();
     image.addEventListener("load", size);
   }
@@ -49,33 +128,40 @@ export function prefetch(position, options) {
 function sheet(cells, others = []) {
   const heads = others.map((other) => el("th", { scope: "col" }, other.head));
   const rows = cells.map(([name, value], k) =>
-    el("tr", {}, el("th", { scope: "row" }, name), el("td", {}, value),
-      ...others.map((other) => el("td", { class: "quiet" }, other.cells[k]?.[1] ?? ""))));
+    el("tr", {}, el("th", { scope: "row", dir: "auto" }, name), el("td", { dir: "auto" }, value),
+      ...others.map((other) => el("td", { class: "quiet", dir: "auto" }, other.cells[k]?.[1] ?? ""))));
   return el("table", {},
     el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Column"), el("th", { scope: "col" }, "This row"), ...heads)),
     el("tbody", {}, ...rows));
 }
 
 // The content of one row, large.
-export function shown(row, { look, others = [] } = {}) {
+export function shown(row, others = []) {
   const { kind } = row.content;
   if (kind === "image") {
     const image = picture(row.position, { alt: row.id ? `Row ${row.id}` : "The row to check" });
-    return el("button", { type: "button", class: "look", "aria-label": `Enlarge ${image.alt}`, onclick: look }, image);
+    return el("button", { type: "button", class: "look", "aria-label": `Enlarge ${image.alt}`, onclick: () => look(row) }, image);
   }
-  if (kind === "text") return el("div", { class: "passage", tabindex: "0", role: "region", "aria-label": "Text of the row" }, row.content.text);
+  if (kind === "text") return el("div", { class: "passage", dir: "auto", tabindex: "0", role: "region", "aria-label": "Text of the row" }, row.content.text);
   if (kind === "table") return el("div", { class: "sheet", tabindex: "0", role: "region", "aria-label": "Cells of the row" }, sheet(row.content.cells, others));
-  return missing();
+  return el("p", { class: "nothing" }, "This row cannot be shown: it is gone from the source, or has changed since the run was made.");
 }
-
-export const missing = () =>
-  el("p", { class: "nothing" }, "This row cannot be shown: it is gone from the source, or has changed since the run was made.");
 
 // The content of one row, small, inside of a list.
 export function snippet(row) {
   const { kind } = row.content;
   if (kind === "image") return picture(row.position, { small: true, alt: `Row ${row.id}` });
-  if (kind === "text") return el("p", {}, row.content.text);
-  if (kind === "table") return el("p", {}, row.content.cells.slice(0, 4).map(([name, value]) => `${name}: ${value}`).join(", "));
+  if (kind === "text") return el("p", { dir: "auto" }, row.content.text);
+  if (kind === "table") return el("p", { dir: "auto" }, row.content.cells.slice(0, 4).map(([name, value]) => `${name}: ${value}`).join(", "));
   return el("p", { class: "quiet" }, "cannot be shown");
+}
+
+// One row alone in the window: an image as large as it goes, or a whole text.
+export async function look(row) {
+  const box = byId("zoom-box");
+  box.classList.remove("close-up");
+  box.replaceChildren(row.content.kind === "image"
+    ? Object.assign(new Image(), { src: `/image/${row.position}`, alt: row.id ?? "The row to check" })
+    : shown(await get(`/api/row/${row.position}`)));
+  byId("zoom").showModal();
 }

@@ -1,13 +1,10 @@
 // The progress of checking: always in sight, recomputed after every answer, never waited for.
 
-import { get } from "./api.js";
-import { byId, count, el, percent } from "./parts.js";
+import { get, state } from "./api.js";
+import { byId, count, el, own, percent, say } from "./parts.js";
 
 let asking = false;
 let again = false;
-let levels = [];
-let everywhere = false;
-let promised = null;
 
 const LATER = 80; // ms: the next row is drawn first
 
@@ -24,17 +21,17 @@ export async function refresh() {
   } catch { /* said already */ } finally { asking = false; }
 }
 
-function say(id, text) {
-  byId(id).textContent = text;
-  byId(id).hidden = !text;
-}
-
 function show(now) {
+  state.progress = now;
   byId("done").textContent = count(now.done);
   byId("total").textContent = count(now.total);
   byId("progress").max = Math.max(now.total, 1);
   byId("progress").value = now.done;
-  say("level", now.level);
+  say("verdict", now.final ? now.verdict : "");
+  say("wrong-so-far", now.final ? "" : now.verdict);
+  const others = now.people.filter(([name]) => name !== state.reviewer);
+  byId("people").hidden = !others.length;
+  byId("people").replaceChildren(...now.people.map(([name, n]) => el("li", {}, own(name), ` ${count(n)}`)));
   say("expected", now.expected);
   say("promise", now.promise);
   const one = now.unsettled === 1;
@@ -44,7 +41,8 @@ function show(now) {
   byId("to-settle").hidden = !now.to_settle;
   draw(now);
   dial(now);
-  agree(now.agreement);
+  agree(now);
+  document.dispatchEvent(new Event("progress"));
 }
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -56,8 +54,8 @@ function shape(tag, props) {
   return made;
 }
 
-// Rows from least to most doubtful, their doubt as height; what is left of the cut is kept.
-function draw({ picture, kept, rows, n_wrong: wrong }) {
+// Rows from least to most doubtful, their doubt as height; what is left of the line is kept.
+function draw({ picture, kept, rows, n_wrong: wrong, final }) {
   const { curve, cut, checks } = picture;
   const x = (part) => part * WIDTH;
   const y = (doubt) => BASE - 6 - doubt * (BASE - 16);
@@ -69,6 +67,7 @@ function draw({ picture, kept, rows, n_wrong: wrong }) {
   };
   const marks = checks.map(([part, right]) =>
     shape("circle", { cx: x(part).toFixed(1), cy: right ? BASE + 7 : y(at(part)).toFixed(1), r: right ? 1.6 : 3.6, class: right ? "right" : "wrong" }));
+  byId("picture").classList.toggle("before", !final);
   byId("picture").replaceChildren(
     shape("path", { d: area(0, cut), class: "kept" }),
     shape("path", { d: area(cut, 1), class: "rest" }),
@@ -76,39 +75,40 @@ function draw({ picture, kept, rows, n_wrong: wrong }) {
     shape("line", { x1: x(cut), x2: x(cut), y1: 4, y2: BASE, class: "cut" }),
     ...marks,
   );
-  byId("picture-words").textContent = `All rows by doubt: ${count(kept)} of ${count(rows)} are kept, left of the line.` +
-    (checks.length ? ` ${count(checks.length)} checks, ${count(wrong)} of them wrong (dots on the curve).` : "");
+  byId("picture-words").textContent = (final ? `All rows by doubt: ${count(kept)} of ${count(rows)} are kept, left of the line.`
+    : `All rows by doubt. Without checks, ${count(kept)} of ${count(rows)} are kept: left of the grey line.`) +
+    (checks.length ? ` Dots are checked rows${wrong ? `; the ${count(wrong)} wrong ones are on the curve` : ""}.` : "");
 }
 
-function dial(now) {
-  levels = now.levels;
-  promised = now.q;
-  everywhere = now.guarantee === "anywhere";
-  byId("dial").hidden = !levels.length;
+function dial({ levels, q }) {
+  byId("dial").hidden = levels.length < 2;
   const slider = byId("q");
-  const untouched = !slider.dataset.moved;
   slider.max = Math.max(levels.length - 1, 0);
-  if (untouched) slider.value = levels.findIndex(([q]) => q === promised);
+  if (!slider.dataset.moved) slider.value = levels.findIndex(([level]) => level === q);
   turn();
 }
 
 function turn() {
-  const [q, kept] = levels[byId("q").value] ?? [];
-  if (q === undefined) return;
-  byId("q").setAttribute("aria-valuetext", `q = ${percent(q)}`);
-  byId("q-says").textContent = `q = ${percent(q)} would keep ${count(kept)} rows. ` +
-    (everywhere ? "The promise holds for every q: choose the one you like." : q === promised ? "The rows were drawn for this q." : `The promise is for q = ${percent(promised)}, for which the rows were drawn.`);
+  const { levels, q, most, guarantee } = state.progress;
+  const [level, kept] = levels[byId("q").value] ?? [];
+  if (level === undefined) return;
+  byId("q").setAttribute("aria-valuetext", percent(level));
+  say("q-says", `At ${percent(level)}, ${count(kept)} rows would be kept. ` +
+    (guarantee === "anywhere" ? "The promise holds for every rate: choose the one you like."
+      : level === q ? "The rows were drawn for this rate." : `The promise is for ${percent(q)}, for which the rows were drawn.`) +
+    (kept < most ? "" : " No more can be kept: the checks were drawn from these rows."));
 }
 
-function agree(pairs) {
-  byId("agreement").hidden = !pairs.length;
-  byId("agreement").querySelector("ul").replaceChildren(...pairs.map((pair) =>
-    el("li", {}, `${pair.one} and ${pair.other}: ${percent(pair.share)} of ${count(pair.n)} rows` +
+function agree({ agreement, slips }) {
+  byId("agreement").hidden = !agreement.length;
+  byId("agreement").querySelector("ul").replaceChildren(...agreement.map((pair) =>
+    el("li", {}, own(pair.one), " and ", own(pair.other), `: ${percent(pair.share)} of ${count(pair.n)} rows` +
       (pair.kappa === null ? "" : `, kappa ${pair.kappa.toFixed(2)}`))));
+  say("slips", slips);
 }
 
 export function begin() {
   byId("q").addEventListener("input", () => { byId("q").dataset.moved = "1"; turn(); });
   // On a phone the details are folded, so that the row has the screen.
-  if (matchMedia("(max-width: 900px)").matches) byId("so-far-more").open = false;
+  if (matchMedia("(max-width: 900px)").matches) byId("so-far-more").open = byId("guide").open = false;
 }
