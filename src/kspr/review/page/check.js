@@ -6,7 +6,7 @@ import { byId, CANNOT_TELL, codeOf, count, el, keyOf, look, named, NO_CLASS, own
 import { refresh } from "./progress.js";
 
 let rows = []; // those that wait, as far as they were sent
-let left = 0;
+let left = null;
 let done = 0;
 let current = null; // the row that is shown
 let opened = null; // an answered row that is to be shown next
@@ -198,5 +198,5 @@ export function key(event) {
 export function begin() {
   byId("undo").addEventListener("click", takeBack);
   byId("zoom-box").addEventListener("click", () => byId("zoom-box").classList.toggle("close-up"));
-  document.addEventListener("progress", () => { if (!current && !left) byId("stage").replaceChildren(finished()); });
+  document.addEventListener("progress", () => { if (left === 0 && !current) byId("stage").replaceChildren(finished()); });
 }
