@@ -84,7 +84,7 @@ def measure(case: Case) -> None:
         q=Q,
         seed=SEED,
         test=sample.test,
-        trials=WORK / "peers" / f"{slug}.jsonl",
+        trials=WORK / "peers" / f"{slug}.json",
     )
     about = {"name": case.name, "data": case.data, "noise": case.noise}
     add_trial(TRIALS, {**about, **found.to_dict()})

@@ -52,7 +52,7 @@ def test_the_list_names_every_recipe_and_what_it_needs(capsys, tmp_path):
     assert all(f"\n{name}: " in f"\n{text}" for name in recipe_names())
     assert "needs WebVision" in text
     listed = json.loads(run("reproduce", "--list", "--json", capsys=capsys))
-    assert [entry["name"] for entry in listed] == list(recipe_names())
+    assert list(dict.fromkeys(entry["recipe"] for entry in listed)) == list(recipe_names())
 
 
 def test_slips_end_in_one_sentence(capsys, tmp_path):

@@ -131,7 +131,7 @@ def _compare_training(
         out=out,
     )
     if json:
-        common.print_json(comparison.to_dict())
+        common.print_json(comparison)
         return
     print(comparison)
     if out is not None:

@@ -1,6 +1,7 @@
 """`kspr reproduce`: run a table or figure of the paper."""
 
 import sys
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated
 
@@ -121,11 +122,8 @@ def _list(data: Path | None, json: bool) -> None:
     if json:
         common.print_json(listed)
         return
-    for entry in listed:
-        print(f"{entry.name}: {entry.place}, {entry.title}")
-        rows = [
-            ("", scale.name, str(scale.trials), str(scale.minutes or "-"), scale.state)
-            for scale in entry.scales
-        ]
+    for (name, place, title), scales in groupby(listed, lambda x: (x.recipe, x.place, x.title)):
+        print(f"{name}: {place}, {title}")
+        rows = [("", s.scale, str(s.trials), str(s.minutes or "-"), s.state) for s in scales]
         print(text_table(["", "scale", "trials", "minutes", "here"], rows, left=5) + "\n")
     print("Minutes are for two jobs on two cores.")

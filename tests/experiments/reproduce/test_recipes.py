@@ -1,6 +1,7 @@
 """The recipes: complete, true to the paper, and runnable at every scale."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,7 @@ from kspr.errors import InputError
 from kspr.experiments.reproduce.data import describe
 from kspr.experiments.reproduce.planning import plan
 from kspr.experiments.reproduce.recipes import SCALES, load_recipe, recipe_names
-from kspr.experiments.reproduce.running import KINDS
-from kspr.experiments.reproduce.trials import selector_of
+from kspr.experiments.reproduce.trials import KINDS, selector_of
 
 PAPER = Path(__file__).resolve().parents[4] / "shared" / "paper" / "knockoffs-spr.tex"
 """The source of the paper; where it is absent, what was transcribed is checked by its shape."""
@@ -118,8 +118,6 @@ def selects(selector):
 
 
 def _without_checkpoints(spec):
-    from dataclasses import replace
-
     return replace(spec, settings={k: v for k, v in spec.settings.items() if k != "checkpoints"})
 
 
@@ -176,6 +174,26 @@ def test_a_paper_run_is_the_bare_procedure_of_the_paper():
     assert not settings.guard
     # The preset's level is meant for our own selector.
     assert "q" not in settings.selection
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "preset"),
+    [
+        ("table1", "CIFAR-10", "paper-cifar10"),
+        ("table1", "CIFAR-100", "paper-cifar100"),
+        ("table2", "WebVision", "paper-webvision"),
+        ("table3", "Clothing1M", "paper-clothing1m"),
+    ],
+)
+def test_the_papers_row_at_its_scale_is_the_papers_preset(name, data, preset):
+    from kspr.experiments.reproduce.training import settings_of
+    from kspr.train.settings import TrainSettings
+
+    trials = plan(load_recipe(name), "paper")
+    (trial,) = [t for t in trials if (t.variant_name, t.data) == ("Knockoffs-SPR", data)][:1]
+    own, papers = settings_of(_without_checkpoints(trial)), TrainSettings.from_preset(preset)
+    # There are no referees; the recipe names the file of weights that the paper begins from.
+    assert replace(own, referee_parts=2, weights=None) == replace(papers, referee_parts=2)
 
 
 def test_unknown_names_are_answered_in_a_sentence():

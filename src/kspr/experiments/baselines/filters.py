@@ -179,10 +179,7 @@ class IterativeCV(Method):
 
     def losses(self, run: Run, batch: Batch) -> Sequence[Tensor]:
         """Return each network's loss on its half and on selected rows; at last Co-teaching's."""
-        own = [
-            functional.cross_entropy(logits, batch.label, reduction="none")
-            for logits in run.logits(batch)
-        ]
+        own = run.batch_losses(batch)
         if run.stage == self.rounds:
             share = keep_share(run.epoch_of_stage, float(run.memory["wrong"]), 1.0)
             return exchanged(own, int(share * len(batch.rows)))

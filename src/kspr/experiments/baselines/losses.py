@@ -260,7 +260,7 @@ class MentorNet(Method):
 
     def losses(self, run: Run, batch: Batch) -> Sequence[Tensor]:
         """Return the mean loss of the rows below the threshold, which this batch moves."""
-        (own,) = _row_losses(run.logits(batch), batch.label)
+        (own,) = run.batch_losses(batch)
         now = own.detach().quantile(self.percentile).cpu()
         before = run.memory["threshold"]
         moved = now if before.isnan() else self.decay * before + (1 - self.decay) * now
@@ -285,7 +285,7 @@ class CoTeaching(Method):
 
     def losses(self, run: Run, batch: Batch) -> Sequence[Tensor]:
         """Return the loss of each network over the rows that the other chose."""
-        return exchanged(_row_losses(run.logits(batch), batch.label), self._kept(run, batch))
+        return exchanged(run.batch_losses(batch), self._kept(run, batch))
 
     def _kept(self, run: Run, batch: Batch) -> int:
         ramp = self.ramp * run.settings.epochs

@@ -101,6 +101,13 @@ class Run:
         """Return the logits of a batch by every learner, with gradients."""
         return [learner.logits(batch.view) for learner in self.learners]
 
+    def batch_losses(self, batch: Batch) -> list[Tensor]:
+        """Return the cross-entropy of every row of a batch by every learner, with gradients."""
+        return [
+            nn.functional.cross_entropy(logits, batch.label, reduction="none")
+            for logits in self.logits(batch)
+        ]
+
     def training_outputs(self, batch: Batch) -> Outputs:
         """Return features and logits of a batch by the first learner, with gradients."""
         with self.learners[0].precision():

@@ -93,7 +93,7 @@ def compare(
     dimensions
         Largest number of features.
     trials
-        File of JSON lines, one per method, to continue an interrupted comparison: a method that
+        JSON file of finished trials, to continue an interrupted comparison: a method that
         it holds for the same data and settings is not measured again.
     progress
         True, False, or ``"auto"``: a bar on a terminal after two seconds.
@@ -190,7 +190,7 @@ def compare_source(
 
     ``options.truth`` names a file of true labels, or a column of the source. `test` is read like
     the source; its true labels are used if it has them, else its labels. Trials go to
-    ``trials.jsonl`` in `out`, from which an interrupted comparison continues.
+    ``trials.json`` in `out`, from which an interrupted comparison continues.
     """
     file = options.truth if options.truth is not None and Path(options.truth).is_file() else None
     read = replace(options, truth=None) if file else options
@@ -212,7 +212,7 @@ def compare_source(
         test=None if test is None else load_test(test, options, settings),
         seed=seed,
         dimensions=dimensions,
-        trials=None if out is None else out / "trials.jsonl",
+        trials=None if out is None else out / "trials.json",
     )
 
 

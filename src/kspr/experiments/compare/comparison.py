@@ -1,6 +1,5 @@
 """The result of a comparison: a trial for each method, as table, JSON and figure; their log."""
 
-import json
 import shlex
 from collections.abc import Sequence
 from contextlib import suppress
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.isotonic import isotonic_regression
 
-from kspr._files import write_json, write_text
+from kspr._files import read_json, write_json, write_text
 from kspr._packages import is_installed, require
 from kspr._text import text_table
 
@@ -129,24 +128,13 @@ def _or_dash(value: float | None, form: str) -> str:
 
 
 class TrialLog:
-    """Finished trials on disk, one JSON line each, so that a comparison can be continued."""
+    """Finished trials in a JSON file, so that a comparison can be continued."""
 
     def __init__(self, path: Path | None, conditions: str) -> None:
         self._path, self._conditions = path, conditions
-        self._found: dict[str, Trial] = {}
-        if path is None:
-            return
+        self._stored: dict[str, Any] = (path and read_json(path)) or {}
         # The folder must be writable before the first method runs for minutes.
-        path.parent.mkdir(parents=True, exist_ok=True)
-        text = path.read_text() if path.exists() else ""
-        if text and not text.endswith("\n"):
-            # A process that was killed while writing leaves half a line: that trial is not done.
-            path.write_text(text[: text.rfind("\n") + 1])
-        for line in text.splitlines():
-            # Lines of another version of this file are skipped, and their trials run again.
-            with suppress(ValueError, KeyError, TypeError):
-                record = json.loads(line)
-                self._found[record["key"]] = Trial(**record["trial"])
+        self._write()
 
     def key(self, name: str, method: object) -> str:
         """Return a digest of data, settings and method; the `repr` of a method has its settings."""
@@ -154,14 +142,19 @@ class TrialLog:
 
     def find(self, key: str) -> Trial | None:
         """Return the trial stored under `key`; None without one."""
-        return self._found.get(key)
+        # A trial of another version of this file is run again.
+        with suppress(KeyError, TypeError):
+            return Trial(**self._stored[key])
+        return None
 
     def add(self, key: str, trial: Trial) -> None:
-        """Append a trial to the file."""
+        """Store a trial."""
+        self._stored[key] = asdict(trial)
+        self._write()
+
+    def _write(self) -> None:
         if self._path is not None:
-            # Appended, not rewritten: a process that is killed can damage the last line only.
-            with self._path.open("a") as out:
-                out.write(json.dumps({"key": key, "trial": asdict(trial)}) + "\n")
+            write_json(self._path, self._stored)
 
 
 def write_comparison(result: Comparison, folder: Path, command: Sequence[str]) -> tuple[Path, ...]:

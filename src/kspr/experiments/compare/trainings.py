@@ -49,10 +49,6 @@ class TrainingComparison:
     n_test: int
     trials: tuple[TrainingTrial, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return all of it, for JSON."""
-        return asdict(self)
-
     def __str__(self) -> str:
         rows = [
             [

@@ -21,7 +21,6 @@ from kspr.experiments.reproduce.trials import TrialSpec
 from kspr.selectors.validation import check_choice
 
 __all__ = [
-    "ListedRecipe",
     "ListedScale",
     "Part",
     "forecast",
@@ -135,9 +134,12 @@ def packages_of(recipe: Recipe, scale: Scale) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class ListedScale:
-    """One scale of a recipe."""
+    """One recipe at one scale."""
 
-    name: str
+    recipe: str
+    place: str
+    title: str
+    scale: str
     trials: int
     """How many, with the recipe's own number of seeds."""
     minutes: int | None
@@ -146,38 +148,27 @@ class ListedScale:
     """Whether its data and packages are on this machine, in a few words."""
 
 
-@dataclass(frozen=True)
-class ListedRecipe:
-    """One recipe."""
-
-    name: str
-    place: str
-    title: str
-    scales: tuple[ListedScale, ...]
-
-
-def list_recipes(folder: Path | None = None) -> tuple[ListedRecipe, ...]:
-    """Return all recipes, with what each scale would run and whether it can be run here."""
-    return tuple(
-        ListedRecipe(
+def list_recipes(folder: Path | None = None) -> list[ListedScale]:
+    """Return all recipes at all scales, and whether they can be run here."""
+    return [
+        ListedScale(
             recipe.name,
             recipe.place,
             recipe.title,
-            tuple(_listed(recipe, name, folder) for name in SCALES),
+            scale,
+            len(plan(recipe, scale, folder=folder)),
+            recipe.scale(scale).minutes,
+            _state(recipe, recipe.scale(scale), folder),
         )
         for recipe in map(load_recipe, recipe_names())
-    )
+        for scale in SCALES
+    ]
 
 
-def _listed(recipe: Recipe, name: str, folder: Path | None) -> ListedScale:
-    scale = recipe.scale(name)
+def _state(recipe: Recipe, scale: Scale, folder: Path | None) -> str:
     packages = [module for module in packages_of(recipe, scale) if not is_installed(module)]
     lacking = [title for title, source in scale.data.items() if absent(source, folder)]
     # Some data sets of several may be left out; a package may not.
-    if packages or (lacking and len(lacking) == len(scale.data)):
-        state = f"needs {' and '.join([*packages, *lacking])}"
-    elif lacking:
-        state = f"can be run here without {' and '.join(lacking)}"
-    else:
-        state = "can be run here"
-    return ListedScale(name, len(plan(recipe, name, folder=folder)), scale.minutes, state)
+    if packages or len(lacking) == len(scale.data):
+        return f"needs {' and '.join([*packages, *lacking])}"
+    return f"can be run here without {' and '.join(lacking)}" if lacking else "can be run here"

@@ -27,14 +27,12 @@ from kspr.experiments.reproduce.data import absent, describe, prepare
 from kspr.experiments.reproduce.planning import Part, forecast, packages_of, plan
 from kspr.experiments.reproduce.recipes import Recipe, Scale
 from kspr.experiments.reproduce.reproduction import Reproduction, Trial
-from kspr.experiments.reproduce.trials import FUNCTIONS, TIMED, TrialSpec, name_of
+from kspr.experiments.reproduce.trials import KINDS, TIMED, TrialSpec, name_of
 
-__all__ = ["KINDS", "compute", "reproduce"]
+__all__ = ["compute", "reproduce"]
 
 _STORED = ("description", "values", "seconds", "when", "version", "commit", "machine")
 """Entries of a stored trial."""
-KINDS = (*FUNCTIONS, "train")
-"""Kinds of trial."""
 _PATIENCE = 60.0
 """Seconds of work that are announced."""
 
@@ -313,14 +311,7 @@ def compute(spec: TrialSpec) -> dict[str, Any]:
     """Run one trial; return its values, ready for JSON."""
     if spec.kind not in KINDS:
         raise InputError(f"There is no kind of trial {spec.kind!r}; there are {', '.join(KINDS)}.")
-    if spec.kind == "train":
-        # Imported on demand: only training needs torch.
-        from kspr.experiments.reproduce.training import train
-
-        values = train(spec)
-    else:
-        values = FUNCTIONS[spec.kind](spec)
-    return {name: plain(value) for name, value in values.items()}
+    return {name: plain(value) for name, value in KINDS[spec.kind](spec).items()}
 
 
 def plain(value: Any) -> Any:
