@@ -29,6 +29,8 @@ __all__ = [
     "confused_texts",
     "human_labels",
     "memorised",
+    "ordered_classes",
+    "similar_texts",
 ]
 
 FEATURES = SHARED / "cifar10" / "features.npz"
@@ -121,6 +123,37 @@ def confused_texts(name: str, rate: float, seed: int) -> tuple[np.ndarray, np.nd
     return X, noisy, y
 
 
+def similar_texts(name: str, rate: float, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return features, labels of which the share `rate` went to a similar class, the true labels.
+
+    Whatever the text says, a wrong label is the class with the nearest mean of features.
+    """
+    with np.load(SHARED / "text" / f"{name}.npz") as stored:
+        X, y = stored["X"].astype(np.float32), np.unique(stored["y"], return_inverse=True)[1]
+    mean = np.stack([X[y == k].mean(axis=0) for k in range(y.max() + 1)])
+    mean /= np.linalg.norm(mean, axis=1, keepdims=True)
+    likeness = mean @ mean.T
+    np.fill_diagonal(likeness, -np.inf)
+    wrong = np.random.default_rng([seed, 4]).random(len(y)) < rate
+    return X, np.where(wrong, likeness.argmax(axis=1)[y], y), y
+
+
+def ordered_classes(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return 8,000 rows of a table with three ordered classes that overlap, .60 / .35 / .05.
+
+    13 % of the labels are wrong, by their class only. The class in the middle never has the largest
+    value of a linear fit.
+    """
+    rng = np.random.default_rng([seed, 5])
+    place = rng.standard_normal(8000)
+    seen = place + 0.2 * rng.standard_normal(8000)
+    y = np.searchsorted(np.quantile(seen, [0.60, 0.95]), seen)
+    X = rng.standard_normal((8000, 12)).astype(np.float32)
+    X[:, 0], X[:, 1] = place, 0.5 * place + 0.5 * X[:, 1]
+    noise = np.array([[0.88, 0.10, 0.02], [0.10, 0.86, 0.04], [0.05, 0.12, 0.83]])
+    return X, (rng.random((8000, 1)) > noise[y].cumsum(axis=1)).sum(axis=1), y
+
+
 def checked_rates(
     selection: Selection, truth: np.ndarray, q: float, checks: int, draws: int
 ) -> list[float]:
@@ -175,6 +208,12 @@ def _write_small(n: int = 1000, p: int = 24) -> None:
         pq.write_table(
             pa.table({"text": texts, "label": names}), SHARED / "text" / f"{name}.parquet"
         )
+    (SHARED / "networks").mkdir()
+    sure = np.log(rng.dirichlet(np.ones(10), n) * 0.3 + 0.7 * np.eye(10)[truth] + 1e-6)
+    for name in ("cifar10n-aggre", "cifar10-classdep20"):
+        parts = {"": sure.astype(np.float16), "_given": labels["random1"], "_true": truth}
+        data_of = {f"efficientnet_b1{part}": values for part, values in parts.items()}
+        np.savez(SHARED / "networks" / f"{name}.npz", **data_of)
     # Last: its presence says that all others are there.
     np.savez(FEATURES, **data)
 

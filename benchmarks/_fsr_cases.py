@@ -7,7 +7,15 @@ import numpy as np
 from sklearn import datasets
 
 from _common import SMOKE
-from _data import Case, Sample, cifar10, confused_texts, human_labels
+from _data import (
+    Case,
+    Sample,
+    cifar10,
+    confused_texts,
+    human_labels,
+    ordered_classes,
+    similar_texts,
+)
 from kspr.noise import asymmetric_cifar10, circular, instance_dependent, symmetric
 
 __all__ = ["CASES"]
@@ -83,6 +91,10 @@ def _confused(name: str) -> Callable[[int], Sample]:
     return lambda seed: Sample(*confused_texts(name, 0.2, seed))
 
 
+def _similar(name: str) -> Callable[[int], Sample]:
+    return lambda seed: Sample(*similar_texts(name, 0.15, seed))
+
+
 def _toy(
     load: Callable[..., tuple[np.ndarray, np.ndarray]],
     noise: Callable[[np.ndarray, float, int], np.ndarray],
@@ -120,6 +132,13 @@ def _cases() -> list[Case]:
         Case("CIFAR-10", "one class swamped", _swamped, 3, "untuned"),
         Case("CIFAR-10", "shares 1:100, Sym. 20%", _long_tailed, 3, "untuned"),
         Case("CIFAR-10", "duplicates, Sym. 20%", _duplicated, 3, "untuned"),
+    ]
+    untuned += [
+        Case("table", "ordered classes", lambda s: Sample(*ordered_classes(s)), 3, "untuned"),
+        *(
+            Case(name, "similar 15%", _similar(name), 3, "untuned")
+            for name in ("banking77", "clinc150")
+        ),
     ]
     people = [
         *(Case("CIFAR-10N", name, _human(name), 3, "people") for name in ("aggre", "random1")),

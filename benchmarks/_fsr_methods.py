@@ -15,7 +15,7 @@ from kspr.experiments.compare.peers.shared import Product
 from kspr.experiments.compare.peers.shared import Shared as Question
 from kspr.selectors.checked import Guarantee
 
-__all__ = ["LEVELS", "METHODS", "SHOWN", "Answer", "Bench", "Shared"]
+__all__ = ["LEVELS", "METHODS", "Answer", "Bench", "Shared"]
 
 LEVELS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
 
@@ -124,6 +124,7 @@ METHODS: dict[str, Bench] = {
     "100 checks": checked(100),
     "200 checks": checked(200),
     "500 checks, 95 %": checked(500, "confidence", draws=either(5, 1)),
+    "class only": ours(control="transition"),
     "per class": ours(cut="per_class"),
     "exchangeable": ours(control="exchangeable"),
     "paper": ours(PaperKnockoffsSPR, control="paper", **UNSPLIT),
@@ -134,12 +135,6 @@ METHODS: dict[str, Bench] = {
     "cleanlab confident_learning": theirs("cleanlab-confident"),
     "nearest neighbours": theirs("neighbours"),
 }
-SHOWN = tuple(METHODS)
-"""All methods of the page, in its order."""
-for after, gone in {"exchangeable": "exchangeable, no floor"}.items():
-    # An option that is gone: its trials stay on the page.
-    place = SHOWN.index(after) + 1
-    SHOWN = (*SHOWN[:place], gone, *SHOWN[place:])
 if SMOKE:
     # One filter of cleanlab's stands for all: they share what takes long.
     METHODS = {name: run for name, run in METHODS.items() if not name.startswith("cleanlab prune")}

@@ -186,7 +186,7 @@ truth), means over {seeds} seeds. Bold: the realised FSR is above q. Each row
 changes one thing against `default`: `PaperKnockoffsSPR` on all rows at once, at a fixed level, with
 128 components and an intercept. `paper` is `PaperKnockoffsSPR()`, which chooses its own
 level. How the error rate itself is
-estimated, and why `control="transition"` is the default, is the subject of
+estimated is the subject of
 [error-rate.md](error-rate.md).
 
 What the tables show:

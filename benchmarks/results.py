@@ -115,7 +115,7 @@ PEERS_HEAD = """## Compared with the methods of others
 and stored in `benchmarks/results/peers.jsonl`. {measured} All methods get the same features,
 at most 128 principal components. Seconds include cross-validation and neighbours; the machine had
 other work too, so that they can only be compared roughly. `kspr` is the default
-(`control="transition"`, one cut over all classes), `kspr-per-class` cuts each class by itself, both
+(`KnockoffsSPR()`), `kspr-per-class` cuts each class by itself, both
 at q = {q:g}; `kspr-f1` chooses its level itself (`level="f1"`). Methods with a star are told the
 true share of wrong labels, which nobody knows in practice: they are not ranked, and the best of the
 others is bold. The settings of `margins` and `topofilter` were chosen with the help of the true

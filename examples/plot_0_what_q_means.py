@@ -5,11 +5,10 @@ What q means
 You ask for an error rate q: the share of wrong labels among the kept ones. This picture shows what
 you get, on handwritten digits of which 20 % are mislabelled in two different ways.
 
-- **By class**: how a label goes wrong depends on the true class only. This is what the default
-  control assumes.
-- **Half of them by difficulty**: half of the wrong labels are as above; the other half are rows
-  that are hard to tell, mislabelled as the class they look like. This is closer to how people err,
-  and it breaks the assumption.
+- **By class**: how a label goes wrong depends on the true class only.
+- **Half of them by difficulty**: half of the wrong labels are as above; the other half are the rows
+  that are hardest to tell, mislabelled as the class they look like. The features say that these
+  labels are right, so no estimate from features can count them: checked rows can.
 """
 
 import matplotlib.pyplot as plt

@@ -2,7 +2,7 @@
 How do the labels go wrong?
 ===========================
 
-The default control learns from the clearest rows of each class how labels go wrong. The result is
+The default control learns by likelihood how labels go wrong. The result is
 ``selection.noise``: the share of wrong labels, and a matrix that says which class becomes which.
 Here every digit has been mislabelled as the next one three times in ten, and the estimate is held
 against the truth.
