@@ -29,9 +29,6 @@ __all__ = [
 
 _SOFTENING = 1.4
 """The fit is too confident about doubtful samples; a softer softmax orders them better."""
-_OVERCONFIDENCE = 2.0
-"""Log-odds of the best class over what they are worth: the best of many looks better than it is.
-Measured on CIFAR-10; `tests/selectors/test_relabelling.py` holds it."""
 TEMPERATURES = tuple(0.0125 * 2 ** (step / 2) for step in range(-8, 13))
 """The more classes, the smaller the differences between fitted values, and the lower the best."""
 _CALIBRATION_ROWS, _FEWER_ROWS = 5_000, 500
@@ -75,44 +72,15 @@ class Chances:
 
         return cls(noise, max(TEMPERATURES, key=log_likelihood))
 
-    def right(self, prediction: np.ndarray) -> np.ndarray:
-        """Return the chance that each class, were it the label, would be right.
-
-        It comes from a softer softmax than `true_class`: that orders doubtful samples better.
-        """
-        soft = self._soft(prediction)
-        # Bayes: P(class k | label k) = P(class k) T[k, k] / P(label k).
-        return np.asarray(soft * self.noise.right.astype(soft.dtype) / self.noise.mix(soft))
-
     def right_of(self, prediction: np.ndarray, label: np.ndarray) -> np.ndarray:
-        """Return the chance that each given label is right: one of the columns of `right`."""
-        soft = self._soft(prediction)
+        """Return the chance that each given label is right, by Bayes' rule."""
+        # A softer softmax than the likeliest one: it orders doubtful samples better.
+        soft = _softmax(prediction, _SOFTENING * self.temperature)
+        # A chance that is rounded to 0 would make a label wrong where no label is wrong.
+        np.maximum(soft, _SMALLEST, out=soft)
         seen = np.sum(soft * self.noise.columns(label, soft.dtype), axis=1)
         own = soft[np.arange(len(label)), label] * self.noise.right[label].astype(soft.dtype)
         return np.asarray(own / seen, dtype=np.float64)
-
-    def true_class(
-        self, prediction: np.ndarray, label: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the likeliest true class of each sample, and its chance to be the true one.
-
-        What a sample looks like counts, and so does the label that it was given.
-        """
-        prior = _softmax(prediction, self.temperature)
-        chance = prior * self.noise.columns(label, prior.dtype)
-        best = np.argmax(chance, axis=1)
-        top = chance[np.arange(len(label)), best].astype(np.float64)
-        total = np.sum(chance, axis=1, dtype=np.float64)
-        # A label that the matrix rules out leaves nothing to go by.
-        even = np.full(len(label), 1 / prediction.shape[1])
-        share = np.divide(top, total, out=even, where=total > 0)
-        odds = (1.0 - share) / np.maximum(share, 1e-300)
-        return best, np.minimum(share, 1.0 / (1.0 + odds ** (1 / _OVERCONFIDENCE)))
-
-    def _soft(self, prediction: np.ndarray) -> np.ndarray:
-        soft = _softmax(prediction, _SOFTENING * self.temperature)
-        # A chance that is rounded to 0 would make a label wrong where no label is wrong.
-        return np.asarray(np.maximum(soft, _SMALLEST, out=soft))
 
 
 def _softmax(prediction: np.ndarray, temperature: float) -> np.ndarray:
@@ -162,7 +130,7 @@ def count_votes(
 def with_votes(right: np.ndarray, votes: np.ndarray, noise: Transition, k: int) -> np.ndarray:
     """Return each class's chance to be right as the label, with the votes of `k` neighbours.
 
-    `right` is that of `Chances`. The votes are of labels, and some
+    `right` is that of the noise model. The votes are of labels, and some
     of these are wrong: the transition matrix tells which true classes they come from. Half of the
     log-odds that follow are added to those of the fit.
     """

@@ -44,26 +44,11 @@ class PCA:
         """Return the scores of the rows of `X`: ``(pieces, rows, d)``."""
         return np.asarray((X - self.mean) @ self.components)
 
-    def leading(self, n_components: int) -> "PCA":
-        """Return the first `n_components` directions."""
-        d = n_components
-        return PCA(self.mean, self.components[..., :d], self.deviation[..., :d])
-
     def scaled(self) -> "PCA":
         """Return the projection with scores whose mean square is 1 over all directions."""
         size = np.sqrt(np.mean(self.deviation**2, axis=-1, keepdims=True))
         size = np.where(size > 0, size, 1.0)
         return PCA(self.mean, self.components / size[:, None, :], self.deviation / size)
-
-    def whitened(self) -> "PCA":
-        """Return the projection with scores of unit size; directions without any become zero."""
-        floor = _NOTHING[self.deviation.dtype == np.float32] * np.max(
-            self.deviation, axis=-1, keepdims=True
-        )
-        shown = self.deviation > floor
-        scale = np.where(shown, 1.0 / np.where(shown, self.deviation, 1.0), 0.0)
-        unit = shown.astype(scale.dtype)
-        return PCA(self.mean, self.components * scale[:, None, :], unit)
 
 
 def fit_pca(
