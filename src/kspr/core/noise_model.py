@@ -325,9 +325,11 @@ class _Shares:
     """Right labels, by rows."""
     moved: np.ndarray
     """Wrong ones that went by the matrix."""
-    alike: np.ndarray | None
-    """Wrong ones that went to a look-alike."""
     log_likelihood: float
+    alike: np.ndarray | None = None
+    """Wrong ones that went to a look-alike."""
+    others: np.ndarray | None = None
+    """One over the chance of all other classes."""
 
 
 class _Fit:
@@ -452,29 +454,28 @@ class _Fit:
         z -= z.max(axis=0)
         prior = np.exp(z, out=z)
         prior /= prior.sum(axis=0)
-        odds = sample.of_classes(x[self._error])
+        odds = sample.of_classes(np.exp(x[self._error]))
         if self._habits is not None:
-            odds = odds + x[self._slope] * sample.unclear
-        error = np.broadcast_to(expit(odds), prior.shape)
+            odds = odds * np.exp(x[self._slope] * sample.unclear)
+        error = np.broadcast_to(odds / (1.0 + odds), prior.shape)
+        stays = prior[own] * (1.0 - error[own])
         wrong = prior * error
-        stays = (prior - wrong)[own]
-        moved, alike = wrong * columns, None
-        if self._habits is not None:
-            share = expit(x[self._alike])
-            moved *= 1.0 - share
-            alike = wrong * (share * prior[own]) / np.maximum(1.0 - prior, 1e-9)
-            alike[own] = 0.0
-        moved[own] = 0.0
-        given = stays + moved.sum(axis=0) + (0.0 if alike is None else alike.sum(axis=0))
+        # No label is wrong that is the true class's.
+        wrong[own] = 0.0
+        moved = wrong * columns
+        if self._habits is None:
+            given = np.maximum(stays + moved.sum(axis=0), 1e-300)
+            moved /= given
+            return _Shares(prior, error, stays / given, moved, float(np.log(given).sum()))
+        share = expit(x[self._alike])
+        others = 1.0 / np.maximum(1.0 - prior, 1e-9)
+        alike, of_label = wrong * others, share * prior[own]
+        given = stays + (1.0 - share) * moved.sum(axis=0) + of_label * alike.sum(axis=0)
         given = np.maximum(given, 1e-300)
-        return _Shares(
-            prior,
-            error,
-            stays / given,
-            moved / given,
-            None if alike is None else alike / given,
-            float(np.log(given).sum()),
-        )
+        moved *= (1.0 - share) / given
+        alike *= of_label / given
+        height = float(np.log(given).sum())
+        return _Shares(prior, error, stays / given, moved, height, alike, others)
 
     def _loss(self, x: np.ndarray, columns: np.ndarray) -> tuple[float, np.ndarray]:
         """Return minus the log-likelihood with what is known beforehand, and its gradient."""
@@ -488,8 +489,11 @@ class _Fit:
         if shares.alike is not None:
             alike, prior = shares.alike, shares.prior
             total = alike.sum(axis=0)
-            again = alike * prior / np.maximum(1.0 - prior, 1e-9)
-            logits += alike + again - prior * (2 * total + again.sum(axis=0))
+            again = alike * prior
+            again *= shares.others
+            logits -= prior * (2 * total + again.sum(axis=0))
+            logits += alike
+            logits += again
             logits[own] += total
             wrong = shares.moved + alike
         # By the log-odds of the errors.
