@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, logit, softmax
+from scipy.stats import kstest
 
 from kspr.core.arrays import row_blocks, rows_times
 from kspr.core.transition import Transition
@@ -52,6 +53,8 @@ _MASKED = 0.25
 _SHRUNK = 10.0
 """How firmly scores are held not to count for other classes; less by this factor where a class is
 masked. With so little, Sym. 80 % was fitted by its own chance."""
+_UNLIKELY = 1e-4
+"""Chance of a distance of margins from which on new rows are unlike the old ones."""
 _LEAST = 1e-30
 
 
@@ -189,6 +192,11 @@ class NoiseModels:
     people: bool
     """Whether people may have made the mistakes: the labels do not say clearly that they depend on
     the class only."""
+
+    def unlike(self, scores: np.ndarray) -> bool:
+        """Return whether rows differ from those of the fit in how their margins are distributed."""
+        place = np.interp(margin_of(scores), self.by_class.margins, _QUANTILES)
+        return bool(kstest(place, "uniform").pvalue < _UNLIKELY)
 
     @property
     def chosen(self) -> NoiseModel:

@@ -31,6 +31,7 @@ __all__ = [
     "Compare",
     "Components",
     "Grade",
+    "Judge",
     "Judged",
     "Reduction",
     "Split",

@@ -1,12 +1,15 @@
 """Knockoffs-SPR: keep the samples whose labels can be trusted, at an error rate of choice."""
 
 import math
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Self, get_args
 
 import numpy as np
+from scipy.sparse import issparse
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kspr._progress import Progress, ProgressMode
 from kspr.core.chances import WIDTH, count_votes
@@ -14,13 +17,16 @@ from kspr.core.duplicates import conflicting, contradicted, join_sets, repeated
 from kspr.core.exchangeable import Losses
 from kspr.core.fitting import ROUNDS, LinearFit
 from kspr.core.grading import Grading
-from kspr.core.labels import Labels
+from kspr.core.labels import Labels, codes_in, encode_labels
+from kspr.core.noise_model import NoiseModels
 from kspr.core.reduction import PCA
+from kspr.core.transition import Transition
 from kspr.errors import InputError
 from kspr.selectors._passes import (
     Compare,
     Components,
     Grade,
+    Judge,
     Judged,
     Reduction,
     Split,
@@ -42,6 +48,7 @@ from kspr.selectors.validation import (
     check_count,
     check_progress,
     check_rate,
+    on_host,
     read_features,
     read_groups,
     read_labels,
@@ -51,6 +58,8 @@ __all__ = ["HeldOut", "KnockoffsSPR", "held_out_values"]
 
 _STREAM = 0x766F7465
 """Keeps the choice of neighbours apart from the split."""
+_COMPARED = 2_000
+"""New rows whose margins are compared with those of the fit, which are a sample, too."""
 
 
 class KnockoffsSPR(BaseSelector):
@@ -212,12 +221,87 @@ class KnockoffsSPR(BaseSelector):
         with self._opened(X) as features:
             fitted = self._fitted(features, y, groups)
             answers = None if checked is None else read_checked(checked, fitted.labels.values)
-            selection = self._select(fitted)
+            judged = fitted.judged(class_only=self.control != "people")
+            selection = self._select(fitted, judged)
         self.classes_ = fitted.labels.classes
+        self._known = _Known(fitted.fits, judged.models, judged.noise, judged.ends)
         # What the fit needed of all rows is no longer held while levels move.
-        del features, fitted
+        del features, fitted, judged
         self.selection_ = selection if answers is None else self._with_answers(selection, *answers)
         return self
+
+    def judge(self, X: Any, y: Any) -> Selection:
+        """Return the selection of new rows, by the fit and the noise that were estimated in `fit`.
+
+        A new row is judged by both halves, of which neither has seen it. What its error rate rests
+        on is what it was, and that new labels go wrong as the old ones did.
+
+        Parameters
+        ----------
+        X : array-like or torch.Tensor
+            Features of the new rows, with the columns that `fit` was given.
+        y : array-like of shape (n_samples,)
+            Their labels: classes that `fit` has seen.
+
+        Returns
+        -------
+        Selection
+            The new rows at the level `q`.
+
+        Warns
+        -----
+        UserWarning
+            If the new rows look otherwise than the old ones: their margins between the two best
+            classes are distributed differently.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> X, y = load_digits(return_X_y=True)
+        >>> y[::10] = 9 - y[::10]
+        >>> model = KnockoffsSPR(q=0.01).fit(X[:1200], y[:1200])
+        >>> new = model.judge(X[1200:], y[1200:])
+        >>> bool(new.clean_mask[::10].mean() < 0.1)
+        True
+        """
+        check_is_fitted(self, "selection_")
+        known = self._known
+        if self.neighbours is not None or issparse(X):
+            raise InputError(
+                "judge() takes dense rows, and neighbours=None. Fit all rows together instead."
+            )
+        labels = encode_labels(on_host(y))
+        codes = codes_in(self.classes_, labels.values, "y")
+        rows = validate_data(self, on_host(X), reset=False, ensure_all_finite=False)
+        if len(rows) != len(codes):
+            raise InputError(f"X has {len(rows)} rows but y has {len(codes)} labels.")
+        labels = replace(labels, classes=self.classes_, codes=codes)
+        with threads(math.prod(rows.shape), self.n_jobs) as each:
+            features = HostFeatures(rows, each, self.progress)
+            census = look(features, find_copies=False)
+            transformer = self._reduction()[1]
+            if transformer is not None:
+                features = features.transformed(transformer)
+            # Each fit twice: by what one half has learned, and by what the other has.
+            fits = tuple(fit for fit in known.fits for _ in (0, 1))
+            halves = np.tile(np.array([0, 1], np.int8), (len(rows), len(known.fits)))
+            fitted = _Fitted(features, rows.shape, labels, census, self._seed(), halves, fits, None)
+            judged = Judged(
+                fitted.described(), known.models, known.noise, known.ends, features, fits
+            )
+            selection = self._select(fitted, judged)
+            # As in the fit: by one half each, and by few rows beside those of the fit.
+            some = np.linspace(0, len(rows) - 1, min(len(rows), _COMPARED)).astype(int)
+            few = HostFeatures(features.take(some), each, self.progress)
+            shown = held_out(few, known.fits, np.zeros((len(some), len(known.fits)), np.int8))
+        if known.models.unlike(shown):
+            warnings.warn(
+                "The new rows look otherwise than those of fit: the margins between their two best "
+                "classes are distributed differently. Their error rate is then not known: have "
+                "rows checked, or fit all rows together.",
+                stacklevel=2,
+            )
+        return selection
 
     def _check_parameters(self) -> None:
         check_rate("q", self.q)
@@ -352,9 +436,8 @@ class KnockoffsSPR(BaseSelector):
         # As for dense features, the components keep their sizes.
         return dense, Reduction(width if width < features.shape[1] else None, even_all=True)
 
-    def _select(self, fitted: "_Fitted") -> Selection:
-        """Judge and grade all rows, and cut."""
-        judged = fitted.judged(class_only=self.control != "people")
+    def _select(self, fitted: "_Fitted", judged: Judged) -> Selection:
+        """Grade all rows, and cut."""
         labels, copies = fitted.labels, fitted.census.copies
         codes, classes = labels.codes, labels.classes
         pooled = self.cut == "pooled"
@@ -435,6 +518,16 @@ class KnockoffsSPR(BaseSelector):
 
 
 @dataclass(frozen=True)
+class _Known:
+    """What a fit says of any row: classes by features, and how labels go wrong."""
+
+    fits: tuple[LinearFit, ...]
+    models: NoiseModels
+    noise: Transition
+    ends: tuple[float, float]
+
+
+@dataclass(frozen=True)
 class _Fitted:
     """All rows looked at, split and fitted."""
 
@@ -455,6 +548,14 @@ class _Fitted:
         # A hundred copies of one label are one observation of how labels go wrong.
         counted = np.ones(len(codes), bool) if copies is None else ~repeated(copies, codes)
         return judge(self.features, self.fits, self.halves, codes, counted, class_only=class_only)
+
+    def described(self) -> Columns:
+        """Return the columns that all controls have, without estimating the noise."""
+        codes = self.labels.codes
+        sizes = np.zeros((2, len(self.labels.classes)), dtype=np.int64)
+        nobody = np.zeros(len(codes), dtype=bool)
+        task = Judge(self.fits, sizes, None, hold=False)
+        return self.features.map(task, codes, self.halves, nobody, what="Judging rows")[1]
 
 
 def _compared(fitted: _Fitted, judged: Judged, *, pooled: bool) -> Columns:
