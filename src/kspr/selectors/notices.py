@@ -37,8 +37,8 @@ _USEFUL = 0.5
 """Largest q that is suggested: above it, most kept labels may be wrong."""
 
 _UNCHECKED = (
-    "This rate rests on an assumption, not on checked rows. Labels made by people break it: "
-    "asked for 5 %, 9 to 15 % of the kept labels were wrong in our measurements. With about 100 "
+    "This rate rests on an assumption, not on checked rows. Labels made by people may break it: "
+    "asked for 5 %, 4 to 10 % of the kept labels were wrong in our measurements. With about 100 "
     "checked rows the rate holds for any noise."
 )
 _UNCHECKED_CROWD = (
