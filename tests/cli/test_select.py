@@ -378,3 +378,44 @@ def test_what_does_not_go_with_a_cluster_is_refused_before_anything_is_read():
     ):
         with pytest.raises(InputError, match=words):
             select(Path("none"), out=Path("run"), scheduler="tcp://x:1", **choices)
+
+
+@pytest.fixture
+def batches(digits, tmp_path):
+    """Two batches of digits in random order; two rows of the second were in the first."""
+    X, _, noisy = digits
+    order = np.random.default_rng(0).permutation(len(noisy))
+    for name, rows in (("old", order[:600]), ("new", order[598:])):
+        columns = {f"emb_{k}": X[rows, k] for k in range(64)}
+        table = pa.table({"id": [f"r{i}" for i in rows], "species": noisy[rows], **columns})
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+    return tmp_path
+
+
+def test_a_new_batch_is_judged_by_the_fit_of_a_run(batches):
+    old, new, out = batches / "run", batches / "new.parquet", batches / "new-run"
+    run("select", batches / "old.parquet", *SAID, "--q", 0.1, "--out", old)
+    run("select", new, "--with", old, "--out", out)
+    found = load_run(out)
+    table = pq.read_table(new)
+    columns = [name for name in table.column_names if name.startswith("emb_")]
+    first = pq.read_table(batches / "old.parquet")
+    X, Xnew = (np.column_stack([t[c] for c in columns]) for t in (first, table))
+    model = KnockoffsSPR(q=0.1).fit(X, first["species"].to_numpy())
+    expected = model.judge(Xnew, table["species"].to_numpy())
+    np.testing.assert_array_equal(found.selection.clean_mask, expected.clean_mask)
+    assert found.row_id.tolist() == table["id"].to_pylist()
+    assert any("2 of these rows have an id of" in note for note in found.origin.notes)
+
+
+def test_a_new_batch_takes_its_options_from_the_run(batches, capsys):
+    run("select", batches / "old.parquet", *SAID, "--out", batches / "run", capsys=capsys)
+    new, out = batches / "new.parquet", batches / "new-run"
+    message = fails(
+        *("select", new, "--with", batches / "run", "--q", 0.2, "--out", out), capsys=capsys
+    )
+    assert "--with takes all options of the selection from the run" in message
+    (batches / "old.parquet").unlink()
+    message = fails("select", new, "--with", batches / "run", "--out", out, capsys=capsys)
+    assert "cannot judge new rows" in message
+    assert not out.exists()

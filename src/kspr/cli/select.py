@@ -3,7 +3,9 @@
 import shlex
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
 
 from kspr._text import visible
 from kspr.cli import _common as common
@@ -25,6 +27,7 @@ def select(
     doubtful: Literal["high", "low"] = "high",
     checked: Path | None = None,
     scheduler: str | None = None,
+    judged_by: Annotated[Path | None, Parameter(name="--with")] = None,
     overwrite: common.Switch = False,
     options: common.Reading = common.AS_FOUND,
     settings: common.Embedding = common.AS_SHIPPED,
@@ -49,6 +52,8 @@ def select(
     Example: kspr select boxes.parquet --doubt quality --doubtful low --out run
 
     Example: kspr select parts --label species --scheduler local --out run
+
+    Example: kspr select new.parquet --with run --out new-run
 
     Parameters
     ----------
@@ -76,19 +81,34 @@ def select(
         Let the workers of a Dask cluster read and judge the parquet or Arrow files of SOURCE, which
         all of them must reach: the address of its scheduler, such as tcp://10.0.0.1:8786, or
         `local` for processes that are started on this machine.
+    judged_by
+        An earlier run: judge the rows of SOURCE, a new batch, by its fit and its noise. The source
+        is read as that one was, unless options for reading are given; the options of the selection
+        are those of that run. A warning says where the new rows look otherwise.
     overwrite
         Replace an earlier run in --out.
     """
     # In the function, as in every command: `kspr --help` imports all of them and must be quick.
+    from kspr.runs.run import load_run
     from kspr.runs.select import (
         select_by_annotators,
         select_by_doubt,
         select_by_probabilities,
+        select_new,
         select_source,
     )
     from kspr.selectors import by_annotators, by_doubt, by_probabilities, from_options
 
     how: dict[str, Any] = {"command": common.INVOCATION.get(), "overwrite": overwrite}
+    if judged_by is not None:
+        if chosen != common.AS_PRESET or doubt or checked or scheduler or kind != "features":
+            raise InputError(
+                f"--with takes all options of the selection from the run {judged_by}. Leave the "
+                "others out; another q is asked for afterwards, by `kspr export --q`."
+            )
+        how |= {"options": options, "settings": settings}
+        _print(select_new(source, out, load_run(judged_by), **how), json)
+        return
     if doubt is not None:
         if options.probabilities or options.annotators or options.groups or checked or scheduler:
             raise InputError(

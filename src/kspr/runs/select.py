@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from kspr._files import read_json
 from kspr.errors import InputError
 from kspr.features import Loaded, load
 from kspr.features.options import AS_SHIPPED, EmbedSettings
@@ -26,12 +27,13 @@ from kspr.selectors import (
 )
 from kspr.selectors.options import DEFAULT_Q
 from kspr.sources.joining import VoteColumns, read_vote_columns
-from kspr.sources.options import ReadOptions
+from kspr.sources.options import AS_FOUND, ReadOptions
 
 __all__ = [
     "select_by_annotators",
     "select_by_doubt",
     "select_by_probabilities",
+    "select_new",
     "select_source",
     "votes_have_changed",
 ]
@@ -83,6 +85,53 @@ def _loaded(
 
     with opened_client(scheduler) as client:
         yield load_on_cluster(client, source, options)
+
+
+def select_new(
+    source: Path,
+    out: Path,
+    earlier: Run,
+    *,
+    options: ReadOptions,
+    settings: EmbedSettings,
+    command: Sequence[str],
+    overwrite: bool = False,
+) -> Run:
+    """Judge the rows of `source` by the fit of an earlier run, and write them as a run to `out`.
+
+    That fit is made again, from the rows of `earlier`: it is the same, and needs no file of its
+    own. Without `options` the source is read as that of `earlier` was.
+    """
+    check_folder(out, overwrite=overwrite)
+    manifest, features = earlier.selection.manifest, earlier.features()
+    if manifest.method != KnockoffsSPR.__name__ or features is None:
+        raise InputError(
+            f"{earlier.folder} cannot judge new rows: that needs a run of `kspr select` by "
+            f"features, and its source as it was, {earlier.origin.source}."
+        )
+    model = KnockoffsSPR(**manifest.parameters)
+    model.fit(features, earlier.selection.label, groups=earlier.groups())
+    if options == AS_FOUND:
+        # A file of labels is about its own rows.
+        options = replace(earlier.origin.read_options(), labels=None)
+    loaded = load(source, options, settings, labelled=True)
+    if _embedder(loaded.folder) != _embedder(earlier.origin.embedding):
+        raise InputError(
+            f"{source} was embedded by {_embedder(loaded.folder)}, the rows of {earlier.folder} by "
+            f"{_embedder(earlier.origin.embedding)}. Pass the same --embedder and its options."
+        )
+    selection = model.judge(loaded.features, loaded.label)
+    origin = origin_of(loaded, options, command)
+    seen = int(np.isin(loaded.row_id, earlier.row_id).sum()) if loaded.records.named else 0
+    if seen:
+        note = f"{seen:,} of these rows have an id of {earlier.folder}, whose fit has seen them."
+        origin = replace(origin, notes=(*origin.notes, note))
+    return save_run(out, selection, rows_of(loaded), origin, overwrite=overwrite)
+
+
+def _embedder(folder: Path | str | None) -> str | None:
+    """Return which embedder made the features in a folder; None for features of the source."""
+    return None if folder is None else str(read_json(Path(folder) / "embedding.json")["embedder"])
 
 
 def select_by_probabilities(

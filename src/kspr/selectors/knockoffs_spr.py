@@ -272,7 +272,13 @@ class KnockoffsSPR(BaseSelector):
             )
         labels = encode_labels(on_host(y))
         codes = codes_in(self.classes_, labels.values, "y")
-        rows = validate_data(self, on_host(X), reset=False, ensure_all_finite=False)
+        rows = np.asarray(on_host(X))
+        if rows.shape[1:] != (self.n_features_in_,):
+            raise InputError(
+                f"X has {rows.shape[-1]} features, but the fit has {self.n_features_in_}. New rows "
+                "need the same columns."
+            )
+        rows = validate_data(self, rows, reset=False, ensure_all_finite=False)
         if len(rows) != len(codes):
             raise InputError(f"X has {len(rows)} rows but y has {len(codes)} labels.")
         labels = replace(labels, classes=self.classes_, codes=codes)
