@@ -26,7 +26,7 @@ from kspr.report.contents import Contents
 from kspr.runs.draws import DEFAULT_CHECKS
 from kspr.runs.verify import Verification
 from kspr.selectors.flips import KINDS
-from kspr.selectors.options import DEFAULT_Q
+from kspr.selectors.options import DEFAULT_Q, UNSEEN
 from kspr.selectors.selection import Selection
 from kspr.selectors.selfcheck import SelfCheck
 from kspr.selectors.summary import STATUS_MEANING, ClassSummary, Summary
@@ -161,7 +161,7 @@ def verdict(selection: Selection, summary: Summary) -> Verdict:
         estimate=pooled_estimate(selection),
         n_unestimated=int(selection.cut_groups.n_kept[fell_back].sum()),
         n_empty=int((selection.cut_groups.n - selection.cut_groups.n_kept)[empty].sum()),
-        has_error_rate=selection.q_value is not None,
+        has_error_rate=selection.q_value is not None and UNSEEN not in selection.cut_groups.status,
         n_checked=0 if checked is None else int(checked.counted.sum()),
         seen_labels=selection.manifest.seen_labels and not (checked and checked.calibrate),
     )

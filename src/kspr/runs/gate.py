@@ -22,6 +22,7 @@ from kspr.runs.draws import drawable
 from kspr.runs.run import Run, load_run
 from kspr.runs.select import votes_have_changed
 from kspr.selectors import Selection
+from kspr.selectors.options import NOT_HELD, UNSEEN
 from kspr.selectors.validation import check_rate
 
 __all__ = [
@@ -228,6 +229,9 @@ def _estimate(fitted: Selection, selection: Selection) -> Claim:
         return Claim(None, None, "The answers in it were not given to `kspr verify`.")
     if selection.manifest.seen_labels:
         return Claim(None, None, "Its network has seen the labels, and no rows are checked.")
+    without = [s for s in (NOT_HELD, UNSEEN) if s in selection.cut_groups.status]
+    if without:
+        return Claim(None, None, f"No rows are checked, and its rate is {without[0]!r}.")
     if selection.q_value is None or selection.control is None or selection.control in _NO_RATE:
         method = selection.manifest.method if selection.control is None else selection.control
         return Claim(None, None, f"No rows are checked, and {method!r} holds no error rate.")

@@ -53,8 +53,7 @@ class CutGroups:
     cutoff: np.ndarray
     """Doubt of the last sample that is kept."""
     status: np.ndarray
-    """``assumed``, ``checked``, ``estimated``, ``raised``, ``fallback``, ``empty``, ``share``,
-    or ``unchecked``."""
+    """One of the statuses that a summary explains: ``assumed``, ``checked``, ``empty``, ..."""
 
     @property
     def levels_met(self) -> np.ndarray:

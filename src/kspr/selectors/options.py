@@ -10,6 +10,7 @@ __all__ = [
     "MODELLED",
     "NOT_HELD",
     "RIGHT",
+    "UNSEEN",
     "AnyControlName",
     "ControlName",
     "CutName",
@@ -42,6 +43,8 @@ RIGHT = "right"
 """The only class of rows whose labels are no classes; any other answer says that it is wrong."""
 NOT_HELD = "not held"
 """Status of a cut group of which the model of the noise contradicts itself."""
+UNSEEN = "unseen"
+"""Status of a cut group for which no rate is stated: features hardly see which labels are wrong."""
 _RENAMED = {"dimensions": "reduction", "seed": "random_state"}
 """Options whose estimator parameter has scikit-learn's name, or takes more than a number."""
 

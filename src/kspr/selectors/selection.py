@@ -22,8 +22,8 @@ from kspr.selectors.cut_groups import Curve, CutGroups, recut, trace_curve, uncu
 from kspr.selectors.estimates import Estimates, estimate, noise_rate
 from kspr.selectors.manifest import Manifest
 from kspr.selectors.noise_estimate import ASSUMPTIONS, SEEN_LABELS, NoiseEstimate
-from kspr.selectors.notices import Ends
-from kspr.selectors.options import DEFAULT_Q, DOUBTING, MODELLED, NOT_HELD
+from kspr.selectors.notices import LEAST_EXPLAINED, Ends, explained
+from kspr.selectors.options import DEFAULT_Q, DOUBTING, MODELLED, NOT_HELD, UNSEEN
 from kspr.selectors.plan import Plan, plan
 from kspr.selectors.relabelling import THRESHOLD, Relabelling, relabelling
 from kspr.selectors.summary import Summary, summarise
@@ -209,6 +209,8 @@ class Selection:
         name = "estimated" if self.manifest.seen_labels else "assumed"
         if self.checked is not None and self.checked.calibrate:
             name = "checked"
+        elif self.control in MODELLED and explained(self.doubt) < LEAST_EXPLAINED:
+            name = UNSEEN
         answered = np.empty(0, dtype=np.int64) if self.checked is None else self.checked.rows
         judged = keep.copy()
         # A row that a person kept does not make its group reach q.
@@ -218,7 +220,7 @@ class Selection:
             self,
             judged,
             asked=q,
-            level=np.where(reached, q, np.nan),
+            level=np.where(reached & (name != UNSEEN), q, np.nan),
             status=np.where(
                 reached, np.where(self._contradicts(judged, q), NOT_HELD, name), "empty"
             ),

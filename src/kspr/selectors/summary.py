@@ -10,6 +10,7 @@ import numpy as np
 
 from kspr._text import shorten, text_table
 from kspr.selectors.notices import Notice, basis, notices
+from kspr.selectors.options import UNSEEN
 
 if TYPE_CHECKING:
     from kspr.selectors.selection import Selection
@@ -20,6 +21,7 @@ STATUS_MEANING = {
     "assumed": "kept at the level asked for, if what is assumed is true",
     "checked": "kept at the level asked for, by the checked rows",
     "estimated": "kept by an estimate that is too low: the network has seen these labels",
+    UNSEEN: "kept in the order of doubt; features hardly show which labels are wrong",
     "not held": "kept at the level asked for, which the estimated chances contradict",
     "raised": "kept at a higher level, the smallest that could be reached",
     "fallback": "no level up to 0.5 could be reached; the best half was kept, with no estimate",
@@ -84,7 +86,9 @@ class Summary:
         """Return how many labels are kept, and the statuses of the cut groups, in two lines."""
         share = self.n_kept / self.n
         asked = "" if self.q_asked is None else f" at q = {self.q_asked:g}"
-        if "estimated" in self.cut_groups:
+        if UNSEEN in self.cut_groups:
+            asked = f"; q = {self.q_asked:g} was asked for, and no rate can be stated"
+        elif "estimated" in self.cut_groups:
             asked = f"; q = {self.q_asked:g} was asked for and is not held"
         first = f"{self.method}: {self.n_kept:,} of {self.n:,} labels kept ({share:.1%}){asked}"
         total = sum(self.cut_groups.values())
@@ -187,7 +191,7 @@ def summarise(selection: Selection) -> Summary:
         cut_groups=dict(zip(names.tolist(), counts.tolist(), strict=True)),
         assumption=selection.assumption,
         basis=basis(selection),
-        noise=None if selection.noise is None else str(selection.noise),
+        noise=None if selection.noise is None or UNSEEN in names else str(selection.noise),
         estimates=str(selection.estimates()) if _has_checks(selection) else None,
         notices=notices(selection),
     )
