@@ -46,6 +46,12 @@ were repeated earlier differ by 0.1 and 0.2 points. All other tables and figures
 before the default of the selection changed (one cut per class, SPR first, 128 components); [Is the
 error rate kept?](error-rate.md) has the default of today.
 
+**Which form of the paper's method was measured.** What names no commit, or an older one than
+1a6ec0e, was measured before the paper's form was corrected on 2026-11-19: pieces, halves and random
+knockoffs were the same in every epoch, PCA was sketched, `*-noPCA` kept 95 of 512 directions, SPR
+kept half of each class, and SimSiam saw pixels that were not normalised. Verdicts on its claims
+stand under that.
+
 - `--scale mini` is for a machine with two cores: heads on frozen ImageNet features, or small
   networks on a part of the images. The table below says what it takes. Methods can be compared with
   each other there; its accuracies are not those of a ResNet-18 trained for 180 epochs.

@@ -22,7 +22,7 @@ def png(rng) -> bytes:
 
 def spec(kind, source, variant, settings=None, **more) -> TrialSpec:
     given = settings or {}
-    return TrialSpec(kind, "CIFAR-10", source, "Sym. 40 %", "SPR", variant, given, 0, **more)
+    return TrialSpec(kind, "CIFAR-10", source, given, "Sym. 40 %", "SPR", variant, 0, **more)
 
 
 def values(result):

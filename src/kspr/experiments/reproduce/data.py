@@ -269,11 +269,8 @@ _STORED: Mapping[str, Callable[..., Sample]] = {"features": _features, "images":
 
 def absent(description: Mapping[str, Any], folder: Path | None) -> str | None:
     """Return a sentence that says which file or data set this source lacks; None if none."""
-    lacking = [
-        (name, _parents(folder))
-        for name in _single_files(description)
-        if _file(name, folder) is None
-    ]
+    files = _files(description, folder)
+    lacking = [(name, _parents(folder)) for name, path in files.items() if path is None]
     dataset = description.get("dataset")
     if dataset is not None and _home(description, folder) is None:
         lacking.append((dataset, _places(dataset, folder)))
@@ -302,7 +299,7 @@ def identity(description: Mapping[str, Any], folder: Path | None) -> list[str]:
     """Return names and sizes of this source's files: other files give other trials."""
     home = _home(description, folder)
     files = [] if home is None else sorted(path for path in home.iterdir() if path.is_file())
-    files += [path for name in _single_files(description) if (path := _file(name, folder))]
+    files += filter(None, _files(description, folder).values())
     # Names and sizes are enough, and hashing gigabytes at every start is not.
     return [f"{path.name} {path.stat().st_size}" for path in files]
 
@@ -331,9 +328,9 @@ def _opened(description: tuple[tuple[str, Any], ...], folder: Path | None) -> Sa
     missing = absent(dict(description), folder)
     if missing is not None:
         raise InputError(missing)
-    paths = {name: path for name in _single_files(given) if (path := _file(name, folder))}
+    paths = _files(given, folder)
     if source == "texts":
-        return _texts(paths[given["file"]], rows)
+        return _texts(paths[given["file"]] or Path(), rows)
     home = _home(given, folder) or Path()
     dataset = given.pop("dataset")
     if "labels" in given:
@@ -341,14 +338,13 @@ def _opened(description: tuple[tuple[str, Any], ...], folder: Path | None) -> Sa
     return _STORED[source](dataset, home, rows, **given)
 
 
-def _single_files(description: Mapping[str, Any]) -> list[str]:
-    """Return the files that a source names beside or instead of a data set."""
-    return [description[name] for name in ("file", "labels") if name in description]
-
-
-def _file(name: str, folder: Path | None) -> Path | None:
-    """Return the path of a file such as ``cifar10n/labels.parquet``; None if it is not here."""
-    return next((path for parent in _parents(folder) if (path := parent / name).is_file()), None)
+def _files(description: Mapping[str, Any], folder: Path | None) -> dict[str, Path | None]:
+    """Return the paths of files that a source names beside a data set; None for those not here."""
+    names = [description[name] for name in ("file", "labels") if name in description]
+    return {
+        name: next((p for parent in _parents(folder) if (p := parent / name).is_file()), None)
+        for name in names
+    }
 
 
 def _parents(folder: Path | None) -> list[Path]:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -41,7 +42,16 @@ def plan(
     if seeds is not None and seeds < 1:
         raise InputError(f"seeds must be 1 or more, got {seeds}.")
     return [
-        _planned(recipe.variants[name], chosen, data, noise, name, seed, folder)
+        TrialSpec(
+            chosen.kind,
+            data,
+            *_learned_from(recipe.variants[name], chosen, data),
+            noise=noise,
+            variant_name=name,
+            variant=recipe.variants[name],
+            seed=seed,
+            folder=folder,
+        )
         for seed in range(seeds or chosen.seeds)
         for data in chosen.data
         for noise in chosen.noises
@@ -51,26 +61,16 @@ def plan(
     ]
 
 
-def _planned(
-    variant: Variant, scale: Scale, data: str, noise: str, name: str, seed: int, folder: Path | None
-) -> TrialSpec:
+def _learned_from(
+    variant: Variant, scale: Scale, data: str
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return source and settings of a variant's trials."""
+    source = dict(scale.data[data])
     # Settings that a source brings are those of the training.
-    source = {key: value for key, value in scale.data[data].items() if key != "settings"}
-    settings = {**scale.settings, **scale.data[data].get("settings", {})}
+    settings = {**scale.settings, **source.pop("settings", {})}
     if variant.on_features and source["source"] == "images":
-        source = {"source": "features", "dataset": source["dataset"]}
-        settings = {"preset": "cpu"}
-    return TrialSpec(
-        kind=scale.kind,
-        data=data,
-        source=source,
-        noise=noise,
-        variant_name=name,
-        variant=variant,
-        settings=settings,
-        seed=seed,
-        folder=folder,
-    )
+        return {"source": "features", "dataset": source["dataset"]}, {"preset": "cpu"}
+    return source, settings
 
 
 @dataclass(frozen=True)

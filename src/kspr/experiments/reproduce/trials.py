@@ -40,10 +40,10 @@ class TrialSpec:
     """The paper's name of the data set."""
     source: Mapping[str, Any]
     """The data that is used for it here, as `open_sample` reads it."""
+    settings: Mapping[str, Any]
     noise: str
     variant_name: str
     variant: Variant
-    settings: Mapping[str, Any]
     seed: int
     folder: Path | None = None
     """Where data is looked for; None for the usual places."""
