@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from kspr.errors import InputError
-from kspr.train import fit, load_trained
+from kspr.train import TrainSettings, fit, load_trained
 from kspr.train.run_folder import (
     Checkpoints,
     check_out,
@@ -29,6 +29,7 @@ from kspr.train.run_folder import (
     write_sides,
     write_tensors,
 )
+from tests.cli.commands import fails
 
 CHILD = """
 import os, signal, sys, threading, time
@@ -250,13 +251,66 @@ def test_a_pipe_is_no_file_of_tensors(tmp_path):
         read_tensors(tmp_path / "a.pt")
 
 
-@pytest.mark.parametrize("change", [{"state": {"strange": 1}}, {"learner": {}}, {"history": "x"}])
+ODD = torch.ones(7, dtype=torch.bool)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"state": {"strange": 1}}, {"learner": {}}, {"history": "x"}, {"history": "[]"}),
+        *({"state": {"epoch": 1, "keep": ODD}}, {"state": {"epoch": 1, "credit": ODD}}),
+        *({"best": {"epoch": 1, "weights": {}}}, {"best": None}, {"reference": 3}),
+    ],
+)
 def test_a_checkpoint_of_another_program_is_one_sentence(small, quick, tmp_path, change):
     fit(small.X, small.y, settings=quick.changed(epochs=1), out=tmp_path / "run")
     path = tmp_path / "run" / "checkpoints" / "000001.pt"
     torch.save({**read_tensors(path), **change}, path)
     with pytest.raises(InputError, match="does not fit this training"):
         fit(small.X, small.y, settings=quick.changed(epochs=1), out=tmp_path / "run", resume=True)
+
+
+def test_momentum_of_another_shape_is_one_sentence(small, quick, tmp_path):
+    """torch takes it, and fails in the next step."""
+    fit(small.X, small.y, settings=quick, out=tmp_path / "run")
+    for path in (tmp_path / "run" / "checkpoints").glob("*.pt"):
+        content = read_tensors(path)
+        content["learner"]["optimizer"]["state"][0]["momentum_buffer"] = torch.ones(3)
+        torch.save(content, path)
+    with pytest.raises(InputError, match="does not fit this training"):
+        fit(small.X, small.y, settings=quick, out=tmp_path / "run", resume=True)
+
+
+def test_referees_of_other_shapes_are_one_sentence(small, refereed, tmp_path):
+    fit(small.X, small.y, settings=refereed.changed(epochs=2), out=tmp_path / "run")
+    folder = tmp_path / "run" / "checkpoints"
+    for path in folder.glob("*.pt"):
+        path.unlink()
+    last = sorted((folder / "referees").glob("*.pt"))[-1]
+    torch.save({**read_tensors(last), "probabilities": torch.ones(3, 2)}, last)
+    with pytest.raises(InputError, match="referees does not fit this training"):
+        fit(
+            small.X, small.y, settings=refereed.changed(epochs=2), out=tmp_path / "run", resume=True
+        )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"pipeline": {"centre": torch.ones(64, dtype=torch.bool), "scale": torch.tensor(1.0)}},
+        {"pipeline": {"centre": torch.ones(64), "scale": torch.ones(1, 1, 1)}},
+        {"pipeline": 3},
+        {"network": {"body.0.weight": torch.ones(2)}},
+    ],
+)
+def test_a_network_file_of_other_shapes_is_one_sentence_in_predict(small, quick, tmp_path, change):
+    fit(small.X, small.y, settings=quick.changed(epochs=1), out=tmp_path / "run")
+    path = tmp_path / "run" / "network.pt"
+    torch.save({**read_tensors(path), **change}, path)
+    with pytest.raises(
+        InputError, match=r"cannot be read as a training run|do not fit the network"
+    ):
+        load_trained(tmp_path / "run").predict(small.X)
 
 
 def test_selections_by_the_network_leave_the_sides_of_the_rows(small, quick, tmp_path):
@@ -277,13 +331,20 @@ def test_referees_judge_once_and_leave_no_sides(small, refereed, tmp_path):
 LINE = {
     **dict.fromkeys(("accuracy_average", "reference_held_out", "reference_loss", "fsr", "recall")),
     **{"epoch": 1, "accuracy": 0.5, "held_out": 0.4, "kept": 0.6, "f1": None, "q_reached": None},
-    "loss": 1.0,
+    **{"loss": 1.0, "seconds": 2.0, "notes": ["said"]},
 }
+ABOUT = {
+    "settings": TrainSettings().as_dict(),
+    "classes": classes_to_json(np.array(["a", "b"])),
+    **{"shape": [4], "rows": 3, "signature": {}},
+}
+RESULT = {"model_choice": "cycle average", "epoch": 1, "held_out": {"cycle average": 0.5}}
+RESULT |= {"test_accuracy": None, "last_epoch": LINE}
 
 
 @pytest.fixture
 def run(tmp_path):
-    (tmp_path / "train.json").write_text(json.dumps({"rows": 3}))
+    (tmp_path / "train.json").write_text(json.dumps(ABOUT))
     return tmp_path
 
 
@@ -299,7 +360,7 @@ def test_classes_come_back_from_json_with_their_type(classes):
 
 def test_an_unfinished_run_says_how_to_continue(run):
     assert is_training_run(run)
-    assert read_about(run) == {"rows": 3}
+    assert read_about(run) == ABOUT
     with pytest.raises(InputError, match="is not finished; continue it with `kspr train"):
         read_result(run)
     with pytest.raises(InputError, match=r"has no metrics\.jsonl"):
@@ -327,7 +388,44 @@ def test_a_new_run_needs_an_empty_folder_and_a_resumed_one_a_run(run, tmp_path):
         check_out(tmp_path / "new", resume=True)
 
 
-@pytest.mark.parametrize("line", ["7", '"x"', "{}", '{"epoch": "x"}', "[" * 100_000])
+@pytest.mark.parametrize(
+    ("file", "read", "whole"),
+    [("train.json", read_about, ABOUT), ("result.json", read_result, RESULT)],
+)
+@pytest.mark.parametrize("wrong", [None, 7.5, "x", [1], {"a": {}}, -1])
+def test_an_entry_of_another_kind_is_named(run, file, read, whole, wrong):
+    """Each entry in turn; entries that may be this value are left as they are."""
+    (run / file).write_text(json.dumps(whole))
+    assert read(run) == whole
+    fitting = {"test_accuracy": (None, 7.5, -1), "model_choice": ("x",), "settings": ()}
+    for name in set(whole) - {"signature"}:
+        if wrong in fitting.get(name, ()) or (name, wrong) == ("shape", [1]):
+            continue
+        (run / file).write_text(json.dumps({**whole, name: wrong}))
+        with pytest.raises(InputError, match=rf"{file} is damaged"):
+            read(run)
+    (run / file).write_text(json.dumps({**whole, "shape": ["x"], "last_epoch": {"epoch": 1}}))
+    with pytest.raises(InputError, match=r"its (shape|last_epoch) is"):
+        read(run)
+
+
+@pytest.mark.parametrize(
+    "change", [{"rows": None}, {"origin": 3}, {"origin": {"command": "x"}}, {"items": 1}]
+)
+def test_a_report_of_a_damaged_training_is_one_sentence(run, change, capsys):
+    (run / "train.json").write_text(json.dumps({**ABOUT, **change}))
+    (run / "metrics.jsonl").write_text(json.dumps(LINE) + "\n")
+    assert "train.json is damaged" in fails("report", run, capsys=capsys)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("7", '"x"', "{}", '{"epoch": "x"}', "[" * 100_000),
+        *(json.dumps({**LINE, **wrong}) for wrong in ({"loss": "x"}, {"fsr": []}, {"notes": 3})),
+        json.dumps({name: value for name, value in LINE.items() if name != "seconds"}),
+    ],
+)
 def test_lines_that_are_no_metrics_are_one_sentence(run, line):
     (run / "metrics.jsonl").write_text(json.dumps(LINE) + "\n" + line + "\n")
     with pytest.raises(InputError, match=r"metrics\.jsonl is damaged"):

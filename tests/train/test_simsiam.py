@@ -58,9 +58,12 @@ def test_settings_out_of_range_are_refused(wrong):
         SimSiamSettings(**wrong)
 
 
-def pretrain(*arguments, **given):
+def pretrain(network, inputs, settings, *, seed, state=None, **given):
     """Pre-train on pixels as they are."""
-    return pretrain_with(*arguments, prepare=torch.Tensor.float, **given)
+    run = Pretraining(network, inputs, settings, seed, torch.Tensor.float)
+    if state is not None:
+        run.load(state)
+    return pretrain_with(run, **given)
 
 
 QUICK = SimSiamSettings(epochs=3, batch_size=64, width=32, bottleneck=8)

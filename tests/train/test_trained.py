@@ -61,7 +61,7 @@ def test_a_damaged_run_is_one_sentence(small, quick, tmp_path, file, content):
     if file == "result.json":
         about = {name: about[name] for name in content}
     (tmp_path / "run" / file).write_text(json.dumps(about))
-    with pytest.raises(InputError, match="cannot be read as a training run"):
+    with pytest.raises(InputError, match=rf"{file} is damaged"):
         load_trained(tmp_path / "run")
 
 

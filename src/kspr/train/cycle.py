@@ -23,7 +23,7 @@ from kspr.train.guard import (
     ModelChoice,
     choose_model,
 )
-from kspr.train.learner import Learner, Pools, train_epoch
+from kspr.train.learner import Learner, Pools, check_tensor, train_epoch
 from kspr.train.metrics import (
     Epoch,
     Performance,
@@ -163,11 +163,22 @@ class Cycle:
         """Restore `checkpoint`."""
         self.learner.load(stored["learner"])
         self.state = State(**stored["state"])
+        self._check_state()
         if self.state.is_released:
             self.state.is_released = False
             self.release()
         else:
             self.guard.load(stored)
+
+    def _check_state(self) -> None:
+        """Raise `ValueError` if the state is of another task."""
+        state, n, k = self.state, len(self.setup.task.label), self.setup.task.n_classes
+        for mask in (state.selected, state.keep, state.pool):
+            check_tensor(mask, (n,), torch.bool)
+        check_tensor(state.targets, (n, k), torch.float32)
+        check_tensor(state.credit, (k, k), torch.float32)
+        if type(state.epoch) is not int or type(state.is_released) is not bool:
+            raise ValueError("the state is no state of a training")
 
     def _pools(self) -> Pools:
         """Return what the next epoch trains on."""

@@ -20,7 +20,7 @@ from kspr.train.guard import ModelChoice
 from kspr.train.metrics import Epoch
 from kspr.train.pipelines import pipeline_for
 from kspr.train.randomness import deterministic
-from kspr.train.run_folder import Checkpoints, RunFolder, classes_to_json
+from kspr.train.run_folder import Checkpoints, RunFolder, classes_to_json, metrics_from
 from kspr.train.settings import TrainSettings, make_selector, referee_selector
 from kspr.train.simsiam import pretrain_network, simsiam_settings
 from kspr.train.task import Setup, make_task, network_for, signature_of
@@ -259,17 +259,11 @@ class Training:
         return self._finish(procedure)
 
     def _restore(self, procedure: Procedure, stored: dict[str, Any]) -> None:
-        try:
+        with self.checkpoints.fitting():
             procedure.load(stored)
-            self._history = json.loads(stored["history"])
-        except InputError:
-            raise
-        # The file is whole and of this version: another program wrote it.
-        except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
-            raise InputError(
-                f"The newest checkpoint in {self.checkpoints.folder} does not fit this training. "
-                "Train again into another folder."
-            ) from error
+            self._history = metrics_from(map(json.dumps, json.loads(stored["history"])))
+            if not len(self._history) == procedure.epoch <= procedure.n_epochs:
+                raise ValueError("the metrics are of other epochs")
         # Not needed to train: the masks are in the checkpoint. They are what users look at.
         if self._folder is not None and self._setup.world.rank == 0:
             procedure.selection = _stored(self._folder.selection)

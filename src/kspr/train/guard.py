@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from kspr.core.labels import codes_in
 from kspr.selectors import Selection
-from kspr.train.learner import Learner, Pools, train_epoch
+from kspr.train.learner import Learner, Pools, check_tensor, train_epoch
 from kspr.train.metrics import Performance, better
 from kspr.train.task import Setup
 
@@ -79,6 +79,7 @@ class Guard:
 
     def __init__(self, setup: Setup, reference: Learner | None) -> None:
         self._settings, self._world = setup.settings, setup.world
+        self._n_held_out = int(setup.task.held_out.sum())
         self.reference = reference
         self.best = None if reference is None else BestSoFar()
 
@@ -139,6 +140,7 @@ class Guard:
         elif self.reference is not None:
             self.reference.load(stored["reference"])
             self.best = BestSoFar(**stored["best"])
+            self.best.check(self.reference.network.state_dict(), self._n_held_out)
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,6 +275,14 @@ class BestSoFar:
     """Share of the held-out samples whose given label it predicts."""
     test_accuracy: float | None = None
     weights: dict[str, Any] = field(default_factory=dict)
+
+    def check(self, needed: dict[str, Tensor], n_held_out: int) -> None:
+        """Raise `ValueError` if this is no network with the weights `needed`."""
+        if self.weights.keys() != needed.keys() or type(self.epoch) is not int:
+            raise ValueError("the best network is another one")
+        for name, value in needed.items():
+            check_tensor(self.weights[name], value.shape, value.dtype)
+        check_tensor(self.worth, (n_held_out,), torch.float32)
 
     def consider(
         self, epoch: int, performances: dict[str, Performance], networks: dict[str, nn.Module]

@@ -29,6 +29,7 @@ __all__ = [
     "Learner",
     "Pools",
     "averaged",
+    "check_tensor",
     "cosine_rate",
     "epoch_batches",
     "make_optimizer",
@@ -147,11 +148,22 @@ class Learner:
         self.average.load_state_dict(state["average"])
         # torch keeps the tensors it is given: two learners would share their momentum.
         self._optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
+        # torch would notice in the next step.
+        for parameter, own in self._optimizer.state.items():
+            check_tensor(own.get("momentum_buffer"), parameter.shape, parameter.dtype)
         self.steps = int(state["steps"])
 
     def candidates(self) -> dict[str, nn.Module]:
         """Return the networks that a run may end with: the weights and their average."""
         return {"weights": self.network, "average": self.average}
+
+
+def check_tensor(value: Any, shape: Sequence[int], dtype: torch.dtype) -> None:
+    """Raise `ValueError` unless `value` is None or a tensor of this shape and type."""
+    if value is None:
+        return
+    if not isinstance(value, Tensor) or value.shape != tuple(shape) or value.dtype != dtype:
+        raise ValueError("a tensor has another shape or type")
 
 
 def _decay(asked: float, total_steps: int) -> float:

@@ -162,10 +162,9 @@ def stored_pipeline(
     if settings.input == "images":
         return ImagePipeline(settings, shape[0])
     centre, scale = state["centre"], state["scale"]
-    if not all(isinstance(value, Tensor) for value in (centre, scale)):
-        raise ValueError("the scale of the features is no tensor")
-    if centre.shape != shape or scale.numel() != 1:
-        raise ValueError("the scale of the features has another shape")
+    for value, expected in ((centre, shape), (scale, ())):
+        if not isinstance(value, Tensor) or value.shape != expected or value.dtype != torch.float32:
+            raise ValueError("the scale of the features has another shape or type")
     return VectorPipeline(centre, scale, settings.mix_alpha)
 
 

@@ -26,7 +26,7 @@ from kspr.errors import InputError
 from kspr.models.network import Network
 from kspr.selectors import KnockoffsSPR
 from kspr.selectors.knockoffs_spr import held_out_values
-from kspr.train.learner import Learner, Pools, train_epoch
+from kspr.train.learner import Learner, Pools, check_tensor, train_epoch
 from kspr.train.metrics import network_outputs
 from kspr.train.randomness import generator_for
 from kspr.train.run_folder import Checkpoints
@@ -119,14 +119,16 @@ class Parts:
         """
         checkpoints = self._checkpoints.of(f"{name}s")
         stored = checkpoints.newest()
-        if stored is not None and "probabilities" in stored:
-            return Tensor(stored["probabilities"])
-        learners = self._learners()
-        done = 0
-        if stored is not None:
-            done = int(stored["epoch"])
-            for learner, state in zip(learners, stored["learners"], strict=True):
-                learner.load(state)
+        task, learners, done = self.setup.task, self._learners(), 0
+        with checkpoints.fitting():
+            if stored is not None and "probabilities" in stored:
+                shape = (len(task.label), task.n_classes)
+                check_tensor(stored["probabilities"], shape, torch.float32)
+                return Tensor(stored["probabilities"])
+            if stored is not None:
+                done = int(stored["epoch"])
+                for learner, state in zip(learners, stored["learners"], strict=True):
+                    learner.load(state)
         for epoch in range(done, self._epochs):
             for k, (learner, rows) in enumerate(zip(learners, self.rows, strict=True)):
                 number = _FIRST + len(learners) * _KINDS.index(name) + k

@@ -6,7 +6,9 @@ and writes tensors imports torch.
 
 import json
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import numpy as np
 from kspr._files import read_json, staged, write_json, write_text
 from kspr.errors import InputError
 from kspr.selectors import Selection
+from kspr.train.settings import TrainSettings
 
 __all__ = [
     "Checkpoints",
@@ -24,6 +27,7 @@ __all__ = [
     "classes_from_json",
     "classes_to_json",
     "is_training_run",
+    "metrics_from",
     "read_about",
     "read_metrics",
     "read_network",
@@ -104,6 +108,20 @@ class Checkpoints:
                 "into another folder."
             )
         return None
+
+    @contextmanager
+    def fitting(self) -> Iterator[None]:
+        """Say that a checkpoint does not fit, where the block that loads it raises."""
+        try:
+            yield
+        except InputError:
+            raise
+        # The file is whole and of this version: another program wrote it.
+        except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+            raise InputError(
+                f"The newest checkpoint in {self.folder} does not fit this training. Train again "
+                "into another folder."
+            ) from error
 
     def _paths(self) -> list[Path]:
         """Return the files, oldest first, without the hidden ones of a killed process."""
@@ -299,14 +317,26 @@ def check_out(path: Path, *, resume: bool) -> None:
 
 def read_about(path: Path) -> dict[str, Any]:
     """Return the description of the run in `path`: settings, classes, origin of the data."""
-    return _read_json(path, ABOUT)
+    content = _read_json(path, ABOUT)
+    _check(path / ABOUT, content, _ABOUT)
+    try:
+        TrainSettings(**content["settings"])
+    except (InputError, TypeError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(
+            f"{path / ABOUT} is damaged or of another version ({reason}); train again into another "
+            "folder."
+        ) from error
+    return content
 
 
 def read_result(path: Path) -> dict[str, Any]:
     """Return the result of the finished run in `path`."""
     if is_training_run(path) and not (path / RESULT).is_file():
         raise InputError(f"{path} is not finished; continue it with `kspr train ... --resume`.")
-    return _read_json(path, RESULT)
+    content = _read_json(path, RESULT)
+    _check(path / RESULT, content, _RESULT)
+    return content
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
@@ -315,13 +345,85 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     if not file.is_file():
         raise InputError(f"{path} has no {METRICS}: it is no training run, or in its first epoch.")
     try:
-        lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-        sound = all(isinstance(line, dict) and type(line["epoch"]) is int for line in lines)
-    except (KeyError, RecursionError, ValueError):
-        sound = False
-    if not sound:
-        raise InputError(f"{file} is damaged; train again into another folder.")
-    return lines
+        return metrics_from(file.read_text(encoding="utf-8").splitlines())
+    except (RecursionError, ValueError) as error:
+        raise InputError(f"{file} is damaged; train again into another folder.") from error
+
+
+def metrics_from(lines: Iterable[str]) -> list[dict[str, Any]]:
+    """Return metrics from lines of JSON; raise `ValueError` if a line holds none."""
+    history = [json.loads(line) for line in lines]
+    if not all(_is_line(line) for line in history):
+        raise ValueError("there are lines without metrics")
+    return history
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and abs(value) < float("inf")
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_list_of(fits: Callable[[Any], bool], value: Any) -> bool:
+    return isinstance(value, list) and all(map(fits, value))
+
+
+def _is_table(value: Any, **entries: Callable[[Any], bool]) -> bool:
+    """Return whether `value` is a table in which these entries are left out, or fit."""
+    return isinstance(value, dict) and all(
+        value.get(name) is None or fits(value[name]) for name, fits in entries.items()
+    )
+
+
+def _is_line(value: Any) -> bool:
+    """Return whether `value` has the metrics of an epoch: numbers that are known, and notes."""
+    if not _is_table(value, notes=partial(_is_list_of, _is_text)):
+        return False
+    measured = {name: entry for name, entry in value.items() if name != "notes"}
+    needed = all(_is_number(value.get(name)) for name in ("epoch", "loss", "seconds"))
+    known = all(entry is None or _is_number(entry) for entry in measured.values())
+    return needed and known and _is_count(value["epoch"])
+
+
+_ABOUT: dict[str, Callable[[Any], bool]] = {
+    "settings": _is_table,
+    "classes": lambda value: _is_table(value, dtype=_is_text) and isinstance(value["values"], list),
+    "shape": partial(_is_list_of, _is_count),
+    "rows": _is_count,
+    "signature": _is_table,
+    "origin": lambda value: (
+        value is None or _is_table(value, source=_is_text, command=partial(_is_list_of, _is_text))
+    ),
+    "embed": lambda value: value is None or _is_table(value, embedder=_is_text),
+    "items": lambda value: value is None or _is_text(value),
+}
+_RESULT: dict[str, Callable[[Any], bool]] = {
+    "model_choice": _is_text,
+    "epoch": _is_count,
+    "held_out": lambda value: _is_table(value) and all(map(_is_number, value.values())),
+    "test_accuracy": lambda value: value is None or _is_number(value),
+    "last_epoch": _is_line,
+}
+"""What the entries of a file must be."""
+
+
+def _check(file: Path, content: dict[str, Any], schema: dict[str, Callable[[Any], bool]]) -> None:
+    for name, fits in schema.items():
+        try:
+            sound = fits(content.get(name))
+        except (KeyError, OverflowError):
+            sound = False
+        if not sound:
+            raise InputError(
+                f"{file} is damaged: its {name} is {_short(content.get(name))}. Train again into "
+                "another folder."
+            )
 
 
 def write_sides(path: Path, epoch: int, kept: np.ndarray) -> None:

@@ -17,7 +17,7 @@ from kspr.models.network import Network, seeded
 from kspr.selectors.validation import check_type, check_types
 from kspr.train.augment import ViewSettings, simsiam_views
 from kspr.train.inputs import Inputs
-from kspr.train.learner import cosine_rate
+from kspr.train.learner import check_tensor, cosine_rate
 from kspr.train.randomness import generator_for, seed_for
 from kspr.train.run_folder import Checkpoints, check_same
 from kspr.train.settings import TrainSettings
@@ -136,7 +136,21 @@ class PretrainEpoch:
 
 
 class Pretraining:
-    """SimSiam on one network, with `steps` steps per epoch."""
+    """SimSiam on one network, with `steps` steps per epoch.
+
+    Parameters
+    ----------
+    network
+        Trained in place, on the device of its weights.
+    inputs
+        Images by row number: ``take(index)`` returns (n, c, h, w), bytes or floats from 0 to 1.
+    settings
+        How to train.
+    seed
+        Seed of all random numbers.
+    prepare
+        Function from pixels, from 0 to 1, to what `network` takes: how they are normalised.
+    """
 
     def __init__(
         self,
@@ -155,6 +169,7 @@ class Pretraining:
         self._heads = self._make_heads()
         self._optimizer = self._make_optimizer()
         self.steps = len(inputs) // self._batch
+        self.epochs, self.rate = settings.epochs, settings.rate
         self.history: list[PretrainEpoch] = []
 
     @property
@@ -196,6 +211,8 @@ class Pretraining:
         self._network.load_state_dict(state["network"])
         self._heads.load_state_dict(state["heads"])
         self._optimizer.load_state_dict(state["optimizer"])
+        for parameter, own in self._optimizer.state.items():
+            check_tensor(own.get("momentum_buffer"), parameter.shape, parameter.dtype)
         self.history = [PretrainEpoch(**epoch) for epoch in state["history"]]
 
     def _identity(self) -> dict[str, Any]:
@@ -245,53 +262,35 @@ class Pretraining:
 
 
 def pretrain(
-    network: Network,
-    inputs: Inputs,
-    settings: SimSiamSettings,
+    run: Pretraining,
     *,
-    seed: int,
-    prepare: Callable[[Tensor], Tensor],
     on_epoch: Callable[[dict[str, Any]], None] | None = None,
-    state: dict[str, Any] | None = None,
     progress: ProgressMode = "auto",
 ) -> tuple[PretrainEpoch, ...]:
-    """Train the features of `network` on `inputs` without labels; its classifier does not change.
+    """Train features without labels for the epochs that are left; the classifier does not change.
 
     Return the metrics of the epochs. If the outputs collapse to one point, a warning is given once.
 
     Parameters
     ----------
-    network
-        Trained in place, on the device of its weights.
-    inputs
-        Images by row number: ``take(index)`` returns (n, c, h, w), bytes or floats from 0 to 1.
-    settings
-        How to train.
-    seed
-        Seed of all random numbers.
-    prepare
-        Function from pixels, from 0 to 1, to what `network` takes: how they are normalised.
+    run
+        A pre-training at its beginning, or one that has loaded a state: on a CPU the result is then
+        the same, bit for bit.
     on_epoch
         Called after each epoch with everything that the next one depends on, as tensors and plain
         numbers that ``torch.load(..., weights_only=True)`` can read.
-    state
-        Value that `on_epoch` got earlier: training continues from there. On a CPU the result is
-        the same, bit for bit.
     progress
         Whether to draw a progress bar.
     """
-    run = Pretraining(network, inputs, settings, seed, prepare)
-    if state is not None:
-        run.load(state)
     warned = False
-    left = settings.epochs - run.epoch
+    left = run.epochs - run.epoch
     with Progress(progress, "pre-training", left * run.steps) as bar:
         for _ in range(left):
             epoch = run.learn(bar.advance)
             if not math.isfinite(epoch.loss):
                 raise InputError(
                     f"SimSiam diverged in epoch {epoch.epoch + 1}: its loss is {epoch.loss}. Train "
-                    f"again with a smaller rate in [pretrain], {settings.rate / 10:g} for example."
+                    f"again with a smaller rate in [pretrain], {run.rate / 10:g} for example."
                 )
             if epoch.spread < _COLLAPSED and not warned:
                 _warn_of_collapse(epoch)
@@ -329,24 +328,21 @@ def pretrain_network(setup: Setup, network: Network, checkpoints: Checkpoints) -
     network.to(world.device)
     # The other ranks wait for the broadcast below.
     if world.rank == 0:
-        stored = checkpoints.newest()
-        done = 0 if stored is None else int(stored["epoch"])
+        stored, done = checkpoints.newest(), 0
+        asked, seed = simsiam_settings(settings), seed_for(settings.seed, "pretrain")
+        # As for selection and training: other pixels would be other images to the network.
+        run = Pretraining(network, setup.task.inputs, asked, seed, setup.pipeline.plain_view)
+        with checkpoints.fitting():
+            if stored is not None:
+                run.load(stored["state"])
+                done = int(stored["epoch"])
 
         def keep(state: dict[str, Any]) -> None:
             nonlocal done
             done += 1
             checkpoints.write(done, {"epoch": done, "state": state})
 
-        pretrain(
-            network,
-            setup.task.inputs,
-            simsiam_settings(settings),
-            seed=seed_for(settings.seed, "pretrain"),
-            # As for selection and training: other pixels would be other images to the network.
-            prepare=setup.pipeline.plain_view,
-            on_epoch=keep,
-            state=None if stored is None else stored["state"],
-        )
+        pretrain(run, on_epoch=keep)
     with torch.no_grad():
         # state_dict returns the tensors themselves, so the copy changes the network.
         for value in network.state_dict().values():
