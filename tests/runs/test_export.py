@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kspr.errors import InputError
+from kspr.runs.answers import Checks
 from kspr.runs.export import export_run
 from kspr.runs.review_log import ReviewLog
 from kspr.runs.verify import verify_run
@@ -47,8 +49,37 @@ def test_what_is_expected_of_relabelling_is_said_before_anything_is_written(
         said.append(words)
         assert not (tmp_path / "o.csv").exists()
 
-    export_run(run.folder, tmp_path / "o.csv", None, "relabel", threshold=0.2, say=say)
-    assert said == [str(run.selection.relabel(0.2))]
+    made = export_run(run.folder, tmp_path / "o.csv", None, "relabel", threshold=0.999, say=say)
+    (words,) = said
+    assert words.startswith(str(run.selection.relabel(0.999)))
+    kept, n_left = int(run.selection.clean_mask.sum()), N - made.rows
+    assert f"Of {N} rows, {kept} are written as they are, {made.relabelled} with another" in words
+    assert f"and {n_left} are left out." in words
+    assert ("To keep them as they are: --suspects relabel-keep." in words) == (n_left > 0)
+
+
+def test_relabelling_can_keep_all_rows(tmp_path, run_of, names):
+    """Three pages once promised all rows of an option that keeps 703 of 2,500."""
+    run = run_of(write_csv(tmp_path / "x.csv", ",", text_rows(names)), ReadOptions(features="f*"))
+    made = export_run(run.folder, tmp_path / "o.csv", None, "relabel-keep", threshold=0.2)
+    found = run.selection.relabel(0.2)
+    assert (made.rows, made.dropped) == (N, 0)
+    assert made.relabelled == found.count("change") > 0
+    _header, *cells = cells_of(tmp_path / "o.csv")
+    assert [row[5].strip() for row in cells] == [str(label).strip() for label in found.label]
+
+
+def test_another_error_rate_needs_no_new_fit(tmp_path, run_of, names):
+    run = run_of(write_csv(tmp_path / "x.csv", ",", text_rows(names)), ReadOptions(features="f*"))
+    made = export_run(run.folder, tmp_path / "o.csv", None, q=0.3)
+    assert made.rows == run.selection.at(0.3).clean_mask.sum() > run.selection.clean_mask.sum()
+    checks = Checks(
+        "pool", "mean", 0.95, 0.1, 0, run.selection.manifest.fingerprint, tuple(range(1))
+    )
+    checked = replace(run, checks=checks.with_answers({0: "a"}, Path("a.csv")))
+    with pytest.raises(InputError, match=r"hold for q = 0.1, for which they were drawn. Leave --q"):
+        checked.at(0.3)
+    assert checked.at(0.1).selection.manifest.parameters["q"] == 0.1
 
 
 def test_rows_that_the_run_left_out_are_not_exported(tmp_path, run_of, names, features, typed):

@@ -4,6 +4,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from kspr import SPR, InputError, KnockoffsSPR, Selection
@@ -88,3 +89,26 @@ def test_a_level_that_the_chances_contradict_is_not_held(digits40):
     rows = found.draw_checks(100)
     told = found.with_checks(rows, digits40.y_true[rows])
     assert "not held" not in told.cut_groups.status
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_suspects_of_a_frame_are_taken_by_their_places(digits40, library):
+    """A shuffled index once showed other rows: 21 % wrong labels instead of 96 %."""
+    selection = KnockoffsSPR(q=0.05).fit(digits40.X, digits40.y).selection_
+    place = np.arange(len(digits40.y))
+    if library == "pandas":
+        frame = pytest.importorskip("pandas").DataFrame({"place": place}, index=place[::-1])
+    else:
+        module = pytest.importorskip(library)
+        frame = (module.DataFrame if library == "polars" else module.table)({"place": place})
+    worst = selection.suspects(frame)
+    assert type(worst) is type(frame)
+    assert np.array_equal(np.asarray(worst["place"]), selection.suspect_indices)
+
+
+def test_suspects_of_another_frame_are_refused(digits40):
+    selection = KnockoffsSPR(q=0.05).fit(digits40.X, digits40.y).selection_
+    with pytest.raises(InputError, match="has 2 rows but 1,797 were fitted"):
+        selection.suspects(pa.table({"place": [0, 1]}))
+    with pytest.raises(InputError, match=r"takes a data frame in memory, got ndarray"):
+        selection.suspects(digits40.X)

@@ -14,7 +14,8 @@ def export(
     out: Path,
     to: WrittenFormat | None = None,
     # Spelled out: the types of runs.export would bring pyarrow with them, for the help alone.
-    suspects: Literal["drop", "relabel", "keep", "reviewed"] | None = None,
+    suspects: Literal["drop", "relabel", "relabel-keep", "keep", "reviewed"] | None = None,
+    q: float | None = None,
     rows: Literal["suspects", "drawn", "all"] | None = None,
     threshold: float = 0.8,
     source: Path | None = None,
@@ -31,7 +32,7 @@ def export(
     suggested one and the doubt: tasks with predictions, with a labelling config beside them
     (.xml); or classification labels with attributes. Images stay where they are.
 
-    Example: kspr export run --suspects relabel --out clean.parquet
+    Example: kspr export run --suspects relabel-keep --out clean.parquet
 
     Example: kspr export run --to label-studio --out tasks.json
 
@@ -46,23 +47,27 @@ def export(
         The format, where the suffix does not say it.
     suspects
         `drop` them, as without this option; `relabel` those whose suggested label is probably
-        right, and drop the others; `keep` them as they are, marked; or `reviewed`: change nothing
-        but what people answered on the review page or in a file. In every case, what a person has
-        checked is written as it was found.
+        right, and drop the others; `relabel-keep` to keep these others as they are; `keep` all as
+        they are, marked; or `reviewed`: change nothing but what people answered on the review page
+        or in a file. In every case, what a person has checked is written as it was found.
+    q
+        Another error rate than that of the run; nothing is fitted again.
     rows
         For `label-studio` and `fiftyone`: `suspects`, the worst first, as without this option for
         `label-studio`; `drawn`, those of `kspr verify --checks`, whose answers move the cut; or
         `all`, as without it for `fiftyone`.
     threshold
-        For `relabel`: least probability of a suggested label. What can be expected of it is printed
-        before anything is written.
+        For `relabel` and `relabel-keep`: least probability of a suggested label. What becomes of
+        all rows, and what can be expected of it, is printed before anything is written.
     source
         Where the data of the run is now, if it has moved.
     """
     from kspr.runs.export import export_run
 
     say = None if json else print
-    written = export_run(run, out, to, suspects, source, rows=rows, threshold=threshold, say=say)
+    written = export_run(
+        run, out, to, suspects, source, q=q, rows=rows, threshold=threshold, say=say
+    )
     common.print_notes(written.notes)
     if json:
         common.print_json(written)

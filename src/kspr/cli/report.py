@@ -22,6 +22,7 @@ def report(
     out: Path | None = None,
     title: str | None = None,
     truth: str | None = None,
+    q: float | None = None,
     selfcheck: common.Switch = False,
     source: Path | None = None,
     megabytes: float = 12.0,
@@ -49,6 +50,8 @@ def report(
         Title of the page. [default: the name of the source]
     truth
         True labels, as for `kspr evaluate`: the page then shows the true error rate too.
+    q
+        Another error rate than that of the run; nothing is fitted again.
     selfcheck
         Test the error rate on the run's source, as `kspr selfcheck` does; it takes a dozen fits.
     source
@@ -63,7 +66,7 @@ def report(
     from kspr.train.run_folder import is_training_run
 
     if is_training_run(run):
-        _refuse({"--truth": truth, "--selfcheck": selfcheck or None}, run)
+        _refuse({"--truth": truth, "--q": q, "--selfcheck": selfcheck or None}, run)
         written = Reported(_of_training(run, out, title, source, megabytes), ())
     else:
         written = report_run(
@@ -71,6 +74,7 @@ def report(
             out,
             title=title,
             truth=truth,
+            q=q,
             selfcheck=selfcheck,
             source=source,
             megabytes=megabytes,

@@ -32,17 +32,19 @@ def report_run(
     truth: str | None = None,
     selfcheck: bool = False,
     source: Path | None = None,
+    q: float | None = None,
     megabytes: float = 12.0,
 ) -> Reported:
     """Write the report of the run in `folder`.
 
-    `source` is where the data of the run is now, if that has moved. Images and texts that have
+    `source` is where the data of the run is now, if that has moved. `q` is another error rate than
+    the run's own. Images and texts that have
     changed since the run was made are not shown.
 
     With `selfcheck`, the error rate of the run's selector is tested on the source (a dozen fits).
     A report needs no source: rows that are gone from it have no picture or text.
     """
-    run = load_run(folder, source)
+    run = load_run(folder, source).at(q)
     path = write_report(
         run.selection,
         # Beside the run, which is written as a whole: --overwrite removes an old report with it.

@@ -23,8 +23,9 @@ from kspr.sources.readers.file_checks import listed
 
 __all__ = ["Exported", "RowsShown", "Suspects", "export_run"]
 
-Suspects = Literal["drop", "relabel", "keep", "reviewed"]
+Suspects = Literal["drop", "relabel", "relabel-keep", "keep", "reviewed"]
 RowsShown = Literal["suspects", "drawn", "all"]
+_RELABELLED = ("relabel", "relabel-keep")
 _SHOWN: dict[str, RowsShown] = {"label-studio": "suspects", "fiftyone": "all"}
 """What users of each tool expect: a list of work, or a data set to filter."""
 _CHANGES = "changes.csv"
@@ -83,6 +84,7 @@ def export_run(
     suspects: Suspects | None = None,
     source: Path | None = None,
     *,
+    q: float | None = None,
     rows: RowsShown | None = None,
     threshold: float = THRESHOLD,
     say: Callable[[str], None] | None = None,
@@ -94,9 +96,10 @@ def export_run(
     file, or in the folder, `changes.csv` lists what differs from the source and why.
 
     Suspects are dropped unless said otherwise. With ``"relabel"``, those whose suggested label has
-    a probability of at least `threshold` get it, and the others are left out. `say` is called with
-    what is expected of that, before anything is written. With ``"reviewed"``, only rows that people
-    have answered differ from the source.
+    a probability of at least `threshold` get it, and the others are left out; with
+    ``"relabel-keep"`` these stay as they are. `say` is called with what that does and what is
+    expected of it, before anything is written. With ``"reviewed"``, only rows that people have
+    answered differ from the source. `q` is another error rate than the run's own.
 
     For Label Studio and FiftyOne, `rows` says instead which rows people are to see.
     """
@@ -108,7 +111,7 @@ def export_run(
                 "people to look at: choose them with --rows."
             )
         _check_new(out, *([config_beside(out)] if known.name == "label-studio" else []))
-        return _export_rows(load_run(folder, source), out, known.name, rows)
+        return _export_rows(load_run(folder, source).at(q), out, known.name, rows)
     if rows is not None:
         raise InputError(
             f"--rows goes with --to label-studio or fiftyone. For {known.name}, say what becomes "
@@ -117,14 +120,14 @@ def export_run(
     in_folder = not known.suffixes
     changes = out / _CHANGES if in_folder else out.with_name(f"{out.name}.{_CHANGES}")
     _check_new(out, *(() if _is_left(changes) else (changes,)))
-    run = load_run(folder, source)
+    run = load_run(folder, source).at(q)
     if suspects == "reviewed" and run.selection.checked is None:
         raise InputError(
             f"{folder} has no answers that could be written. Give some with `kspr review {folder}`."
         )
     plan = _plan(run, suspects or "drop", threshold)
-    if suspects == "relabel" and say is not None:
-        say(str(run.selection.relabel(threshold)))
+    if suspects in _RELABELLED and say is not None:
+        say(f"{run.selection.relabel(threshold)}\n{_forecast(plan, suspects)}")
     if in_folder:
         return _export_folder(run, plan, out, known)
     if not plan.differing().any():
@@ -141,6 +144,17 @@ def export_run(
         changes.unlink(missing_ok=True)
         raise
     return _exported(run, plan, out, changes)
+
+
+def _forecast(plan: Plan, suspects: str) -> str:
+    """Return what becomes of all rows when suspects are relabelled, in a sentence."""
+    n, n_moved = int(plan.chosen.sum()), int(plan.moved.sum())
+    n_left = len(plan.chosen) - n
+    more = " To keep them as they are: --suspects relabel-keep." if suspects == "relabel" else ""
+    return (
+        f"Of {len(plan.chosen):,} rows, {n - n_moved:,} are written as they are, {n_moved:,} with "
+        f"another label, and {n_left:,} are left out.{more if n_left else ''}"
+    )
 
 
 def _check_new(*paths: Path) -> None:
@@ -218,16 +232,16 @@ def _plan(run: Run, suspects: Suspects, threshold: float) -> Plan:
     selection, n = run.selection, len(run.rows)
     present = run.joined.places() >= 0
     moved = np.zeros(n, dtype=bool)
-    everything = suspects in ("keep", "reviewed")
+    everything = suspects in ("keep", "relabel-keep", "reviewed")
     chosen = np.ones(n, dtype=bool) if everything else selection.clean_mask.copy()
-    if suspects == "relabel":
+    if suspects in _RELABELLED:
         moved = selection.relabel(threshold).pile == "change"
         chosen |= moved
     if selection.checked is not None:
         rows, code = selection.checked.rows, selection.checked.true_code
         # What a person has found is written whatever becomes of other suspects.
         moved[rows] = (code >= 0) & ~selection.checked.right
-        chosen[rows] = (code >= 0) | (suspects == "keep")
+        chosen[rows] = (code >= 0) | (suspects in ("keep", "relabel-keep"))
     chosen &= present
     return Plan(chosen, moved & chosen, ~present)
 

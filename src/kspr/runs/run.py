@@ -174,6 +174,18 @@ class Run:
         """What identifies each row, as text."""
         return self.rows.row_id
 
+    def at(self, q: float | None) -> "Run":
+        """Return the run at another error rate, without a new fit; at its own if `q` is None."""
+        if q is None:
+            return self
+        if self.checks is not None and self.checks.effective and q != self.checks.q:
+            raise InputError(
+                f"The checked rows of {self.folder} hold for q = {self.checks.q:g}, for which they "
+                f"were drawn. Leave --q out, or draw anew: kspr verify {self.folder} --checks 100 "
+                f"--q {q:g} --new-draw."
+            )
+        return replace(self, selection=self.selection.at(q))
+
     def records(self) -> Records:
         """Return all rows of the source; raise `InputError` if it cannot be read any more."""
         if isinstance(self._opened, InputError):

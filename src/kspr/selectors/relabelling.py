@@ -16,6 +16,10 @@ __all__ = ["PILES", "THRESHOLD", "Relabelling", "relabelling"]
 PILES = ("change", "look at", "leave")
 THRESHOLD = 0.8
 """Least probability of a suggestion that replaces a label."""
+_CAUTION = (
+    " This is so if labels go wrong as the fit says. Where people confuse classes that look alike, "
+    "up to half of the changed labels had been right in our measurements: look at some first."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +35,11 @@ class Relabelling:
     made_right: float
     """Expected number of changed labels that become right."""
     made_wrong: float
-    """Expected number of changed labels that were right."""
+    """Expected number of changed labels that were right, if labels go wrong as the fit says.
+
+    People who confuse classes that look alike err where the fit errs, too: of texts of 77 and 150
+    classes with such mistakes, a fifth to a half of the changed labels had been right.
+    """
 
     @property
     def gain(self) -> float:
@@ -47,6 +55,7 @@ class Relabelling:
         return (
             f"Change {change:,} labels: of these about {self.made_right:,.0f} become right, and "
             f"about {self.made_wrong:,.0f} were right before. Look at {look:,}, leave {leave:,}."
+            + (_CAUTION if change else "")
         )
 
 

@@ -155,6 +155,50 @@ class Selection:
         suspects = np.flatnonzero(~self.clean_mask)
         return suspects[np.argsort(-self.suspicion[suspects], kind="stable")]
 
+    def suspects(self, frame: Any) -> Any:
+        """Return the suspects among the rows of a data frame, the most suspicious first.
+
+        Rows are taken by their places, whatever the frame's index says.
+
+        Parameters
+        ----------
+        frame : data frame
+            Of pandas, polars or pyarrow: the rows that were fitted, in their order.
+
+        Returns
+        -------
+        data frame
+            Of the same library, with the same columns.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from sklearn.datasets import load_digits
+        >>> from kspr import KnockoffsSPR
+        >>> X, y = load_digits(return_X_y=True)
+        >>> y[7] = 0
+        >>> selection = KnockoffsSPR(q=0.01).fit(X, y).selection_
+        >>> table = pa.table({"name": [f"digit-{k}" for k in range(len(y))], "label": y})
+        >>> worst = selection.suspects(table)
+        >>> worst.num_rows == len(selection.suspect_indices)
+        True
+        """
+        import narwhals as nw
+
+        try:
+            rows = nw.from_native(frame, eager_only=True)
+        except TypeError as error:
+            raise InputError(
+                f"suspects() takes a data frame in memory, got {type(frame).__name__}. Of an array "
+                "take X[selection.suspect_indices]."
+            ) from error
+        if len(rows) != len(self):
+            raise InputError(
+                f"The data frame has {len(rows):,} rows but {len(self):,} were fitted. Pass the "
+                "rows that were fitted, in their order."
+            )
+        return rows[self.suspect_indices.tolist()].to_native()
+
     @property
     def control(self) -> str | None:
         """How the error rate was estimated; None for SPR and `DoubtSelector`, which have none."""
