@@ -13,7 +13,7 @@ import numpy as np
 from kspr._text import percent, shorten
 from kspr.core.duplicates import conflicting
 from kspr.errors import InputError
-from kspr.selectors.options import MODELLED, NOT_HELD, UNSEEN
+from kspr.selectors.options import DOUBTING, MODELLED, NOT_HELD, UNSEEN
 
 if TYPE_CHECKING:
     from kspr.selectors.selection import Selection
@@ -36,6 +36,9 @@ _LONGEST = 40
 """Longest name of a class, in characters."""
 _USEFUL = 0.5
 """Largest q that is suggested: above it, most kept labels may be wrong."""
+
+_FAR = 3.0
+"""Estimated rate of a class, over q, from which on it is named."""
 
 _UNCHECKED = (
     "This rate rests on an assumption, not on checked rows. Labels made by people may break it: "
@@ -126,7 +129,44 @@ def notices(selection: Selection) -> tuple[Notice, ...]:
     # The order of `_MEANING` is that of the notices, the worst first.
     present = set(selection.cut_groups.status.tolist())
     unmet = (_notice(selection, status) for status in _MEANING if status in present)
-    return (*unmet, *_copies(selection))
+    return (*unmet, *_uneven(selection), *_copies(selection))
+
+
+def _uneven(selection: Selection) -> tuple[Notice, ...]:
+    """Return the notice about classes whose own rate is far above that of all, or none."""
+    groups, kept = selection.cut_groups, selection.clean_mask
+    # A cut per class holds q in each; checks, and a model that has none, say nothing of classes.
+    if selection.control not in DOUBTING or (groups.class_code >= 0).any() or not kept.any():
+        return ()
+    unchecked = kept.copy()
+    if selection.checked is not None:
+        unchecked[selection.checked.rows] = False
+    code, q, n_classes = selection.label_code, groups.q_asked[0], len(selection.classes)
+    n_kept = np.bincount(code[kept], minlength=n_classes)
+    wrong = np.bincount(code[unchecked], selection.doubt[unchecked], n_classes)
+    own = wrong / np.maximum(n_kept, 1)
+    far = np.flatnonzero(own > _FAR * q + 2 * np.sqrt(q / np.maximum(n_kept, 1)))
+    if not far.size:
+        return ()
+    far = far[np.argsort(-own[far], kind="stable")]
+    return (
+        Notice(
+            status="uneven",
+            headline=f"A rate far above q in {_of_classes(len(far), n_classes)} "
+            f"({int(n_kept[far].sum()):,} kept rows)",
+            meaning="q holds over all classes together. A rare class may then be kept as it is, "
+            "however many of its labels are wrong.",
+            help="cut='per_class' holds q in every class, and keeps less.",
+            classes=tuple(
+                NoticeClass(
+                    shorten(selection.classes[k], _LONGEST) or "(empty)",
+                    f"about {wrong[k]:,.0f} of {n_kept[k]:,} kept labels wrong",
+                )
+                for k in far[:MAX_LISTED]
+            ),
+            n_more=max(0, len(far) - MAX_LISTED),
+        ),
+    )
 
 
 def _copies(selection: Selection) -> tuple[Notice, ...]:
