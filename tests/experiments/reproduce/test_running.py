@@ -153,7 +153,7 @@ def test_an_interrupt_says_how_to_go_on(tmp_path, monkeypatch):
         return {"fsr": 0.0}
 
     monkeypatch.setattr(running, "compute", compute)
-    with pytest.raises(KeyboardInterrupt, match=r"1 of 6 trials are kept in .* The same command"):
+    with pytest.raises(KeyboardInterrupt, match=r"1 of 6 trials were run and are kept"):
         reproduce(QUICK, "smoke", tmp_path)
 
 
@@ -180,6 +180,16 @@ def test_a_trial_that_cannot_run_is_named_and_the_others_go_on(tmp_path, monkeyp
     monkeypatch.setattr(running, "compute", lambda _: {"fsr": 0.25})
     again = reproduce(QUICK, "smoke", tmp_path)
     assert (len(again.trials), again.failed) == (6, {})
+
+
+def test_features_that_cannot_be_computed_stop_only_the_trials_that_need_them(
+    tmp_path, monkeypatch
+):
+    def broken(*_):
+        raise InputError("there is no embedder.")
+
+    monkeypatch.setattr(running, "prepare", broken)
+    assert len(reproduce(QUICK, "smoke", tmp_path).trials) == 6
 
 
 def test_a_recipe_of_which_no_trial_can_run_is_an_error(tmp_path, monkeypatch):

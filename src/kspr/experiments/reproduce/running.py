@@ -10,6 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from multiprocessing import current_process
@@ -59,11 +60,10 @@ def reproduce(
     again by the next call. With `again`, stored trials of another version or commit of this
     package are run anew. `jobs` trials run at once (by default one, or one for each of `devices`).
     """
-    jobs = max(1, len(devices)) if jobs is None else jobs
-    if jobs < max(1, len(devices)):
-        raise InputError(
-            f"jobs must be {max(1, len(devices))} or more, got {jobs}: a device needs a job."
-        )
+    fewest = max(1, len(devices))
+    jobs = fewest if jobs is None else jobs
+    if jobs < fewest:
+        raise InputError(f"jobs must be {fewest} or more, got {jobs}: a device needs a job.")
     chosen = recipe.scale(scale)
     # Now: not after an hour, and not from several workers at once.
     for module, extra in packages_of(recipe, chosen).items():
@@ -84,9 +84,8 @@ def reproduce(
     # Equal trials have one file, and are run once.
     unique = {files[spec]: spec for spec in (part or Part()).of(specs, recipe)}
     missing = {file: spec for file, spec in unique.items() if _is_due(file, origin, again)}
-    failed = _run_missing(
-        missing, unique, origin, jobs, devices, f"{recipe.name} {scale}", progress
-    )
+    known = [(spec, kept["seconds"]) for spec, file in files.items() if (kept := read_json(file))]
+    failed = _run_missing(missing, known, origin, jobs, devices, f"{recipe.name} {scale}", progress)
     stored = {spec: read_json(file) for spec, file in files.items()}
     result = Reproduction(
         recipe=recipe.name,
@@ -170,7 +169,7 @@ def _is_due(file: Path, origin: Mapping[str, Any], again: bool) -> bool:
 
 def _run_missing(
     missing: Mapping[Path, TrialSpec],
-    asked: Mapping[Path, TrialSpec],
+    known: Sequence[tuple[TrialSpec, float]],
     origin: Mapping[str, Any],
     jobs: int,
     devices: Sequence[str],
@@ -186,11 +185,12 @@ def _run_missing(
     work = [(spec, file, origin, devices) for file, spec in missing.items()]
     timed = [item for item in work if item[0].kind in TIMED]
     others = [item for item in work if item[0].kind not in TIMED]
-    done, failed = len(asked) - len(missing), {}
+    done, failed = 0, {}
     # In this process, so that two workers do not embed the same images.
     for spec in missing.values():
-        prepare(spec.source, spec.folder)
-    known = [(spec, kept["seconds"]) for f, spec in asked.items() if (kept := read_json(f))]
+        # What fails here fails in the trial again, which is then named; the others go on.
+        with suppress(Exception):
+            prepare(spec.source, spec.folder)
     _announce(title, list(missing.values()), known, jobs, progress)
     try:
         with Progress(progress, title, len(missing)) as bar:
@@ -206,7 +206,7 @@ def _run_missing(
                     bar.advance()
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(
-            f"interrupted; {done - len(failed)} of {len(asked)} trials are kept in "
+            f"interrupted; {done - len(failed)} of {len(missing)} trials were run and are kept in "
             f"{next(iter(missing)).parent}. The same command continues from there."
         ) from stop
     return failed
