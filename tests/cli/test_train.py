@@ -274,3 +274,14 @@ def test_a_resumed_run_counts_the_epochs_that_are_left(capsys):
 )
 def test_time_is_said_in_words(seconds, words):
     assert time_left(seconds) == words
+
+
+def test_a_handful_of_rows_is_trained_on(tmp_path, capsys):
+    """No row can be held out; the share of predicted ones was nan, and the last line failed."""
+    rows = "".join(f"{k},{k % 2},{'ab'[k % 2]}\n" for k in range(6))
+    (tmp_path / "few.csv").write_text(f"x,z,label\n{rows}")
+    said = run(
+        "train", tmp_path / "few.csv", "--epochs", "2", "--out", tmp_path / "run", capsys=capsys
+    )
+    assert "In short:" in said
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["held_out"] == {}

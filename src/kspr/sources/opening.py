@@ -144,8 +144,9 @@ def _read_one(source: Path | str | Any, options: ReadOptions) -> Records:
     dataset = _published(path)
     if dataset is not None:
         return dataset.read(path, options)
-    if options.split is not None:
-        raise InputError(f"{path} is no published data set; --split is for these only.")
+    for name in ("split", "classes"):
+        if getattr(options, name) is not None:
+            raise InputError(f"{path} is no published data set; --{name} is for these only.")
     return _labelled(_reader(path)(path, options), options)
 
 

@@ -50,6 +50,9 @@ class ReadOptions:
     """Decimal mark of a CSV file; without it, a comma only where nothing else is possible."""
     split: str | None = None
     """Part of a published data set, such as ``test``; without it, the training part."""
+    classes: int | None = None
+    """The first classes of WebVision alone; the paper takes 50. [default: all, or 50 where the
+    folder's name has ``mini``]"""
 
 
 AS_FOUND = ReadOptions()

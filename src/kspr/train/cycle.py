@@ -252,7 +252,8 @@ def make_cycle(setup: Setup, network: Network, checkpoints: Checkpoints) -> Cycl
     if settings.has_referees:
         policy = Referees(copy.deepcopy(network), checkpoints)
     reference = None
-    if settings.guard:
+    # A handful of rows holds none out: there is nothing to compare networks on.
+    if settings.guard and bool(setup.task.held_out.any()):
         # Before the learner takes the network over: both start from the same weights.
         reference = Learner(copy.deepcopy(network), settings, total, world)
     learner = Learner(network, settings, total, world)

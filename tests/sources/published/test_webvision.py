@@ -28,6 +28,14 @@ def test_the_whole_set_needs_all_thousand_names(webvision):
     assert len(replace(WEBVISION, classes=60).read(webvision)) == 10
 
 
+def test_the_first_classes_can_be_asked_for(webvision):
+    """The paper's 50, whatever the folder is called."""
+    asked = WEBVISION.read(webvision, ReadOptions(classes=50))
+    assert asked.label.tolist() == WEBVISION_MINI.read(webvision).label.tolist()
+    with pytest.raises(InputError, match=r"classes must lie in 2\.\.1000, got 0"):
+        WEBVISION.read(webvision, ReadOptions(classes=0))
+
+
 def test_validation_images_lie_in_a_folder_of_their_own(webvision):
     records = WEBVISION_MINI.read(webvision, ReadOptions(split="val"))
     assert records.row_id.tolist() == ["val000000.jpg", "val000049.jpg"]

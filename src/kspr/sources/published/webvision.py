@@ -258,10 +258,12 @@ class WebVision:
         The split `ilsvrc12` takes its images from the folder `imagenet` beside `info`, and has the
         labels of WebVision's classes.
         """
-        split = choose_split(options, self.splits, self.name)
+        split = choose_split(options, self.splits, self.name, takes=("classes",))
         root, named = _locate(path)
         split = split if options.split else named or split
-        synsets, count = read_synsets(root), self.classes
+        synsets, count = read_synsets(root), options.classes or self.classes
+        if options.classes is not None and not 2 <= options.classes <= WEBVISION.classes:
+            raise InputError(f"classes must lie in 2..1000, got {options.classes}.")
         if count > len(synsets):
             how = f"names {len(synsets)} classes, not {count}"
             raise damaged(root / _SYNSETS, _INFO, how)
