@@ -419,3 +419,21 @@ def test_a_new_batch_takes_its_options_from_the_run(batches, capsys):
     message = fails("select", new, "--with", batches / "run", "--out", out, capsys=capsys)
     assert "cannot judge new rows" in message
     assert not out.exists()
+
+
+def test_a_run_that_is_given_as_a_source_is_answered_by_its_source(table, tmp_path, capsys):
+    run("select", table, *SAID, "--out", tmp_path / "r")
+    capsys.readouterr()
+    message = fails("select", tmp_path / "r", "--out", tmp_path / "again", capsys=capsys)
+    assert message.rstrip().endswith(
+        f"is a run of kspr; its source is {table}. Name the data, not the run."
+    )
+    assert not (tmp_path / "again").exists()
+
+
+def test_help_has_titles_and_names_what_matters_first(capsys):
+    text = run("select", "--help", capsys=capsys)
+    for title in ("How to judge, and what to keep", "What to read", "Images and texts"):
+        assert f"─ {title} ─" in text
+    first = text[: text.index("Example:")]
+    assert all(name in first for name in ("--q", "--label", "--probabilities", "--checked"))

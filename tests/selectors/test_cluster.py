@@ -1,7 +1,9 @@
 """Selections on worker processes: the answer of one machine, whoever works and whoever is lost."""
 
+import gc
 import os
 import signal
+import socket
 import threading
 import time
 
@@ -139,13 +141,18 @@ def test_without_workers_the_work_is_given_up_in_a_sentence(monkeypatch):
         selector(client=alone).fit(*cut())
 
 
-def test_no_scheduler_at_an_address_is_said_in_a_sentence(monkeypatch):
+def test_no_scheduler_at_an_address_is_said_in_a_sentence(monkeypatch, capfd):
+    """Also where connections are accepted and nothing is answered, which once hung for good."""
     monkeypatch.setattr(cluster, "_ANSWER_WITHIN", 0.5)
-    with (
-        pytest.raises(InputError, match="No Dask scheduler answers at tcp"),
-        opened_client("tcp://127.0.0.1:9"),
-    ):
-        pass
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        for port in (9, silent.getsockname()[1]):
+            with (
+                pytest.raises(InputError, match="No Dask scheduler answers at tcp"),
+                opened_client(f"tcp://127.0.0.1:{port}"),
+            ):
+                pass
+    gc.collect()
+    assert capfd.readouterr().err == ""
 
 
 def test_results_come_in_the_order_of_the_calls(client):

@@ -11,7 +11,7 @@ from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 
 from kspr._text import visible
 from kspr.errors import InputError
@@ -41,12 +41,16 @@ __all__ = [
 INVOCATION: ContextVar[tuple[str, ...]] = ContextVar("INVOCATION", default=("kspr",))
 """The command line as it was typed, for manifests."""
 
+# Below the options that every command has of its own, which need no title.
+_JUDGE = Group("How to judge, and what to keep", sort_key=1)
+_READ = Group("What to read", sort_key=2)
+_EMBED = Group("Images and texts", sort_key=3)
 # "*": the fields become flags of their own (--q, not --chosen.q). "": no --no- form of switches.
-Chosen = Annotated[SelectorOptions, Parameter(name="*", negative_bool="")]
+Chosen = Annotated[SelectorOptions, Parameter(name="*", negative_bool="", group=_JUDGE)]
 """The options of a selector, as flags of a command."""
-Reading = Annotated[ReadOptions, Parameter(name="*")]
+Reading = Annotated[ReadOptions, Parameter(name="*", group=_READ)]
 """What the user says about a source, as flags of a command."""
-Embedding = Annotated[EmbedSettings, Parameter(name="*")]
+Embedding = Annotated[EmbedSettings, Parameter(name="*", group=_EMBED)]
 """How images and texts become features, as flags of a command."""
 # For a tuple, cyclopts would add a flag --empty-methods; negative="" leaves it out.
 Names = Annotated[tuple[str, ...] | None, Parameter(consume_multiple=True, negative="")]

@@ -1,5 +1,8 @@
 """`kspr demo`: a selection among handwritten digits, printed."""
 
+import shlex
+import shutil
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,6 +11,7 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.text import Text
 
+from kspr._packages import is_installed
 from kspr._text import text_table, visible
 from kspr.cli import _common as common
 from kspr.cli.review import review as check_labels
@@ -19,6 +23,8 @@ if TYPE_CHECKING:
 
 _SHADES = " ░▒▓█"
 _ABREAST = 4  # fits a terminal of 80 columns
+_FIRST = 100
+"""Suspects of which the wrong labels are counted."""
 
 
 def demo(
@@ -45,7 +51,20 @@ def demo(
     if review:
         check_labels(result.run)
     else:
-        print(f"Check labels yourself, in your browser: kspr review {visible(result.run)}")
+        print("Check labels yourself, in your browser:")
+        if not all(map(is_installed, ("starlette", "uvicorn", "jinja2"))):
+            print(f"  {shlex.quote(sys.executable)} -m pip install 'knockoffs-spr[review]'")
+        print(f"  {_called()} review {visible(shlex.quote(str(result.run)))}")
+
+
+def _called() -> str:
+    """Return how kspr is called from where the user is: its name may not be on the PATH."""
+    if shutil.which("kspr"):
+        return "kspr"
+    path = Path(sys.argv[0])
+    return (
+        shlex.quote(str(path)) if path.name == "kspr" else f"{shlex.quote(sys.executable)} -m kspr"
+    )
 
 
 def _print(result: "DemoResult", q: float, seconds: float) -> None:
@@ -66,9 +85,15 @@ def _print(result: "DemoResult", q: float, seconds: float) -> None:
         highlight=False,
     )
     console.print(_on_chance(result, q) + "\n", highlight=False)
-    console.print("The most suspicious labels (given → suggested):\n")
+    first = selection.suspect_indices[:_FIRST]
+    wrong_first = first[selection.label[first] != result.y_true[first]]
+    console.print(
+        f"Of the {_FIRST} most suspicious labels {len(wrong_first)} are wrong, such as these "
+        "(given → suggested):\n",
+        highlight=False,
+    )
     for row in (0, _ABREAST):
-        console.print(_suspects(result, selection.suspect_indices[row : row + _ABREAST]))
+        console.print(_suspects(result, wrong_first[row : row + _ABREAST]))
     console.print(
         f"\nThe run: {visible(result.run)}\nMore suspects: {visible(result.picture)}",
         highlight=False,

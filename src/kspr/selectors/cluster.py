@@ -4,9 +4,11 @@ Workers run the same tasks on their partitions as threads do on blocks of this p
 columns of rows come back, and the rows that are fitted. Retries and lost workers are Dask's job.
 """
 
+import asyncio
 import time
 import warnings
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any, Self
 
@@ -252,6 +254,10 @@ def opened_client(scheduler: str) -> Iterator[Any]:
             yield client
         return
     try:
+        # In a thread: a notebook has a loop of its own. Asked before a client is made, because one
+        # that finds nobody waits without end, or ends in a traceback.
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(asyncio.run, _ask(scheduler)).result()
         client = distributed.Client(scheduler, timeout=_ANSWER_WITHIN, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
         raise InputError(
@@ -260,3 +266,16 @@ def opened_client(scheduler: str) -> Iterator[Any]:
         ) from error
     with client:
         yield client
+
+
+async def _ask(scheduler: str) -> None:
+    """Raise `OSError` or `TimeoutError` unless a scheduler answers at an address in time."""
+    from distributed.comm import connect
+
+    async with asyncio.timeout(_ANSWER_WITHIN):
+        comm = await connect(scheduler, timeout=_ANSWER_WITHIN)
+        try:
+            await comm.write({"op": "identity", "reply": True})
+            await comm.read()
+        finally:
+            comm.abort()

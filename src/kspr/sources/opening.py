@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from kspr._files import read_json
 from kspr.errors import InputError
 from kspr.sources.formats import FORMATS, Format, format_of, some_suffixes
 from kspr.sources.joining import long_table, with_label_file
@@ -141,6 +142,7 @@ def _read_one(source: Path | str | Any, options: ReadOptions) -> Records:
     if not isinstance(source, (str, os.PathLike)):
         return _labelled(read_object(source, options), options)
     path = Path(source)
+    _refuse_run(path)
     dataset = _published(path)
     if dataset is not None:
         return dataset.read(path, options)
@@ -148,6 +150,18 @@ def _read_one(source: Path | str | Any, options: ReadOptions) -> Records:
         if getattr(options, name) is not None:
             raise InputError(f"{path} is no published data set; --{name} is for these only.")
     return _labelled(_reader(path)(path, options), options)
+
+
+def _refuse_run(path: Path) -> None:
+    """Raise if a source is the folder of a run, or of a training run, whose own source is meant."""
+    for folder in (path, path / "selection", path / "frozen"):
+        about = read_json(folder / "run.json")
+        # Data of somebody else may have a file of this name, too.
+        if isinstance(about, dict) and {"source", "reader", "command"} <= about.keys():
+            raise InputError(
+                f"{path} is a run of kspr; its source is {about['source']}. Name the data, not the "
+                "run."
+            )
 
 
 def _labelled(records: Records, options: ReadOptions) -> Records:
