@@ -318,7 +318,9 @@ chosen on 40,000 of the training rows, by the true labels of the other 10,000. O
 look at this page: training is plain only where little noise is found, and not wherever all labels
 may be kept at q; before it, `aggre` and one seed of Asy. 20 % were trained plainly. A dash means
 that it was not run. "default once" and "own features" were measured before the default of the
-selection changed (SPR first, 128 components).
+selection changed (SPR first, 128 components). Since these trials every epoch of a cycle has pieces,
+halves and random knockoffs of its own, the PCA of pieces is exact, and SPR keeps 50 % of the data,
+not of each class: the rows of SPR and paper are those of the code before.
 
 Made by `make bench-train` from `benchmarks/results/train_head.jsonl`: {n} trials that took
 {minutes:.0f} minutes on one core, beside other work. {measured}

@@ -43,8 +43,9 @@ from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
 from kspr.train import TrainSettings, fit
 from kspr.train.inputs import Images, image_inputs
+from kspr.train.pipelines import ImagePipeline
 from kspr.train.run_folder import read_tensors, write_tensors
-from kspr.train.simsiam import SimSiamSettings, pretrain
+from kspr.train.simsiam import Pretraining, SimSiamSettings, pretrain
 
 IMAGES = SHARED / "cifar10"
 TRIALS = RESULTS / "train_images.jsonl"
@@ -123,7 +124,7 @@ def fresh() -> Network:
 
 def pretrained(X: np.ndarray) -> Network:
     """Return a network pre-trained by SimSiam; computed once, and continued if interrupted."""
-    network, path = fresh(), KEPT / "simsiam.pt"
+    network, path = fresh(), KEPT / "simsiam-normalised.pt"
     stored = read_tensors(path) if path.exists() else {"epoch": 0, "state": None}
     done = stored["epoch"]
 
@@ -133,7 +134,11 @@ def pretrained(X: np.ndarray) -> Network:
         write_tensors(path, {"epoch": done, "state": state})
 
     chosen = SimSiamSettings(epochs=PRETRAIN, batch_size=256, width=256, bottleneck=64)
-    pretrain(network, Images(X), chosen, seed=SEEDS[0], on_epoch=keep, state=stored["state"])
+    seen = ImagePipeline(settings(SEEDS[0]), X.shape[1]).plain_view
+    training = Pretraining(network, Images(X), chosen, SEEDS[0], seen)
+    if stored["state"] is not None:
+        training.load(stored["state"])
+    pretrain(training, on_epoch=keep)
     return network
 
 
@@ -272,6 +277,11 @@ network" is the one that the run ends with. "Memorised" is the share of wrong la
 predicts. The standard error of an accuracy is up to {error:.3f}: differences of that size say
 nothing. How `default` works was chosen by other training images with their true labels, before
 these trials were run: 4,000 for patches and soft labels, 2,000 more to test networks on.
+
+Since these trials the code has changed: SimSiam sees normalised pixels, as training does; in every
+epoch pieces, halves and random knockoffs are drawn anew; the PCA of pieces is exact; and SPR keeps
+50 % of the data, not of each class. So the rows of `SPR`, `paper` and "own features" are those of
+the code before.
 
 Test accuracy, the mean over the seeds that were run, and each of them:
 
