@@ -425,9 +425,7 @@ def test_a_run_that_is_given_as_a_source_is_answered_by_its_source(table, tmp_pa
     run("select", table, *SAID, "--out", tmp_path / "r")
     capsys.readouterr()
     message = fails("select", tmp_path / "r", "--out", tmp_path / "again", capsys=capsys)
-    assert message.rstrip().endswith(
-        f"is a run of kspr; its source is {table}. Name the data, not the run."
-    )
+    assert f"r is a run of kspr; its source is {table}. Name the data, not the run." in message
     assert not (tmp_path / "again").exists()
 
 

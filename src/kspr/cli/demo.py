@@ -61,10 +61,9 @@ def _called() -> str:
     """Return how kspr is called from where the user is: its name may not be on the PATH."""
     if shutil.which("kspr"):
         return "kspr"
-    path = Path(sys.argv[0])
-    return (
-        shlex.quote(str(path)) if path.name == "kspr" else f"{shlex.quote(sys.executable)} -m kspr"
-    )
+    if Path(sys.argv[0]).name == "kspr":
+        return shlex.quote(sys.argv[0])
+    return f"{shlex.quote(sys.executable)} -m kspr"
 
 
 def _print(result: "DemoResult", q: float, seconds: float) -> None:

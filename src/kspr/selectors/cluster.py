@@ -270,10 +270,9 @@ def opened_client(scheduler: str) -> Iterator[Any]:
 
 async def _ask(scheduler: str) -> None:
     """Raise `OSError` or `TimeoutError` unless a scheduler answers at an address in time."""
-    from distributed.comm import connect
-
+    comms = require("distributed.comm", _PURPOSE, _EXTRA)
     async with asyncio.timeout(_ANSWER_WITHIN):
-        comm = await connect(scheduler, timeout=_ANSWER_WITHIN)
+        comm = await comms.connect(scheduler, timeout=_ANSWER_WITHIN)
         try:
             await comm.write({"op": "identity", "reply": True})
             await comm.read()
