@@ -28,9 +28,9 @@ from kspr.experiments.reproduce.data import absent, describe, prepare
 from kspr.experiments.reproduce.planning import Part, forecast, packages_of, plan
 from kspr.experiments.reproduce.recipes import Recipe, Scale
 from kspr.experiments.reproduce.reproduction import Reproduction, Trial
-from kspr.experiments.reproduce.trials import KINDS, TIMED, TrialSpec, name_of
+from kspr.experiments.reproduce.trials import FUNCTIONS, TIMED, TrialSpec, name_of
 
-__all__ = ["compute", "reproduce"]
+__all__ = ["KINDS", "compute", "reproduce"]
 
 _STORED = ("description", "values", "seconds", "when", "version", "commit", "machine")
 """Entries of a stored trial."""
@@ -305,6 +305,17 @@ def _worker_number() -> int:
     """Return the number of this worker process; those of one pool are consecutive."""
     number = current_process().name.rpartition("-")[2]
     return int(number) if number.isdecimal() else 0
+
+
+def _train(spec: TrialSpec) -> Mapping[str, Any]:
+    # Imported on demand: only training needs torch.
+    from kspr.experiments.reproduce.training import train
+
+    return train(spec)
+
+
+KINDS = {**FUNCTIONS, "train": _train}
+"""Function of each kind of trial."""
 
 
 def compute(spec: TrialSpec) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from kspr.selectors import SPR, KnockoffsSPR, Selection, from_preset
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = ["KINDS", "TIMED", "TrialSpec", "levels", "name_of", "principal", "quality_of"]
+__all__ = ["FUNCTIONS", "TIMED", "TrialSpec", "levels", "name_of", "principal", "quality_of"]
 
 TIMED = ("time",)
 """Kinds that measure seconds: they run one at a time, with all threads of the machine."""
@@ -35,7 +35,7 @@ class TrialSpec:
     """One variant on one data set with one noise and one seed, before it is run."""
 
     kind: str
-    """A name in `KINDS`."""
+    """A name in `running.KINDS`."""
     data: str
     """The paper's name of the data set."""
     source: Mapping[str, Any]
@@ -234,20 +234,11 @@ def theory(spec: TrialSpec) -> Mapping[str, Any]:
     }
 
 
-def train(spec: TrialSpec) -> Mapping[str, Any]:
-    """Return accuracies and the quality of the selection of a network in training."""
-    # Imported on demand: only training needs torch.
-    from kspr.experiments.reproduce.training import train as trained
-
-    return trained(spec)
-
-
-KINDS: dict[str, Callable[[TrialSpec], Mapping[str, Any]]] = {
+FUNCTIONS: dict[str, Callable[[TrialSpec], Mapping[str, Any]]] = {
     "examples": examples,
     "path": path,
     "select": select,
     "theory": theory,
     "time": time,
-    "train": train,
 }
-"""Function of each kind of trial."""
+"""Function of each kind of trial, but for `train`, which needs torch."""

@@ -7,13 +7,13 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from kspr.experiments.compare.peers import Shared
-from kspr.experiments.compare.peers.shared import centred
-from kspr.experiments.compare.peers.softmax import (
+from kspr.experiments.compare.peers.others import (
     Logistic,
     LogitMargin,
     Margins,
     area_under_margin,
 )
+from kspr.experiments.compare.peers.shared import centred
 
 
 def literal_margins(X, y, n_classes, how, rng):
@@ -53,7 +53,7 @@ def test_margins_are_taken_as_training_goes(tiny):
 
 
 def test_every_sample_is_judged_in_a_run_in_which_its_label_is_its_own(tiny, monkeypatch):
-    from kspr.experiments.compare.peers import softmax
+    from kspr.experiments.compare.peers import others as softmax
 
     runs = []
 

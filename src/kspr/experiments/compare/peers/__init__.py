@@ -10,6 +10,9 @@ from typing import Any
 from kspr.experiments.compare.peers.others import (
     Cleanlab,
     Datalab,
+    Logistic,
+    LogitMargin,
+    Margins,
     Neighbours,
     SimiFeat,
     SmallLoss,
@@ -23,7 +26,6 @@ from kspr.experiments.compare.peers.shared import (
     charge,
     import_needs,
 )
-from kspr.experiments.compare.peers.softmax import Logistic, LogitMargin, Margins
 from kspr.selectors import ProbabilitySelector, Selection, from_preset
 
 __all__ = [

@@ -79,7 +79,7 @@ class Scale:
     """What is run at one scale."""
 
     kind: str
-    """A name in `kspr.experiments.reproduce.trials.KINDS`."""
+    """A name in `kspr.experiments.reproduce.running.KINDS`."""
     data: Mapping[str, Mapping[str, Any]]
     """The paper's name of a data set: the source that is used for it here."""
     noises: tuple[str, ...]
