@@ -13,6 +13,7 @@ from .selectors import KnockoffsSPR as KnockoffsSPR
 from .selectors import PaperKnockoffsSPR as PaperKnockoffsSPR
 from .selectors import ProbabilitySelector as ProbabilitySelector
 from .selectors import Selection as Selection
+from .selectors import held_out_probabilities as held_out_probabilities
 from .selectors.selfcheck import selfcheck as selfcheck
 
 __version__: str

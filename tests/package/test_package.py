@@ -22,6 +22,7 @@ def test_the_public_surface_is_deliberate():
         "Selection",
         "SelectionQuality",
         "__version__",
+        "held_out_probabilities",
         "noise",
         "selection_quality",
         "selfcheck",

@@ -23,6 +23,7 @@ def select(
     out: Path,
     chosen: common.Chosen = common.AS_PRESET,
     kind: Literal["features", "probabilities"] = "features",
+    model: str | None = None,
     doubt: str | None = None,
     doubtful: Literal["high", "low"] = "high",
     checked: Path | None = None,
@@ -50,6 +51,8 @@ def select(
 
     Example: kspr select predictions.parquet --label species --probabilities 'p_*' --out run
 
+    Example: kspr select customers.csv --label segment --model hist-gradient-boosting --out run
+
     Example: kspr select boxes.parquet --doubt quality --doubtful low --out run
 
     Example: kspr select parts --label species --scheduler local --out run
@@ -67,6 +70,11 @@ def select(
     kind
         What the numbers of an npy file are: features, or class `probabilities` of your own model,
         one column per class in the sorted order of the classes.
+    model
+        Judge by the class probabilities of this classifier of scikit-learn, such as
+        `hist-gradient-boosting` or `random-forest`, which is fitted to four fifths of the rows at a
+        time and judges the others. Trees know tables better than the linear fit that is the
+        default.
     doubt
         Column of a score that says how doubtful each row is, from any tool or model; for any kind
         of label. Nothing is kept before rows are checked. With --label, labels are classes;
@@ -111,9 +119,10 @@ def select(
         _print(select_new(source, out, load_run(judged_by), **how), json)
         return
     if doubt is not None:
-        if options.probabilities or options.annotators or options.groups or checked or scheduler:
+        others = (options.probabilities, options.annotators, options.groups, checked, scheduler)
+        if any(others) or model:
             raise InputError(
-                "--doubt takes the place of features, probabilities and annotators: give it alone, "
+                "--doubt takes the place of features, models and annotators: give it alone, "
                 "or with --label."
             )
         # To later commands they are numbers of a model, which are never shown beside an answer.
@@ -123,6 +132,11 @@ def select(
     by_model = kind == "probabilities" or options.probabilities is not None
     # Before anything is read: embedding may take long.
     _check(options, chosen, by_model=by_model, scheduler=scheduler)
+    if model is not None and (by_model or options.annotators is not None or scheduler is not None):
+        raise InputError(
+            "--model goes with features and one label a row, on one machine. Leave out "
+            "--probabilities, --annotators and --scheduler."
+        )
     how["options"] = options
     if by_model:
         run = select_by_probabilities(source, out, by_probabilities(chosen), checked=checked, **how)
@@ -140,7 +154,9 @@ def select(
         if checked is not None:
             common.refuse_spr(chosen, "--checked")
         how |= {"settings": settings, "checked": checked, "scheduler": scheduler}
-        _print(select_source(source, out, from_options(chosen), **how), json)
+        how |= {"model": model, "seed": chosen.seed}
+        selector = from_options(chosen) if model is None else by_probabilities(chosen)
+        _print(select_source(source, out, selector, **how), json)
 
 
 def _check(

@@ -24,6 +24,7 @@ from kspr.selectors import (
     PaperKnockoffsSPR,
     ProbabilitySelector,
     Selection,
+    held_out_probabilities,
 )
 from kspr.selectors.options import DEFAULT_Q
 from kspr.sources.joining import VoteColumns, read_vote_columns
@@ -42,7 +43,7 @@ __all__ = [
 def select_source(
     source: Path,
     out: Path,
-    selector: SPR | KnockoffsSPR | PaperKnockoffsSPR,
+    selector: SPR | KnockoffsSPR | PaperKnockoffsSPR | ProbabilitySelector,
     *,
     options: ReadOptions,
     settings: EmbedSettings,
@@ -50,22 +51,28 @@ def select_source(
     overwrite: bool = False,
     checked: Path | None = None,
     scheduler: str | None = None,
+    model: str | None = None,
+    seed: int = 0,
 ) -> Run:
     """Select from the rows of `source`, and write the run to `out`.
 
-    With a `scheduler`, the address of a Dask scheduler or ``"local"``, workers read the files of
-    `source` and judge their rows. `checked` is a CSV file with the true labels of rows that a
-    person has checked. They move the cut if its column `drawn_from` says that they were drawn at
-    random from all rows.
+    With a `model`, the name of a classifier, the `selector` is given its held-out probabilities;
+    `seed` is that of the model and its folds. With a `scheduler`, the address of a Dask scheduler
+    or ``"local"``, workers read the files of `source` and judge their rows. `checked` is a CSV file
+    with the true labels of rows that a person has checked. They move the cut if its column
+    `drawn_from` says that they were drawn at random from all rows.
     """
     # Before anything else: what follows may take minutes.
     check_folder(out, overwrite=overwrite)
     with _loaded(source, options, settings, scheduler) as loaded:
 
         def fit() -> Selection:
+            X, y, groups = loaded.features, loaded.label, loaded.groups
+            if model is not None:
+                shown = held_out_probabilities(model, X, y, groups=groups, random_state=seed)
+                return selector.fit(shown, y).selection_
             # SPR and the paper's selector do not judge one half by the other, and take no groups.
-            extra = {} if loaded.groups is None else {"groups": loaded.groups}
-            return selector.fit(loaded.features, loaded.label, **extra).selection_
+            return selector.fit(X, y, **({} if groups is None else {"groups": groups})).selection_
 
         origin = origin_of(loaded, options, command)
         return _run_with_answers(loaded, fit, checked, origin, out, overwrite=overwrite)

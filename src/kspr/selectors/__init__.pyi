@@ -4,6 +4,7 @@ from .annotators import Annotators as Annotators
 from .annotators import AnnotatorSelector as AnnotatorSelector
 from .cut_groups import CutGroups as CutGroups
 from .doubt import DoubtSelector as DoubtSelector
+from .held_out import held_out_probabilities as held_out_probabilities
 from .knockoffs_spr import KnockoffsSPR as KnockoffsSPR
 from .manifest import Manifest as Manifest
 from .options import SelectorOptions as SelectorOptions
