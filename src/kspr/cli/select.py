@@ -110,7 +110,8 @@ def select(
 
     how: dict[str, Any] = {"command": common.INVOCATION.get(), "overwrite": overwrite}
     if judged_by is not None:
-        if chosen != common.AS_PRESET or doubt or checked or scheduler or kind != "features":
+        said = (model, doubt, checked, scheduler)
+        if chosen != common.AS_PRESET or any(said) or kind != "features":
             raise InputError(
                 f"--with takes all options of the selection from the run {judged_by}. Leave the "
                 "others out; another q is asked for afterwards, by `kspr export --q`."

@@ -11,6 +11,7 @@ import pyarrow as pa
 from kspr._files import read_json
 from kspr.errors import InputError
 from kspr.features import Loaded, load
+from kspr.features.loading import check_rows_alone
 from kspr.features.options import AS_SHIPPED, EmbedSettings
 from kspr.runs.answers import Answers, Checks, read_answers
 from kspr.runs.rows import rows_of
@@ -122,6 +123,8 @@ def select_new(
         # A file of labels is about its own rows.
         options = replace(earlier.origin.read_options(), labels=None)
     loaded = load(source, options, settings, labelled=True)
+    for records in (earlier.records(), loaded.records):
+        check_rows_alone(records)
     if _embedder(loaded.folder) != _embedder(earlier.origin.embedding):
         raise InputError(
             f"{source} was embedded by {_embedder(loaded.folder)}, the rows of {earlier.folder} by "
