@@ -1,0 +1,59 @@
+"""`kspr select` on tables as they are, and by a classifier of scikit-learn."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from kspr.runs.run import load_run
+from tests.cli.commands import fails, run
+
+
+@pytest.fixture
+def customers(tmp_path):
+    """A table of numbers with gaps, categories and dates; a tenth of the labels are wrong."""
+    rng = np.random.default_rng(0)
+    true = rng.integers(0, 3, 600)
+    given = np.where(rng.random(600) < 0.1, (true + rng.integers(1, 3, 600)) % 3, true)
+    age = 30 + 15 * true + rng.normal(0, 5, 600)
+    columns = {
+        "id": [f"C{i}" for i in range(600)],
+        "age": pa.array(np.where(rng.random(600) < 0.1, np.nan, age), from_pandas=True),
+        "job": np.array(["clerk", "nurse", "driver", None])[np.minimum(true + (age > 70), 3)],
+        "since": np.datetime64("2020-01-01") + rng.integers(0, 900, 600),
+        "household": rng.integers(0, 200, 600),
+        "segment": np.array(["low", "middle", "high"])[given],
+        "truth": np.array(["low", "middle", "high"])[true],
+    }
+    pq.write_table(pa.table(columns), tmp_path / "customers.parquet")
+    return tmp_path / "customers.parquet"
+
+
+def test_a_table_as_it_is_is_selected_exported_and_found_again(customers, tmp_path, capsys):
+    said = ("select", customers, "--label", "segment", "--q", "0.1", "--out")
+    text = run(*said, tmp_path / "r", "--groups", "household", capsys=capsys)
+    assert "of 600 labels kept" in text
+    made = load_run(tmp_path / "r")
+    assert any(note.startswith("Encoded: numbers are scaled") for note in made.origin.notes)
+    assert made.features().shape[0] == 600
+    new = ("select", customers, "--with", tmp_path / "r", "--out", tmp_path / "new")
+    assert "has gaps, dates or categories, and what" in fails(*new, capsys=capsys)
+    # Other rows than before: medians and scales are others, and the rows are known all the same.
+    table = pq.read_table(customers)
+    pq.write_table(table.slice(5), customers)
+    again = load_run(tmp_path / "r")
+    assert (len(again.joined.place), len(again.joined.changed)) == (595, 0)
+    run("export", tmp_path / "r", "--out", tmp_path / "clean.csv", capsys=capsys)
+
+
+def test_a_model_by_name_judges_by_held_out_probabilities(customers, tmp_path, capsys):
+    said = ("select", customers, "--label", "segment", "--q", "0.1", "--out")
+    run(*said, tmp_path / "r", "--model", "random-forest", "--groups", "household", capsys=capsys)
+    made = load_run(tmp_path / "r")
+    assert made.selection.manifest.method == "ProbabilitySelector"
+    right = np.array(pq.read_table(customers)["truth"]) == made.selection.label
+    assert right[made.selection.clean_mask].mean() > 0.95
+    assert made.selection.clean_mask.sum() > 450
+    assert "--model goes with features" in fails(
+        *said, tmp_path / "s", "--model", "knn", "--scheduler", "local", capsys=capsys
+    )
