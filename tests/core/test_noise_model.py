@@ -48,8 +48,20 @@ def test_noise_by_class_is_estimated_and_people_did_not_make_it(noise, across) -
     assert not models.people
     estimate = models.by_class.transition(scores)
     true = np.array([[np.mean(label[truth == a] == k) for k in range(5)] for a in range(5)])
-    np.testing.assert_allclose(estimate.matrix, true, atol=0.06)
-    assert estimate.wrong_share == pytest.approx(0.3, abs=0.03)
+    np.testing.assert_allclose(estimate.matrix, true, atol=0.1)
+    assert estimate.wrong_share == pytest.approx(0.3, abs=0.05)
+
+
+def test_the_link_rises_with_the_score() -> None:
+    """Many classes and few rows: a link that falls would give the unlikeliest classes a chance."""
+    scores, truth = drawn(n=3000, c=60)
+    label = symmetric(truth, 0.2, 0)
+    models = fit_noise(scores, label, anchors_of(scores, label), across=False)
+    for model in (models.by_class, models.by_people):
+        prior = model.prior(scores)
+        order = np.argsort(scores, axis=1)
+        lowest, highest = (prior[np.arange(3000), order[:, k]].mean() for k in (0, -1))
+        assert highest > 20 * lowest
 
 
 def test_mistakes_of_people_may_be_theirs() -> None:

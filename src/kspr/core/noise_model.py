@@ -30,6 +30,10 @@ _ROWS, _FEWEST, _VALUES = 12_000, 500, 4_000_000
 """Rows that models are fitted to; fewer where these scores would be more in number."""
 _COLUMNS = 12
 """Classes of a row that the fit looks at: its likeliest, its label, and the rest as one."""
+_FALLING, _CENTRES = 10.0, (0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999)
+"""How firmly the link is held to rise with the score, and at which quantiles of all scores. With a
+falling part, 77 classes were fitted by giving the classes that a row looks least like a chance."""
+_PLACES_OF_LINK = np.array([1.0, 2.0, 3.0])
 _QUANTILES = np.linspace(0.0, 1.0, 1001)
 _ROUNDS, _STEPS = 8, 8
 """Times that the matrix is estimated anew, and steps of the other parameters in between."""
@@ -43,11 +47,12 @@ _STARTS = (0.5, 1.0, 2.0, 3.0, 5.0)
 _ANY_NOISE = 0.1
 """Noise of the second start, which trusts no anchors: folds of networks and masked classes have
 anchors of other classes."""
-_CLEAR = 15.0
+_CLEAR, _FAR = 15.0, 100.0
 """By how much the log-likelihood must be better to take errors that depend on the class only for
-what they are, or to start elsewhere than at the anchors. Of 12,000 rows with noise by class it is
+what they are, and to start elsewhere than at the anchors. Of 12,000 rows with noise by class it is
 ahead of the mistakes of people by 47 to 250, but of Sym. 80 % by 2 to 21; behind with labels of
-people. Errors that are free are ahead of the anchors' by at most 13 where the anchors are pure."""
+people. Errors that are free are ahead of the anchors' by 300 and more where anchors are of other
+classes; by up to 90 where a network has learned who is taken for whom, and then they are wrong."""
 _MASKED = 0.25
 """A class is masked where its score is the largest in less than this share of its labels."""
 _SHRUNK = 10.0
@@ -223,14 +228,17 @@ def fit_noise(
         (_Fit(part, None, across=across).started(first).run() for first in firsts),
         key=lambda fit: fit.log_likelihood,
     )
-    start = free if free.beyond_chance(near) > _CLEAR else shown
+    # The fit of features leaves out likely wrong labels; a network may have learned them.
+    start = free if free.beyond_chance(near) > (_CLEAR if across else _FAR) else shown
     pinned = _Fit(sample, _PINNED, across=across).after(start).run(_MORE)
     people = pinned.beyond_chance(shown) > -_CLEAR
     by_class = shown
     if people or start is not shown:
         by_class = _Fit(sample, None, across=across).after(start).run(_MORE)
     masked = across and sample.masked()
-    by_people = _Fit(sample, _USUAL, across=masked).after(start).run(_MORE)
+    # With many classes look-alikes and the matrix tell the same for long.
+    longer = _MORE if sample.all_columns else 4 * _MORE
+    by_people = _Fit(sample, _USUAL, across=masked).after(start).run(longer)
     return NoiseModels(by_class.model(), by_people.model(), people)
 
 
@@ -291,6 +299,8 @@ class _Sample:
             # The rest counts as so many classes, each with their mean; its number is that of none.
             # Powers of their mean score would be smaller: labels among them would look likely.
             self.terms[k, -1] = (power.sum(axis=1) - chosen.sum(axis=1)) / (c - _COLUMNS + 1)
+        self.rises = _PLACES_OF_LINK * np.quantile(shown, _CENTRES)[:, None] ** (0, 1, 2)
+        self.rises *= self.powers
         self.several = np.zeros((len(self.id), 1))
         if not self.all_columns:
             self.several[-1] = np.log(c - _COLUMNS + 1)
@@ -516,6 +526,9 @@ class _Fit:
         slope[self._offset] -= offset
         slope[self._error] -= error
         height = shares.log_likelihood - 0.5 * (offset @ offset + error @ error)
+        falls = np.minimum(sample.rises @ x[:3], 0.0)
+        height -= 0.5 * _FALLING * float(falls @ falls)
+        slope[:3] -= _FALLING * (falls @ sample.rises)
         if self._habits is not None and shares.alike is not None:
             height += self._known(x, shares, errors, slope)
         if self._across:
