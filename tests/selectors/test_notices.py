@@ -50,7 +50,7 @@ def test_met_levels_and_shares_need_no_notice(met, shares):
 def test_a_rate_without_checked_rows_is_said_to_rest_on_an_assumption(met, shares):
     words = basis(met)
     assert words.startswith("This rate rests on an assumption, not on checked rows")
-    assert "9 to 15 %" in words
+    assert "of the kept labels were wrong in our measurements" in words
     assert met.assumption in words
     assert f"Wrong among the kept: {met.ends()}" in words
     assert basis(shares) is None
