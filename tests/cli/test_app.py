@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +16,9 @@ from PIL import Image
 import kspr
 from kspr import Selection
 from kspr._files import staged
-from kspr.cli import main
+from kspr.cli import _app, main
 from kspr.cli._app import COMMANDS, app
+from kspr.cli.select import select
 from kspr.selectors import options
 from kspr.selectors.options import DEFAULT_Q
 from tests.cli.commands import SAID, fails, run
@@ -304,3 +306,18 @@ def test_sigterm_ends_a_command_like_ctrl_c(tmp_path, monkeypatch, capsys):
     finally:
         signal.signal(signal.SIGTERM, before)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_on_a_terminal_a_command_says_within_a_second_what_it_does(monkeypatch, capsys):
+    monkeypatch.setattr(_app, "_SOON", 0.01)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    with _app._task_said(select):
+        time.sleep(0.2)
+    said = capsys.readouterr().err
+    assert said == (
+        "kspr select: Find the rows whose labels can be trusted, and rank the others.\n"
+    )
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: False, raising=False)
+    with _app._task_said(select):
+        time.sleep(0.05)
+    assert capsys.readouterr().err == ""

@@ -349,7 +349,9 @@ def test_rows_of_all_that_are_passed_over_count_as_wrong_too(copy, digits, tmp_p
     assert found["n_wrong"] + found["n_other"] >= wrong
     # They do not move the cut before they are filled in.
     assert found["estimates"] is None
-    assert found["notes"][0].startswith("180 of 200 checks are done; they move the cut once all")
+    assert found["notes"][0].startswith(
+        "180 of 200 checks are done; they move the threshold once all"
+    )
     passed = [numbers[k] for k in passed]
     assert (Selection.load(copy).clean_mask[passed] == before[passed]).all()
 
@@ -414,7 +416,7 @@ def test_an_answer_that_is_emptied_in_the_file_is_withdrawn(copy, digits, tmp_pa
     rows[-1]["true_label"] = ""
     rewrite(out, rows)
     text = run("verify", copy, "--answers", out, capsys=capsys)
-    assert "59 of 60 checks are done; they move the cut once all of them are." in text
+    assert "59 of 60 checks are done; they move the threshold once all of them are." in text
     before = Selection.load(copy, answers=False).clean_mask
     unanswered = np.setdiff1d(np.arange(900), [int(entry["row"]) for entry in rows[:-1]])
     assert (Selection.load(copy).clean_mask[unanswered] == before[unanswered]).all()

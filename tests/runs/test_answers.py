@@ -205,7 +205,7 @@ def test_a_draw_moves_the_cut_when_all_of_it_is_answered_and_not_before(fitted, 
     others = np.setdiff1d(np.arange(len(fitted)), rows[:3])
     assert (answered.clean_mask[others] == fitted.clean_mask[others]).all()
     assert answered.cut_groups.n_kept.sum() == answered.clean_mask.sum()
-    assert few.progress == "3 of 100 checks are done; they move the cut once all of them are."
+    assert few.progress == "3 of 100 checks are done; they move the threshold once all of them are."
     assert checks.progress == "100 of 100 checks are done."
     done = apply_checks(fitted, checks).clean_mask
     assert (done == fitted.with_checks(rows, digits40.y_true[rows]).clean_mask).all()

@@ -40,7 +40,7 @@ def test_a_draw_counts_only_when_all_of_it_is_answered(tmp_path, guarantee):
     check(run, n=300, answered=200, guarantee=guarantee)
     claim = claim_of(load_run(run.folder), 0.95)
     assert claim.evidence is None
-    assert claim.sentence.startswith("200 of 300 checks are done; they move the cut once all")
+    assert claim.sentence.startswith("200 of 300 checks are done; they move the threshold once all")
 
 
 def test_with_an_anytime_guarantee_one_may_stop(tmp_path):

@@ -39,6 +39,8 @@ from kspr.errors import LONGEST, KsprError
 
 __all__ = ["app", "main"]
 
+_SOON = 0.8
+"""Seconds after which a command says on a terminal what it is doing."""
 app = cyclopts.App(
     name="kspr",
     help=(
@@ -151,16 +153,34 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.stdout.flush()
 
 
+@contextlib.contextmanager
+def _task_said(command: Callable[..., None] | None) -> Iterator[None]:
+    """Say on a terminal what a command is doing, if it takes longer than a second."""
+    if command is None or not sys.stderr.isatty():
+        yield
+        return
+    # Imports and files may take seconds before there is a bar.
+    sentence = f"kspr {command.__name__}: {(command.__doc__ or '').partition(chr(10))[0]}"
+    timer = threading.Timer(_SOON, lambda: print(sentence, file=sys.stderr, flush=True))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
 def _run(given: list[str]) -> None:
     common.INVOCATION.set(("kspr", *given))
     # An earlier call in this process may have named a file.
     app.config = ()
+    called = next((_NAMED[word] for word in given if word in _NAMED), None)
     try:
-        app.meta(given, exit_on_error=False, print_error=False, result_action="return_value")
+        with _task_said(called):
+            app.meta(given, exit_on_error=False, print_error=False, result_action="return_value")
     # Whatever is wrong with the input is one line; a traceback means a bug of ours.
     except (KsprError, cyclopts.CycloptsError) as error:
         sentence = " ".join(str(error).split())
-        called = next((_NAMED[word] for word in given if word in _NAMED), None)
         _stop(sentence if called is None else common.with_dashes(sentence, called), 2)
     except OSError as error:
         _stop(f"{error.filename or 'file'}: {error.strerror or error}", 2)

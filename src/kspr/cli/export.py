@@ -54,8 +54,8 @@ def export(
         Another error rate than that of the run; nothing is fitted again.
     rows
         For `label-studio` and `fiftyone`: `suspects`, the worst first, as without this option for
-        `label-studio`; `drawn`, those of `kspr verify --checks`, whose answers move the cut; or
-        `all`, as without it for `fiftyone`.
+        `label-studio`; `drawn`, those of `kspr verify --checks`, whose answers move the
+        threshold; or `all`, as without it for `fiftyone`.
     threshold
         For `relabel` and `relabel-keep`: least probability of a suggested label. What becomes of
         all rows, and what can be expected of it, is printed before anything is written.

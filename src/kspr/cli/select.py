@@ -84,8 +84,8 @@ def select(
     checked
         CSV file with a column `row` or `id` and a column `true_label`, for rows that a person has
         checked. They are kept or not as the answers say. With a column `drawn_from` that says
-        `all`, for rows drawn at random from all rows, they also move the cut. `kspr verify` draws
-        rows for a run, and moves its cut without a new fit.
+        `all`, for rows drawn at random from all rows, they also move the threshold. `kspr verify`
+        draws rows for a run, and moves its threshold without a new fit.
     scheduler
         Let the workers of a Dask cluster read and judge the parquet or Arrow files of SOURCE, which
         all of them must reach: the address of its scheduler, such as tcp://10.0.0.1:8786, or

@@ -1,4 +1,4 @@
-"""`kspr verify`: let a person check a hundred rows, and move the cut by the answers."""
+"""`kspr verify`: let a person check a hundred rows, and move the threshold by the answers."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -26,15 +26,16 @@ def verify(
     source: Path | None = None,
     json: common.Json = False,
 ) -> None:
-    """Draw rows for a person to check, and move the cut by the answers.
+    """Draw rows for a person to check, and move the threshold by the answers.
 
     Without checked rows an error rate rests on an assumption, which people's errors break. With
     about a hundred it holds whatever the errors are.
 
     First `--checks 100` draws rows at random from those that could be kept, and writes them to a
     CSV file. Fill in its column `true_label`, from the top: a dash for a row that belongs to no
-    class, a question mark where you cannot tell. Then `--answers` moves the cut of the run; nothing
-    is fitted again. More rows of the same draw can be checked later.
+    class, a question mark where you cannot tell. Then `--answers` moves the threshold of the run
+    once all of them are answered; nothing is fitted again. An answer that is emptied is withdrawn.
+    More rows of the same draw can be checked later.
 
     Example: kspr verify run --checks 100
 
@@ -62,7 +63,7 @@ def verify(
     drawn
         How rows are drawn, from the `pool` of those that could be kept or from `all` rows. With
         `--answers`, for rows that were not drawn here: from `all` rows at random, or `chosen` in
-        any other way. Chosen rows are kept or not, and do not move the cut.
+        any other way. Chosen rows are kept or not, and do not move the threshold.
     seed
         Seed of the draw; 0 without it.
     new_draw
@@ -139,7 +140,7 @@ def _print_result(result: "Verification", run: Path, json: bool) -> None:
             "until they are filled in."
         )
     if result.n_other:
-        print(f"{result.n_other:,} other answers are kept; they do not move the cut.")
+        print(f"{result.n_other:,} other answers are kept; they do not move the threshold.")
     low, high = result.interval_before
     print(
         f"Without checks {result.n_kept_before:,} of {result.n_rows:,} rows were kept at "

@@ -155,7 +155,7 @@ class Checks:
         if moving == total or self.guarantee == "anytime":
             return f"{said}."
         rest = f" those after the first {moving:,}" if moving else ""
-        return f"{said};{rest or ' they'} move the cut once all of them are."
+        return f"{said};{rest or ' they'} move the threshold once all of them are."
 
     def with_rows(self, positions: Iterable[int]) -> Checks:
         """Return the checks with more drawn rows; `positions` are all of them, in their order."""
