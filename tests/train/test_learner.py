@@ -17,9 +17,8 @@ from kspr.train.learner import (
     cosine_rate,
     epoch_batches,
     make_optimizer,
+    mean_loss,
     pseudo_labels,
-    soft_loss,
-    supervised_loss,
     train_epoch,
 )
 from kspr.train.settings import TrainSettings
@@ -231,25 +230,25 @@ LABELS = torch.tensor([0, 3, 1, 2, 2, 0])
 
 def test_the_supervised_loss_is_minus_the_mean_log_probability_of_the_label(logits):
     expected = -logits.softmax(1)[torch.arange(6), LABELS].log().mean()
-    torch.testing.assert_close(supervised_loss(logits, LABELS), expected)
+    torch.testing.assert_close(mean_loss(logits, LABELS), expected)
 
 
 def test_the_soft_loss_of_hard_targets_is_the_supervised_loss(logits):
-    soft = soft_loss(logits, one_hot(LABELS, 4).float())
-    torch.testing.assert_close(soft, supervised_loss(logits, LABELS))
+    soft = mean_loss(logits, one_hot(LABELS, 4).float())
+    torch.testing.assert_close(soft, mean_loss(logits, LABELS))
 
 
 def test_the_soft_loss_is_linear_in_the_targets(logits):
     first, second = (one_hot(labels, 4).float() for labels in (LABELS, LABELS.flip(0)))
     torch.testing.assert_close(
-        soft_loss(logits, 0.3 * first + 0.7 * second),
-        0.3 * soft_loss(logits, first) + 0.7 * soft_loss(logits, second),
+        mean_loss(logits, 0.3 * first + 0.7 * second),
+        0.3 * mean_loss(logits, first) + 0.7 * mean_loss(logits, second),
     )
 
 
 def test_a_batch_without_rows_teaches_nothing(logits):
     nothing = logits[:0]
-    loss = supervised_loss(nothing, LABELS[:0]) + soft_loss(nothing, torch.zeros(0, 4))
+    loss = mean_loss(nothing, LABELS[:0]) + mean_loss(nothing, torch.zeros(0, 4))
     loss.backward()
     assert loss == 0
     assert (logits.grad == 0).all()

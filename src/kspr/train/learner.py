@@ -33,9 +33,8 @@ __all__ = [
     "cosine_rate",
     "epoch_batches",
     "make_optimizer",
+    "mean_loss",
     "pseudo_labels",
-    "soft_loss",
-    "supervised_loss",
     "train_epoch",
 ]
 
@@ -217,20 +216,13 @@ def _shuffled(rows: Tensor, n: int, generator: torch.Generator) -> Tensor:
     return rows[torch.cat(orders)[:n]]
 
 
-def supervised_loss(logits: Tensor, labels: Tensor) -> Tensor:
-    """Return the mean cross-entropy of clean samples (Eq. loss-supervised).
+def mean_loss(logits: Tensor, targets: Tensor) -> Tensor:
+    """Return the mean cross-entropy of labels or soft targets: Eq. loss-supervised, loss-cutmix.
 
-    The caller chooses the clean rows (the indicator in that equation). Without a row, the loss and
-    its gradient are 0.
+    The caller chooses the clean rows (the indicator in the first equation). Without a row, the loss
+    and its gradient are 0.
     """
     # cross_entropy gives nan for the mean over no rows.
-    if not len(labels):
-        return logits.sum()
-    return functional.cross_entropy(logits, labels)
-
-
-def soft_loss(logits: Tensor, targets: Tensor) -> Tensor:
-    """Return the mean cross-entropy with soft targets (Eq. loss-cutmix); 0 without a row."""
     if not len(targets):
         return logits.sum()
     return functional.cross_entropy(logits, targets)
@@ -308,7 +300,7 @@ def _loss(
     view = pipeline.train_view(_taken(setup, own), draws)
     label = task.label[own].to(device)
     if targets is None and batch.rejected is None:
-        return supervised_loss(learner.logits(view), label)
+        return mean_loss(learner.logits(view), label)
     # Targets and losses in float32, also where the network computes in bfloat16.
     known = functional.one_hot(label, task.n_classes).float()
     target = known if targets is None else targets[own].to(device)
@@ -316,7 +308,7 @@ def _loss(
         # Eq. cutmix, with the pseudo-label or the soft label in place of y_noisy.
         partner, soft = _partner(learner, setup, batch.rejected, targets, draws)
         view, target = pipeline.mix(view, target, partner, soft, draws)
-    return soft_loss(learner.logits(view), target)
+    return mean_loss(learner.logits(view), target)
 
 
 def _partner(

@@ -29,7 +29,7 @@ from torch.nn import functional
 
 from kspr.experiments.baselines.method import Batch, Method, Run
 from kspr.models.network import evaluating
-from kspr.train.learner import pseudo_labels, soft_loss
+from kspr.train.learner import mean_loss, pseudo_labels
 from kspr.train.randomness import beta, generator_for
 
 __all__ = ["D2L", "ELR", "PENCIL", "DivideMix", "JointOptim", "MCorrection"]
@@ -103,7 +103,7 @@ class JointOptim(Method):
     def losses(self, run: Run, batch: Batch) -> Sequence[Tensor]:
         """Return the loss against the present labels; the first stage avoids trivial answers."""
         (logits,) = run.logits(batch)
-        loss = soft_loss(logits, run.memory["target"][batch.rows.to(logits.device)])
+        loss = mean_loss(logits, run.memory["target"][batch.rows.to(logits.device)])
         if run.stage == 0:
             p = logits.softmax(dim=1)
             loss = loss + self.prior * prior_term(p) + self.confidence * entropy(p)
@@ -313,7 +313,7 @@ class MCorrection(Method):
             batch.view, (1 - doubt) * given + doubt * own, self.alpha, batch.draws
         )
         logits = learner.logits(mixed)
-        return [soft_loss(logits, target) + prior_term(logits.softmax(dim=1))]
+        return [mean_loss(logits, target) + prior_term(logits.softmax(dim=1))]
 
     def after_epoch(self, run: Run) -> None:
         """Fit the mixture to the losses, after the first part of the run."""
@@ -370,7 +370,7 @@ class DivideMix(Method):
         logits = run.learners[k].logits(mixed)
         p, has_label = logits.softmax(dim=1), labelled[:, 0]
         rest = (p - target)[~has_label].square().mean() if bool((~has_label).any()) else 0.0
-        supervised = soft_loss(logits[has_label], target[has_label])
+        supervised = mean_loss(logits[has_label], target[has_label])
         return supervised + self._weight(run) * rest + prior_term(p)
 
     def _weight(self, run: Run) -> float:

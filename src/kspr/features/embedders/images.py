@@ -65,7 +65,7 @@ def _variant(rest: str) -> str:
 def _load_timm(request: EmbedderRequest) -> Embedder:
     """Return the pooled features of a timm model, at its own image size unless one is given."""
     timm = require("timm", f"The embedder {request.name}", "timm")
-    from kspr.models.libraries import create_timm
+    from kspr.models.build import create_timm
 
     model_name, weights = _name_and_weights(request.rest)
     # With 0 classes timm leaves the classifier out and returns pooled features.
@@ -84,7 +84,7 @@ def _load_torchvision(request: EmbedderRequest) -> Embedder:
     """Return the inputs of the last linear layer of a torchvision model."""
     models = require("torchvision.models", f"The embedder {request.name}", "torchvision")
     torch = require("torch", f"The embedder {request.name}", "torch")
-    from kspr.models.libraries import create_torchvision
+    from kspr.models.build import create_torchvision
 
     model_name, weights = _name_and_weights(request.rest)
     model = create_torchvision(models, request.name, model_name, pretrained=weights is None)

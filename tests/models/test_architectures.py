@@ -1,8 +1,9 @@
-"""The residual networks on images of any size."""
+"""The networks of this package on images of any size."""
 
 import pytest
 import torch
 
+from kspr.errors import InputError
 from kspr.models.build import build_network
 from kspr.models.network import Outputs
 
@@ -24,3 +25,11 @@ def test_every_weight_gets_a_gradient():
     network = build_network("cifar_resnet18", 3, in_shape=(3, 8, 8))
     network(torch.rand(4, 3, 8, 8)).logits.square().sum().backward()
     assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in network.parameters())
+
+
+def test_inception_takes_its_smallest_image_and_refuses_a_smaller_one():
+    network = build_network("inception_resnet_v2", 3, in_shape=(3, 75, 75)).eval()
+    with torch.no_grad():
+        assert network(torch.rand(1, 3, 75, 75)).features.shape == (1, 1536)
+    with pytest.raises(InputError, match="at least 75 x 75 pixels"):
+        build_network("inception_resnet_v2", 3, in_shape=(3, 74, 75))
