@@ -1,11 +1,15 @@
 """What a person is shown of the rows that were drawn, and draws that go on."""
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from PIL import Image
 
 from kspr.runs.answers import read_checks
 from kspr.runs.draws import draw_checks
 from kspr.runs.run import load_run
 from kspr.runs.verify import verification_of, verify_run
+from kspr.sources.options import ReadOptions
 from tests.runs.samples import rows_of
 
 N = 60
@@ -29,6 +33,19 @@ def test_images_are_shown_by_their_paths(tmp_path, run_of, names):
     draw_checks(made.folder, tmp_path / "out.csv", n=7, drawn="all")
     for entry in rows_of(tmp_path / "out.csv"):
         assert entry["image"] == str(tmp_path / f"{entry['row']}.png")
+
+
+def test_rows_of_a_table_are_shown_by_their_cells(tmp_path, run_of, names):
+    """Neither the label is among them twice, nor the truth, nor hundreds of features."""
+    table = {"city": [f"city {k}" for k in range(N)], "truth": names, "label": names}
+    few = {f"f{k}": np.arange(N) / 2 + k for k in range(2)}
+    for name, features in (("few", few), ("many", {f"f{k}": few["f0"] for k in range(60)})):
+        pq.write_table(pa.table({**table, **features}), tmp_path / f"{name}.parquet")
+        made = run_of(tmp_path / f"{name}.parquet", ReadOptions(features="f*"))
+        draw_checks(made.folder, tmp_path / f"{name}.csv", n=5, drawn="all")
+        shown = rows_of(tmp_path / f"{name}.csv")
+        assert list(shown[0])[6:] == ["city", *(few if name == "few" else ())]
+        assert all(entry["city"] == f"city {entry['row']}" for entry in shown)
 
 
 def test_a_source_that_is_gone_leaves_row_and_id(texts, tmp_path):

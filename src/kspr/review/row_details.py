@@ -149,10 +149,8 @@ class Details:
             features = records.features
             count = 0 if features is None else min(_MOST_CELLS, features.shape[1])
             return places, {f"feature {k}": features[:, k] for k in range(count)}
-        roles = records.columns
-        hidden = {n for role in ("label", "truth", "probabilities") for n in roles.get(role, ())}
-        shown = [f for n, f in table.fields.items() if n not in hidden and len(f.path) == 1]
-        return places, {field.name: table.cells(field) for field in shown[:_MOST_CELLS]}
+        shown = self._run.shown_fields()[:_MOST_CELLS]
+        return places, {field.name: table.cells(field) for field in shown}
 
     def _open_neighbours(self) -> "Neighbours | None":
         """Return rows to compare with; None where features are not at hand: none are computed."""

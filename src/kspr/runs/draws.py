@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pyarrow.types import is_nested
 
 from kspr._files import staged
 from kspr._text import write_csv
@@ -40,6 +41,8 @@ COLUMNS = ("row", "id", "label", "suggested_label", "true_label", "drawn_from")
 DEFAULT_CHECKS = 100
 """Rows that are drawn where nobody says how many: enough for most data (docs/error-rate.md)."""
 
+_MOST_CELLS = 40
+"""Columns of a table that are shown."""
 _TEXT = 500
 """Characters of a text that are shown."""
 _FORECASTS = (1, 2, 5)
@@ -261,14 +264,31 @@ def _lines(
 
 
 def _shown(run: Run, drawn: list[int]) -> dict[str, list[str]]:
-    """Return the column that shows rows to a person: texts, or the paths of images."""
+    """Return the columns that show rows to a person: texts, paths of images, cells of a table."""
     items = run.items()
     if items is None:
-        return {}  # nothing to show, or the source is gone: row and id must do
+        try:
+            return _cells(run, drawn)
+        except InputError:
+            return {}  # the source is gone: row and id must do
     if items.kind == "text":
         return {"text": [_text(items, position) for position in drawn]}
     files = [items.file(position) for position in drawn]
     return {"image": [str(file or "") for file in files]} if any(files) else {}
+
+
+def _cells(run: Run, drawn: list[int]) -> dict[str, list[str]]:
+    table, places = run.table(), run.joined.places()[drawn].tolist()
+    fields = [f for f in run.shown_fields() if f.name not in COLUMNS and not is_nested(f.type)]
+    if len(fields) > _MOST_CELLS:
+        # Hundreds of numbers say nothing to a person.
+        features = run.records().columns.get("features", ())
+        fields = [f for f in fields if f.name not in features]
+    columns = {} if table is None else {f.name: table.cells(f) for f in fields[:_MOST_CELLS]}
+    return {
+        name: ["" if place < 0 else str(cells[place])[:_TEXT] for place in places]
+        for name, cells in columns.items()
+    }
 
 
 def _text(items: Items, position: int) -> str:

@@ -21,7 +21,7 @@ from kspr.selectors import Selection
 from kspr.sources.opening import open_source, open_table, probability_file
 from kspr.sources.options import ReadOptions
 from kspr.sources.places import absolute, address_of, exists
-from kspr.sources.readers.table import Table
+from kspr.sources.readers.table import Field, Table
 from kspr.sources.records import Items, Records
 
 __all__ = [
@@ -264,6 +264,16 @@ class Run:
         Raise `InputError` if the source cannot be read any more.
         """
         return open_table(self._place(), self.origin.read_options())
+
+    def shown_fields(self) -> list[Field]:
+        """Return the columns of the source that show a row to a person; empty without a table.
+
+        Neither labels are among them nor anything that tells them.
+        """
+        table, roles = self.table(), self.records().columns
+        hidden = {n for role in ("label", "truth", "probabilities") for n in roles.get(role, ())}
+        fields = {} if table is None else table.fields
+        return [f for n, f in fields.items() if n not in hidden and len(f.path) == 1]
 
     @cached_property
     def _opened(self) -> Records | InputError:
