@@ -15,6 +15,7 @@ from typing import Any
 from _common import RESULTS, ROOT, arguments, markdown_table, read_trials
 
 BENCHMARKS = (
+    "checkers",
     "clusters",
     "crowd",
     "defaults",
