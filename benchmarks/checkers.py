@@ -1,7 +1,9 @@
-"""What is the promise of a hundred checks worth if some answers are wrong?
+"""The promise of a hundred checks where some answers are wrong: its FSR, and what it keeps.
 
 The checks are those of the page: drawn from the default's pool, for the mean. An answer is wrong
 with a given chance, either any answer ("slips"), or only by letting a wrong label pass as right.
+"Asked again" is what the page does: a refused label is asked again, and where the second answer
+differs, a third one settles it; here as careless as the others.
 Run: ``python benchmarks/checkers.py``; it writes benchmarks/results/checkers.jsonl and the table of
 docs/review.md.
 """
@@ -41,6 +43,16 @@ def slips(rate: float) -> Checker:
     return lambda rows, rng: rows.wrong ^ (rng.random(len(rows.wrong)) < rate)
 
 
+def slips_asked_again(rate: float) -> Checker:
+    """Give a wrong answer with the same chance, and be asked again about every refused label."""
+
+    def said(rows: Ranked, rng: np.random.Generator) -> np.ndarray:
+        first, second, third = (slips(rate)(rows, rng) for _ in range(3))
+        return first & (second | third)
+
+    return said
+
+
 def lets_pass(rate: float) -> Checker:
     """Call wrong labels right, so often that a share `rate` of all answers is wrong."""
 
@@ -55,6 +67,8 @@ CHECKERS: dict[str, Checker] = {
     "none": slips(0.0),
     "5 %, any answer": slips(0.05),
     "10 %, any answer": slips(0.1),
+    "5 %, any answer; asked again": slips_asked_again(0.05),
+    "10 %, any answer; asked again": slips_asked_again(0.1),
     "5 %, all let a wrong label pass": lets_pass(0.05),
     "10 %, all let a wrong label pass": lets_pass(0.1),
 }
@@ -86,12 +100,14 @@ def measure() -> None:
 def filled(text: str) -> str:
     """Return the page's text with the table in its place: FSR / recall."""
     found = {name: trial["checkers"] for name, trial in named_trials(TRIALS).items()}
-    rows = [
-        [words, *(f"{fsr:.3f} / {recall:.3f}" for fsr, recall in (f[words] for f in found.values()))]
-        for words in CHECKERS
-    ]
+    rows = [[words, *(_cell(case[words]) for case in found.values())] for words in CHECKERS]
     shown = markdown_table(["wrong answers", *found], rows)
     return fill_page(text, COMMAND, shown, named_trials(TRIALS).values())
+
+
+def _cell(measured: list[float]) -> str:
+    fsr, recall = measured
+    return f"{fsr:.3f} / {recall:.3f}"
 
 
 def main() -> None:

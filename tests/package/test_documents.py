@@ -81,7 +81,17 @@ def test_every_command_is_documented():
 
 @pytest.mark.parametrize(
     "script",
-    ["checkers", "clusters", "draws", "embedders", "embedding", "review", "scale", "sharper", "speed"],
+    [
+        "checkers",
+        "clusters",
+        "draws",
+        "embedders",
+        "embedding",
+        "review",
+        "scale",
+        "sharper",
+        "speed",
+    ],
 )
 def test_a_measured_part_of_a_page_is_the_measured_one(script, monkeypatch):
     if script == "review":

@@ -35,7 +35,7 @@ function show(now) {
   say("expected", now.expected);
   say("promise", now.promise);
   const one = now.unsettled === 1;
-  say("unsettled", now.unsettled ? `${count(now.unsettled)} checked ${one ? "row" : "rows"} that people differ on or cannot tell ${one ? "counts" : "count"} as wrong until ${one ? "it is" : "they are"} settled.` : "");
+  say("unsettled", now.unsettled ? `${count(now.unsettled)} checked ${one ? "row" : "rows"} that people answered differently or cannot tell ${one ? "counts" : "count"} as wrong until ${one ? "it is" : "they are"} settled.` : "");
   say("picked", now.picked ? `${count(now.picked)} answers in Fix: they decide on their own rows, and do not count for the error rate.` : "");
   byId("to-settle").textContent = now.to_settle;
   byId("to-settle").hidden = !now.to_settle;
