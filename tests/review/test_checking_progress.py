@@ -67,34 +67,31 @@ def test_every_step_of_the_slider_keeps_more_rows(asked):
     assert max(kept) <= now["most"] == np.isfinite(selection.q_value).sum()
 
 
-def test_two_answers_to_a_row_say_what_the_promise_is_worth(run, truth):
+def test_second_answers_show_how_sure_a_person_is(run, truth):
     draw = set_draw(run, n=100)
     fitted = load_run(run).selection
     names = [str(name) for name in fitted.classes]
     said = entries(draw, truth, names, 10)
     again = tuple(replace(e, number=100 + k, queue="repeat") for k, e in enumerate(said))
-    now = Progress(fitted).now(replace(draw, log=(*said, *again)))
-    assert now["slips"].startswith("10 of 10 second answers to a row were the same")
-    wrong = (*again[:8], *(replace(e, answer="-") for e in again[8:]))
-    now = Progress(fitted).now(replace(draw, log=(*said, *wrong)))
-    # Two of ten differ: one answer in ten is wrong, and 20 % may become 30 %.
-    assert "about 10 % of the answers are wrong" in now["slips"]
-    assert "up to 30 %" in now["slips"]
+    other = (*again[:8], *(replace(e, answer="-") for e in again[8:]))
+    now = Progress(fitted).now(replace(draw, log=(*said, *other)))
     assert [(a["other"], a["share"]) for a in now["agreement"]] == [("Anna, asked again", 0.8)]
-    assert now["to_settle"] == 2
+    assert (now["done"], now["to_settle"], now["unsettled"]) == (10, 2, 2)
 
 
 def test_nothing_is_promised_before_the_number_that_was_set(asked):
     assert asked(0)[0]["verdict"] == "No row is checked yet."
     assert "rests on an assumption" in asked(0)[0]["promise"]
     done, selection = asked(100)
-    assert done["promise"] == selection.assumption
+    assert done["promise"].startswith(selection.assumption)
+    # What it is worth where people err.
+    assert "5 % of the answers let a wrong label pass, up to 25 % of the kept" in done["promise"]
     assert done["verdict"].startswith("Done. ")
 
 
 def test_anytime_holds_at_every_moment(asked):
     now, selection = asked(40, guarantee="anytime", q=0.3)
-    assert now["promise"] == selection.assumption
+    assert now["promise"].startswith(selection.assumption)
     assert "whenever you stop" in now["promise"]
 
 

@@ -101,23 +101,25 @@ def press(page, key):
 def test_a_hundred_rows_are_checked_by_keyboard(serve, visit, run):
     served = serve()
     page = visit(served)
-    # Nine rows are asked twice.
-    for k in range(109):
+    for k in range(200):
+        if page.locator(".finished").count():
+            break
         row = page.inner_text("#check-title")
-        assert row == f"Check {k + 1} of 109"
+        assert row == f"Check {k + 1}"
         suggested = page.locator("#answers .suggested").count()
         press(page, "Enter" if suggested and k % 2 else " ")
-        if k == 20:
+        if k == 14:
             # No threshold from a few answers.
-            page.wait_for_function("() => document.getElementById('done').textContent === '20'")
+            page.wait_for_function("() => document.getElementById('done').textContent === '15'")
             assert "wrong so far" in page.inner_text("#wrong-so-far")
             assert not page.is_visible("#verdict")
             assert not page.is_visible("#dial")
     page.wait_for_selector(".finished .ways")
     page.wait_for_function("() => document.getElementById('done').textContent === '100'")
     assert "checked rows were drawn at random" in page.inner_text("#promise")
+    assert k >= 109  # some rows are asked twice
     assert re.search(r"Done\. You can keep \d+ of 600 labels", page.inner_text(".finished .result"))
-    assert "second answers to a row" in page.inner_text("#slips")
+    assert "Anna and Anna, asked again" in page.inner_text("#agreement")
     with page.context.expect_page() as opening:
         page.get_by_role("link", name="Report").click()
     assert "Answered on the review page by" in opening.value.inner_text("body")
@@ -140,7 +142,7 @@ def test_every_key_gives_its_answer(serve, visit, run):
     log = {e["position"]: e["answer"] for e in decisions(page)}
     assert [log[p] for p in order[:6]] == [0, 0, 3, 9, "-", "?"]
     press(page, "u")
-    assert page.inner_text("#check-title") == "Check 6 of 109"
+    assert page.inner_text("#check-title") == "Check 6"
     page.click("#undo")
     page.wait_for_function("() => document.getElementById('check-title').textContent[6] === '5'")
     page.keyboard.press("?")
@@ -176,7 +178,7 @@ def test_the_search_takes_the_marked_class_only(serve, visit, many):
     page.keyboard.press("/")
     page.keyboard.type("zzz")
     page.keyboard.press("Enter")
-    assert page.inner_text("#check-title").startswith("Check 1 ")
+    assert page.inner_text("#check-title").startswith("Check 1")
     field = page.locator("#answers .picker input")
     # Any part of a name; keys are letters here, and no answers.
     field.fill("seven")
@@ -191,7 +193,7 @@ def test_the_search_takes_the_marked_class_only(serve, visit, many):
     assert [names[e["answer"]] for e in decisions(page)] == ["whole seven"]
     # Digits mean nothing where classes have none.
     page.keyboard.press("1")
-    assert page.inner_text("#check-title").startswith("Check 2 ")
+    assert page.inner_text("#check-title").startswith("Check 2")
 
 
 def test_a_text_is_shown_whole_in_its_own_direction(serve, visit, many):
@@ -240,7 +242,7 @@ def test_two_people_in_two_windows_settle_what_they_differ_on(serve, visit, run)
         "'Anna and Ben: 50\u00a0% of 2 rows')"
     )
     assert ben.inner_text("#to-settle") == "1"
-    assert "1 checked row that people differ on" in ben.inner_text("#unsettled")
+    assert "1 checked row that people answered differently" in ben.inner_text("#unsettled")
     ben.click("[data-tab=settle]")
     entry = ben.locator("#disputed > li")
     entry.wait_for()
@@ -264,9 +266,9 @@ def test_after_a_kill_the_page_says_so_and_the_next_start_goes_on(serve, visit):
     page.keyboard.press(" ")
     page.wait_for_selector("#trouble:not([hidden])")
     assert "What you have answered is saved" in page.inner_text("#trouble")
-    assert page.inner_text("#check-title") == "Check 5 of 109"
+    assert page.inner_text("#check-title") == "Check 5"
     again = visit(serve())
-    assert again.inner_text("#check-title") == "Check 5 of 109"
+    assert again.inner_text("#check-title") == "Check 5"
 
 
 def test_a_stale_tab_changes_nothing_says_so_and_goes_on(serve, visit, run):
@@ -275,7 +277,7 @@ def test_a_stale_tab_changes_nothing_says_so_and_goes_on(serve, visit, run):
     press(one, " ")
     press(two, "-")
     assert "in another window" in two.inner_text("#toast")
-    assert two.inner_text("#check-title") == "Check 2 of 109"
+    assert two.inner_text("#check-title") == "Check 2"
     found = verification_of(load_run(run))
     assert (found.n_counted, found.n_wrong) == (1, 0)
     press(two, "-")
@@ -295,9 +297,7 @@ def test_a_decision_is_opened_again_and_changed(serve, visit):
     assert [e["answer"] for e in decisions(page)] == [2, 1]
     # The next row still waits.
     page.click("[data-tab=check]")
-    page.wait_for_function(
-        "() => document.getElementById('check-title').textContent === 'Check 3 of 109'"
-    )
+    page.wait_for_function("() => document.getElementById('check-title').textContent === 'Check 3'")
 
 
 def test_suspects_are_accepted_together_and_undone(serve, visit, run):
@@ -349,12 +349,12 @@ def test_a_blind_row_shows_its_label_after_the_answer(serve, visit):
     page = visit(serve("--blind"))
     assert page.locator("#answers .two").count() == 0
     page.keyboard.press(" ")
-    assert page.inner_text("#check-title") == "Check 1 of 109"
+    assert page.inner_text("#check-title") == "Check 1"
     page.keyboard.press("2")
     page.wait_for_selector("#answers .revealed")
     assert "The given label is" in page.inner_text("#answers .revealed")
     press(page, " ")
-    assert page.inner_text("#check-title") == "Check 2 of 109"
+    assert page.inner_text("#check-title") == "Check 2"
 
 
 @pytest.mark.parametrize("width", [380, 1000, 1600, 3840])
@@ -453,9 +453,9 @@ def test_the_name_is_remembered_and_can_be_given_by_the_command(serve, visit):
 
 def test_what_is_said_aloud_follows_the_rows(serve, visit):
     page = visit(serve())
-    assert page.inner_text("#said").startswith("Check 1 of 109. Given label: ")
+    assert page.inner_text("#said").startswith("Check 1. Given label: ")
     press(page, " ")
-    assert page.inner_text("#said").startswith("Check 2 of 109. Given label: ")
+    assert page.inner_text("#said").startswith("Check 2. Given label: ")
     roles = json.dumps(page.locator("body").aria_snapshot())
     for words in ("navigation", "main", "complementary", "progressbar"):
         assert words in roles

@@ -9,7 +9,7 @@ import numpy as np
 from kspr._text import percent
 from kspr.runs.answers import Checks, apply_checks
 from kspr.runs.review_log import CANNOT_TELL, FILED
-from kspr.runs.verify import Agreement, agreements
+from kspr.runs.verify import agreements
 from kspr.selectors import Selection
 from kspr.selectors.estimates import MOST_CHECKS, checks_needed
 from kspr.selectors.options import DOUBTING
@@ -50,7 +50,7 @@ class Progress:
         if not final:
             has_levels = self._fitted.q_value is not None
             shown = self._fitted.at(checks.q) if has_levels else self._fitted
-        n_kept, pairs = int(shown.clean_mask.sum()), agreements(checks.opinions.values())
+        n_kept = int(shown.clean_mask.sum())
         return {
             "done": done,
             "total": total,
@@ -70,8 +70,7 @@ class Progress:
             "picked": sum(p not in set(checks.positions) for p in checks.opinions),
             "levels": _levels(selection, checks.q) if final else [],
             "most": _most(selection),
-            "agreement": [asdict(pair) for pair in pairs],
-            "slips": _slips(pairs, checks.q),
+            "agreement": [asdict(pair) for pair in agreements(checks.opinions.values())],
             "picture": {
                 "curve": self._curve,
                 "cut": n_kept / max(len(selection), 1),
@@ -163,21 +162,9 @@ def _promise(selection: Selection, checks: Checks, final: bool) -> str:
     if not final:
         done = "q is reached" if checks.guarantee == "anytime" else "all are done"
         return f"The {len(checks.positions):,} checks set a new threshold when {done}."
-    return str(selection.assumption)
-
-
-def _slips(pairs: list[Agreement], q: float) -> str:
-    """Return what two answers to the same row say of wrong answers, and these of the promise."""
-    n, same = sum(pair.n for pair in pairs), sum(round(pair.share * pair.n) for pair in pairs)
-    if not n:
-        return ""
-    # Either of two answers may be the wrong one.
-    slips = (n - same) / n / 2
     return (
-        f"{same:,} of {n:,} second answers to a row were the same: at least about "
-        f"{percent(slips)} of the answers are wrong. The promise counts them as right. If all of "
-        "them let a wrong label pass, up to "
-        f"{percent(min(q + slips, 1.0))} of the kept labels are wrong."
+        f"{selection.assumption} It counts every answer as right: if 5 % of the answers let a "
+        f"wrong label pass, up to {percent(min(checks.q + 0.05, 1.0))} of the kept ones are wrong."
     )
 
 

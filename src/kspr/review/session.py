@@ -34,7 +34,9 @@ _SEARCHED = 2_000
 _LONGEST_GUIDELINES = 100_000
 """Bytes of a file of guidelines."""
 _BLOCK = 10
-"""One row of so many is asked again of the same person, after as many others at least."""
+"""Of so many rows some are asked again of the same person, after as many others."""
+_AGAIN = 2
+"""Rows of a block that are asked again at most."""
 _HELD = 600.0
 """Seconds for which rows of a shared draw wait for whoever they were sent to."""
 
@@ -174,25 +176,32 @@ class Session:
 
     def waiting(self, reviewer: str) -> list[tuple[Queue, int]]:
         """Return what a reviewer is still asked: rows of the draw in their order, a few twice."""
-        checks, seed = self.checks, self.checks.seed
-        asked = list(self.answered_by(reviewer))
-        repeated = list(self.answered_by(reviewer, "repeat"))
+        checks, said = self.checks, self.answered_by(reviewer)
         # Answers from a file are nobody's in particular: these rows are done.
-        done = {*asked, *checks.filed, *self._of_others(reviewer)}
+        done = {*said, *checks.filed, *self._of_others(reviewer)}
         left = [position for position in checks.positions if position not in done]
         if self.settings.share:
             self._held[reviewer] = time.monotonic(), left[:AHEAD]
+        order, repeated = [*said, *left], self.answered_by(reviewer, "repeat")
+        blocks = [order[start : start + _BLOCK] for start in range(0, len(order), _BLOCK)]
         found: list[tuple[Queue, int]] = []
-        for position in (*left, None):
-            while len(repeated) < len(asked) // _BLOCK - 1:
-                start, order = _BLOCK * len(repeated), np.random.default_rng([seed, len(repeated)])
-                block = [p for p in asked[start : start + _BLOCK] if p not in repeated]
-                repeated.append(int(order.choice(block or asked)))
-                found.append(("repeat", repeated[-1]))
-            if position is not None:
-                asked.append(position)
-                found.append(("check", position))
+        for k, block in enumerate([*blocks, []]):
+            found += [("check", position) for position in block if position not in said]
+            # After the block that follows, so that nobody notices; those of the last at the end.
+            if k and len(blocks) > 1:
+                again = self._again(blocks[k - 1], said, k)
+                found += [("repeat", position) for position in again if position not in repeated]
         return found
+
+    def _again(self, block: list[int], said: dict[int, str], number: int) -> list[int]:
+        """Return which rows of a block are asked again.
+
+        Those whose label was refused: a wrong refusal costs more kept rows than all else.
+        """
+        given = self.details.given
+        refused = [p for p in block if p in said and said[p] != self.names[given[p]]]
+        pick = np.random.default_rng([self.checks.seed, number]).integers(len(block))
+        return refused[:_AGAIN] or [block[pick]]
 
     def _of_others(self, reviewer: str) -> set[int]:
         """Return the rows that others have answered or are looking at, in a shared draw."""

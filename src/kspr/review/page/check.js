@@ -42,7 +42,7 @@ export async function reopen({ position, queue, answer }) {
 
 function show(row) {
   current = row;
-  byId("check-title").replaceChildren(...(!row ? ["Check"] : row.reopened ? ["Row ", own(row.id)] : [`Check ${count(done + 1)} of ${count(done + left)}`]));
+  byId("check-title").replaceChildren(...(!row ? ["Check"] : row.reopened ? ["Row ", own(row.id)] : [`Check ${count(done + 1)}`]));
   byId("check-lead").hidden = !row || Boolean(row.reopened);
   byId("stage").replaceChildren(row ? shown(row, beside(row)) : finished());
   byId("answers").replaceChildren(...(row ? choices(row) : []));

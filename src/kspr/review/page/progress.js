@@ -99,12 +99,11 @@ function turn() {
     (kept < most ? "" : " No more can be kept: the checks were drawn from these rows."));
 }
 
-function agree({ agreement, slips }) {
+function agree({ agreement }) {
   byId("agreement").hidden = !agreement.length;
   byId("agreement").querySelector("ul").replaceChildren(...agreement.map((pair) =>
     el("li", {}, own(pair.one), " and ", own(pair.other), `: ${percent(pair.share)} of ${count(pair.n)} rows` +
       (pair.kappa === null ? "" : `, kappa ${pair.kappa.toFixed(2)}`))));
-  say("slips", slips);
 }
 
 export function begin() {
