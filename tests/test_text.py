@@ -13,6 +13,7 @@ from kspr._text import (
     spreadsheet_cell,
     text_table,
     visible,
+    wrapped,
 )
 
 CELLS = st.text(st.characters(categories=("L", "N", "P")), min_size=1, max_size=8)
@@ -101,3 +102,11 @@ def test_characters_are_left_out_in_the_middle():
 )
 def test_a_rate_has_three_digits(value, text):
     assert percent(value) == text
+
+
+def test_lines_end_between_words_and_not_before_a_percent_sign(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "24")
+    lines = wrapped("Expect about 5 % wrong, and per_class_name\nA line of its own").splitlines()
+    assert lines == ["Expect about 5 % wrong,", "and per_class_name", "A line of its own"]
+    monkeypatch.setenv("COLUMNS", "15")
+    assert wrapped("Expect about 5 % wrong").splitlines() == ["Expect about", "5 % wrong"]

@@ -7,11 +7,12 @@ and dark pages and print. Sizes are in CSS pixels at the figure's natural width.
 import io
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import matplotlib as mpl
+from cycler import cycler
 from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -24,6 +25,7 @@ __all__ = [
     "MUTED",
     "PAPER",
     "canvas",
+    "drawn",
     "standalone",
     "style",
     "to_svg",
@@ -59,7 +61,11 @@ _SETTINGS: dict[Any, Any] = {
     "svg.hashsalt": "kspr",
     "text.parse_math": False,  # a label may hold a dollar sign
     "font.size": 11,
+    # By number, C0 and C1, where a figure is also drawn in the colours of a user.
+    "axes.prop_cycle": cycler(color=[KEPT, ACCENT]),
     "axes.edgecolor": LINE,
+    "axes.facecolor": PAPER,
+    "grid.color": LINE,
     "axes.labelcolor": MUTED,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -91,6 +97,16 @@ def canvas(width: float, height: float) -> tuple[Figure, Axes]:
     # SVG has 72 units to the inch.
     figure = Figure(figsize=(width / 72, height / 72), layout="constrained")
     return figure, figure.add_subplot()
+
+
+def drawn(
+    key: str, description: str, size: tuple[float, float], draw: Callable[..., Any], *what: Any
+) -> Markup:
+    """Return as inline SVG what `draw` draws on axes of the given size; see `to_svg`."""
+    with style():
+        figure, axes = canvas(*size)
+        draw(axes, *what)
+        return to_svg(figure, key, description)
 
 
 def to_svg(figure: Figure, key: str, description: str, *, tight: bool = False) -> Markup:

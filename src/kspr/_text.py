@@ -3,6 +3,9 @@
 import csv
 import json
 import math
+import re
+import shutil
+import textwrap
 import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import TextIO
@@ -13,7 +16,9 @@ __all__ = [
     "shorten",
     "spreadsheet_cell",
     "text_table",
+    "unbroken",
     "visible",
+    "wrapped",
     "write_csv",
 ]
 
@@ -75,6 +80,28 @@ def percent(value: float | None) -> str:
     # A tiny rate would be rounded to 0 %; one digit of it is shown instead.
     shown = round(float(f"{100 * value:.3g}"), 2) or float(f"{100 * value:.1g}")
     return f"{shown:g} %"
+
+
+def unbroken(text: str, space: str = "\u202f") -> str:
+    """Return a text in which no line ends between a number and its percent sign.
+
+    >>> unbroken("5 % or 9 to 15 %", "~")
+    '5~% or 9 to 15~%'
+    """
+    return re.sub(r"(?<=\d) (?=%)", space, text)
+
+
+def wrapped(text: str) -> str:
+    """Return a text whose lines end between words, at most 100 characters long.
+
+    On a narrower terminal they are as long as it is wide: it would cut words in two.
+    """
+    width = min(100, shutil.get_terminal_size((100, 24)).columns)
+    lines = (
+        textwrap.fill(unbroken(line), width, break_long_words=False, break_on_hyphens=False)
+        for line in text.splitlines()
+    )
+    return "\n".join(lines).replace("\u202f", " ")
 
 
 def text_table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:

@@ -12,7 +12,7 @@ import pytest
 from kspr import KnockoffsSPR, Selection
 from kspr.cli.select import select
 from kspr.errors import InputError
-from kspr.report.run_report import report_run
+from kspr.report import report_run
 from kspr.runs.run import load_run
 from kspr.selectors.options import SelectorOptions
 from tests.cli.commands import SAID, fails, run
@@ -45,7 +45,7 @@ def test_the_control_is_chosen_and_its_assumption_repeated(control, table, tmp_p
     )
     selection = Selection.load(tmp_path / "r")
     assert selection.control == control
-    assert f"Assumed: {selection.assumption}" in text
+    assert selection.assumption in " ".join(text.split())
 
 
 def test_choices_reach_the_selector(table, tmp_path):
@@ -163,8 +163,8 @@ def test_choices_that_do_not_go_together_are_one_sentence(table, tmp_path, capsy
 def test_json_carries_assumption_and_notices(table, tmp_path, capsys):
     out = run("select", table, *SAID, "--json", "--out", tmp_path / "r", capsys=capsys)
     summary = json.loads(out)["summary"]
-    assert "by its true class" in summary["assumption"]
-    assert summary["basis"].startswith("This rate rests on an assumption")
+    assert summary["basis"].startswith(summary["assumption"])
+    assert summary["verdict"]["sentences"][0].endswith(" labels are probably wrong.")
     assert summary["notices"] == []
 
 
@@ -215,17 +215,17 @@ def tiny_classes(tmp_path):
 
 def test_many_classes_print_few_lines_and_say_where_the_rest_is(tiny_classes, tmp_path, capsys):
     text = run("select", tiny_classes, "--out", tmp_path / "r", capsys=capsys)
-    assert len(text.splitlines()) < 32
+    assert len(text.splitlines()) < 40
     assert "Shown are the 10 of 300 classes with most suspects. All of them:" in text
 
 
 def test_the_command_line_shows_the_warnings_of_the_page(tiny_classes, tmp_path, capsys):
     out = tmp_path / "r"
     text = run("select", tiny_classes, "--cut", "per_class", "--out", out, capsys=capsys)
-    page = report_run(out, None).path.read_text(encoding="utf-8")
+    page = report_run(out)[0].read_text(encoding="utf-8")
     (notice,) = Selection.load(out).summary().notices
     for words in (notice.headline, notice.meaning):
-        assert words in text
+        assert words in " ".join(text.split())
         assert words in page
     assert "--cut pooled holds q over all classes" in text
     assert "cut=&#39;pooled&#39; holds q over all classes" in page

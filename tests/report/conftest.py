@@ -72,10 +72,11 @@ def pictures(digits40) -> Pictures:
 @pytest.fixture
 def write(tmp_path):
     """Write a report and return it as a `Page`."""
-    from kspr.report import write_report
+    from kspr.report import Shown, write_report
 
     def _write(selection: Selection, **options: Any) -> Page:
-        path = write_report(selection, tmp_path / "report.html", **{"title": "T", **options})
+        shown = Shown(**{"title": "T", **options})
+        path = write_report(selection, tmp_path / "report.html", shown)
         return Page(path.read_text(encoding="utf-8"))
 
     return _write

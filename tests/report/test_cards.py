@@ -11,7 +11,6 @@ from kspr.report._cards import (
     count_suggestions,
     judge,
     matrix,
-    probably_wrong,
     suspect_list,
 )
 from kspr.report._words import level, number, share, statistic_of
@@ -32,7 +31,7 @@ def test_the_suspects_come_worst_first(which, request, write):
         text = Page.plain(card)
         assert text.startswith(str(selection.label[row]))
         assert text.endswith(str(row))
-        if selection.control == "transition":
+        if selection.control == "people":
             assert f"doubt {spaced(share(selection.doubt[row]))}" in text
         else:
             assert f"time {number(selection.selection_time[row])}" in text
@@ -171,20 +170,16 @@ def test_the_page_holds_all_suspects(which, request, write):
     assert f"All {len(rows)} of them." in page.text
 
 
-def test_the_two_piles_are_all_suspects_and_doubt_divides_them(chosen, write):
-    rows = chosen.suspect_indices
-    wrong = probably_wrong(chosen, rows)
-    assert np.array_equal(wrong, chosen.doubt[rows] > 0.5)
-    assert 0 < wrong.sum() < len(rows)
-    tiles = write(chosen).tiles()
-    assert tiles["probably wrong"] == (str(wrong.sum()), "doubt above one half")
-    assert tiles["unsure"][0] == str(len(rows) - wrong.sum())
-
-
-def test_without_a_doubt_a_better_label_divides_them(exchangeable):
-    rows = exchangeable.suspect_indices
-    expected = exchangeable.suggested_label[rows] != exchangeable.label[rows]
-    assert np.array_equal(probably_wrong(exchangeable, rows), expected)
+def test_suspects_are_probably_wrong_or_uncertain(chosen, write):
+    strict = chosen.at(0.01)
+    wrong = strict.doubt[strict.suspect_indices] > 0.5
+    assert 0 < wrong.sum() < len(wrong)
+    page = write(strict)
+    assert page.data["wrong"] == wrong.astype(int).tolist()
+    tiles = page.tiles()
+    assert tiles["probably wrong"] == (str(wrong.sum()), "chance of being wrong above one half")
+    assert tiles["uncertain"][0] == str((~wrong).sum())
+    assert "of them probably wrong" not in tiles["kept"][1]
 
 
 def test_a_row_without_content_takes_few_bytes(shares):

@@ -64,7 +64,7 @@ def test_columns_that_were_not_measured_are_left_out():
     assert full["heads"][-1] == "seconds"
     assert [row[0] for row in full["rows"]] == ["1", "2", "3"]
     # Not measured in the second epoch.
-    assert full["rows"][1][full["heads"].index("estimated errors")] == "–"  # noqa: RUF001
+    assert full["rows"][1][full["heads"].index("estimated wrong")] == "–"  # noqa: RUF001
 
 
 def test_a_diverged_loss_does_not_break_the_page(tmp_path):

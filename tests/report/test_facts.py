@@ -3,11 +3,9 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from kspr import selection_quality
 from kspr.report import _page
-from kspr.report._plots import pooled_estimate
 from kspr.report._words import level, number, share
 
 
@@ -36,40 +34,18 @@ def test_truth_in_another_type_is_compared_by_its_text(raised, digits40):
     assert as_text == _page.check(raised, digits40.y_true)
 
 
-def test_the_pooled_estimate_is_weighted_by_what_is_kept(raised):
-    groups = raised.cut_groups
-    expected = np.sum(groups.estimated_fsr * groups.n_kept) / groups.n_kept.sum()
-    assert pooled_estimate(raised) == pytest.approx(expected)
+def test_shares_have_no_error_rate(shares):
+    tiles = {name: rest for name, *rest in _page.tiles(shares, shares.summary())}
+    assert tiles["error rate (q)"] == ["none", "not estimated"]
 
 
-def test_shares_have_no_estimate_and_no_error_rate(shares):
-    found = _page.verdict(shares, shares.summary())
-    assert np.isnan(found.estimate)
-    assert not found.has_error_rate
-    assert not found.was_raised
-
-
-def test_a_raised_level_is_the_one_to_explain(raised, chosen):
-    found = _page.verdict(raised, raised.summary())
-    assert found.was_raised
-    assert found.q_shown == found.summary.q_reached > found.summary.q_asked
-    assert _page.verdict(chosen, chosen.summary()).q_shown == 0.05
-
-
-def test_a_short_table_shows_all_classes_in_their_order(chosen):
-    table = _page.class_table(chosen.summary())
-    assert table.rows == chosen.summary().per_class
-    assert table.n_first == 10
-
-
-def test_a_column_that_says_the_same_everywhere_is_left_out(chosen, raised):
-    same = _page.class_table(chosen.summary())
-    assert not same.has_levels
-    assert same.statuses == ()
-    assert _page.class_table(raised.summary()).has_levels
+def test_a_raised_error_rate_is_told_beside_the_one_asked_for(raised):
+    tiles = {name: rest for name, *rest in _page.tiles(raised, raised.summary())}
+    reached = level(raised.summary().q_reached)
+    assert tiles["error rate (q)"] == [level(0.02), f"reached: {reached}"]
 
 
 def test_only_rows_that_count_for_the_promise_are_counted(checked):
     some = np.arange(25) < 10
     mixed = replace(checked, checked=replace(checked.checked, counted=some))
-    assert _page.verdict(mixed, mixed.summary()).n_checked == 10
+    assert _page.tiles(mixed, mixed.summary())[-1][-1] == "measured by 10 checked rows"

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 
-from kspr import KnockoffsSPR
+from kspr import KnockoffsSPR, Selection
 from kspr.cli._app import app
+from kspr.noise import pair_flip
 from kspr.report._page import next_steps
 from tests.report.samples import Page
 
@@ -20,27 +22,20 @@ def commands(selection, run=Path("a run"), command=MADE, kind=None):
     return {step.title: step.commands[-1] for step in next_steps(selection, run, command, kind)}
 
 
-def test_check_export_and_another_level_come_in_this_order(chosen):
-    assert list(commands(chosen)) == [
-        *("Check 100 rows", "Export the cleaned data", "Try another error rate")
-    ]
+def test_check_fix_and_export_come_in_this_order(chosen):
+    assert list(commands(chosen)) == ["Check 100 rows", "Fix the suspects", "Export what is kept"]
 
 
 def test_the_commands_name_the_run_as_a_shell_needs_it(chosen):
     found = commands(chosen)
     assert found["Check 100 rows"] == "kspr verify 'a run' --checks 100"
-    assert found["Export the cleaned data"] == "kspr export 'a run' --out clean.parquet"
-    assert commands(chosen, kind="image")["Export the cleaned data"].endswith(
-        "--to imagefolder --out clean"
+    assert found["Fix the suspects"] == (
+        "kspr export 'a run' --suspects relabel --out fixed.parquet"
     )
-
-
-def test_another_level_is_the_same_command_with_another_q_and_folder(chosen):
-    words = shlex.split(commands(chosen)["Try another error rate"])
-    assert words[:5] == ["kspr", "select", "my data.npz", "--label", "species"]
-    q = words[words.index("--q") + 1]
-    assert words[5:] == ["--q", q, "--out", f"a run-q{q}"]
-    assert float(q) != 0.05
+    assert found["Export what is kept"] == "kspr export 'a run' --out clean.parquet"
+    images = commands(chosen, kind="image")
+    assert images["Fix the suspects"].endswith("--to imagefolder --out fixed")
+    assert images["Export what is kept"].endswith("--to imagefolder --out clean")
 
 
 @pytest.mark.parametrize("kind", [None, "image"])
@@ -50,46 +45,47 @@ def test_the_command_line_accepts_them(chosen, kind):
         app.parse_args(shlex.split(command)[1:], exit_on_error=False, print_error=False)
 
 
-def test_the_gain_of_another_level_is_what_it_would_keep(chosen):
-    step = next_steps(chosen, None, None, None)[2]
-    q = float(step.commands[0].removeprefix("selection.at(").removesuffix(")"))
-    assert f"would keep {chosen.at(q).clean_mask.sum():,} labels" in step.gain
-    assert f"now {chosen.clean_mask.sum():,} are kept" in step.gain
-
-
 def test_without_a_run_the_commands_are_python(chosen, write):
     found = commands(chosen, run=None)
-    assert found["Take the cleaned data"] == "X[selection.clean_mask]"
-    assert "checked=(rows, true_labels)" in found["Check 100 rows"]
+    assert found["Export what is kept"] == "X[selection.clean_mask]"
+    assert found["Check 100 rows"] == "selection.with_checks(rows, true_labels)"
     assert "kspr verify" not in Page.plain(write(chosen).section("next"))
-
-
-def test_a_run_that_a_training_left_is_opened_in_python(chosen):
-    found = commands(chosen, command="kspr train photos --out run")
-    assert found["Try another error rate"].startswith("kspr.Selection.load('a run').at(")
 
 
 def test_spr_is_led_to_an_error_rate(shares):
     command = "kspr select d.npz --preset spr --clean-ratio=0.7 --out a"
     found = commands(shares, command=command)
-    assert "Check 100 rows" not in found
     words = shlex.split(found["Ask for an error rate"])
     assert words == ["kspr", "select", "d.npz", "--q", "0.05", "--out", "a run-q0.05"]
 
 
-def test_where_nothing_is_kept_nothing_is_exported():
-    rng = np.random.default_rng(0)
-    model = KnockoffsSPR(q=0.01).fit(rng.standard_normal((60, 4)), np.arange(60) % 3)
-    assert not model.selection_.clean_mask.any()
-    titles = list(commands(model.selection_))
-    assert titles == ["Try another error rate", "Check 100 rows"]
+@pytest.fixture(scope="module")
+def nothing() -> Selection:
+    """Nothing is kept at 1 %, and something at a larger error rate."""
+    X, y = load_digits(return_X_y=True)
+    selection = KnockoffsSPR(q=0.05).fit(X[:300], pair_flip(y, 0.3, {1: 2}, 0)[:300]).selection_
+    levels = np.where(selection.q_value <= 0.5, np.maximum(selection.q_value, 0.06), np.inf)
+    return replace(selection, q_value=levels).at(0.01)
 
 
-def test_a_cut_by_checked_rows_is_not_selected_again_without_them(checked):
+def test_where_nothing_is_kept_a_larger_error_rate_comes_first(nothing):
+    assert not nothing.clean_mask.any()
+    assert list(commands(nothing)) == ["Try a larger error rate", "Check 100 rows"]
+    words = shlex.split(commands(nothing)["Try a larger error rate"])
+    assert words[:5] == ["kspr", "select", "my data.npz", "--label", "species"]
+    assert words[5:] == ["--q", "0.07", "--out", "a run-q0.07"]
+    step = next_steps(nothing, None, None, None)[0]
+    assert step.commands == ("selection.at(0.07)",)
+    kept = nothing.at(0.07).clean_mask.sum()
+    assert f"would keep {kept:,} labels" in step.gain.replace("\u202f", " ")
+    opened = commands(nothing, command="kspr train photos --out run")
+    assert opened["Try a larger error rate"].startswith("kspr.Selection.load('a run').at(")
+
+
+def test_a_threshold_by_checked_rows_is_not_selected_again_without_them(checked):
     found = commands(checked)
-    assert list(found) == ["Check more rows", "Export the cleaned data"]
+    assert list(found) == ["Check more rows", "Fix the suspects", "Export what is kept"]
     assert found["Check more rows"].endswith("--checks 100 --out 'a run-more-checks.csv'")
-    assert "Try another error rate" in commands(checked, run=None)
 
 
 def test_rows_are_checked_on_the_review_page_or_in_a_file(chosen, checked, write):

@@ -1,29 +1,75 @@
 """Histograms, the solution path, and what other levels would keep."""
 
+import matplotlib.pyplot as plt
 import numpy as np
+import pytest
 
-from kspr.report._noise import describe
-from kspr.report._plots import (
+from kspr._figures import drawn
+from kspr.errors import InputError
+from kspr.report._page import noise_figure
+from kspr.report._words import count, level
+from kspr.report.plots import (
     LEVELS,
     class_histograms,
     dial,
-    dial_figure,
-    histogram,
-    path_figure,
+    draw_curve,
+    draw_doubt,
+    draw_path,
     path_rows,
     solve_path,
 )
-from kspr.report._words import count, level
+from kspr.selectors.notices import estimated_share
+
+
+def doubt_figure(selection):
+    return drawn("d", "Doubt", (390, 240), draw_doubt, selection)
+
+
+def curve_figure(selection, truth):
+    return drawn("c", "Curve", (390, 240), draw_curve, selection, truth)
 
 
 def test_drawing_leaves_the_users_settings_alone(shares):
     import matplotlib as mpl
 
     with mpl.rc_context({"font.size": 23, "text.color": "#ff0000"}):
-        drawn = histogram(shares)
+        first = doubt_figure(shares)
         assert mpl.rcParams["font.size"] == 23
-    assert drawn == histogram(shares)
-    assert "#ff0000" not in drawn
+    assert first == doubt_figure(shares)
+    assert "#ff0000" not in first
+
+
+def test_a_notebook_gets_the_axes_that_it_gave_and_its_own_colours(chosen):
+    import matplotlib as mpl
+
+    _, (one, two, three) = plt.subplots(1, 3)
+    with mpl.rc_context({"axes.prop_cycle": mpl.cycler(color=["#123456", "#654321"])}):
+        assert chosen.plot.doubt(one) is one
+        assert chosen.plot.curve(two) is two
+        assert chosen.plot.confusion(three) is three
+        assert two.lines[0].get_color() == "C0"
+    assert len(one.patches) >= 2
+    assert three.get_xlabel() == "label given"
+    plt.close("all")
+
+
+def test_suspects_are_shown_worst_first_with_both_labels(chosen, digits40):
+    axes = chosen.plot.suspects(digits40.X.reshape(-1, 8, 8), n=4)
+    titles = [each.get_title() for each in axes.ravel()]
+    rows = chosen.suspect_indices[:4]
+    assert titles == [f"{chosen.label[k]}\n→ {chosen.suggested_label[k]}" for k in rows]
+    shown = axes.ravel()[0].images[0].get_array()
+    assert np.array_equal(shown, digits40.X[rows[0]].reshape(8, 8))
+    with pytest.raises(InputError, match="images has 3 pictures but the selection has"):
+        chosen.plot.suspects(digits40.X[:3])
+    plt.close("all")
+
+
+def test_a_figure_without_its_numbers_is_refused(shares):
+    with pytest.raises(InputError, match="needs an error rate"):
+        shares.plot.curve()
+    with pytest.raises(InputError, match="needs an estimate of the noise"):
+        shares.plot.confusion()
 
 
 def test_the_path_piece_is_small_and_balanced(chosen):
@@ -42,15 +88,15 @@ def test_suspects_leave_zero_before_kept_rows(chosen, digits40):
 
 
 def test_figures_are_small_and_rasterise_nothing(chosen, digits40):
-    drawn = [
-        histogram(chosen),
-        dial_figure(chosen, None),
-        dial_figure(chosen, chosen.label),
-        describe(chosen.noise).figure,
-        path_figure(chosen, digits40.X),
+    figures = [
+        doubt_figure(chosen),
+        curve_figure(chosen, None),
+        curve_figure(chosen, chosen.label),
+        noise_figure(chosen),
+        drawn("p", "Path", (390, 260), draw_path, chosen, digits40.X),
         *(svg for _, svg in class_histograms(chosen)),
     ]
-    for figure in drawn:
+    for figure in figures:
         assert len(figure) < 100_000
         assert "<image" not in figure
         assert "font-family" not in figure
@@ -68,7 +114,7 @@ def test_the_dial_shows_what_other_levels_keep(chosen, write):
         other = chosen.at(q)
         shown = rows[spaced(level(q))]
         assert shown[1] == count(int(other.clean_mask.sum()))
-        assert shown[-1] == count(int((other.cut_groups.status == "empty").sum()))
+        assert shown[3] == spaced(level(estimated_share(other)))
 
 
 def test_a_larger_level_keeps_no_less(chosen, digits40):
@@ -89,6 +135,6 @@ def test_the_level_asked_for_is_on_the_dial(exchangeable):
 
 
 def test_the_true_share_is_drawn_only_where_it_is_known(chosen):
-    assert dial_figure(chosen, None).count("<path") < dial_figure(chosen, chosen.label).count(
+    assert curve_figure(chosen, None).count("<path") < curve_figure(chosen, chosen.label).count(
         "<path"
     )

@@ -8,8 +8,8 @@ import pytest
 
 from kspr import InputError, KnockoffsSPR, selfcheck
 from kspr.features.options import AS_SHIPPED
+from kspr.report import report_run
 from kspr.report._words import level
-from kspr.report.run_report import report_run
 from kspr.runs.answers import read_checks
 from kspr.runs.draws import COLUMNS, draw_checks, set_draw
 from kspr.runs.run import load_run
@@ -133,10 +133,10 @@ def test_a_text_that_has_changed_is_not_shown(tmp_path, digits40):
     origin = origin_of(loaded, AS_FOUND, ["kspr"])
     forged = replace(origin, source=str(tmp_path / "private.csv"))
     save_run(tmp_path / "r", selection, rows_of(loaded), forged, overwrite=False)
-    made = report_run(tmp_path / "r", None)
-    assert "known" in made.path.read_text()
-    assert "secret" not in made.path.read_text()
-    assert "898 rows of the run are changed in" in made.notes[0]
+    path, notes = report_run(tmp_path / "r")
+    assert "known" in path.read_text()
+    assert "secret" not in path.read_text()
+    assert "898 rows of the run are changed in" in notes[0]
 
 
 def test_a_report_needs_the_truth_of_every_row(run, tmp_path, digits40):
@@ -149,7 +149,7 @@ def test_a_report_needs_the_truth_of_every_row(run, tmp_path, digits40):
 
 
 def page_of(run, **options):
-    return Page(report_run(run.folder, None, **options).path.read_text())
+    return Page(report_run(run.folder, **options)[0].read_text())
 
 
 def test_a_report_draws_no_rows(run):

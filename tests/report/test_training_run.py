@@ -10,7 +10,7 @@ from tests.report.samples import EPOCHS, Page, training_run
 @pytest.mark.parametrize(
     ("doubtful", "measured", "words"),
     [
-        (488, {"test_accuracy": 0.931}, "488 of 5,000 labels look doubtful. The network is right"),
+        (488, {"test_accuracy": 0.931}, "488 of 5,000 labels are suspects. The network is right"),
         (0, {"test_accuracy": 0.5}, "All 5,000 labels look right."),
         (5000, {"test_accuracy": 0.5}, "None of the 5,000 labels could be told from wrong ones."),
         (None, {"test_accuracy": 0.5}, "trained on 5,000 labels; none of them was judged."),
@@ -35,7 +35,7 @@ def test_the_page_says_what_came_of_it_and_what_to_do(chosen, raised, pictures, 
     run = training_run(tmp_path, chosen, raised, pictures)
     page = Page(write_training_report(run, tmp_path / "page.html").read_text("utf-8"))
     doubtful = int((~chosen.clean_mask).sum())
-    assert f"{doubtful:,} of {len(chosen):,} labels look doubtful." in page.text
+    assert f"{doubtful:,} of {len(chosen):,} labels are suspects." in page.text
     assert "The network is right for 91 of 100 test images." in page.text
     assert f"kspr predict {tmp_path} SOURCE" in page.text
     assert f"kspr report {tmp_path}/frozen --open" in page.text

@@ -62,14 +62,14 @@ def report(
     show
         Open the page in the browser.
     """
-    from kspr.report.run_report import Reported, report_run
+    from kspr.report import report_run
     from kspr.train.run_folder import is_training_run
 
     if is_training_run(run):
         _refuse({"--truth": truth, "--q": q, "--selfcheck": selfcheck or None}, run)
-        written = Reported(_of_training(run, out, title, source, megabytes), ())
+        path = _of_training(run, out, title, source, megabytes)
     else:
-        written = report_run(
+        path, notes = report_run(
             run,
             out,
             title=title,
@@ -79,14 +79,14 @@ def report(
             source=source,
             megabytes=megabytes,
         )
-    common.print_notes(written.notes)
+        common.print_notes(notes)
     if json:
-        common.print_json({"report": written.path})
+        common.print_json({"report": path})
     else:
-        print(f"The report: {visible(written.path)}")
+        print(f"The report: {visible(path)}")
     # A machine without a browser returns False; the path is printed in any case.
-    if show and not webbrowser.open(written.path.resolve().as_uri()):
-        raise InputError(f"No browser could be opened. Open {written.path} yourself.")
+    if show and not webbrowser.open(path.resolve().as_uri()):
+        raise InputError(f"No browser could be opened. Open {path} yourself.")
 
 
 def _of_training(

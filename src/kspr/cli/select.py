@@ -203,6 +203,6 @@ def _print(run: "Run", json: bool, people: "Annotators | None" = None) -> None:
     folder = visible(shlex.quote(str(run.folder)))
     print(
         f"\nThe run: {visible(run.folder)}\n"
-        f"Look at it: kspr report {folder} --open\n"
-        f"Check a hundred rows: kspr review {folder}, or kspr verify {folder} --checks 100"
+        f"Check 100 rows: kspr review {folder}, or kspr verify {folder} --checks 100\n"
+        f"Look at it: kspr report {folder} --open"
     )

@@ -8,11 +8,13 @@ import numpy as np
 from markupsafe import Markup
 
 from kspr._text import shorten, visible
+from kspr.core.duplicates import conflicting
 from kspr.core.labels import same_label, truly_clean
 from kspr.report._words import level, name, number, scale_of, share, statistic_of
 from kspr.report.contents import Content, Contents
+from kspr.selectors import Selection
+from kspr.selectors.notices import probably_wrong
 from kspr.selectors.options import DOUBTING
-from kspr.selectors.selection import Selection
 
 ID_LENGTH = 22
 """Longest id on a card, in characters; the hint has all of it."""
@@ -20,6 +22,8 @@ MAX_CLASSES = 20
 """Largest number of classes along a side of the matrix; more could not be read."""
 MAX_LISTED = 250_000
 """Largest number of suspects in the list: with more, a browser would be slow."""
+MAX_SETS = 24
+"""Largest number of sets of copies."""
 AT_ONCE = 28
 """Cards that are part of the page itself; the others are built when they are asked for."""
 
@@ -126,7 +130,7 @@ def _marks(selection: Selection, rows: np.ndarray, truth: np.ndarray | None) -> 
 
 
 def borderline_rows(selection: Selection, limit: int) -> np.ndarray:
-    """Return the kept rows that are nearest to the cut-off of their cut group."""
+    """Return the kept rows that are nearest to the threshold of their cut group."""
     kept, group = selection.clean_mask.copy(), selection.cut_group
     if selection.checked is not None:
         # A row that a person called right is kept at any distance from the cut-off.
@@ -142,15 +146,36 @@ def borderline_rows(selection: Selection, limit: int) -> np.ndarray:
     return rows[np.lexsort((-suspicion[rows], -ratio))][:limit]
 
 
-def probably_wrong(selection: Selection, rows: np.ndarray) -> np.ndarray:
-    """Return which rows are in the first of the two piles; the others are unsure.
+@dataclass(frozen=True)
+class CopySet:
+    """Rows that are copies of each other, and have different labels."""
 
-    With a doubt, it decides: above one half. Otherwise a label is probably wrong where another one
-    fits better.
-    """
-    if selection.control in DOUBTING:
-        return np.asarray(selection.doubt[rows] > 0.5)
-    return np.asarray(selection.suggested_code[rows] != selection.label_code[rows])
+    card: Card
+    """That of the first one, whose picture or text stands for all."""
+    content: Content | None
+    labels: list[tuple[str, list[tuple[str, bool]]]]
+    """Each label, and the names of its rows with whether they are kept."""
+
+
+def copy_sets(selection: Selection, contents: Contents, row_id: np.ndarray | None) -> list[CopySet]:
+    """Return the copies with different labels, in sets; the largest sets first."""
+    if selection.duplicate_set is None:
+        return []
+    rows = np.flatnonzero(
+        conflicting(selection.duplicate_set, selection.label_code.astype(np.intp))
+    )
+    _, number, size = np.unique(
+        selection.duplicate_set[rows], return_inverse=True, return_counts=True
+    )
+    sets = []
+    for k in np.argsort(-size, kind="stable")[:MAX_SETS]:
+        inside = rows[number == k]
+        cards = judge(selection, inside, row_id, None)
+        labels: dict[str, list[tuple[str, bool]]] = {}
+        for card, kept in zip(cards, selection.clean_mask[inside].tolist(), strict=True):
+            labels.setdefault(card.given, []).append((card.short_id, kept))
+        sets.append(CopySet(cards[0], contents.of(int(inside[0])), list(labels.items())))
+    return sets
 
 
 @dataclass(frozen=True)
@@ -170,7 +195,7 @@ def matrix(selection: Selection) -> Matrix:
     names = [name(label) for label in selection.classes[shown].tolist()]
     # The root makes small counts visible beside large ones.
     shades = np.sqrt(counts / max(int(counts.max(initial=0)), 1))
-    short = [shorten(label, 14) for label in names]
+    short = [shorten(label, 18) for label in names]
     return Matrix(names, short, counts.tolist(), np.round(shades, 2).tolist())
 
 
@@ -203,7 +228,7 @@ class SuspectList:
     """All of them as JSON, column by column."""
     n_listed: int
     n_wrong: int
-    """Suspects whose label is probably wrong, listed or not; the others are unsure."""
+    """Suspects whose label is probably wrong, listed or not; the others are uncertain."""
     n_shown: int | None
     """Suspects with a picture or text; None where rows have neither."""
     kind: str | None
@@ -215,7 +240,7 @@ def suspect_list(
 ) -> SuspectList:
     """Return all suspects, with pictures or texts for as many as `contents` has."""
     suspects = selection.suspect_indices
-    wrong, listed = probably_wrong(selection, suspects), suspects[:MAX_LISTED]
+    wrong, listed = probably_wrong(selection)[suspects], suspects[:MAX_LISTED]
     said = judge(selection, listed, row_id, truth)
     first = [
         (card, contents.of(row))

@@ -14,13 +14,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from kspr._figures import ACCENT, INK, KEPT, LINE, MUTED, canvas, standalone, style, to_svg
+from kspr._figures import ACCENT, INK, KEPT, LINE, MUTED, drawn, standalone, style, to_svg
 from kspr._text import visible
 from kspr.report._cards import Cards, cards_of
-from kspr.report._page import Step
-from kspr.report._words import environment, shared_parts
+from kspr.report._page import Step, Tile
+from kspr.report._words import environment, level, share, shared_parts
 from kspr.report.contents import Contents
 from kspr.runs.run import Run
+from kspr.selectors.notices import asked_rate
 
 if TYPE_CHECKING:
     from kspr.report.training_run import TrainingRun
@@ -45,8 +46,8 @@ _FIGURES = (
         "What was kept",
         {
             "kept": "kept labels",
-            "q_reached": "estimated errors among them",
-            "fsr": "true errors among them",
+            "q_reached": "estimated wrong among them",
+            "fsr": "really wrong among them",
             "recall": "right labels that are kept",
         },
         "The estimate is too low where the features come from a network that has seen the labels.",
@@ -136,31 +137,27 @@ def _items(run: "TrainingRun") -> Any:
     return None if run.after is None else run.after.items()
 
 
-def _tiles(run: "TrainingRun") -> list[tuple[str, Any, str, str]]:
-    """Return name, value, filter of the value and explanation of the numbers on top."""
+def _tiles(run: "TrainingRun") -> list[Tile]:
+    """Return the numbers on top of the page."""
     last, result = run.history[-1], run.result or {}
     accuracy, held = result.get("test_accuracy"), run.held_out
-    tiles: list[tuple[str, Any, str, str]] = []
+    tiles: list[Tile] = []
     if accuracy is not None:
-        tiles.append(("right on the test set", accuracy, "share", _choice(result)))
+        tiles.append(("right on the test set", share(accuracy), _choice(result)))
     if held is not None:
-        tiles.append(("held-out labels predicted", held, "share", "some of them are wrong"))
+        tiles.append(("held-out labels predicted", share(held), "some of them are wrong"))
     if run.judged is not None:
-        tiles += _judged_tiles(run.judged, "before training" if run.before else "by the network")
+        selection = run.judged.selection
+        kept, asked = float(selection.clean_mask.mean()), asked_rate(selection)
+        when = "before training" if run.before else "by the network"
+        tiles.append(("kept", share(kept), f"judged {when}"))
+        if asked is not None:
+            tiles.append(("error rate (q)", level(asked), "asked for"))
     if last.get("fsr") is not None:
         hint = "in the last selection, by the true labels"
-        tiles.append(("true errors among the kept", last["fsr"], "level", hint))
+        tiles.append(("wrong among the kept", level(last["fsr"]), hint))
     seconds = sum(line["seconds"] for line in run.history)
-    tiles.append(("epochs", len(run.history), "count", f"in {_duration(seconds)}"))
-    return tiles
-
-
-def _judged_tiles(judged: Run, when: str) -> list[tuple[str, Any, str, str]]:
-    summary = judged.selection.summary()
-    kept = float(judged.selection.clean_mask.mean())
-    tiles: list[tuple[str, Any, str, str]] = [("labels kept", kept, "share", f"judged {when}")]
-    if summary.q_asked is not None:
-        tiles.append(("errors among them", summary.q_asked, "level", "asked for at most"))
+    tiles.append(("epochs", f"{len(run.history):,}", f"in {_duration(seconds)}"))
     return tiles
 
 
@@ -203,13 +200,11 @@ def _lines(history: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> Li
 
 def curve(key: str, title: str, lines: Lines, *, as_share: bool) -> Markup:
     """Draw lines over the epochs; `as_share` shows percentages. The page names the lines."""
-    with style():
-        figure, axes = canvas(390, 230)
-        _plot(axes, lines, as_share=as_share)
-        return to_svg(figure, key, f"{title}, by epoch: {', '.join(lines)}")
+    words = f"{title}, by epoch: {', '.join(lines)}"
+    return drawn(key, words, (390, 230), _plot, lines, as_share)
 
 
-def _plot(axes: Axes, lines: Lines, *, as_share: bool) -> None:
+def _plot(axes: Axes, lines: Lines, as_share: bool) -> None:
     for (name, points), stroke in zip(lines.items(), _STROKES.values(), strict=False):
         scaled = [(epoch, 100 * value if as_share else value) for epoch, value in points]
         # A single epoch gives no line, so its point needs a marker.
@@ -227,7 +222,7 @@ def all_curves(history: Sequence[Mapping[str, Any]]) -> str:
         figure = Figure(figsize=(1100 / 72, 340 / 72), layout="constrained")
         panels = figure.subplots(1, len(_FIGURES))
         for axes, (key, title, names, _) in zip(panels, _FIGURES, strict=True):
-            _plot(axes, _lines(history, names), as_share=key != "loss")
+            _plot(axes, _lines(history, names), key != "loss")
             axes.set_title(title)
             if axes.has_data():
                 # Below the panel: curves may lie anywhere inside.
@@ -242,8 +237,8 @@ def epoch_rows(history: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "accuracy_average": ("test set", "{:.1%}"),
         "held_out": ("held-out labels", "{:.1%}"),
         "kept": ("kept", "{:.1%}"),
-        "q_reached": ("estimated errors", "{:.1%}"),
-        "fsr": ("true errors", "{:.1%}"),
+        "q_reached": ("estimated wrong", "{:.1%}"),
+        "fsr": ("really wrong", "{:.1%}"),
         "recall": ("right ones kept", "{:.1%}"),
         "seconds": ("seconds", "{:.1f}"),
     }

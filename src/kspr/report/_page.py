@@ -1,142 +1,147 @@
-"""The page: facts, figures and cards, put into the template; and what to do next."""
+"""The page of a selection: facts, figures and cards, put into the template; and what to do next."""
 
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from markupsafe import Markup
 
-from kspr._text import visible
+from kspr._figures import drawn
+from kspr._text import percent, visible
 from kspr.core.labels import same_label, truly_clean
 from kspr.core.metrics import SelectionQuality, selection_quality
-from kspr.report._cards import borderline_rows, cards_of, matrix, suspect_list
-from kspr.report._noise import describe
-from kspr.report._plots import (
-    LEVELS,
-    class_histograms,
-    dial,
-    dial_figure,
-    histogram,
-    path_figure,
-    pooled_estimate,
-)
-from kspr.report._words import count, environment, level, scale_of, shared_parts
+from kspr.report._cards import borderline_rows, cards_of, copy_sets, matrix, suspect_list
+from kspr.report._words import environment, level, scale_of, share, shared_parts
 from kspr.report.contents import Contents
+from kspr.report.plots import (
+    LEVELS,
+    average_flip,
+    class_histograms,
+    confusion_size,
+    dial,
+    draw_confusion,
+    draw_curve,
+    draw_doubt,
+    draw_path,
+    largest_flips,
+    tile_classes,
+)
 from kspr.runs.draws import DEFAULT_CHECKS
-from kspr.runs.verify import Verification
+from kspr.selectors import Selection
 from kspr.selectors.flips import KINDS
-from kspr.selectors.options import DEFAULT_Q, UNSEEN
-from kspr.selectors.selection import Selection
-from kspr.selectors.selfcheck import SelfCheck
-from kspr.selectors.summary import STATUS_MEANING, ClassSummary, Summary
-from kspr.sources.records import Items
+from kspr.selectors.notices import has_checks
+from kspr.selectors.options import DEFAULT_Q
+from kspr.selectors.summary import STATUS_MEANING, Summary
 
+if TYPE_CHECKING:
+    from kspr.report import Shown
+
+Tile = tuple[str, str, str]
+"""Name, value and explanation of a number on top of a page."""
 _WITH_VALUE = ("--q", "--out", "--clean-ratio")
 _ALONE = ("--overwrite", "--json")
 """Flags of the first command that the next one sets itself, or leaves out."""
 
 
-def render(
-    selection: Selection,
-    title: str,
-    *,
-    row_id: np.ndarray | None,
-    items: Items | None,
-    features: Any,
-    truth: np.ndarray | None,
-    selfcheck: SelfCheck | None,
-    verification: Verification | None,
-    command: str | None,
-    run: Path | None,
-    megabytes: float,
-    max_borderline: int,
-) -> str:
+def render(selection: Selection, shown: "Shown") -> str:
     """Return the page as text."""
-    summary, contents = selection.summary(), Contents(items, megabytes * 1e6)
+    summary, contents = selection.summary(), Contents(shown.items, shown.megabytes * 1e6)
     # Before all suspects, which may use up the budget.
-    near = borderline_rows(selection, max_borderline)
-    borderline = cards_of(selection, near, contents, row_id, truth)
-    n_drawn = 0 if verification is None else verification.n_drawn
+    near = borderline_rows(selection, shown.max_borderline)
+    borderline = cards_of(selection, near, contents, shown.row_id, shown.truth)
+    copies = copy_sets(selection, contents, shown.row_id)
+    rows = summary.per_class
+    if len(summary.most_suspect) < len(rows):
+        rows = tuple(sorted(rows, key=lambda row: row.n_kept - row.n))
+    n_drawn = 0 if shown.verification is None else shown.verification.n_drawn
     templates = environment()
     return templates.get_template("report.html").render(
-        title=title,
-        command=command,
+        title=shown.title,
+        command=shown.command,
         **shared_parts(templates, ["style.css"], ["common.js", "script.js"]),
         summary=summary,
         n_suspects=summary.n - summary.n_kept,
-        verdict=verdict(selection, summary),
-        next_steps=next_steps(selection, run, command, contents.kind, n_drawn),
-        check=None if truth is None else check(selection, truth),
-        selfcheck=selfcheck,
+        tiles=tiles(selection, summary),
+        next_steps=next_steps(selection, shown.run, shown.command, contents.kind, n_drawn),
+        check=None if shown.truth is None else check(selection, shown.truth),
+        selfcheck=shown.selfcheck,
         flips=KINDS,
-        verification=verification,
+        verification=shown.verification,
         scale=scale_of(selection),
-        noise=describe(selection.noise),
-        table=class_table(summary),
+        noise=selection.noise,
+        rows=rows,
         status_meaning=STATUS_MEANING,
         manifest=selection.manifest,
-        figures=_draw(selection, features, truth),
+        figures=_draw(selection, shown.features, shown.truth),
         matrix=matrix(selection),
-        suspects=suspect_list(selection, row_id, truth, contents),
-        megabytes=f"{megabytes:g}",
+        suspects=suspect_list(selection, shown.row_id, shown.truth, contents),
+        megabytes=f"{shown.megabytes:g}",
         borderline=borderline,
+        copies=copies,
     )
 
 
 def _draw(selection: Selection, features: Any, truth: np.ndarray | None) -> dict[str, Any]:
-    # Without an error rate (the preset spr) there are no levels to compare.
-    compares = selection.q_value is not None
-    return {
-        "histogram": histogram(selection),
+    figures: dict[str, Any] = {
+        "histogram": drawn(
+            "histogram",
+            "Histogram of the statistic, kept rows and suspects",
+            (390, 240),
+            draw_doubt,
+            selection,
+        ),
         "classes": class_histograms(selection),
-        "steps": dial(selection, truth) if compares else [],
-        "dial": dial_figure(selection, truth) if compares else None,
-        "path": None if features is None else path_figure(selection, features),
+        "steps": [],
+        "path": None,
+        "noise": None,
     }
+    # Without an error rate (the preset spr) there are none to compare.
+    if selection.q_value is not None:
+        words = "Estimated error rate against the share of rows kept"
+        figures["steps"] = dial(selection, truth)
+        figures["dial"] = drawn("dial", words, (390, 240), draw_curve, selection, truth)
+    if features is not None:
+        words = "Solution path of a small piece: suspects enter first"
+        figures["path"] = drawn("path", words, (390, 260), draw_path, selection, features)
+    if selection.noise is not None and selection.noise.transition.size:
+        figures["noise"] = noise_figure(selection)
+        figures["flips"] = largest_flips(selection.noise)
+        figures["average_flip"] = average_flip(selection.noise)
+        figures["n_tiles"] = len(tile_classes(selection.noise))
+    return figures
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """The numbers at the head of the page, beside those of the summary."""
-
-    summary: Summary
-    estimate: float
-    """Estimated FSR over all kept rows that have an estimate; nan without one."""
-    n_unestimated: int
-    """Kept rows without an estimate: those of cut groups that fell back."""
-    n_empty: int
-    """Suspects of cut groups in which nothing could be kept."""
-    has_error_rate: bool
-    n_checked: int
-    """Number of checked rows that the error rate is computed from; 0 without."""
-    seen_labels: bool
-    """Whether the features come from a network that has seen the labels: then it does not hold."""
-
-    @property
-    def was_raised(self) -> bool:
-        """Whether the mean level that was reached is above the one asked for."""
-        asked = self.summary.q_asked
-        # The mean of equal levels may be off by a rounding error.
-        return asked is not None and self.summary.q_reached > asked * (1 + 1e-9)
-
-    @property
-    def q_shown(self) -> float | None:
-        """The level to explain: the one reached if it was raised, else the one asked for."""
-        return self.summary.q_reached if self.was_raised else self.summary.q_asked
+def noise_figure(selection: Selection) -> Markup:
+    """Return the tiles of the estimated noise."""
+    noise = selection.noise
+    assert noise is not None  # noqa: S101 - asked for only where there is one
+    words = "Chance of each label for each true class, in percent"
+    return drawn("noise", words, confusion_size(noise), draw_confusion, noise)
 
 
-@dataclass(frozen=True)
-class ClassTable:
-    """The table of classes: those to look at first, then the others."""
-
-    rows: tuple[ClassSummary, ...]
-    n_first: int
-    """How many are shown at first."""
-    statuses: tuple[str, ...]
-    """Statuses to tell apart; empty where all classes have the same."""
-    has_levels: bool
-    """Whether the levels that were reached differ."""
+def tiles(selection: Selection, summary: Summary) -> list[Tile]:
+    """Return the numbers on top of the page."""
+    found, scale = summary.verdict, scale_of(selection)
+    kept = f"{share(summary.n_kept / summary.n)} of {summary.n:,} rows"
+    both = summary.n_kept + found.n_probably_wrong + found.n_uncertain - summary.n
+    if both:
+        kept += f", {both:,} of them probably wrong"
+    rate: Tile = ("error rate (q)", "none", "not estimated")
+    if summary.q_asked is not None:
+        sub = "assumed, not yet checked by a person"
+        if selection.checked is not None and has_checks(selection):
+            sub = f"measured by {int(selection.checked.counted.sum()):,} checked rows"
+        elif summary.q_reached > summary.q_asked * (1 + 1e-9):
+            sub = f"reached: {level(summary.q_reached)}"
+        rate = ("error rate (q)", level(summary.q_asked), sub)
+    return [
+        ("probably wrong", f"{found.n_probably_wrong:,}", scale.probably_wrong),
+        ("uncertain", f"{found.n_uncertain:,}", "may well be right"),
+        ("kept", f"{summary.n_kept:,}", kept),
+        rate,
+    ]
 
 
 @dataclass(frozen=True)
@@ -149,38 +154,6 @@ class Check:
     n_wrong_suspects: int
     n_suggestions_right: int
     """Suspects with a wrong label whose suggested label is the true one."""
-
-
-def verdict(selection: Selection, summary: Summary) -> Verdict:
-    """Return the numbers at the head of the page."""
-    fell_back = selection.cut_groups.status == "fallback"
-    empty = selection.cut_groups.status == "empty"
-    checked = selection.checked
-    return Verdict(
-        summary,
-        estimate=pooled_estimate(selection),
-        n_unestimated=int(selection.cut_groups.n_kept[fell_back].sum()),
-        n_empty=int((selection.cut_groups.n - selection.cut_groups.n_kept)[empty].sum()),
-        has_error_rate=selection.q_value is not None and UNSEEN not in selection.cut_groups.status,
-        n_checked=0 if checked is None else int(checked.counted.sum()),
-        seen_labels=selection.manifest.seen_labels and not (checked and checked.calibrate),
-    )
-
-
-def class_table(summary: Summary) -> ClassTable:
-    """Return all classes; where the summary prints only some of them, these come first.
-
-    A column that says the same in every row is left out.
-    """
-    rows, first = summary.per_class, summary.most_suspect
-    if len(first) < len(rows):
-        rows = tuple(sorted(rows, key=lambda row: row.n_kept - row.n))
-    statuses = tuple(summary.cut_groups)
-    # Levels that differ by rounding error only are the same.
-    levels = {f"{row.q_reached:.9f}" for row in rows}
-    return ClassTable(
-        rows, len(first), statuses if len(statuses) > 1 else (), has_levels=len(levels) > 1
-    )
 
 
 def check(selection: Selection, truth: np.ndarray) -> Check:
@@ -214,32 +187,40 @@ def next_steps(
     kind: str | None,
     n_drawn: int = 0,
 ) -> list[Step]:
-    """Return what to do with the selection, the most useful first.
+    """Return what to do with the selection: check, fix, export.
 
     `run` is the folder of the run; without one, the commands are Python. `command` is the one that
     wrote the run, `kind` says whether its rows are images, and `n_drawn` how many of its rows have
     been drawn for a person to check.
     """
-    again = _another_level(selection, run, command)
-    # Where nothing is kept, there is nothing to export, and another level comes first.
-    kept = selection.clean_mask.any()
-    check = _check(selection, run, n_drawn)
-    steps = [check, _export(run, kind), again] if kept else [again, check]
+    steps = [_check(selection, run, n_drawn)]
+    if selection.clean_mask.any():
+        steps += [_fix(selection, run, kind), _export(run, kind)]
+    else:
+        # There is nothing to export, and a larger error rate comes first.
+        steps.insert(0, _larger_rate(selection, run, command))
+    by_share = selection.manifest.parameters.get("q") is None
+    if by_share and run is not None and (command or "").startswith("kspr select "):
+        gain = "SPR keeps a fixed share, and cannot say how many of the kept labels are wrong."
+        again = _select_again(shlex.split(command or ""), DEFAULT_Q, run)
+        steps.append(Step("Ask for an error rate", gain, (again,)))
     return [step for step in steps if step is not None]
 
 
 def _check(selection: Selection, run: Path | None, n_drawn: int) -> Step | None:
-    if selection.manifest.parameters.get("q") is None:
+    asked = selection.manifest.parameters.get("q")
+    if asked is None:
         return None
-    checked = selection.checked is not None and selection.checked.calibrate
+    checked = has_checks(selection)
     title = "Check more rows" if checked else f"Check {DEFAULT_CHECKS} rows"
     gain = (
         "With more checked rows, more labels can be kept at the same error rate."
         if checked
-        else "Then the error rate holds for any noise, not only under an assumption."
+        else f"After that, {percent(asked)} is measured rather than assumed."
     )
     if run is None:
-        return Step(title, gain, ("selector.fit(X, y, checked=(rows, true_labels))",))
+        rows = f"rows = selection.draw_checks({DEFAULT_CHECKS})"
+        return Step(title, gain, (rows, "selection.with_checks(rows, true_labels)"))
     # The page goes on with the draw; its number of checks is that of all of them.
     more = f" --checks {n_drawn + DEFAULT_CHECKS}" if checked else ""
     # The first draw has written a file under the default name, which holds answers.
@@ -254,51 +235,47 @@ def _check(selection: Selection, run: Path | None, n_drawn: int) -> Step | None:
     )
 
 
+def _fix(selection: Selection, run: Path | None, kind: str | None) -> Step | None:
+    if selection.suggestion_probability is None or selection.clean_mask.all():
+        return None
+    gain = "Gives suspects the suggested label where that is probably right."
+    if run is None:
+        return Step("Fix the suspects", gain, ("selection.relabel().label",))
+    out = "--to imagefolder --out fixed" if kind == "image" else "--out fixed.parquet"
+    command = f"kspr export {_quoted(run)} --suspects relabel {out}"
+    return Step("Fix the suspects", f"{gain} The others are left out.", (command,))
+
+
 def _export(run: Path | None, kind: str | None) -> Step:
     gain = "Writes the kept rows to a new place; the source is not changed."
     if run is None:
         gain = "The kept rows; the arrays are not changed."
-        return Step("Take the cleaned data", gain, ("X[selection.clean_mask]",))
+        return Step("Export what is kept", gain, ("X[selection.clean_mask]",))
     out = "--to imagefolder --out clean" if kind == "image" else "--out clean.parquet"
-    return Step("Export the cleaned data", gain, (f"kspr export {_quoted(run)} {out}",))
+    return Step("Export what is kept", gain, (f"kspr export {_quoted(run)} {out}",))
 
 
-def _another_level(selection: Selection, run: Path | None, command: str | None) -> Step | None:
-    words = shlex.split(command or "")
-    if run is not None and selection.checked is not None and selection.checked.calibrate:
-        # Selecting again would leave the answers out, and keep other rows than counted here.
+def _larger_rate(selection: Selection, run: Path | None, command: str | None) -> Step | None:
+    """Return the step to the smallest error rate of the page at which something is kept."""
+    if selection.q_value is None or has_checks(selection):
         return None
-    if selection.q_value is None:
-        by_doubt = selection.manifest.parameters.get("q") is not None
-        if by_doubt or run is None or words[:2] != ["kspr", "select"]:
-            return None
-        gain = "SPR keeps a fixed share, and cannot say how many of the kept labels are wrong."
-        again = _select_again(words, DEFAULT_Q, run)
-        return Step("Ask for an error rate", gain, (again,))
-    q = _level_to_try(selection)
-    now, then = int(selection.clean_mask.sum()), int(selection.at(q).clean_mask.sum())
-    gain = f"q = {level(q)} would keep {count(then)} labels; now {count(now)} are kept."
+    q = next((q for q in LEVELS if (selection.q_value <= q).any()), None)
+    if q is None:
+        return None
+    kept = int((selection.q_value <= q).sum())
+    gain = f"q = {level(q)} would keep {kept:,} labels."
+    words = shlex.split(command or "")
     if run is None:
         again = f"selection.at({q:g})"
     elif words[:2] == ["kspr", "select"]:
         again = _select_again(words, q, run)
     else:
         again = f"kspr.Selection.load({str(run)!r}).at({q:g})"
-    return Step("Try another error rate", gain, (again,))
-
-
-def _level_to_try(selection: Selection) -> float:
-    """Return the next larger level that keeps clearly more, or else the next smaller one."""
-    asked = float(selection.cut_groups.q_asked[0])
-    kept = selection.clean_mask.sum()
-    for q in LEVELS:
-        if q > asked and selection.at(q).clean_mask.sum() > 1.02 * kept:
-            return q
-    return max((q for q in LEVELS if q < asked), default=LEVELS[0])
+    return Step("Try a larger error rate", gain, (again,))
 
 
 def _select_again(words: list[str], q: float, run: Path) -> str:
-    """Return the command that wrote the run, at another level and to another folder."""
+    """Return the command that wrote the run, at another error rate and to another folder."""
     again, skip = [], False
     for word, following in zip(words, [*words[1:], ""], strict=True):
         if skip:

@@ -12,9 +12,9 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from kspr._text import percent, visible
+from kspr._text import percent, unbroken, visible
+from kspr.selectors import Selection
 from kspr.selectors.options import DOUBTING
-from kspr.selectors.selection import Selection
 
 _SPACE = "\u202f"  # narrow, and lines do not break at it
 
@@ -63,34 +63,28 @@ class StatisticScale:
     ranking: str = "The larger the selection time, the worse the label fits."
     """How suspects are ordered, in one sentence."""
     probably_wrong: str = "another label fits better"
-    """What puts a suspect into the first of the two piles."""
+    """What makes a suspect probably wrong, and not uncertain."""
     direction: int = 1
     """-1 where kept rows have a negative statistic, down to minus the cut-off."""
     short: str = "time"
     """What the order is called beside a row."""
-    no_rate: str = (
-        "SPR keeps a fixed share: the labels that fit best. It estimates no error rate, so no "
-        "number on this page says how many of the kept labels are wrong. KnockoffsSPR estimates "
-        "one."
-    )
-    """Why there is no error rate, where there is none."""
 
 
 _DOUBT = StatisticScale(
     name="doubt",
     heading="How doubtful each label is",
     axis="← surely right\u2003doubt\u2003surely wrong →",
-    caption="The doubt is the estimated chance that the label is wrong. Rows up to the cut-off are "
-    "kept.",
+    caption="The doubt is the estimated chance that the label is wrong. Rows up to the threshold "
+    "are kept.",
     ranking="The larger the doubt, the worse the label fits.",
-    probably_wrong="doubt above one half",
+    probably_wrong="chance of being wrong above one half",
 )
 _KNOCKOFF = StatisticScale(
     name="W",
     heading="How each label compares with its knockoff",
     axis="← label fits better\u2003W\u2003knockoff fits better →",
     caption="Left of zero, the given label fits better than its knockoff; right of zero, the "
-    "knockoff does. Rows between the cut-off and zero are kept.",
+    "knockoff does. Rows between the threshold and zero are kept.",
     direction=-1,
 )
 _OTHERS = StatisticScale(
@@ -98,7 +92,7 @@ _OTHERS = StatisticScale(
     heading="How each label compares with the others",
     axis="← beats most others\u2003W\u2003loses to most →",
     caption="Left of zero, the given label fits better than at least half of the other classes; "
-    "right of zero, it does not. Rows between the cut-off and zero are kept.",
+    "right of zero, it does not. Rows between the threshold and zero are kept.",
     direction=-1,
 )
 _TIME = StatisticScale(
@@ -111,10 +105,9 @@ _PLACE = StatisticScale(
     name="place in the order of doubt",
     heading="The order of doubt",
     axis="← least doubtful\u2003place\u2003most doubtful →",
-    caption="Rows up to the cut-off are kept.",
+    caption="Rows up to the threshold are kept.",
     ranking="The most doubtful come first.",
     short="place",
-    no_rate="A doubt alone has no error rate, so nothing is kept before rows are checked.",
 )
 _SCALES = {
     "people": _DOUBT,
@@ -155,7 +148,9 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates.filters.update(count=count, level=level, share=share, number=number, label=name)
+    templates.filters.update(
+        count=count, level=level, share=share, number=number, label=name, unbroken=unbroken
+    )
     return templates
 
 

@@ -5,7 +5,9 @@ import io
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import numpy as np
 
 from kspr._text import visible
 from kspr.errors import InputError, UnreadableItemError
@@ -14,7 +16,7 @@ from kspr.sources.records import Items
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = ["Content", "Contents"]
+__all__ = ["Content", "Contents", "as_items"]
 
 THUMBNAIL = 256
 """Longest side of a picture on a card, in pixels: shown at up to 200, and larger when enlarged."""
@@ -37,6 +39,37 @@ class Content:
         """The content as the scripts of the page read it: a letter for the kind, then the data."""
         letter = self.kind[0].upper() if self.tiny else self.kind[0]
         return letter + self.data
+
+
+class _InMemory:
+    """Texts, pixels or PIL images that a user holds, as far as a page asks for them."""
+
+    def __init__(self, rows: Any) -> None:
+        self._rows = rows
+        self.kind = "text" if len(rows) and isinstance(rows[0], str) else "image"
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, row: int) -> Any:
+        item = self._rows[row]
+        if self.kind == "text":
+            return item
+        from PIL import Image
+
+        if isinstance(item, Image.Image):
+            return item.convert("RGB")
+        pixels = np.asarray(item)
+        if pixels.dtype != np.uint8:
+            # Whatever their range is: the largest value is white.
+            pixels = pixels * (255.0 / max(float(pixels.max(initial=0)), 1e-9))
+        return Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8)).convert("RGB")
+
+
+def as_items(rows: Any) -> Items:
+    """Return texts, arrays of pixels or PIL images as items."""
+    items: Any = rows if hasattr(rows, "kind") else _InMemory(rows)
+    return cast("Items", items)
 
 
 class Contents:

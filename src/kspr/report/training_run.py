@@ -110,7 +110,7 @@ def in_short(
     what the rows are, ``image`` or ``text``.
 
     >>> print(in_short(5000, 488, test_accuracy=0.931, items="image"))
-    488 of 5,000 labels look doubtful. The network is right for 93 of 100 test images.
+    488 of 5,000 labels are suspects. The network is right for 93 of 100 test images.
     """
     if n_doubtful is None:
         labels = f"The network was trained on {n_labels:,} labels; none of them was judged."
@@ -119,7 +119,7 @@ def in_short(
     elif n_doubtful == n_labels:
         labels = f"None of the {n_labels:,} labels could be told from wrong ones."
     else:
-        labels = f"{n_doubtful:,} of {n_labels:,} labels look doubtful."
+        labels = f"{n_doubtful:,} of {n_labels:,} labels are suspects."
     things = f"{items or 'row'}s"
     if test_accuracy is not None:
         hits = f"The network is right for {_of_100(test_accuracy)} test {things}."

@@ -312,6 +312,7 @@ def _write_noise(noise: NoiseEstimate | None, folder: Path) -> dict[str, Any] | 
     return {
         "rate": noise.rate,
         "rate_interval": list(noise.rate_interval),
+        "checked": noise.checked,
         "anchors": noise.anchors.tolist(),
     }
 

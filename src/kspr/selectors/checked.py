@@ -41,7 +41,7 @@ NO_CLASS, CANNOT_TELL = -1, -2
 """Answers that are no position in the classes."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Checked:
     """Checked rows, the answers, and what the answers are used for."""
 
@@ -69,6 +69,10 @@ class Checked:
     def calibrate(self) -> bool:
         """Whether the checked rows set the cut-off."""
         return bool(self.counted.any())
+
+    def __repr__(self) -> str:
+        wrong = int(np.sum(~self.right))
+        return f"<{len(self.rows):,} checked rows, {wrong:,} of them wrong, from {self.drawn!r}>"
 
     def same_draw(self, drawn: str, q: float, seed: int) -> bool:
         """Whether further rows of that draw continue this one."""

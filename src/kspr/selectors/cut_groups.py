@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CutGroups:
     """One entry per cut group: which rows were cut together, and the result of the cut.
 
@@ -62,6 +62,9 @@ class CutGroups:
 
     def __len__(self) -> int:
         return len(self.n)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} cut groups: {self.n_kept.sum():,} of {self.n.sum():,} rows kept>"
 
 
 def uncut(table: np.ndarray, cut_group: np.ndarray) -> CutGroups:

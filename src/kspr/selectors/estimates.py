@@ -42,7 +42,7 @@ class ClassErrors:
     """The interval is from these rows alone: wide where there are few."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Estimates:
     """Estimates from checked rows and the fit together, each with an interval of 95 %.
 
@@ -63,6 +63,9 @@ class Estimates:
     noise_rate_elsewhere: float | None
     """Share of wrong labels among the other rows, by the fit alone and so without an interval; None
     where there are none, or the fit gives no chances."""
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def __str__(self) -> str:
         where = "all rows" if self.drawn_from == "all" else f"the {self.n_rows:,} rows of the pool"
@@ -94,7 +97,7 @@ def estimate(selection: Selection) -> Estimates:
             "with draw(), and pass the answers to with_checks()."
         )
     ranking, chance = selection._ranking(), _chance(selection)
-    frame = ranking.pool(checked.q) if checked.drawn == "pool" else np.ones(len(selection), bool)
+    frame = _drawn_from(selection, checked)
     known = np.zeros(len(selection), dtype=bool)
     known[checked.rows] = True
     # What the cut keeps of the rows that nobody has looked at, and what it leaves.
@@ -126,15 +129,26 @@ def estimate(selection: Selection) -> Estimates:
     )
 
 
-def noise_rate(checked: Checked, chance: np.ndarray | None) -> Estimate:
-    """Return the share of wrong labels among all rows, if the checked ones were drawn from all.
+def noise_rate(selection: Selection, checked: Checked) -> Estimate | None:
+    """Return the share of wrong labels among all rows, by checked rows and the fit.
 
-    `chance` is the fit's chance that each label is wrong; None without it.
+    Of rows that checked ones were not drawn from, only the fit's chances are known; None without
+    them. The interval is that of the other rows.
     """
     rows, wrong = checked.rows[checked.sampled], ~checked.right[checked.sampled]
-    if chance is None:
-        return plain_share(int(wrong.sum()), len(rows))
-    return assisted_share(wrong, chance[rows], float(chance.mean()))
+    frame, chance = _drawn_from(selection, checked), _chance(selection)
+    if not rows.size or not (frame.all() or selection.control in DOUBTING):
+        return None
+    found = assisted_share(wrong, chance[rows], float(chance[frame].mean()))
+    part, beyond = float(frame.mean()), float(chance[~frame].sum()) / len(frame)
+    return Estimate(*(part * end + beyond for end in (found.value, found.low, found.high)))
+
+
+def _drawn_from(selection: Selection, checked: Checked) -> np.ndarray:
+    """Return a mask of the rows that the checked ones were drawn from."""
+    if checked.drawn == "pool":
+        return selection._ranking().pool(checked.q)
+    return np.ones(len(selection), dtype=bool)
 
 
 def _chance(selection: Selection) -> np.ndarray:

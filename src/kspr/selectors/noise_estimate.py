@@ -14,18 +14,17 @@ if TYPE_CHECKING:
 __all__ = ["ASSUMPTIONS", "SEEN_LABELS", "NoiseEstimate", "describe_noise"]
 
 ASSUMPTIONS = {
-    "people": "A label goes wrong by its true class, and where the labels allow it more often on "
-    "unclear samples, towards what they look like.",
-    "transition": "How a label goes wrong depends on the true class only, not on what a sample "
-    "looks like.",
-    "exchangeable": "A wrong label is any of the wrong classes with equal chance, whatever the "
-    "sample looks like.",
-    "paper": "Whether a wrong label beats its knockoff does not depend on how well it fits; on "
-    "real features it does.",
-    "annotators": "Given the true class, annotators err independently of each other and of what a "
-    "row looks like, up to one correction that the labels of a row give each other. Errors that "
-    "most annotators share are not seen.",
-    "theorem": "As for the paper's estimate, at the smaller level of its Theorem 2.",
+    "people": "Assumes that labels go wrong by their true class, and where the data show it more "
+    "often on unclear rows: people mislabel the hard cases more often.",
+    "transition": "Assumes a cat is mislabelled equally often whether or not it looks like a dog.",
+    "exchangeable": "Assumes that a wrong label is any of the wrong classes with equal chance, "
+    "whatever the row looks like.",
+    "paper": "Assumes that whether a wrong label beats its knockoff does not depend on how well it "
+    "fits; on real features it does.",
+    "annotators": "Assumes that, given the true class, annotators err independently of each other "
+    "and of what a row looks like, up to one correction that the labels of a row give each other. "
+    "Errors that most annotators share are not seen.",
+    "theorem": "As for the paper's estimate, at the smaller error rate of its Theorem 2.",
 }
 """What must be true for the error rate to hold, by control."""
 
@@ -37,7 +36,7 @@ SEEN_LABELS = (
 """What a rate would need, and lacks, if the features come from a network in training."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class NoiseEstimate:
     """The noise in the labels.
 
@@ -46,11 +45,11 @@ class NoiseEstimate:
     """
 
     rate: float
-    """Share of all labels that are wrong."""
+    """Share of all labels that are wrong; by the checked rows, once there are some."""
     rate_interval: tuple[float, float]
     """Two ends for `rate`: what it is if mistakes depend on the class only, and if people mistake
-    what looks alike, the smaller first. Once rows drawn from all have been checked, an interval of
-    95 %."""
+    what looks alike, the smaller first. Once rows drawn at random have been checked, an
+    interval of 95 %."""
     transition: np.ndarray
     """Chance of each label given the true class; rows are shrunken towards each other. Empty for
     more than 1,024 classes, and so are its ends: 20,000 classes have 400 million pairs."""
@@ -65,16 +64,22 @@ class NoiseEstimate:
     checked: bool = False
     """Whether a person's answers say what `rate` is."""
 
+    def __repr__(self) -> str:
+        # A session that ends a line with it shows the sentence, not its arrays.
+        return str(self)
+
     def __str__(self) -> str:
-        low, high = self.rate_interval
+        rate, low, high = (f"{100 * share:.1f} %" for share in (self.rate, *self.rate_interval))
         if self.checked:
-            interval = f"({low:.1%} to {high:.1%})"
-            return f"By the checked rows {self.rate:.1%} of the labels are wrong {interval}."
-        if f"{low:.0%}" == f"{high:.0%}":
-            return f"About {self.rate:.0%} of the labels are wrong."
+            return (
+                f"{rate} of all labels are wrong, by the checked rows and the fit (95 %: {low} to "
+                f"{high})."
+            )
+        if low == high:
+            return f"About {rate} of all labels are wrong."
         return (
-            f"About {self.rate:.0%} of the labels are wrong: {low:.0%} or {high:.0%}, by whether "
-            "mistakes depend on the class only or people mistake what looks alike."
+            f"About {rate} of all labels are wrong: {low} or {high}, by whether mistakes depend on "
+            "the class only or people mistake what looks alike."
         )
 
 

@@ -1,6 +1,6 @@
-"""Notices of a selection: what its error rate rests on, where it was not met, and copies.
+"""Verdict and notices: what a user must know of a selection, in sentences.
 
-The summary, the command line and the report show the same list.
+Terminal, notebook, JSON and report show the same ones.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 from kspr._text import percent, shorten
 from kspr.core.duplicates import conflicting
 from kspr.errors import InputError
+from kspr.selectors.checked import CANNOT_TELL
 from kspr.selectors.options import DOUBTING, MODELLED, NOT_HELD, UNSEEN
 
 if TYPE_CHECKING:
@@ -22,10 +23,16 @@ __all__ = [
     "Ends",
     "Notice",
     "NoticeClass",
+    "Verdict",
+    "asked_rate",
     "basis",
     "ends",
+    "estimated_share",
     "explained",
+    "has_checks",
     "notices",
+    "probably_wrong",
+    "verdict",
 ]
 
 MAX_LISTED = 10
@@ -36,15 +43,9 @@ _LONGEST = 40
 """Longest name of a class, in characters."""
 _USEFUL = 0.5
 """Largest q that is suggested: above it, most kept labels may be wrong."""
-
 _FAR = 3.0
 """Estimated rate of a class, over q, from which on it is named."""
-
-_UNCHECKED = (
-    "This rate rests on an assumption, not on checked rows. Labels made by people may break it: "
-    "asked for 5 %, 4 to 10 % of the kept labels were wrong in our measurements. With about 100 "
-    "checked rows the rate holds for any noise."
-)
+_CHECK = "Check 100 rows to know."
 _UNSEEN = (
     "No error rate is stated: these features hardly show which labels are wrong, and noise that "
     "they do not show cannot be counted. With about 100 checked rows a rate holds for any noise."
@@ -54,11 +55,145 @@ LEAST_EXPLAINED = 0.3
 was false, it was .13 and .28; on 30 other data sets with features that suit them at least .39."""
 _LEAST_DOUBT = 0.01
 """Mean chance of a wrong label below which the spread of the chances says nothing."""
-_UNCHECKED_CROWD = (
-    "This rate rests on an assumption, not on checked rows. Where people err together it is too "
-    "low: asked for 2 %, 3 to 6 % of the kept labels were wrong in our measurements. With about "
-    "100 checked rows the rate holds for any noise."
-)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The answer of a selection in sentences, the most important first, and their numbers."""
+
+    n_probably_wrong: int
+    """Labels that are more likely wrong than right; a large error rate keeps some of them."""
+    n_uncertain: int
+    """The other suspects, whose labels may well be right."""
+    wrong_among_kept: float
+    """Share of wrong labels to expect among the kept ones, by the checked rows once there are
+    some; nan where it is not estimated."""
+    sentences: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return " ".join(self.sentences)
+
+
+def verdict(selection: Selection) -> Verdict:
+    """Return how many labels are wrong, and what to expect of those that are kept."""
+    wrong, kept, n = probably_wrong(selection), selection.clean_mask, len(selection)
+    n_wrong, n_uncertain = int(wrong.sum()), int((~wrong & ~kept).sum())
+    if selection.q_value is None and not kept.any():
+        found = f"None of the {n:,} labels is kept before some are checked."
+        because = "A doubt alone has no error rate."
+        return Verdict(n_wrong, n_uncertain, float("nan"), (found, because, _CHECK))
+    if UNSEEN in selection.cut_groups.status:
+        found = f"These features hardly show which of the {n:,} labels are wrong."
+        kept_by = f"{int(kept.sum()):,} are kept in the order of doubt, without an error rate."
+        return Verdict(n_wrong, n_uncertain, float("nan"), (found, kept_by, _CHECK))
+    some = f"{n_wrong:,} of {n:,}" if n_wrong else f"None of {n:,}"
+    found = f"{some} labels {'fits' if n_wrong == 1 else 'fit'} worse than another one."
+    if selection.control in DOUBTING:
+        found = f"{some} labels {_are(n_wrong)} probably wrong."
+    more = "more " if n_wrong else ""
+    uncertain = f"{n_uncertain:,} {more}{_are(n_uncertain)} uncertain" if n_uncertain else ""
+    right = f"{n - n_wrong - n_uncertain:,}"
+    if not kept.any():
+        counts = (
+            f"{uncertain}. None can be kept at an error rate of {percent(asked_rate(selection))}."
+        )
+        counts = counts.removeprefix(". ")
+    elif n_uncertain:
+        counts = f"{uncertain}, {right} look right."
+    else:
+        counts = f"The other {right} look right." if n_wrong else "All look right."
+    if selection.manifest.method == "DoubtSelector":
+        # It knows of no other label, and of no chance.
+        n_suspects = int((~kept).sum())
+        found = f"{n_suspects:,} of {n:,} labels {_are(n_suspects)} suspects."
+        counts = f"The other {n - n_suspects:,} look right."
+    share, expectation = _expectation(selection, overlap=bool((wrong & kept).any()))
+    return Verdict(n_wrong, n_uncertain, share, (found, counts, *expectation))
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
+def _expectation(selection: Selection, *, overlap: bool) -> tuple[float, tuple[str, ...]]:
+    """Return the share of wrong labels among the kept ones, and sentences about it.
+
+    With an `overlap`, some kept labels are probably wrong: "those" that look right are not all.
+    """
+    n_kept, asked = int(selection.clean_mask.sum()), asked_rate(selection)
+    if not n_kept:
+        return float("nan"), ("Check 100 rows, or ask for a larger error rate.",)
+    share = estimated_share(selection)
+    those = "only those"
+    if overlap:
+        those = f"the {n_kept:,} below the threshold"
+    if has_checks(selection):
+        found = selection.estimates()
+        value, low, high = map(_rounded, (found.fsr.value, found.fsr.low, found.fsr.high))
+        words = f"Keep {those}: about {value} of them are wrong (95 %: {low} to {high})"
+        return found.fsr.value, (f"{words}, by {found.n_checked:,} checked rows.",)
+    if np.isnan(share):
+        words = f"{n_kept:,} are kept; how many of them are wrong is not estimated."
+        return share, (words, _CHECK)
+    words = f"Keep {those} and expect about {_rounded(share)} wrong"
+    why = "the network has seen these labels" if selection.manifest.seen_labels else None
+    if NOT_HELD in selection.cut_groups.status:
+        why = "by the chances of single labels, that is too low"
+    if why is not None:
+        words = f"Keep {those} and expect more than {_rounded(share)} wrong: {why}"
+    elif selection.doubt_by_people is not None and ends(selection).by_people > 1.02 * share:
+        words += f", up to {_rounded(ends(selection).by_people)} if people made the labels"
+    if asked is not None and share > 1.02 * asked:
+        words += f"; {percent(asked)} was asked for"
+    fell_back = selection.cut_groups.n_kept[selection.cut_groups.status == "fallback"].sum()
+    if fell_back:
+        words += f"; {fell_back:,} of them have no estimate"
+    return share, (f"{words}.", _CHECK)
+
+
+def _rounded(share: float) -> str:
+    """Return a share in percent, to the two digits that an estimate is worth."""
+    return percent(float(f"{share:.2g}"))
+
+
+def probably_wrong(selection: Selection) -> np.ndarray:
+    """Return a mask of the labels that are probably wrong; other suspects are uncertain.
+
+    With a doubt, it decides: above one half. Otherwise a label is probably wrong where another one
+    fits better. The answer of a person decides in any case.
+    """
+    wrong = selection.suggested_code != selection.label_code
+    if selection.control in DOUBTING:
+        wrong = selection.doubt > 0.5
+    checked = selection.checked
+    if checked is not None:
+        wrong[checked.rows] = ~checked.right & (checked.true_code != CANNOT_TELL)
+    return np.asarray(wrong)
+
+
+def has_checks(selection: Selection) -> bool:
+    """Return whether checked rows say what the error rate is."""
+    return selection.checked is not None and selection.checked.calibrate
+
+
+def asked_rate(selection: Selection) -> float | None:
+    """Return the error rate that was asked for; None where there is none, as for SPR."""
+    # The same one everywhere.
+    asked = selection.cut_groups.q_asked[:1]
+    return None if np.isnan(asked).any() else float(asked[0])
+
+
+def estimated_share(selection: Selection) -> float:
+    """Return the estimated share of wrong labels among the kept ones; nan without an estimate.
+
+    Over all thresholds with an estimate, weighted by the rows that they keep.
+    """
+    cut_groups = selection.cut_groups
+    # np.average raises an error where all weights are zero.
+    known = np.isfinite(cut_groups.estimated_fsr) & (cut_groups.n_kept > 0)
+    if not known.any():
+        return float("nan")
+    return float(np.average(cut_groups.estimated_fsr[known], weights=cut_groups.n_kept[known]))
 
 
 def explained(doubt: np.ndarray) -> float:
@@ -76,22 +211,21 @@ def explained(doubt: np.ndarray) -> float:
 
 
 def basis(selection: Selection) -> str | None:
-    """Return what the error rate rests on, in a few lines; None without an error rate.
-
-    The one place for these words: the summary, the command line and the report repeat them.
-    """
-    if selection.assumption is None:
-        return None
-    if selection.checked is not None and selection.checked.calibrate:
+    """Return what the error rate rests on, in a few lines; None without an error rate."""
+    if has_checks(selection) or selection.assumption is None:
         return selection.assumption
     if UNSEEN in selection.cut_groups.status:
         return _UNSEEN
-    words = None
-    known = selection.doubt_by_people is not None and selection.clean_mask.any()
-    if known and not selection.manifest.seen_labels:
-        words = f"Wrong among the kept: {ends(selection)} 100 checks settle it."
-    unchecked = _UNCHECKED_CROWD if selection.control == "annotators" else _UNCHECKED
-    lines = [unchecked, f"Assumed: {selection.assumption}", *([words] if words else [])]
+    lines = [selection.assumption]
+    if selection.doubt_by_people is not None and selection.clean_mask.any():
+        lines.append(f"Wrong among the kept: {ends(selection)}")
+    if selection.control == "annotators":
+        lines.append(
+            "Where people err together the rate is too low: asked for 2 %, 3 to 6 % of the kept "
+            "labels were wrong in our measurements."
+        )
+    measured = percent(asked_rate(selection))
+    lines.append(f"Check about 100 rows: after that, {measured} is measured rather than assumed.")
     return "\n".join(lines)
 
 
@@ -125,7 +259,7 @@ class Notice:
 
 
 def notices(selection: Selection) -> tuple[Notice, ...]:
-    """Return what a user must know, the worst first: levels that were not met, and copies."""
+    """Return where the error rate asked for was not reached, the worst first, and copies."""
     # The order of `_MEANING` is that of the notices, the worst first.
     present = set(selection.cut_groups.status.tolist())
     unmet = (_notice(selection, status) for status in _MEANING if status in present)
@@ -203,17 +337,17 @@ def _copies(selection: Selection) -> tuple[Notice, ...]:
 
 
 _MEANING = {
-    NOT_HELD: "Two estimates of the same rate exclude each other: by the chances of single labels, "
-    "more of the kept ones are wrong than were asked for. Do not rely on this rate.",
     UNSEEN: "The chances that labels are wrong hardly differ from row to row. So the features, or "
     "the model of your own, see little of what is wrong, and wrong labels may be as many among the "
     "kept as among the others. Labels by a language model are often like that.",
-    "fallback": "No level up to 50 % could be reached there. The best half was kept instead, "
+    NOT_HELD: "Two estimates of the same rate exclude each other: by the chances of single labels, "
+    "more of the kept ones are wrong than were asked for. Do not rely on this rate.",
+    "fallback": "No error rate up to 50 % could be reached there. The best half was kept instead, "
     "without an estimate of its error rate.",
-    "empty": "Nothing could be kept there at the level asked for, so all of these rows are listed "
-    "as suspects. That does not mean that their labels are wrong.",
-    "raised": "The level asked for could not be reached there. The smallest level that could be "
-    "was used instead, so more of these kept labels may be wrong.",
+    "empty": "Nothing could be kept there at the error rate asked for, so all of these rows are "
+    "suspects. That does not mean that their labels are wrong.",
+    "raised": "The error rate asked for could not be reached there. The smallest that could be was "
+    "used instead, so more of these kept labels may be wrong.",
 }
 _WITHOUT_RATE = {
     NOT_HELD: "100 checked rows hold the rate whatever the noise is (kspr review). kspr selfcheck "
@@ -280,7 +414,7 @@ def _detail(selection: Selection, status: str, hit: int, size: int, worst: float
 
 def _help(selection: Selection, affected: np.ndarray) -> str:
     """Return advice: a larger q, larger classes, another control, checked rows."""
-    if selection.checked is not None and selection.checked.calibrate:
+    if selection.checked is not None and has_checks(selection):
         return (
             f"Check more rows: {int(selection.checked.counted.sum()):,} are too few to keep more."
         )
@@ -288,7 +422,7 @@ def _help(selection: Selection, affected: np.ndarray) -> str:
     smallest, sizes = cut_groups.smallest_q[affected], cut_groups.n[affected]
     words = [_help_by_level(smallest)]
     words.append(
-        f"A part of m rows cannot reach a level below 1/m, and the smallest of these has "
+        f"m rows cannot reach an error rate below 1/m, and the smallest of these parts has "
         f"{sizes.min():,} rows ({percent(1 / sizes.min())}): more rows per class help"
     )
     # -1 marks a pooled cut, which this advice would not change.
@@ -307,7 +441,7 @@ def _help_by_control(selection: Selection) -> str:
         return f"More labels a row help too, and so do {checked}"
     if selection.control in MODELLED:
         return f"Features that separate the classes better help too, and so do {checked}"
-    return f"control='people' reaches lower levels, and so do {checked}"
+    return f"control='people' reaches lower error rates, and so do {checked}"
 
 
 def _help_by_level(smallest: np.ndarray) -> str:
@@ -315,12 +449,12 @@ def _help_by_level(smallest: np.ndarray) -> str:
     within = smallest[smallest <= _USEFUL]
     if not within.size:
         return f"No q up to {percent(_USEFUL)} would help"
-    advice = f"Asking for q = {_ceiling(within.max())} would meet the level in "
+    advice = f"q = {_ceiling(within.max())} could be reached in "
     if within.size == smallest.size:
         return advice + "all of them"
     return (
-        f"{advice}{within.size:,} of these {smallest.size:,} parts; in the others no q "
-        f"up to {percent(_USEFUL)} would"
+        f"{advice}{within.size:,} of these {smallest.size:,} parts, and in the others no q up to "
+        f"{percent(_USEFUL)}"
     )
 
 
@@ -330,7 +464,7 @@ def _ceiling(value: float) -> str:
     return f"{np.ceil(100 * value - 1e-9) / 100:g}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Ends:
     """The share of wrong labels among the kept ones, under either kind of mistake."""
 
@@ -338,6 +472,9 @@ class Ends:
     """If mistakes depend on the class only."""
     by_people: float
     """If people mistake what looks alike."""
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def __str__(self) -> str:
         return (

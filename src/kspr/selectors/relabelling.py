@@ -22,7 +22,7 @@ _CAUTION = (
 )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Relabelling:
     """What to do with every label, and what is expected of it. Print it to read it."""
 
@@ -49,6 +49,9 @@ class Relabelling:
     def count(self, pile: str) -> int:
         """Return the number of samples in a pile."""
         return int(np.sum(self.pile == pile))
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def __str__(self) -> str:
         change, look, leave = (self.count(pile) for pile in PILES)

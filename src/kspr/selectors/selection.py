@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from kspr.selectors.plan import Plan, plan
 from kspr.selectors.relabelling import THRESHOLD, Relabelling, relabelling
 from kspr.selectors.summary import Summary, summarise
 from kspr.selectors.validation import check_count, check_rate
+
+if TYPE_CHECKING:
+    from kspr.report.plots import Plots
 
 __all__ = ["Selection"]
 
@@ -652,6 +655,62 @@ class Selection:
         """Return the selection in a few numbers, overall and per class; print it to read it."""
         return summarise(self)
 
+    @property
+    def plot(self) -> "Plots":
+        """Figures of the selection, on Matplotlib axes.
+
+        ``plot.doubt()``, ``plot.curve()`` and ``plot.confusion()`` take axes as `ax` and return
+        them; ``plot.suspects(images)`` shows the worst suspects with their labels.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from kspr import KnockoffsSPR
+        >>> selection = KnockoffsSPR().fit(*load_digits(return_X_y=True)).selection_
+        >>> selection.plot.doubt().get_ylabel()
+        'rows'
+        """
+        # Upwards, as `report`: drawing needs packages that selecting does not.
+        from kspr.report import check_extra
+
+        check_extra()
+        from kspr.report.plots import Plots
+
+        return Plots(self)
+
+    def report(self, path: str | Path, items: Any = None, *, title: str = "Labels") -> Path:
+        """Write the selection as one HTML file to read, print and pass on.
+
+        Parameters
+        ----------
+        path
+            File to write.
+        items
+            Texts of the rows, or their images: arrays of pixels, or PIL images.
+        title
+            Title of the page.
+
+        Returns
+        -------
+        pathlib.Path
+            The file.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from sklearn.datasets import load_digits
+        >>> from kspr import KnockoffsSPR
+        >>> digits = load_digits()
+        >>> selection = KnockoffsSPR().fit(digits.data, digits.target).selection_
+        >>> selection.report(f"{tempfile.mkdtemp()}/digits.html", digits.images).name
+        'digits.html'
+        """
+        from kspr.report import Shown, write_report
+        from kspr.report.contents import as_items
+
+        shown = Shown(title, items=None if items is None else as_items(items))
+        return write_report(self, Path(path), shown)
+
     def to_frame(self, backend: Literal["pandas", "polars", "pyarrow"] = "pandas") -> Any:
         """Return a data frame with one row per sample.
 
@@ -775,10 +834,9 @@ class Selection:
 
 
 def _noise(selection: Selection, checked: Checked) -> NoiseEstimate | None:
-    """Return the noise with the rate that checked rows show, if they were drawn from all rows."""
+    """Return the noise with the rate that checked rows show, if they were drawn at random."""
     noise = selection.noise
-    if noise is None or checked.drawn != "all" or not checked.sampled.any():
+    rate = None if noise is None else noise_rate(selection, checked)
+    if noise is None or rate is None:
         return noise
-    chance = selection.doubt if selection.control in DOUBTING else None
-    rate = noise_rate(checked, chance)
     return replace(noise, rate=rate.value, rate_interval=(rate.low, rate.high), checked=True)

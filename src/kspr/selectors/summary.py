@@ -1,4 +1,4 @@
-"""A selection as a headline, a table of classes, and notes."""
+"""A selection as a verdict, a table of classes, and what the verdict rests on."""
 
 from __future__ import annotations
 
@@ -8,8 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kspr._text import shorten, text_table
-from kspr.selectors.notices import Notice, basis, notices
+from kspr._text import percent, shorten, text_table, unbroken, wrapped
+from kspr.selectors.notices import (
+    Notice,
+    Verdict,
+    asked_rate,
+    basis,
+    has_checks,
+    notices,
+    probably_wrong,
+    verdict,
+)
 from kspr.selectors.options import UNSEEN
 
 if TYPE_CHECKING:
@@ -18,19 +27,18 @@ if TYPE_CHECKING:
 __all__ = ["ClassSummary", "Summary", "summarise"]
 
 STATUS_MEANING = {
-    "assumed": "kept at the level asked for, if what is assumed is true",
-    "checked": "kept at the level asked for, by the checked rows",
-    "estimated": "kept by an estimate that is too low: the network has seen these labels",
-    UNSEEN: "kept in the order of doubt; features hardly show which labels are wrong",
-    "not held": "kept at the level asked for, which the estimated chances contradict",
-    "raised": "kept at a higher level, the smallest that could be reached",
-    "fallback": "no level up to 0.5 could be reached; the best half was kept, with no estimate",
-    "empty": "the level could not be reached; nothing was kept",
-    "share": "a fixed share was kept; no error rate is estimated",
-    "unchecked": "a doubt alone has no error rate, so nothing is kept; check about 100 rows",
+    "assumed": "not yet checked by a person",
+    "checked": "set by rows that a person has checked",
+    "estimated": "estimated too low, because the network has seen these labels",
+    "not held": "contradicted by the estimated chances of single labels",
+    UNSEEN: "kept in the order of doubt, because features hardly show which labels are wrong",
+    "raised": "at a higher error rate than asked for, the smallest that could be reached",
+    "fallback": "the best half is kept, without an error rate",
+    "empty": "nothing is kept, because the error rate could not be reached",
+    "share": "a fixed share is kept, without an error rate",
+    "unchecked": "nothing is kept yet, because a doubt alone has no error rate",
 }
-"""What each status of a cut group means."""
-_COLUMNS = ("class", "n", "kept", "share", "q met", "relabel", "status")
+"""What each status of a cut group means, as it ends the sentence about the thresholds."""
 MAX_SHOWN = 10
 """Longest table of classes; with more, the classes with most suspects are shown."""
 _LONGEST = 40
@@ -48,14 +56,19 @@ class ClassSummary:
     """Mean over the kept samples of the level that their cut groups met; nan without one."""
     relabelled: int
     """Suspects for which another label fits better."""
+    probably_wrong: int
+    """Labels that are more likely wrong than right."""
+    uncertain: int
+    """The other suspects."""
     status: dict[str, int]
     """How many of its samples stand in cut groups of each status."""
 
 
 @dataclass(frozen=True, repr=False)
 class Summary:
-    """A selection in a few numbers. Printing it gives a table."""
+    """A selection in a few numbers. Printing it gives the verdict, a table, and the basis."""
 
+    verdict: Verdict
     method: str
     n: int
     n_kept: int
@@ -73,7 +86,8 @@ class Summary:
     estimates: str | None
     """What checked rows and the fit say together, in a few lines; None without such rows."""
     notices: tuple[Notice, ...]
-    """Where the level was not met, which copies differ in their labels, and what would help."""
+    """Where the error rate was not reached, which copies differ in their labels, and what would
+    help."""
 
     @property
     def most_suspect(self) -> tuple[ClassSummary, ...]:
@@ -82,8 +96,14 @@ class Summary:
             return self.per_class
         return tuple(sorted(self.per_class, key=lambda row: row.n_kept - row.n)[:MAX_SHOWN])
 
+    @property
+    def has_levels(self) -> bool:
+        """Whether classes reach different error rates."""
+        # Levels that differ by rounding error only are the same.
+        return len({f"{row.q_reached:.9f}" for row in self.per_class}) > 1
+
     def headline(self) -> str:
-        """Return how many labels are kept, and the statuses of the cut groups, in two lines."""
+        """Return how many labels are kept, and by which thresholds, in two lines."""
         share = self.n_kept / self.n
         asked = "" if self.q_asked is None else f" at q = {self.q_asked:g}"
         if UNSEEN in self.cut_groups:
@@ -91,51 +111,79 @@ class Summary:
         elif "estimated" in self.cut_groups:
             asked = f"; q = {self.q_asked:g} was asked for and is not held"
         first = f"{self.method}: {self.n_kept:,} of {self.n:,} labels kept ({share:.1%}){asked}"
-        total = sum(self.cut_groups.values())
-        parts = ", ".join(f"{count} {status}" for status, count in self.cut_groups.items())
-        groups = "1 cut group" if total == 1 else f"{total} cut groups"
-        classes = "1 class" if len(self.per_class) == 1 else f"{len(self.per_class)} classes"
-        return f"{first}\n{classes} in {groups}: {parts}"
+        total, n_classes = sum(self.cut_groups.values()), len(self.per_class)
+        classes = "1 class" if n_classes == 1 else f"all {n_classes:,} classes"
+        numbers = "One threshold" if total == 1 else f"{total:,} thresholds"
+        said = [STATUS_MEANING[status] for status in self.cut_groups]
+        if len(said) > 1:
+            said = [
+                f"{n:,} {status} ({STATUS_MEANING[status]})"
+                for status, n in self.cut_groups.items()
+            ]
+        return f"{first}\n{numbers} for {classes}; {', '.join(said)}"
 
     def __repr__(self) -> str:
         # What a session shows is the table.
         return str(self)
 
     def __str__(self) -> str:
-        shown = self.most_suspect
-        statuses = [_statuses(row.status) for row in shown]
-        width = max(map(len, statuses))
-        # The last column is text: padded here, because a table puts its columns flush right.
-        table = [
-            [*_cells(row), status.ljust(width)] for row, status in zip(shown, statuses, strict=True)
+        head, rows = self._table()
+        first, *others = self.verdict.sentences
+        blocks = [
+            wrapped(f"{first} {' '.join(others)}"),
+            "\n".join([text_table(head, rows), *map(wrapped, self._left_out())]),
+            *(wrapped(str(notice)) for notice in self.notices),
+            wrapped("\n".join(self.details)),
         ]
-        lines = [
-            self.headline(),
-            "",
-            text_table((*_COLUMNS[:-1], _COLUMNS[-1].ljust(width)), table),
-            *self._left_out(),
-        ]
-        met = [s for s in self.cut_groups if s in ("checked", "estimated", "share", "unchecked")]
-        notes = [f"{s}: {STATUS_MEANING[s]}." for s in met]
-        # The noise of the fit alone rests on the assumption that the checked rows replace.
-        rates = self.estimates or self.noise
-        if rates is not None:
-            notes.append(rates)
-        if self.basis is not None:
-            notes.append(self.basis)
-        blocks = [*map(str, self.notices), *(["\n".join(notes)] if notes else [])]
-        return "\n\n".join(["\n".join(lines), *blocks])
+        return "\n\n".join(blocks)
 
     def to_html(self) -> str:
-        """Return the summary as a small HTML table, for notebooks."""
-        head = "".join(f"<th>{name}</th>" for name in _COLUMNS)
-        rows = "".join(
-            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
-            for cells in ([*_cells(row), _statuses(row.status)] for row in self.most_suspect)
+        """Return the summary as a small piece of HTML, for notebooks."""
+
+        def paragraph(text: str) -> str:
+            return f"<p>{escape(unbroken(text))}</p>".replace("\n", "<br>")
+
+        head, rows = self._table()
+        first, *others = map(escape, map(unbroken, self.verdict.sentences))
+        cells = ("".join(f"<td><bdi>{escape(cell)}</bdi></td>" for cell in row) for row in rows)
+        return "".join(
+            [
+                f"<div><p><b>{first}</b> {' '.join(others)}</p><table><thead><tr>",
+                *(f"<th>{name}</th>" for name in head),
+                "</tr></thead>",
+                *(f"<tr>{row}</tr>" for row in cells),
+                "</table>",
+                *map(paragraph, [*self._left_out(), *map(str, self.notices)]),
+                paragraph("\n".join(self.details)),
+                "</div>",
+            ]
         )
-        words = [*self.headline().splitlines(), *self._left_out()]
-        headline = "<br>".join(escape(line) for line in words)
-        return f"<div><p>{headline}</p><table><thead><tr>{head}</tr></thead>{rows}</table></div>"
+
+    def _table(self) -> tuple[list[str], list[list[str]]]:
+        """Return heads and rows of the table of classes, without columns that are the same."""
+        shown = self.most_suspect
+        columns = {
+            "class": [shorten(row.label, _LONGEST) or "(empty)" for row in shown],
+            "labels": [f"{row.n:,}" for row in shown],
+            "kept": [f"{row.n_kept:,}" for row in shown],
+            "share": [f"{row.n_kept / row.n:.1%}" for row in shown],
+            "probably wrong": [f"{row.probably_wrong:,}" for row in shown],
+            "uncertain": [f"{row.uncertain:,}" for row in shown],
+        }
+        if self.has_levels:
+            columns["error rate"] = [percent(row.q_reached) for row in shown]
+        if len(self.cut_groups) > 1:
+            statuses = [_statuses(row.status) for row in shown]
+            # Text, and padded here, because a table puts its columns flush right.
+            width = max(map(len, statuses))
+            columns["status".ljust(width)] = [status.ljust(width) for status in statuses]
+        return list(columns), list(map(list, zip(*columns.values(), strict=True)))
+
+    @property
+    def details(self) -> list[str]:
+        """What the verdict rests on, in lines."""
+        blocks = [self.headline(), *filter(None, (self.noise, self.basis))]
+        return "\n".join(blocks).splitlines()
 
     def _left_out(self) -> list[str]:
         """Return where the classes are that the table leaves out, as one line or none."""
@@ -148,25 +196,13 @@ class Summary:
         ]
 
 
-def _cells(row: ClassSummary) -> list[str]:
-    """Return the text of every column but the status."""
-    return [
-        shorten(row.label, _LONGEST) or "(empty)",
-        f"{row.n:,}",
-        f"{row.n_kept:,}",
-        f"{row.n_kept / row.n:.1%}",
-        _level(row.q_reached),
-        f"{row.relabelled:,}",
-    ]
-
-
 def summarise(selection: Selection) -> Summary:
     """Return the summary of a selection."""
     cut_groups = selection.cut_groups
     names, status = np.unique(cut_groups.status, return_inverse=True)
     counted = _counts(selection, status, len(names))
-    n, n_kept, n_known, n_relabelled, level_sum = counted[:5]
-    by_status = counted[5:].T
+    n, n_kept, n_known, n_relabelled, n_wrong, n_uncertain, level_sum = counted[:7]
+    by_status = counted[7:].T
     rows = [
         ClassSummary(
             label=label,
@@ -174,25 +210,26 @@ def summarise(selection: Selection) -> Summary:
             n_kept=int(n_kept[k]),
             q_reached=float(level_sum[k] / n_known[k]) if n_known[k] else float("nan"),
             relabelled=int(n_relabelled[k]),
+            probably_wrong=int(n_wrong[k]),
+            uncertain=int(n_uncertain[k]),
             status={str(s): int(m) for s, m in zip(names, by_status[k], strict=True) if m},
         )
         for k, label in enumerate(selection.classes.tolist())
     ]
     counts = np.bincount(status, minlength=len(names))
-    # All cut groups are asked for one level; SPR is asked for none.
-    asked = cut_groups.q_asked[~np.isnan(cut_groups.q_asked)]
     return Summary(
+        verdict=verdict(selection),
         method=selection.manifest.method,
         n=len(selection),
         n_kept=int(selection.clean_mask.sum()),
-        q_asked=float(asked[0]) if asked.size else None,
+        q_asked=asked_rate(selection),
         q_reached=float(level_sum.sum() / n_known.sum()) if n_known.any() else float("nan"),
         per_class=tuple(rows),
         cut_groups=dict(zip(names.tolist(), counts.tolist(), strict=True)),
         assumption=selection.assumption,
         basis=basis(selection),
-        noise=None if selection.noise is None or UNSEEN in names else str(selection.noise),
-        estimates=str(selection.estimates()) if _has_checks(selection) else None,
+        noise=None if selection.noise is None else str(selection.noise),
+        estimates=str(selection.estimates()) if has_checks(selection) else None,
         notices=notices(selection),
     )
 
@@ -200,15 +237,16 @@ def summarise(selection: Selection) -> Summary:
 def _counts(selection: Selection, status: np.ndarray, n_statuses: int) -> np.ndarray:
     """Return counts for every class, by columns.
 
-    All rows, kept ones, kept ones with a level, relabelled ones; the sum of the levels; and the
-    rows of each status, of which `status` numbers that of each cut group.
+    All rows, kept ones, kept ones with a level, relabelled, probably wrong and uncertain ones; the
+    sum of the levels; and the rows of each status. `status` numbers that of each cut group.
     """
     codes, group, kept = selection.label_code, selection.cut_group, selection.clean_mask
     n_classes, level = len(selection.classes), selection.cut_groups.q_reached[group]
     # A fallback keeps rows without a level.
     known = kept & ~np.isnan(level)
     relabelled = ~kept & (selection.suggested_code != codes)
-    masks = (np.ones_like(kept), kept, known, relabelled)
+    wrong = probably_wrong(selection)
+    masks = (np.ones_like(kept), kept, known, relabelled, wrong, ~kept & ~wrong)
     rows = [np.bincount(codes[mask], minlength=n_classes) for mask in masks]
     rows.append(np.bincount(codes[known], weights=level[known], minlength=n_classes))
     # A two-way table, (status, class), from one count.
@@ -216,14 +254,6 @@ def _counts(selection: Selection, status: np.ndarray, n_statuses: int) -> np.nda
         status[group] * n_classes + codes.astype(np.int64), minlength=n_statuses * n_classes
     )
     return np.vstack([*rows, both.reshape(n_statuses, n_classes)])
-
-
-def _has_checks(selection: Selection) -> bool:
-    return selection.checked is not None and selection.checked.calibrate
-
-
-def _level(value: float) -> str:
-    return "-" if np.isnan(value) else f"{value:.3f}"
 
 
 def _statuses(status: dict[str, int]) -> str:

@@ -2,14 +2,25 @@
 (() => {
   const find = (id) => document.getElementById(id);
 
-  // A link to a folded section opens it, and paper shows all of them.
-  const unfold = () => {
-    const target = location.hash.length > 1 && find(location.hash.slice(1));
-    const details = target && target.querySelector(":scope > details");
+  // A link to a folded section opens it before the browser goes there, and paper shows all of them.
+  const go = (hash) => {
+    const target = hash.length > 1 && find(decodeURIComponent(hash.slice(1)));
+    if (!target) return;
+    const details = target.querySelector(":scope > details");
     if (details) details.open = true;
+    // Cards that come into view have other heights than were assumed for them: go there again.
+    let left = 3;
+    const again = () => {
+      target.scrollIntoView();
+      if ((left -= 1) > 0) requestAnimationFrame(again);
+    };
+    requestAnimationFrame(again);
   };
-  addEventListener("hashchange", unfold);
-  unfold();
+  addEventListener("hashchange", () => go(location.hash));
+  for (const link of document.querySelectorAll('a[href^="#"]:not([download])')) {
+    link.addEventListener("click", () => go(link.hash));
+  }
+  go(location.hash);
   addEventListener("beforeprint", () => {
     for (const details of document.querySelectorAll("details")) details.open = true;
   });

@@ -227,11 +227,13 @@
   };
   const csv = find("csv");
   csv.addEventListener("click", () => {
-    const lines = ["id,given_label,suggested_label,pile,doubt,smallest_q"];
+    const texts = data.kind === "text";
+    const lines = [`id,given_label,suggested_label,judged,doubt,smallest_q${texts ? ",text" : ""}`];
     for (const n of hits) {
-      const pile = data.wrong[n] ? "probably wrong" : "unsure";
+      const pile = data.wrong[n] ? "probably wrong" : "uncertain";
       const words = [data.id[n], given(n), suggested(n), pile].map(cell);
-      lines.push([...words, data.doubt[n], data.q[n] ?? ""].join(","));
+      const more = texts ? [cell(text(n))] : [];
+      lines.push([...words, data.doubt[n], data.q[n] ?? "", ...more].join(","));
     }
     // The mark at the start tells spreadsheets that the file is UTF-8.
     const file = new Blob(["\ufeff", lines.join("\r\n"), "\r\n"], { type: "text/csv" });
