@@ -200,11 +200,12 @@ class _Api:
 
     def report(self, _: Request) -> Response:
         """Return the report of the run with all answers so far; nothing is left on disk."""
-        from kspr.report.run_report import report_run  # takes seconds to import
+        from kspr.report import report_run
 
         folder, source = self._session.folder, self._session.settings.source
         with tempfile.TemporaryDirectory() as scratch:
-            page = report_run(folder, Path(scratch, "report.html"), source=source).path.read_bytes()
+            path, _notes = report_run(folder, Path(scratch, "report.html"), source=source)
+            page = path.read_bytes()
         # It brings a policy of its own, which names its scripts by their digests.
         return HTMLResponse(page, headers={"content-security-policy": "frame-ancestors 'none'"})
 

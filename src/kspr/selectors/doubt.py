@@ -52,7 +52,7 @@ class DoubtSelector(BaseSelector):
     >>> checked = selection.with_checks(rows, answers)
     >>> checked
     DoubtSelector: 821 of 2,000 labels kept (41.0%) at q = 0.1
-    1 class in 1 cut group: 1 checked
+    One threshold for 1 class; set by rows that a person has checked
     >>> bool(wrong[checked.clean_indices].mean() < 0.1)
     True
     """

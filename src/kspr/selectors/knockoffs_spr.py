@@ -146,7 +146,7 @@ class KnockoffsSPR(BaseSelector):
     True
     >>> print(selection)  # doctest: +ELLIPSIS
     KnockoffsSPR: ... of 1,797 labels kept (...) at q = 0.01
-    10 classes in 1 cut group: 1 assumed
+    One threshold for all 10 classes; not yet checked by a person
     """
 
     def __init__(

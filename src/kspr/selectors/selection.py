@@ -380,7 +380,7 @@ class Selection:
         >>> checked = selection.with_checks(rows, y_true[rows])
         >>> print(checked.summary().headline())  # doctest: +ELLIPSIS
         KnockoffsSPR: ... of 1,797 labels kept (...) at q = 0.05
-        10 classes in 1 cut group: 1 checked
+        One threshold for all 10 classes; set by rows that a person has checked
         """
         stays = drawn == "chosen" and q is None
         # No level is needed: such rows do not move the cut.
