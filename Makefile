@@ -10,7 +10,7 @@ DOCS := $(VENV)/.docs
 # Two test workers on two cores: linear algebra must not start threads of its own.
 QUIET := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: help demo test test-slow test-hostile test-kill test-browser test-tools test-store docs check format bench bench-embed bench-scale bench-dask bench-train bench-train-images bench-review crowd defaults fsr own-model peers results stale clean
+.PHONY: help demo test test-slow test-hostile test-kill test-browser test-tools test-store docs check format bench bench-embed bench-scale bench-dask bench-train bench-train-images bench-review crowd defaults fsr mutants own-model peers results screenshots stale clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -114,6 +114,12 @@ own-model: $(DEV)  ## probabilities of several models, beside cleanlab's filters
 
 peers: $(DEV)  ## this method and its peers on the same data, a quarter of an hour; for docs/results.md
 	$(BIN)/python benchmarks/peers.py
+
+screenshots: $(DEV)  ## the pictures of report and review page in README and docs, by Debian's chromium
+	$(QUIET) $(BIN)/python benchmarks/screenshots.py
+
+mutants: $(DEV)  ## changes core, selectors and runs at random places, and counts what the tests notice; ten minutes
+	$(QUIET) $(BIN)/python benchmarks/mutants.py
 
 results: $(DEV)  ## docs/results.md from the runs of `kspr reproduce` in benchmarks/results/reproduced
 	$(BIN)/python benchmarks/results.py

@@ -11,6 +11,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,7 @@ from kspr.runs.select import select_source
 from kspr.sources.options import ReadOptions
 
 COMMAND = "make bench-review"
+CHROMIUM = "/usr/bin/chromium"
 PAGE = DOCS / "review.md"
 TRIALS = RESULTS / "review.jsonl"
 MEASURES = ("src/kspr/review", "src/kspr/runs")
@@ -85,16 +88,25 @@ def processor_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+@contextmanager
+def serving(run: Path, *options: str) -> Iterator[tuple[int, str]]:
+    """Start `kspr review` on a run; gives the number of its process and its address."""
+    command = [sys.executable, "-m", "kspr", "review", str(run), "--no-browser", "--port", "0"]
+    server = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True)
+    try:
+        yield server.pid, re.search(r"http://\S+", server.stdout.readline())[0]
+    finally:
+        server.send_signal(signal.SIGINT)
+        server.wait()
+
+
 def measure(run: Path, page: Page) -> dict[str, Any]:
     load = os.getloadavg()[0]
     start = time.perf_counter()
-    command = [sys.executable, "-m", "kspr", "review", str(run), "--no-browser", "--port", "0"]
-    options = ["--checks", str(KEYS + 1), "--reviewer", "benchmark"]
-    server = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True)
-    try:
-        address = re.search(r"http://\S+", server.stdout.readline())[0]
+    options = ("--checks", str(KEYS + 1), "--reviewer", "benchmark")
+    with serving(run, *options) as (process, address):
         printed = time.perf_counter() - start
-        worked = processor_seconds(server.pid)
+        worked = processor_seconds(process)
         page.goto(address)
         page.wait_for_selector("#check-title")
         page.wait_for_function("() => document.getElementById('total').textContent.trim() > '0'")
@@ -107,9 +119,6 @@ def measure(run: Path, page: Page) -> dict[str, Any]:
             page.keyboard.press(" ")
             page.wait_for_timeout(PAUSE)
         waits = page.evaluate("() => window.waits")
-    finally:
-        server.send_signal(signal.SIGINT)
-        server.wait()
     assert len(waits) == KEYS, len(waits)
     quantile = {f"p{p}": round(float(np.percentile(waits, p)), 1) for p in (50, 95, 99, 100)}
     return {
@@ -157,7 +166,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
             run = make_run(Path(folder))
             browser = playwright.chromium.launch(
-                executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"]
+                executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
             )
             found = measure(run, browser.new_page(viewport={"width": 1400, "height": 900}))
             browser.close()

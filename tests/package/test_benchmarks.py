@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "benchmarks"
 SCRIPTS = sorted(path.stem for path in FOLDER.glob("[!_]*.py") if path.stem != "transcription")
-OF_OTHERS = {"clusters": "distributed", "review": "playwright"}
+OF_OTHERS = {"clusters": "distributed", "review": "playwright", "screenshots": "playwright"}
 """Packages that a script needs, and that may be missing here."""
 
 
@@ -29,7 +29,11 @@ def test_every_script_of_the_makefile_is_there():
 
 
 @pytest.mark.parametrize(
-    "script", [pytest.param(s, marks=[pytest.mark.browser] * (s == "review")) for s in SCRIPTS]
+    "script",
+    [
+        pytest.param(s, marks=[pytest.mark.browser] * (OF_OTHERS.get(s) == "playwright"))
+        for s in SCRIPTS
+    ],
 )
 def test_a_benchmark_runs_on_small_data_and_keeps_nothing(script, tmp_path):
     pytest.importorskip(OF_OTHERS.get(script, "numpy"))

@@ -37,8 +37,9 @@ def test_pages_fit_the_window_and_ask_nothing_of_the_network(chromium, width):
     assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
 
 
-def test_the_search_answers_from_disk(chromium):
+@pytest.mark.parametrize("words", ["checked+rows", "threshold"])
+def test_the_search_answers_from_disk(chromium, words):
     tab = chromium.new_page()
-    tab.goto((SITE / "search.html").as_uri() + "?q=checked+rows")
+    tab.goto((SITE / "search.html").as_uri() + f"?q={words}")
     # Results appear one after the other; this waits, and fails where the page is not found.
     tab.wait_for_selector("#search-results li:has-text('What q means')", timeout=10_000)

@@ -51,11 +51,11 @@ def truth(digits40) -> list[int]:
     return np.searchsorted(np.sort(NAMES), NAMES[digits40.y_true[:600]]).tolist()
 
 
-def make_run(source, out, **said):
+def make_run(source, out, selector=None, **said):
     return select_source(
         source,
         out,
-        KnockoffsSPR(q=0.2),
+        selector or KnockoffsSPR(q=0.2),
         options=ReadOptions(**said),
         settings=AS_SHIPPED,
         command=("kspr", "select"),

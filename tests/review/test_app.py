@@ -14,6 +14,7 @@ from kspr import InputError, Selection
 from kspr.runs.run import load_run
 from kspr.runs.verify import verification_of, verify_run
 from tests.review.conftest import NAMES, Client, make_run
+from tests.selectors.simulated import by_control
 
 
 def test_a_hundred_checks_move_the_cut_of_the_run(client, run, truth):
@@ -224,3 +225,13 @@ def test_scripts_of_the_page_never_make_markup_of_text():
     assert links == {"http://www.w3.org/2000/svg"}
     assert "@import" not in everything
     assert "url(" not in everything
+
+
+@pytest.mark.parametrize("control", ["people", "paper"])
+def test_a_doubt_is_shown_where_it_is_a_chance(table, tmp_path, opened, control):
+    pq.write_table(table, tmp_path / "digits.parquet")
+    selector = by_control(0.2, control=control)
+    run = make_run(tmp_path / "digits.parquet", tmp_path / "run", selector, features="p*")
+    client, shown = Client(opened(run.folder)), control == "people"
+    assert client.ask("/api/start")["has_doubt"] is shown
+    assert (client.ask("/api/rows")["rows"][0]["doubt"] is not None) is shown

@@ -1,5 +1,6 @@
 """The review page in a real browser: by keyboard, by thumb, by two people, after a kill."""
 
+import io
 import json
 import re
 import signal
@@ -9,11 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 
 from kspr.runs.run import load_run
 from kspr.runs.verify import verification_of
 from kspr.selectors import Selection
-from tests.review.conftest import NAMES, make_run
+from tests.review.conftest import NAMES, make_run, png
 from tests.review.serving import Served
 
 CHROMIUM = Path("/usr/bin/chromium")
@@ -218,6 +220,20 @@ def test_a_small_image_is_smooth_and_at_most_eight_times_its_size(serve, visit):
     assert box["height"] <= 64
     css = "getComputedStyle(document.querySelector('#stage img')).imageRendering"
     assert page.evaluate(css) == "auto"
+
+
+def test_a_square_image_is_shown_whole_and_a_key_on_one_line(serve, visit, table, tmp_path):
+    pixels = [np.asarray(Image.open(io.BytesIO(image.as_py()))) for image in table["image"]]
+    large = [png(np.kron(image, np.ones((32, 32)))) for image in pixels]
+    column = table.column_names.index("image")
+    pq.write_table(table.set_column(column, "image", [large]), tmp_path / "large.parquet")
+    run = make_run(tmp_path / "large.parquet", tmp_path / "large", features="p*").folder
+    page = visit(serve(folder=run))
+    page.wait_for_function("() => document.querySelector('#stage img').naturalWidth")
+    stage, image = (page.locator(at).bounding_box() for at in ("#stage", "#stage img"))
+    assert image["height"] <= stage["height"]
+    fits = "key => key.scrollWidth <= key.clientWidth && key.offsetHeight < 30"
+    assert page.evaluate(f"[...document.querySelectorAll('#answers kbd')].every({fits})")
 
 
 def test_a_focused_button_is_what_a_key_is_meant_for(serve, visit):

@@ -99,6 +99,13 @@ def test_counts_of_the_classes_add_up_to_those_of_the_head(selection):
         assert sum(row.status.values()) == row.n
 
 
+def test_relabels_of_a_class_are_its_suspects_that_another_label_fits_better(selection):
+    better = ~selection.clean_mask & (selection.suggested_code != selection.label_code)
+    expected = np.bincount(selection.label_code[better], minlength=10).tolist()
+    assert sum(expected) > 500
+    assert [row.relabelled for row in selection.summary().per_class] == expected
+
+
 @pytest.fixture(scope="module")
 def many() -> Selection:
     """Sixty classes: the first ones have most suspects."""

@@ -6,7 +6,7 @@ import torch
 from torch.nn import functional
 
 from kspr.errors import InputError
-from kspr.train import TrainSettings, fit
+from kspr.train import TrainSettings, fit, referees
 from kspr.train.policies import choose_by_referees
 from kspr.train.referees import Parts, Unseen, ask_referees, random_parts, teach
 from kspr.train.run_folder import Checkpoints
@@ -67,6 +67,25 @@ def parted(small, settings):
 
 def sure(task, n):
     return [functional.one_hot(task.label, task.n_classes).float()] * n
+
+
+@pytest.mark.parametrize("is_weak", [True, False])
+def test_only_features_that_know_enough_are_read_by_the_selector(
+    digits40, settings, is_weak, monkeypatch
+):
+    """Weak ones go to a linear model, before referees and before teachers."""
+    used = []
+    for name in ("held_out_values", "linear_soft_labels", "linear_probabilities"):
+        plain = getattr(referees, name)
+        spy = lambda *given, plain=plain, name=name: used.append(name) or plain(*given)  # noqa: E731
+        monkeypatch.setattr(referees, name, spy)
+    X, y = digits40.X[:300], digits40.y[:300]
+    part = random_parts(torch.from_numpy(y), None, 3, 0)
+    brief = settings.changed(epochs=1)
+    parts, features, chances = asked(X, y, part, brief, is_weak=is_weak)
+    assert used == (["linear_soft_labels"] if is_weak else ["held_out_values"]) * 3
+    teach(parts, chances, features, np.arange(300))
+    assert used[3:] == (["linear_soft_labels"] if is_weak else ["linear_probabilities"])
 
 
 def test_parts_share_every_class():

@@ -50,6 +50,7 @@ def class_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
             if isinstance(feature, dict)
             and feature.get("_type") == "ClassLabel"
             and isinstance(feature.get("names"), list)
+            and all(isinstance(class_name, str | int) for class_name in feature["names"])
         }
     # Names are an extra: without them, the numbers are the labels.
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
