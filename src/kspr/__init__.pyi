@@ -8,6 +8,7 @@ from .errors import KsprError as KsprError
 from .errors import MissingExtraError as MissingExtraError
 from .selectors import SPR as SPR
 from .selectors import AnnotatorSelector as AnnotatorSelector
+from .selectors import CleanedClassifier as CleanedClassifier
 from .selectors import DoubtSelector as DoubtSelector
 from .selectors import KnockoffsSPR as KnockoffsSPR
 from .selectors import PaperKnockoffsSPR as PaperKnockoffsSPR

@@ -11,6 +11,7 @@ import kspr
 def test_the_public_surface_is_deliberate():
     assert sorted(kspr.__all__) == [
         "AnnotatorSelector",
+        "CleanedClassifier",
         "DoubtSelector",
         "InputError",
         "KnockoffsSPR",

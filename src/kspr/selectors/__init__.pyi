@@ -2,6 +2,7 @@
 
 from .annotators import Annotators as Annotators
 from .annotators import AnnotatorSelector as AnnotatorSelector
+from .cleaned import CleanedClassifier as CleanedClassifier
 from .cut_groups import CutGroups as CutGroups
 from .doubt import DoubtSelector as DoubtSelector
 from .held_out import held_out_probabilities as held_out_probabilities
