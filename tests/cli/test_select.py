@@ -435,3 +435,15 @@ def test_help_has_titles_and_names_what_matters_first(capsys):
         assert f"─ {title} ─" in text
     first = text[: text.index("Example:")]
     assert all(name in first for name in ("--q", "--label", "--probabilities", "--checked"))
+
+
+def test_columns_beside_probabilities_are_no_reason_to_warn(digits, tmp_path, capsys):
+    _X, _truth, noisy = digits
+    chance = np.full((900, 10), 0.02)
+    chance[np.arange(900), np.unique(noisy, return_inverse=True)[1]] = 0.82
+    columns = {f"p_{name}": chance[:, k] for k, name in enumerate(np.unique(noisy).tolist())}
+    table = pa.table({**columns, "zip": np.arange(900) + 1000, "label": noisy})
+    pq.write_table(table, tmp_path / "p.parquet")
+    command = ("select", tmp_path / "p.parquet", "--probabilities", "p_*", "--out", tmp_path / "r")
+    run(*command)
+    assert "looks like an id" not in capsys.readouterr().err

@@ -18,6 +18,7 @@ import pytest
 from kspr.cli import main
 from kspr.cli.train import EpochLines, epoch_line, time_left
 from kspr.core.metrics import SelectionQuality
+from kspr.errors import InputError
 from kspr.train.metrics import Epoch
 from tests.cli.commands import fails, run
 from tests.conftest import Noisy
@@ -152,6 +153,19 @@ def test_evaluate_tells_of_network_and_selection(trained, capsys):
     found = json.loads(run("evaluate", trained, "--truth", "truth", "--json", capsys=capsys))
     assert found["network"]["model_choice"]
     assert found["quality"]["recall"] > 0.3
+
+
+def test_evaluate_tells_of_a_network_without_truth(trained, tmp_path, capsys, monkeypatch):
+    def no_truth(*_):
+        raise InputError("data.parquet has no column of true labels.")
+
+    monkeypatch.setattr("kspr.runs.evaluate.evaluate_run", no_truth)
+    said = run("evaluate", trained, capsys=capsys)
+    assert "network: the" in said
+    assert "not compared: data.parquet has no column of true labels." in said
+    assert json.loads(run("evaluate", trained, "--json", capsys=capsys))["network"]["epoch"]
+    message = fails("evaluate", trained, "--truth", "nothing", capsys=capsys)
+    assert "has no column of true labels" in message
 
 
 def test_a_preset_for_images_refuses_features(table, tmp_path, capsys):

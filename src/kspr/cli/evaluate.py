@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from kspr._text import text_table, visible
 from kspr.cli import _common as common
+from kspr.errors import InputError
 
 if TYPE_CHECKING:
     from kspr.runs.evaluate import Evaluation
@@ -41,10 +42,17 @@ def evaluate(
     trained = _training(run)
     if trained is not None and not (run / "selection").is_dir():
         # Trained by a method of others, or on all labels.
-        _print_unselected(trained, json)
+        _print_unselected(trained, "none; `kspr select` makes one", json)
         return
-    # A training run keeps its last selection as a run of its own.
-    result = evaluate_run(run if trained is None else run / "selection", truth, source)
+    try:
+        # A training run keeps its last selection as a run of its own.
+        result = evaluate_run(run if trained is None else run / "selection", truth, source)
+    except InputError as error:
+        if trained is None or truth is not None:
+            raise
+        # The network's results need no truth.
+        _print_unselected(trained, f"not compared: {error}", json)
+        return
     common.print_notes(result.notes)
     network = {} if trained is None else {"network": trained}
     if json:
@@ -63,12 +71,12 @@ def _training(run: Path) -> dict[str, Any] | None:
     return read_result(run) if is_training_run(run) else None
 
 
-def _print_unselected(trained: dict[str, Any], json: bool) -> None:
+def _print_unselected(trained: dict[str, Any], why: str, json: bool) -> None:
     if json:
         common.print_json({"network": trained})
         return
     _print_network(trained)
-    print("none; `kspr select` makes one")
+    print(why)
 
 
 def _print_network(result: dict[str, Any]) -> None:

@@ -187,8 +187,9 @@ def _records(
         raise no_content(unused, where)
     used = used_columns(table.fields, roles)
     notes = (*table.notes, columns_sentence(used), *walked.notes)
-    # Who names the columns knows what they are.
-    if walked.features is not None and options.features is None and options.columns is None:
+    # Who names the columns knows what they are; beside probabilities they judge nothing.
+    named = options.features or options.columns or options.probabilities
+    if walked.features is not None and named is None:
         notes += id_warning(tuple(f.name for f in roles.features), walked.features)
     return Records(
         source=source,
