@@ -31,8 +31,9 @@ _ROWS, _FEWEST, _VALUES = 12_000, 500, 4_000_000
 _COLUMNS = 12
 """Classes of a row that the fit looks at: its likeliest, its label, and the rest as one."""
 _FALLING, _CENTRES = 10.0, (0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999)
-"""How firmly the link is held to rise with the score, and at which quantiles of all scores. With a
-falling part, 77 classes were fitted by giving the classes that a row looks least like a chance."""
+"""How firmly the link is held to rise with the score where it is all that there is, and at which
+quantiles of all scores. With a falling part, 77 classes were fitted by giving a chance to those that
+a row looks least like."""
 _PLACES_OF_LINK = np.array([1.0, 2.0, 3.0])
 _QUANTILES = np.linspace(0.0, 1.0, 1001)
 _ROUNDS, _STEPS = 8, 8
@@ -526,12 +527,13 @@ class _Fit:
         slope[self._offset] -= offset
         slope[self._error] -= error
         height = shares.log_likelihood - 0.5 * (offset @ offset + error @ error)
-        falls = np.minimum(sample.rises @ x[:3], 0.0)
-        height -= 0.5 * _FALLING * float(falls @ falls)
-        slope[:3] -= _FALLING * (falls @ sample.rises)
         if self._habits is not None and shares.alike is not None:
             height += self._known(x, shares, errors, slope)
-        if self._across:
+        if not self._across:
+            falls = np.minimum(sample.rises @ x[:3], 0.0)
+            height -= 0.5 * _FALLING * float(falls @ falls)
+            slope[:3] -= _FALLING * (falls @ sample.rises)
+        else:
             square = x[self._square :]
             height -= 0.5 * self._shrunk * float(square @ square)
             slope[self._square :] = (logits @ sample.terms[0].T).ravel()
