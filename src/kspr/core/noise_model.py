@@ -32,8 +32,8 @@ _COLUMNS = 12
 """Classes of a row that the fit looks at: its likeliest, its label, and the rest as one."""
 _FALLING, _CENTRES = 10.0, (0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999)
 """How firmly the link is held to rise with the score where it is all that there is, and at which
-quantiles of all scores. With a falling part, 77 classes were fitted by giving a chance to those that
-a row looks least like."""
+quantiles of all scores. With a falling part, 77 classes were fitted by giving a chance to those
+that a row looks least like."""
 _PLACES_OF_LINK = np.array([1.0, 2.0, 3.0])
 _QUANTILES = np.linspace(0.0, 1.0, 1001)
 _ROUNDS, _STEPS = 8, 8
