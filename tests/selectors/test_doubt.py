@@ -30,7 +30,7 @@ def test_a_doubt_alone_keeps_nothing_and_states_no_rate():
     assert selection.assumption is None
     words = str(selection.summary())
     assert "0 of 3,000 labels kept (0.0%)\n" in words
-    assert "A doubt alone has no error rate." in words
+    assert "a doubt alone has no error rate" in words
     for ask in (selection.curve, lambda: selection.at(0.1)):
         with pytest.raises(InputError, match="DoubtSelector does not have before rows are checked"):
             ask()
@@ -68,6 +68,21 @@ def test_only_the_order_of_the_doubt_counts():
     assert np.array_equal(*masks)
 
 
+def test_two_doubts_that_see_different_rows_keep_more_than_either():
+    rng = np.random.default_rng(0)
+    hard = rng.random((N, 2))
+    wrong = hard.sum(axis=1) + 0.2 * rng.normal(size=N) > 1.4
+    kept = []
+    # In other units, which must not weigh.
+    hard[:, 1] *= 1000
+    for doubt in (hard[:, 0], hard[:, 1], hard):
+        fitted = DoubtSelector(q=0.1).fit(doubt).selection_
+        rows = fitted.draw_checks(200)
+        clean = fitted.with_checks(rows, answers_to(wrong[rows])).clean_mask
+        kept.append((clean & ~wrong).sum())
+    assert kept[2] > max(kept[:2])
+
+
 def test_with_classes_an_answer_is_the_true_label():
     quality, wrong = scores()
     y_true = np.random.default_rng(1).choice(["cat", "dog", "owl"], N)
@@ -100,7 +115,8 @@ def test_a_saved_selection_is_the_same_again(tmp_path, checks):
     [
         ([0.1, np.nan, 0.3], None, "no finite number in row 1"),
         (["a", "b"], None, "one number per row"),
-        (np.zeros((3, 2)), None, r"one number per row, got float64 of shape \(3, 2\)"),
+        (np.zeros((3, 2, 2)), None, r"one number per row, got float64 of shape \(3, 2, 2\)"),
+        ([[0.1, 0.2], [np.inf, 0.3]], None, "no finite number in row 1"),
         ([], None, "one number per row"),
         ([0.1, 0.2], ["a"], "doubt has 2 rows but y has 1 labels"),
     ],

@@ -77,8 +77,9 @@ def select(
         default.
     doubt
         Column of a score that says how doubtful each row is, from any tool or model; for any kind
-        of label. Nothing is kept before rows are checked. With --label, labels are classes;
-        without it, a checked row is `right`, or else wrong.
+        of label. Or several by a pattern such as `doubt_*`: their mean place in the order counts.
+        Nothing is kept before rows are checked. With --label, labels are classes; without it, a
+        checked row is `right`, or else wrong.
     doubtful
         With --doubt: whether `high` or `low` scores are doubtful.
     checked

@@ -66,8 +66,9 @@ class DoubtSelector(BaseSelector):
 
         Parameters
         ----------
-        doubt : array-like of shape (n_samples,)
-            How doubtful each row is, in any unit: only the order counts.
+        doubt : array-like of shape (n_samples,) or (n_samples, n_doubts)
+            How doubtful each row is, in any unit: only the order counts. Of several scores the mean
+            place in their orders does.
         y : array-like of shape (n_samples,), optional
             The labels, where they are classes. Without them a checked row is right or wrong.
 
@@ -83,10 +84,10 @@ class DoubtSelector(BaseSelector):
         if len(labels.values) != len(scores):
             raise InputError(f"doubt has {len(scores)} rows but y has {len(labels.values)} labels.")
         cut_group, table = cut_by_class(labels.codes, len(labels.classes), pooled=True)
-        scores = scores if self.doubtful == "high" else -scores
-        # Its place in the order, from 0 to 1: the unit of a score says nothing.
-        place = np.searchsorted(np.sort(scores), scores, side="right") / len(scores)
-        self.n_features_in_ = 1
+        # Places in the order, from 0 to 1: the unit of a score says nothing.
+        places = _places(scores if self.doubtful == "high" else -scores)
+        place = _places(places.mean(axis=1, keepdims=True))[:, 0]
+        self.n_features_in_ = scores.shape[1]
         self.classes_ = labels.classes
         selection = Selection.uncut(
             labels.codes,
@@ -97,7 +98,7 @@ class DoubtSelector(BaseSelector):
             doubt=place,
             selection_time=place,
             suggested_code=labels.codes,
-            manifest=self._manifest((len(scores), 1), 0, scores, labels.values),
+            manifest=self._manifest(scores.shape, 0, scores, labels.values),
         )
         status = np.full(len(table), "unchecked")
         self.selection_ = replace(
@@ -107,19 +108,24 @@ class DoubtSelector(BaseSelector):
 
 
 def _read_doubt(doubt: Any) -> np.ndarray:
-    """Return the scores as numbers; refuse gaps, which have no place in an order."""
+    """Return the scores, one column each; refuse gaps, which have no place in an order."""
     scores = np.asarray(on_host(doubt))
-    if scores.ndim == 2 and scores.shape[1] == 1:
-        scores = scores[:, 0]
-    if scores.ndim != 1 or scores.dtype.kind not in "biuf" or not len(scores):
+    scores = scores[:, None] if scores.ndim == 1 else scores
+    if scores.ndim != 2 or scores.dtype.kind not in "biuf" or not scores.size:
         raise InputError(
             f"doubt must hold one number per row, got {scores.dtype} of shape {scores.shape}."
         )
     scores = scores.astype(np.float64)
-    gaps = np.flatnonzero(~np.isfinite(scores))
+    gaps = np.flatnonzero(~np.isfinite(scores).all(axis=1))
     if gaps.size:
         raise InputError(
             f"doubt has no finite number in {name_rows(gaps)}. Give rows without a score the most "
             "doubtful one, or leave them out."
         )
     return scores
+
+
+def _places(scores: np.ndarray) -> np.ndarray:
+    """Return the place of each score in the order of its column, from 0 to 1."""
+    columns = [np.searchsorted(np.sort(s), s, side="right") for s in scores.T]
+    return np.stack(columns, axis=1) / len(scores)
