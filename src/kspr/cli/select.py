@@ -73,8 +73,7 @@ def select(
     model
         Judge by the class probabilities of this classifier of scikit-learn, such as
         `hist-gradient-boosting` or `random-forest`, which is fitted to four fifths of the rows at a
-        time and judges the others. Trees know tables better than the linear fit that is the
-        default.
+        time and judges the others. Without it, a linear fit judges.
     doubt
         Column of a score that says how doubtful each row is, from any tool or model; for any kind
         of label. Or several by a pattern such as `doubt_*`: their mean place in the order counts.

@@ -50,13 +50,9 @@ from kspr.sources.readers.roles import (
 from kspr.sources.readers.table import ArrowTable, Field, Table
 from kspr.sources.records import Items, Records, all_distinct, number_texts
 
-__all__ = ["TABLES", "open_table_file", "read_object", "read_part", "read_table", "roles_of"]
+__all__ = ["open_table_file", "read_object", "read_part", "read_table", "roles_of"]
 
 _STATE, _SPLIT_LIST = HUGGING_FACE_FILES
-
-
-TABLES = ("csv", "parquet", "arrow", "jsonl", "huggingface")
-"""Names of the formats of tables."""
 
 
 def open_table_file(path: Path, options: ReadOptions = AS_FOUND) -> Table | None:
