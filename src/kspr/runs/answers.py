@@ -111,6 +111,12 @@ class Checks:
                 filed.pop(key, None)
         return replace(self, answers=filed, files=files)
 
+    def with_answers_of(self, before: Checks | None) -> Checks:
+        """Return the checks with the answers of an earlier draw of the same rows."""
+        if before is None:
+            return self
+        return replace(self, answers=before.answers, files=before.files, log=before.log)
+
     @property
     def reached(self) -> tuple[int, ...]:
         """The drawn rows up to the last one that has an answer."""

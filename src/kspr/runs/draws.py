@@ -1,7 +1,7 @@
 """Rows drawn at random for a person to check, in a file or on a page."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -167,10 +167,7 @@ def _begun(
     if before is not None and before.positions and not new:
         check_same(folder, before, given)
         return before
-    draw = _new_draw(folder, fitted, **given)
-    if before is None:
-        return draw
-    return replace(draw, answers=before.answers, files=before.files, log=before.log)
+    return _new_draw(folder, fitted, **given).with_answers_of(before)
 
 
 def _new_draw(

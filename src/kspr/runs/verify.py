@@ -156,7 +156,7 @@ def _checks(
         q = given.get("q", manifest.parameters.get("q"))
         if q is None and declared != "chosen":
             raise InputError(f"{run.folder} was made without an error rate. Give it with --q.")
-        return Checks(
+        checks = Checks(
             drawn=declared,
             guarantee=given.get("guarantee", "mean"),
             confidence=float(given.get("confidence", 0.95)),
@@ -165,10 +165,8 @@ def _checks(
             fingerprint=manifest.fingerprint,
             # Only the rows of this file are declared to be a random draw.
             positions=() if declared == "chosen" else answers.given,
-            answers=None if before is None else before.answers,
-            files=None if before is None else before.files,
-            log=() if before is None else before.log,
         )
+        return checks.with_answers_of(before)
     if before is None or nothing_drawn:
         raise InputError(
             f"No rows were drawn from {run.folder}, so it is not known how those in {path} were "
