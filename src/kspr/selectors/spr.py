@@ -71,7 +71,7 @@ class SPR(PieceSelector):
     >>> selection = SPR(clean_ratio=0.9).fit(X, y).selection_
     >>> selection
     SPR: 1,620 of 1,797 labels kept (90.2%)
-    10 classes in 10 cut groups: 10 share
+    One threshold for all 10 classes; a fixed share is kept, without an error rate
     >>> selection.clean_mask[:5].any()
     np.False_
     """
