@@ -46,6 +46,14 @@ _USEFUL = 0.5
 _FAR = 3.0
 """Estimated rate of a class, over q, from which on it is named."""
 _CHECK = "Check 100 rows to know."
+_UNCHECKED = (
+    "Where people made the labels and 5 % was asked for, 4 to 10 % of the kept labels were "
+    "wrong in our measurements."
+)
+_UNCHECKED_CROWD = (
+    "Where people err together the rate is too low: asked for 2 %, 3 to 6 % of the kept "
+    "labels were wrong in our measurements."
+)
 _UNSEEN = (
     "No error rate is stated: these features hardly show which labels are wrong, and noise that "
     "they do not show cannot be counted. With about 100 checked rows a rate holds for any noise."
@@ -219,11 +227,8 @@ def basis(selection: Selection) -> str | None:
     lines = [selection.assumption]
     if selection.doubt_by_people is not None and selection.clean_mask.any():
         lines.append(f"Wrong among the kept: {ends(selection)}")
-    if selection.control == "annotators":
-        lines.append(
-            "Where people err together the rate is too low: asked for 2 %, 3 to 6 % of the kept "
-            "labels were wrong in our measurements."
-        )
+    if selection.control in DOUBTING:
+        lines.append(_UNCHECKED_CROWD if selection.control == "annotators" else _UNCHECKED)
     measured = percent(asked_rate(selection))
     lines.append(f"Check about 100 rows: after that, {measured} is measured rather than assumed.")
     return "\n".join(lines)
