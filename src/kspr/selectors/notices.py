@@ -60,7 +60,8 @@ _UNSEEN = (
 )
 LEAST_EXPLAINED = 0.3
 """Share of what is wrong that chances must explain: on labels by a language model, where the rate
-was false, it was .13 and .28; on 30 other data sets with features that suit them at least .39."""
+was false, it was .13 and .28; on labels of people, texts, tables and networks at least .39, on
+8,000 rows with Sym. 80 % .32. One made set with weak features (.18) is warned of without need."""
 _LEAST_DOUBT = 0.01
 """Mean chance of a wrong label below which the spread of the chances says nothing."""
 
