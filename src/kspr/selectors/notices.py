@@ -47,7 +47,7 @@ _FAR = 3.0
 """Estimated rate of a class, over q, from which on it is named."""
 _CHECK = "Check 100 rows to know."
 _UNCHECKED = (
-    "Where people made the labels and 5 % was asked for, 4 to 10 % of the kept labels were "
+    "Where people made the labels and 5 % was asked for, 4 to 11 % of the kept labels were "
     "wrong in our measurements."
 )
 _UNCHECKED_CROWD = (
