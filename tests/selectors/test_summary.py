@@ -156,3 +156,9 @@ def test_what_a_session_shows_is_short(digits40):
         assert "array(" not in repr(value)
     assert repr(selection.relabel()).startswith("Change ")
     assert "array(" not in repr(selection.ends())
+
+
+def test_both_ends_of_the_rate_are_numbers_of_the_summary(digits40):
+    selection = KnockoffsSPR(q=0.1).fit(digits40.X, digits40.y).selection_
+    assert selection.summary().ends == selection.ends()
+    assert 0 < selection.ends().by_class < 0.2

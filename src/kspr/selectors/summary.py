@@ -10,10 +10,12 @@ import numpy as np
 
 from kspr._text import percent, shorten, text_table, unbroken, wrapped
 from kspr.selectors.notices import (
+    Ends,
     Notice,
     Verdict,
     asked_rate,
     basis,
+    ends,
     has_checks,
     notices,
     probably_wrong,
@@ -81,6 +83,9 @@ class Summary:
     """What must be true for the error rate to hold; None without one."""
     basis: str | None
     """What the error rate rests on: checked rows, or the assumption; None without a rate."""
+    ends: Ends | None
+    """Share of wrong labels among the kept ones under either kind of mistake; None where there is
+    no model of the noise."""
     noise: str | None
     """How much noise there is, in a sentence; None where it is not estimated."""
     estimates: str | None
@@ -228,6 +233,7 @@ def summarise(selection: Selection) -> Summary:
         cut_groups=dict(zip(names.tolist(), counts.tolist(), strict=True)),
         assumption=selection.assumption,
         basis=basis(selection),
+        ends=None if selection.doubt_by_people is None else ends(selection),
         noise=None if selection.noise is None else str(selection.noise),
         estimates=str(selection.estimates()) if has_checks(selection) else None,
         notices=notices(selection),
