@@ -31,11 +31,14 @@ NAMES = ("report-light.webp", "report-dark.webp", "review-light.webp", "review-d
 MEASURES = ("src/kspr/report", "src/kspr/review")
 CHECKS = either(40, 3)
 """Rows that are checked before the review page is photographed."""
-SIZE = {"width": 1200, "height": 820}
+SIZE = {"width": 1200, "height": 860}
 
 
 def make_run(folder: Path) -> tuple[Path, np.ndarray, np.ndarray]:
-    """Write the digits as images with labels, select, and return the run, given and true labels."""
+    """Write the digits as images with labels, and select.
+
+    Return the run, the true labels, and which rows have a wrong label and the right suggestion.
+    """
     digits = load_digits()
     y = symmetric(digits.target, 0.15, seed=0)
     columns = {
@@ -53,7 +56,8 @@ def make_run(folder: Path) -> tuple[Path, np.ndarray, np.ndarray]:
         settings=AS_SHIPPED,
         command=("kspr", "select"),
     )
-    return run.folder, y, digits.target
+    found = (y != digits.target) & (run.selection.suggested_label == digits.target)
+    return run.folder, digits.target, found
 
 
 def _png(pixels: np.ndarray) -> bytes:
@@ -64,13 +68,13 @@ def _png(pixels: np.ndarray) -> bytes:
     return stream.getvalue()
 
 
-def check_rows(page: Page, given: np.ndarray, true: np.ndarray) -> None:
-    """Answer rows by the truth, and stop at a row with a wrong label."""
+def check_rows(page: Page, true: np.ndarray, found: np.ndarray) -> None:
+    """Answer rows by the truth, and stop at one of the `found` wrong labels."""
     asked = 0
     while True:
         shown = page.wait_for_selector("#stage img").get_attribute("src")
         row = int(re.search(r"/image/(\d+)", shown)[1])
-        if asked >= CHECKS and given[row] != true[row]:
+        if asked >= CHECKS and found[row]:
             return
         before = page.inner_text("#check-title")
         page.keyboard.press(str(true[row]))
@@ -90,7 +94,7 @@ def photograph(page: Page, name: str, scheme: str) -> None:
 
 def photograph_all(browser: Browser, folder: Path) -> None:
     """Make a run, and photograph its report and its review."""
-    run, given, true = make_run(folder)
+    run, true, found = make_run(folder)
     page = browser.new_context(viewport=SIZE, device_scale_factor=1.5).new_page()
     # From its folder: the page repeats the path that it is given.
     subprocess.run([sys.executable, "-m", "kspr", "report", run.name], cwd=folder, check=True)
@@ -99,7 +103,7 @@ def photograph_all(browser: Browser, folder: Path) -> None:
         photograph(page, "report", scheme)
     with serving(run, "--reviewer", "Anna") as (_, address):
         page.goto(address)
-        check_rows(page, given, true)
+        check_rows(page, true, found)
         for scheme in ("light", "dark"):
             photograph(page, "review", scheme)
 

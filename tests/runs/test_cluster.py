@@ -295,6 +295,8 @@ def test_features_are_those_of_one_machine_and_select_reads_them(tmp_path, embed
     rows = pq.read_table(tmp_path / "alone" / "rows.parquet")
     parts = pa.concat_tables(pq.read_table(p) for p in sorted((tmp_path / "out").glob("*.parquet")))
     assert parts["label"].to_pylist() == rows["label"].to_pylist()
+    assert parts["row"].to_pylist() == list(range(60))
+    assert parts["id"].to_pylist() == [str(row) for row in range(60)]
     run = select_source(
         tmp_path / "out" / "*.parquet",
         tmp_path / "run",
