@@ -118,7 +118,7 @@ peers: $(DEV)  ## this method and its peers on the same data, a quarter of an ho
 screenshots: $(DEV)  ## the pictures of report and review page in README and docs, by Debian's chromium
 	$(QUIET) $(BIN)/python benchmarks/screenshots.py
 
-mutants: $(DEV)  ## changes core, selectors and runs at random places, and counts what the tests notice; ten minutes
+mutants: $(DEV)  ## changes core, selectors and runs at random places, and counts what the tests notice
 	$(QUIET) $(BIN)/python benchmarks/mutants.py
 
 results: $(DEV)  ## docs/results.md from the runs of `kspr reproduce` in benchmarks/results/reproduced

@@ -1,9 +1,9 @@
 """Change the source at random places, one at a time, and count what the tests notice.
 
 Run by `make mutants`, where `make test` passes. A changed copy of the package is tested by the
-files that name the changed module, and then by all of its room, until a test fails. A mutant that
-survives names its place: write a test that fails for it, unless both forms mean the same. Thirty
-mutants take about ten minutes on two cores.
+files that import the changed module, and then by all of its room, until a test fails, which is
+named: one that has nothing to do with the change is a chance failure. A mutant that survives names
+its place: write a test that fails for it, unless both forms mean the same.
 """
 
 import argparse
@@ -133,12 +133,13 @@ def drawn(n: int, seed: int, rooms: tuple[str, ...], only: str) -> list[Mutant]:
 
 
 def tests_of(module: str) -> list[list[str]]:
-    """Return the test files that name a module, and then the other ones of its room."""
+    """Return the test files that import a module, and then the other ones of its room."""
     room, stem = module.split("/")[0], Path(module).stem
     folders = [ROOT / "tests" / name for name in dict.fromkeys((room, *ROOMS, "cli"))]
     files = [path for folder in folders for path in sorted(folder.rglob("test_*.py"))]
     own = [path for path in files if path.is_relative_to(ROOT / "tests" / room)]
-    near = [path for path in files if re.search(rf"\b{stem}\b", path.read_text())]
+    named = re.compile(rf"(kspr\.[\w.]*|from kspr\.[\w.]+ import [^\n]*)\b{stem}\b")
+    near = [path for path in files if named.search(path.read_text())]
     near.sort(key=lambda path: (path.stem != f"test_{stem}", path not in own))
     if ONLY:
         return [[str(path) for path in near[:1]]]
