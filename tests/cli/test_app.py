@@ -254,8 +254,9 @@ def test_one_rate_is_the_default_of_every_command():
         for command in COMMANDS
         if "q" in inspect.signature(command).parameters
     }
-    # A training run takes the level of its preset, a check and a review that of the run.
-    assert {found.pop(name) for name in ("train", "verify", "review")} == {None}
+    # A training run takes the level of its preset, what is done with a run that of the run.
+    of_the_run = ("train", "verify", "review", "export", "report")
+    assert {found.pop(name) for name in of_the_run} == {None}
     assert set(found.values()) == {DEFAULT_Q}
     assert f"[default: {DEFAULT_Q}]" in Path(options.__file__).read_text(encoding="utf-8")
 

@@ -31,7 +31,7 @@ def test_checked_rows_give_a_doubt_its_rate(boxes, tmp_path, capsys):
         capsys=capsys,
     )
     assert "DoubtSelector: 0 of 2,000 labels kept" in text
-    assert "a doubt alone has no error rate" in text
+    assert "A doubt alone has no" in text
     run("verify", tmp_path / "run", "--checks", 100, "--out", tmp_path / "checks.csv")
     checks = pd.read_csv(tmp_path / "checks.csv", dtype=str)
     assert (checks["label"] == "right").all()

@@ -107,7 +107,7 @@ def test_an_estimate_says_so_with_its_assumption(tmp_path):
     claim = claim_of(digits_run(tmp_path), 0.95)
     assert claim.evidence == "estimated"
     assert claim.bound <= 0.05
-    assert "by its true class" in claim.sentence
+    assert "by their true class" in claim.sentence
     assert "No rows are checked." in claim.sentence
 
 

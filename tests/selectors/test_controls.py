@@ -115,4 +115,4 @@ def test_a_selection_names_its_control_and_repeats_its_assumption(digits40, cont
     assert selection.assumption in " ".join(str(selection.summary()).split())
     assert (selection.noise is None) == (control in ("paper", "theorem"))
     if selection.noise is not None:
-        assert str(selection.noise) in str(selection.summary())
+        assert str(selection.noise) in " ".join(str(selection.summary()).split())

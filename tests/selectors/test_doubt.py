@@ -30,7 +30,7 @@ def test_a_doubt_alone_keeps_nothing_and_states_no_rate():
     assert selection.assumption is None
     words = str(selection.summary())
     assert "0 of 3,000 labels kept (0.0%)\n" in words
-    assert "a doubt alone has no error rate" in words
+    assert "A doubt alone has no" in words
     for ask in (selection.curve, lambda: selection.at(0.1)):
         with pytest.raises(InputError, match="DoubtSelector does not have before rows are checked"):
             ask()

@@ -12,15 +12,17 @@ def estimate(ends, **more):
 
 def test_a_sentence_has_the_rate_and_both_ends():
     assert str(estimate((0.1, 0.15))) == (
-        "About 12% of the labels are wrong: 10% or 15%, by whether mistakes depend on the class "
-        "only or people mistake what looks alike."
+        "About 12.0 % of all labels are wrong: 10.0 % or 15.0 %, by whether mistakes depend on the "
+        "class only or people mistake what looks alike."
     )
 
 
 def test_ends_that_agree_are_one_number():
-    assert str(estimate((0.118, 0.122))) == "About 12% of the labels are wrong."
+    assert str(estimate((0.1199, 0.1201))) == "About 12.0 % of all labels are wrong."
 
 
 def test_checked_rows_give_an_interval():
     words = str(estimate((0.1, 0.15), checked=True))
-    assert words == "By the checked rows 12.0% of the labels are wrong (10.0% to 15.0%)."
+    assert words == (
+        "12.0 % of all labels are wrong, by the checked rows and the fit (95 %: 10.0 % to 15.0 %)."
+    )

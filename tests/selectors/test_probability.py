@@ -60,7 +60,7 @@ def test_a_selection_is_saved_and_read_again(digits, tmp_path):
     found = Selection.load(selection.save(tmp_path / "run"))
     assert np.array_equal(found.clean_mask, selection.clean_mask)
     assert found.manifest.method == "ProbabilitySelector"
-    assert "goes wrong by its true class" in found.summary().assumption
+    assert "go wrong by their true class" in found.summary().assumption
     assert found.to_frame().shape[0] == len(y)
 
 

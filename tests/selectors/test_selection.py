@@ -55,7 +55,7 @@ def test_a_level_out_of_reach_keeps_nothing_and_says_so(digits40):
     selection = KnockoffsSPR(q=0.001).fit(digits40.X, digits40.y).selection_
     assert not selection.clean_mask.any()
     assert set(selection.cut_groups.status) == {"empty"}
-    assert "Nothing could be kept there at the level asked for" in str(selection.summary())
+    assert "Nothing could be kept there at the error rate asked for" in str(selection.summary())
     assert (selection.cut_groups.smallest_q > 0.001).all()
     reachable = selection.at(float(selection.cut_groups.smallest_q.max()))
     assert set(reachable.cut_groups.status) == {"assumed"}
@@ -83,9 +83,9 @@ def test_a_level_that_the_chances_contradict_is_not_held(digits40):
     found = careless.at(0.05)
     assert found.clean_mask.all()
     assert set(found.cut_groups.status) == {"not held"}
-    (notice,) = found.summary().notices
+    notice = found.summary().notices[0]
     assert "is not held" in notice.headline
-    assert "100 checked rows" in str(found.summary())
+    assert "100 checked rows" in notice.help
     rows = found.draw_checks(100)
     told = found.with_checks(rows, digits40.y_true[rows])
     assert "not held" not in told.cut_groups.status

@@ -121,7 +121,7 @@ def test_many_classes_are_printed_as_the_ten_with_most_suspects(many):
     shown = [row.n - row.n_kept for row in summary.most_suspect]
     assert shown == sorted(suspects, reverse=True)[:10]
     text = str(summary)
-    assert len(text.splitlines()) < 36
+    assert len(text.splitlines()) < 45
     assert "Shown are the 10 of 60 classes with most suspects. All of them:" in text
     html = summary.to_html()
     assert html.count("<tr>") == 11

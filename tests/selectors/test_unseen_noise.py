@@ -20,7 +20,7 @@ def test_noise_that_features_cannot_see_has_a_sentence_in_the_place_of_a_rate():
     selection = KnockoffsSPR(q=0.1).fit(X, symmetric(y_true, 0.2, 0)).selection_
     assert selection.clean_mask.any()
     assert selection.cut_groups.status.tolist() == ["unseen"]
-    words = str(selection.summary())
+    words = " ".join(str(selection.summary()).split())
     assert "q = 0.1 was asked for, and no rate can be stated" in words
     assert "No error rate is stated: these features hardly show which labels are wrong" in words
     assert "of the labels are wrong" not in words

@@ -13,19 +13,12 @@ from hypothesis import strategies as st
 from kspr.sources.formats import FORMATS
 from kspr.sources.opening import READERS, label_column, open_source, open_table
 from kspr.sources.options import ReadOptions
-from kspr.sources.readers.tables import TABLES, read_table
 from kspr.sources.records import row_digests
 from kspr.sources.writing import write_table
 
 
 def test_every_format_of_sources_has_a_reader():
     assert {known.name for known in FORMATS if known.is_source} == set(READERS)
-
-
-def test_every_table_format_can_be_opened_with_all_columns():
-    """Whatever is read as a table is exported as one."""
-    as_tables = {name for name, reader in READERS.items() if reader is read_table}
-    assert as_tables - {"manifest"} == set(TABLES)
 
 
 def test_a_source_without_columns_has_no_table(tmp_path, features, picture):

@@ -111,8 +111,8 @@ def test_no_selection_by_a_network_that_has_seen_the_labels_counts_as_assumed(
         assert "estimated" in selection.cut_groups.status
         assert "is an estimate that is too low" in selection.assumption
         text = str(selection.summary())
-        assert "assumed" not in text
-        assert "was asked for and is not held" in text
+        assert "assumed" not in text.replace("rather than assumed", "")
+        assert "was asked for and is not held" in " ".join(text.split())
 
 
 def test_the_frozen_selection_is_the_one_on_the_embeddings(cycled, parts):
@@ -127,7 +127,7 @@ def test_a_selection_by_referees_has_not_seen_the_labels(cycled, parts):
     assert not cycled.selection.manifest.seen_labels
     assert cycled.selection.manifest.method == "ProbabilitySelector"
     assert set(cycled.selection.cut_groups.status) == {"assumed"}
-    assert "depends on the true class only" in cycled.selection.assumption
+    assert "by their true class" in cycled.selection.assumption
 
 
 def test_a_selection_on_the_inputs_has_not_seen_the_labels(small, quick):

@@ -70,7 +70,7 @@ class SPR(PieceSelector):
     >>> y[:5] = 9 - y[:5]
     >>> selection = SPR(clean_ratio=0.9).fit(X, y).selection_
     >>> selection
-    SPR: 1,620 of 1,797 labels kept (90.2%)
+    SPR: 1,6... of 1,797 labels kept (90...%)
     One threshold for all 10 classes; a fixed share is kept, without an error rate
     >>> selection.clean_mask[:5].any()
     np.False_
