@@ -27,7 +27,7 @@ rng = np.random.default_rng(0)
 y_true = np.arange(300) % 3
 X = rng.standard_normal((300, 4)) + 6 * np.eye(3, 4)[y_true]
 y = np.where(np.arange(300) < 30, (y_true + 1) % 3, y_true)
-selection = kspr.KnockoffsSPR(q=0.1).fit(X, y).selection_
+selection = kspr.KnockoffsSPR(q=0.02).fit(X, y).selection_
 print(kspr.__file__, len(selection.clean_indices), selection.clean_mask[:30].mean())
 """
 
