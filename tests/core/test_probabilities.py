@@ -40,7 +40,7 @@ class Calibrated(NamedTuple):
 
 
 def calibrate(P: np.ndarray, y: np.ndarray) -> Calibrated:
-    logs, chosen, models = fit_probabilities(P, y)
+    logs, chosen, models = fit_probabilities(P, y, class_only=True)
     model = models.by_class
     noise, prior, right = model.transition(logs[chosen]), model.prior(logs), model.right(logs)
     return Calibrated(noise, prior, right, *model.true_class(logs, y))

@@ -201,7 +201,7 @@ class NoiseModels:
 
     def unlike(self, scores: np.ndarray) -> bool:
         """Return whether rows differ from those of the fit in how their margins are distributed."""
-        place = np.interp(margin_of(scores), self.by_class.margins, _QUANTILES)
+        place = np.interp(margin_of(scores), self.chosen.margins, _QUANTILES)
         return bool(kstest(place, "uniform").pvalue < _UNLIKELY)
 
     @property
@@ -211,13 +211,19 @@ class NoiseModels:
 
 
 def fit_noise(
-    scores: np.ndarray, label: np.ndarray, anchors: Transition, *, across: bool
+    scores: np.ndarray,
+    label: np.ndarray,
+    anchors: Transition,
+    *,
+    across: bool,
+    class_only: bool = False,
 ) -> NoiseModels:
     """Return how labels go wrong, fitted to rows with `scores` that have not seen their labels.
 
     `anchors` is what the surest rows say: the first start of the search. With `across`, scores
     count for other classes, too: those of a linear fit do, because a class between two others
     never has the largest. Log-probabilities of a network would follow differences of its folds.
+    With `class_only`, mistakes depend on the class only, whatever the labels say.
     """
     sample = _Sample(scores, label)
     # Most of the way is gone on a part of the rows.
@@ -231,15 +237,18 @@ def fit_noise(
     )
     # The fit of features leaves out likely wrong labels; a network may have learned them.
     start = free if free.beyond_chance(near) > (_CLEAR if across else _FAR) else shown
-    pinned = _Fit(sample, _PINNED, across=across).after(start).run(_MORE)
-    people = pinned.beyond_chance(shown) > -_CLEAR
+    people = False
+    if not class_only:
+        pinned = _Fit(sample, _PINNED, across=across).after(start).run(_MORE)
+        people = pinned.beyond_chance(shown) > -_CLEAR
     by_class = shown
     if people or start is not shown:
         by_class = _Fit(sample, None, across=across).after(start).run(_MORE)
-    masked = across and sample.masked()
+    # Where it does not judge only a mean of it is shown: a part of the rows is enough.
+    rows = sample if people else part
     # With many classes look-alikes and the matrix tell the same for long.
     longer = _MORE if sample.all_columns else 4 * _MORE
-    by_people = _Fit(sample, _USUAL, across=masked).after(start).run(longer)
+    by_people = _Fit(rows, _USUAL, across=across and sample.masked()).after(start).run(longer)
     return NoiseModels(by_class.model(), by_people.model(), people)
 
 

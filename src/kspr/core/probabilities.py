@@ -22,16 +22,18 @@ _SMALLEST = 1e-30
 
 
 def fit_probabilities(
-    probabilities: np.ndarray, label: np.ndarray
+    probabilities: np.ndarray, label: np.ndarray, *, class_only: bool = False
 ) -> tuple[np.ndarray, np.ndarray, NoiseModels]:
     """Return log-probabilities, the rows that models were fitted to, and the models.
 
     `probabilities` must come from a model that has not seen the label of the row that they are of.
+    With `class_only`, mistakes depend on the class only, whatever the labels say.
     """
     logs = _log_probabilities(probabilities)
     anchors = estimate_transition(count_anchors_evenly(log_odds(logs), label))
     chosen = sample_rows(np.ones(len(label), dtype=bool), logs.shape[1])
-    return logs, chosen, fit_noise(logs[chosen], label[chosen], anchors, across=False)
+    models = fit_noise(logs[chosen], label[chosen], anchors, across=False, class_only=class_only)
+    return logs, chosen, models
 
 
 def _log_probabilities(probabilities: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ answer on the parts that rows come in.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -242,9 +242,8 @@ def judge(
         )
         if anchors.complete:
             break
-    models = fit_noise(sample[1], codes[chosen], estimate_transition(anchors.counts()), across=True)
-    if class_only:
-        models = replace(models, people=False)
+    noise = estimate_transition(anchors.counts())
+    models = fit_noise(sample[1], codes[chosen], noise, across=True, class_only=class_only)
     if hold:
         features, fits = features.beside(columns.pop("values")), ()
     return Judged(columns, models, *shares_of(models, sample[1]), features, fits)

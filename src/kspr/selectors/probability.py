@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
@@ -176,8 +175,8 @@ class ProbabilitySelector(BaseSelector):
         """Return the selection before it is cut: every row with its level."""
         codes, classes = labels.codes, labels.classes
         pooled = self.cut == "pooled"
-        logs, chosen, models = fit_probabilities(shown, codes)
-        models = replace(models, people=models.people and self.control == "people")
+        class_only = self.control != "people"
+        logs, chosen, models = fit_probabilities(shown, codes, class_only=class_only)
         noise, ends = shares_of(models, logs[chosen])
         times = all_times(models.chosen.prior(logs))
         halves = np.zeros((len(codes), 1), dtype=np.int8)
