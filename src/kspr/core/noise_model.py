@@ -30,11 +30,12 @@ _ROWS, _FEWEST, _VALUES = 12_000, 500, 4_000_000
 """Rows that models are fitted to; fewer where these scores would be more in number."""
 _COLUMNS = 12
 """Classes of a row that the fit looks at: its likeliest, its label, and the rest as one."""
-_FALLING, _CENTRES = 10.0, (0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999)
+_FALLING, _RISES_AT = 10.0, (0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999)
 """How firmly the link is held to rise with the score where it is all that there is, and at which
 quantiles of all scores. With a falling part, 77 classes were fitted by giving a chance to those
 that a row looks least like."""
-_PLACES_OF_LINK = np.array([1.0, 2.0, 3.0])
+_DERIVATIVE = np.array([1.0, 2.0, 3.0])
+"""Factors of the powers 0, 1 and 2 in the derivative of score, square and cube."""
 _QUANTILES = np.linspace(0.0, 1.0, 1001)
 _ROUNDS, _STEPS = 8, 8
 """Times that the matrix is estimated anew, and steps of the other parameters in between."""
@@ -309,7 +310,7 @@ class _Sample:
             # The rest counts as so many classes, each with their mean; its number is that of none.
             # Powers of their mean score would be smaller: labels among them would look likely.
             self.terms[k, -1] = (power.sum(axis=1) - chosen.sum(axis=1)) / (c - _COLUMNS + 1)
-        self.rises = _PLACES_OF_LINK * np.quantile(shown, _CENTRES)[:, None] ** (0, 1, 2)
+        self.rises = _DERIVATIVE * np.quantile(shown, _RISES_AT)[:, None] ** (0, 1, 2)
         self.rises *= self.powers
         self.several = np.zeros((len(self.id), 1))
         if not self.all_columns:

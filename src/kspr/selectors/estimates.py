@@ -94,7 +94,7 @@ def estimate(selection: Selection) -> Estimates:
     if checked is None or not checked.calibrate or checked.drawn == "chosen":
         raise InputError(
             "estimates() needs checked rows that were drawn at random and moved the cut. Draw some "
-            "with draw(), and pass the answers to with_checks()."
+            "with draw_checks(), and pass the answers to with_checks()."
         )
     ranking, chance = selection._ranking(), _chance(selection)
     frame = _drawn_from(selection, checked)

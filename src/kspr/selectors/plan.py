@@ -51,7 +51,8 @@ def plan(selection: Selection, max_wrong: float, confidence: float) -> Plan:
     if checked is None or not checked.calibrate:
         raise InputError(
             "A plan needs rows that were drawn at random and checked. Draw some with "
-            "draw_checks(), and pass the answers to with_checks()."
+            "draw_checks() or `kspr verify RUN --checks 400`, and pass the answers to "
+            "with_checks() or `kspr verify RUN --answers FILE`."
         )
     ranking = selection._ranking()
     # Rows outside of what was drawn from are labelled by hand.

@@ -41,8 +41,8 @@ class ProbabilitySelector(BaseSelector):
 
     The probabilities of a row must come from a model that was not trained on its label:
     `sklearn.model_selection.cross_val_predict` gives such ones. They may be too sure, not sure
-    enough, or rounded to 0 and 1: a temperature and an offset for every class are fitted to the
-    given labels, and the noise is estimated from the rows that the model is surest of.
+    enough, or rounded to 0 and 1: what they are worth is fitted to the given labels, together with
+    how labels go wrong.
 
     Parameters
     ----------

@@ -111,7 +111,7 @@ class SelfCheck:
         """What to do next, in a sentence or two."""
         checked = (
             "let a person check rows drawn at random: they hold the error rate whatever the noise "
-            "is (Selection.draw and with_checks; kspr verify RUN --checks 100)"
+            "is (Selection.draw_checks and with_checks; kspr verify RUN --checks 100)"
         )
         if self.verdict == "held":
             return (
