@@ -14,12 +14,12 @@ from kspr.sources.options import AS_FOUND, ReadOptions
 from kspr.sources.parts import Part
 from kspr.sources.places import address_of, is_pattern, list_files
 from kspr.sources.published.cifar import CIFAR_10, CIFAR_100, Cifar
-from kspr.sources.published.clothing1m import CLOTHING1M, Clothing1M
-from kspr.sources.published.webvision import (
-    ILSVRC12_VALIDATION,
+from kspr.sources.published.ilsvrc12 import ILSVRC12_VALIDATION, Ilsvrc12Validation
+from kspr.sources.published.image_lists import (
+    CLOTHING1M,
     WEBVISION,
     WEBVISION_MINI,
-    Ilsvrc12Validation,
+    Clothing1M,
     WebVision,
 )
 from kspr.sources.readers.file_checks import check_exists, check_file, listed

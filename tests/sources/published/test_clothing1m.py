@@ -4,7 +4,7 @@ import pytest
 
 from kspr.errors import InputError
 from kspr.sources.options import ReadOptions
-from kspr.sources.published.clothing1m import CLOTHING1M
+from kspr.sources.published.image_lists import CLOTHING1M
 
 
 def test_training_labels_are_the_noisy_ones(clothing1m):

@@ -29,9 +29,6 @@ __all__ = [
     "with_labels",
 ]
 
-_ANY_LAYOUT = ("missing", "split")
-"""Options that are not about names of columns."""
-
 
 def missing(path: Path, origin: str) -> InputError:
     """Return the error for a file that is not there; `origin` is the archive that holds it."""
@@ -76,7 +73,7 @@ def choose_split(
     Raise if an option names a column: the layout is fixed. `takes` are options that it has all the
     same; those about a file of labels go with this file.
     """
-    takes = (*takes, *(("labels", "label") if options.labels else ()), *_ANY_LAYOUT)
+    takes = (*takes, *(("labels", "label") if options.labels else ()), "missing", "split")
     for field in fields(options):
         if field.name not in takes and getattr(options, field.name) != field.default:
             raise InputError(

@@ -11,7 +11,6 @@ import math
 import pickle
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -20,15 +19,7 @@ import numpy as np
 from kspr.errors import InputError
 from kspr.sources.published import damaged, missing
 
-__all__ = [
-    "Batch",
-    "Pixels",
-    "load_npy",
-    "load_pickle",
-    "load_torch",
-    "read_binary",
-    "read_pickled",
-]
+__all__ = ["Pixels", "load_npy", "load_pickle", "load_torch", "read_binary", "read_pickled"]
 
 _LARGEST = 1 << 28
 """Bytes that a label file may unpack to; the published ones take 3 MB."""
@@ -99,18 +90,14 @@ def _old_torch(stream: IO[bytes]) -> Any:
 
 def _npy(stream: IO[bytes]) -> Any:
     major, _ = np.lib.format.read_magic(stream)
-    header = np.lib.format.read_array_header_1_0 if major == 1 else _header_2
+    versions = np.lib.format
+    header = versions.read_array_header_1_0 if major == 1 else versions.read_array_header_2_0
     dtype = header(stream)[2]
     # An object array is a pickle behind the header, which np.load would run.
     if dtype.hasobject:
         return _unpickle(stream)
     stream.seek(0)
     return np.load(stream, allow_pickle=False)
-
-
-def _header_2(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    shape, fortran, dtype = np.lib.format.read_array_header_2_0(stream)
-    return shape, fortran, dtype
 
 
 class _DType:
@@ -229,50 +216,38 @@ def _text(value: Any) -> str:
 _PIXELS = 3 * 32 * 32
 
 
-@dataclass(frozen=True)
-class Batch:
-    """One file: its label columns by key, and its images as rows of 3072 bytes."""
-
-    labels: dict[str, np.ndarray]
-    pixels: np.ndarray
-
-
-@dataclass
 class Pixels:
     """Images of 32 x 32 pixels, each a row of bytes: red, green, blue plane."""
 
-    batches: tuple[np.ndarray, ...]
     kind: Literal["image", "text"] = "image"
 
+    def __init__(self, rows: np.ndarray) -> None:
+        self._rows = rows
+
     def __len__(self) -> int:
-        return sum(map(len, self.batches))
+        return len(self._rows)
 
     def __getitem__(self, row: int) -> Any:
         from PIL import Image
 
-        # A range resolves negative rows, and raises IndexError past the end.
-        planes = self._row(range(len(self))[row]).reshape(3, 32, 32)
         # (channel, y, x) to (y, x, channel).
-        return Image.fromarray(np.ascontiguousarray(planes.transpose(1, 2, 0)))
+        planes = self._rows[row].reshape(3, 32, 32).transpose(1, 2, 0)
+        return Image.fromarray(np.ascontiguousarray(planes))
 
     def stored(self, row: int) -> bytes:
         """Return an image's 3072 bytes."""
-        return self._row(row).tobytes()
+        return self._rows[row].tobytes()
 
     def file(self, row: int) -> None:
         """Return None: many images share a file."""
 
     def content(self) -> Iterator[bytes]:
         """Yield each image's 3072 bytes."""
-        for batch in self.batches:
-            for pixels in batch:
-                yield pixels.tobytes()
+        return (row.tobytes() for row in self._rows)
 
-    def _row(self, row: int) -> np.ndarray:
-        # `row - ends[which]` is negative: it counts from the end of the batch.
-        ends = np.cumsum([len(batch) for batch in self.batches])
-        which = int(np.searchsorted(ends, row, side="right"))
-        return np.asarray(self.batches[which][row - ends[which]])
+
+Batch = tuple[np.ndarray, dict[str, np.ndarray]]
+"""One file: its images as rows of 3072 bytes, and its label columns by key."""
 
 
 def read_pickled(path: Path, keys: Sequence[str], archive: str) -> Batch:
@@ -287,7 +262,7 @@ def read_pickled(path: Path, keys: Sequence[str], archive: str) -> Batch:
     labels = {key: _integers(content[key], path, archive) for key in keys}
     if pixels.shape[1] != _PIXELS or any(len(pixels) != len(y) for y in labels.values()):
         raise damaged(path, archive, "has images and labels that do not fit together")
-    return Batch(labels, pixels)
+    return pixels, labels
 
 
 def read_binary(path: Path, keys: Sequence[str], archive: str) -> Batch:
@@ -301,7 +276,7 @@ def read_binary(path: Path, keys: Sequence[str], archive: str) -> Batch:
     rows = np.memmap(path, np.uint8, mode="r").reshape(-1, record)
     # CIFAR-100 has two label bytes in front of each image, the coarse class first.
     labels = {key: np.asarray(rows[:, column], np.intp) for column, key in enumerate(keys)}
-    return Batch(labels, rows[:, len(keys) :])
+    return np.asarray(rows[:, len(keys) :]), labels
 
 
 def _integers(values: Any, path: Path, archive: str) -> np.ndarray:

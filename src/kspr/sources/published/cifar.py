@@ -7,9 +7,8 @@ for super-classes. The authors' `*_ordered.npy`, and the csv made of it for Tens
 same arrays in another order, which `image_order_c10.npy` beside them undoes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -19,23 +18,16 @@ from kspr.errors import InputError
 from kspr.noise import CIFAR10, CIFAR100, CIFAR100_COARSE
 from kspr.sources.formats import format_of
 from kspr.sources.options import AS_FOUND, ReadOptions
-from kspr.sources.published import (
-    choose_split,
-    damaged,
-    missing,
-    name_classes,
-    read_lines,
-)
+from kspr.sources.published import choose_split, damaged, missing, name_classes
 from kspr.sources.published._cifar_files import (
-    Batch,
     Pixels,
     load_npy,
-    load_pickle,
     load_torch,
     read_binary,
     read_pickled,
 )
 from kspr.sources.readers.csv_tables import first_line
+from kspr.sources.readers.file_checks import no_such
 from kspr.sources.readers.label_files import read_label_columns, read_label_file
 from kspr.sources.records import Records, number_texts
 
@@ -43,34 +35,15 @@ __all__ = ["CIFAR_10", "CIFAR_100", "Cifar"]
 
 
 @dataclass(frozen=True)
-class Labelling:
-    """One of the label columns of a CIFAR file."""
-
-    name: str
-    key: str
-    """In a pickled batch."""
-    names_key: str
-    """In the pickled meta file."""
-    names_file: str
-    """Of the binary version."""
-    classes: tuple[str, ...]
-    """As published; used where the file with the names is absent."""
-
-
-@dataclass(frozen=True)
 class Version:
     """One of the two forms in which a CIFAR set is published."""
 
-    binary: bool
     folder: str
     archive: str
     train: tuple[str, ...]
-    test: tuple[str, ...]
+    test: str
     names: tuple[str, ...]
-    """Files with class names."""
-
-    def files(self) -> tuple[str, ...]:
-        return (*self.train, *self.test, *self.names)
+    """Files with class names: a folder is recognised by them, too."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +53,9 @@ class Cifar:
     name: str
     about: str
     versions: tuple[Version, ...]
-    labellings: tuple[Labelling, ...]
-    """In the order of the binary version's label bytes; the last is the default."""
+    labels: Mapping[str, Sequence[str]]
+    """Class names by the key of the labels in a pickled batch, in the order of the binary version's
+    label bytes; the last is the default."""
     telling: int
     """How many of a version's files must be there for a folder to be recognised."""
     splits: tuple[str, ...] = ("train", "test")
@@ -90,12 +64,11 @@ class Cifar:
         """Return the files of the version that is at `root`, or of the python version."""
         version, folder = self._version(root) or (self.versions[0], root)
         prefix = "" if folder == root else f"{folder.name}/"
-        purposes = [
-            *((name, "training images and labels") for name in version.train),
-            *((name, "test images and labels") for name in version.test),
-            *((name, "class names") for name in version.names),
-        ]
-        return [(prefix + name, purpose) for name, purpose in purposes]
+        purposes = {
+            **dict.fromkeys(version.train, "training images and labels"),
+            version.test: "test images and labels",
+        }
+        return [(prefix + name, purpose) for name, purpose in purposes.items()]
 
     def present(self, root: Path) -> bool:
         """Return whether every training file of one version is at `root`."""
@@ -112,9 +85,10 @@ class Cifar:
         located = self._version(root)
         if located is None:
             return False
+        version, folder = located
         if path.is_file():
-            return located[1] == root and path.name in (*located[0].train, *located[0].test)
-        return root in (located[1], root.parent / self.name)
+            return folder == root and path.name in (*version.train, version.test)
+        return root in (folder, root.parent / self.name)
 
     def read(self, path: Path, options: ReadOptions = AS_FOUND) -> Records:
         """Return a split, or the one batch that `path` names.
@@ -124,79 +98,45 @@ class Cifar:
         the published ones are the truth.
         """
         split = choose_split(options, self.splits, self.name, takes=("label",))
-        version, folder = self._expect(path)
-        chosen = version.test if split == "test" else version.train
-        names = (path.name,) if path.is_file() else chosen
-        batches = [self._batch(folder / name, version) for name in names]
-        items = Pixels(tuple(batch.pixels for batch in batches))
-        label, truth = self._labels(batches, version, folder, options)
+        root = path.parent if path.is_file() else path
+        version, folder = self._version(root) or (self.versions[0], root)
+        chosen = (version.test,) if split == "test" else version.train
+        read = read_binary if "binary" in version.archive else read_pickled
+        batches = [
+            read(folder / name, list(self.labels), version.archive)
+            for name in ((path.name,) if path.is_file() else chosen)
+        ]
+        items = Pixels(np.concatenate([pixels for pixels, _ in batches]))
+        key = self._labelling(options)
+        codes, classes = np.concatenate([labels[key] for _, labels in batches]), self.labels[key]
+        if codes.min() < 0 or codes.max() >= len(classes):
+            raise damaged(folder, version.archive, f"has labels outside 0..{len(classes) - 1}")
+        label, truth = name_classes(codes, classes), None
+        if options.labels is not None:
+            truth, label = label, human_labels(options.labels, options.label, codes, classes)
         row_id = number_texts(np.arange(len(items)))
-        return Records(path, self.name, row_id, label=label, items=items, truth=truth)
+        return Records(path, self.name, row_id, label, items=items, truth=truth)
 
     def _version(self, root: Path) -> tuple[Version, Path] | None:
         for version in self.versions:
+            known = (*version.train, version.test, *version.names)
             for folder in (root, root / version.folder):
-                if sum((folder / name).is_file() for name in version.files()) >= self.telling:
+                if sum((folder / name).is_file() for name in known) >= self.telling:
                     return version, folder
         return None
 
-    def _expect(self, path: Path) -> tuple[Version, Path]:
-        root = path.parent if path.is_file() else path
-        located = self._version(root)
-        if located is None:
-            raise missing(root / self.versions[0].train[0], self.versions[0].archive)
-        return located
-
-    def _batch(self, path: Path, version: Version) -> Batch:
-        keys = [labelling.key for labelling in self.labellings]
-        if version.binary:
-            return read_binary(path, keys, version.archive)
-        return read_pickled(path, keys, version.archive)
-
-    def _labels(
-        self, batches: Sequence[Batch], version: Version, folder: Path, options: ReadOptions
-    ) -> tuple[np.ndarray, np.ndarray | None]:
-        labelling = self._labelling(options)
-        codes = np.concatenate([batch.labels[labelling.key] for batch in batches])
-        classes = self._classes(labelling, version, folder)
-        if codes.min() < 0 or codes.max() >= len(classes):
-            how = f"has labels outside 0..{len(classes) - 1}"
-            raise damaged(folder, version.archive, how)
-        if options.labels is None:
-            return name_classes(codes, classes), None
-        other = human_labels(options.labels, options.label, codes, classes)
-        return other, name_classes(codes, classes)
-
-    def _labelling(self, options: ReadOptions) -> Labelling:
+    def _labelling(self, options: ReadOptions) -> str:
+        """Return the key of the published labels that are asked for."""
         asked = options.label
         if options.labels is not None:
             # CIFAR-100N's arrays of super-classes say so in their name.
             asked = "coarse" if asked and "coarse" in asked else None
         if asked is None:
-            return self.labellings[-1]
-        for labelling in self.labellings:
-            if asked in (labelling.name, labelling.key):
-                return labelling
-        known = ", ".join(labelling.name for labelling in self.labellings)
-        raise InputError(f"{self.name} has no labels {asked!r}; it has {known}.")
-
-    def _classes(self, labelling: Labelling, version: Version, folder: Path) -> Sequence[str]:
-        if version.binary:
-            path = folder / labelling.names_file
-            return read_lines(path, version.archive) if path.is_file() else labelling.classes
-        path = folder / version.names[0]
-        if not path.is_file():
-            return labelling.classes
-        meta = load_pickle(path, version.archive)
-        if not isinstance(meta, dict) or not isinstance(meta.get(labelling.names_key), list):
-            raise damaged(path, version.archive, f"has no {labelling.names_key}")
-        # Bytes where Python 2 wrote the pickle, text where someone has saved it again.
-        try:
-            return [
-                n.decode() if isinstance(n, bytes) else str(n) for n in meta[labelling.names_key]
-            ]
-        except UnicodeDecodeError as error:
-            raise damaged(path, version.archive, "has class names that are not text") from error
+            return list(self.labels)[-1]
+        known = {key.removesuffix("_labels"): key for key in self.labels}
+        if asked not in known and asked not in self.labels:
+            raise InputError(f"{self.name} has no labels {asked!r}; it has {', '.join(known)}.")
+        return known.get(asked, asked)
 
 
 _ORIGIN = "the CIFAR-N release (cifar-10-100n)"
@@ -226,8 +166,11 @@ def human_labels(
     labels has no clean ones and is taken as it is.
     """
     arrays = _read(path, array)
-    chosen = _choose(path, arrays, array)
-    labels = arrays[chosen]
+    asked = _DEFAULTS if array is None else (array, _ALIASES.get(array, ""))
+    chosen = next((name for name in asked if name in arrays), None)
+    if chosen is None and array is not None:
+        raise no_such(array, arrays, str(path), "array")
+    labels = arrays[chosen := chosen or next(iter(arrays))]
     if len(labels) != len(published):
         raise InputError(f"{path} has {len(labels)} labels but there are {len(published)} images.")
     clean = arrays.get("clean_coarse_label" if "coarse" in chosen else "clean_label")
@@ -253,7 +196,7 @@ def _read(path: Path, array: str | None) -> dict[str, np.ndarray]:
         return {array or "label": read_label_file(path, "label", array)}
     if isinstance(content, np.ndarray):
         content = {array or "label": content}
-    if not isinstance(content, dict):
+    if not isinstance(content, dict) or not content:
         raise damaged(path, _ORIGIN, "holds no arrays of labels")
     return {str(name): _column(path, name, values) for name, values in content.items()}
 
@@ -263,18 +206,6 @@ def _column(path: Path, name: Any, values: Any) -> np.ndarray:
     if column.ndim != 1 or column.dtype.kind not in "iuU":
         raise damaged(path, _ORIGIN, f"has an array {name} that is no column of labels")
     return column
-
-
-def _choose(path: Path, arrays: dict[str, np.ndarray], asked: str | None) -> str:
-    if asked is None:
-        candidates = [name for name in _DEFAULTS if name in arrays] or list(arrays)[:1]
-    else:
-        candidates = [name for name in (asked, _ALIASES.get(asked, "")) if name in arrays]
-    if candidates:
-        return candidates[0]
-    # cutoff=0: the nearest names, however far; three at most, the best first.
-    known = get_close_matches(asked or "", arrays, cutoff=0) or list(arrays)
-    raise InputError(f"{path} has no array {asked!r}; it has {', '.join(known)}.")
 
 
 def _codes(path: Path, labels: np.ndarray, classes: Sequence[str]) -> np.ndarray:
@@ -297,14 +228,13 @@ def _order(path: Path, clean: np.ndarray, published: np.ndarray) -> np.ndarray:
     same = np.arange(len(published))
     if np.array_equal(clean, published):
         return same
-    for name in _ORDERS:
-        for folder in (path.parent, path.parent.parent):
-            if (folder / name).is_file():
-                # The file has the CIFAR row of each label; argsort inverts a permutation.
-                order = np.argsort(np.asarray(load_npy(folder / name, _ORIGIN)), kind="stable")
-                # argsort always gives a permutation: the first test is for its length.
-                if np.array_equal(np.sort(order), same) and np.array_equal(clean[order], published):
-                    return order
+    beside = (folder / name for name in _ORDERS for folder in (path.parent, path.parent.parent))
+    for file in filter(Path.is_file, beside):
+        # The file has the CIFAR row of each label; argsort inverts a permutation.
+        order = np.argsort(np.asarray(load_npy(file, _ORIGIN)), kind="stable")
+        # argsort always gives a permutation: the first test is for its length.
+        if np.array_equal(np.sort(order), same) and np.array_equal(clean[order], published):
+            return order
     raise InputError(
         f"{path} has clean labels that differ from CIFAR's in {int((clean != published).sum())} "
         "rows, so its order is another one; use the .pt file, or put image_order_c10.npy (or "
@@ -313,37 +243,21 @@ def _order(path: Path, clean: np.ndarray, published: np.ndarray) -> np.ndarray:
 
 
 _TRAIN = tuple(f"data_batch_{i}" for i in range(1, 6))
+_TRAIN_BIN = tuple(f"{name}.bin" for name in _TRAIN)
+_PYTHON_10, _BINARY_10 = "cifar-10-python.tar.gz", "cifar-10-binary.tar.gz"
+_PYTHON_100, _BINARY_100 = "cifar-100-python.tar.gz", "cifar-100-binary.tar.gz"
+_NAMES_100 = ("coarse_label_names.txt", "fine_label_names.txt")
 
 CIFAR_10 = Cifar(
     name="cifar10",
     about="CIFAR-10, python or binary version; CIFAR-10N's labels with --labels",
     versions=(
+        Version("cifar-10-batches-py", _PYTHON_10, _TRAIN, "test_batch", ("batches.meta",)),
         Version(
-            binary=False,
-            folder="cifar-10-batches-py",
-            archive="cifar-10-python.tar.gz",
-            train=_TRAIN,
-            test=("test_batch",),
-            names=("batches.meta",),
-        ),
-        Version(
-            binary=True,
-            folder="cifar-10-batches-bin",
-            archive="cifar-10-binary.tar.gz",
-            train=tuple(f"{name}.bin" for name in _TRAIN),
-            test=("test_batch.bin",),
-            names=("batches.meta.txt",),
+            "cifar-10-batches-bin", _BINARY_10, _TRAIN_BIN, "test_batch.bin", ("batches.meta.txt",)
         ),
     ),
-    labellings=(
-        Labelling(
-            name="labels",
-            key="labels",
-            names_key="label_names",
-            names_file="batches.meta.txt",
-            classes=CIFAR10,
-        ),
-    ),
+    labels={"labels": CIFAR10},
     # Nothing else is called data_batch_1.
     telling=1,
 )
@@ -352,39 +266,10 @@ CIFAR_100 = Cifar(
     name="cifar100",
     about="CIFAR-100, python or binary version; CIFAR-100N's labels with --labels",
     versions=(
-        Version(
-            binary=False,
-            folder="cifar-100-python",
-            archive="cifar-100-python.tar.gz",
-            train=("train",),
-            test=("test",),
-            names=("meta",),
-        ),
-        Version(
-            binary=True,
-            folder="cifar-100-binary",
-            archive="cifar-100-binary.tar.gz",
-            train=("train.bin",),
-            test=("test.bin",),
-            names=("fine_label_names.txt", "coarse_label_names.txt"),
-        ),
+        Version("cifar-100-python", _PYTHON_100, ("train",), "test", ("meta",)),
+        Version("cifar-100-binary", _BINARY_100, ("train.bin",), "test.bin", _NAMES_100),
     ),
-    labellings=(
-        Labelling(
-            name="coarse",
-            key="coarse_labels",
-            names_key="coarse_label_names",
-            names_file="coarse_label_names.txt",
-            classes=CIFAR100_COARSE,
-        ),
-        Labelling(
-            name="fine",
-            key="fine_labels",
-            names_key="fine_label_names",
-            names_file="fine_label_names.txt",
-            classes=CIFAR100,
-        ),
-    ),
+    labels={"coarse_labels": CIFAR100_COARSE, "fine_labels": CIFAR100},
     # Files called train and test are not rare; two of the three names together are.
     telling=2,
 )
