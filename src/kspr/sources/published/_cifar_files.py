@@ -236,7 +236,7 @@ class Pixels:
 
     def stored(self, row: int) -> bytes:
         """Return an image's 3072 bytes."""
-        return self._rows[row].tobytes()
+        return bytes(self._rows[row])
 
     def file(self, row: int) -> None:
         """Return None: many images share a file."""

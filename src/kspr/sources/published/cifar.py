@@ -27,7 +27,7 @@ from kspr.sources.published._cifar_files import (
     read_pickled,
 )
 from kspr.sources.readers.csv_tables import first_line
-from kspr.sources.readers.file_checks import no_such
+from kspr.sources.readers.file_checks import no_such, plain_text
 from kspr.sources.readers.label_files import read_label_columns, read_label_file
 from kspr.sources.records import Records, number_texts
 
@@ -189,7 +189,7 @@ def _read(path: Path, array: str | None) -> dict[str, np.ndarray]:
         content = load_torch(path, _ORIGIN)
     elif name == "npy":
         content = load_npy(path, _ORIGIN)
-    elif name == "csv" and b"clean_label" in first_line(path):
+    elif name == "csv" and "clean_label" in first_line(plain_text(path, "a CSV file")):
         # The table that TensorFlow's users make of CIFAR-N's npy file.
         return read_label_columns(path)
     else:

@@ -6,6 +6,8 @@ The explanations of a failure run only after it, so that they may read the file 
 import csv
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from io import BufferedReader
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,16 +19,14 @@ from kspr.errors import InputError
 from kspr.sources.formats import delimiter_of
 from kspr.sources.readers.file_checks import (
     BLOCK_BYTES,
-    GZIP,
     IN_MEMORY,
     PlainText,
-    check_file,
+    explain_encoding,
     plain_text,
     readable,
     shown,
-    wrong_encoding,
 )
-from kspr.sources.readers.table import Cells, Columns, Field, Table, fields_of, keep
+from kspr.sources.readers.table import Cells, Columns, Field, Table, keep
 
 __all__ = ["first_line", "open_csv_table", "open_lines", "split_by"]
 
@@ -55,12 +55,8 @@ class CsvTable(Table):
     def batches(self, fields: Sequence[Field]) -> Iterator[list[pa.Array]]:
         # Arrow's CSV reader has no lists; they are parsed from their text.
         types = {f.name: pa.string() if f.type == LISTS else f.type for f in fields}
-        try:
-            for batch in _open(self.text, self.dialect, types):
-                yield [self._convert(batch.column(f.name), f) for f in fields]
-        except (pa.ArrowException, UnicodeDecodeError) as error:
-            numeric = [f.name for f in fields if pa.types.is_floating(f.type)]
-            raise explain(self.text, self.dialect, numeric, error) from error
+        for batch in _blocks(self.text, self.dialect, types):
+            yield [self._convert(batch.column(f.name), f) for f in fields]
 
     def cells(self, field: Field) -> Cells:
         literal = replace(field, type=pa.string())
@@ -80,10 +76,7 @@ class CsvTable(Table):
     def _walk(self) -> Iterator[pa.RecordBatch]:
         """Yield every cell as it is written; None where nothing is, not even quotes."""
         types = dict.fromkeys(self.fields, pa.string())
-        try:
-            yield from _open(self.text, self.dialect, types, literal=True)
-        except (pa.ArrowException, UnicodeDecodeError) as error:
-            raise explain(self.text, self.dialect, [], error) from error
+        return _blocks(self.text, self.dialect, types, literal=True)
 
     def _convert(self, array: pa.Array, field: Field) -> pa.Array:
         return parse_lists(array, field.name, self.text.path) if field.type == LISTS else array
@@ -108,7 +101,7 @@ def open_csv_table(path: Path, encoding: str | None = None, decimal: str | None 
     numbers of the first block leave no doubt.
     """
     text = plain_text(path, _KIND, encoding)
-    dialect = _Dialect(_delimiter(text), decimal or ".")
+    dialect = _Dialect(split_by(first_line(text), delimiter_of(path)), decimal or ".")
     if dialect.delimiter == dialect.decimal:
         raise InputError(f"--decimal is a comma, but commas separate the cells of {path}.")
     first = _first_block(text, dialect)
@@ -116,24 +109,23 @@ def open_csv_table(path: Path, encoding: str | None = None, decimal: str | None 
         dialect = dialect._replace(decimal=",")
         first = _first_block(text, dialect)
     _check_header(path, first.schema.names)
-    types = [(f.name, declared(first.column(f.name), dialect.decimal)) for f in first.schema]
-    return CsvTable(text, dialect, pa.schema(types))
+    types = [declared(column, dialect.decimal) for column in first.columns]
+    return CsvTable(text, dialect, pa.schema(list(zip(first.schema.names, types, strict=True))))
 
 
-def open_lines(path: Path) -> CsvTable:
+def open_lines(text: PlainText) -> CsvTable:
     """Return the lines of a text file as a column ``line``; empty ones are empty texts."""
-    text = plain_text(path, "a file of labels")
     # What separates units in old files: no line that a person has written has it.
     return CsvTable(text, _Dialect("\x1f", table=False), pa.schema([("line", pa.string())]))
 
 
-def _open(
+def _blocks(
     text: PlainText,
     dialect: _Dialect,
-    types: Mapping[str, pa.DataType] | None,
+    types: Mapping[str, pa.DataType] | None = None,
     literal: bool = False,
-) -> Any:
-    """Return a stream of batches: the columns in `types`, or all with types that are guessed.
+) -> Iterator[pa.RecordBatch]:
+    """Yield blocks of rows: the columns in `types`, or all with types that are guessed.
 
     With `literal`, words such as NA are texts like any other, not missing values.
     """
@@ -145,61 +137,49 @@ def _open(
             "strings_can_be_null": True,
             "quoted_strings_can_be_null": False,
         }
-    names = None if dialect.table else ["line"]
-    quotes = '"' if dialect.table else False
-    return pacsv.open_csv(
-        text.open(),
-        # A row must fit into a block.
-        read_options=pacsv.ReadOptions(block_size=BLOCK_BYTES, column_names=names),
-        # Quoted cells may hold line ends; spreadsheets leave empty lines at the end.
-        parse_options=pacsv.ParseOptions(
-            delimiter=dialect.delimiter,
-            quote_char=quotes,
-            newlines_in_values=dialect.table,
-            ignore_empty_lines=dialect.table,
-        ),
-        convert_options=pacsv.ConvertOptions(decimal_point=dialect.decimal, **missing, **chosen),
-    )
+    try:
+        reader = pacsv.open_csv(
+            text.open(),
+            # A row must fit into a block.
+            read_options=pacsv.ReadOptions(
+                block_size=BLOCK_BYTES, column_names=None if dialect.table else ["line"]
+            ),
+            # Quoted cells may hold line ends; spreadsheets leave empty lines at the end.
+            parse_options=pacsv.ParseOptions(
+                delimiter=dialect.delimiter,
+                quote_char='"' if dialect.table else False,
+                newlines_in_values=dialect.table,
+                ignore_empty_lines=dialect.table,
+            ),
+            convert_options=pacsv.ConvertOptions(
+                decimal_point=dialect.decimal, **missing, **chosen
+            ),
+        )
+        list(reader.schema.names)  # which may not be UTF-8, as any cell
+        yield from reader
+    except (pa.ArrowException, UnicodeDecodeError) as error:
+        numeric = [name for name, kind in (types or {}).items() if pa.types.is_floating(kind)]
+        raise explain(text, dialect, numeric, error) from error
 
 
 def _first_block(text: PlainText, dialect: _Dialect) -> pa.RecordBatch:
-    try:
-        with readable(text.path, _KIND), _open(text, dialect, None) as reader:
-            _check_unique(text.path, reader.schema.names)
-            for batch in reader:
-                if batch.num_rows:
-                    return batch
-    except InputError as error:
-        cause = error.__cause__
-        if isinstance(cause, (pa.ArrowInvalid, UnicodeDecodeError)):
-            raise explain(text, dialect, [], cause) from cause
-        raise
-    raise InputError(f"{text.path} has no rows below its header.")
+    with readable(text.path, _KIND):
+        filled = (batch for batch in _blocks(text, dialect) if batch.num_rows)
+        first = next(filled, None)
+    if first is None:
+        raise InputError(f"{text.path} has no rows below its header.")
+    return first
 
 
-def first_line(path: Path) -> bytes:
+def first_line(text: PlainText) -> str:
     """Return the beginning of a text file, as far as its first line goes."""
-    check_file(path, _KIND, *GZIP)
-    with readable(path, _KIND), pa.input_stream(str(path)) as file:
-        return bytes(file.read(1 << 16)).partition(b"\n")[0]
-
-
-def _delimiter(text: PlainText) -> str:
-    """Return the usual delimiter of the suffix, or the one that the header line has."""
     with readable(text.path, _KIND), text.open() as file:
-        header = file.read(1 << 16).partition(b"\n")[0]
-    return split_by(header.decode("utf-8", "replace"), delimiter_of(text.path))
+        return str(file.read(1 << 16).partition(b"\n")[0], "utf-8", "replace")
 
 
 def split_by(header: str, usual: str = ",") -> str:
     """Return the delimiter of a header line: `usual` if it is in it, else ; or tab or comma."""
     return next((mark for mark in (usual, ";", "\t", ",") if mark in header), usual)
-
-
-def _check_unique(path: Path, names: Sequence[str]) -> None:
-    if len(set(names)) < len(names):
-        _check_header(path, names)
-        fields_of(pa.schema([(name, pa.null()) for name in names]), str(path))
 
 
 def _check_header(path: Path, names: Sequence[str]) -> None:
@@ -320,14 +300,6 @@ def _all(mask: Any) -> bool:
     return pc.all(mask).as_py() is not False
 
 
-def _can_be_cast(word: Any) -> bool:
-    try:
-        word.cast(pa.float64())
-    except pa.ArrowInvalid:
-        return False
-    return True
-
-
 def parse_lists(column: pa.Array, name: str, path: Path) -> pa.Array:
     """Return lists of numbers written as ``[0.1, 0.2]`` or ``[0.1 0.2]``."""
     inside = pc.utf8_trim(column, " \t\r\n[]")
@@ -335,9 +307,9 @@ def parse_lists(column: pa.Array, name: str, path: Path) -> pa.Array:
     try:
         values = words.flatten().cast(pa.float64())
     except pa.ArrowInvalid as error:
-        bad = next((word for word in words.flatten() if not _can_be_cast(word)), None)
+        bad = next((word for word in words.flatten().to_pylist() if not is_number(word)), None)
         raise InputError(
-            f"Feature column {name!r} of {path} holds {shown(str(bad))} within a list. Write the "
+            f"Feature column {name!r} of {path} holds {shown(bad)} within a list. Write the "
             "numbers in full."
         ) from error
     return pa.ListArray.from_arrays(words.offsets, values)
@@ -347,23 +319,28 @@ def explain(
     text: PlainText, dialect: _Dialect, numeric: Sequence[str], error: Exception
 ) -> InputError:
     """Return the sentence for a file that Arrow refused with `error`."""
-    reason = " ".join(str(error).split())[:120]
-    # Encoding first: looking for a wrong cell decodes the file as well, a line at a time.
-    said = wrong_encoding(text) or _long_line(text)
+    said = _wrong_line(text)
     if said is None and dialect.table:
         said = _no_rows(text) or _wrong_cell(text, dialect, numeric)
+    reason = " ".join(str(error).split())[:120]
     return said or InputError(f"{text.path} cannot be read as a table ({reason}).")
 
 
-def _long_line(text: PlainText) -> InputError | None:
-    number = since = 0
-    with text.open() as file:
-        while block := file.read(1 << 20):
-            first, *later = block.split(b"\n")
-            if since + len(first) > BLOCK_BYTES:
+def _wrong_line(text: PlainText) -> InputError | None:
+    """Return the sentence for the first line that is too long, or not UTF-8."""
+    start = 0
+    with BufferedReader(text.open()) as file:
+        for number in count():
+            line = file.readline(BLOCK_BYTES + 1)
+            if len(line) > BLOCK_BYTES:
                 return _too_long(text, "line", number + 1)
-            number += len(later)
-            since = len(later[-1]) if later else since + len(first)
+            try:
+                line.decode()
+            except UnicodeDecodeError as error:
+                return explain_encoding(text.path, error, number, start)
+            if not line:
+                break
+            start += len(line)
     return None
 
 

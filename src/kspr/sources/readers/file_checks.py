@@ -46,7 +46,6 @@ __all__ = [
     "shown",
     "too_large",
     "unpacked_limit",
-    "wrong_encoding",
 ]
 
 
@@ -356,33 +355,13 @@ def _copy(file: Any, copy: IO[bytes], path: Path, encoding: str) -> None:
         ) from error
 
 
-def explain_encoding(path: Path, error: UnicodeDecodeError) -> InputError:
-    """Return the sentence for a file that was decoded as a whole."""
-    line = error.object[: error.start].count(b"\n") + 1
-    return _not_utf8(path, line, error.start, error.object[error.start])
-
-
-def _not_utf8(path: Path, line: int, at: int, byte: int) -> InputError:
+def explain_encoding(
+    path: Path, error: UnicodeDecodeError, lines: int = 0, start: int = 0
+) -> InputError:
+    """Return the sentence for a file that is not UTF-8; `lines` and `start` bytes were before."""
+    line = lines + error.object[: error.start].count(b"\n") + 1
     return InputError(
-        f"{path} is not UTF-8: line {line} (byte {at}) has the byte 0x{byte:02x}. Save it as "
-        "UTF-8, or name its encoding, for example with --encoding windows-1252."
+        f"{path} is not UTF-8: line {line} (byte {start + error.start}) has the byte "
+        f"0x{error.object[error.start]:02x}. Save it as UTF-8, or name its encoding, for example "
+        "with --encoding windows-1252."
     )
-
-
-def wrong_encoding(text: PlainText) -> InputError | None:
-    """Return the sentence for the first byte that is not UTF-8; None if there is none."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    start = line = 0
-    with text.open() as file:
-        while block := file.read(1 << 20):
-            # Bytes of a character that the end of the last block cut; error.start counts them too.
-            pending = len(decoder.getstate()[0])
-            try:
-                decoder.decode(block)
-            except UnicodeDecodeError as error:
-                at = start - pending + error.start
-                line += block[: max(0, error.start - pending)].count(b"\n")
-                return _not_utf8(text.path, line + 1, at, error.object[error.start])
-            start += len(block)
-            line += block.count(b"\n")
-    return None

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from kspr.errors import InputError
 from kspr.sources.formats import LABEL_FORMATS, format_of, some_suffixes
 from kspr.sources.readers.csv_tables import first_line, open_csv_table, open_lines
-from kspr.sources.readers.file_checks import check_exists, check_file, listed
+from kspr.sources.readers.file_checks import PlainText, check_exists, check_file, listed, plain_text
 from kspr.sources.readers.labels import (
     array_with_gaps,
     class_names,
@@ -78,12 +78,14 @@ def open_label_file(
     if known.name == "npy":
         label, empty = array_with_gaps(open_npy(path), str(path))
         return LabelFile(path, label, {}, empty, str(path))
-    if known.name == "txt":
-        return _from_lines(path, _lines(path))
-    if known.name == "csv" and column is None and not _has_columns(path):
-        lines = _lines(path)
-        # One column may have no header; a table always has one.
-        return _from_lines(path, lines[1:] if _is_header(lines, count) else lines)
+    if known.name == "txt" or (known.name == "csv" and column is None):
+        text = plain_text(path, "a file of labels")
+        if known.name == "txt" or not any(mark in first_line(text) for mark in ",;\t"):
+            lines = _lines(text)
+            # One column may have no header; a table always has one.
+            header = known.name == "csv" and _is_header(lines, count)
+            label, empty = labels_with_gaps(lines[header:], str(path), untyped=True)
+            return LabelFile(path, label, {}, empty, str(path))
     table = open_table_file(path)
     if table is None:
         raise InputError(f"{path} is not a table of labels.")
@@ -112,11 +114,6 @@ def read_label_columns(path: Path) -> dict[str, np.ndarray]:
         name: labels_from_column(column, f"Column {name!r} of {path}", untyped=True)
         for name, column in columns
     }
-
-
-def _has_columns(path: Path) -> bool:
-    header = first_line(path)
-    return any(mark in header for mark in (b",", b";", b"\t"))
 
 
 def _is_header(lines: pa.ChunkedArray, count: int | None) -> bool:
@@ -157,14 +154,9 @@ def id_fields(table: Table, id_column: str | None) -> list[Field]:
     return sorted(fields, key=lambda f: order.index(f.name.casefold()))
 
 
-def _lines(path: Path) -> pa.ChunkedArray:
+def _lines(text: PlainText) -> pa.ChunkedArray:
     """Return the lines of a text file; empty ones at its end are none."""
-    table = open_lines(path)
+    table = open_lines(text)
     (lines,) = table.read(list(table.fields.values()))
     filled = pc.indices_nonzero(pc.binary_length(lines))
     return lines[: filled[-1].as_py() + 1] if len(filled) else lines[:1]
-
-
-def _from_lines(path: Path, lines: pa.ChunkedArray) -> LabelFile:
-    label, empty = labels_with_gaps(lines, str(path), untyped=True)
-    return LabelFile(path, label, {}, empty, str(path))
