@@ -34,6 +34,7 @@ from _common import (
 from _data import check_shared
 from kspr import KnockoffsSPR
 from kspr.features.embedders import load_embedder
+from kspr.features.options import EmbedSettings
 from kspr.noise import symmetric
 
 COMMAND = "python benchmarks/embedders.py"
@@ -59,11 +60,11 @@ def cifar10() -> tuple[list[Image.Image], np.ndarray]:
 
 def features(name: str, size: int, images: list[Image.Image]) -> tuple[np.ndarray, float]:
     """Return the features, and the processor's seconds of the network per image."""
-    embedder = load_embedder(name, "image", device="cpu", image_size=size, rows=ALL)
+    embedder = load_embedder(EmbedSettings(name, device="cpu", image_size=size), "image", ALL)
     prepared = [embedder.prepare(image) for image in images]
-    embedder.embed(prepared[:64])
+    embedder.begin(prepared[:64]).wait()
     start = time.process_time()
-    blocks = [embedder.embed(prepared[i : i + 64]) for i in range(0, len(prepared), 64)]
+    blocks = [embedder.begin(prepared[i : i + 64]).wait() for i in range(0, len(prepared), 64)]
     return np.concatenate(blocks), (time.process_time() - start) / len(images)
 
 

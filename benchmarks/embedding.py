@@ -40,6 +40,7 @@ from _data import check_shared
 from _speed import Check, cells
 from kspr.features.embedders import Embedder, load_embedder
 from kspr.features.embedders.embedder import PendingBatch
+from kspr.features.options import EmbedSettings
 from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
 
@@ -157,9 +158,9 @@ def measure(part: Part, folder: Path, clock: Clock, repeats: int) -> dict[str, A
         call = [sys.executable, "-m", "kspr", "embed", str(source), "--out", str(out), "--json"]
         subprocess.run([*call, "--device", "cpu", *size], check=True, stdout=subprocess.DEVNULL)
 
-    embedder = load_embedder(None, part.kind, device="cpu", rows=part.items, **scaled(part))
+    embedder = load_embedder(EmbedSettings(device="cpu", **scaled(part)), part.kind, part.items)
     ready = prepared(source, embedder)
-    difference = np.abs(part.plain(given[:BATCH]) - embedder.embed(ready[:BATCH])).max()
+    difference = np.abs(part.plain(given[:BATCH]) - embedder.begin(ready[:BATCH]).wait()).max()
     if part.kind == "text":
         # As `kspr embed` orders them; the network is measured with its tokenizer.
         ready.sort(key=len)

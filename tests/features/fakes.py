@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 
 from kspr.errors import UnreadableItemError
-from kspr.features import embedding
+from kspr.features import embedders, embedding
 from kspr.features.options import EmbedSettings
 
 
@@ -65,3 +65,13 @@ def embed(items: Any, name: str | None, folder: Path, **how: Any) -> embedding.E
         field.name: how.pop(field.name) for field in fields(EmbedSettings) if field.name in how
     }
     return embedding.embed(items, EmbedSettings(name, **chosen), folder, **how)
+
+
+def load_embedder(name: str | None, kind: Any, *, rows: int = 0, **how: Any) -> embedders.Embedder:
+    """Return the embedder called `name`, with settings by their names."""
+    return embedders.load_embedder(EmbedSettings(name, **how), kind, rows)
+
+
+def embedder_identity(name: str | None, kind: Any, **how: Any) -> dict[str, Any]:
+    """Return what determines the features by the embedder called `name`."""
+    return embedders.embedder_identity(EmbedSettings(name, **how), kind)

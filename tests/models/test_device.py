@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 
 import pytest
 import torch
@@ -13,7 +14,6 @@ from kspr.errors import InputError
 from kspr.models import device
 from kspr.models.device import (
     PrecisionWarning,
-    bfloat16_works,
     is_cpu,
     pick_device,
     use_bfloat16,
@@ -39,6 +39,12 @@ def probe(tmp_path, monkeypatch):
         return lambda: len(log.read_text()) if log.exists() else 0
 
     return replace
+
+
+def bfloat16_works():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return use_bfloat16(CPU)
 
 
 def files():
@@ -137,7 +143,7 @@ def test_processes_that_ask_at_once_all_get_the_verdict(tmp_path):
     code = (
         "from kspr.models import device\n"
         "device._PROBE = 'import time; time.sleep(0.3)'\n"
-        "print(device.bfloat16_works())"
+        "print(device.use_bfloat16(device.pick_device('cpu')))"
     )
     command = [sys.executable, "-c", code]
     children = [

@@ -3,14 +3,11 @@
 import hashlib
 import json
 import shutil
-import tokenize
-import zipfile
-import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import Any
 
 import numpy as np
 
@@ -19,34 +16,30 @@ from kspr._packages import versions
 from kspr.errors import InputError
 
 __all__ = [
+    "ABOUT",
+    "FEATURES",
     "MANIFEST",
     "SHARDS",
+    "Embedded",
     "EmbeddingManifest",
     "Shard",
-    "check_folder",
     "claim",
     "clear",
     "content_fingerprint",
     "join",
     "open_features",
+    "read_embedded",
     "read_notes",
     "shard_is_whole",
     "write_shard",
 ]
 
 _FORMAT = "kspr-embedding-1"
-MANIFEST = "manifest.json"
+ABOUT, FEATURES, MANIFEST = "embedding.json", "features.npy", "manifest.json"
 SHARDS = "shards"
 """Folder in which shards are kept until they are joined."""
-_MINE = ("embedding.json", "features.npy", SHARDS, MANIFEST)
+_MINE = (ABOUT, FEATURES, SHARDS, MANIFEST)
 """Files of an embedding. The manifest, which identifies them, is removed last."""
-_SHARD = ("rows", "features", "unreadable", "reasons", "engine")
-# What NumPy and zipfile raise at damaged files.
-_DAMAGE = (
-    *(AttributeError, EOFError, LookupError, OSError, RuntimeError, SyntaxError, TypeError),
-    *(ValueError, tokenize.TokenError, zipfile.BadZipFile, zlib.error),
-)
-_PIECE = 1 << 20
 _RECORDED_ONLY = ("shard_rows", "versions")
 """Entries of the manifest that do not change the features."""
 _PACKAGES = (
@@ -79,6 +72,30 @@ class EmbeddingManifest:
     format: str = _FORMAT
 
 
+@dataclass(frozen=True)
+class Embedded:
+    """Features on disk, and the rows they belong to."""
+
+    folder: Path
+    features: np.ndarray
+    """``(kept rows, dimensions)``, memory-mapped."""
+    kept: np.ndarray
+    """Row numbers of the items that have features, in order."""
+    unreadable: dict[int, str]
+    """Row numbers of the items that were left out, with the reason."""
+    fingerprint: str
+    """SHA-256 of the items' stored bytes."""
+    embedder: str
+    image_size: int | None
+    """Side in pixels of the model's input; None for text, and where the model decides."""
+    max_pixels: int
+    """How many pixels an image could have."""
+    digest: np.ndarray | None = None
+    """64-bit digest of the stored bytes of each item, also of those that were left out."""
+    from_cache: bool = False
+    """Whether all features were in the folder already."""
+
+
 def content_fingerprint(contents: Iterable[bytes]) -> str:
     """Return the SHA-256 of all rows' stored bytes."""
     digest = hashlib.sha256()
@@ -95,7 +112,10 @@ def claim(folder: Path, wanted: EmbeddingManifest, *, overwrite: bool) -> Embedd
     Raise `InputError` if the folder holds other files. Another embedding in it is removed if
     `overwrite` is set, and is an error otherwise. Nothing is written.
     """
-    if not _visible(folder):
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file; the features need a folder.")
+    # A killed process leaves hidden files.
+    if not folder.exists() or all(path.name.startswith(".") for path in folder.iterdir()):
         return wanted
     begun = _read(folder)
     if begun is None:
@@ -107,7 +127,8 @@ def claim(folder: Path, wanted: EmbeddingManifest, *, overwrite: bool) -> Embedd
     if not different:
         return begun
     # A run that stopped before its first shard has nothing worth keeping.
-    if _has_results(folder) and not overwrite:
+    results = (folder / FEATURES).exists() or any((folder / SHARDS).glob("[0-9]*.npz"))
+    if results and not overwrite:
         raise InputError(
             f"{folder} holds another embedding ({different}). Choose another folder or overwrite "
             "this one."
@@ -128,17 +149,6 @@ def clear(folder: Path) -> None:
         folder.rmdir()
 
 
-def check_folder(folder: Path) -> None:
-    """Raise if there can be no folder at `folder`."""
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} is a file; the features need a folder.")
-
-
-def _visible(folder: Path) -> bool:
-    """Return whether `folder` holds files other than the hidden ones of a killed process."""
-    return folder.is_dir() and any(not p.name.startswith(".") for p in folder.iterdir())
-
-
 def _read(folder: Path) -> EmbeddingManifest | None:
     try:
         # TypeError stands for fields of another version, or JSON that is no object.
@@ -149,10 +159,6 @@ def _read(folder: Path) -> EmbeddingManifest | None:
         return None
     right = type(manifest.shard_rows) is int and manifest.shard_rows > 0
     return manifest if right and manifest.format == _FORMAT else None
-
-
-def _has_results(folder: Path) -> bool:
-    return (folder / "features.npy").exists() or any((folder / SHARDS).glob("[0-9]*.npz"))
 
 
 def _differences(begun: EmbeddingManifest, wanted: EmbeddingManifest) -> str:
@@ -189,6 +195,10 @@ def write_shard(path: Path, shard: Shard) -> None:
         )
 
 
+def _reasons(stored: Any) -> dict[int, str]:
+    return dict(zip(stored["unreadable"].tolist(), stored["reasons"].tolist(), strict=True))
+
+
 def shard_is_whole(path: Path, expected: range) -> bool:
     """Return whether `path` holds a shard of the rows `expected`, and can be read."""
     if not path.is_file():
@@ -196,13 +206,12 @@ def shard_is_whole(path: Path, expected: range) -> bool:
     try:
         with np.load(path, allow_pickle=False) as stored:
             # Features too: the archive compares its checksums when an entry is read.
-            rows, features, unreadable, reasons, engine = (stored[name] for name in _SHARD)
-        held = np.sort(np.concatenate([rows, unreadable]))
-    except _DAMAGE:
+            rows, features, engine = (stored[name] for name in ("rows", "features", "engine"))
+            held = sorted([*rows.tolist(), *_reasons(stored)])
+    except Exception:  # whatever a damaged file makes of itself, it is computed again
         return False
-    right = features.ndim == 2 and features.dtype.kind == "f" and engine.dtype.kind == "U"
-    lengths = len(features) == len(rows) and reasons.shape == unreadable.shape
-    return right and lengths and np.array_equal(held, np.array(expected))
+    kinds = features.dtype.kind + engine.dtype.kind
+    return held == list(expected) and features.shape[:-1] == rows.shape and kinds == "fU"
 
 
 def read_notes(paths: Sequence[Path]) -> tuple[dict[int, str], list[str]]:
@@ -214,28 +223,34 @@ def read_notes(paths: Sequence[Path]) -> tuple[dict[int, str], list[str]]:
     engines: set[str] = set()
     for path in paths:
         with np.load(path, allow_pickle=False) as stored:
-            pairs = zip(stored["unreadable"].tolist(), stored["reasons"].tolist(), strict=True)
-            unreadable.update(pairs)
+            unreadable |= _reasons(stored)
             engines.add(str(stored["engine"]))
     return unreadable, sorted(engines - {""})
 
 
-def join(paths: Sequence[Path], target: Path, dtype: np.dtype) -> None:
-    """Write the features of all shards to one .npy file, a shard at a time."""
+def join(paths: Sequence[Path], target: Path, rows: int, dtype: np.dtype) -> None:
+    """Write the features of all shards, so many `rows`, to one .npy file, a shard at a time."""
+    width = 0
+    # Not through a memory map: on a full disk that ends the process with a signal, without an
+    # error message.
     with staged(target) as staging, staging.open("wb") as out:
-        # Not through a memory map: on a full disk that ends the process with a signal, without
-        # an error message.
-        header = {"descr": dtype.str, "fortran_order": False, "shape": _shape(paths)}
-        np.lib.format.write_array_header_1_0(out, header)
         for path in paths:
-            # In small pieces: new memory for whole shards takes longer than the copying.
-            with _stored_features(path) as (stored, (_, in_columns, kind)):
-                if in_columns or kind != dtype:
-                    raise InputError(
-                        f"{path} holds other numbers than {dtype}; delete the folder and embed "
-                        "again."
-                    )
-                shutil.copyfileobj(stored, out, _PIECE)
+            with np.load(path, allow_pickle=False) as stored:
+                features = stored["features"]
+            # A shard in which nothing could be read has no width.
+            if not len(features):
+                continue
+            if not width:
+                width = features.shape[1]
+                header = {"descr": dtype.str, "fortran_order": False, "shape": (rows, width)}
+                np.lib.format.write_array_header_1_0(out, header)
+            if features.shape[1] != width:
+                raise InputError(
+                    f"The shards in {path.parent} have rows of "
+                    f"{sorted([width, features.shape[1]])} features; delete the folder and embed "
+                    "again."
+                )
+            features.astype(dtype, copy=False).tofile(out)
 
 
 def open_features(path: Path) -> np.ndarray:
@@ -245,36 +260,26 @@ def open_features(path: Path) -> np.ndarray:
         raise ValueError(f"{path} is missing.")
     try:
         features: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
-    except _DAMAGE as error:
+    except Exception as error:  # whatever a damaged file makes of itself
         raise ValueError(f"{path} is damaged.") from error
-    right = features.ndim == 2 and features.shape[1] > 0
-    if not right or features.dtype not in (np.float16, np.float32):
+    if features.ndim != 2 or not features.shape[1] or features.dtype not in ("f2", "f4"):
         raise ValueError(f"{path} holds no features.")
     return features
 
 
-def _shape(paths: Sequence[Path]) -> tuple[int, int]:
-    rows, widths = 0, set()
-    for path in paths:
-        # Only the header is read.
-        with _stored_features(path) as (_, (shape, _, _)):
-            rows += shape[0]
-        # A shard in which nothing could be read has no width.
-        widths |= {shape[1]} if shape[0] else set()
-    if len(widths) != 1:
-        raise InputError(
-            f"The shards in {paths[0].parent} have rows of {sorted(widths)} features; "
-            "delete the folder and embed again."
+def read_embedded(folder: Path, fingerprint: str) -> Embedded | None:
+    """Return the finished embedding in `folder`; None without one, or if it is of other items."""
+    try:
+        about = read_json(folder / ABOUT)
+        unreadable = {int(row): str(reason) for row, reason in about["unreadable"].items()}
+        kept = np.delete(np.arange(about["rows"]), list(unreadable))
+        features = open_features(folder / FEATURES)
+        if about["fingerprint"] != fingerprint or len(features) != len(kept):
+            return None
+        return Embedded(
+            *(folder, features, kept, unreadable, fingerprint),
+            *(about["embedder"], about["image_size"], about["max_pixels"]),
         )
-    return rows, widths.pop()
-
-
-@contextmanager
-def _stored_features(
-    path: Path,
-) -> Iterator[tuple[IO[bytes], tuple[tuple[int, ...], bool, np.dtype]]]:
-    """Yield the file of a shard's features behind its header, and shape, order and type."""
-    # Through np.load the whole array would be read. The archive compares its checksum at the end.
-    with zipfile.ZipFile(path) as archive, archive.open("features.npy") as stored:
-        np.lib.format.read_magic(stored)
-        yield stored, np.lib.format.read_array_header_1_0(stored)
+    # Missing, damaged or of another version: it is computed again.
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return None

@@ -4,27 +4,29 @@ import shutil
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from kspr._files import alone_in, read_json, write_json
+from kspr._files import alone_in, write_json
 from kspr._progress import Progress, ProgressMode, say
 from kspr.errors import InputError, UnreadableItemError
 from kspr.features._store import (
+    ABOUT,
+    FEATURES,
     MANIFEST,
     SHARDS,
+    Embedded,
     EmbeddingManifest,
     Shard,
-    check_folder,
     claim,
     clear,
     content_fingerprint,
     join,
     open_features,
+    read_embedded,
     read_notes,
     shard_is_whole,
     write_shard,
@@ -36,28 +38,6 @@ from kspr.sources.readers.items import Decoded, decoded, pixel_limit
 from kspr.sources.records import Items, content_digests
 
 __all__ = ["Embedded", "Shard", "content_fingerprint", "embed", "embed_shards"]
-
-
-@dataclass(frozen=True)
-class Embedded:
-    """Features on disk, and the rows they belong to."""
-
-    folder: Path
-    features: np.ndarray
-    """``(kept rows, dimensions)``, memory-mapped."""
-    kept: np.ndarray
-    """Row numbers of the items that have features, in order."""
-    unreadable: dict[int, str]
-    """Row numbers of the items that were left out, with the reason."""
-    fingerprint: str
-    """SHA-256 of the items' stored bytes."""
-    digest: np.ndarray
-    """64-bit digest of the stored bytes of each item, also of those that were left out."""
-    embedder: str
-    image_size: int | None
-    """Side in pixels of the model's input; None for text, and where the model decides."""
-    from_cache: bool = False
-    """Whether all features were in the folder already."""
 
 
 def embed(
@@ -92,8 +72,7 @@ def embed(
     folder = Path(folder)
     _check(items, batch_size=settings.batch_size, shard_rows=shard_rows)
     # The identity needs no model: a finished folder is recognised in seconds.
-    how: dict[str, Any] = {"image_size": settings.image_size, "flips": settings.flips}
-    identity = embedder_identity(settings.embedder, items.kind, **how)
+    identity = embedder_identity(settings, items.kind)
     fingerprint, digest = _fingerprint(items, progress)
     wanted = EmbeddingManifest(
         kind=items.kind,
@@ -103,7 +82,6 @@ def embed(
         fingerprint=fingerprint,
         shard_rows=shard_rows,
     )
-    check_folder(folder)
 
     def waiting() -> None:
         say(progress, f"Another process writes to {folder}; waiting until it has finished.")
@@ -111,24 +89,17 @@ def embed(
     # Whoever comes second takes the finished features.
     with alone_in(folder, waiting):
         manifest = claim(folder, wanted, overwrite=overwrite)
-        finished = _finished(folder, manifest, digest)
-        if finished is not None:
+        finished = read_embedded(folder, fingerprint)
+        # Images that were too large may be read now.
+        if finished and not (finished.unreadable and finished.max_pixels != pixel_limit()):
             # The folder may be from a run that was not strict.
             _check_strict(finished.unreadable, manifest.rows, strict=settings.strict)
             # A process that was killed at its very end left them.
             shutil.rmtree(folder / SHARDS, ignore_errors=True)
-            return finished
+            return replace(finished, digest=digest, from_cache=True)
         if settings.strict:
             _check_readable(items, settings.batch_size, progress)
-        embedder = load_embedder(
-            settings.embedder,
-            items.kind,
-            device=settings.device,
-            half=settings.half,
-            strict=settings.strict,
-            rows=len(items),
-            **how,
-        )
+        embedder = load_embedder(settings, items.kind, len(items))
         write_json(folder / MANIFEST, asdict(manifest))
         shards = _shards(folder, manifest)
         _fill(shards, items, embedder, manifest, settings.batch_size, progress)
@@ -146,18 +117,16 @@ def _check(items: Items, **sizes: int) -> None:
 def _fingerprint(items: Items, progress: ProgressMode) -> tuple[str, np.ndarray]:
     """Return the fingerprint of all items and the digest of each, from one reading."""
     digests: list[np.ndarray] = []
+
+    def counted() -> Iterator[bytes]:
+        for content in items.content():
+            digests.append(content_digests([content]))
+            yield content
+            bar.advance()
+
     with Progress(progress, "Looking for changes", len(items)) as bar:
-        fingerprint = content_fingerprint(_counted(items.content(), bar, digests))
+        fingerprint = content_fingerprint(counted())
     return fingerprint, np.concatenate(digests)
-
-
-def _counted(
-    contents: Iterator[bytes], bar: Progress, digests: list[np.ndarray]
-) -> Iterator[bytes]:
-    for content in contents:
-        digests.append(content_digests([content]))
-        yield content
-        bar.advance()
 
 
 def _check_readable(items: Items, ahead: int, progress: ProgressMode) -> None:
@@ -338,58 +307,23 @@ def _conclude(
         raise UnreadableItemError(
             f"None of the {manifest.rows} items can be read; the first: {reason}"
         )
-    join(shards, folder / "features.npy", np.dtype(manifest.precision))
+    kept = manifest.rows - len(unreadable)
+    join(shards, folder / FEATURES, kept, np.dtype(manifest.precision))
     about = {
         **asdict(manifest),
         "image_size": embedder.image_size,
         # Not from the embedder, which has not run if all shards were whole.
-        "dimensions": open_features(folder / "features.npy").shape[1],
-        "kept": manifest.rows - len(unreadable),
+        "dimensions": open_features(folder / FEATURES).shape[1],
+        "kept": kept,
         "unreadable": unreadable,
         "max_pixels": pixel_limit(),
         "engines": engines,
     }
     # Written last: with this file the embedding counts as finished.
-    write_json(folder / "embedding.json", about)
-    # After embedding.json: until then nothing but the shards holds the features.
+    write_json(folder / ABOUT, about)
+    # After it: until then nothing but the shards holds the features.
     shutil.rmtree(folder / SHARDS, ignore_errors=True)
-    return _open(folder, manifest, about, digest)
-
-
-def _finished(folder: Path, manifest: EmbeddingManifest, digest: np.ndarray) -> Embedded | None:
-    """Return the finished embedding in `folder`; None without one."""
-    try:
-        about = read_json(folder / "embedding.json")
-        return None if about is None else _open(folder, manifest, about, digest, from_cache=True)
-    # Missing, damaged or of another version: it is computed again.
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        return None
-
-
-def _open(
-    folder: Path,
-    manifest: EmbeddingManifest,
-    about: dict[str, Any],
-    digest: np.ndarray,
-    *,
-    from_cache: bool = False,
-) -> Embedded:
-    features = open_features(folder / "features.npy")
-    unreadable = {int(row): str(reason) for row, reason in about["unreadable"].items()}
-    kept = np.delete(np.arange(manifest.rows), list(unreadable))
-    if unreadable and about["max_pixels"] != pixel_limit():
-        raise ValueError("Images that were too large may be read now.")
-    if about["fingerprint"] != manifest.fingerprint or features.shape[0] != len(kept):
-        # Never seen by users: `_finished` takes it for "compute again".
-        raise ValueError(f"{folder} is not whole.")
-    return Embedded(
-        folder=folder,
-        features=features,
-        kept=kept,
-        unreadable=unreadable,
-        fingerprint=manifest.fingerprint,
-        digest=digest,
-        embedder=manifest.embedder,
-        image_size=about["image_size"],
-        from_cache=from_cache,
-    )
+    embedded = read_embedded(folder, manifest.fingerprint)
+    if embedded is None:
+        raise InputError(f"{folder} was changed while it was written. Embed again.")
+    return replace(embedded, digest=digest)

@@ -5,22 +5,19 @@ import json
 from dataclasses import asdict, dataclass, replace
 from itertools import chain, combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from kspr._files import read_json, user_cache, write_parquet
+from kspr._files import user_cache, write_parquet
 from kspr.errors import InputError
-from kspr.features._store import open_features
+from kspr.features._store import Embedded, read_embedded
 from kspr.features.options import EmbedSettings
 from kspr.sources.opening import open_source, probability_file
 from kspr.sources.options import ReadOptions
 from kspr.sources.places import absolute
 from kspr.sources.records import Records, row_digests
-
-if TYPE_CHECKING:
-    from kspr.features.embedding import Embedded
 
 __all__ = [
     "Loaded",
@@ -33,8 +30,6 @@ __all__ = [
     "options_for_test",
     "stored_features",
 ]
-
-_FEATURES, _ABOUT = "features.npy", "embedding.json"
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,18 +132,12 @@ def stored_features(folder: Path, fingerprint: str, row: np.ndarray) -> np.ndarr
 
     None if they are gone, or if `folder` holds those of items with another fingerprint by now.
     """
-    try:
-        about = read_json(folder / _ABOUT)
-        if about["fingerprint"] != fingerprint:
-            return None
-        kept = np.delete(np.arange(about["rows"]), [int(r) for r in about["unreadable"]])
-        place = np.flatnonzero(np.isin(kept, row))
-        features = open_features(folder / _FEATURES)
-    # Gone, cut short or damaged; they can be computed again.
-    except (OSError, ValueError, LookupError, TypeError):
+    stored = read_embedded(folder, fingerprint)
+    if stored is None:
         return None
-    there = len(features) == len(kept) and np.array_equal(kept[place], row)
-    return np.asanyarray(_at(features, place)) if there else None
+    place = np.flatnonzero(np.isin(stored.kept, row))
+    there = np.array_equal(stored.kept[place], row)
+    return np.asanyarray(_at(stored.features, place)) if there else None
 
 
 def _at(features: Any, place: Any) -> Any:
@@ -185,7 +174,7 @@ def options_for_test(source: Path, options: ReadOptions) -> ReadOptions:
 
 def embed_source(
     source: Path, out: Path, *, options: ReadOptions, settings: EmbedSettings, overwrite: bool
-) -> "Embedded":
+) -> Embedded:
     """Embed the items of `source` into `out`, with the labels of the rows beside them."""
     # Features need no labels: rows without one are embedded too, and have none in the table.
     records = open_source(source, replace(options, missing="drop"), unlabelled=True)
@@ -203,7 +192,7 @@ def embed_source(
 
 def embed_records(
     records: Records, folder: Path, settings: EmbedSettings, *, overwrite: bool
-) -> "Embedded":
+) -> Embedded:
     """Embed the items of `records` into `folder`, or use the features that it holds."""
     if records.items is None:
         raise InputError(f"{records.source} holds features already; there is nothing to embed.")

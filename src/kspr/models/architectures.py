@@ -5,8 +5,7 @@ Layers have the names and shapes under which ImageNet weights are published (tor
 Inception timm and pretrainedmodels).
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -23,21 +22,21 @@ _HALVED_FROM = 24
 def resnet_small(request: NetworkRequest) -> Network:
     """Return a network that CPUs can train: three stages of one block each, 128 features."""
     channels = image_channels(request)
-    stem: _Stem = _halving_stem if min(request.in_shape[1:]) >= _HALVED_FROM else _cifar_stem
-    body = _ResidualBody(_BasicBlock, (1, 1, 1), channels, _SMALL_WIDTH, stem)
+    stem = _HALVING_STEM if min(request.in_shape[1:]) >= _HALVED_FROM else _CIFAR_STEM
+    body = _ResidualBody(_Block, (1, 1, 1), channels, _SMALL_WIDTH, stem)
     return assemble(body, body.n_features, request)
 
 
 def cifar_resnet18(request: NetworkRequest) -> Network:
     """Return the paper's network for CIFAR: a ResNet-18 with 512 features."""
-    body = _ResidualBody(_BasicBlock, (2, 2, 2, 2), image_channels(request), 64, _cifar_stem)
+    body = _ResidualBody(_Block, (2, 2, 2, 2), image_channels(request), 64, _CIFAR_STEM)
     # torchvision calls the classifier fc; common code for CIFAR calls it linear.
     return assemble(body, body.n_features, request, published_heads=("fc", "linear"))
 
 
 def resnet50(request: NetworkRequest) -> Network:
     """Return the paper's network for Clothing1M: a ResNet-50 with 2048 features."""
-    body = _ResidualBody(_Bottleneck, (3, 4, 6, 3), image_channels(request), 64, _imagenet_stem)
+    body = _ResidualBody(_Bottleneck, (3, 4, 6, 3), image_channels(request), 64, _IMAGENET_STEM)
     return assemble(body, body.n_features, request, published_heads=("fc",))
 
 
@@ -46,79 +45,52 @@ def _conv(n_in: int, n_out: int, kernel: int, stride: int = 1) -> nn.Conv2d:
     return nn.Conv2d(n_in, n_out, kernel, stride, kernel // 2, bias=False)
 
 
-class _AnyBlock(nn.Module, ABC):
-    expansion = 1
+class _Block(nn.Module):
+    """Convolutions whose output is added to the input of the block."""
 
-    def __init__(self, n_in: int, n_out: int, stride: int) -> None:
+    expansion = 1
+    """Channels of the output, in multiples of the width."""
+    kernels: tuple[int, ...] = (3, 3)
+    strided = 1
+    """Number of the convolution that has the stride."""
+
+    def __init__(self, n_in: int, width: int, stride: int) -> None:
         super().__init__()
+        n_out = width * self.expansion
         self.relu = nn.ReLU(inplace=True)
         self.downsample: nn.Module | None = None
         if stride != 1 or n_in != n_out:
             # The input can be added to the output only in the output's shape.
             self.downsample = nn.Sequential(_conv(n_in, n_out, 1, stride), nn.BatchNorm2d(n_out))
+        last = len(self.kernels)
+        for number, kernel in enumerate(self.kernels, 1):
+            channels = n_out if number == last else width
+            conv = _conv(n_in, channels, kernel, stride if number == self.strided else 1)
+            self.add_module(f"conv{number}", conv)
+            self.add_module(f"bn{number}", nn.BatchNorm2d(channels))
+            n_in = channels
 
     def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = x
+        for number in range(1, len(self.kernels) + 1):
+            y = self.get_submodule(f"conv{number}")(y if number == 1 else self.relu(y))
+            y = self.get_submodule(f"bn{number}")(y)
         kept = x if self.downsample is None else self.downsample(x)
-        y: Tensor = self.relu(self.change(x) + kept)
-        return y
-
-    @abstractmethod
-    def change(self, x: Tensor) -> Tensor:
-        """Return what is added to the input."""
-
-
-class _BasicBlock(_AnyBlock):
-    """Two 3 x 3 convolutions."""
-
-    def __init__(self, n_in: int, width: int, stride: int) -> None:
-        super().__init__(n_in, width, stride)
-        self.conv1, self.bn1 = _conv(n_in, width, 3, stride), nn.BatchNorm2d(width)
-        self.conv2, self.bn2 = _conv(width, width, 3), nn.BatchNorm2d(width)
-
-    def change(self, x: Tensor) -> Tensor:
-        """Return what is added to the input."""
-        y: Tensor = self.bn2(self.conv2(self.relu(self.bn1(self.conv1(x)))))
+        y = self.relu(y + kept)
         return y
 
 
-class _Bottleneck(_AnyBlock):
+class _Bottleneck(_Block):
     """1 x 1, 3 x 3 and 1 x 1 convolutions; the second has the stride, as published weights need."""
 
     expansion = 4
-
-    def __init__(self, n_in: int, width: int, stride: int) -> None:
-        n_out = width * self.expansion
-        super().__init__(n_in, n_out, stride)
-        self.conv1, self.bn1 = _conv(n_in, width, 1), nn.BatchNorm2d(width)
-        self.conv2, self.bn2 = _conv(width, width, 3, stride), nn.BatchNorm2d(width)
-        self.conv3, self.bn3 = _conv(width, n_out, 1), nn.BatchNorm2d(n_out)
-
-    def change(self, x: Tensor) -> Tensor:
-        """Return what is added to the input."""
-        y: Tensor = self.relu(self.bn1(self.conv1(x)))
-        y = self.relu(self.bn2(self.conv2(y)))
-        y = self.bn3(self.conv3(y))
-        return y
+    kernels = (1, 3, 1)
+    strided = 2
 
 
-_Block = _BasicBlock | _Bottleneck
-_Stem = Callable[[int, int], tuple[nn.Conv2d, nn.Module]]
-"""Channels in and out to the first convolution and the pooling after it."""
-
-
-def _cifar_stem(n_in: int, n_out: int) -> tuple[nn.Conv2d, nn.Module]:
-    """Return a stem that keeps the size of small images."""
-    return _conv(n_in, n_out, 3), nn.Identity()
-
-
-def _halving_stem(n_in: int, n_out: int) -> tuple[nn.Conv2d, nn.Module]:
-    """Return a stem that halves the sides of images."""
-    return _conv(n_in, n_out, 3, 2), nn.Identity()
-
-
-def _imagenet_stem(n_in: int, n_out: int) -> tuple[nn.Conv2d, nn.Module]:
-    """Return a stem that divides the sides of images by four."""
-    return _conv(n_in, n_out, 7, 2), nn.MaxPool2d(3, 2, 1)
+_Stem = tuple[int, int, bool]
+"""Kernel and stride of the first convolution, and whether a pooling follows."""
+_CIFAR_STEM, _HALVING_STEM, _IMAGENET_STEM = (3, 1, False), (3, 2, False), (7, 2, True)
 
 
 def _stage(block: type[_Block], n_in: int, width: int, depth: int, stride: int) -> nn.Module:
@@ -131,15 +103,12 @@ class _ResidualBody(nn.Module):
     """Map images to features: a stem, stages that halve the sides, the mean over positions."""
 
     def __init__(
-        self,
-        block: type[_Block],
-        depths: Sequence[int],
-        channels: int,
-        width: int,
-        stem: _Stem,
+        self, block: type[_Block], depths: Sequence[int], channels: int, width: int, stem: _Stem
     ) -> None:
         super().__init__()
-        self.conv1, self.maxpool = stem(channels, width)
+        kernel, stride, pooled = stem
+        self.conv1 = _conv(channels, width, kernel, stride)
+        self.maxpool = nn.MaxPool2d(3, 2, 1) if pooled else nn.Identity()
         self.bn1, self.relu = nn.BatchNorm2d(width), nn.ReLU(inplace=True)
         n_in = width
         # Names, not a ModuleList: published weights call the stages layer1, layer2 and so on.
@@ -150,7 +119,10 @@ class _ResidualBody(nn.Module):
             self.add_module(name, _stage(block, n_in, stage_width, depth, 1 if stage == 0 else 2))
             n_in = stage_width * block.expansion
         self.n_features = n_in
-        self._initialise()
+        for part in self.modules():
+            # As He et al. do; torch's default is another distribution.
+            if isinstance(part, nn.Conv2d):
+                nn.init.kaiming_normal_(part.weight, mode="fan_out", nonlinearity="relu")
 
     def forward(self, x: Tensor) -> Tensor:
         """Return one row of features per image."""
@@ -158,12 +130,6 @@ class _ResidualBody(nn.Module):
         for name in self._stages:
             x = self.get_submodule(name)(x)
         return x.mean((2, 3))
-
-    def _initialise(self) -> None:
-        """Draw initial weights as He et al. do; torch's default is another distribution."""
-        for part in self.modules():
-            if isinstance(part, nn.Conv2d):
-                nn.init.kaiming_normal_(part.weight, mode="fan_out", nonlinearity="relu")
 
 
 _SMALLEST = 75

@@ -1,8 +1,8 @@
 """Where torch computes, and whether bfloat16 can be used there.
 
 Some processors announce instructions for bfloat16 that the virtual machine around them does not
-allow (AMX, for example): torch then ends the whole process with SIGILL. `bfloat16_works` therefore
-tries a few small layers in a child process before bfloat16 is used on a CPU.
+allow (AMX, for example): torch then ends the whole process with SIGILL. A few small layers are
+therefore tried in a child process before bfloat16 is used on a CPU.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ from kspr.errors import InputError
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["PrecisionWarning", "bfloat16_works", "is_cpu", "pick_device", "use_bfloat16"]
+__all__ = ["PrecisionWarning", "is_cpu", "pick_device", "use_bfloat16"]
 
 
 class PrecisionWarning(UserWarning):
@@ -51,14 +51,9 @@ def pick_device(
     name
         ``"auto"``, or a name that torch knows, such as ``"cpu"`` or ``"cuda:1"``.
     local_rank
-        Number of the GPU that ``"cuda"`` stands for: each process of a machine has its own.
+        Number of the GPU that ``"cuda"`` stands for.
     auto
         Kinds of devices that ``"auto"`` may choose, best first.
-
-    Raises
-    ------
-    InputError
-        If torch cannot use the device.
 
     Examples
     --------
@@ -68,11 +63,8 @@ def pick_device(
     import torch
 
     here = _devices()
-    chosen = name
-    if name == "auto":
-        chosen = next(
-            kind for kind in auto if kind in {device.partition(":")[0] for device in here}
-        )
+    kinds = {device.partition(":")[0] for device in here}
+    chosen = next(kind for kind in auto if kind in kinds) if name == "auto" else name
     # Each process of a machine has its own GPU.
     if chosen == "cuda":
         chosen = f"cuda:{local_rank}"
@@ -116,15 +108,6 @@ def use_bfloat16(device: "torch.device", *, strict: bool = False) -> bool:
     return False
 
 
-def bfloat16_works() -> bool:
-    """Return whether this machine's CPU computes layers in bfloat16 without ending the process.
-
-    The answer is kept in the user's cache folder, ``kspr/bfloat16-*.json``, one file for each
-    processor and version of torch. Delete the file to repeat the test.
-    """
-    return _verdict().works
-
-
 _SECONDS = 120
 """Time limit of the test; it takes a few seconds, nearly all of them to import torch."""
 
@@ -161,22 +144,10 @@ class _Verdict(NamedTuple):
 
 
 def _verdict() -> _Verdict:
-    """Return the verdict of the cache file, or test and write one."""
-    path = _cache_file()
-    stored = None if path is None else _read(path)
-    if stored is not None:
-        return stored
-    verdict = _test()
-    if path is not None:
-        # Processes that ask at the same time all test and write the same whole file. A cache
-        # folder that cannot be written costs a test in each process, and nothing else.
-        with suppress(OSError):
-            write_json(path, verdict._asdict())
-    return verdict
+    """Return the verdict of the cache file, or test and write one.
 
-
-def _cache_file() -> Path | None:
-    """Return the file for this processor and software; None without a home folder."""
+    The file is the user's, ``kspr/bfloat16-*.json``, one for each processor and version of torch.
+    """
     facts = [
         machine()["cpu"],
         _cpu_flags(),
@@ -187,31 +158,26 @@ def _cache_file() -> Path | None:
         _PROBE,
     ]
     key = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
-    try:
-        return user_cache() / f"bfloat16-{key}.json"
-    except RuntimeError:
-        return None
+    path = user_cache() / f"bfloat16-{key}.json"
+    # Processes that ask at the same time all test and write the same whole file. A cache folder
+    # that cannot be used costs a test in each process, and nothing else.
+    with suppress(OSError):
+        match read_json(path):
+            case {"works": bool(works), "ending": str(ending)}:
+                return _Verdict(works, ending)
+    verdict = _test()
+    with suppress(OSError):
+        write_json(path, verdict._asdict())
+    return verdict
 
 
 def _cpu_flags() -> str:
     """Return the processor's announced instructions, as far as the system lists them."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
-    except OSError:
-        lines = []
-    flags = [line for line in lines if line.startswith(("flags", "Features"))]
-    return flags[0] if flags else platform.machine()
-
-
-def _read(path: Path) -> _Verdict | None:
-    """Return the stored verdict; None without one, or where the file is damaged."""
-    try:
-        stored = read_json(path)
-        verdict = _Verdict(**stored)
-    # TypeError: other fields than a verdict has, as another version may have written.
-    except (OSError, TypeError):
-        return None
-    return verdict if isinstance(verdict.works, bool) and isinstance(verdict.ending, str) else None
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text("utf-8").splitlines():
+            if line.startswith(("flags", "Features")):
+                return line
+    return platform.machine()
 
 
 def _test() -> _Verdict:
@@ -228,14 +194,7 @@ def _test() -> _Verdict:
         return _Verdict(False, f"could not be started ({error})")
     # subprocess gives a death by signal, such as SIGILL, as a negative number.
     if done.returncode < 0:
-        return _Verdict(False, f"was ended by {_signal_name(-done.returncode)}")
+        return _Verdict(False, f"was ended by {signal.Signals(-done.returncode).name}")
     if done.returncode > 0:
         return _Verdict(False, f"failed with exit code {done.returncode}")
     return _Verdict(True, "succeeded")
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

@@ -75,8 +75,9 @@ def check_source(name: str, source: str) -> None:
         raise InputError(f"{name} cannot be loaded: there is no folder {source}.")
 
 
-def local_state(path: Path) -> str | None:
+def local_state(source: str) -> str | None:
     """Return a digest of names, sizes and dates of a local file or folder; None for others."""
+    path = Path(source)
     # Not of the contents: files of weights are too large to be read for a comparison.
     if not path.exists():
         return None
@@ -120,13 +121,14 @@ def _tensors(state: Any, path: Path) -> dict[str, Any]:
     return {name.removeprefix("module."): tensor for name, tensor in state.items()}
 
 
-def fill(module: "nn.Module", path: str | Path, *, head: str | None) -> None:
+def fill(module: "nn.Module", path: str | Path, *, head: str | None, spare: bool = False) -> None:
     """Load the weights in `path` into `module`.
 
     The layer called `head` keeps its own weights if the file has none for it, or has weights for
-    another number of classes.
+    another number of classes. With `spare`, the file may have tensors that `module` has no place
+    for.
     """
-    _load(module, load_weights(Path(path)), head, path)
+    _load(module, load_weights(Path(path)), head, path, spare=spare)
 
 
 def fill_body(network: "nn.Module", path: str | Path, published_heads: tuple[str, ...]) -> None:
@@ -136,54 +138,44 @@ def fill_body(network: "nn.Module", path: str | Path, published_heads: tuple[str
     """
     state = load_weights(Path(path))
     if not any(name.startswith("body.") for name in state):
-        state = {_own_name(name, published_heads): tensor for name, tensor in state.items()}
+        state = {_our_name(name, published_heads): tensor for name, tensor in state.items()}
     _load(network, state, "head", path)
 
 
-def _own_name(name: str, published_heads: tuple[str, ...]) -> str:
+def _our_name(name: str, published_heads: tuple[str, ...]) -> str:
     first, _, rest = name.partition(".")
     return f"head.{rest}" if first in published_heads else f"body.{name}"
 
 
-def _load(module: "nn.Module", state: "_State", head: str | None, path: str | Path) -> None:
+def _load(
+    module: "nn.Module",
+    state: "_State",
+    head: str | None,
+    path: str | Path,
+    *,
+    spare: bool = False,
+) -> None:
     # Checked by hand: torch's own message lists every tensor.
     needed: _State = module.state_dict()
-    if head is not None and not _same_shapes(needed, state, head):
-        state = {name: t for name, t in state.items() if not name.startswith(f"{head}.")}
-        state |= {name: t for name, t in needed.items() if name.startswith(f"{head}.")}
+    ours = {name: t for name, t in needed.items() if name.startswith(f"{head}.")}
+    if any(name not in state or state[name].shape != t.shape for name, t in ours.items()):
+        state = {n: t for n, t in state.items() if not n.startswith(f"{head}.")} | ours
     # Files from before torch 0.4.1 do not have these counters.
-    state |= {
-        n: t for n, t in needed.items() if n.endswith("num_batches_tracked") and n not in state
-    }
-    faults = _faults(needed, state)
+    counters = (name for name in needed if name.endswith("num_batches_tracked"))
+    state = {name: needed[name] for name in counters} | state
+    faults = []
+    if missing := [name for name in needed if name not in state]:
+        faults.append(f"{len(missing)} tensors are missing, such as {missing[0]}")
+    if (unknown := [name for name in state if name not in needed]) and not spare:
+        faults.append(f"{len(unknown)} have no place, such as {unknown[0]}")
+    if other := [n for n in needed if n in state and needed[n].shape != state[n].shape]:
+        there, here = tuple(state[other[0]].shape), tuple(needed[other[0]].shape)
+        faults.append(
+            f"{len(other)} have another shape, such as {other[0]} with {there} for {here}"
+        )
     if faults:
         raise InputError(
             f"The weights {path} are of another architecture: {'; '.join(faults)}. Choose the "
             "network that they were made for."
         )
-    module.load_state_dict(state)
-
-
-def _same_shapes(needed: "_State", state: "_State", head: str) -> bool:
-    return all(
-        name in state and state[name].shape == tensor.shape
-        for name, tensor in needed.items()
-        if name.startswith(f"{head}.")
-    )
-
-
-def _faults(needed: "_State", state: "_State") -> list[str]:
-    missing = [name for name in needed if name not in state]
-    unknown = [name for name in state if name not in needed]
-    other = [name for name in needed if name in state and needed[name].shape != state[name].shape]
-    faults = []
-    if missing:
-        faults.append(f"{len(missing)} tensors are missing, such as {missing[0]}")
-    if unknown:
-        faults.append(f"{len(unknown)} have no place, such as {unknown[0]}")
-    if other:
-        there, here = tuple(state[other[0]].shape), tuple(needed[other[0]].shape)
-        faults.append(
-            f"{len(other)} have another shape, such as {other[0]} with {there} for {here}"
-        )
-    return faults
+    module.load_state_dict({name: state[name] for name in needed})

@@ -182,10 +182,7 @@ def embed_on_cluster(
     if roles.item is None:
         raise InputError(f"{source} holds features already; there is nothing to embed.")
     kind: Kind = "image" if roles.image else "text"
-    identity = embedder_identity(
-        settings.embedder, kind, image_size=settings.image_size, flips=settings.flips
-    )
-    identity_text = json.dumps(identity, sort_keys=True, default=str)
+    identity_text = json.dumps(embedder_identity(settings, kind), sort_keys=True)
     job = _Job(kind, identity_text, settings, options, sum(part.n_rows for part in table.parts))
     parts = [
         (part, out / f"part-{number:07d}.parquet")
@@ -250,16 +247,7 @@ _LOADING = Lock()
 def _embedder(kind: Kind, identity: str, settings: EmbedSettings, rows: int) -> Embedder:
     """Return the embedder of this worker: its weights are loaded once, for all parts."""
     del identity  # Only so that another one is loaded anew.
-    return load_embedder(
-        settings.embedder,
-        kind,
-        device=settings.device,
-        half=settings.half,
-        image_size=settings.image_size,
-        flips=settings.flips,
-        strict=settings.strict,
-        rows=rows,
-    )
+    return load_embedder(settings, kind, rows)
 
 
 def _table(

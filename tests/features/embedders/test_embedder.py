@@ -5,8 +5,8 @@ import pytest
 from PIL import Image, ImageOps
 
 from kspr.errors import InputError
-from kspr.features.embedders import embedder_identity, load_embedder
 from kspr.features.embedders.embedder import Pixels
+from tests.features.fakes import embedder_identity, load_embedder
 
 
 def test_pixels_are_scaled_to_a_square():

@@ -6,7 +6,8 @@ import sys
 import pytest
 
 from kspr.errors import InputError, MissingExtraError
-from kspr.features.embedders import _FAMILIES, _PREFIXES, embedder_identity, load_embedder
+from kspr.features.embedders import _FAMILIES
+from tests.features.fakes import embedder_identity, load_embedder
 
 
 def test_importing_embedders_and_embedding_loads_no_heavy_package():
@@ -23,9 +24,11 @@ def test_an_identity_loads_no_heavy_package():
     code = (
         "import sys\n"
         "from kspr.features.embedders import embedder_identity\n"
+        "from kspr.features.options import EmbedSettings\n"
         "for name in ('hf:x', 'timm:x', 'torchvision:x', 'efficientnet-lite0'):\n"
-        "    embedder_identity(name, 'image')\n"
-        "embedder_identity('minilm', 'text'), embedder_identity('st:x', 'text')\n"
+        "    embedder_identity(EmbedSettings(name), 'image')\n"
+        "for name in ('minilm', 'st:x'):\n"
+        "    embedder_identity(EmbedSettings(name), 'text')\n"
         "print('torch' in sys.modules or 'transformers' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -73,7 +76,7 @@ def test_a_missing_package_is_answered_with_its_pip_command(
 
 @pytest.mark.parametrize("family", sorted(_FAMILIES))
 def test_an_identity_needs_no_package(family):
-    name = f"{family}:any" if family in _PREFIXES else family
+    name = family.replace("NAME", "any")
     kind = _FAMILIES[family][2][0]
     identity = embedder_identity(name, kind)
     assert set(identity) == {"embedder", "flips", "image_size", "origin"}

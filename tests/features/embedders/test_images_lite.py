@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from kspr.features.embedders import load_embedder, runner
-from tests.features.fakes import Pictures, embed, pictures
+from kspr.features.embedders import runner
+from tests.features.fakes import Pictures, embed, load_embedder, pictures
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 ROOT = Path(__file__).resolve().parents[3]

