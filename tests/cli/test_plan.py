@@ -43,14 +43,24 @@ def test_the_finished_data_set_has_few_wrong_labels(checked, tmp_path, capsys):
     assert 100 < len(planned) < 1350
     assert planned["drawn_from"].isna().all()
     answer(tmp_path / "run-plan.csv", truth)
-    run("verify", folder, "--answers", tmp_path / "run-plan.csv", "--drawn", "chosen")
+    run("export", folder, "--out", tmp_path / "unfinished.csv")
+    said = capsys.readouterr().err
+    assert f"0 of {len(planned)} rows of the plan are labelled. Once all are" in said
+    run("verify", folder, "--answers", tmp_path / "run-plan.csv")
     capsys.readouterr()
     again = ("--out", tmp_path / "again.csv", "--json")
     assert json.loads(run("plan", folder, "--max-wrong", 0.05, *again, capsys=capsys))["rows"] == []
-    run("export", folder, "--suspects", "reviewed", "--out", tmp_path / "finished.csv")
+    run("export", folder, "--out", tmp_path / "finished.csv")
+    said = capsys.readouterr().err
+    assert "At most 75 wrong labels are in the finished data set (5 % of all 1,500)" in said
     finished = pd.read_csv(tmp_path / "finished.csv")
     assert len(finished) == N
     assert (finished["kind"].to_numpy() != truth).mean() <= 0.05
+
+    said = run(
+        *("export", folder, "--suspects", "drop", "--out", tmp_path / "kept.csv"), capsys=capsys
+    )
+    assert "The promise of the plan is for --suspects reviewed" in said
 
 
 def test_a_draw_that_is_not_finished_is_refused(checked, tmp_path, capsys):

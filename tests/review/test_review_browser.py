@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
+from kspr.runs.draws import set_draw, write_plan
 from kspr.runs.run import load_run
 from kspr.runs.verify import verification_of
 from kspr.selectors import Selection
@@ -127,6 +128,24 @@ def test_a_hundred_rows_are_checked_by_keyboard(serve, visit, run):
     assert "Answered on the review page by" in opening.value.inner_text("body")
     found = verification_of(load_run(run))
     assert (found.n_counted, found.n_passed_over) == (100, 0)
+
+
+def test_rows_of_a_plan_are_asked_once_the_draw_is_done(serve, visit, run, opened, truth, tmp_path):
+    set_draw(run, n=30, drawn="all")
+    session = opened(run)
+    for position in session.checks.positions:
+        session.answer("Ben", "check", {position: truth[position]})
+    rows = write_plan(run, tmp_path / "plan.csv", max_wrong=0.25, confidence=0.9).rows
+    served = serve("--share")
+    page = visit(served)
+    assert page.inner_text("#check-title") == "Check 1"
+    assert page.is_visible("#plan-lead")
+    assert not page.is_visible("#check-lead")
+    press(page, " ")
+    page.wait_for_function("() => document.getElementById('done').textContent === '1'")
+    assert page.inner_text(".progress p") == f"1 of {len(rows)} rows of the plan labelled"
+    assert "Once all are, at most 150 wrong labels are in" in page.inner_text("#plan")
+    assert Selection.load(run).checked.right[-1]
 
 
 def test_every_key_gives_its_answer(serve, visit, run):

@@ -10,7 +10,7 @@ from kspr import InputError, Selection
 from kspr.review import session as session_module
 from kspr.review.session import Filters, Session, Settings, Suspects, check_reviewer
 from kspr.runs.answers import apply_checks, read_checks
-from kspr.runs.draws import draw_checks, set_draw
+from kspr.runs.draws import draw_checks, set_draw, write_plan
 from kspr.runs.verify import verify_run
 
 
@@ -337,3 +337,36 @@ def test_answered_rows_leave_the_list_for_who_answered_them(session):
     assert page["rows"][0]["answer"] == "-"
     session.undo("Anna", "fix")
     assert first in positions(session)
+
+
+def test_rows_of_a_plan_come_after_the_draw_each_to_one_person(run, opened, truth, tmp_path):
+    set_draw(run, n=60, drawn="all")
+    session = opened(run)
+    for position in session.checks.positions:
+        session.answer("Anna", "check", {position: truth[position]})
+    for position in left(session, queue="repeat"):
+        session.answer("Anna", "repeat", {position: truth[position]})
+    assert left(session, queue="plan") == []
+    written = write_plan(run, tmp_path / "plan.csv", max_wrong=0.25, confidence=0.9)
+    rows = written.rows.tolist()
+    assert len(rows) > 50
+    assert left(session, queue="plan") == rows
+    with pytest.raises(InputError, match="not your next row"):
+        session.answer("Anna", "plan", {rows[1]: truth[rows[1]]})
+    # Anna looks at the first six; Ben, who has the draw before him, gets others.
+    assert left(session, "Ben", "plan") == rows[6:]
+    session.answer("Anna", "plan", {rows[0]: truth[rows[0]]})
+    assert left(session, queue="plan") == rows[1:]
+    assert session.undo("Anna", "check") == [rows[0]]
+    for position in rows:
+        session.answer("Anna", "plan", {position: truth[position]})
+    assert left(session, queue="plan") == left(session, "Cleo", "plan") == []
+    now = session.progress.now(session.checks, session.plan)
+    assert (now["plan"]["done"], now["plan"]["total"], now["picked"]) == (len(rows), len(rows), 0)
+    assert "At most 150 wrong labels are in the finished data set" in now["plan"]["says"]
+    found = Selection.load(run)
+    finished = np.where(found.label_code == truth, 0, 1)
+    finished[found.checked.rows] = 0
+    assert finished.sum() <= 150
+    # A longer draw puts the plan off until it is done.
+    assert opened(run, checks=70).plan is None

@@ -49,7 +49,8 @@ def export(
         `drop` them, as without this option; `relabel` those whose suggested label is probably
         right, and drop the others; `relabel-keep` to keep these others as they are; `keep` all as
         they are, marked; or `reviewed`: change nothing but what people answered on the review page
-        or in a file. In every case, what a person has checked is written as it was found.
+        or in a file, as without this option after `kspr plan`. In every case, what a person has
+        checked is written as it was found.
     q
         Another error rate than that of the run; nothing is fitted again.
     rows

@@ -18,9 +18,10 @@ def plan(
     """Find the rows that a person must label, so that few of all labels are wrong in the end.
 
     RUN needs rows that were drawn and checked (`kspr verify` or `kspr review`). The more of them,
-    the fewer are left to label: 100 to 400 are worth their time. The rows go to a CSV file, the
-    most doubtful first; fill in its column `true_label`. Then all labels together, those of people
-    and the others, have at most the share --max-wrong of wrong ones, whatever the noise is.
+    the fewer are left to label: 100 to 400 are worth their time. `kspr review` then asks for the
+    rows, the most doubtful first; or fill in the column `true_label` of a CSV file. Then all labels
+    together, those of people and the others, have at most the share --max-wrong of wrong ones,
+    whatever the noise is.
 
     Example: kspr plan run --max-wrong 0.05
 
@@ -47,7 +48,8 @@ def plan(
     print(found)
     if len(found.rows):
         print(
-            f"They are in {named}, the most doubtful first. Fill in the column true_label, then:\n"
-            f"kspr verify {run} --answers {named} --drawn chosen"
+            f"On a page, the most doubtful first: kspr review {run}\n"
+            f"Or fill in the column true_label of {named}, then:\n"
+            f"kspr verify {run} --answers {named}"
         )
-    print(f"The finished data set: kspr export {run} --suspects reviewed --out FILE")
+    print(f"The finished data set: kspr export {run} --out FILE")

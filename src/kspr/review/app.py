@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from kspr._text import visible, write_csv
 from kspr.errors import InputError
-from kspr.review.session import AHEAD, Filters, Session, Suspects, check_reviewer
+from kspr.review.session import AHEAD, ONE_BY_ONE, Filters, Session, Suspects, check_reviewer
 from kspr.runs.review_log import Queue
 from kspr.selectors.options import DOUBTING
 
@@ -134,8 +134,11 @@ class _Api:
     def rows(self, request: Request) -> Response:
         session, reviewer = self._session, _reviewer(request)
         waiting, blind = session.waiting(reviewer), session.settings.blind
-        rows = [{**self._row(p, blind=blind), "queue": queue} for queue, p in waiting[:AHEAD]]
-        done = sum(len(session.answered_by(reviewer, queue)) for queue in ("check", "repeat"))
+        rows = [
+            {**self._row(p, blind=blind and queue != "plan"), "queue": queue}
+            for queue, p in waiting[:AHEAD]
+        ]
+        done = sum(len(session.answered_by(reviewer, queue)) for queue in ONE_BY_ONE)
         return JSONResponse({"rows": rows, "left": len(waiting), "done": done})
 
     def row(self, request: Request) -> Response:
@@ -146,7 +149,8 @@ class _Api:
         return JSONResponse(self._row(position))
 
     def progress(self, _: Request) -> Response:
-        return JSONResponse(self._session.progress.now(self._session.checks))
+        session = self._session
+        return JSONResponse(session.progress.now(session.checks, session.plan))
 
     def suspects(self, request: Request) -> Response:
         asked = request.query_params
@@ -239,7 +243,7 @@ def _name(body: dict[str, Any]) -> str:
 def _queue(body: dict[str, Any]) -> Queue:
     queue = body.get("queue")
     if queue not in get_args(Queue):
-        raise InputError("The queue is check, repeat, fix or settle.")
+        raise InputError(f"The queue is one of {', '.join(get_args(Queue))}.")
     return cast("Queue", queue)
 
 

@@ -13,6 +13,7 @@ from kspr.runs.verify import agreements
 from kspr.selectors import Selection
 from kspr.selectors.estimates import MOST_CHECKS, checks_needed
 from kspr.selectors.options import DOUBTING
+from kspr.selectors.plan import Plan
 
 __all__ = ["Progress"]
 
@@ -35,8 +36,8 @@ class Progress:
         self._curve = _curve(fitted.suspicion[order])
         self._forecast: tuple[Any, float | None] | None = None
 
-    def now(self, checks: Checks) -> dict[str, Any]:
-        """Return what the page shows of `checks`, in words and numbers.
+    def now(self, checks: Checks, plan: Plan | None = None) -> dict[str, Any]:
+        """Return what the page shows of `checks` and the plan, in words and numbers.
 
         A threshold from a few answers jumps with each of them: until all are there, or the promise
         holds at every moment, the one without checks is shown.
@@ -51,6 +52,9 @@ class Progress:
             has_levels = self._fitted.q_value is not None
             shown = self._fitted.at(checks.q) if has_levels else self._fitted
         n_kept = int(shown.clean_mask.sum())
+        rows = [] if plan is None else plan.rows.tolist()
+        n_labelled = sum(p in known for p in rows)
+        asked = {*checks.positions, *rows}
         return {
             "done": done,
             "total": total,
@@ -67,7 +71,9 @@ class Progress:
             "expected": self._expected(selection, checks, reached),
             "unsettled": sum(known[p] == CANNOT_TELL for p in checks.reached if p in known),
             "to_settle": sum(opinion.is_open for opinion in checks.opinions.values()),
-            "picked": sum(p not in set(checks.positions) for p in checks.opinions),
+            "picked": sum(p not in asked for p in checks.opinions),
+            "plan": plan
+            and {"done": n_labelled, "total": len(rows), "says": plan.progress(n_labelled)},
             "levels": _levels(selection, checks.q) if final else [],
             "most": _most(selection),
             "agreement": [asdict(pair) for pair in agreements(checks.opinions.values())],

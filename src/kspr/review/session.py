@@ -13,15 +13,16 @@ from kspr._text import shorten, visible
 from kspr.errors import InputError
 from kspr.review.checking_progress import Progress
 from kspr.review.row_details import Details, shown_name
-from kspr.runs.answers import CANNOT_TELL, NO_CLASS, Checks, apply_checks, read_checks
+from kspr.runs.answers import CANNOT_TELL, NO_CLASS, Checks, apply_checks, planned, read_checks
 from kspr.runs.draws import set_draw
 from kspr.runs.review_log import FILED, Opinion, Queue, ReviewLog, standing_entries
 from kspr.runs.run import Run, load_run
 from kspr.selectors import Selection
 from kspr.selectors.options import DOUBTING
+from kspr.selectors.plan import Plan
 from kspr.sources.readers.file_checks import check_file
 
-__all__ = ["AHEAD", "Filters", "Session", "Settings", "Suspects", "check_reviewer"]
+__all__ = ["AHEAD", "ONE_BY_ONE", "Filters", "Session", "Settings", "Suspects", "check_reviewer"]
 
 AHEAD = 6
 """Rows that are sent together, so that the next one has arrived before it is asked for."""
@@ -38,7 +39,9 @@ _BLOCK = 10
 _AGAIN = 2
 """Rows of a block that are asked again at most."""
 _HELD = 600.0
-"""Seconds for which rows of a shared draw wait for whoever they were sent to."""
+"""Seconds for which rows of a shared draw, or of a plan, wait for whoever they were sent to."""
+ONE_BY_ONE: tuple[Queue, ...] = ("check", "repeat", "plan")
+"""Queues whose rows come one at a time, in an order that nobody chooses."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,7 @@ class Session:
         self._lock = threading.Lock()
         self._checks: tuple[Any, Checks] | None = None
         self._cut: tuple[Checks, np.ndarray] | None = None
+        self._plan: tuple[Any, Plan | None] | None = None
         self._held: dict[str, tuple[float, list[int]]] = {}
 
     def close(self) -> None:
@@ -139,6 +143,15 @@ class Session:
     def progress(self) -> Progress:
         """The answers, applied to the selection."""
         return Progress(self.fitted)
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan of the run, once its draw is finished; None without one."""
+        checks = self.checks
+        key = checks.plan, tuple(map(checks.known.get, checks.positions))
+        if self._plan is None or self._plan[0] != key:
+            self._plan = key, planned(self.fitted, checks)
+        return self._plan[1]
 
     @property
     def kept(self) -> np.ndarray:
@@ -175,13 +188,15 @@ class Session:
         return None if answer is None else shown_name(answer)
 
     def waiting(self, reviewer: str) -> list[tuple[Queue, int]]:
-        """Return what a reviewer is still asked: rows of the draw in their order, a few twice."""
+        """Return what a reviewer is still asked: rows of the draw in their order, a few twice.
+
+        Then the rows of the plan, each of one person only.
+        """
         checks, said = self.checks, self.answered_by(reviewer)
         # Answers from a file are nobody's in particular: these rows are done.
-        done = {*said, *checks.filed, *self._of_others(reviewer)}
+        taken = checks.known.keys() | self._held_by_others(reviewer)
+        done = {*said, *checks.filed, *(taken if self.settings.share else ())}
         left = [position for position in checks.positions if position not in done]
-        if self.settings.share:
-            self._held[reviewer] = time.monotonic(), left[:AHEAD]
         order, repeated = [*said, *left], self.answered_by(reviewer, "repeat")
         blocks = [order[start : start + _BLOCK] for start in range(0, len(order), _BLOCK)]
         found: list[tuple[Queue, int]] = []
@@ -191,6 +206,10 @@ class Session:
             if k and len(blocks) > 1:
                 again = self._again(blocks[k - 1], said, k)
                 found += [("repeat", position) for position in again if position not in repeated]
+        plan = self.plan
+        if plan is not None:
+            found += [("plan", p) for p in plan.rows.tolist() if p not in taken]
+        self._held[reviewer] = time.monotonic(), [position for _, position in found[:AHEAD]]
         return found
 
     def _again(self, block: list[int], said: dict[int, str], number: int) -> list[int]:
@@ -203,15 +222,11 @@ class Session:
         pick = np.random.default_rng([self.checks.seed, number]).integers(len(block))
         return refused[:_AGAIN] or [block[pick]]
 
-    def _of_others(self, reviewer: str) -> set[int]:
-        """Return the rows that others have answered or are looking at, in a shared draw."""
-        if not self.settings.share:
-            return set()
-        since = time.monotonic() - _HELD
-        held = [
-            rows for who, (at, rows) in self._held.copy().items() if who != reviewer and at > since
-        ]
-        return self.checks.known.keys() | {position for rows in held for position in rows}
+    def _held_by_others(self, reviewer: str) -> set[int]:
+        """Return the rows that others are looking at."""
+        since, held = time.monotonic() - _HELD, self._held.copy()
+        others = (rows for who, (at, rows) in held.items() if who != reviewer and at > since)
+        return {position for rows in others for position in rows}
 
     def answer(
         self, reviewer: str, queue: Queue, answers: dict[int, int | str], *, again: bool = False
@@ -229,7 +244,7 @@ class Session:
 
     def undo(self, reviewer: str, queue: Queue) -> list[int]:
         """Take back what a reviewer did last in a queue; return the rows."""
-        queues: tuple[Queue, ...] = ("check", "repeat") if queue == "check" else (queue,)
+        queues: tuple[Queue, ...] = ONE_BY_ONE if queue == "check" else (queue,)
         return self.log.undo(check_reviewer(reviewer), *queues)
 
     def _position(self, position: Any) -> int:
@@ -247,7 +262,7 @@ class Session:
     def _check_queue(self, reviewer: str, queue: Queue, said: dict[int, str], again: bool) -> None:
         """Raise if rows do not belong into a queue."""
         checks = self.checks
-        if queue in ("check", "repeat"):
+        if queue in ONE_BY_ONE:
             answered = self.answered_by(reviewer, queue).keys() & said.keys()
             if answered and not again:
                 raise InputError(
@@ -257,7 +272,7 @@ class Session:
             # Passing over a row because it is hard would spoil the draw.
             first = next((p for asked, p in self.waiting(reviewer) if asked == queue), None)
             if not said.keys() - answered <= {first}:
-                raise InputError("This is not your next row of the draw. Here is the next row.")
+                raise InputError("This is not your next row. Here it is.")
         elif queue == "fix":
             if any(p in set(checks.positions) for p in said):
                 raise InputError("A row of the draw is answered in Check only.")

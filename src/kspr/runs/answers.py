@@ -26,6 +26,7 @@ from kspr.runs.review_log import CANNOT_TELL, NO_CLASS, Entry, Opinion, opinions
 from kspr.selectors import Selection
 from kspr.selectors.checked import Drawn, Guarantee
 from kspr.selectors.options import DEFAULT_Q, RIGHT
+from kspr.selectors.plan import Plan
 from kspr.sources.readers.csv_tables import split_by
 from kspr.sources.readers.file_checks import (
     check_file,
@@ -46,6 +47,7 @@ __all__ = [
     "Answers",
     "Checks",
     "apply_checks",
+    "planned",
     "read_answers",
     "read_checks",
     "write_checks",
@@ -78,6 +80,9 @@ class Checks:
     """The file that each of these answers was read from last, by position."""
     settled: int = 0
     """Number of drawn rows that all had an answer when more were drawn."""
+    plan: tuple[float, float] | None = None
+    """Largest share of wrong labels in the finished data set, and its confidence, if people label
+    for that (`kspr plan`)."""
     log: tuple[Entry, ...] = ()
     """The answers of the review page, which have a file of their own."""
 
@@ -203,6 +208,21 @@ def apply_checks(
     return selection
 
 
+def planned(fitted: Selection, checks: Checks | None) -> Plan | None:
+    """Return the plan of a run, with the rows that are labelled by now among its rows.
+
+    None without one, and while the draw that it follows from is not finished.
+    """
+    if checks is None or checks.plan is None or checks.unanswered:
+        return None
+    drawn = set(checks.positions)
+    answers = {p: truth for p, truth in (checks.answers or {}).items() if int(p) in drawn}
+    log = tuple(
+        entry for entry in checks.log if entry.undoes is not None or entry.position in drawn
+    )
+    return apply_checks(fitted, replace(checks, answers=answers, log=log)).plan(*checks.plan)
+
+
 def read_checks(folder: Path, selection: Selection) -> Checks | None:
     """Return the checks beside a selection; None without any, or if they are about other data."""
     fingerprint = selection.manifest.fingerprint
@@ -219,7 +239,9 @@ def read_checks(folder: Path, selection: Selection) -> Checks | None:
         return Checks("chosen", "mean", 0.95, q, 0, fingerprint, log=log)
     about = read_json(file)
     try:
-        checks = Checks(**{**about, "positions": tuple(about["positions"]), "log": ()})
+        plan = about.get("plan")
+        lists = {"positions": tuple(about["positions"]), "plan": plan and tuple(plan), "log": ()}
+        checks = Checks(**{**about, **lists})
         known = checks.filed
         sound = (
             checks.drawn in get_args(Drawn)
@@ -228,8 +250,10 @@ def read_checks(folder: Path, selection: Selection) -> Checks | None:
             and all(isinstance(answer, str) for answer in known.values())
             and isinstance(checks.files, dict | None)
             and all(
-                type(value) is float and 0 < value < 1 for value in (checks.q, checks.confidence)
+                type(value) is float and 0 < value < 1
+                for value in (checks.q, checks.confidence, *(checks.plan or ()))
             )
+            and len(checks.plan or (0, 0)) == 2
             and type(checks.seed) is int
             and type(checks.settled) is int
             and 0 <= checks.settled <= len(checks.positions)

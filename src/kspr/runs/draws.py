@@ -1,7 +1,7 @@
 """Rows drawn at random for a person to check, in a file or on a page."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +110,10 @@ def draw_checks(
 def write_plan(
     folder: Path, out: Path, *, max_wrong: float, confidence: float, source: Path | None = None
 ) -> Plan:
-    """Write the rows of the run's plan to `out`, for a person to fill in, and return the plan."""
+    """Write the rows of the run's plan to `out`, for a person to fill in, and return the plan.
+
+    The plan is saved in the run: the review page asks for its rows after those of the draw.
+    """
     if out.exists():
         raise InputError(f"{out} already exists, and may hold answers. Choose another --out.")
     run = load_run(folder, source)
@@ -122,6 +125,8 @@ def write_plan(
     plan = run.selection.plan(max_wrong, confidence)
     if len(plan.rows):
         _write(run, plan.rows.tolist(), None, out)
+    if run.checks is not None:
+        write_checks(folder, replace(run.checks, plan=(plan.max_wrong, plan.confidence)))
     return plan
 
 

@@ -99,7 +99,8 @@ def export_run(
     a probability of at least `threshold` get it, and the others are left out; with
     ``"relabel-keep"`` these stay as they are. `say` is called with what that does and what is
     expected of it, before anything is written. With ``"reviewed"``, only rows that people have
-    answered differ from the source. `q` is another error rate than the run's own.
+    answered differ from the source; that is the choice where the run has a plan. `q` is another
+    error rate than the run's own.
 
     For Label Studio and FiftyOne, `rows` says instead which rows people are to see.
     """
@@ -125,7 +126,11 @@ def export_run(
         raise InputError(
             f"{folder} has no answers that could be written. Give some with `kspr review {folder}`."
         )
-    plan = _plan(run, suspects or "drop", threshold)
+    finished = run.checks is not None and run.checks.plan is not None
+    suspects = suspects or ("reviewed" if finished else "drop")
+    plan = _plan(run, suspects, threshold)
+    if finished and suspects != "reviewed" and say is not None:
+        say("The promise of the plan is for --suspects reviewed, not for this file.")
     if suspects in _RELABELLED and say is not None:
         say(f"{run.selection.relabel(threshold)}\n{_forecast(plan, suspects)}")
     if in_folder:

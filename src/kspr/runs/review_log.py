@@ -38,8 +38,9 @@ NO_CLASS, CANNOT_TELL = "-", "?"
 """Answers for a row that belongs to none of the classes, and for one that nobody can settle."""
 FILED = "a CSV file"
 """Who is named for answers that `kspr verify` read; no reviewer can have this name."""
-Queue = Literal["check", "repeat", "fix", "settle"]
-"""Where an answer was given; `repeat` is a row of `check` that the same person is asked again."""
+Queue = Literal["check", "repeat", "plan", "fix", "settle"]
+"""Where an answer was given; `repeat` is a row of `check` that the same person is asked again,
+`plan` one of those that a finished data set needs."""
 _FILE = "review.sqlite"
 _PATIENCE = 30.0
 """Seconds to wait for another process that is writing."""
@@ -114,14 +115,18 @@ def opinions(
     """Return the opinions about rows, by position.
 
     Rows that were `drawn` for checking take answers of the queues check and settle only: one that
-    was given where rows are picked must not end up in the draw. `filed` are answers from a CSV
+    was given where rows are chosen must not end up in the draw. `filed` are answers from a CSV
     file; they count as those of one more reviewer, on rows that have others.
     """
     by_row: dict[int, Opinion] = {}
     drawn = set(drawn)
     for entry in standing_entries(entries):
         position, answer = entry.position, entry.answer
-        if position is None or answer is None or (entry.queue == "fix" and position in drawn):
+        if (
+            position is None
+            or answer is None
+            or (entry.queue in ("fix", "plan") and position in drawn)
+        ):
             continue
         opinion = by_row.setdefault(position, Opinion(position))
         if entry.queue == "settle":

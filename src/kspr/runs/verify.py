@@ -16,6 +16,7 @@ from kspr.runs.answers import (
     Answers,
     Checks,
     apply_checks,
+    planned,
     read_answers,
     write_checks,
 )
@@ -174,7 +175,9 @@ def _checks(
             "if not."
         )
     check_same(run.folder, before, given)
-    strange = np.setdiff1d(answers.given, before.positions)
+    plan = planned(run.fitted, before)
+    asked = [*before.positions, *([] if plan is None else plan.rows.tolist())]
+    strange = np.setdiff1d(answers.given, asked)
     if strange.size:
         raise InputError(
             f"{path} has an answer for row {run.row[strange[0]]}, which was not drawn from "
@@ -188,6 +191,9 @@ def checking_notes(run: Run) -> tuple[str, ...]:
     checks, checked = run.checks, run.selection.checked
     if checks is None or not checks.positions:
         return ()
+    plan = planned(run.fitted, checks)
+    if plan is not None:
+        return (plan.progress(sum(row in checks.known for row in plan.rows.tolist())),)
     groups = run.selection.cut_groups
     if checked is None or not checked.calibrate or "checked" in groups.status.tolist():
         return (checks.progress,)

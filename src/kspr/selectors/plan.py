@@ -42,6 +42,16 @@ class Plan:
             "others together."
         )
 
+    def progress(self, done: int) -> str:
+        """Say how many rows are labelled, of which `done` are, and the promise then."""
+        return (
+            f"{done:,} of {len(self.rows):,} rows of the plan are labelled. "
+            f"{'Once all are, at' if done < len(self.rows) else 'At'} most "
+            f"{int(self.max_wrong * self.n):,} wrong labels are in the finished data set "
+            f"({percent(self.max_wrong)} of all {self.n:,}), with {self.confidence:.0%} "
+            "confidence, whatever the noise is, if people are right."
+        )
+
 
 def plan(selection: Selection, max_wrong: float, confidence: float) -> Plan:
     """Return the plan of a selection whose checked rows were drawn at random."""

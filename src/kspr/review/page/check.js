@@ -43,7 +43,8 @@ export async function reopen({ position, queue, answer }) {
 function show(row) {
   current = row;
   byId("check-title").replaceChildren(...(!row ? ["Check"] : row.reopened ? ["Row ", own(row.id)] : [`Check ${count(done + 1)}`]));
-  byId("check-lead").hidden = !row || Boolean(row.reopened);
+  const lead = !row || row.reopened ? "" : row.queue === "plan" ? "plan-lead" : "check-lead";
+  for (const id of ["check-lead", "plan-lead"]) byId(id).hidden = id !== lead;
   byId("stage").replaceChildren(row ? shown(row, beside(row)) : finished());
   byId("answers").replaceChildren(...(row ? choices(row) : []));
   byId("near").replaceChildren(...(row ? neighbours(row) : []));
@@ -69,6 +70,7 @@ function finished() {
   const link = (words, href, main) => el("a", { class: main ? "button main" : "button", href }, words);
   return el("div", { class: "finished" },
     el("p", { class: "result" }, now.final ? now.verdict : now.total ? "You have no rows left to check." : "No rows were drawn."),
+    now.plan ? el("p", {}, now.plan.says) : null,
     el("p", {}, now.final ? now.expected : `${count(now.done)} of ${count(now.total)} rows are checked; the others are with other people.`),
     el("p", { class: "ways" },
       open ? link(`Settle ${count(open)} ${open === 1 ? "row" : "rows"}`, "#settle", true) : null,

@@ -23,10 +23,13 @@ export async function refresh() {
 
 function show(now) {
   state.progress = now;
-  byId("done").textContent = count(now.done);
-  byId("total").textContent = count(now.total);
-  byId("progress").max = Math.max(now.total, 1);
-  byId("progress").value = now.done;
+  const { done, total } = now.plan ?? now;
+  byId("done").textContent = count(done);
+  byId("total").textContent = count(total);
+  byId("done-how").textContent = now.plan ? "of the plan labelled" : "checked";
+  byId("progress").max = Math.max(total, 1);
+  byId("progress").value = done;
+  say("plan", now.plan?.says ?? "");
   say("verdict", now.final ? now.verdict : "");
   say("wrong-so-far", now.final ? "" : now.verdict);
   const others = now.people.filter(([name]) => name !== state.reviewer);
