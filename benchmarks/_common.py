@@ -58,9 +58,11 @@ def _smoke_folder() -> Path:
         folder = Path(tempfile.mkdtemp(prefix="kspr-smoke-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         os.environ["KSPR_SMOKE"] = str(folder)
-        (folder / "docs" / "figures").mkdir(parents=True)
-        for page in (ROOT / "docs").glob("*.md"):
-            shutil.copy(page, folder / "docs")
+        for place in ("figures", "how-to"):
+            (folder / "docs" / place).mkdir(parents=True)
+        for place in ("docs", "docs/how-to"):
+            for page in (ROOT / place).glob("*.md"):
+                shutil.copy(page, folder / place)
     return Path(os.environ["KSPR_SMOKE"])
 
 

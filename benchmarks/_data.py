@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import csv
 from sklearn.linear_model import RidgeClassifier
 from sklearn.model_selection import cross_val_predict
 
@@ -208,6 +209,11 @@ def _write_small(n: int = 1000, p: int = 24) -> None:
         pq.write_table(
             pa.table({"text": texts, "label": names}), SHARED / "text" / f"{name}.parquet"
         )
+    (SHARED / "llm").mkdir()
+    for name, column in (("stance", "text"), ("misinfo", "headline")):
+        texts = [f"{k} words about {'fire' if wrong else 'water'}" for k, wrong in enumerate(y > 5)]
+        shown = {column: texts, "Y": y > 5, "Yhat (GPT4o)": y > 4, "confidence": rng.random(len(y))}
+        csv.write_csv(pa.table(shown), SHARED / "llm" / f"{name}.csv")
     (SHARED / "networks").mkdir()
     sure = np.log(rng.dirichlet(np.ones(10), n) * 0.3 + 0.7 * np.eye(10)[truth] + 1e-6)
     for name in ("cifar10n-aggre", "cifar10-classdep20"):
