@@ -15,6 +15,7 @@ from kspr.report._cards import (
 )
 from kspr.report._words import level, number, share, statistic_of
 from kspr.report.contents import SNIPPET, Contents
+from kspr.selectors.notices import doubted_rows
 from tests.report.samples import Page, Pictures, Texts
 
 
@@ -137,9 +138,11 @@ def test_bars_lie_between_nothing_and_all(which, request):
 def test_the_matrix_counts_every_suspect_once(chosen):
     table, shown = count_suggestions(chosen)
     assert len(shown) == len(chosen.classes)
-    assert table.sum() == len(chosen.suspect_indices)
+    assert table.sum() == len(doubted_rows(chosen))
     off_diagonal = table.sum(axis=1) - np.diag(table)
-    assert off_diagonal.tolist() == [row.relabelled for row in chosen.summary().per_class]
+    rows = doubted_rows(chosen)
+    moved = chosen.suggested_code[rows] != chosen.label_code[rows]
+    assert off_diagonal.tolist() == np.bincount(chosen.label_code[rows][moved]).tolist()
 
 
 def test_a_cell_of_the_matrix_is_a_button_that_says_what_it_counts(chosen, write):
@@ -155,7 +158,7 @@ def test_a_cell_of_the_matrix_is_a_button_that_says_what_it_counts(chosen, write
 @pytest.mark.parametrize("which", ["chosen", "exchangeable", "shares"])
 def test_the_page_holds_all_suspects(which, request, write):
     selection = request.getfixturevalue(which)
-    page, rows = write(selection), selection.suspect_indices
+    page, rows = write(selection), doubted_rows(selection)
     data = page.data
     classes = np.array(data["classes"])
     assert data["id"] == [str(row) for row in rows]
@@ -202,7 +205,7 @@ def test_a_row_without_content_takes_few_bytes(shares):
 def test_texts_beyond_the_budget_are_left_out_and_the_rows_stay(chosen, write):
     texts = Texts([f"text {k} " + "x" * 500 for k in range(len(chosen))])
     page = write(chosen, items=texts, megabytes=0.05)
-    assert len(page.data["id"]) == len(chosen.suspect_indices)
+    assert len(page.data["id"]) == len(doubted_rows(chosen))
     assert 28 < len(page.data["content"]) + 28 < 110
     first = chosen.suspect_indices[28]
     assert page.data["content"][0].startswith(f"ttext {first} ")

@@ -7,6 +7,7 @@ import numpy as np
 from kspr import selection_quality
 from kspr.report import _page
 from kspr.report._words import level, number, share
+from kspr.selectors.notices import doubted_rows
 
 
 def spaced(text: str) -> str:
@@ -22,7 +23,7 @@ def test_the_truth_is_measured_beside_the_promise(chosen, digits40, write):
     assert tiles["right labels kept (recall)"][0] == spaced(share(quality.recall))
     assert tiles["FSR and recall in one number (F1)"][0] == number(quality.f1)
     assert "Measured with the true labels that were given" in page.text
-    rows = chosen.suspect_indices
+    rows = doubted_rows(chosen)
     words, code = page.data["truth"]
     assert sum(words[k].startswith("✗") for k in code) == int((~digits40.right[rows]).sum())
     cards = ["✗" in card for card in page.cards("suspects")]

@@ -12,6 +12,7 @@ from kspr import KnockoffsSPR, Selection
 from kspr.cli._app import app
 from kspr.noise import pair_flip
 from kspr.report._page import next_steps
+from kspr.selectors.notices import probably_wrong
 from tests.report.samples import Page
 
 MADE = "kspr select 'my data.npz' --label species --q 0.05 --overwrite --out 'a run'"
@@ -23,7 +24,17 @@ def commands(selection, run=Path("a run"), command=MADE, kind=None):
 
 
 def test_check_fix_and_export_come_in_this_order(chosen):
-    assert list(commands(chosen)) == ["Check 100 rows", "Fix the suspects", "Export what is kept"]
+    steps = ["Check 100 rows", "Fix the suspects", "Export what is kept"]
+    assert list(commands(chosen.at(0.01))) == steps
+    # At a larger error rate some labels that are probably wrong are kept.
+    assert list(commands(chosen)) == [steps[0], "Leave out what is probably wrong", *steps[1:]]
+
+
+def test_the_error_rate_that_leaves_out_what_is_probably_wrong_is_named(chosen):
+    command = commands(chosen)["Leave out what is probably wrong"]
+    strict = chosen.at(float(shlex.split(command)[4]))
+    assert not (probably_wrong(strict) & strict.clean_mask).any()
+    assert strict.clean_mask.sum() > 0.9 * (~probably_wrong(chosen)).sum()
 
 
 def test_the_commands_name_the_run_as_a_shell_needs_it(chosen):

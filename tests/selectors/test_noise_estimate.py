@@ -12,8 +12,7 @@ def estimate(ends, **more):
 
 def test_a_sentence_has_the_rate_and_both_ends():
     assert str(estimate((0.1, 0.15))) == (
-        "About 12.0 % of all labels are wrong: 10.0 % or 15.0 %, by whether mistakes depend on the "
-        "class only or people mistake what looks alike."
+        "About 12.0 % of all labels are wrong: 10.0 % to 15.0 %, by the kind of mistakes."
     )
 
 

@@ -84,7 +84,9 @@ def test_a_large_error_rate_keeps_labels_that_are_probably_wrong_and_says_so(met
     wrong = loose.doubt > 0.5
     assert (wrong & loose.clean_mask).any()
     n = int(loose.clean_mask.sum())
-    assert f"Keep the {n:,} below the threshold and expect" in str(verdict(loose))
+    both = int((wrong & loose.clean_mask).sum())
+    said = f"Keep {n:,}, {both:,} probably wrong ones among them, and expect"
+    assert said in str(verdict(loose))
     assert verdict(loose).n_probably_wrong == wrong.sum()
 
 

@@ -13,7 +13,7 @@ from kspr.core.labels import same_label, truly_clean
 from kspr.report._words import level, name, number, scale_of, share, statistic_of
 from kspr.report.contents import Content, Contents
 from kspr.selectors import Selection
-from kspr.selectors.notices import probably_wrong
+from kspr.selectors.notices import doubted_rows, probably_wrong
 from kspr.selectors.options import DOUBTING
 
 ID_LENGTH = 22
@@ -201,7 +201,7 @@ def matrix(selection: Selection) -> Matrix:
 
 def count_suggestions(selection: Selection) -> tuple[np.ndarray, np.ndarray]:
     """Return counts of suspects by given and suggested label, and the classes that are shown."""
-    n_classes, suspects = len(selection.classes), ~selection.clean_mask
+    n_classes, suspects = len(selection.classes), doubted_rows(selection)
     given, suggested = (
         codes[suspects] for codes in (selection.label_code, selection.suggested_code)
     )
@@ -226,9 +226,13 @@ class SuspectList:
     """The first of them, as part of the page."""
     data: Markup
     """All of them as JSON, column by column."""
+    n: int
+    """Suspects, and kept rows whose label is probably wrong."""
     n_listed: int
     n_wrong: int
-    """Suspects whose label is probably wrong, listed or not; the others are uncertain."""
+    """Rows whose label is probably wrong, listed or not; the others are uncertain."""
+    n_kept: int
+    """Rows that are kept all the same."""
     n_shown: int | None
     """Suspects with a picture or text; None where rows have neither."""
     kind: str | None
@@ -238,10 +242,17 @@ class SuspectList:
 def suspect_list(
     selection: Selection, row_id: np.ndarray | None, truth: np.ndarray | None, contents: Contents
 ) -> SuspectList:
-    """Return all suspects, with pictures or texts for as many as `contents` has."""
-    suspects = selection.suspect_indices
+    """Return all rows in doubt, with pictures or texts for as many as `contents` has."""
+    suspects = doubted_rows(selection)
     wrong, listed = probably_wrong(selection)[suspects], suspects[:MAX_LISTED]
-    said = judge(selection, listed, row_id, truth)
+    said = [
+        card._replace(judged=f"{card.judged} · kept") if kept else card
+        for card, kept in zip(
+            judge(selection, listed, row_id, truth),
+            selection.clean_mask[listed].tolist(),
+            strict=True,
+        )
+    ]
     first = [
         (card, contents.of(row))
         for card, row in zip(said[:AT_ONCE], listed[:AT_ONCE].tolist(), strict=True)
@@ -280,7 +291,9 @@ def suspect_list(
         cards=first,
         data=Markup(text),  # noqa: S704 - no markup is left in it
         n_listed=len(listed),
+        n=len(suspects),
         n_wrong=int(wrong.sum()),
+        n_kept=int(selection.clean_mask[suspects].sum()),
         n_shown=None if contents.kind is None else n_first + len(more),
         kind=contents.kind,
     )

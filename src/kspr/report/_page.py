@@ -31,7 +31,7 @@ from kspr.report.plots import (
 from kspr.runs.draws import DEFAULT_CHECKS
 from kspr.selectors import Selection
 from kspr.selectors.flips import KINDS
-from kspr.selectors.notices import has_checks
+from kspr.selectors.notices import has_checks, probably_wrong
 from kspr.selectors.options import DEFAULT_Q
 from kspr.selectors.summary import STATUS_MEANING, Summary
 
@@ -54,7 +54,7 @@ def render(selection: Selection, shown: "Shown") -> str:
     copies = copy_sets(selection, contents, shown.row_id)
     rows = summary.per_class
     if len(summary.most_suspect) < len(rows):
-        rows = tuple(sorted(rows, key=lambda row: row.n_kept - row.n))
+        rows = tuple(sorted(rows, key=lambda row: row.worst_first))
     n_drawn = 0 if shown.verification is None else shown.verification.n_drawn
     templates = environment()
     return templates.get_template("report.html").render(
@@ -62,7 +62,6 @@ def render(selection: Selection, shown: "Shown") -> str:
         command=shown.command,
         **shared_parts(templates, ["style.css"], ["common.js", "script.js"]),
         summary=summary,
-        n_suspects=summary.n - summary.n_kept,
         tiles=tiles(selection, summary),
         next_steps=next_steps(selection, shown.run, shown.command, contents.kind, n_drawn),
         check=None if shown.truth is None else check(selection, shown.truth),
@@ -195,7 +194,7 @@ def next_steps(
     """
     steps = [_check(selection, run, n_drawn)]
     if selection.clean_mask.any():
-        steps += [_fix(selection, run, kind), _export(run, kind)]
+        steps += [_leave_out(selection, run, kind), _fix(selection, run, kind), _export(run, kind)]
     else:
         # There is nothing to export, and a larger error rate comes first.
         steps.insert(0, _larger_rate(selection, run, command))
@@ -235,14 +234,36 @@ def _check(selection: Selection, run: Path | None, n_drawn: int) -> Step | None:
     )
 
 
+def _leave_out(selection: Selection, run: Path | None, kind: str | None) -> Step | None:
+    """Return the step to an error rate that keeps no label that is probably wrong."""
+    both = probably_wrong(selection) & selection.clean_mask
+    if selection.q_value is None or has_checks(selection) or not both.any():
+        return None
+    smallest = float(selection.q_value[both].min())
+    # To two digits, and below: at the level itself the first of them is kept.
+    q = float(f"{0.99 * smallest:.1e}")
+    n_kept = int((selection.q_value <= q).sum())
+    if not n_kept or q >= smallest:
+        return None
+    gain = f"q = {level(q)} keeps none of the {both.sum():,}, and {n_kept:,} labels in all."
+    again = f"selection.at({q:g})"
+    if run is not None:
+        again = f"kspr export {_quoted(run)} --q {q:g} {_place('clean', kind)}"
+    return Step("Leave out what is probably wrong", gain, (again,))
+
+
+def _place(name: str, kind: str | None) -> str:
+    """Return the flags of an export that say where to, by the kind of the rows."""
+    return f"--to imagefolder --out {name}" if kind == "image" else f"--out {name}.parquet"
+
+
 def _fix(selection: Selection, run: Path | None, kind: str | None) -> Step | None:
     if selection.suggestion_probability is None or selection.clean_mask.all():
         return None
     gain = "Gives suspects the suggested label where that is probably right."
     if run is None:
         return Step("Fix the suspects", gain, ("selection.relabel().label",))
-    out = "--to imagefolder --out fixed" if kind == "image" else "--out fixed.parquet"
-    command = f"kspr export {_quoted(run)} --suspects relabel {out}"
+    command = f"kspr export {_quoted(run)} --suspects relabel {_place('fixed', kind)}"
     return Step("Fix the suspects", f"{gain} The others are left out.", (command,))
 
 
@@ -251,8 +272,8 @@ def _export(run: Path | None, kind: str | None) -> Step:
     if run is None:
         gain = "The kept rows; the arrays are not changed."
         return Step("Export what is kept", gain, ("X[selection.clean_mask]",))
-    out = "--to imagefolder --out clean" if kind == "image" else "--out clean.parquet"
-    return Step("Export what is kept", gain, (f"kspr export {_quoted(run)} {out}",))
+    command = f"kspr export {_quoted(run)} {_place('clean', kind)}"
+    return Step("Export what is kept", gain, (command,))
 
 
 def _larger_rate(selection: Selection, run: Path | None, command: str | None) -> Step | None:

@@ -362,6 +362,9 @@ class Suspects:
         session = self._session
         fitted = session.fitted
         keep = np.ones(len(fitted), dtype=bool) if filters.every else ~session.kept
+        if fitted.control in DOUBTING:
+            # A large error rate keeps labels that are probably wrong: they are shown all the same.
+            keep |= fitted.doubt > 0.5
         # Rows of the draw are answered in Check, where they are not picked.
         keep[list(session.checks.positions)] = False
         answers = session.answered_by(reviewer, "fix")

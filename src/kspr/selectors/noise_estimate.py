@@ -77,10 +77,7 @@ class NoiseEstimate:
             )
         if low == high:
             return f"About {rate} of all labels are wrong."
-        return (
-            f"About {rate} of all labels are wrong: {low} or {high}, by whether mistakes depend on "
-            "the class only or people mistake what looks alike."
-        )
+        return f"About {rate} of all labels are wrong: {low} to {high}, by the kind of mistakes."
 
 
 def describe_noise(

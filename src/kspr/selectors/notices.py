@@ -26,6 +26,7 @@ __all__ = [
     "Verdict",
     "asked_rate",
     "basis",
+    "doubted_rows",
     "ends",
     "estimated_share",
     "explained",
@@ -116,7 +117,7 @@ def verdict(selection: Selection) -> Verdict:
         n_suspects = int((~kept).sum())
         found = f"{n_suspects:,} of {n:,} labels {_are(n_suspects)} suspects."
         counts = f"The other {n - n_suspects:,} look right."
-    share, expectation = _expectation(selection, overlap=bool((wrong & kept).any()))
+    share, expectation = _expectation(selection, int((wrong & kept).sum()))
     return Verdict(n_wrong, n_uncertain, share, (found, counts, *expectation))
 
 
@@ -124,18 +125,20 @@ def _are(count: int) -> str:
     return "is" if count == 1 else "are"
 
 
-def _expectation(selection: Selection, *, overlap: bool) -> tuple[float, tuple[str, ...]]:
+def _expectation(selection: Selection, n_both: int) -> tuple[float, tuple[str, ...]]:
     """Return the share of wrong labels among the kept ones, and sentences about it.
 
-    With an `overlap`, some kept labels are probably wrong: "those" that look right are not all.
+    `n_both` labels are probably wrong, and kept all the same.
     """
     n_kept, asked = int(selection.clean_mask.sum()), asked_rate(selection)
     if not n_kept:
         return float("nan"), ("Check 100 rows, or ask for a larger error rate.",)
     share = estimated_share(selection)
     those = "only those"
-    if overlap:
-        those = f"the {n_kept:,} below the threshold"
+    if n_both:
+        every = "all " if n_kept == len(selection) else ""
+        ones = "one" if n_both == 1 else "ones"
+        those = f"{every}{n_kept:,}, {n_both:,} probably wrong {ones} among them,"
     if has_checks(selection):
         found = selection.estimates()
         value, low, high = map(_rounded, (found.fsr.value, found.fsr.low, found.fsr.high))
@@ -163,6 +166,18 @@ def _expectation(selection: Selection, *, overlap: bool) -> tuple[float, tuple[s
 def _rounded(share: float) -> str:
     """Return a share in percent, to the two digits that an estimate is worth."""
     return percent(float(f"{share:.2g}"))
+
+
+def doubted_rows(selection: Selection) -> np.ndarray:
+    """Return the rows to look at, the worst first: suspects, then kept rows probably wrong.
+
+    Without a chance of being wrong, suspects only.
+    """
+    if selection.control not in DOUBTING:
+        return selection.suspect_indices
+    kept = np.flatnonzero(selection.clean_mask & probably_wrong(selection))
+    worst = kept[np.argsort(-selection.suspicion[kept], kind="stable")]
+    return np.concatenate([selection.suspect_indices, worst])
 
 
 def probably_wrong(selection: Selection) -> np.ndarray:

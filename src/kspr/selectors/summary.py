@@ -65,6 +65,11 @@ class ClassSummary:
     status: dict[str, int]
     """How many of its samples stand in cut groups of each status."""
 
+    @property
+    def worst_first(self) -> tuple[int, int]:
+        """Key that puts the class with most suspects first; of equals, most probably wrong."""
+        return self.n_kept - self.n, -self.probably_wrong
+
 
 @dataclass(frozen=True, repr=False)
 class Summary:
@@ -99,7 +104,7 @@ class Summary:
         """The classes to look at first: all, or of many the ten with most suspects."""
         if len(self.per_class) <= MAX_SHOWN:
             return self.per_class
-        return tuple(sorted(self.per_class, key=lambda row: row.n_kept - row.n)[:MAX_SHOWN])
+        return tuple(sorted(self.per_class, key=lambda row: row.worst_first)[:MAX_SHOWN])
 
     @property
     def has_levels(self) -> bool:
