@@ -2,8 +2,8 @@
 
 import pytest
 
-from kspr import SPR, InputError, KnockoffsSPR, PaperKnockoffsSPR
-from kspr.selectors import SelectorOptions, by_probabilities, from_options, from_preset
+from kspr import SPR, InputError, KnockoffsSPR, PaperKnockoffsSPR, ProbabilitySelector
+from kspr.selectors import SelectorOptions, from_options, from_preset, of_kind
 
 
 def test_a_name_stands_for_a_selector_with_its_own_defaults():
@@ -47,8 +47,8 @@ def test_options_choose_the_same_selector_as_a_preset():
 
 
 def test_options_that_probabilities_do_not_have_are_refused():
-    assert by_probabilities(SelectorOptions(cut="per_class", seed=3)).cut == "per_class"
+    assert of_kind(ProbabilitySelector, SelectorOptions(cut="per_class", seed=3)).cut == "per_class"
     with pytest.raises(InputError, match="reduction goes with features"):
-        by_probabilities(SelectorOptions(dimensions=8))
+        of_kind(ProbabilitySelector, SelectorOptions(dimensions=8))
     with pytest.raises(InputError, match="preset goes with features"):
-        by_probabilities(SelectorOptions(preset="paper"))
+        of_kind(ProbabilitySelector, SelectorOptions(preset="paper"))

@@ -60,7 +60,7 @@ CASES = {
     "q zero": (X, Y, {"q": 0}, "q must lie in (0, 1), got 0."),
     "q text": (X, Y, {"q": "5%"}, "q must be a number in (0, 1), got '5%'."),
     "q bool": (X, Y, {"q": True}, "q must be a number"),
-    "reduction": (X, Y, {"reduction": "pca"}, "reduction must be 'auto', a number of components"),
+    "reduction": (X, Y, {"reduction": "pca"}, "reduction must be a number of components, 'auto',"),
     "reduction 0": (X, Y, {"reduction": 0}, "reduction must be a whole number of at least 1"),
     "progress": (X, Y, {"progress": "yes"}, "progress must be True, False or 'auto'"),
     "dense": (sp.csr_matrix(X), Y, {"reduction": None}, "would make the sparse X dense"),

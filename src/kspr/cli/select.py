@@ -106,7 +106,13 @@ def select(
         select_new,
         select_source,
     )
-    from kspr.selectors import by_annotators, by_doubt, by_probabilities, from_options
+    from kspr.selectors import (
+        AnnotatorSelector,
+        DoubtSelector,
+        ProbabilitySelector,
+        from_options,
+        of_kind,
+    )
 
     how: dict[str, Any] = {"command": common.INVOCATION.get(), "overwrite": overwrite}
     if judged_by is not None:
@@ -128,7 +134,10 @@ def select(
             )
         # To later commands they are numbers of a model, which are never shown beside an answer.
         how["options"] = replace(options, probabilities=doubt)
-        _print(select_by_doubt(source, out, by_doubt(chosen, doubtful), **how), json)
+        _print(
+            select_by_doubt(source, out, of_kind(DoubtSelector, chosen, doubtful=doubtful), **how),
+            json,
+        )
         return
     by_model = kind == "probabilities" or options.probabilities is not None
     # Before anything is read: embedding may take long.
@@ -140,7 +149,9 @@ def select(
         )
     how["options"] = options
     if by_model:
-        run = select_by_probabilities(source, out, by_probabilities(chosen), checked=checked, **how)
+        run = select_by_probabilities(
+            source, out, of_kind(ProbabilitySelector, chosen), checked=checked, **how
+        )
         _print(run, json)
     elif options.annotators is not None:
         if checked is not None:
@@ -148,7 +159,7 @@ def select(
                 "--checked goes with one label a row. With --annotators, check rows of the run "
                 "with `kspr verify`."
             )
-        crowd = by_annotators(chosen)
+        crowd = of_kind(AnnotatorSelector, chosen)
         run, people = select_by_annotators(source, out, crowd, settings=settings, **how)
         _print(run, json, people)
     else:
@@ -156,7 +167,8 @@ def select(
             common.refuse_spr(chosen, "--checked")
         how |= {"settings": settings, "checked": checked, "scheduler": scheduler}
         how |= {"model": model, "seed": chosen.seed}
-        selector = from_options(chosen) if model is None else by_probabilities(chosen)
+        usual = model is None
+        selector = from_options(chosen) if usual else of_kind(ProbabilitySelector, chosen)
         _print(select_source(source, out, selector, **how), json)
 
 

@@ -10,11 +10,9 @@ from .knockoffs_spr import KnockoffsSPR as KnockoffsSPR
 from .manifest import Manifest as Manifest
 from .options import SelectorOptions as SelectorOptions
 from .paper import PaperKnockoffsSPR as PaperKnockoffsSPR
-from .presets import by_annotators as by_annotators
-from .presets import by_doubt as by_doubt
-from .presets import by_probabilities as by_probabilities
 from .presets import from_options as from_options
 from .presets import from_preset as from_preset
+from .presets import of_kind as of_kind
 from .probability import ProbabilitySelector as ProbabilitySelector
 from .selection import Selection as Selection
 from .spr import SPR as SPR

@@ -12,6 +12,7 @@ answer on the parts that rows come in.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -29,13 +30,13 @@ from kspr.selectors.parts import Columns, Features, HostFeatures
 
 __all__ = [
     "Compare",
-    "Components",
     "Grade",
     "Judge",
     "Judged",
     "Reduction",
     "Split",
     "components",
+    "components_of",
     "fit_split",
     "held_out",
     "judge",
@@ -352,27 +353,18 @@ def small_codes(codes: np.ndarray, n_classes: int) -> np.ndarray:
     return codes.astype(np.min_scalar_type(n_classes - 1), copy=False)
 
 
-@dataclass(frozen=True)
-class Components:
-    """The task that returns rows in at most `width` principal components, or as they are."""
-
-    pca: PCA | None
-    width: int
-
-    def __call__(self, X: np.ndarray) -> tuple[None, Columns]:
-        return None, {
-            "rows": X if self.pca is None else self.pca.transform(X[None])[0][:, : self.width]
-        }
+def components_of(X: np.ndarray, pca: PCA | None, width: int) -> tuple[None, Columns]:
+    """Return rows in at most `width` principal components, or as they are: a task by `partial`."""
+    return None, {"rows": X if pca is None else pca.transform(X[None])[0][:, :width]}
 
 
 def held_out(features: Features, fits: tuple[LinearFit, ...], halves: np.ndarray) -> np.ndarray:
     """Return the fitted values of every class for all rows: ``(rows, classes)``."""
-    return features.map(_HeldOut(fits), halves, extra=fits[0].n_classes)[1]["values"]
+    task = partial(_held_out, fits)
+    return features.map(task, halves, extra=fits[0].n_classes)[1]["values"]
 
 
-@dataclass(frozen=True)
-class _HeldOut:
-    fits: tuple[LinearFit, ...]
-
-    def __call__(self, X: np.ndarray, halves: np.ndarray) -> tuple[None, Columns]:
-        return None, {"values": _values(self.fits, X, halves)[1]}
+def _held_out(
+    fits: tuple[LinearFit, ...], X: np.ndarray, halves: np.ndarray
+) -> tuple[None, Columns]:
+    return None, {"values": _values(fits, X, halves)[1]}

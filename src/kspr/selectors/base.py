@@ -35,17 +35,7 @@ class BaseSelector(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is
     def fit_predict(self, X: Any, y: Any, **fit_params: Any) -> np.ndarray:
         """Fit, and return 1 for every kept sample and -1 for every suspect.
 
-        Parameters
-        ----------
-        X, y
-            Features and labels, as for `fit`.
-        **fit_params
-            Further arguments of `fit`.
-
-        Returns
-        -------
-        numpy.ndarray of shape (n_samples,)
-            1 or -1.
+        `fit_params` are further arguments of `fit`.
         """
         return np.where(self.fit(X, y, **fit_params).selection_.clean_mask, 1, -1)
 
@@ -53,18 +43,7 @@ class BaseSelector(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is
         """Fit, and return the kept rows of `X` and `y`, in containers of the same type.
 
         imbalanced-learn's pipelines call this method, so a selector can be a step of them.
-
-        Parameters
-        ----------
-        X, y
-            Features and labels, as for `fit`.
-        **fit_params
-            Further arguments of `fit`.
-
-        Returns
-        -------
-        tuple
-            The kept rows of `X`, and their labels.
+        `fit_params` are further arguments of `fit`.
         """
         clean = self.fit(X, y, **fit_params).selection_.clean_indices
         # The name that imbalanced-learn's samplers use.

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Self, cast
 
 import numpy as np
@@ -29,7 +30,7 @@ def _has(method: str) -> Callable[[_Method], _Method]:
     return cast("Callable[[_Method], _Method]", available_if(check))
 
 
-# scikit-learn is not typed.
+@dataclass(eq=False, repr=False)  # scikit-learn is not typed.
 class CleanedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """Fit a classifier on the kept rows only.
 
@@ -63,23 +64,11 @@ class CleanedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # 
     True
     """
 
-    def __init__(self, estimator: Any = None, selector: Any = None) -> None:
-        self.estimator = estimator
-        self.selector = selector
+    estimator: Any = None
+    selector: Any = None
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Select the rows to trust, and fit the classifier on them.
-
-        Parameters
-        ----------
-        X, y
-            Features and labels, as for both.
-
-        Returns
-        -------
-        self : CleanedClassifier
-            The fitted classifier.
-        """
+        """Select the rows to trust, and fit the classifier on them."""
         if y is not None:
             check_classification_targets(y)
         selector = KnockoffsSPR(level="f1") if self.selector is None else clone(self.selector)
@@ -102,50 +91,17 @@ class CleanedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # 
         return self
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the predicted class of every row; none is left out.
-
-        Parameters
-        ----------
-        X
-            Features.
-
-        Returns
-        -------
-        numpy.ndarray
-            The classes.
-        """
+        """Return the predicted class of every row; none is left out."""
         return self._asked("predict", X)
 
     @_has("predict_proba")
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the probability of every class, where the classifier has it.
-
-        Parameters
-        ----------
-        X
-            Features.
-
-        Returns
-        -------
-        numpy.ndarray
-            One column per class of `classes_`.
-        """
+        """Return the probability of every class of `classes_`, where the classifier has it."""
         return self._asked("predict_proba", X)
 
     @_has("decision_function")
     def decision_function(self, X: Any) -> np.ndarray:
-        """Return the scores of the classes, where the classifier has them.
-
-        Parameters
-        ----------
-        X
-            Features.
-
-        Returns
-        -------
-        numpy.ndarray
-            Scores, as the classifier gives them.
-        """
+        """Return the scores of the classes, as the classifier gives them."""
         return self._asked("decision_function", X)
 
     def _asked(self, method: str, X: Any) -> np.ndarray:

@@ -23,7 +23,6 @@ from kspr.selectors.parts import (
     Result,
     Task,
     fold,
-    in_blocks,
     is_dask,
     one_blas_thread,
 )
@@ -150,7 +149,7 @@ def _run(part: Any, *arguments: Any) -> Result:
         raise InputError(f"X holds {X.dtype} in one of its partitions, not numbers.")
     # Sums round differently with the number of threads.
     with one_blas_thread():
-        return in_blocks(task, X, *columns, extra=extra)
+        return HostFeatures(X).map(task, *columns, extra=extra)
 
 
 def _take(part: Any, rows: np.ndarray) -> np.ndarray:

@@ -140,9 +140,6 @@ def cut_group_columns(cut_groups: CutGroups) -> dict[str, np.ndarray]:
     return {field.name: getattr(cut_groups, field.name) for field in fields(cut_groups)}
 
 
-Steps = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""Levels, their cut groups, and how many samples each pair of these has: in the order of groups,
-then of levels, no pair twice."""
 _LEVEL_ENDS = (1e-6, 1 - 1e-6)
 """Range of levels that `Selection.at` takes; an estimate may lie on its border."""
 
@@ -226,8 +223,8 @@ def trace_curve(
     )
 
 
-def _steps(q_value: np.ndarray, cut_group: np.ndarray) -> Steps:
-    """Return the different pairs of a level and a cut group, in order, and how many rows each has.
+def _steps(q_value: np.ndarray, cut_group: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return levels, their cut groups, and how many rows each pair of these has, no pair twice.
 
     Pairs are in the order of the groups, then of the levels.
     """

@@ -1,6 +1,6 @@
 """Any score of doubt as a selection: checked rows alone give it an error rate."""
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -16,6 +16,7 @@ from kspr.selectors.validation import check_choice, check_rate, on_host
 __all__ = ["DoubtSelector"]
 
 
+@dataclass(eq=False, repr=False)
 class DoubtSelector(BaseSelector):
     """Order rows by any score of doubt; checked rows then say which of them can be kept.
 
@@ -57,9 +58,9 @@ class DoubtSelector(BaseSelector):
     True
     """
 
-    def __init__(self, q: float = 0.05, *, doubtful: Literal["high", "low"] = "high") -> None:
-        self.q = q
-        self.doubtful = doubtful
+    q: float = 0.05
+    _: KW_ONLY
+    doubtful: Literal["high", "low"] = "high"
 
     def fit(self, doubt: Any, y: Any = None) -> Self:
         """Order the rows; the result is in ``selection_``.
@@ -71,11 +72,6 @@ class DoubtSelector(BaseSelector):
             place in their orders does.
         y : array-like of shape (n_samples,), optional
             The labels, where they are classes. Without them a checked row is right or wrong.
-
-        Returns
-        -------
-        self : DoubtSelector
-            The fitted selector.
         """
         check_rate("q", self.q)
         check_choice("doubtful", self.doubtful, ("high", "low"))

@@ -4,7 +4,8 @@ import math
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from typing import Any, Self, get_args
 
 import numpy as np
@@ -24,19 +25,19 @@ from kspr.core.transition import Transition
 from kspr.errors import InputError
 from kspr.selectors._passes import (
     Compare,
-    Components,
     Grade,
     Judge,
     Judged,
     Reduction,
     Split,
+    components_of,
     fit_split,
     held_out,
     judge,
     split_rows,
 )
 from kspr.selectors.base import BaseSelector, split_rng
-from kspr.selectors.checked import Drawn, read_checked
+from kspr.selectors.checked import read_checked
 from kspr.selectors.cut_groups import at_best_f1, cut_by_class
 from kspr.selectors.look import Census, look
 from kspr.selectors.noise_estimate import describe_noise
@@ -52,6 +53,8 @@ from kspr.selectors.validation import (
     read_features,
     read_groups,
     read_labels,
+    read_reduction,
+    refuse_dense,
 )
 
 __all__ = ["HeldOut", "KnockoffsSPR", "held_out_values"]
@@ -62,6 +65,7 @@ _COMPARED = 2_000
 """New rows whose margins are compared with those of the fit, which are a sample, too."""
 
 
+@dataclass(eq=False, repr=False)
 class KnockoffsSPR(BaseSelector):
     """Keep the samples whose labels can be trusted, at an error rate that you set.
 
@@ -149,38 +153,21 @@ class KnockoffsSPR(BaseSelector):
     One threshold for all 10 classes; not yet checked by a person
     """
 
-    def __init__(
-        self,
-        q: float = 0.05,
-        *,
-        level: LevelName = "fixed",
-        cut: CutName = "pooled",
-        control: ControlName = "people",
-        reduction: Any = "auto",
-        duplicates: DuplicatesName = "together",
-        fit_rows: int | None = None,
-        n_splits: int = 1,
-        neighbours: int | None = None,
-        min_class_size: int = 2,
-        random_state: Any = 0,
-        n_jobs: int | None = None,
-        client: Any = None,
-        progress: ProgressMode = "auto",
-    ) -> None:
-        self.q = q
-        self.level = level
-        self.cut = cut
-        self.control = control
-        self.reduction = reduction
-        self.duplicates = duplicates
-        self.fit_rows = fit_rows
-        self.n_splits = n_splits
-        self.neighbours = neighbours
-        self.min_class_size = min_class_size
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.client = client
-        self.progress = progress
+    q: float = 0.05
+    _: KW_ONLY
+    level: LevelName = "fixed"
+    cut: CutName = "pooled"
+    control: ControlName = "people"
+    reduction: Any = "auto"
+    duplicates: DuplicatesName = "together"
+    fit_rows: int | None = None
+    n_splits: int = 1
+    neighbours: int | None = None
+    min_class_size: int = 2
+    random_state: Any = 0
+    n_jobs: int | None = None
+    client: Any = None
+    progress: ProgressMode = "auto"
 
     def fit(self, X: Any, y: Any, *, groups: Any = None, checked: Any = None) -> Self:
         """Judge every sample; the result is in ``selection_``.
@@ -200,22 +187,6 @@ class KnockoffsSPR(BaseSelector):
             and the true labels of these rows moves the cut-off to where `q` holds for any noise,
             as `Selection.with_checks` does. A mask of rows whose labels are known to be right keeps
             these rows and changes nothing else: it does not show how many of the others are wrong.
-
-        Returns
-        -------
-        self : KnockoffsSPR
-            The fitted selector.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn.datasets import load_digits
-        >>> X, y_true = load_digits(return_X_y=True)
-        >>> y = np.where(np.arange(len(y_true)) % 5 == 0, 9 - y_true, y_true)
-        >>> rows = np.random.default_rng(0).choice(len(y), 200, replace=False)
-        >>> model = KnockoffsSPR(q=0.1).fit(X, y, checked=(rows, y_true[rows]))
-        >>> bool(model.selection_.clean_mask[rows].sum() == (y == y_true)[rows].sum())
-        True
         """
         self._check_parameters()
         with self._opened(X) as features:
@@ -227,7 +198,10 @@ class KnockoffsSPR(BaseSelector):
         self._known = _Known(fitted.fits, judged.models, judged.noise, judged.ends)
         # What the fit needed of all rows is no longer held while levels move.
         del features, fitted, judged
-        self.selection_ = selection if answers is None else self._with_answers(selection, *answers)
+        if answers is not None:
+            rows, true_labels, drawn = answers
+            selection = selection.with_checks(rows, true_labels, q=self.q, drawn=drawn)
+        self.selection_ = selection
         return self
 
     def judge(self, X: Any, y: Any) -> Selection:
@@ -236,33 +210,9 @@ class KnockoffsSPR(BaseSelector):
         A new row is judged by both halves, of which neither has seen it. What its error rate rests
         on is what it was, and that new labels go wrong as the old ones did.
 
-        Parameters
-        ----------
-        X : array-like or torch.Tensor
-            Features of the new rows, with the columns that `fit` was given.
-        y : array-like of shape (n_samples,)
-            Their labels: classes that `fit` has seen.
-
-        Returns
-        -------
-        Selection
-            The new rows at the level `q`.
-
-        Warns
-        -----
-        UserWarning
-            If the new rows look otherwise than the old ones: their margins between the two best
-            classes are distributed differently.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_digits
-        >>> X, y = load_digits(return_X_y=True)
-        >>> y[::10] = 9 - y[::10]
-        >>> model = KnockoffsSPR(q=0.01).fit(X[:1200], y[:1200])
-        >>> new = model.judge(X[1200:], y[1200:])
-        >>> bool(new.clean_mask[::10].mean() < 0.1)
-        True
+        `X` has the columns that `fit` was given, and `y` classes that it has seen. A warning says
+        where the new rows look otherwise than the old ones: where their margins between the two
+        best classes are distributed differently.
         """
         check_is_fitted(self, "selection_")
         known = self._known
@@ -285,7 +235,7 @@ class KnockoffsSPR(BaseSelector):
         with threads(math.prod(rows.shape), self.n_jobs) as each:
             features = HostFeatures(rows, each, self.progress)
             census = look(features, find_copies=False)
-            transformer = self._reduction()[1]
+            transformer = read_reduction(self.reduction, "auto", "classes")[1]
             if transformer is not None:
                 features = features.transformed(transformer)
             # Each fit twice: by what one half has learned, and by what the other has.
@@ -359,7 +309,8 @@ class KnockoffsSPR(BaseSelector):
         """Look at all rows, split them, and fit both halves of every split."""
         n, p = features.shape
         seed = self._seed()
-        reduction, transformer = self._reduction()
+        components, transformer = read_reduction(self.reduction, "auto", "classes")
+        reduction = Reduction(components)
         find_copies = self.duplicates == "together"
         labels = read_labels(features.column(y), n, self.min_class_size)
         n_classes = len(labels.classes)
@@ -399,20 +350,6 @@ class KnockoffsSPR(BaseSelector):
         linear = tuple(fit for fit, _ in fits)
         return _Fitted(features, (n, p), labels, census, seed, halves, linear, fits[0][1])
 
-    def _reduction(self) -> tuple[Reduction, Any]:
-        """Return the principal components to keep, or the user's own transformer."""
-        chosen = self.reduction
-        if hasattr(chosen, "transform"):
-            return Reduction(None), chosen
-        if chosen is None or chosen in ("auto", "classes"):
-            return Reduction(chosen), None
-        if isinstance(chosen, str):
-            raise InputError(
-                "reduction must be 'auto', a number of components, 'classes', None or a fitted "
-                f"transformer, got {chosen!r}."
-            )
-        return Reduction(check_count("reduction", chosen, 1)), None
-
     def _reduced(
         self,
         features: Features,
@@ -433,10 +370,7 @@ class KnockoffsSPR(BaseSelector):
             return features.transformed(transformer), Reduction(None)
         d = reduction.usual(n_classes)
         if d is None:
-            raise InputError(
-                "reduction=None would make the sparse X dense. Pass a number of components, such "
-                "as reduction=64, or a fitted transformer."
-            )
+            refuse_dense()
         dense = features.reduced(d, split.sketch_seed)
         width = dense.shape[1]
         # As for dense features, the components keep their sizes.
@@ -491,7 +425,8 @@ class KnockoffsSPR(BaseSelector):
         votes = []
         if self.neighbours is not None:
             rng = np.random.default_rng([fitted.seed, _STREAM])
-            _, shown = fitted.features.map(Components(fitted.pca, WIDTH), what="Reducing rows")
+            task = partial(components_of, pca=fitted.pca, width=WIDTH)
+            _, shown = fitted.features.map(task, what="Reducing rows")
             half = fitted.halves[:, 0]
             votes = [count_votes(shown["rows"], codes, half, n_classes, self.neighbours, rng)]
         tally, columns = judged.features.map(
@@ -516,11 +451,6 @@ class KnockoffsSPR(BaseSelector):
             level = np.where(disagree, np.maximum(level, columns["doubt"]), level)
         lost = contradicted(copies, codes, columns["time"])
         return np.where(lost, np.inf, level), float((lost & repeated(copies, codes)).mean())
-
-    def _with_answers(
-        self, selection: Selection, rows: Any, true_labels: Any, drawn: Drawn
-    ) -> Selection:
-        return selection.with_checks(rows, true_labels, q=self.q, drawn=drawn)
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,11 @@
 """The procedure of the paper: pieces, knockoff labels, and the count of labels that lose."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
 
-from kspr._progress import ProgressMode
 from kspr.core.labels import Labels, codes_in, name_rows
 from kspr.core.paper.cutoffs import LEVELS, best_half, first_level, q_values, theorem_factor
 from kspr.core.paper.knockoffs import STATISTICS, random_labels
@@ -14,7 +13,7 @@ from kspr.core.paper.pieces import Pieces
 from kspr.core.paper.procedure import Procedure, judge
 from kspr.errors import InputError
 from kspr.selectors.cut_groups import recut
-from kspr.selectors.options import CutName, KnockoffName, PenaltyName, StatisticName
+from kspr.selectors.options import CutName, KnockoffName, StatisticName
 from kspr.selectors.pieces import Answer, PieceSelector, SplitData, cut_by_piece
 from kspr.selectors.selection import Selection
 from kspr.selectors.validation import check_choice, check_rate, on_host
@@ -22,6 +21,7 @@ from kspr.selectors.validation import check_choice, check_rate, on_host
 __all__ = ["PaperKnockoffsSPR"]
 
 
+@dataclass(eq=False, repr=False)
 class PaperKnockoffsSPR(PieceSelector):
     """Keep the samples whose labels beat their knockoff, as the paper does.
 
@@ -85,12 +85,8 @@ class PaperKnockoffsSPR(PieceSelector):
 
     Attributes
     ----------
-    selection_ : Selection
-        Which samples are kept, the suspects in order, and a suggested label for each.
-    classes_ : numpy.ndarray
-        The classes, sorted.
-    sample_indices_ : numpy.ndarray
-        After `fit_resample`: row numbers of the kept samples.
+    selection_, classes_, sample_indices_
+        As for `KnockoffsSPR`.
 
     Examples
     --------
@@ -102,48 +98,22 @@ class PaperKnockoffsSPR(PieceSelector):
     True
     """
 
-    def __init__(
-        self,
-        # The first of the paper's levels, from which "smallest" goes up.
-        q: float = 0.02,
-        *,
-        control: Literal["paper", "theorem"] = "paper",
-        level: Literal["smallest", "fixed"] = "smallest",
-        penalty: PenaltyName = "group",
-        reduction: Any = "classes",
-        fit_intercept: bool = False,
-        # Both sizes are from the paper's section "Scalable to Large Dataset".
-        classes_per_group: int | None = 10,
-        samples_per_class: int | None = 75,
-        first_step: Literal["spr", "least_squares"] = "spr",
-        clean_ratio: float = 0.5,
-        knockoff: KnockoffName = "most_confident",
-        statistic: StatisticName = "asymmetric",
-        cut: CutName = "per_class",
-        kappa: float | None = None,
-        min_class_size: int = 2,
-        random_state: Any = 0,
-        n_jobs: int | None = None,
-        progress: ProgressMode = "auto",
-    ) -> None:
-        self.q = q
-        self.control = control
-        self.level = level
-        self.penalty = penalty
-        self.reduction = reduction
-        self.fit_intercept = fit_intercept
-        self.classes_per_group = classes_per_group
-        self.samples_per_class = samples_per_class
-        self.first_step = first_step
-        self.clean_ratio = clean_ratio
-        self.knockoff = knockoff
-        self.statistic = statistic
-        self.cut = cut
-        self.kappa = kappa
-        self.min_class_size = min_class_size
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.progress = progress
+    # The first of the paper's levels, from which "smallest" goes up.
+    q: float = 0.02
+    _: KW_ONLY
+    control: Literal["paper", "theorem"] = "paper"
+    level: Literal["smallest", "fixed"] = "smallest"
+    reduction: Any = "classes"
+    fit_intercept: bool = False
+    # Both sizes are from the paper's section "Scalable to Large Dataset".
+    classes_per_group: int | None = 10
+    samples_per_class: int | None = 75
+    first_step: Literal["spr", "least_squares"] = "spr"
+    clean_ratio: float = 0.5
+    knockoff: KnockoffName = "most_confident"
+    statistic: StatisticName = "asymmetric"
+    cut: CutName = "per_class"
+    kappa: float | None = None
 
     def fit(
         self,
@@ -169,11 +139,6 @@ class PaperKnockoffsSPR(PieceSelector):
             The labels to compare with, for ``knockoff="given"``.
         clean_mask : array-like of bool of shape (n_samples,), optional
             An earlier selection. Classes are then grouped by the means of these samples.
-
-        Returns
-        -------
-        self : PaperKnockoffsSPR
-            The fitted selector.
         """
         self._check_parameters()
         data = self._split(X, y, clean_mask)

@@ -30,7 +30,6 @@ __all__ = [
     "Task",
     "block_rows",
     "fold",
-    "in_blocks",
     "is_dask",
     "joined",
     "one_blas_thread",
@@ -249,13 +248,6 @@ def is_dask(values: Any) -> bool:
     """Return whether `values` is a Dask array, data frame or series, without importing Dask."""
     package = type(values).__module__.partition(".")[0]
     return package in ("dask", "dask_expr") and hasattr(values, "dask")
-
-
-def in_blocks(task: Task, X: Any, *columns: np.ndarray | range, extra: int = 0) -> Result:
-    """Run `task` on the blocks of a part, one after the other."""
-    n = int(X.shape[0])
-    part = HostFeatures(X)
-    return part.map(task, *columns, extra=extra) if n else (None, {})
 
 
 def fold(

@@ -6,13 +6,13 @@ samples of each class. Pieces are solved in batches, by whichever workers joblib
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, get_args
 
 import joblib
 import numpy as np
 
-from kspr._progress import Progress
+from kspr._progress import Progress, ProgressMode
 from kspr.core.labels import Labels
 from kspr.core.paper.pieces import (
     Pieces,
@@ -27,7 +27,7 @@ from kspr.core.reduction import fit_pca
 from kspr.errors import InputError
 from kspr.selectors.base import BaseSelector, split_rng
 from kspr.selectors.look import look
-from kspr.selectors.options import CutName
+from kspr.selectors.options import CutName, PenaltyName
 from kspr.selectors.parts import HostFeatures, one_blas_thread, sparse_components
 from kspr.selectors.validation import (
     check_choice,
@@ -36,6 +36,8 @@ from kspr.selectors.validation import (
     check_rate,
     read_features,
     read_labels,
+    read_reduction,
+    refuse_dense,
 )
 
 __all__ = ["Answer", "PieceSelector", "SplitData", "cut_by_piece"]
@@ -87,8 +89,16 @@ class SplitData:
         return scores.reshape(n_pieces, 2, slots, d)
 
 
+@dataclass(eq=False, repr=False)
 class PieceSelector(BaseSelector):
     """A selector that splits the data into pieces."""
+
+    _: KW_ONLY
+    penalty: PenaltyName = "group"
+    min_class_size: int = 2
+    random_state: Any = 0
+    n_jobs: int | None = None
+    progress: ProgressMode = "auto"
 
     def _check_pieces(self) -> None:
         """Check the parameters that these selectors have in common."""
@@ -123,7 +133,7 @@ class PieceSelector(BaseSelector):
         """Check the data, and split it."""
         features = HostFeatures(read_features(self, X))
         labels = read_labels(y, features.shape[0], self.min_class_size)
-        dimensions, transformer = self._reduction()
+        dimensions, transformer = read_reduction(self.reduction, "classes")
         seed = self._seed()
         clean = None if clean_mask is None else np.asarray(clean_mask, dtype=bool)
         if clean is not None and clean.shape != labels.codes.shape:
@@ -142,10 +152,7 @@ class PieceSelector(BaseSelector):
         elif features.sparse and (dimensions is None or sum(p.n_pieces for p in pieces) == 1):
             d = len(labels.classes) if dimensions == "classes" else dimensions
             if d is None:
-                raise InputError(
-                    "reduction=None would make the sparse X dense. Pass a number of components, "
-                    "such as reduction=64, or a fitted transformer."
-                )
+                refuse_dense()
             features, dimensions = features.reduced(int(d), sketch_seed), None
         return SplitData(
             features,
@@ -169,20 +176,6 @@ class PieceSelector(BaseSelector):
         blocks: Iterator[Any] = (block for _, block in features.chosen_blocks(None))
         dense = (block.toarray() for block in blocks) if features.sparse else blocks
         return group_classes(similarity(prototypes(dense, labels.codes, n_classes, clean)), size)
-
-    def _reduction(self) -> tuple[int | str | None, Any]:
-        """Return the principal components to keep, or the user's own transformer."""
-        chosen = self.reduction
-        if hasattr(chosen, "transform"):
-            return None, chosen
-        if chosen is None or chosen == "classes":
-            return chosen, None
-        if isinstance(chosen, str):
-            raise InputError(
-                "reduction must be a number of components, 'classes', None or a fitted "
-                f"transformer, got {chosen!r}."
-            )
-        return check_count("reduction", chosen, 1), None
 
     def _solved(
         self,

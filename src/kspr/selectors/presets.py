@@ -16,11 +16,9 @@ from kspr.selectors.validation import check_choice
 
 __all__ = [
     "AnySelector",
-    "by_annotators",
-    "by_doubt",
-    "by_probabilities",
     "from_options",
     "from_preset",
+    "of_kind",
 ]
 
 _Other = TypeVar("_Other", ProbabilitySelector, AnnotatorSelector, DoubtSelector)
@@ -30,6 +28,13 @@ _KINDS: dict[str, type[AnySelector]] = {
     "paper": PaperKnockoffsSPR,
     "spr": SPR,
 }
+
+_INSTEAD: dict[type, tuple[str, str]] = {
+    ProbabilitySelector: ("features", "probabilities"),
+    DoubtSelector: ("features", "a doubt"),
+    AnnotatorSelector: ("one label a row", "annotators"),
+}
+"""What the presets take, and what each other kind of selector takes in its place."""
 
 
 def from_preset(name: str, **changes: Any) -> AnySelector:
@@ -73,35 +78,13 @@ def from_options(options: SelectorOptions) -> AnySelector:
     return from_preset(options.preset, **options.changes())
 
 
-def by_probabilities(options: SelectorOptions) -> ProbabilitySelector:
-    """Return the selector by probabilities that the options of a command choose.
+def of_kind(kind: type[_Other], options: SelectorOptions, **more: Any) -> _Other:
+    """Return a selector of another kind than the presets, as the options of a command choose it.
 
-    >>> by_probabilities(SelectorOptions(q=0.1)).q
+    >>> of_kind(DoubtSelector, SelectorOptions(q=0.1), doubtful="low").q
     0.1
     """
-    return _by(ProbabilitySelector, options, "features", "probabilities")
-
-
-def by_doubt(options: SelectorOptions, doubtful: str) -> DoubtSelector:
-    """Return the selector by a score of doubt that the options of a command choose.
-
-    >>> by_doubt(SelectorOptions(q=0.1), "low").q
-    0.1
-    """
-    return _by(DoubtSelector, options, "features", "a doubt", doubtful=doubtful)
-
-
-def by_annotators(options: SelectorOptions) -> AnnotatorSelector:
-    """Return the selector by several labels a row that the options of a command choose.
-
-    >>> by_annotators(SelectorOptions(q=0.1)).q
-    0.1
-    """
-    return _by(AnnotatorSelector, options, "one label a row", "annotators")
-
-
-def _by(kind: type[_Other], options: SelectorOptions, usual: str, here: str, **more: Any) -> _Other:
-    """Return a selector of a kind that takes what is `here` in the place of what is `usual`."""
+    usual, here = _INSTEAD[kind]
     changes = options.changes()
     known = _parameters(kind)
     if "random_state" not in known:

@@ -51,14 +51,28 @@ class Selection:
     --------
     >>> from sklearn.datasets import load_digits
     >>> from kspr import KnockoffsSPR
-    >>> X, y = load_digits(return_X_y=True)
-    >>> y_true = y.copy()
-    >>> y[::10] = 9 - y[::10]
+    >>> X, y_true = load_digits(return_X_y=True)
+    >>> y = np.where(np.arange(len(y_true)) % 5 == 0, 9 - y_true, y_true)
     >>> selection = KnockoffsSPR(q=0.01).fit(X, y).selection_
-    >>> bool(selection.clean_mask[::10].mean() < 0.1)
+    >>> bool(selection.clean_mask[::5].mean() < 0.1)
     True
-    >>> bool((selection.suggested_label[::10] == y_true[::10]).mean() > 0.9)
+    >>> bool((selection.suggested_label[::5] == y_true[::5]).mean() > 0.9)
     True
+    >>> len(selection.at(0.05).clean_indices) > len(selection.clean_indices)
+    True
+    >>> print(selection.relabel())  # doctest: +ELLIPSIS
+    Change ... labels: of these about ... become right, and about ... were right before. ...
+
+    With a hundred answers of a person, the error rate holds whatever the noise is:
+
+    >>> rows = selection.draw_checks(100, q=0.05)
+    >>> checked = selection.with_checks(rows, y_true[rows], q=0.05)
+    >>> print(checked.summary().headline())  # doctest: +ELLIPSIS
+    KnockoffsSPR: ... of 1,797 labels kept (...) at q = 0.05
+    One threshold for all 10 classes; set by rows that a person has checked
+    >>> print(checked.estimates())  # doctest: +ELLIPSIS
+    By 100 checked rows and the fit, with intervals of 95 %:
+      wrong labels among the ... rows of the pool: ...
     """
 
     label_code: np.ndarray
@@ -161,30 +175,8 @@ class Selection:
     def suspects(self, frame: Any) -> Any:
         """Return the suspects among the rows of a data frame, the most suspicious first.
 
-        Rows are taken by their places, whatever the frame's index says.
-
-        Parameters
-        ----------
-        frame : data frame
-            Of pandas, polars or pyarrow: the rows that were fitted, in their order.
-
-        Returns
-        -------
-        data frame
-            Of the same library, with the same columns.
-
-        Examples
-        --------
-        >>> import pyarrow as pa
-        >>> from sklearn.datasets import load_digits
-        >>> from kspr import KnockoffsSPR
-        >>> X, y = load_digits(return_X_y=True)
-        >>> y[7] = 0
-        >>> selection = KnockoffsSPR(q=0.01).fit(X, y).selection_
-        >>> table = pa.table({"name": [f"digit-{k}" for k in range(len(y))], "label": y})
-        >>> worst = selection.suspects(table)
-        >>> worst.num_rows == len(selection.suspect_indices)
-        True
+        `frame` is one of pandas, polars or pyarrow with the rows that were fitted, in their order,
+        whatever its index says. The result is of the same library.
         """
         import narwhals as nw
 
@@ -222,28 +214,10 @@ class Selection:
         return self.doubt if self.control in DOUBTING else self.selection_time
 
     def at(self, q: float) -> "Selection":
-        """Return the selection at another level, without fitting again.
+        """Return the selection at the error rate `q`, without fitting again.
 
-        Parameters
-        ----------
-        q
-            The error rate. A cut group that cannot reach it keeps nothing, and has the status
-            ``"empty"``.
-
-        Returns
-        -------
-        Selection
-            A new selection; this one does not change.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_digits
-        >>> from kspr import KnockoffsSPR
-        >>> X, y = load_digits(return_X_y=True)
-        >>> y[::10] = 9 - y[::10]
-        >>> selection = KnockoffsSPR(q=0.01).fit(X, y).selection_
-        >>> len(selection.at(0.05).clean_indices) > len(selection.clean_indices)
-        True
+        A cut group that cannot reach it keeps nothing, and has the status ``"empty"``. This
+        selection does not change.
         """
         q = check_rate("q", q)
         if self.q_value is None:
@@ -292,33 +266,12 @@ class Selection:
         return np.asarray(expected > _APART * q + 2 * np.sqrt(q / n_kept))
 
     def draw_checks(self, n: int, *, q: float | None = None, seed: int = 0) -> np.ndarray:
-        """Return rows for a person to check, drawn at random from those that could be kept.
+        """Return row numbers for a person to check, drawn at random from those that could be kept.
 
-        The pool that they come from is fixed by `q`: the rows that would be kept at twice that
-        level, and at least 1,000. Its order is fixed by `seed`. So 50 rows, and 50 more once these
-        are checked, are one draw of 100.
-
-        Parameters
-        ----------
-        n
-            How many rows to check. A hundred are enough for most purposes.
-        q
-            The error rate to reach; None for the one that was asked for.
-        seed
-            Seed of the order.
-
-        Returns
-        -------
-        numpy.ndarray
-            Row numbers, in the order in which to check them; for `with_checks`.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_digits
-        >>> from kspr import KnockoffsSPR
-        >>> selection = KnockoffsSPR(q=0.05).fit(*load_digits(return_X_y=True)).selection_
-        >>> len(selection.draw_checks(100))
-        100
+        They are in the order in which to check them, and go to `with_checks`. A hundred are enough
+        for most purposes. The pool that they come from is fixed by `q` (None for the one that was
+        asked for): the rows that would be kept at twice that level, and at least 1,000. Its order
+        is fixed by `seed`. So 50 rows, and 50 more once these are checked, are one draw of 100.
         """
         return next_rows(self._ranking(), n, self._asked(q), seed)
 
@@ -362,25 +315,6 @@ class Selection:
             and the cut stays where it is.
         seed
             The seed that `draw_checks` was given.
-
-        Returns
-        -------
-        Selection
-            A new selection, at the level `q`; this one does not change.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn.datasets import load_digits
-        >>> from kspr import KnockoffsSPR
-        >>> X, y_true = load_digits(return_X_y=True)
-        >>> y = np.where(np.arange(len(y_true)) % 5 == 0, 9 - y_true, y_true)
-        >>> selection = KnockoffsSPR(q=0.05).fit(X, y).selection_
-        >>> rows = selection.draw_checks(100)
-        >>> checked = selection.with_checks(rows, y_true[rows])
-        >>> print(checked.summary().headline())  # doctest: +ELLIPSIS
-        KnockoffsSPR: ... of 1,797 labels kept (...) at q = 0.05
-        One threshold for all 10 classes; set by rows that a person has checked
         """
         stays = drawn == "chosen" and q is None
         # No level is needed: such rows do not move the cut.
@@ -432,30 +366,7 @@ class Selection:
         """Return the share of the right labels that `n` checks in all can be expected to keep.
 
         A forecast, not a promise: it takes the fit's own chances of wrong labels, corrected by the
-        answers that are there.
-
-        Parameters
-        ----------
-        n
-            Number of checks, with those that are done.
-        q, guarantee, confidence
-            As for `with_checks`.
-
-        Returns
-        -------
-        float
-            Expected recall.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_digits
-        >>> from kspr import KnockoffsSPR
-        >>> from kspr.noise import symmetric
-        >>> X, y = load_digits(return_X_y=True)
-        >>> y = symmetric(y, 0.4, 0)
-        >>> selection = KnockoffsSPR(q=0.05).fit(X, y).selection_
-        >>> selection.forecast(20) < selection.forecast(200)
-        True
+        answers that are there; `n` counts these too. The rest is as for `with_checks`.
         """
         from kspr.selectors.estimates import expected_recall
 
@@ -472,27 +383,7 @@ class Selection:
         """Return about how many checks reach `q` without losing much that could be kept.
 
         They can be expected to keep nine tenths of the right labels that the best cut at `q` would
-        keep. A `forecast`, not a promise.
-
-        Parameters
-        ----------
-        q, guarantee, confidence
-            As for `with_checks`.
-
-        Returns
-        -------
-        int or None
-            Number of checks; None if it is above a thousand, or nothing can be kept.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_digits
-        >>> from kspr import KnockoffsSPR
-        >>> from kspr.noise import symmetric
-        >>> X, y = load_digits(return_X_y=True)
-        >>> selection = KnockoffsSPR(q=0.05).fit(X, symmetric(y, 0.4, 0)).selection_
-        >>> selection.checks_needed() < selection.checks_needed(guarantee="confidence")
-        True
+        keep. A `forecast`, not a promise. None if it is above a thousand, or nothing can be kept.
         """
         from kspr.selectors.estimates import checks_needed
 
@@ -505,56 +396,18 @@ class Selection:
         less doubt than some wrong ones among them need not be labelled. Draw from all rows for
         this: rows outside of the pool that checks were drawn from must be labelled.
 
-        Parameters
-        ----------
-        max_wrong
-            Largest share of wrong labels in the finished data set, to be set before you look.
-        confidence
-            Probability of that over draws of checked rows, whatever the noise is.
-
-        Returns
-        -------
-        Plan
-            Row numbers, and what they come to; print it to read it.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from kspr import DoubtSelector
-        >>> doubt = np.linspace(0, 1, 2000)
-        >>> wrong = np.random.default_rng(0).random(2000) < doubt**2
-        >>> selection = DoubtSelector().fit(doubt).selection_
-        >>> rows = selection.draw_checks(200)
-        >>> checked = selection.with_checks(rows, np.where(wrong[rows], "wrong", "right"))
-        >>> plan = checked.plan(max_wrong=0.05)
-        >>> bool(np.delete(wrong, [*plan.rows, *rows]).sum() <= 0.05 * 2000)
-        True
+        `max_wrong` is the largest share of wrong labels in the finished data set, to be set before
+        you look. `confidence` is the probability of that over draws of checked rows, whatever the
+        noise is. Print the result to read it.
         """
         return plan(self, max_wrong, confidence)
 
     def estimates(self) -> Estimates:
         """Return noise rate, recall and error rates per class, by checked rows and the fit.
 
-        These need no guarantee, and so more than the checked rows alone can serve: how wrong the
-        fit thought the labels of all rows. Intervals are of 95 %; their coverage is measured.
-
-        Returns
-        -------
-        Estimates
-            About the rows that the checked ones were drawn from; print it to read it.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn.datasets import load_digits
-        >>> from kspr import KnockoffsSPR
-        >>> X, y_true = load_digits(return_X_y=True)
-        >>> y = np.where(np.arange(len(y_true)) % 5 == 0, 9 - y_true, y_true)
-        >>> selection = KnockoffsSPR(q=0.05).fit(X, y).selection_
-        >>> rows = selection.draw_checks(100)
-        >>> print(selection.with_checks(rows, y_true[rows]).estimates())  # doctest: +ELLIPSIS
-        By 100 checked rows and the fit, with intervals of 95 %:
-          wrong labels among the ... rows of the pool: ...
+        They are about the rows that the checked ones were drawn from, and need no guarantee: so
+        they serve more than the checked rows alone could, by how wrong the fit thought the labels
+        of all rows. Intervals are of 95 %; their coverage is measured. Print them to read them.
         """
         return estimate(self)
 
@@ -578,21 +431,7 @@ class Selection:
         return float(asked)
 
     def curve(self) -> Curve:
-        """Return what every level would keep, without fitting again; print it to read it.
-
-        Returns
-        -------
-        Curve
-            Levels, how many samples each keeps, and the estimated FSR of that.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_digits
-        >>> from kspr import KnockoffsSPR
-        >>> curve = KnockoffsSPR().fit(*load_digits(return_X_y=True)).selection_.curve()
-        >>> bool(curve.share_kept[-1] == 1.0)
-        True
-        """
+        """Return what every level would keep, without fitting again; print it to read it."""
         if self.q_value is None:
             raise InputError(
                 f"curve() needs an error rate, which {self.manifest.method} does not have before "
@@ -608,46 +447,17 @@ class Selection:
         the share is about the first; if people mistake what looks alike, about the second. Checked
         rows settle it.
 
-        Returns
-        -------
-        Ends
-            Estimates, not bounds; nan where nothing is kept. Print it to read it.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_digits
-        >>> from kspr import KnockoffsSPR
-        >>> selection = KnockoffsSPR(q=0.05).fit(*load_digits(return_X_y=True)).selection_
-        >>> selection.ends().by_class < 0.05
-        True
+        They are estimates, not bounds; nan where nothing is kept. Print them to read them.
         """
         from kspr.selectors.notices import ends
 
         return ends(self)
 
     def relabel(self, threshold: float = THRESHOLD) -> Relabelling:
-        """Return which labels to change, which to look at and which to leave.
+        """Return which labels to change, which to look at and which to leave; print it to read it.
 
-        Parameters
-        ----------
-        threshold
-            Least probability of a suggestion that replaces the label of a suspect. The default
-            improved the labels under every noise that was measured.
-
-        Returns
-        -------
-        Relabelling
-            A pile for every sample, the new labels, and the expected gain.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_digits
-        >>> from kspr import KnockoffsSPR
-        >>> X, y = load_digits(return_X_y=True)
-        >>> y[::10] = 9 - y[::10]
-        >>> relabelling = KnockoffsSPR(q=0.01).fit(X, y).selection_.relabel()
-        >>> print(relabelling)  # doctest: +ELLIPSIS
-        Change ... labels: of these about ... become right, and about ... were right before. ...
+        The label of a suspect is changed if its suggestion has at least the probability
+        `threshold`. The default improved the labels under every noise that was measured.
         """
         return relabelling(self, threshold)
 
@@ -661,14 +471,6 @@ class Selection:
 
         ``plot.doubt()``, ``plot.curve()`` and ``plot.confusion()`` take axes as `ax` and return
         them; ``plot.suspects(images)`` shows the worst suspects with their labels.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_digits
-        >>> from kspr import KnockoffsSPR
-        >>> selection = KnockoffsSPR().fit(*load_digits(return_X_y=True)).selection_
-        >>> selection.plot.doubt().get_ylabel()
-        'rows'
         """
         # Upwards, as `report`: drawing needs packages that selecting does not.
         from kspr.report import check_extra
@@ -679,31 +481,9 @@ class Selection:
         return Plots(self)
 
     def report(self, path: str | Path, items: Any = None, *, title: str = "Labels") -> Path:
-        """Write the selection as one HTML file to read, print and pass on.
+        """Write the selection as one HTML file to read, print and pass on; return its path.
 
-        Parameters
-        ----------
-        path
-            File to write.
-        items
-            Texts of the rows, or their images: arrays of pixels, or PIL images.
-        title
-            Title of the page.
-
-        Returns
-        -------
-        pathlib.Path
-            The file.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> from sklearn.datasets import load_digits
-        >>> from kspr import KnockoffsSPR
-        >>> digits = load_digits()
-        >>> selection = KnockoffsSPR().fit(digits.data, digits.target).selection_
-        >>> selection.report(f"{tempfile.mkdtemp()}/digits.html", digits.images).name
-        'digits.html'
+        `items` are the texts of the rows, or their images: arrays of pixels, or PIL images.
         """
         from kspr.report import Shown, write_report
         from kspr.report.contents import as_items
@@ -712,29 +492,11 @@ class Selection:
         return write_report(self, Path(path), shown)
 
     def to_frame(self, backend: Literal["pandas", "polars", "pyarrow"] = "pandas") -> Any:
-        """Return a data frame with one row per sample.
+        """Return a data frame of the library `backend` with one row per sample.
 
-        Parameters
-        ----------
-        backend
-            The library of the frame: ``"pandas"``, ``"polars"`` or ``"pyarrow"``.
-
-        Returns
-        -------
-        data frame
-            Columns ``label``, ``clean``, ``q_value``, ``doubt``, ``selection_time``,
-            ``knockoff_label``, ``suggested_label``, ``suggestion_probability``, ``duplicate_set``,
-            ``piece``, ``half`` and ``status``; SPR has no ``q_value`` and no ``knockoff_label``,
-            only a model of the noise gives ``suggestion_probability``, and only data with copies
-            has ``duplicate_set``.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_digits
-        >>> from kspr import SPR
-        >>> selection = SPR().fit(*load_digits(return_X_y=True)).selection_
-        >>> selection.to_frame("pyarrow").column_names[:3]
-        ['label', 'clean', 'doubt']
+        Its columns are ``label``, ``clean``, ``q_value``, ``doubt``, ``selection_time``,
+        ``knockoff_label``, ``suggested_label``, ``suggestion_probability``, ``duplicate_set``,
+        ``piece``, ``half`` and ``status``, without those that this selection does not have.
         """
         import narwhals as nw
 
@@ -750,28 +512,8 @@ class Selection:
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write the selection to a directory, and return its path.
 
-        Parameters
-        ----------
-        path
-            Directory to make. It holds ``samples.parquet``, ``cut_groups.parquet`` and
-            ``manifest.json``, and appears whole or not at all.
-        overwrite
-            Whether to replace a selection that was saved there before.
-
-        Returns
-        -------
-        pathlib.Path
-            The directory.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> from sklearn.datasets import load_digits
-        >>> from kspr import SPR
-        >>> selection = SPR().fit(*load_digits(return_X_y=True)).selection_
-        >>> folder = selection.save(f"{tempfile.mkdtemp()}/digits")
-        >>> sorted(file.name for file in folder.iterdir())
-        ['cut_groups.parquet', 'manifest.json', 'samples.parquet']
+        The directory holds ``samples.parquet``, ``cut_groups.parquet`` and ``manifest.json``, and
+        appears whole or not at all. `overwrite` replaces one that was saved there before.
         """
         # Upwards, and here only: files are the business of `runs`, and need pyarrow.
         from kspr.runs.storage import save_selection
@@ -782,27 +524,7 @@ class Selection:
     def load(cls, path: str | Path, *, answers: bool = True) -> "Selection":
         """Return a selection that `save` has written.
 
-        Parameters
-        ----------
-        path
-            The directory.
-        answers
-            Whether to apply the answers that `kspr verify` has put beside it.
-
-        Returns
-        -------
-        Selection
-            Equal to the one that was saved, unless there are answers.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> from sklearn.datasets import load_digits
-        >>> from kspr import SPR
-        >>> saved = SPR().fit(*load_digits(return_X_y=True)).selection_
-        >>> folder = saved.save(f"{tempfile.mkdtemp()}/digits")
-        >>> len(Selection.load(folder)) == len(saved)
-        True
+        With `answers`, those that `kspr verify` has put beside it are applied.
         """
         from kspr.runs.storage import load_selection
 

@@ -1,22 +1,22 @@
 """SPR: keep the share of samples that enter the mean-shift model last."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 
-from kspr._progress import ProgressMode
 from kspr.core.arrays import rank_within
 from kspr.core.paper.pieces import Pieces
 from kspr.core.paper.procedure import Procedure, spr_times
-from kspr.selectors.options import CutName, PenaltyName
+from kspr.selectors.options import CutName
 from kspr.selectors.pieces import Answer, PieceSelector, SplitData, cut_by_piece
 from kspr.selectors.selection import Selection
 
 __all__ = ["SPR"]
 
 
+@dataclass(eq=False, repr=False)
 class SPR(PieceSelector):
     """Keep a fixed share of the samples, ranked by Scalable Penalised Regression.
 
@@ -29,39 +29,20 @@ class SPR(PieceSelector):
     ----------
     clean_ratio
         Share of the samples to keep.
-    penalty
-        ``"group"`` penalises a sample's mean shifts together, ``"lasso"`` one by one.
     reduction
         Number of principal components; ``"classes"`` for as many as a piece has classes; None
         for all columns as they are; or a fitted transformer. With None, a piece with no more rows
         than columns tells nothing: all of its rows tie.
-    fit_intercept
-        Whether the regression has an intercept.
-    classes_per_group, samples_per_class
-        How the data is split into pieces, most similar classes together. None, for either, does
-        not split.
     cut
         Keep the share of a piece as a whole (``"pooled"``), as the paper's "50% of the data", or of
         each of its classes (``"per_class"``).
-    min_class_size
-        Smallest class that is accepted.
-    random_state
-        Seed of the split. The answer depends on it and on nothing else.
-    n_jobs
-        Number of workers that solve pieces, as joblib counts them; `joblib.parallel_config` chooses
-        what they are.
-    progress
-        Whether to show a progress bar: True, False, or ``"auto"``, on a terminal when it takes more
-        than two seconds.
+    penalty, fit_intercept, classes_per_group, samples_per_class, ...
+        As for `PaperKnockoffsSPR`.
 
     Attributes
     ----------
-    selection_ : Selection
-        Which samples are kept, the suspects in order, and a suggested label for each.
-    classes_ : numpy.ndarray
-        The classes, sorted.
-    sample_indices_ : numpy.ndarray
-        After `fit_resample`: row numbers of the kept samples.
+    selection_, classes_, sample_indices_
+        As for `KnockoffsSPR`.
 
     Examples
     --------
@@ -76,32 +57,13 @@ class SPR(PieceSelector):
     np.False_
     """
 
-    def __init__(
-        self,
-        clean_ratio: float = 0.5,
-        *,
-        penalty: PenaltyName = "group",
-        reduction: Any = 128,
-        fit_intercept: bool = True,
-        classes_per_group: int | None = None,
-        samples_per_class: int | None = None,
-        cut: CutName = "pooled",
-        min_class_size: int = 2,
-        random_state: Any = 0,
-        n_jobs: int | None = None,
-        progress: ProgressMode = "auto",
-    ) -> None:
-        self.clean_ratio = clean_ratio
-        self.penalty = penalty
-        self.reduction = reduction
-        self.fit_intercept = fit_intercept
-        self.classes_per_group = classes_per_group
-        self.samples_per_class = samples_per_class
-        self.cut = cut
-        self.min_class_size = min_class_size
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.progress = progress
+    clean_ratio: float = 0.5
+    _: KW_ONLY
+    reduction: Any = 128
+    fit_intercept: bool = True
+    classes_per_group: int | None = None
+    samples_per_class: int | None = None
+    cut: CutName = "pooled"
 
     def fit(self, X: Any, y: Any, *, clean_mask: Any = None) -> Self:
         """Judge every sample; the result is in ``selection_``.
@@ -114,11 +76,6 @@ class SPR(PieceSelector):
             Labels of any type, some of them wrong.
         clean_mask : array-like of bool of shape (n_samples,), optional
             An earlier selection. Classes are then grouped by the means of these samples.
-
-        Returns
-        -------
-        self : SPR
-            The fitted selector.
         """
         self._check_pieces()
         data = self._split(X, y, clean_mask)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -30,6 +30,8 @@ __all__ = [
     "read_features",
     "read_groups",
     "read_labels",
+    "read_reduction",
+    "refuse_dense",
 ]
 
 
@@ -159,6 +161,28 @@ def check_choice(name: str, value: Any, choices: Any) -> Any:
     if not isinstance(value, str) or value not in choices:
         raise InputError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}.")
     return value
+
+
+def read_reduction(chosen: Any, *words: str) -> tuple[int | str | None, Any]:
+    """Return the principal components to keep, or the user's own transformer."""
+    if hasattr(chosen, "transform"):
+        return None, chosen
+    if chosen is None or chosen in words:
+        return chosen, None
+    if isinstance(chosen, str):
+        raise InputError(
+            f"reduction must be a number of components, {', '.join(map(repr, words))}, None or a "
+            f"fitted transformer, got {chosen!r}."
+        )
+    return check_count("reduction", chosen, 1), None
+
+
+def refuse_dense() -> NoReturn:
+    """Raise `InputError`: a sparse matrix needs principal components."""
+    raise InputError(
+        "reduction=None would make the sparse X dense. Pass a number of components, such as "
+        "reduction=64, or a fitted transformer."
+    )
 
 
 def check_progress(progress: Any) -> None:
