@@ -24,7 +24,7 @@ from _common import (
 )
 from _data import Sample, check_shared, cifar10, confused_texts, human_labels
 from kspr import KnockoffsSPR
-from kspr.core.conformal import conformal_levels
+from kspr.core.conformal import conformal_steps
 from kspr.noise import symmetric
 
 COMMAND = "python benchmarks/draws.py"
@@ -129,7 +129,8 @@ def _pool(rows: Ranked, q: float, looser: float | None) -> np.ndarray:
 
 def _cut(rows: Ranked, pool: np.ndarray, q: float, n: int, rng: np.random.Generator) -> np.ndarray:
     drawn = rng.permutation(len(pool))[:n]
-    levels = conformal_levels(rows.doubt[pool], drawn, rows.wrong[pool[drawn]])
+    doubt = rows.doubt[pool]
+    levels = conformal_steps(doubt, drawn, rows.wrong[pool[drawn]]).of(doubt)
     keep = np.zeros(len(rows.doubt), dtype=bool)
     keep[pool[levels <= q]] = True
     keep[pool[drawn]] = ~rows.wrong[pool[drawn]]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kspr.core.conformal import anytime_levels, confidence_levels
+from kspr.core.conformal import anytime_steps, confidence_steps
 
 N = 3000
 DOUBT = (np.arange(N) + 0.5) / N
@@ -16,6 +16,14 @@ NOISES = {
     "a trap": np.where((DOUBT > 0.2) & (DOUBT < 0.3), 0.9, 0.03),
     "step": np.where(DOUBT < 0.5, 0.02, 0.6),
 }
+
+
+def confidence_levels(doubt, *rest):
+    return confidence_steps(doubt, *rest).of(doubt)
+
+
+def anytime_levels(doubt, *rest):
+    return anytime_steps(doubt, *rest).of(doubt)
 
 
 def wrong_labels(noise: str) -> np.ndarray:

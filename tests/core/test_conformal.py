@@ -8,11 +8,15 @@ from hypothesis import strategies as st
 from kspr.core import conformal
 from kspr.core.conformal import (
     anywhere_limits,
-    conformal_levels,
+    conformal_steps,
     draw_order,
     loose_pool,
     most_checked_wrong,
 )
+
+
+def conformal_levels(doubt, checked, wrong):
+    return conformal_steps(doubt, checked, wrong).of(doubt)
 
 
 @st.composite

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kspr.core.exchangeable import Losses, exchangeable_levels
+from kspr.core.exchangeable import Losses
 from kspr.core.grading import Tally
 
 seeds = st.integers(0, 2**32 - 1)
@@ -27,6 +27,14 @@ def times(
     # Ten bits behind the leading one, fewer than grades tell apart: grading loses nothing.
     Z = (Z.astype(np.float32).view(np.int32) >> 13 << 13).view(np.float32).astype(np.float64)
     return Z, label, wrong
+
+
+def exchangeable_levels(
+    Z: np.ndarray, label: np.ndarray, *, pooled: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    losses = Losses(Z.shape[1], pooled=pooled)
+    tally, grades, doubt = losses.count(Z, label)
+    return losses.levels(tally).of(grades, label), doubt
 
 
 def levels_of(Z: np.ndarray, label: np.ndarray, *, pooled: bool) -> np.ndarray:

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kspr.core.grading import CAUTION, Grading, Tally, transition_levels
+from kspr.core.grading import CAUTION, Grading, Tally
 from kspr.core.transition import Transition, estimate_transition
-from tests.core.transitions import drawn_anchors, transition_of
+from tests.core.transitions import drawn_anchors, transition_levels, transition_of
 from tests.selectors.simulated import draw_labels, pairs, symmetric
 
 seeds = st.integers(0, 2**32 - 1)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from kspr.core.grading import transition_levels
 from kspr.core.probabilities import (
     count_anchors_evenly,
     fit_probabilities,
@@ -15,6 +14,7 @@ from kspr.core.probabilities import (
 )
 from kspr.core.transition import Transition
 from kspr.noise import circular, symmetric
+from tests.core.transitions import transition_levels
 
 
 def held_out(

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from kspr.core.halves import random_halves, rows_by_half, thinned
@@ -42,13 +42,73 @@ def test_thinned_halves_have_the_same_share_of_every_class(sizes, n_rows, seed):
         np.testing.assert_array_equal(codes[part.index], part.label)
 
 
-def test_rows_of_a_set_are_in_one_half():
-    rng = np.random.default_rng(0)
-    codes, together = rng.integers(0, 3, 90), np.repeat(np.arange(30), 3)
-    halves = random_halves(codes, rng, together)
-    assert not set(together[halves[0].index]) & set(together[halves[1].index])
-    with pytest.raises(InputError, match="belong together"):
-        random_halves(codes, rng, np.zeros(90, dtype=int))
+@st.composite
+def cases_of_sets(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, int]:
+    """Draw codes and sets of very unequal sizes, across classes or within."""
+    sizes = draw(st.lists(st.integers(1, 80), min_size=2, max_size=6))
+    seed = draw(st.integers(0, 2**32 - 1))
+    rng = np.random.default_rng(seed)
+    codes = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
+    together = rng.integers(-1, draw(st.integers(1, 60)), len(codes))
+    together[rng.random(len(codes)) < draw(st.sampled_from([0.0, 0.5, 0.9]))] = -1
+    if draw(st.booleans()):
+        together = np.where(together < 0, -1, together * len(sizes) + codes)
+    assume(len(np.unique(together)) > 1 or together[0] == -1)
+    return codes, together, seed
+
+
+@laws
+@given(case=cases_of_sets())
+def test_no_set_stands_in_both_halves(case):
+    codes, together, seed = case
+    first, second = random_halves(codes, np.random.default_rng(seed), together)
+    assert not (set(together[first.index]) & set(together[second.index])) - {-1}
+    rows = np.concatenate([first.index, second.index])
+    assert np.array_equal(np.sort(rows), np.arange(len(codes)))
+
+
+@laws
+@given(case=cases_of_sets())
+def test_halves_of_a_class_differ_by_its_largest_set_at_most(case):
+    """For sets within one class; those across classes bind classes to each other."""
+    codes, together, seed = case
+    together = np.where(together < 0, -1, together * (codes.max() + 1) + codes)
+    assume(len(np.unique(together)) > 1 or together[0] == -1)
+    halves = random_halves(codes, np.random.default_rng(seed), together)
+    a, b = (np.bincount(half.label, minlength=codes.max() + 1) for half in halves)
+    for k in range(codes.max() + 1):
+        sets = together[(codes == k) & (together >= 0)]
+        assert abs(int(a[k]) - int(b[k])) <= max(1, np.bincount(sets, minlength=1).max())
+
+
+def test_sets_of_one_class_leave_its_halves_even():
+    """Thirty sets of three and sixty rows alone: as even as without sets."""
+    together = np.where(np.arange(300) % 150 < 90, np.arange(300) // 3, -1)
+    for half in random_halves(np.repeat([0, 1], 150), np.random.default_rng(0), together):
+        np.testing.assert_array_equal(np.bincount(half.label), [75, 75])
+
+
+def test_a_set_larger_than_half_of_its_class_takes_one_half_and_the_rest_the_other():
+    together = np.where(np.arange(80) < 30, 0, -1)
+    halves = random_halves(np.repeat([0, 1], 40), np.random.default_rng(0), together)
+    large = next(set(half.index) for half in halves if 0 in half.index)
+    assert set(range(30)) <= large
+    assert not large & set(range(30, 40))
+
+
+def test_sets_of_one_row_change_nothing():
+    codes = np.random.default_rng(1).integers(0, 5, 301)
+    plain = random_halves(codes, np.random.default_rng(0))
+    for together in (np.full(301, -1), np.arange(301)):
+        for one, other in zip(
+            plain, random_halves(codes, np.random.default_rng(0), together), strict=True
+        ):
+            np.testing.assert_array_equal(one.index, other.index)
+
+
+def test_a_single_set_is_refused_in_a_sentence():
+    with pytest.raises(InputError, match="All 90 rows belong together"):
+        random_halves(np.arange(90) % 3, np.random.default_rng(0), np.zeros(90, dtype=int))
 
 
 def test_given_rows_stand_class_by_class_in_their_halves():

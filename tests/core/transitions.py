@@ -3,9 +3,10 @@
 import numpy as np
 
 from kspr.core.anchors import Anchors, bin_sizes
+from kspr.core.grading import Grading
 from kspr.core.transition import Transition
 
-__all__ = ["anchors_of", "drawn_anchors", "transition_of"]
+__all__ = ["anchors_of", "drawn_anchors", "transition_levels", "transition_of"]
 
 
 def drawn_anchors(rng: np.random.Generator, matrix: np.ndarray, each: int) -> np.ndarray:
@@ -28,3 +29,12 @@ def anchors_of(
     anchors = Anchors(bin_sizes(label, half, n_classes))
     anchors.add(prediction, label, half)
     return anchors.counts().toarray()
+
+
+def transition_levels(
+    right: np.ndarray, label: np.ndarray, transition: Transition, *, pooled: bool
+) -> np.ndarray:
+    """Return the smallest level at which each sample is kept, counted at once."""
+    grading = Grading(right.shape[1], len(label), transition, pooled=pooled)
+    tally, grade = grading.count(right, label)
+    return grading.levels(tally).of(grade, label)

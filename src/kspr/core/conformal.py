@@ -3,8 +3,8 @@
 Conformal selection (Jin and Candes 2023) with "the label is wrong" as the hypothesis that a kept
 row rejects. A pool of rows is fixed before anybody looks at a label, and the checked rows are drawn
 from it at random. Then the checked rows and the others are exchangeable, and no assumption on how
-labels go wrong is needed. `conformal_levels` hold on average over draws of checked rows;
-`confidence_levels` and `anytime_levels`, which need more checks, hold except in a small share of
+labels go wrong is needed. `conformal_steps` hold on average over draws of checked rows;
+`confidence_steps` and `anytime_steps`, which need more checks, hold except in a small share of
 draws, and with `anywhere_limits` all cuts do at once. The proofs are in docs/theory.md.
 """
 
@@ -18,12 +18,9 @@ from kspr.core.intervals import clopper_pearson_bounds
 
 __all__ = [
     "LevelSteps",
-    "anytime_levels",
     "anytime_steps",
     "anywhere_limits",
-    "confidence_levels",
     "confidence_steps",
-    "conformal_levels",
     "conformal_steps",
     "draw_order",
     "loose_pool",
@@ -44,7 +41,7 @@ _MOST_WRONG = 200
 """Checked wrong rows below a cut with a limit, at most; also no more than a quarter of the checks:
 each further number makes the limits of all others larger."""
 _ANYTIME_START = 0.4
-"""Share of the pool at which the first cut of `anytime_levels` lies."""
+"""Share of the pool at which the first cut of `anytime_steps` lies."""
 
 
 def loose_pool(doubt: np.ndarray, level: np.ndarray | None, q: float) -> np.ndarray:
@@ -105,8 +102,10 @@ class LevelSteps:
         return np.asarray(self.levels[self.places(doubt)])
 
 
-def conformal_levels(doubt: np.ndarray, checked: np.ndarray, wrong: np.ndarray) -> np.ndarray:
-    """Return the smallest level at which each row of a pool is kept.
+def conformal_steps(
+    doubt: np.ndarray, checked: np.ndarray, wrong: np.ndarray, limits: np.ndarray | None = None
+) -> LevelSteps:
+    """Return the smallest level at which each row of a pool is kept, by its doubt.
 
     `doubt` orders the pool, and must not depend on the answers. `checked` are the positions of the
     rows that were drawn at random and looked at, and `wrong` says which of their labels are wrong.
@@ -117,25 +116,17 @@ def conformal_levels(doubt: np.ndarray, checked: np.ndarray, wrong: np.ndarray) 
     their doubt. For any q chosen without looking at the answers, the mean share of wrong labels
     among the unchecked rows of level at most q is at most q.
 
-    >>> levels = conformal_levels(np.arange(10), np.array([1, 8]), np.array([False, True]))
-    >>> levels.round(3)
+    With `limits`, cuts have other levels: at most ``limits[v]`` unchecked rows are wrong up to a
+    cut with v checked wrong rows; see `anywhere_limits`.
+
+    >>> doubt = np.arange(10)
+    >>> steps = conformal_steps(doubt, np.array([1, 8]), np.array([False, True]))
+    >>> steps.of(doubt).round(3)
     array([0.381, 0.381, 0.381, 0.381, 0.381, 0.381, 0.381, 0.381, 0.667,
            0.667])
     """
-    return conformal_steps(doubt, checked, wrong).of(doubt)
-
-
-def conformal_steps(
-    doubt: np.ndarray, checked: np.ndarray, wrong: np.ndarray, limits: np.ndarray | None = None
-) -> LevelSteps:
-    """Return the levels of `conformal_levels` as a function of the doubt.
-
-    With `limits`, those of a cut are other ones: at most ``limits[v]`` unchecked rows are wrong up
-    to a cut with v checked wrong rows; see `anywhere_limits`.
-
-    Between two checked rows that are wrong the level of a cut only falls as more rows are kept: so
-    the last cut before each wrong row is as good as all of them.
-    """
+    # Between two checked rows that are wrong the level of a cut only falls as more rows are kept:
+    # so the last cut before each wrong row is as good as all of them.
     rest = np.ones(len(doubt), dtype=bool)
     rest[checked] = False
     bad = np.unique(doubt[checked[wrong]])
@@ -191,10 +182,10 @@ def anywhere_limits(n_rest: int, n_checked: int, confidence: float) -> np.ndarra
 # --- With a confidence ------------------------------------------------------------------------
 
 
-def confidence_levels(
+def confidence_steps(
     doubt: np.ndarray, checked: np.ndarray, wrong: np.ndarray, q: float, confidence: float
-) -> np.ndarray:
-    """Return the smallest level at which each row of a pool is kept.
+) -> LevelSteps:
+    """Return the smallest level at which each row of a pool is kept, by its doubt.
 
     `doubt` orders the pool. `checked` are positions in it, drawn at random, their number set
     beforehand; `wrong` says which of these labels are wrong. For any level, the share of wrong
@@ -202,17 +193,11 @@ def confidence_levels(
     draws. Cuts are tested from tight to loose, the first where the checks can be expected to reach
     `q`; a level other than `q` holds as well, but may keep less than it could.
 
-    >>> levels = confidence_levels(np.arange(100), np.arange(0, 100, 2), np.zeros(50) > 0, 0.1, 0.9)
-    >>> levels.max().round(2)
+    >>> doubt, checked = np.arange(100), np.arange(0, 100, 2)
+    >>> steps = confidence_steps(doubt, checked, np.zeros(50) > 0, 0.1, 0.9)
+    >>> steps.of(doubt).max().round(2)
     np.float64(0.05)
     """
-    return confidence_steps(doubt, checked, wrong, q, confidence).of(doubt)
-
-
-def confidence_steps(
-    doubt: np.ndarray, checked: np.ndarray, wrong: np.ndarray, q: float, confidence: float
-) -> LevelSteps:
-    """Return the levels of `confidence_levels` as a function of the doubt."""
     ordered = np.sort(doubt)
     cuts = _cuts(ordered, _start(len(checked), q, confidence))
     n_below = np.searchsorted(ordered, cuts, side="right")
@@ -223,26 +208,19 @@ def confidence_steps(
     return _steps(cuts, _most_wrong(n_below, n_seen, n_wrong, 1 - confidence) / n_below)
 
 
-def anytime_levels(
+def anytime_steps(
     doubt: np.ndarray, checked: np.ndarray, wrong: np.ndarray, confidence: float
-) -> np.ndarray:
-    """Return levels as `confidence_levels` does, which hold at whatever check a person stops.
+) -> LevelSteps:
+    """Return levels as `confidence_steps` does, which hold at whatever check a person stops.
 
     `checked` must be in the order in which the rows were drawn and looked at. For any level, the
     chance that the share of wrong labels is above it at any time, with any number of checks, is at
     most ``1 - confidence``. That costs more checks.
 
-    >>> levels = anytime_levels(np.arange(100), np.arange(0, 100, 2), np.zeros(50) > 0, 0.9)
-    >>> levels.max().round(2)
+    >>> steps = anytime_steps(np.arange(100), np.arange(0, 100, 2), np.zeros(50) > 0, 0.9)
+    >>> steps.of(np.arange(100)).max().round(2)
     np.float64(0.11)
     """
-    return anytime_steps(doubt, checked, wrong, confidence).of(doubt)
-
-
-def anytime_steps(
-    doubt: np.ndarray, checked: np.ndarray, wrong: np.ndarray, confidence: float
-) -> LevelSteps:
-    """Return the levels of `anytime_levels` as a function of the doubt."""
     ordered = np.sort(doubt)
     cuts = _cuts(ordered, _ANYTIME_START)
     n_below = np.searchsorted(ordered, cuts, side="right")

@@ -9,10 +9,10 @@ answer that does not depend on a draw. `docs/theory.md` has the proof and what i
 
 import numpy as np
 
-from kspr.core.arrays import reachable, row_blocks
+from kspr.core.arrays import reachable
 from kspr.core.grading import GradeLevels, Tally
 
-__all__ = ["Losses", "exchangeable_levels"]
+__all__ = ["Losses"]
 
 _OCTAVES = 16
 _LARGEST = 16.0
@@ -84,20 +84,6 @@ class Losses:
         bits = shown.view(np.int32) >> (23 - self._bits)
         top = int(np.float32(_LARGEST).view(np.int32)) >> (23 - self._bits)
         return np.asarray(np.maximum(bits - (top - self._steps), 0), dtype=np.int64)
-
-
-def exchangeable_levels(
-    Z: np.ndarray, label: np.ndarray, *, pooled: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the smallest level at which each sample is kept, inf for never, and its doubt.
-
-    `Z` ``(rows, classes)`` are the times of all classes as labels.
-    """
-    losses = Losses(Z.shape[1], pooled=pooled)
-    blocks = [losses.count(Z[rows], label[rows]) for rows in row_blocks(*Z.shape)]
-    tallies, grades, doubts = zip(*blocks, strict=True)
-    levels = losses.levels(Tally.joined(tallies))
-    return levels.of(np.concatenate(grades), label), np.concatenate(doubts)
 
 
 def _losses(Z: np.ndarray, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kspr.core.arrays import reachable, row_blocks
+from kspr.core.arrays import reachable
 from kspr.core.transition import Transition
 
-__all__ = ["CAUTION", "GradeLevels", "Grading", "Tally", "transition_levels"]
+__all__ = ["CAUTION", "GradeLevels", "Grading", "Tally"]
 
 CAUTION = 0.84
 """Standard errors on top of every estimate: about four in five are then not too low."""
@@ -97,10 +97,9 @@ class Grading:
         self._first = np.zeros(n_classes, dtype=np.int64)
         if not pooled:
             self._first = np.arange(n_classes) * self._steps
-        # No sum of these weights needs more than the 53 bits of a float, so none is ever rounded.
         bounds = np.ones(3) if transition is None else transition.weight_bounds()
-        largest = np.maximum(n_rows * bounds, 1e-300)
-        self._units = 2.0 ** (np.ceil(np.log2(largest)) - 52)
+        # No sum of these weights needs more than the 53 bits of a float, so none is ever rounded.
+        self._units = 2.0 ** (np.ceil(np.log2(np.maximum(n_rows * bounds, 1e-300))) - 52)
         self._transition, self._table = transition, None
         if transition is not None and transition.written:
             # All weights, label by label.
@@ -114,20 +113,23 @@ class Grading:
         """
         chance = right[np.arange(len(label)), label]
         grade = np.where(chance >= self._least, self._grades(chance), -1)
-        kept = (self._first[label] + grade)[grade >= 0]
+        place = kept = (self._first[label] + grade)[grade >= 0]
+        # Three sums of weights, and one of the labels themselves.
         if self._transition is None:
             wrong = 1.0 - chance[grade >= 0].astype(np.float64)
-            sums = self._rounded(np.stack([wrong, wrong * (1.0 - wrong), np.zeros_like(wrong)]))
-            weights = np.concatenate([sums, np.ones((1, len(kept)))])
-            return Tally.of(self._n_places, kept, weights), grade.astype(np.int16)
-        row, column = np.nonzero(right >= self._least)
-        # Three sums over pairs of a sample and a class, and one over the labels themselves.
-        weights = np.zeros((4, len(row) + len(kept)))
-        weights[:3, : len(row)] = self._weights(label[row], column)
-        weights[3, len(row) :] = 1.0
-        place = self._grades(right[row, column]) + self._first[column]
-        tally = Tally.of(self._n_places, np.concatenate([place, kept]), weights)
-        return tally, grade.astype(np.int16)
+            weights = self._rounded(np.stack([wrong, wrong * (1.0 - wrong), np.zeros_like(wrong)]))
+            weights = np.concatenate([weights, np.ones((1, len(kept)))])
+        else:
+            row, column = np.nonzero(right >= self._least)
+            place = np.append(self._grades(right[row, column]) + self._first[column], kept)
+            weights = np.zeros((4, len(place)))
+            if self._table is None:
+                told = self._rounded(self._transition.weights(label[row], column))
+            else:
+                told = self._table[:, label[row] * len(self._first) + column]
+            weights[:3, : len(row)] = told
+            weights[3, len(row) :] = 1.0
+        return Tally.of(self._n_places, place, weights), grade.astype(np.int16)
 
     def levels(self, tally: Tally) -> GradeLevels:
         """Return the smallest level at which each grade is kept, given the counts of all blocks."""
@@ -137,12 +139,6 @@ class Grading:
             group = slice(start, start + self._steps)
             levels[group] = _levels(kept[group], [total[group] for total in totals])
         return GradeLevels(self._first, levels)
-
-    def _weights(self, label: np.ndarray, column: np.ndarray) -> np.ndarray:
-        if self._table is None:
-            assert self._transition is not None  # noqa: S101 - else nothing is weighed
-            return self._rounded(self._transition.weights(label, column))
-        return np.asarray(self._table[:, label * len(self._first) + column])
 
     def _rounded(self, weights: np.ndarray) -> np.ndarray:
         return np.asarray(np.rint(weights / self._units[:, None]) * self._units[:, None])
@@ -156,20 +152,6 @@ class Grading:
         odds = np.log(np.maximum(1.0 - right, _LEAST) / np.maximum(right, _LEAST))
         step = (self._steps - 1) / (-2 * np.log(_LEAST))
         return np.asarray(np.rint((odds - np.log(_LEAST)) * step).astype(np.int64))
-
-
-def transition_levels(
-    right: np.ndarray, label: np.ndarray, transition: Transition, *, pooled: bool
-) -> np.ndarray:
-    """Return the smallest level at which each sample is kept, those most likely right first.
-
-    `right` ``(rows, classes)`` is the chance that each class would be right as the label; it may
-    use no sample's own label. One cut per class, or one for all.
-    """
-    grading = Grading(right.shape[1], len(label), transition, pooled=pooled)
-    blocks = [grading.count(right[rows], label[rows]) for rows in row_blocks(*right.shape)]
-    tallies, grades = zip(*blocks, strict=True)
-    return grading.levels(Tally.joined(tallies)).of(np.concatenate(grades), label)
 
 
 def _levels(kept: np.ndarray, totals: Sequence[np.ndarray]) -> np.ndarray:

@@ -16,7 +16,6 @@ __all__ = [
     "HalfRows",
     "assign_halves",
     "content_keys",
-    "halves_of_sets",
     "random_halves",
     "row_keys",
     "rows_by_half",
@@ -132,7 +131,7 @@ def random_halves(
     order = rng.permutation(len(codes))
     # A stable sort of a shuffle: classes in order, rows random within each.
     order = order[np.argsort(codes[order], kind="stable")]
-    half = None if together is None else halves_of_sets(codes[order], together[order])
+    half = None if together is None else _halves_of_sets(codes[order], together[order])
     if half is None:
         # Dealing across the class borders keeps the halves within one row of each other.
         half = np.arange(len(order)) % 2
@@ -172,7 +171,7 @@ def _two_halves(rows: np.ndarray, codes: np.ndarray, half: np.ndarray) -> tuple[
     return first, second
 
 
-def halves_of_sets(label: np.ndarray, together: np.ndarray) -> np.ndarray | None:
+def _halves_of_sets(label: np.ndarray, together: np.ndarray) -> np.ndarray | None:
     """Return the half of each sample, 0 or 1; None where no two of them belong together.
 
     Samples stand class by class, in random order within a class, and `label` has the positions of
@@ -207,8 +206,8 @@ def halves_of_sets(label: np.ndarray, together: np.ndarray) -> np.ndarray | None
     _deal(half, label, np.array(ahead))
     if half.min() == half.max():
         raise InputError(
-            f"All {len(label):,} rows of a piece belong together, so that one of its halves would "
-            "be empty. Pass smaller groups, classes_per_group=None, or duplicates='ignore'."
+            f"All {len(label):,} rows belong together, so that one of the two halves would be "
+            "empty. Pass smaller groups, or duplicates='ignore'."
         )
     return half
 

@@ -5,11 +5,11 @@ pass any test on their features, let N_j carry the label j and let M_a be of cla
 ``E N_j = sum_a T[a, j] M_a``, so M follows from N, and ``N_k - T[k, k] M_k`` is how many of
 those with label k are wrong.
 
-A matrix of 20,000 classes would take 3.2 GB, and so would its inverse. But the anchors of a class
-are few: its wrong labels are spread evenly over all classes, apart from those that the anchors
-show more often than chance would. So the matrix is a diagonal, plus a column times a row of ones,
-plus a part that is sparse, and is stored as such for very many classes. So is its inverse (Sherman
-and Morrison), up to entries next to nothing.
+A matrix of 20,000 classes would take 3.2 GB. But the anchors of a class are few: its wrong labels
+are spread evenly over all classes, apart from those that the anchors show more often than chance
+would. So the matrix is a diagonal, plus a column times a row of ones, plus a part that is sparse,
+and is stored as such for very many classes. So is its inverse (Sherman and Morrison), up to
+entries next to nothing.
 """
 
 from dataclasses import dataclass, replace
@@ -27,9 +27,8 @@ MANY_CLASSES = 1024
 _MOST_OWN = 0.9
 """Labels that go to a class's directions of its own, at most, as a share of those that stay right,
 where the matrix is not written out: what is beyond that counts as spread evenly."""
-_NOTHING, _EXACT = 1e-7, 1e-15
-"""Entries of an inverse, whose largest are about 1, below which they are left out; and the term of
-a series, as a share of its sum, at which it ends."""
+_NOTHING = 1e-7
+"""Entries of an inverse, whose largest are about 1, below which they are left out."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,10 @@ class Transition:
 
     def unmix(self, share: np.ndarray) -> np.ndarray:
         """Return the share of each true class, given those of each label: rows of both."""
-        return self._inverse.times_rows(share)
+        near, column, row = self._inverse
+        if self.written:
+            return rows_times(share.astype(near.dtype, copy=False), near)
+        return np.asarray(share @ near - np.outer(share @ column, row))
 
     def columns(self, label: np.ndarray, dtype: np.dtype) -> np.ndarray:
         """Return the chance of the given labels under each true class: ``(rows, classes)``."""
@@ -89,15 +91,6 @@ class Transition:
         columns += self.even.astype(dtype)
         columns[np.arange(len(label)), label] = self.right[label]
         return np.asarray(columns)
-
-    def dot(self, values: np.ndarray) -> np.ndarray:
-        """Return the matrix times a vector."""
-        stays = (self.right - self.even) * values
-        return np.asarray(stays + self.even * values.sum() + self.own @ values)
-
-    def solve(self, values: np.ndarray) -> np.ndarray:
-        """Return the inverse times a vector."""
-        return self._inverse.times(values)
 
     def noisier(self, change: float | np.ndarray) -> "Transition":
         """Return the matrix with each row's share of wrong labels changed."""
@@ -134,7 +127,7 @@ class Transition:
         """
         # N_k - T[k, k] M_k with M = inv(T') N, as weights on N.
         middle, above, below = (
-            (label == column) - noise.right[column] * noise._inverse.at(label, column)
+            (label == column) - noise.right[column] * noise._inverse_at(label, column)
             for noise in (self, *self._bounds)
         )
         # Counts vary like Poisson numbers: each sample adds the square of its weight.
@@ -142,7 +135,11 @@ class Transition:
 
     def weight_bounds(self) -> np.ndarray:
         """Return bounds on the sums of the sizes of the three `weights` over all classes."""
-        middle, above, below = (1.0 + noise._inverse.bound for noise in (self, *self._bounds))
+        inverses = (noise._inverse for noise in (self, *self._bounds))
+        middle, above, below = (
+            1.0 + abs(near).sum(axis=1).max() + np.abs(column).max() * np.abs(row).sum()
+            for near, column, row in inverses
+        )
         return np.array([middle, middle**2, (above + below) / 2])
 
     @cached_property
@@ -154,79 +151,33 @@ class Transition:
         return self.noisier(self.error), self.noisier(-self.error)
 
     @cached_property
-    def _inverse(self) -> "_Written | _Series":
-        return _Written(self.matrix) if self.written else _Series(self)
+    def _inverse(self) -> tuple[np.ndarray | csr_array, np.ndarray, np.ndarray]:
+        """A matrix, and a column and a row whose product is to be taken off it.
 
-
-class _Written:
-    """The inverse of a matrix that is written out."""
-
-    def __init__(self, matrix: np.ndarray) -> None:
-        self._matrix = np.linalg.pinv(matrix)
-        self.bound = float(np.abs(self._matrix).sum(axis=1).max())
-        """Bound on the sum of the sizes of any row."""
-
-    def times(self, values: np.ndarray) -> np.ndarray:
-        return np.asarray(self._matrix @ values)
-
-    def times_rows(self, rows: np.ndarray) -> np.ndarray:
-        return rows_times(rows.astype(self._matrix.dtype, copy=False), self._matrix)
-
-    def at(self, row: np.ndarray, column: np.ndarray) -> np.ndarray:
-        return np.asarray(self._matrix[row, column])
-
-
-class _Series:
-    """The inverse of a matrix that is not: that of its sparse part, minus a column times a row.
-
-    The inverse of the sparse part is a series of powers, which ends soon: of every class, more of
-    the labels stay right than go to the classes of its own part.
-    """
-
-    def __init__(self, noise: Transition) -> None:
-        self._stays, self._own = noise.right - noise.even, noise.own
-        self._by_label = csr_array(noise.own.T)
-        spread = self._near(noise.even, self._own)
-        self._column = spread / (1.0 + spread.sum())
-        self._row = self._near(np.ones_like(self._stays), self._by_label)
-
-    def times(self, values: np.ndarray) -> np.ndarray:
-        near = self._near(values, self._own)
-        return np.asarray(near - self._column * (self._row @ values))
-
-    def times_rows(self, rows: np.ndarray) -> np.ndarray:
-        near = np.stack([self._near(row, self._by_label) for row in rows])
-        return np.asarray(near - np.outer(rows @ self._column, self._row))
-
-    def at(self, row: np.ndarray, column: np.ndarray) -> np.ndarray:
-        near = self._entries[row, column]
-        near = near.toarray() if issparse(near) else near  # it depends on SciPy's version
-        return np.asarray(near - self._column[row] * self._row[column])
-
-    @property
-    def bound(self) -> float:
-        far = np.abs(self._column).max() * np.abs(self._row).sum()
-        return float(far + abs(self._entries).sum(axis=1).max())
-
-    def _near(self, values: np.ndarray, own: csr_array) -> np.ndarray:
-        """Return the inverse of the sparse part, `own` or turned, times a vector."""
-        total = term = values / self._stays
-        while np.abs(term).max() > _EXACT * np.abs(total).max():
-            term = -(own @ term) / self._stays
-            total = total + term
-        return np.asarray(total)
-
-    @cached_property
-    def _entries(self) -> csr_array:
-        """The inverse of the sparse part, without entries next to nothing."""
-        step = csr_array(self._own @ diags_array(-1.0 / self._stays))
-        total = term = csr_array(diags_array(1.0 / self._stays))
+        Where the matrix is not written out, the inverse of its sparse part is a series of powers,
+        which ends soon: of every class, more of the labels stay right than go to the classes of its
+        own part.
+        """
+        if self.written:
+            return np.linalg.pinv(self.matrix), np.zeros(1), np.zeros(1)
+        stays = 1.0 / (self.right - self.even)
+        step = csr_array(self.own @ diags_array(-stays))
+        near = term = csr_array(diags_array(stays))
         while term.nnz:
             term = csr_array(term @ step)
             term.data[np.abs(term.data) < _NOTHING] = 0.0
             term.eliminate_zeros()
-            total = csr_array(total + term)
-        return total
+            near = csr_array(near + term)
+        column = near @ self.even
+        return near, column / (1.0 + column.sum()), near.sum(axis=0)
+
+    def _inverse_at(self, label: np.ndarray, column: np.ndarray) -> np.ndarray:
+        near, left, right = self._inverse
+        entries = near[label, column]
+        if self.written:
+            return np.asarray(entries)
+        entries = entries.toarray() if issparse(entries) else entries  # by SciPy's version
+        return np.asarray(entries - left[label] * right[column])
 
 
 def estimate_transition(

@@ -9,7 +9,7 @@ from sklearn.utils import _safe_indexing
 from kspr._progress import ProgressMode
 from kspr._text import text_table
 from kspr.core.arrays import reachable
-from kspr.core.chances import all_times
+from kspr.core.chances import closed_form_times
 from kspr.core.dawid_skene import Consensus, dawid_skene, find_consensus
 from kspr.core.intervals import wilson_interval
 from kspr.selectors.base import BaseSelector
@@ -229,7 +229,7 @@ class AnnotatorSelector(BaseSelector):
             table=table,
             q_value=level,
             doubt=doubt,
-            selection_time=all_times(consensus.chance[:, won])[np.arange(len(code)), code],
+            selection_time=closed_form_times(consensus.chance[:, won], code),
             suggested_code=code,
             suggestion_probability=1.0 - doubt,
             manifest=self._manifest(

@@ -8,13 +8,13 @@ import numpy as np
 from sklearn.utils import Tags
 
 from kspr.core.arrays import to_numpy
-from kspr.core.chances import all_times
-from kspr.core.exchangeable import exchangeable_levels
+from kspr.core.chances import closed_form_times
+from kspr.core.exchangeable import Losses
 from kspr.core.grading import Grading
 from kspr.core.labels import Labels, as_label_array, name_rows, places_in
 from kspr.core.probabilities import fit_probabilities, memorised_share
 from kspr.errors import InputError
-from kspr.selectors._passes import Grade, shares_of
+from kspr.selectors._passes import Compare, Grade, shares_of
 from kspr.selectors.base import BaseSelector
 from kspr.selectors.cut_groups import at_best_f1, cut_by_class
 from kspr.selectors.look import look
@@ -178,7 +178,7 @@ class ProbabilitySelector(BaseSelector):
         class_only = self.control != "people"
         logs, chosen, models = fit_probabilities(shown, codes, class_only=class_only)
         noise, ends = shares_of(models, logs[chosen])
-        times = all_times(models.chosen.prior(logs))
+        prior = models.chosen.prior(logs)
         halves = np.zeros((len(codes), 1), dtype=np.int8)
         grading = Grading(len(classes), len(codes), None if models.people else noise, pooled=pooled)
         tally, columns = HostFeatures(logs).map(Grade((), models, noise, grading), codes, halves)
@@ -190,8 +190,10 @@ class ProbabilitySelector(BaseSelector):
                 "control='exchangeable' needs at least three classes, got 2. Use control='people'."
             )
         else:
-            level, doubt = exchangeable_levels(times, codes, pooled=pooled)
-            columns = {"best": columns["best"]}
+            losses, best = Losses(len(classes), pooled=pooled), columns["best"]
+            tally, columns = HostFeatures(prior).map(Compare((), losses), codes, halves)
+            level, doubt = losses.levels(tally).of(columns["grade"], codes), columns["doubt"]
+            columns["best"] = best
         cut_group, table = cut_by_class(codes, len(classes), pooled=pooled)
         return Selection.uncut(
             codes,
@@ -200,7 +202,7 @@ class ProbabilitySelector(BaseSelector):
             table=table,
             q_value=level,
             doubt=doubt,
-            selection_time=times[np.arange(len(codes)), codes],
+            selection_time=closed_form_times(prior, codes),
             suggested_code=columns["best"],
             suggestion_probability=columns.get("chance"),
             doubt_by_class=columns.get("by_class"),

@@ -1,5 +1,7 @@
 """Prototypes, groups of classes and balanced pieces."""
 
+import hashlib
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -245,3 +247,17 @@ def test_prototypes_are_the_means_of_the_clean_samples(
             found[k], X[used].mean(axis=0), atol=1e-5 if dtype == np.float32 else 1e-12
         )
     np.testing.assert_array_equal(clean, before)
+
+
+@pytest.mark.parametrize(
+    ("m", "digest"),
+    [(None, "f9a66a1f1eeb1c01"), (7, "b935fd6d77a9652a"), (20, "276d75ecc8f22a6d")],
+)
+def test_the_split_without_sets_is_the_one_that_stored_results_were_made_with(m, digest):
+    codes = np.random.default_rng(1).integers(0, 5, 301)
+    groups = [np.array([0, 2, 4]), np.array([1, 3])]
+    found = hashlib.sha256()
+    for pieces in make_pieces(codes, groups, m, np.random.default_rng(0)):
+        for name in ("index", "label", "valid", "judged", "classes"):
+            found.update(np.ascontiguousarray(getattr(pieces, name), dtype=np.int64).tobytes())
+    assert found.hexdigest()[:16] == digest

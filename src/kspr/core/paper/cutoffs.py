@@ -15,7 +15,6 @@ __all__ = [
     "LEVELS",
     "best_half",
     "first_level",
-    "fsr_cutoff",
     "q_values",
     "theorem_factor",
 ]
@@ -24,18 +23,23 @@ LEVELS = np.arange(1, 26) / 50
 """The paper's levels: 0.02 in steps of 0.02 to 0.5."""
 
 
-def fsr_cutoff(W: np.ndarray, q: float) -> float:
-    """Return the largest cut-off whose estimated FSR stays within `q`.
-
-    Keep ``-T <= W < 0``. ``0.0`` means that no sample is selectable at `q`.
-    """
-    within = _levels(W, np.zeros(len(W), dtype=np.int64)) <= q
-    return float(np.max(np.abs(W[within]), initial=0.0))
-
-
 def q_values(W: np.ndarray, cut_groups: np.ndarray) -> np.ndarray:
     """Return the smallest level at which Eq. T keeps each sample; inf for one that never is."""
-    return np.where(W < 0, _levels(W, cut_groups), np.inf)
+    size = np.abs(np.asarray(W, dtype=np.float64))
+    # lexsort takes its last key as the first one to sort by.
+    order = np.lexsort((size, cut_groups))
+    cut_group, size, sign = cut_groups[order], size[order], np.sign(W[order])
+    first = np.searchsorted(cut_group, cut_group)  # where each position's cut group begins
+    ahead, behind = (_running_count(hit, first) for hit in (sign < 0, sign > 0))
+    estimate = (1.0 + behind) / np.maximum(ahead, 1.0)
+    # Tied |W| enter together: cutting inside a tie would let the sort order pick samples. And
+    # Eq. T has t > 0: W = 0 is on neither side.
+    inside = np.zeros(len(size), dtype=bool)
+    inside[:-1] = (size[1:] == size[:-1]) & (cut_group[1:] == cut_group[:-1])
+    estimate[inside | (size == 0)] = np.inf
+    levels = np.full(len(size), np.inf)
+    levels[order] = _reachable_by_group(estimate, cut_group)
+    return np.where(W < 0, levels, np.inf)
 
 
 def first_level(smallest: np.ndarray, levels: np.ndarray) -> np.ndarray:
@@ -77,25 +81,6 @@ def best_half(W: np.ndarray, cut_groups: np.ndarray, n_cut_groups: int) -> np.nd
     rank = rank + behind * ahead_size[cut_groups]
     # Rounded up: a cut group of one row keeps it.
     return np.asarray(rank < ((size + 1) // 2)[cut_groups])
-
-
-def _levels(W: np.ndarray, cut_groups: np.ndarray) -> np.ndarray:
-    """Return the smallest level at which each sample, on either side, is within the cut-off."""
-    size = np.abs(np.asarray(W, dtype=np.float64))
-    # lexsort takes its last key as the first one to sort by.
-    order = np.lexsort((size, cut_groups))
-    cut_group, size, sign = cut_groups[order], size[order], np.sign(W[order])
-    first = np.searchsorted(cut_group, cut_group)  # where each position's cut group begins
-    ahead, behind = (_running_count(hit, first) for hit in (sign < 0, sign > 0))
-    estimate = (1.0 + behind) / np.maximum(ahead, 1.0)
-    # Tied |W| enter together: cutting inside a tie would let the sort order pick samples. And
-    # Eq. T has t > 0: W = 0 is on neither side.
-    inside = np.zeros(len(size), dtype=bool)
-    inside[:-1] = (size[1:] == size[:-1]) & (cut_group[1:] == cut_group[:-1])
-    estimate[inside | (size == 0)] = np.inf
-    levels = np.full(len(size), np.inf)
-    levels[order] = _reachable_by_group(estimate, cut_group)
-    return levels
 
 
 def _running_count(hit: np.ndarray, first: np.ndarray) -> np.ndarray:

@@ -6,13 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from kspr.core.arrays import one_hot, row_blocks
-from kspr.core.halves import HalfRows, halves_of_sets
 
 __all__ = [
     "Pieces",
     "group_classes",
     "make_pieces",
-    "one_piece",
     "prototypes",
     "similarity",
 ]
@@ -104,16 +102,12 @@ def make_pieces(
     groups: list[np.ndarray],
     samples_per_class: int | None,
     rng: np.random.Generator,
-    together: np.ndarray | None = None,
 ) -> list[Pieces]:
     """Return the pieces of all groups, those of one shape together.
 
     With `samples_per_class` every class of a piece has that many slots, refilled from its own
     samples where a class runs out, and every sample is judged in exactly one of them. With
     None a group is one piece that holds all of its samples once.
-
-    `together` numbers sets of samples, -1 for none: no piece has samples of one set in both of
-    its halves. Raise `InputError` where one half would be empty then.
     """
     order = rng.permutation(len(codes))
     # A stable sort of a shuffle: classes in order, samples random within each.
@@ -123,13 +117,10 @@ def make_pieces(
     made = []
     for group in groups:
         members = _Members(order, first[group], counts[group], group)
-        half = None if together is None else _halves(members, together)
         if samples_per_class is None:
-            made.append(_whole(members, half))
-        elif half is None:
-            made.append(_balanced(members, samples_per_class))
+            made.append(_whole(members))
         else:
-            made.append(_divided(members, half, samples_per_class))
+            made.append(_balanced(members, samples_per_class))
     return _merge_equal_shapes(made)
 
 
@@ -141,11 +132,6 @@ class _Members:
     first: np.ndarray
     count: np.ndarray
     classes: np.ndarray
-
-    def listed(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return all samples, class by class, and the positions of their classes."""
-        parts = [self.order[f : f + n] for f, n in zip(self.first, self.count, strict=True)]
-        return np.concatenate(parts), np.repeat(np.arange(len(self.count)), self.count)
 
 
 def _balanced(members: _Members, m: int) -> Pieces:
@@ -162,95 +148,46 @@ def _balanced(members: _Members, m: int) -> Pieces:
     start = turn * n // used
     n_judged = np.where(piece < used, (turn + 1) * n // used - start, 0)
     window = np.minimum(n, m)
-    halves = []
-    for half, slots in enumerate(((m + 1) // 2, m // 2)):
+    slots, halves = (m + 1) // 2, []
+    for half in (0, 1):
         # Even positions of a window form half A, odd ones half B, so that no sample, refilled
         # or not, stands in both: the half that fits must not have seen the label it judges.
         distinct = np.maximum((window + 1 - half) // 2, 1)
-        slot = np.arange(slots)
+        slot = np.arange((m + 1 - half) // 2)
         position = 2 * (slot % distinct[:, None]) + half
         # A window of one sample has no odd position; `valid` masks half B then.
         position = np.minimum(position, window[:, None] - 1)
         sample = (start[..., None] + position) % n[:, None]
+        index = members.order[members.first[:, None] + sample]
+        valid = np.broadcast_to((window > half)[:, None], index.shape)
         # Slots from `distinct` on repeat samples that earlier slots judge.
-        judged = (position < n_judged[..., None]) & (slot < distinct[:, None])
-        halves.append((members.order[members.first[:, None] + sample], window > half, judged))
-    return _joined(members, m, halves)
-
-
-def _divided(members: _Members, half: np.ndarray, m: int) -> Pieces:
-    """Cut each class into pieces as `_balanced` does, the samples of each `half` by themselves.
-
-    A sample is then in the same half of all pieces that it is used in, and so is its set.
-    """
-    sample, label = members.listed()
-    slots = ((m + 1) // 2, m // 2)
-    counts = [np.bincount(label[half == side], minlength=len(members.count)) for side in (0, 1)]
-    piece = np.arange(max(int((-(-n // s)).max()) for n, s in zip(counts, slots, strict=True)))
-    halves = []
-    for side, (n, s) in enumerate(zip(counts, slots, strict=True)):
-        mine, first, some = sample[half == side], np.cumsum(n) - n, np.maximum(n, 1)
-        used = -(-some // s)
-        turn = piece[:, None] % used
-        start = turn * n // used
-        n_judged = np.where(piece[:, None] < used, (turn + 1) * n // used - start, 0)
-        slot = np.arange(s)
-        position = slot % np.minimum(some, s)[:, None]
-        index = first[:, None] + (start[..., None] + position) % some[:, None]
-        # A class without samples in this half points past the end; `valid` masks it.
-        index = mine[np.minimum(index, len(mine) - 1)]
-        judged = (slot < n_judged[..., None]) & (slot < np.minimum(some, s)[:, None])
-        halves.append((index, n > 0, judged))
-    return _joined(members, m, halves)
-
-
-def _joined(
-    members: _Members, m: int, halves: list[tuple[np.ndarray, np.ndarray, np.ndarray]]
-) -> Pieces:
-    """Return pieces from the slots of both halves: samples, classes that are there, judged."""
-    slots, filled = (m + 1) // 2, []
-    for index, there, judged in halves:
-        valid = np.broadcast_to(there[:, None], index.shape)
+        judged = valid & (position < n_judged[..., None]) & (slot < distinct[:, None])
         # An odd m gives half A a slot more than half B.
-        pad = ((0, 0), (0, 0), (0, slots - index.shape[2]))
-        masks = [np.pad(mask, pad) for mask in (valid, judged & valid)]
-        filled.append([np.pad(index, pad, mode="edge"), *masks])
-    stacked = [np.stack(pair, axis=1) for pair in zip(*filled, strict=True)]
-    n_pieces = len(halves[0][0])
-    index, valid, judged = (a.reshape(n_pieces, 2, -1) for a in stacked)
-    label = np.broadcast_to(np.repeat(np.arange(len(members.count)), slots), index.shape)
-    classes = np.broadcast_to(members.classes, (n_pieces, len(members.count)))
+        pad = ((0, 0), (0, 0), (0, slots - len(slot)))
+        halves.append(
+            (np.pad(index, pad, mode="edge"), *(np.pad(mask, pad) for mask in (valid, judged)))
+        )
+    shape = len(piece), 2, len(n) * slots
+    index, valid, judged = (np.stack(pair, 1).reshape(shape) for pair in zip(*halves, strict=True))
+    label = np.broadcast_to(np.repeat(np.arange(len(n)), slots), shape)
+    classes = np.broadcast_to(members.classes, (len(piece), len(n)))
     return Pieces(index, label, valid, judged, classes)
 
 
-def _halves(members: _Members, together: np.ndarray) -> np.ndarray | None:
-    """Return the half of each listed sample, 0 or 1; None where no two of them belong together."""
-    sample, label = members.listed()
-    return halves_of_sets(label, together[sample])
-
-
-def _whole(members: _Members, half: np.ndarray | None) -> Pieces:
+def _whole(members: _Members) -> Pieces:
     """Put all samples of the group into one piece, its classes dealt out between the halves."""
-    sample, label = members.listed()
-    if half is None:
-        # Dealing across the class borders keeps the halves within one sample of each other.
-        half = np.arange(len(sample)) % 2
-    halves = tuple(HalfRows(sample[half == side], label[half == side]) for side in (0, 1))
-    return one_piece(halves, members.classes)
-
-
-def one_piece(halves: tuple[HalfRows, ...], classes: np.ndarray) -> Pieces:
-    """Return the piece whose halves have these samples, with the positions of their classes."""
-    slots = max(len(half.index) for half in halves)
-    last_sample, last_label = halves[0].index[-1], halves[0].label[-1]
-    index = np.full((1, 2, slots), last_sample, dtype=np.int64)
-    labels = np.full((1, 2, slots), last_label, dtype=np.int64)
-    valid = np.zeros((1, 2, slots), dtype=bool)
-    for side, half in enumerate(halves):
-        filled = slice(0, len(half.index))
-        index[0, side, filled], labels[0, side, filled] = half.index, half.label
-        valid[0, side, filled] = True
-    return Pieces(index, labels, valid, valid, classes[None])
+    parts = [members.order[f : f + n] for f, n in zip(members.first, members.count, strict=True)]
+    sample, label = np.concatenate(parts), np.repeat(np.arange(len(parts)), members.count)
+    # Dealing across the class borders keeps the halves within one sample of each other: of an odd
+    # number, the second half has a slot that repeats the first sample's last.
+    shape = 1, 2, (len(sample) + 1) // 2
+    index, labels = np.full(shape, sample[::2][-1]), np.full(shape, label[::2][-1])
+    valid = np.zeros(shape, dtype=bool)
+    for half in (0, 1):
+        mine = slice(0, len(sample[half::2]))
+        index[0, half, mine], labels[0, half, mine] = sample[half::2], label[half::2]
+        valid[0, half, mine] = True
+    return Pieces(index, labels, valid, valid, members.classes[None])
 
 
 def _merge_equal_shapes(made: list[Pieces]) -> list[Pieces]:
