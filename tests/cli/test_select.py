@@ -15,6 +15,8 @@ from kspr.errors import InputError
 from kspr.report import report_run
 from kspr.runs.run import load_run
 from kspr.selectors.options import SelectorOptions
+from kspr.sources.opening import open_source
+from kspr.sources.options import ReadOptions
 from tests.cli.commands import SAID, fails, run
 
 
@@ -419,6 +421,37 @@ def test_a_new_batch_takes_its_options_from_the_run(batches, capsys):
     message = fails("select", new, "--with", batches / "run", "--out", out, capsys=capsys)
     assert "cannot judge new rows" in message
     assert not out.exists()
+
+
+def test_a_new_batch_of_mixed_columns_is_encoded_as_the_run(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    job = np.array(["clerk", "nurse", "driver"])[rng.integers(0, 3, 400)]
+    table = pa.table(
+        {
+            "age": pa.array(rng.normal(40, 9, 400), mask=rng.random(400) < 0.1),
+            "grade": rng.integers(1, 4, 400).astype(str),
+            "since": np.datetime64("2020-01-01") + rng.integers(0, 99, 400),
+            "job": job,
+            "y": np.where(rng.random(400) < 0.1, "b", np.where(job == "nurse", "b", "a")),
+        }
+    )
+    pq.write_table(table[:300], tmp_path / "old.parquet")
+    new = table[300:].to_pandas()
+    new.loc[[0, 1], "job"] = "pilot"
+    new.to_csv(tmp_path / "new.csv", index=False)
+    old, out = tmp_path / "run", tmp_path / "new-run"
+    run("select", tmp_path / "old.parquet", "--label", "y", "--out", old)
+    run("select", tmp_path / "new.csv", "--with", old, "--out", out, capsys=capsys)
+    found, first = load_run(out), load_run(old)
+    # A file of text, in which a grade looks like a number, and with another mean of ages.
+    assert found.origin.encoder == first.origin.encoder
+    assert any("of no column, is 'pilot' in 'job'." in note for note in found.origin.notes)
+    assert found.features().shape == (100, first.features().shape[1])
+    again = open_source(tmp_path / "old.parquet", ReadOptions(label="y"))
+    np.testing.assert_array_equal(again.features, first.features())
+    new.to_csv(tmp_path / "new.csv", index=False, columns=["age", "since", "job", "y"])
+    message = fails("select", tmp_path / "new.csv", "--with", old, "--out", "x", capsys=capsys)
+    assert "has no column 'grade'" in message
 
 
 def test_a_run_that_is_given_as_a_source_is_answered_by_its_source(table, tmp_path, capsys):

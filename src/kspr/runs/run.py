@@ -19,8 +19,9 @@ from kspr.runs.rows import ROWS, Joined, JoinedItems, RunRows, join_rows, read_r
 from kspr.runs.storage import load_selection, save_selection
 from kspr.selectors import Selection
 from kspr.sources.opening import open_source, open_table, probability_file
-from kspr.sources.options import ReadOptions
+from kspr.sources.options import ReadOptions, with_encoder
 from kspr.sources.places import absolute, address_of, exists
+from kspr.sources.readers.mixed_tables import Encoder
 from kspr.sources.readers.table import Field, Table
 from kspr.sources.records import Items, Records
 
@@ -66,6 +67,8 @@ class Origin:
     """Items that could not be read, and are left out."""
     notes: tuple[str, ...] = ()
     """Sentences for the user: what had to be assumed to read the source."""
+    encoder: Encoder | None = None
+    """How gaps, dates and categories became numbers."""
 
     def read_options(self) -> ReadOptions:
         """Return the options with which the source was read."""
@@ -74,7 +77,7 @@ class Origin:
         options: dict[str, Any] = {k: v for k, v in self.options.items() if k in known}
         if "labels" in options:
             options["labels"] = Path(options["labels"])
-        return ReadOptions(**options)
+        return with_encoder(ReadOptions(**options), self.encoder)
 
     def command_line(self) -> str:
         """Return the command as it would be typed."""
@@ -83,8 +86,8 @@ class Origin:
 
 def describe(options: ReadOptions) -> dict[str, str]:
     """Return the options that were given, as text."""
-    given = {f.name: getattr(options, f.name) for f in fields(options)}
-    return {f.name: str(given[f.name]) for f in fields(options) if given[f.name] != f.default}
+    given = {f.name: getattr(options, f.name) for f in fields(ReadOptions)}
+    return {f.name: str(given[f.name]) for f in fields(ReadOptions) if given[f.name] != f.default}
 
 
 def origin_of(loaded: Loaded, options: ReadOptions, command: Sequence[str]) -> Origin:
@@ -106,6 +109,7 @@ def origin_of(loaded: Loaded, options: ReadOptions, command: Sequence[str]) -> O
         n_rows=len(records),
         unreadable=loaded.unreadable,
         notes=records.notes,
+        encoder=records.encoder,
     )
 
 
@@ -118,7 +122,8 @@ def read_origin(about: dict[str, Any]) -> Origin:
     """Return the origin in a document; raise `ValueError` or `TypeError` if it holds none."""
     # JSON has no tuples.
     lists = {name: tuple(about[name]) for name in ("command", "notes")}
-    origin = Origin(**{**about, **lists})
+    encoder = about.get("encoder")
+    origin = Origin(**{**about, **lists, "encoder": encoder and Encoder.read(encoder)})
     texts = [origin.source, origin.reader, *origin.command, *origin.notes]
     texts += [text for pair in dict(origin.options).items() for text in pair]
     texts += [text for text in (origin.embedding, origin.fingerprint) if text is not None]

@@ -29,7 +29,7 @@ from kspr.selectors import (
 )
 from kspr.selectors.options import DEFAULT_Q
 from kspr.sources.joining import VoteColumns, read_vote_columns
-from kspr.sources.options import AS_FOUND, ReadOptions
+from kspr.sources.options import AS_FOUND, ReadOptions, with_encoder
 
 __all__ = [
     "select_by_annotators",
@@ -122,9 +122,10 @@ def select_new(
     if options == AS_FOUND:
         # A file of labels is about its own rows.
         options = replace(earlier.origin.read_options(), labels=None)
+    options = with_encoder(options, earlier.records().encoder)
     loaded = load(source, options, settings, labelled=True)
-    for records in (earlier.records(), loaded.records):
-        check_rows_alone(records)
+    if options.encoder is None:
+        check_rows_alone(loaded.records)
     if _embedder(loaded.folder) != _embedder(earlier.origin.embedding):
         raise InputError(
             f"{source} was embedded by {_embedder(loaded.folder)}, the rows of {earlier.folder} by "

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-__all__ = ["AS_FOUND", "ReadOptions"]
+__all__ = ["AS_FOUND", "ReadOptions", "with_encoder"]
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,22 @@ class ReadOptions:
     classes: int | None = None
     """The first classes of WebVision alone; the paper takes 50. [default: all, or 50 where the
     folder's name has ``mini``]"""
+
+    @property
+    def encoder(self) -> Any:
+        """How gaps, dates and categories become numbers; None if the rows themselves tell."""
+        return None
+
+
+@dataclass(frozen=True)
+class _WithEncoder(ReadOptions):
+    # A class of its own, because the fields of `ReadOptions` are flags of commands.
+    encoder: Any = None
+
+
+def with_encoder(options: ReadOptions, encoder: Any) -> ReadOptions:
+    """Return options that read rows by the encoder of others; None changes nothing."""
+    return options if encoder is None else _WithEncoder(**{**vars(options), "encoder": encoder})
 
 
 AS_FOUND = ReadOptions()

@@ -95,6 +95,8 @@ class Records:
     """``(rows, classes)``, where the user has named them."""
     probability_columns: tuple[str, ...] = ()
     """Names of their columns in a table, which name the classes."""
+    encoder: Any = None
+    """How the gaps, dates and categories of a table became numbers; None for a table without."""
     digest: np.ndarray | None = None
     """A digest of what each row holds, where features are made of more than their own row."""
 

@@ -1,26 +1,25 @@
-"""Tables of numbers, dates and categories, with gaps, as features: by scikit-learn's own encoders.
+"""Tables of numbers, dates and categories, with gaps, as features.
 
 What is made of a row depends on the whole table: the median of a column, the values that it has.
-So rows are known again by what they hold in the file, not by what is made of it.
+So rows are known again by what they hold in the file, and a run keeps the `Encoder`, which makes
+the same of the rows of any later table.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kspr.errors import InputError
 from kspr.sources.readers.csv_tables import NULLS
-from kspr.sources.readers.file_checks import BLOCK_BYTES, listed
+from kspr.sources.readers.file_checks import BLOCK_BYTES, listed, shown
 from kspr.sources.readers.numbers import RowSink
 from kspr.sources.records import content_digests, number_digests
 
-if TYPE_CHECKING:
-    from sklearn.compose import ColumnTransformer
-
-__all__ = ["Encoded", "OtherColumn", "encode"]
+__all__ = ["Encoded", "Encoder", "OtherColumn", "encode"]
 
 _MOST_VALUES = 1_000
 """Values of a column of categories; one with more holds texts, or names of rows."""
@@ -34,11 +33,11 @@ _DAY = 86_400
 class OtherColumn:
     """A column of dates or categories, collected block by block; `unfit` if it is neither."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, dates: bool | None = None) -> None:
         self.name = name
         self.unfit = False
-        self.dates: bool | None = None
-        """Whether it holds dates, as its first block says."""
+        self.dates = dates
+        """Whether it holds dates, as its first block says where that is not known."""
         self._values: dict[str, int] = {}
         self._blocks: list[np.ndarray] = []
 
@@ -71,9 +70,9 @@ class OtherColumn:
         return np.asarray(np.append(known, np.uint64(0))[self.numbers()])
 
     @property
-    def n_values(self) -> int:
-        """Number of different categories."""
-        return len(self._values)
+    def values(self) -> list[str]:
+        """The different categories, in the order of their numbers."""
+        return list(self._values)
 
     def is_category(self) -> bool:
         """Return whether there are categories to learn from: two at least, and not a row each."""
@@ -114,6 +113,80 @@ def _days(array: pa.Array) -> np.ndarray:
     return np.asarray(seconds.to_numpy(zero_copy_only=False), np.float64) / _DAY
 
 
+@dataclass(frozen=True)
+class Encoder:
+    """How columns become features without gaps: plain values, which a run keeps as JSON.
+
+    Numbers and dates hold `fill` in their gaps and are scaled; then come marks of the gaps of the
+    columns `marked`, scaled as well; then a column for each value of a category.
+    """
+
+    numbers: list[str]
+    dates: list[str]
+    fill: list[float]
+    """Of each of the numbers, then of each of the dates: the median."""
+    marked: list[int]
+    """Positions, among numbers and dates, of the columns that had gaps."""
+    mean: list[float]
+    """Of each of the scaled columns: numbers, dates, marks."""
+    scale: list[float]
+    categories: dict[str, list[str | None]]
+    """The values that have a column, by the name of the category; None is that of a gap."""
+    rare: list[str]
+    """Categories whose other values share one further column; in others they have none."""
+
+    @staticmethod
+    def read(document: Any) -> "Encoder":
+        """Return the encoder that a run keeps; raise `ValueError` if the document holds none."""
+        try:
+            known = Encoder(**document)
+            known.rows(np.zeros((1, len(known.fill))), [np.zeros(1, int)] * len(known.categories))
+        except (TypeError, AttributeError, LookupError) as error:
+            raise ValueError("the encoder is damaged") from error
+        return known
+
+    def rows(self, numbers: np.ndarray, places: Sequence[np.ndarray]) -> np.ndarray:
+        """Return features of rows: of their numbers and dates, and their columns by category."""
+        gaps = np.isnan(numbers)
+        filled = np.where(gaps, self.fill, numbers)
+        parts = [(np.hstack([filled, gaps[:, self.marked]]) - self.mean) / self.scale]
+        for place, (name, values) in zip(places, self.categories.items(), strict=True):
+            # The last one is of values that have no column.
+            parts.append(np.eye(len(values) + 1)[place][:, : len(values) + (name in self.rare)])
+        return np.hstack(parts)
+
+
+def _fitted(
+    names: Sequence[str],
+    dates: Sequence[OtherColumn],
+    categories: Sequence[OtherColumn],
+    numbers: np.ndarray,
+    chosen: np.ndarray,
+) -> Encoder:
+    """Return the encoder of the rows `chosen`, whose numbers and dates are `numbers`."""
+    gaps = np.isnan(numbers)
+    empty = gaps.all(axis=0)
+    fill = np.nanmedian(np.where(empty, 0.0, numbers), axis=0)
+    marked = np.flatnonzero(gaps.any(axis=0))
+    table = np.hstack([np.where(gaps, fill, numbers), gaps[:, marked]])
+    mean, scale = table.mean(axis=0), table.std(axis=0)
+    # What is left of a constant is rounding.
+    scale[scale <= 1e-12 * np.abs(mean)] = 1.0
+    shown: dict[str, list[str | None]] = {}
+    rare = []
+    for category in categories:
+        known, count = np.unique(category.numbers()[chosen], return_counts=True)
+        if len(known) >= _SHOWN_VALUES:
+            rare.append(category.name)
+            # Of equally frequent values, those that came later.
+            known = np.sort(known[np.argsort(count, kind="stable")[-(_SHOWN_VALUES - 1) :]])
+        shown[category.name] = [None if c < 0 else category.values[c] for c in known.tolist()]
+    return Encoder(
+        *(list(names), [column.name for column in dates], fill.tolist(), marked.tolist()),
+        *(mean.tolist(), scale.tolist(), shown, rare),
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class Encoded:
     """The features of a table of mixed columns."""
@@ -121,8 +194,7 @@ class Encoded:
     features: np.ndarray
     digest: np.ndarray
     """64 bits of what each row holds in the file."""
-    others: tuple[str, ...]
-    """Names of the columns of dates and categories that are used."""
+    encoder: Encoder
     note: str
     """What was done with which columns, in one sentence."""
 
@@ -132,47 +204,73 @@ def encode(
     names: Sequence[str],
     others: Sequence[OtherColumn],
     label: np.ndarray | None,
+    encoder: Encoder | None = None,
 ) -> Encoded | None:
     """Return the columns `names` of numbers and the `others` as features without gaps.
 
-    Numbers hold the median in their gaps and are scaled; a category becomes a column for each of
-    its values. None for a table of numbers without a gap, or of infinite ones: it stays as it is.
+    With the `encoder` of an earlier table, whose columns these are, what it makes of them.
+    Otherwise None for a table of numbers without a gap, or of infinite ones: it stays as it is.
     """
-    dates = [o for o in others if o.dates and not o.unfit]
-    categories = [o for o in others if not o.unfit and o.is_category()]
-    same = []
-    if categories and label is not None:
-        codes = pa.array(label).dictionary_encode().indices.to_numpy()
-        same = [o for o in categories if o.says_the_same_as(codes)]
-    categories = [o for o in categories if o not in same]
-    gaps, finite = ((), True) if features is None else _gaps(features, names)
-    # Infinite numbers are refused with their rows by whoever computes with them.
-    if not finite or not (dates or categories or gaps):
-        return None
+    dates = [o for o in others if not o.unfit and o.dates]
+    categories = [o for o in others if not o.unfit and not o.dates]
+    same: list[OtherColumn] = []
+    if encoder is None:
+        categories = [o for o in categories if o.is_category()]
+        if categories and label is not None:
+            codes = pa.array(label).dictionary_encode().indices.to_numpy()
+            same = [o for o in categories if o.says_the_same_as(codes)]
+        categories = [o for o in categories if o not in same]
+        gaps, finite = (False, True) if features is None else _gaps(features)
+        # Infinite numbers are refused with their rows by whoever computes with them.
+        if not finite or not (dates or categories or gaps):
+            return None
+    elif unfit := [o.name for o in others if o.unfit]:
+        raise InputError(
+            f"Column {unfit[0]!r} holds other things than that of the rows that the encoder is of: "
+            "no dates, or texts. Correct it."
+        )
     used = [*dates, *categories]
-    n = len(used[0].numbers()) if features is None else len(features)
+    table = np.empty((len(used[0].numbers()), 0)) if features is None else features
+    n = len(table)
 
-    def rows(chosen: Any) -> np.ndarray:
-        numbers = [] if features is None else [np.asarray(features[chosen])]
-        return np.column_stack([*numbers, *(o.numbers()[chosen] for o in used)])
+    def numbers(rows: Any) -> np.ndarray:
+        columns = [table[rows], *(o.numbers()[rows] for o in dates)]
+        return np.column_stack(columns).astype(np.float64, copy=False)
 
-    width = len(names) + len(dates)
-    transformer = _fitted(rows, n, width, len(categories))
-    return Encoded(
-        _transformed(transformer, rows, n),
-        _digests(features, used, n),
-        tuple(column.name for column in used),
-        _sentence(gaps, categories, dates, same),
-    )
+    if encoder is None:
+        chosen = np.arange(n)
+        if n > _FITTED:
+            chosen = np.sort(np.random.default_rng(0).choice(n, _FITTED, replace=False))
+        encoder = _fitted(names, dates, categories, numbers(chosen), chosen)
+        note = _sentence(encoder, categories, same)
+    else:
+        note = _sentence_of_new(encoder, categories)
+    places = [_places(o, encoder.categories[o.name]) for o in categories]
+
+    def encoded(rows: slice) -> np.ndarray:
+        return encoder.rows(numbers(rows), [place[rows] for place in places])
+
+    sink = RowSink(width := encoded(slice(1)).shape[1], n)
+    for rows in _blocks(n, width):
+        sink.append(encoded(rows))
+    return Encoded(sink.result(), _digests(table, used), encoder, note)
 
 
-def _gaps(features: np.ndarray, names: Sequence[str]) -> tuple[tuple[str, ...], bool]:
-    """Return the names of the columns with missing values, and whether no number is infinite."""
-    missing, finite = np.zeros(features.shape[1], dtype=bool), True
+def _places(category: OtherColumn, values: Sequence[str | None]) -> np.ndarray:
+    """Return the position of each row's value among `values`; one beyond them for others."""
+    known = {value: place for place, value in enumerate(values)}
+    # A row without a value has the number -1, and so the last place.
+    place = np.array([known.get(value, len(values)) for value in [*category.values, None]])
+    return np.asarray(place.astype(np.int16)[category.numbers()])
+
+
+def _gaps(features: np.ndarray) -> tuple[bool, bool]:
+    """Return whether numbers are missing, and whether none is infinite."""
+    missing, finite = False, True
     for rows in _blocks(*features.shape):
-        missing |= np.isnan(features[rows]).any(axis=0)
-        finite = finite and not np.isinf(features[rows]).any()
-    return tuple(names[column] for column in np.flatnonzero(missing).tolist()), finite
+        missing |= bool(np.isnan(features[rows]).any())
+        finite &= not np.isinf(features[rows]).any()
+    return missing, finite
 
 
 def _blocks(n_rows: int, width: int) -> Iterator[slice]:
@@ -180,44 +278,8 @@ def _blocks(n_rows: int, width: int) -> Iterator[slice]:
     return (slice(start, start + step) for start in range(0, n_rows, step))
 
 
-def _fitted(
-    rows: Callable[[Any], np.ndarray], n: int, n_numbers: int, n_categories: int
-) -> "ColumnTransformer":
-    # Imported here: most sources need none of it, and it takes a second.
-    from sklearn.compose import ColumnTransformer
-    from sklearn.impute import SimpleImputer
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import OneHotEncoder, StandardScaler
-
-    number = SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)
-    category = OneHotEncoder(
-        max_categories=_SHOWN_VALUES, handle_unknown="infrequent_if_exist", sparse_output=False
-    )
-    columns = np.arange(n_numbers + n_categories)
-    transformer = ColumnTransformer(
-        [
-            ("numbers", make_pipeline(number, StandardScaler()), columns[:n_numbers]),
-            ("categories", category, columns[n_numbers:]),
-        ]
-    )
-    chosen = np.arange(n)
-    if n > _FITTED:
-        chosen = np.sort(np.random.default_rng(0).choice(n, _FITTED, replace=False))
-    return transformer.fit(rows(chosen))
-
-
-def _transformed(
-    transformer: "ColumnTransformer", rows: Callable[[Any], np.ndarray], n: int
-) -> np.ndarray:
-    width = transformer.transform(rows(slice(0, 1))).shape[1]
-    sink = RowSink(width, n)
-    for block in _blocks(n, width):
-        sink.append(transformer.transform(rows(block)))
-    return sink.result()
-
-
-def _digests(features: np.ndarray | None, used: Sequence[OtherColumn], n: int) -> np.ndarray:
-    digest = np.zeros(n, np.uint64) if features is None else number_digests(features)
+def _digests(table: np.ndarray, used: Sequence[OtherColumn]) -> np.ndarray:
+    digest = number_digests(table) if table.shape[1] else np.zeros(len(table), np.uint64)
     for column in used:
         # An odd multiplier near 2**64 / golden ratio, so that the order of columns counts.
         digest = digest * np.uint64(0x9E3779B97F4A7C15) + column.digests()
@@ -225,22 +287,34 @@ def _digests(features: np.ndarray | None, used: Sequence[OtherColumn], n: int) -
 
 
 def _sentence(
-    gaps: Sequence[str],
-    categories: Sequence[OtherColumn],
-    dates: Sequence[OtherColumn],
-    same: Sequence[OtherColumn],
+    encoder: Encoder, categories: Sequence[OtherColumn], same: Sequence[OtherColumn]
 ) -> str:
     """Say what was done with which columns."""
-    said = ["numbers are scaled"]
+    said, names = ["numbers are scaled"], [*encoder.numbers, *encoder.dates]
+    gaps = [names[place] for place in encoder.marked if place < len(encoder.numbers)]
     if gaps:
         said.append(f"gaps in {listed(gaps, 4)} hold the median and are marked")
-    if dates:
-        said.append(f"dates {listed((o.name for o in dates), 4)} are counted in days")
+    if encoder.dates:
+        said.append(f"dates {listed(encoder.dates, 4)} are counted in days")
     if categories:
-        values = [f"{o.name!r} ({o.n_values})" for o in categories[:4]]
+        values = [f"{o.name!r} ({len(o.values)})" for o in categories[:4]]
         more = f" and {len(categories) - 4} more" if len(categories) > 4 else ""
         said.append(f"categories {', '.join(values)}{more} have a column for each value")
     if same:
         few = listed((o.name for o in same), 4)
         said.append(f"{few} says what the label says, and is not used")
     return f"Encoded: {'; '.join(said)}. --columns names others."
+
+
+def _sentence_of_new(encoder: Encoder, categories: Sequence[OtherColumn]) -> str:
+    """Say that an earlier encoder was used, and which values it does not know."""
+    new = [
+        f"{shown(value)} in {o.name!r}"
+        for o in categories
+        # Of a rare value nothing is kept but that there are such.
+        if o.name not in encoder.rare
+        for value in sorted(set(o.values).difference(encoder.categories[o.name]))
+    ]
+    more = f" and {len(new) - 3} more" if len(new) > 3 else ""
+    unseen = f"; never seen there, and of no column, is {', '.join(new[:3])}{more}" if new else ""
+    return f"Encoded as the rows of the earlier run{unseen}."

@@ -21,7 +21,7 @@ from kspr.sources.options import AS_FOUND, ReadOptions
 from kspr.sources.parts import FilesTable, Part, open_files
 from kspr.sources.places import list_files
 from kspr.sources.readers.csv_tables import open_csv_table
-from kspr.sources.readers.file_checks import check_row_count, listed
+from kspr.sources.readers.file_checks import check_row_count, listed, no_such
 from kspr.sources.readers.items import ImageCells, TextCells
 from kspr.sources.readers.json_tables import open_json_table
 from kspr.sources.readers.labels import (
@@ -32,7 +32,7 @@ from kspr.sources.readers.labels import (
     labels_from_column,
     labels_with_gaps,
 )
-from kspr.sources.readers.mixed_tables import Encoded, OtherColumn, encode
+from kspr.sources.readers.mixed_tables import Encoded, Encoder, OtherColumn, encode
 from kspr.sources.readers.numbers import FeatureBuilder, check_numeric
 from kspr.sources.readers.roles import (
     SINGLE,
@@ -148,7 +148,22 @@ def roles_of(table: Table, options: ReadOptions, where: str) -> Roles:
     """Return the roles of a table's columns."""
     fields = _as_named(table.fields, options) if table.untyped else table.fields
     roles = choose_roles(fields, options, where, class_names(table.metadata))
+    if options.encoder is not None:
+        roles = _as_encoded(roles, fields, options.encoder, where)
     return _literal(roles) if table.untyped else roles
+
+
+def _as_encoded(roles: Roles, fields: Fields, encoder: Encoder, where: str) -> Roles:
+    """Return the roles with the columns of an earlier table, whatever they are taken for here."""
+    others = (*encoder.dates, *encoder.categories)
+    for name in (*encoder.numbers, *others):
+        if name not in fields:
+            raise no_such(name, fields, where)
+    return replace(
+        roles,
+        features=tuple(fields[name] for name in encoder.numbers),
+        others=tuple(fields[name] for name in others),
+    )
 
 
 def _records(
@@ -167,7 +182,8 @@ def _records(
     roles = roles if whole else replace(roles, others=())
     check_numeric(table, roles.features, where)
     check_numeric(table, roles.probabilities, where)
-    walked = _walk(table, roles, where)
+    dates = None if options.encoder is None else options.encoder.dates
+    walked = _walk(table, roles, where, dates)
     items = _items(table, roles, source)
     # Texts, or images stored as bytes, with labels in another file leave nothing to walk.
     count = walked.count or (len(items) if items else 0)
@@ -175,8 +191,9 @@ def _records(
         raise InputError(f"{where} has no rows.")
     row_id = _row_id(walked, roles, options, where)
     labels = _given_labels(table, walked, roles.label, where)
-    encoded = _encoded(walked, roles, labels.get("label")) if whole else None
-    known = () if encoded is None else encoded.others
+    encoded = _encoded(walked, roles, labels.get("label"), options) if whole else None
+    encoder = None if encoded is None else encoded.encoder
+    known = () if encoder is None else (*encoder.dates, *encoder.categories)
     unused = [f.name for f in roles.others if f.name not in known]
     roles = replace(roles, others=tuple(f for f in roles.others if f.name in known))
     if roles.item is None and not (roles.features or roles.others or roles.probabilities):
@@ -202,17 +219,20 @@ def _records(
         probabilities=walked.probabilities,
         # The members of one column of lists have no names.
         probability_columns=tuple(f.name for f in roles.probabilities if not is_list(f.type)),
+        encoder=encoder,
         digest=None if encoded is None else encoded.digest,
         **labels,
     )
 
 
-def _encoded(walked: "_Walked", roles: Roles, label: np.ndarray | None) -> Encoded | None:
+def _encoded(
+    walked: "_Walked", roles: Roles, label: np.ndarray | None, options: ReadOptions
+) -> Encoded | None:
     """Return the features of a table of mixed columns; None for one of numbers without gaps."""
     if any(is_list(field.type) for field in roles.features):
         return None
     names = [field.name for field in roles.features]
-    return encode(walked.features, names, walked.others, label)
+    return encode(walked.features, names, walked.others, label, options.encoder)
 
 
 @dataclass(frozen=True)
@@ -225,15 +245,15 @@ class _Walked:
     notes: tuple[str, ...]
 
 
-def _walk(table: Table, roles: Roles, where: str) -> _Walked:
-    """Read labels, truth, ids and features in one pass."""
+def _walk(table: Table, roles: Roles, where: str, dates: Sequence[str] | None) -> _Walked:
+    """Read labels, truth, ids and features in one pass; `dates` names those that are known."""
     # One column may have two roles; it is read once.
     small = list(dict.fromkeys(f for f in _small(roles) if f))
     builders = [
         FeatureBuilder(chosen, where, table.rows) if chosen else None
         for chosen in (roles.features, roles.probabilities)
     ]
-    others = [OtherColumn(field.name) for field in roles.others]
+    others = [OtherColumn(f.name, None if dates is None else f.name in dates) for f in roles.others]
     chunks: list[list[pa.Array]] = [[] for _ in small]
     groups = (small, roles.features, roles.probabilities, [_as_bytes(f) for f in roles.others])
     fields = [field for group in groups for field in group]
@@ -343,8 +363,13 @@ def _literal(roles: Roles) -> Roles:
 
     single = {name: getattr(roles, name) for name in SINGLE}
     texts = {n: replace(field, type=pa.string()) for n, field in single.items() if field}
-    probabilities = numbers(roles.probabilities)
-    return replace(roles, features=numbers(roles.features), probabilities=probabilities, **texts)
+    return replace(
+        roles,
+        features=numbers(roles.features),
+        probabilities=numbers(roles.probabilities),
+        others=tuple(replace(field, type=pa.string()) for field in roles.others),
+        **texts,
+    )
 
 
 def read_object(source: Any, options: ReadOptions) -> Records:
