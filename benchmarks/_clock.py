@@ -1,17 +1,31 @@
-"""A clock for a machine that runs other work too.
+"""A clock for a machine that runs other work too; and the peak of memory.
 
 Threads of linear algebra wait for each other, so other work slows them down far more than its
 share of the machine: a fit of 0.8 s takes 4 to 25 s beside a test suite on two cores. So every
 timing waits until the machine is idle, and records how busy it was meanwhile.
 """
 
+import json
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-__all__ = ["Clock", "Timing", "calm", "fastest", "foreign_seconds", "median"]
+__all__ = [
+    "Clock",
+    "Timing",
+    "calm",
+    "fastest",
+    "foreign_seconds",
+    "in_process",
+    "median",
+    "peak",
+    "reset_peak",
+]
 
 _STAT = Path("/proc/stat")
 _CALM = 0.3
@@ -99,3 +113,36 @@ def foreign_seconds() -> float:
 def _own_seconds() -> float:
     own = os.times()
     return own.user + own.system + own.children_user + own.children_system
+
+
+# Memory -------------------------------------------------------------------------------------------
+
+
+def in_process(script: str, *words: object, **environment: str) -> Any:
+    """Return what ``script --child`` prints as JSON, in a process whose peak is that of its work.
+
+    Memory that this process has freed could be used again, and not show up.
+    """
+    done = subprocess.run(
+        [sys.executable, script, "--child", *map(str, words)],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+    )
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def reset_peak() -> bool:
+    """Reset the peak of resident memory; return False where the system cannot."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return False
+    return True
+
+
+def peak(entry: str = "VmHWM") -> int:
+    """Return the bytes of resident memory at their peak; with ``VmRSS``, now."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith(f"{entry}:")).split()[1]) * 1024

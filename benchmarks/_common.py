@@ -16,6 +16,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
@@ -27,20 +28,21 @@ from rich.progress import track
 from _prose import wrap_prose
 
 __all__ = [
+    "BENCHES",
     "DOCS",
     "RESULTS",
     "ROOT",
     "SHARED",
     "SMOKE",
     "WORK",
+    "Bench",
     "add_trial",
     "arguments",
+    "done",
     "either",
-    "fill_page",
     "markdown_table",
     "measured_when",
     "named_trials",
-    "parsed",
     "read_trials",
     "run_trials",
     "stamp",
@@ -91,13 +93,78 @@ def arguments(description: str) -> argparse.ArgumentParser:
     return parser
 
 
-def parsed(parser: argparse.ArgumentParser, *stores: Path) -> argparse.Namespace:
-    """Return the options; with ``--again``, only results of this commit stay in the files."""
-    chosen = parser.parse_args()
-    for path in stores if chosen.again and not chosen.page else ():
-        trials = [trial for trial in read_trials(path) if trial.get("commit") == commit()]
-        path.write_text("".join(json.dumps(trial) + "\n" for trial in trials))
-    return chosen
+@dataclass(frozen=True)
+class Bench:
+    """A command that measures, the file of its results, and the page that shows them."""
+
+    command: str
+    page_name: str
+    stores: tuple[Path, ...]
+    """Files of trials; a run with ``--again`` keeps only those of this commit."""
+    shown: Callable[[], str | Mapping[str, str]]
+    """Returns what stands between the marks of the page; of several marks, by their names."""
+    measure: Callable[[argparse.Namespace], object] | None = None
+    """Stores the trials that are missing; None for a page of the results of others."""
+    files: tuple[str, ...] = ("src/kspr/core", "src/kspr/selectors")
+    """What is measured: the page is stale where one of these has changed since."""
+    shared: bool = True
+    """Whether the data sets beside the repository are needed."""
+    stamped: bool = True
+    """Whether the page says when trials were measured: below its part, or in the part `when`."""
+    draw: Callable[[], object] | None = None
+    """Writes the figures of the page."""
+
+    def __post_init__(self) -> None:
+        BENCHES.append(self)
+
+    @property
+    def page(self) -> Path:
+        """The page in docs/."""
+        return DOCS / self.page_name
+
+    def trials(self) -> list[dict[str, Any]]:
+        """Return the stored trials."""
+        return [trial for store in self.stores for trial in read_trials(store)]
+
+    def filled(self, text: str) -> str:
+        """Return the page's text with what was measured between its marks."""
+        shown = self.shown()
+        parts = {"": shown} if isinstance(shown, str) else dict(shown)
+        if self.stamped:
+            when = measured_when(self.trials())
+            parts = {"": f"{shown}\n\n{when}"} if "" in parts else {"when": when, **parts}
+        for name, part in parts.items():
+            begin = f"<!-- measured by `{self.command}`{': ' * bool(name)}{name} -->\n"
+            end = "<!-- end of what was measured -->"
+            before, mark, rest = text.partition(begin)
+            if not mark:
+                raise ValueError(f"{self.page} has no mark {begin.strip()}")
+            filled = wrap_prose(f"\n{part.strip()}\n")
+            text = f"{before}{begin}{filled}\n{end}{rest.partition(end)[2]}"
+        return text
+
+    def run(self, given: argparse.ArgumentParser | str) -> None:
+        """Measure what is missing, unless only the page is asked for, and fill the page.
+
+        `given` is a description, or a parser with more options.
+        """
+        parser = arguments(given) if isinstance(given, str) else given
+        chosen = parser.parse_args()
+        if self.measure is not None and not chosen.page:
+            for store in self.stores if chosen.again else ():
+                kept = [trial for trial in read_trials(store) if trial.get("commit") == commit()]
+                store.write_text("".join(json.dumps(trial) + "\n" for trial in kept))
+            if self.shared and not (SHARED / "cifar10" / "features.npz").exists():
+                parser.exit(1, f"The shared data is needed and not at {SHARED}.\n")
+            self.measure(chosen)
+        if self.draw is not None:
+            self.draw()
+        self.page.write_text(self.filled(self.page.read_text()))
+        print(f"wrote {self.page}")
+
+
+BENCHES: list[Bench] = []
+"""Every benchmark that has been imported."""
 
 
 # Stored trials ------------------------------------------------------------------------------------
@@ -153,7 +220,14 @@ def read_trials(path: Path) -> list[dict[str, Any]]:
     """Return the trials of a file, in the order in which they were measured; none without it."""
     if not path.exists():
         return []
+    if path.suffix == ".json":
+        return list(json.loads(path.read_text())["trials"])
     return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def done(path: Path, *keys: str) -> set[tuple[Any, ...]]:
+    """Return the values of some entries in all trials of a file."""
+    return {tuple(trial[key] for key in keys) for trial in read_trials(path)}
 
 
 def named_trials(path: Path) -> dict[str, dict[str, Any]]:
@@ -229,13 +303,3 @@ def markdown_table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     head = list(head)
     lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
-
-
-def fill_page(text: str, command: str, shown: str, trials: Iterable[Mapping[str, Any]]) -> str:
-    """Return the text of a page with what a command has measured between its two marks."""
-    begin, end = f"<!-- measured by `{command}` -->\n", "<!-- end of what was measured -->"
-    before, mark, rest = text.partition(begin)
-    if not mark:
-        raise ValueError(f"the page has no mark {begin.strip()}")
-    filled = wrap_prose(f"\n{shown.strip()}\n\n{measured_when(trials)}\n")
-    return f"{before}{begin}{filled}\n{end}{rest.partition(end)[2]}"

@@ -24,7 +24,6 @@ __all__ = [
     "Case",
     "Cifar10",
     "Sample",
-    "check_shared",
     "checked_rates",
     "cifar10",
     "confused_texts",
@@ -71,12 +70,6 @@ class Case:
     def name(self) -> str:
         """Data and noise in one text."""
         return f"{self.data}, {self.noise}"
-
-
-def check_shared() -> None:
-    """End with a sentence where the shared data is not on this machine."""
-    if not FEATURES.exists():
-        raise SystemExit(f"The shared data is needed and not at {SHARED}.")
 
 
 @cache

@@ -8,16 +8,16 @@ import numpy as np
 
 from _clock import Clock, Timing, calm, fastest
 from _common import either
-from _data import FEATURES, cifar10
+from _data import cifar10
 from kspr import KnockoffsSPR, SelectionQuality, selection_quality
 from kspr.noise import symmetric
 
 __all__ = [
     "NOISE_RATE",
-    "Bench",
     "Check",
     "Data",
     "Row",
+    "Setting",
     "cells",
     "load_data",
     "plain",
@@ -26,7 +26,6 @@ __all__ = [
 ]
 
 NOISE_RATE = 0.4
-N_CLASSES = 10
 
 
 @dataclass(frozen=True)
@@ -73,30 +72,14 @@ class Row:
 
 
 def load_data(seed: int) -> Data:
-    """Return CIFAR-10 features if they are on this machine, else generated data of their shape."""
-    if FEATURES.exists():
-        X, y_true, _, _ = cifar10()
-        source = "CIFAR-10, 512 principal components of EfficientNet-Lite0 features"
-    else:
-        X, y_true = _made_data(seed)
-        source = "made: overlapping Gaussian classes"
+    """Return CIFAR-10 features with symmetric noise."""
+    X, y_true, _, _ = cifar10()
+    source = "CIFAR-10, 512 principal components of EfficientNet-Lite0 features"
     return Data(X, symmetric(y_true, NOISE_RATE, seed), y_true, source)
 
 
-def _made_data(seed: int, n: int = 50_000, p: int = 512) -> tuple[np.ndarray, np.ndarray]:
-    """Return Gaussian classes with the overlap and decaying spectrum of real features."""
-    rng = np.random.default_rng(seed)
-    scale = (1 + np.arange(p)) ** -0.5
-    means = 0.45 * rng.standard_normal((N_CLASSES, p)) * scale * (np.arange(p) < 32)
-    y = rng.integers(N_CLASSES, size=n)
-    X = rng.standard_normal((n, p), dtype=np.float32)
-    X *= scale.astype(np.float32)
-    X += means.astype(np.float32)[y]
-    return X, y
-
-
 @dataclass(frozen=True)
-class Bench:
+class Setting:
     """Data and options that all rows share."""
 
     data: Data

@@ -9,11 +9,11 @@ not looked for. Files are made in ``--data``, a temporary
 folder by default.
 """
 
+import argparse
 import contextlib
 import io
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -23,25 +23,11 @@ from typing import Any
 
 import numpy as np
 
-from _clock import foreign_seconds
-from _common import (
-    DOCS,
-    RESULTS,
-    SMOKE,
-    add_trial,
-    arguments,
-    either,
-    fill_page,
-    markdown_table,
-    parsed,
-    read_trials,
-)
+from _clock import foreign_seconds, in_process
+from _common import RESULTS, SMOKE, Bench, add_trial, arguments, either, markdown_table, read_trials
 from kspr import KnockoffsSPR
 
-COMMAND = "make bench-dask"
-PAGE = DOCS / "clusters.md"
 TRIALS = RESULTS / "clusters.jsonl"
-MEASURES = ("src/kspr/core", "src/kspr/selectors", "src/kspr/runs", "src/kspr/sources")
 CLASSES, PARTS, SEED = 10, either(16, 2), 0
 CALM = 0.1
 """Cores that others may use in a measurement that counts as undisturbed."""
@@ -69,31 +55,19 @@ MACHINES, MANY = 32, 100_000_000
 """Machines and rows of the forecast."""
 
 
-def main() -> None:
-    parser = arguments(__doc__)
-    parser.add_argument("--only", choices=sorted({kind for kind, _, _ in CASES}))
-    parser.add_argument("--columns", type=int, help="only cases with so many columns")
-    parser.add_argument("--better", action="store_true", help="once more, and keep the calmer one")
-    parser.add_argument("--data", type=Path, help="where files are made, and kept")
-    parser.add_argument("--measure", help="for the processes that this one starts")
-    chosen = parsed(parser, TRIALS)
-    if chosen.measure:
-        found = measure(chosen.measure, chosen.data)
-        print(json.dumps(found))
-        return
-    for case in [] if chosen.page else CASES:
+def measure(chosen: argparse.Namespace) -> None:
+    for case in CASES:
         asked = chosen.only in (None, case[0]) and chosen.columns in (None, case[2])
         stored = [trial for trial in read_trials(TRIALS) if tuple(trial[k] for k in KEY) == case]
         if asked and (chosen.better or not stored):
             with prepared(case, chosen.data) as folder:
-                found = in_a_process(case, folder)
+                one = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+                found = in_process(__file__, case[0], folder, **one)
+            found = {**dict(zip(KEY, case, strict=True)), **found}
             # The fastest of those that other programs did not disturb, if there are any.
-            best = min(
-                [*stored, found], key=lambda trial: (trial["others"] > CALM, trial["seconds"])
-            )
+            best = min([*stored, found], key=lambda t: (t["others"] > CALM, t["seconds"]))
             if best is found or not chosen.better:
                 add_trial(TRIALS, found, KEY)
-    PAGE.write_text(filled(PAGE.read_text()))
 
 
 @contextlib.contextmanager
@@ -138,18 +112,7 @@ def write_part(path: Path, X: np.ndarray, y: np.ndarray) -> None:
     pq.write_table(pa.table({"features": lists, "label": y}), path, row_group_size=16384)
 
 
-def in_a_process(case: tuple[str, int, int], folder: Path) -> dict[str, Any]:
-    """Return one measurement, by a process of its own."""
-    one = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, __file__, "--measure", case[0], "--data", str(folder)]
-    done = subprocess.run(
-        command, env={**os.environ, **one}, check=True, stdout=subprocess.PIPE, text=True
-    )
-    found = json.loads(done.stdout.splitlines()[-1])
-    return {**dict(zip(KEY, case, strict=True)), **found}
-
-
-def measure(kind: str, folder: Path) -> dict[str, Any]:
+def measured(kind: str, folder: Path) -> dict[str, Any]:
     """Return what one kind of selection takes, and how many rows it keeps."""
     if kind.endswith("process"):
         work = select_files if kind.startswith("files") else fit_arrays
@@ -250,15 +213,13 @@ def tasks_of(records: list[dict]) -> dict[str, list[float]]:
 # The page ----------------------------------------------------------------------------------------
 
 
-def filled(text: str) -> str:
-    """Return the page's text with the tables in their place; as it is where a case is missing."""
+def shown() -> str:
+    """Return the tables of one process, one and two workers, and the forecast."""
     trials = read_trials(TRIALS)
     columns = min(case[2] for case in CASES)
     by_kind = {trial["kind"]: trial for trial in trials if trial["columns"] == columns}
-    if not SMOKE and not set(by_kind) >= set(SHOWN.values()):
-        return text
     wide = max((t for t in trials if "tasks" in t), key=lambda trial: trial["columns"])
-    return fill_page(text, COMMAND, f"{times(by_kind)}\n\n{forecast(wide)}", trials)
+    return f"{times(by_kind)}\n\n{forecast(wide)}"
 
 
 def times(trials: dict[str, dict[str, Any]]) -> str:
@@ -341,5 +302,23 @@ def size(n_bytes: float) -> str:
     return f"{n_bytes:.0f} bytes"
 
 
+BENCH = Bench(
+    "make bench-dask",
+    "clusters.md",
+    (TRIALS,),
+    shown,
+    measure,
+    files=("src/kspr/core", "src/kspr/selectors", "src/kspr/runs", "src/kspr/sources"),
+    shared=False,
+)
+
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["--child"]:
+        print(json.dumps(measured(sys.argv[2], Path(sys.argv[3]))))
+        sys.exit()
+    parser = arguments(__doc__)
+    parser.add_argument("--only", choices=sorted({kind for kind, _, _ in CASES}))
+    parser.add_argument("--columns", type=int, help="only cases with so many columns")
+    parser.add_argument("--better", action="store_true", help="once more, and keep the calmer one")
+    parser.add_argument("--data", type=Path, help="where files are made, and kept")
+    BENCH.run(parser)

@@ -19,27 +19,14 @@ from cleanlab.multiannotator import get_label_quality_multiannotator
 from scipy.special import log_softmax
 from sklearn.metrics import roc_auc_score
 
-from _common import (
-    DOCS,
-    RESULTS,
-    add_trial,
-    arguments,
-    either,
-    markdown_table,
-    measured_when,
-    parsed,
-    read_trials,
-)
-from _data import Case, Sample, check_shared, checked_rates, cifar10, confused_texts, human_labels
-from _prose import wrap_prose
+from _common import RESULTS, Bench, add_trial, done, either, markdown_table, read_trials
+from _data import Case, Sample, checked_rates, cifar10, confused_texts, human_labels
 from kspr import AnnotatorSelector, KnockoffsSPR, Selection
 from kspr.core.chances import TEMPERATURES
 from kspr.core.dawid_skene import Votes, dawid_skene
 from kspr.selectors.knockoffs_spr import held_out_values
 
 TRIALS = RESULTS / "crowd.jsonl"
-PAGE = DOCS / "several-labels.md"
-MEASURES = ("src/kspr/core", "src/kspr/selectors")
 LEVELS, CHECKED_LEVELS = (0.01, 0.02, 0.05, 0.1), (0.02, 0.05)
 CHECKS, DRAWS, BINS = 100, either(20, 1), 4
 
@@ -83,7 +70,7 @@ CASES = [
 ]
 
 
-def measure(case: Case, seed: int) -> dict[str, Any]:
+def measured(case: Case, seed: int) -> dict[str, Any]:
     sample = case.make(seed)
     X, y, truth = sample.X, sample.y, sample.y_true
     first = y[np.arange(len(y)), (y >= 0).argmax(axis=1)]
@@ -188,70 +175,16 @@ def _by_selection(selection: Selection, truth: np.ndarray) -> dict[str, Any]:
     return {"wrong": float(wrong.mean()), "estimate": estimate, "auc": ranked, "at": at}
 
 
-def missing() -> list[tuple[Case, int]]:
-    done = {(trial["data"], trial["noise"], trial["seed"]) for trial in read_trials(TRIALS)}
-    return [
-        (case, seed)
-        for case in CASES
-        for seed in range(either(case.seeds, 1))
-        if (case.data, case.noise, seed) not in done
-    ]
+def measure() -> None:
+    stored = done(TRIALS, "data", "noise", "seed")
+    for case in CASES:
+        for seed in range(either(case.seeds, 1)):
+            if (case.data, case.noise, seed) not in stored:
+                trial = measured(case, seed)
+                add_trial(TRIALS, trial)
+                print(case.name, seed, trial["methods"]["AnnotatorSelector"], flush=True)
 
 
-HEAD = """# Several labels a row, measured
-
-Three or two labels a row, and what [`AnnotatorSelector`](how-to/annotators.md) makes of them
-without any checked row, beside other ways. Means over {seeds} seeds of the split. Made by
-`make crowd` from `benchmarks/results/crowd.jsonl`. {measured}
-
-- *CIFAR-10N*: what people answered for the 50,000 images (`random1` to `random3`), and the same
-  with one of the three taken away. People err together on images that are hard.
-- *as often wrong, independently*: the same share of each wrong label in each class, drawn for each
-  annotator anew.
-- *confused alike*: three annotators who call 20 % of the texts by the most similar class, hard
-  texts more often than easy ones. Where two of them err on one text, they agree.
-
-## How many labels are wrong?
-
-One label a row can tell only where labels go wrong by class alone; several can elsewhere, nearly.
-
-"""
-RATES = """
-## The error rate of what is kept
-
-Wrong among the kept ones / share kept, for the q that is asked for; bold where more than q are
-wrong. *One label* keeps the first label of each row (`KnockoffsSPR`), the others keep a consensus.
-*Majority* is `KnockoffsSPR` on the majority vote. *Dawid and Skene* is the model alone, with the
-features as its prior, and with matrices of their own for {bins} groups of rows that look equally
-hard. They and cleanlab's CROWDLAB, which has no q, are cut where the mean of their doubt is q; all
-that use features have the same held-out fit. *AUC* is how well the doubt ranks wrong labels before
-right ones, whatever the cut; the row *one label* ranks other labels than the rest.
-
-"""
-CHECKED = """
-With {checks} checked rows (means over {draws} draws each), the rate holds whatever the annotators
-do:
-
-"""
-TOLD = """
-## What holds, and what does not
-
-- Where annotators err independently, the estimate is nearly true.
-- Where they err together, Dawid and Skene's model is much too sure, with features or without, and
-  matrices for hard rows do not mend it. The labels of a row predict each other worse than the model
-  says; scaling its log-odds down until they fit (the *evidence weight* above) removes a good part
-  of the excess with three labels a row, and little with two. An error that all annotators share
-  looks like the truth, whatever is done.
-- CROWDLAB's scores rank rows; they are no chances, and nearly nothing is kept at a small q. Its
-  consensus and its order are better than ours on the texts, and worse on CIFAR-10N with three
-  people and on independent errors.
-- The correction was chosen among about ten forms with the true labels of CIFAR-10N in view
-  (temperatures of the prior, matrices for up to 16 grades of difficulty, models of easy and hard
-  rows, fixed and held-out exponents). The texts were measured after that; since then only how the
-  exponent is searched for, and the shrinkage of rare classes, have changed.
-- So read the rate as an estimate that is better than that from one label, and check a hundred rows
-  where it matters.
-"""
 NAMES = {
     "one label": "one label",
     "majority": "majority",
@@ -263,47 +196,30 @@ NAMES = {
 }
 
 
-def render_page(trials: list[dict[str, Any]], cases: list[Case]) -> str:
-    """Return the page of stored trials."""
+def shown() -> dict[str, str]:
+    trials, reads = read_trials(TRIALS), ("one label", "all")
     found = {
         case.name: own
-        for case in cases
+        for case in CASES
         if (own := [t for t in trials if (t["data"], t["noise"]) == (case.data, case.noise)])
     }
-    noise = [
-        [
-            name,
-            *(f"{_mean(own, read):.3f}" for read in (
-                lambda t: t["wrong"],
-                lambda t: t["estimates"]["one label"],
-                lambda t: t["estimates"]["all"],
-            )),
-            f"{_mean(own, lambda t: t['worth']):.2f}",
-        ]
-        for name, own in found.items()
-    ]  # fmt: skip
-    rates = [
-        [name, shown, *_cells([trial["methods"][method] for trial in own])]
-        for name, own in found.items()
-        for method, shown in NAMES.items()
-    ]
-    checked = [
-        [name, *(_pair(own, lambda t, q=q: t["checked"][f"{q:g}"], q) for q in CHECKED_LEVELS)]
-        for name, own in found.items()
-    ]
-    levels = [f"q = {q:g}" for q in LEVELS]
-    parts = [
-        HEAD.format(seeds=cases[0].seeds, measured=measured_when(trials)),
-        markdown_table(
-            ["labels", "wrong", "estimated from one label", "from all", "evidence weight"], noise
-        ),
-        RATES.format(bins=BINS),
-        markdown_table(["labels", "method", "wrong in all", "AUC", *levels], rates),
-        CHECKED.format(checks=CHECKS, draws=DRAWS),
-        markdown_table(["labels", *(f"q = {q:g}" for q in CHECKED_LEVELS)], checked),
-        TOLD,
-    ]
-    return wrap_prose("\n".join(part.strip("\n") + "\n" for part in parts))
+    noise, rates, checked = [], [], []
+    for name, own in found.items():
+        estimates = [_mean(own, lambda t, r=r: t["estimates"][r]) for r in reads]
+        means = [_mean(own, lambda t: t["wrong"]), *estimates]
+        worth = f"{_mean(own, lambda t: t['worth']):.2f}"
+        noise.append([name, *(f"{mean:.3f}" for mean in means), worth])
+        for method, title in NAMES.items():
+            rates.append([name, title, *_cells([trial["methods"][method] for trial in own])])
+        pairs = (_pair(own, lambda t, q=q: t["checked"][f"{q:g}"], q) for q in CHECKED_LEVELS)
+        checked.append([name, *pairs])
+    head = ["labels", "wrong", "estimated from one label", "from all", "evidence weight"]
+    levels, few = ([f"q = {q:g}" for q in which] for which in (LEVELS, CHECKED_LEVELS))
+    return {
+        "noise": markdown_table(head, noise),
+        "rates": markdown_table(["labels", "method", "wrong in all", "AUC", *levels], rates),
+        "checked": markdown_table(["labels", *few], checked),
+    }
 
 
 def _mean(trials: list[dict[str, Any]], read: Callable[[dict[str, Any]], Any]) -> float:
@@ -324,20 +240,7 @@ def _pair(trials: list[dict[str, Any]], read: Callable[[dict[str, Any]], Any], q
     return f"{mark}{fsr:.3f}{mark} / {kept:.3f}"
 
 
-def write_page() -> None:
-    """Write docs/several-labels.md from the stored trials."""
-    PAGE.write_text(render_page(read_trials(TRIALS), CASES))
-
-
-def main() -> None:
-    if not parsed(arguments(__doc__), TRIALS).page:
-        check_shared()
-        for case, seed in missing():
-            trial = measure(case, seed)
-            add_trial(TRIALS, trial)
-            print(case.name, seed, trial["methods"]["AnnotatorSelector"], flush=True)
-    write_page()
-
+BENCH = Bench("make crowd", "several-labels.md", (TRIALS,), shown, lambda _: measure())
 
 if __name__ == "__main__":
-    main()
+    BENCH.run(__doc__)

@@ -16,25 +16,11 @@ import numpy as np
 from rich.progress import track
 
 import kspr
-from _common import (
-    DOCS,
-    RESULTS,
-    SMOKE,
-    add_trial,
-    arguments,
-    either,
-    markdown_table,
-    measured_when,
-    parsed,
-    read_trials,
-)
-from _data import check_shared, cifar10
-from _prose import wrap_prose
+from _common import RESULTS, SMOKE, Bench, add_trial, either, markdown_table, read_trials
+from _data import cifar10
 from kspr.noise import pair_flip, symmetric
 
 TRIALS = RESULTS / "defaults.jsonl"
-PAGE = DOCS / "defaults.md"
-MEASURES = ("src/kspr/core", "src/kspr/selectors")
 
 CIFAR_PAIRS = {9: 1, 2: 0, 4: 7, 3: 5, 5: 3}
 """The usual asymmetric noise: truck to automobile, bird to plane, deer to horse, cat and dog."""
@@ -99,11 +85,11 @@ def signature(model: kspr.PaperKnockoffsSPR) -> dict[str, Any]:
 
 
 def measured() -> list[dict[str, Any]]:
-    # Options of the class that had both forms; these trials left them alone.
-    gone = {"n_splits", "remove_floor"}
     trials = read_trials(TRIALS)
+    # Options that the class has lost since: no trial has changed them.
+    kept = signature(kspr.PaperKnockoffsSPR())
     for trial in trials:
-        trial["parameters"] = {k: v for k, v in trial["parameters"].items() if k not in gone}
+        trial["parameters"] = {k: v for k, v in trial["parameters"].items() if k in kept}
     return trials
 
 
@@ -142,20 +128,15 @@ def quality(selection: kspr.Selection, right: np.ndarray) -> kspr.SelectionQuali
     return kspr.selection_quality(selection.clean_mask, right)
 
 
-def write_page() -> None:
+def shown() -> dict[str, str]:
     trials = measured()
     by_variant: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for name, model in variants():
-        found = defaultdict(list)
+        found = by_variant.setdefault(name, defaultdict(list))
         for trial in trials:
             if trial["parameters"] == signature(model):
                 found[trial["noise"]].append(trial)
-        by_variant[name] = found
-    seeds = sorted({trial["seed"] for trial in trials})
-    parts = [HEAD.format(seeds=len(seeds), measured=measured_when(trials))]
-    for q in LEVELS:
-        parts.append(f"\n## At q = {q:g}\n\n{table(by_variant, str(q))}")
-    PAGE.write_text(wrap_prose("\n".join(parts) + "\n"))
+    return {f"q = {q:g}": table(by_variant, str(q)) for q in LEVELS}
 
 
 def table(by_variant: dict[str, dict[str, list[dict[str, Any]]]], q: str) -> str:
@@ -179,44 +160,7 @@ def table(by_variant: dict[str, dict[str, list[dict[str, Any]]]], q: str) -> str
     return markdown_table(["variant", *columns, "mean F1", "seconds"], rows)
 
 
-HEAD = """# How the defaults were chosen
-
-Realised FSR / recall on the CIFAR-10 features of the design (50,000 x 512; noise with known
-truth), means over {seeds} seeds. Bold: the realised FSR is above q. Each row
-changes one thing against `default`: `PaperKnockoffsSPR` on all rows at once, at a fixed level, with
-128 components and an intercept. `paper` is `PaperKnockoffsSPR()`, which chooses its own
-level. How the error rate itself is
-estimated is the subject of
-[error-rate.md](error-rate.md).
-
-What the tables show:
-
-- **128 dimensions.** F1 is higher than with 64, and the FSR is closer to q. With 256, F1 is less
-  than half a point higher, at twice the time, and lower under Sym. 80 %.
-- **An intercept.** F1 is one point higher with it. Without it the FSR is lower (Asy. 40 % stays
-  within q = 0.05) and less is kept.
-- **Within the paper's control, its own comparison stays** (most confident knockoff, asymmetric
-  statistic): with random knockoffs more is kept, but the realised FSR is above q in most columns;
-  the symmetric statistics keep hardly anything at q = 0.05.
-- **No splitting.** With small pieces recall is lower at every level, and under heavy noise the FSR
-  is higher too; a cut group of 37 samples cannot reach a level below 1/37.
-- **One cut per class**, so that every class is held at q. The pooled cut differs by less than a
-  point of F1 here.
-- **Heavy noise breaks the assumption of this control.** Under Sym. 80 % no variant that keeps a
-  useful share holds q = 0.05 or 0.1; under Asy. 40 % the FSR is above 0.05 and within 0.1. The size
-  of the statistic depends on the label, so its sign is not independent of the size.
-
-Made by `make defaults` from `benchmarks/results/defaults.jsonl`; seconds are the median of a fit on
-two cores, and good for a rough comparison only. {measured}
-"""
-
-
-def main() -> None:
-    if not parsed(arguments(__doc__), TRIALS).page:
-        check_shared()
-        measure()
-    write_page()
-
+BENCH = Bench("make defaults", "defaults.md", (TRIALS,), shown, lambda _: measure())
 
 if __name__ == "__main__":
-    main()
+    BENCH.run(__doc__)

@@ -19,28 +19,13 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from _common import (
-    DOCS,
-    RESULTS,
-    SHARED,
-    add_trial,
-    arguments,
-    either,
-    fill_page,
-    markdown_table,
-    parsed,
-    read_trials,
-)
-from _data import check_shared
+from _common import RESULTS, SHARED, Bench, add_trial, done, either, markdown_table, read_trials
 from kspr import KnockoffsSPR
 from kspr.features.embedders import load_embedder
 from kspr.features.options import EmbedSettings
 from kspr.noise import symmetric
 
-COMMAND = "python benchmarks/embedders.py"
-PAGE = DOCS / "speed.md"
 TRIALS = RESULTS / "embedders.jsonl"
-MEASURES = ("src/kspr/features", "src/kspr/models", "src/kspr/core", "src/kspr/selectors")
 IMAGES, SEEDS, FSR = either(4000, 60), 2, 0.05
 ALL_CASES = [
     *product(["efficientnet-lite0"], [96, 128, 192]),
@@ -96,9 +81,9 @@ def measure() -> None:
     torch.set_num_threads(1)
     images, y = cifar10()
     mirrored = [ImageOps.mirror(image) for image in images]
-    done = {(trial["embedder"], trial["size"]) for trial in read_trials(TRIALS)}
+    stored = done(TRIALS, "embedder", "size")
     for name, size in CASES:
-        if (name, size) in done:
+        if (name, size) in stored:
             continue
         X, seconds = features(name, size, images)
         X_mirrored, _ = features(name, size, mirrored)
@@ -109,11 +94,11 @@ def measure() -> None:
             print(about, flush=True)
 
 
-def table() -> str:
+def shown() -> str:
     """Return the trials as a table."""
     head = ["network", "pixels", "flips", "linear probe", "best-cut recall", "images a second"]
     trials = sorted(read_trials(TRIALS), key=lambda t: (t["embedder"], t["size"], t["flips"]))
-    shown = [
+    rows = [
         [
             trial["embedder"],
             str(trial["size"]),
@@ -124,20 +109,17 @@ def table() -> str:
         ]
         for trial in trials
     ]
-    return markdown_table(head, shown)
+    return markdown_table(head, rows)
 
 
-def filled(text: str) -> str:
-    """Return the page's text with the table in its place."""
-    return fill_page(text, COMMAND, table(), read_trials(TRIALS))
-
-
-def main() -> None:
-    if not parsed(arguments(__doc__), TRIALS).page:
-        check_shared()
-        measure()
-    PAGE.write_text(filled(PAGE.read_text()))
-
+BENCH = Bench(
+    "python benchmarks/embedders.py",
+    "speed.md",
+    (TRIALS,),
+    shown,
+    lambda _: measure(),
+    files=("src/kspr/features", "src/kspr/models", "src/kspr/core", "src/kspr/selectors"),
+)
 
 if __name__ == "__main__":
-    main()
+    BENCH.run(__doc__)

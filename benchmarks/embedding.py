@@ -7,6 +7,7 @@ one run, from alternating repeats while the machine is idle, and stored as lines
 ``benchmarks/results/embedding.jsonl``, for a table of docs/speed.md.
 """
 
+import argparse
 import io
 import subprocess
 import sys
@@ -24,19 +25,16 @@ import torch
 
 from _clock import Clock, Timing, calm
 from _common import (
-    DOCS,
     RESULTS,
     SHARED,
+    Bench,
     add_trial,
     arguments,
     either,
-    fill_page,
     markdown_table,
-    parsed,
     read_trials,
     versions_in_words,
 )
-from _data import check_shared
 from _speed import Check, cells
 from kspr.features.embedders import Embedder, load_embedder
 from kspr.features.embedders.embedder import PendingBatch
@@ -45,9 +43,7 @@ from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
 
 COMMAND = "make bench-embed"
-PAGE = DOCS / "speed.md"
 TRIALS = RESULTS / "embedding.jsonl"
-MEASURES = ("src/kspr/features", "src/kspr/models")
 BATCH, TOKENS, PIXELS = either(64, 4), 256, either(128, 32)
 PLAIN, NETWORK = either(1024, 8), either(2048, 8)
 """Items for the plain way and for the network alone; times are per item."""
@@ -107,22 +103,11 @@ def plain_texts(texts: list[str]) -> np.ndarray:
 
 
 PARTS = [
-    Part(
-        "images of CIFAR-10",
-        "image",
-        SHARED / "cifar10" / "train.parquet",
-        either(40_000, 12),
-        plain_images,
-        3.5,
-    ),
-    Part(
-        "texts of banking77",
-        "text",
-        SHARED / "text" / "banking77.parquet",
-        either(13_083, 12),
-        plain_texts,
-        2.2,
-    ),
+    Part(f"{title}s of {data}", title, SHARED / file, either(items, 12), plain, faster)
+    for title, data, file, items, plain, faster in (
+        ("image", "CIFAR-10", "cifar10/train.parquet", 40_000, plain_images, 3.5),
+        ("text", "banking77", "text/banking77.parquet", 13_083, plain_texts, 2.2),
+    )
 ]
 
 
@@ -141,7 +126,7 @@ def prepared(source: Path, embedder: Embedder) -> list[Any]:
     return [embedder.prepare(items[row]) for row in range(min(NETWORK, len(items)))]
 
 
-def measure(part: Part, folder: Path, clock: Clock, repeats: int) -> dict[str, Any]:
+def measured(part: Part, folder: Path, clock: Clock, repeats: int) -> dict[str, Any]:
     """Return seconds per item of every way, and how far the features differ."""
     table = pq.read_table(part.source).slice(0, part.items)
     source, column = folder / f"{part.kind}.parquet", "img" if part.kind == "image" else "text"
@@ -217,43 +202,40 @@ def checks(part: Part, seconds: dict[str, float], cpu: dict[str, float]) -> list
     ]
 
 
-def table() -> str:
+def shown() -> str:
     """Return the measured parts, with a sentence on items and machine above them."""
     parts = read_trials(TRIALS)
     versions = versions_in_words(parts[-1], "torch", "onnxruntime", "transformers")
     items = " and ".join(f"{part['items']['command']:,} {part['title']}" for part in parts)
     busy = max(max(part["others"].values()) for part in parts)
-    shown = []
+    rows = []
     for part in parts:
-        shown += [[f"**{part['title']}**", "", ""], *cells(part["checks"])]
+        rows += [[f"**{part['title']}**", "", ""], *cells(part["checks"])]
     return (
         f"`{COMMAND}` on {items}; other work used up to {busy:.1f} cores; {versions}:\n\n"
-        + markdown_table(["", "measured", "target"], shown)
+        + markdown_table(["", "measured", "target"], rows)
     )
 
 
-def filled(text: str) -> str:
-    """Return the page's text with the table in its place."""
-    return fill_page(text, COMMAND, table(), read_trials(TRIALS))
+def measure(chosen: argparse.Namespace) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        for part in PARTS:
+            found = measured(part, Path(folder), Clock(chosen.patience), chosen.repeats)
+            add_trial(TRIALS, found, ["name"])
+            print(found["name"], found["checks"], flush=True)
 
 
-def main() -> None:
-    parser = arguments(__doc__)
-    parser.add_argument("--repeats", type=int, default=either(2, 1))
-    parser.add_argument(
-        "--patience", type=float, default=either(120, 0), help="seconds to wait for calm"
-    )
-    options = parsed(parser, TRIALS)
-    if not options.page:
-        check_shared()
-        clock = Clock(options.patience)
-        with tempfile.TemporaryDirectory() as folder:
-            for part in PARTS:
-                found = measure(part, Path(folder), clock, options.repeats)
-                add_trial(TRIALS, found, ["name"])
-                print(found["name"], found["checks"], flush=True)
-    PAGE.write_text(filled(PAGE.read_text()))
-
+BENCH = Bench(
+    COMMAND,
+    "speed.md",
+    (TRIALS,),
+    shown,
+    measure,
+    files=("src/kspr/features", "src/kspr/models"),
+)
 
 if __name__ == "__main__":
-    main()
+    parser = arguments(__doc__)
+    parser.add_argument("--repeats", type=int, default=either(2, 1))
+    parser.add_argument("--patience", type=float, default=either(120, 0), help="seconds for calm")
+    BENCH.run(parser)

@@ -6,26 +6,149 @@ A trial (data, noise, seed, method) is a line of benchmarks/results/fsr.jsonl; a
 interrupted continues with the missing ones. Labels and splits of a trial depend on its seed only.
 """
 
+import argparse
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from rich.progress import track
 from threadpoolctl import threadpool_limits
 
-from _common import RESULTS, add_trial, arguments, either, parsed, read_trials
-from _data import Case, check_shared
+from _common import (
+    DOCS,
+    RESULTS,
+    SMOKE,
+    Bench,
+    add_trial,
+    arguments,
+    done,
+    either,
+    measured_when,
+    read_trials,
+)
+from _data import Case, Sample
 from _fsr_cases import CASES
-from _fsr_methods import METHODS, Shared
-from _fsr_page import PAGE, write_page
-from kspr import selection_quality
+from _fsr_page import FIGURES, Measured, figure, parts
+from kspr import KnockoffsSPR, PaperKnockoffsSPR, Selection, selection_quality
+from kspr.experiments.compare.peers import PEERS, charge
+from kspr.experiments.compare.peers.shared import Product
+from kspr.experiments.compare.peers.shared import Shared as Question
+from kspr.selectors.checked import Guarantee
 
-TRIALS = RESULTS / "fsr.jsonl"
-COST = RESULTS / "fsr-cost.jsonl"
-MEASURES = ("src/kspr/core", "src/kspr/selectors", "src/kspr/experiments/compare")
+TRIALS, COST = RESULTS / "fsr.jsonl", RESULTS / "fsr-cost.jsonl"
 COST_CASE = "CIFAR-10, Sym. 40%"
-PEERS_BY_CLASS = tuple(name for name in METHODS if name.startswith("cleanlab"))
-"""Cross-validated logistic regression, which takes an hour with 150 classes on one thread. Peers on
-people's labels are on the page of own models."""
+LEVELS, CHECKED_AT = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3), (0.05, 0.1, 0.2)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What is kept at each level; under ``own`` for methods without a level.
+
+    One mask, or one for each draw of the rows to check.
+    """
+
+    keep: dict[str, list[np.ndarray]]
+    seconds: float
+    noise_rate: float | None = None
+
+
+class Shared:
+    """Intermediate results of one sample that several methods use, with their seconds."""
+
+    def __init__(self, sample: Sample, neighbours: Product | None) -> None:
+        self.sample = sample
+        self.default: tuple[Selection, float] | None = None
+        self.question = Question(sample.X, np.unique(sample.y, return_inverse=True)[1])
+        if neighbours is not None:
+            self.question.products[f"neighbours {neighbours.value.shape[1]}"] = neighbours
+
+    def neighbours(self) -> Product:
+        """Return each row's nearest rows and their cost; labels do not change them."""
+        return self.question.products[f"neighbours {self.question.neighbours().shape[1]}"]
+
+
+Method = Callable[[Shared, int], Answer]
+
+UNSPLIT = {
+    "level": "fixed",
+    "reduction": 128,
+    "fit_intercept": True,
+    "classes_per_group": None,
+    "samples_per_class": None,
+}
+"""The paper's controls on all rows at once, as the default fits them."""
+
+
+def ours(selector: Any = KnockoffsSPR, **parameters: Any) -> Method:
+    def run(shared: Shared, seed: int) -> Answer:
+        sample = shared.sample
+        start = time.perf_counter()
+        model = selector(q=0.1, random_state=seed, progress=False, **parameters)
+        selection = model.fit(sample.X, sample.y).selection_
+        seconds = time.perf_counter() - start
+        if not parameters:
+            # Checks need no second fit.
+            shared.default = selection, seconds
+        keep = {str(q): [selection.at(q).clean_mask] for q in LEVELS}
+        rate = None if selection.noise is None else selection.noise.rate
+        return Answer(keep, seconds, rate)
+
+    return run
+
+
+def checked(n: int, guarantee: Guarantee = "mean", draws: int = either(20, 1)) -> Method:
+    """Return the default with `n` rows that a person has checked, drawn from the pool."""
+
+    def run(shared: Shared, seed: int) -> Answer:
+        if shared.default is None:
+            ours()(shared, seed)
+        assert shared.default is not None
+        selection, seconds = shared.default
+        truth = shared.sample.y_true
+        start = time.perf_counter()
+        keep: dict[str, list[np.ndarray]] = {str(q): [] for q in CHECKED_AT}
+        for q in CHECKED_AT:
+            for draw in range(draws):
+                how = {"q": q, "seed": 1000 * seed + draw}
+                rows = selection.draw_checks(n, **how)
+                told = selection.with_checks(rows, truth[rows], guarantee=guarantee, **how)
+                keep[str(q)].append(told.clean_mask)
+        each = (time.perf_counter() - start) / (len(CHECKED_AT) * draws)
+        return Answer(keep, seconds + each)
+
+    return run
+
+
+def theirs(name: str) -> Method:
+    def run(shared: Shared, seed: int) -> Answer:
+        found = charge(shared.question, lambda: PEERS[name].judge(shared.question, seed=seed))
+        return Answer({"own": [found.answer.clean]}, found.seconds)
+
+    return run
+
+
+METHODS: dict[str, Method] = {
+    "default": ours(),
+    "50 checks": checked(50),
+    "100 checks": checked(100),
+    "200 checks": checked(200),
+    "500 checks, 95 %": checked(500, "confidence", draws=either(5, 1)),
+    "class only": ours(control="transition"),
+    "per class": ours(cut="per_class"),
+    "exchangeable": ours(control="exchangeable"),
+    "paper": ours(PaperKnockoffsSPR, control="paper", **UNSPLIT),
+    "theorem": ours(PaperKnockoffsSPR, control="theorem", **UNSPLIT),
+    "cleanlab prune_by_noise_rate": theirs("cleanlab-noise-rate"),
+    "cleanlab prune_by_class": theirs("cleanlab-class"),
+    "cleanlab both": theirs("cleanlab-both"),
+    "cleanlab confident_learning": theirs("cleanlab-confident"),
+    "nearest neighbours": theirs("neighbours"),
+}
+if SMOKE:
+    # One filter of cleanlab's stands for all: they share what takes long.
+    METHODS = {name: run for name, run in METHODS.items() if not name.startswith("cleanlab prune")}
 COST_METHODS = (
     "default",
     "per class",
@@ -37,48 +160,43 @@ COST_METHODS = (
 )
 
 
-def measured() -> list[dict[str, Any]]:
-    return read_trials(TRIALS)
-
-
-def key(trial: dict[str, Any]) -> tuple[str, str, int, str]:
-    return trial["data"], trial["noise"], trial["seed"], trial["method"]
-
-
-def measure() -> None:
-    """Measure the missing trials, case by case."""
-    done = {key(trial) for trial in measured()}
-    neighbours: dict[str, Any] = {}
+def measure(chosen: argparse.Namespace) -> None:
+    """Measure the missing trials, case by case, and the times once."""
+    stored = done(TRIALS, "data", "noise", "seed", "method")
+    neighbours: dict[str, Product] = {}
     planned = [(case, seed) for case in CASES for seed in range(either(case.seeds, 1))]
-    for case, seed in track(planned, description="measuring"):
-        missing = [
-            name
-            for name in METHODS
-            if (case.data, case.noise, seed, name) not in done and _applies(name, case)
-        ]
-        if missing:
-            _measure(case, seed, missing, neighbours)
+    # One thread each: other work on the machine then disturbs the times less.
+    with threadpool_limits(1):
+        for case, seed in track(planned, description="measuring"):
+            names = [name for name in METHODS if _applies(name, case)]
+            missing = [n for n in names if (case.data, case.noise, seed, n) not in stored]
+            if missing:
+                _measure(case, seed, missing, neighbours)
+        if chosen.cost or not COST.exists():
+            measure_cost()
 
 
 def _applies(name: str, case: Case) -> bool:
     """Return whether a method can be used: not all take two classes or spare rows to check."""
-    if case.data == "breast cancer" and (name == "theorem" or name.startswith("exchangeable")):
+    if case.data == "breast cancer" and name in ("theorem", "exchangeable"):
         return False
-    if case.group == "people" and (name in PEERS_BY_CLASS or name == "nearest neighbours"):
+    # Cross-validated logistic regression takes an hour with 150 classes on one thread. Peers on
+    # people's labels are on the page of own models.
+    if case.group == "people" and (name.startswith("cleanlab") or name == "nearest neighbours"):
         return False
     return "checks" not in name or case.group != "small"
 
 
-def _measure(case: Case, seed: int, missing: list[str], neighbours: dict[str, Any]) -> None:
+def _measure(case: Case, seed: int, missing: list[str], neighbours: dict[str, Product]) -> None:
     # The selector draws from a stream of its own, so one seed serves noise and splits.
     sample = case.make(seed)
     # Cases that differ in labels only have the same neighbours.
-    same = f"{case.data} {len(sample.X)}" if case.noise[:6] != "shares" else None
+    same = f"{case.data} {len(sample.X)}" if case.noise[:6] not in ("shares", "duplic") else ""
     shared = Shared(sample, neighbours.get(same))
     right = sample.y == sample.y_true
     for name in missing:
         answer = METHODS[name](shared, seed)
-        if name == "nearest neighbours" and same and not case.noise.startswith("dupl"):
+        if name == "nearest neighbours" and same:
             neighbours[same] = shared.neighbours()
         trial = {
             "data": case.data,
@@ -102,8 +220,7 @@ def _mean_quality(masks: list[np.ndarray], right: np.ndarray) -> dict[str, float
 
 def measure_cost(repeats: int = either(5, 1)) -> None:
     """Time the methods in turns on one sample, as only ratios inside one run can be compared."""
-    case = next(case for case in CASES if case.name == COST_CASE)
-    sample = case.make(0)
+    sample = next(case for case in CASES if case.name == COST_CASE).make(0)
     seconds: dict[str, list[float]] = {name: [] for name in COST_METHODS}
     for turn in track(range(repeats), description="timing"):
         for name in COST_METHODS:
@@ -115,24 +232,29 @@ def measure_cost(repeats: int = either(5, 1)) -> None:
     add_trial(COST, about, ["case"])
 
 
-def cost() -> dict[str, Any]:
-    return read_trials(COST)[0]
+def shown() -> dict[str, str]:
+    cost = read_trials(COST)[0]
+    found = parts(read_trials(TRIALS), cost, METHODS)
+    return found | {"time": f"{found['time']}\n\n{measured_when([cost])}"}
 
 
-def main() -> None:
-    parser = arguments(__doc__)
-    parser.add_argument("--cost", action="store_true", help="measure the times again")
-    chosen = parsed(parser, TRIALS, COST)
-    if not chosen.page:
-        check_shared()
-        # One thread each: other work on the machine then disturbs the times less.
-        with threadpool_limits(1):
-            measure()
-            if chosen.cost or not COST.exists():
-                measure_cost()
-    write_page(measured(), cost())
-    print(f"wrote {PAGE}")
+def draw() -> None:
+    for group, name in FIGURES.items():
+        drawn = figure(Measured(read_trials(TRIALS), group, METHODS))
+        drawn.savefig(DOCS / "figures" / name, format="svg", metadata={"Date": None})
 
+
+BENCH = Bench(
+    "make fsr",
+    "error-rate.md",
+    (TRIALS, COST),
+    shown,
+    measure,
+    files=("src/kspr/core", "src/kspr/selectors", "src/kspr/experiments/compare"),
+    draw=draw,
+)
 
 if __name__ == "__main__":
-    main()
+    parser = arguments(__doc__)
+    parser.add_argument("--cost", action="store_true", help="measure the times again")
+    BENCH.run(parser)

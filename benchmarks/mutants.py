@@ -24,7 +24,6 @@ import numpy as np
 
 from _common import ROOT, arguments, either, markdown_table
 
-MEASURES = ("src/kspr/core", "src/kspr/selectors", "src/kspr/runs")
 ROOMS = ("core", "selectors", "runs")
 ONLY = either("", "core/metrics.py")
 """Part of the path of the files to change; nothing stands for all."""

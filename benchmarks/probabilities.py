@@ -28,29 +28,24 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
 
 from _common import (
-    DOCS,
     RESULTS,
     SHARED,
     SMOKE,
     WORK,
+    Bench,
     add_trial,
-    arguments,
+    done,
     either,
     markdown_table,
-    measured_when,
-    parsed,
     read_trials,
 )
-from _data import Case, Sample, check_shared, checked_rates, cifar10, confused_texts, human_labels
-from _prose import wrap_prose
+from _data import Case, Sample, checked_rates, cifar10, confused_texts, human_labels
 from kspr import ProbabilitySelector
 from kspr.experiments.compare.comparing import compare
 from kspr.experiments.compare.peers import PEERS, ByProbabilities, Peer
 from kspr.noise import asymmetric_cifar10, circular, symmetric
 
 TRIALS = RESULTS / "probabilities.jsonl"
-PAGE = DOCS / "own-model.md"
-MEASURES = ("src/kspr/core", "src/kspr/selectors")
 PREDICTED = WORK / "probabilities"
 """Probabilities of the models, kept between runs."""
 ROWS, LEVELS, CHECKS, DRAWS = 10_000, (0.05, 0.1), 100, either(200, 2)
@@ -162,7 +157,7 @@ def predicted(case: Case, model: str, seed: int, sample: Sample) -> tuple[np.nda
         return stored["P"], float(stored["seconds"])
 
 
-def measure(case: Case, model: str, seed: int) -> dict[str, Any]:
+def measured(case: Case, model: str, seed: int) -> dict[str, Any]:
     """Return what every method makes of one model's probabilities."""
     if case.data == PUBLISHED:
         (P, sample), seconds = published(case.noise, model), 0.0
@@ -193,70 +188,29 @@ def measure(case: Case, model: str, seed: int) -> dict[str, Any]:
     }
 
 
-def missing() -> list[tuple[Case, str, int]]:
-    """Return the trials that have no line yet."""
-    done = {(t["data"], t["noise"], t["model"], t["seed"]) for t in read_trials(TRIALS)}
-    return [
-        (case, model, seed)
-        for case in CASES
-        for model in models_of(case)
-        for seed in range(either(case.seeds, 1))
-        if (case.data, case.noise, model, seed) not in done
-    ]
+def measure() -> None:
+    # A network of 30 epochs says that it has not converged.
+    warnings.filterwarnings("ignore")
+    stored = done(TRIALS, "data", "noise", "model", "seed")
+    for case in CASES:
+        for model in models_of(case):
+            for seed in range(either(case.seeds, 1)):
+                if (case.data, case.noise, model, seed) not in stored:
+                    trial = measured(case, model, seed)
+                    add_trial(TRIALS, trial)
+                    print(case.name, model, seed, trial["methods"]["kspr, q = 0.05"], flush=True)
 
 
-HEAD = """# Selection by a model of your own, measured
-
-Cross-validated probabilities (five shuffled folds) of four kinds of models, and what
-`ProbabilitySelector` and cleanlab's filters make of the same ones. CIFAR-10 is {rows:,} rows of
-frozen ImageNet features (128 principal components), banking77 is MiniLM embeddings (128).
-"published" are 50,000 rows with the probabilities of networks that others have trained (Kuan and
-Mueller 2022), whose folds differ in how sure they are. Means over {seeds} seeds on digits, one seed
-elsewhere. {best} How to use it is described in
-[Coming from cleanlab](how-to/cleanlab.md).
-
-Made by `make own-model` from `benchmarks/results/probabilities.jsonl`. {measured}
-"""
-ASSUMED = """## Where noise depends on the true class only
-
-FSR / recall; bold where the FSR is above q. The default does not know that it is so: it takes the
-class only where the labels say so clearly.
-
-These are not untouched data: the model of the noise was chosen with the true labels of data like
-these in view.
-"""
-F1 = """## F1 of what is kept
-
-The best of each row is bold. `kspr, f1` is `ProbabilitySelector(level="f1")`.
-"""
-PEOPLE = """## Labels with the errors of people
-
-Bold where the FSR is above q: networks are sure of some labels that people got wrong. With {checks}
-rows checked (`Selection.with_checks`, mean of {draws} draws) the mean FSR is within q again,
-whatever the noise is. FSR / recall.
-"""
-
-
-def write_page() -> None:
-    """Write docs/own-model.md from the stored trials."""
+def shown() -> dict[str, str]:
     trials = read_trials(TRIALS)
     means = [_mean(case, model, trials) for case in CASES for model in models_of(case)]
     found = [mean for mean in means if mean]
-    ahead = sum(
-        mean["f1"]["kspr, f1"] > max(v for m, v in mean["f1"].items() if m.startswith("cleanlab"))
-        for mean in found
-    )
-    best = f'`level="f1"` has a higher F1 than every filter in {ahead} of {len(found)} rows.'
-    parts = [
-        HEAD.format(rows=ROWS, seeds=3, best=best, measured=measured_when(trials)),
-        ASSUMED,
-        _rates([mean for mean in found if mean["group"] == "class"], checked=False),
-        F1,
-        _scores(found),
-        PEOPLE.format(checks=CHECKS, draws=DRAWS),
-        _rates([mean for mean in found if mean["group"] == "people"], checked=True),
-    ]
-    PAGE.write_text(wrap_prose("\n".join(parts).rstrip() + "\n"))
+    by_class, people = ([mean for mean in found if mean["group"] == g] for g in ("class", "people"))
+    return {
+        "class": _rates(by_class, checked=False),
+        "F1": _scores(found),
+        "people": _rates(people, checked=True),
+    }
 
 
 def _mean(case: Case, model: str, trials: list[dict[str, Any]]) -> dict[str, Any]:
@@ -300,7 +254,7 @@ def _rates(means: list[dict[str, Any]], *, checked: bool) -> str:
         else:
             cells.append(_pair(mean["rate"]["cleanlab-noise-rate"], 1.0))
         rows.append([*mean["case"], f"{mean['wrong']:.3f}, {mean['estimate']:.3f}", *cells])
-    return markdown_table(head, rows) + "\n"
+    return markdown_table(head, rows)
 
 
 def _scores(means: list[dict[str, Any]]) -> str:
@@ -311,7 +265,10 @@ def _scores(means: list[dict[str, Any]]) -> str:
         shown = [f"{mean['f1'][name]:.3f}" for name in names]
         cells = [f"**{text}**" if text == top else text for text in shown]
         rows.append([*mean["case"][:2], *cells])
-    return markdown_table(["data, noise", "model", *names], rows) + "\n"
+    filters = [name for name in names if name.startswith("cleanlab")]
+    ahead = sum(m["f1"]["kspr, f1"] > max(m["f1"][name] for name in filters) for m in means)
+    said = f'`level="f1"` has a higher F1 than every filter in {ahead} of {len(means)} rows.'
+    return f"{markdown_table(['data, noise', 'model', *names], rows)}\n\n{said}"
 
 
 def _pair(values: list[float], q: float) -> str:
@@ -319,17 +276,7 @@ def _pair(values: list[float], q: float) -> str:
     return f"{mark}{values[0]:.3f}{mark} / {values[1]:.3f}"
 
 
-def main() -> None:
-    if not parsed(arguments(__doc__), TRIALS).page:
-        check_shared()
-        # A network of 30 epochs says that it has not converged.
-        warnings.filterwarnings("ignore")
-        for case, model, seed in missing():
-            trial = measure(case, model, seed)
-            add_trial(TRIALS, trial)
-            print(case.name, model, seed, trial["methods"]["kspr, q = 0.05"], flush=True)
-    write_page()
-
+BENCH = Bench("make own-model", "own-model.md", (TRIALS,), shown, lambda _: measure())
 
 if __name__ == "__main__":
-    main()
+    BENCH.run(__doc__)

@@ -21,29 +21,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from playwright.sync_api import Page, sync_playwright
 
-from _common import (
-    DOCS,
-    RESULTS,
-    SHARED,
-    add_trial,
-    arguments,
-    either,
-    fill_page,
-    markdown_table,
-    read_trials,
-)
-from _data import check_shared, cifar10
+from _common import RESULTS, SHARED, Bench, add_trial, either, markdown_table, read_trials
+from _data import cifar10
 from kspr import KnockoffsSPR
 from kspr.features.options import AS_SHIPPED
 from kspr.noise import symmetric
 from kspr.runs.select import select_source
 from kspr.sources.options import ReadOptions
 
-COMMAND = "make bench-review"
 CHROMIUM = "/usr/bin/chromium"
-PAGE = DOCS / "review.md"
 TRIALS = RESULTS / "review.jsonl"
-MEASURES = ("src/kspr/review", "src/kspr/runs")
 KEYS = either(200, 3)
 PAUSE = 300
 """Milliseconds between keys: faster than people look at images."""
@@ -100,7 +87,7 @@ def serving(run: Path, *options: str) -> Iterator[tuple[int, str]]:
         server.wait()
 
 
-def measure(run: Path, page: Page) -> dict[str, Any]:
+def measured(run: Path, page: Page) -> dict[str, Any]:
     load = os.getloadavg()[0]
     start = time.perf_counter()
     options = ("--checks", str(KEYS + 1), "--reviewer", "benchmark")
@@ -136,20 +123,19 @@ def measure(run: Path, page: Page) -> dict[str, Any]:
     }
 
 
-def filled(text: str) -> str:
-    """Return the page's text with a line for every measurement."""
-    rows = []
-    for trial in read_trials(TRIALS):
-        wait, took = trial["milliseconds"], trial["seconds"]
-        rows.append(
-            [
-                str(trial["load"]),
-                f"{wait['p95']} ms",
-                f"{wait['p50']} ms",
-                f"{took['processor, until then']} s",
-                f"{took['address printed']} s",
-            ]
-        )
+def measure() -> None:
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        run = make_run(Path(folder))
+        options = {"executable_path": CHROMIUM, "args": ["--no-sandbox", "--disable-gpu"]}
+        browser = playwright.chromium.launch(**options)
+        found = measured(run, browser.new_page(viewport={"width": 1400, "height": 900}))
+        browser.close()
+    print(found)
+    add_trial(TRIALS, found)
+
+
+def shown() -> str:
+    """Return a line for every measurement."""
     head = [
         "processes that wanted the two cores",
         "key to next row, 95th percentile",
@@ -157,23 +143,23 @@ def filled(text: str) -> str:
         "processor time until the address is printed",
         "the same by the clock",
     ]
-    return fill_page(text, COMMAND, markdown_table(head, rows), read_trials(TRIALS))
+    rows = []
+    for trial in read_trials(TRIALS):
+        waits, took = trial["milliseconds"], trial["seconds"]
+        seconds = (took["processor, until then"], took["address printed"])
+        cells = [f"{waits[p]} ms" for p in ("p95", "p50")] + [f"{each} s" for each in seconds]
+        rows.append([str(trial["load"]), *cells])
+    return markdown_table(head, rows)
 
 
-def main() -> None:
-    if not arguments(__doc__).parse_args().page:
-        check_shared()
-        with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-            run = make_run(Path(folder))
-            browser = playwright.chromium.launch(
-                executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
-            )
-            found = measure(run, browser.new_page(viewport={"width": 1400, "height": 900}))
-            browser.close()
-        print(found)
-        add_trial(TRIALS, found)
-    PAGE.write_text(filled(PAGE.read_text()))
-
+BENCH = Bench(
+    "make bench-review",
+    "review.md",
+    (TRIALS,),
+    shown,
+    lambda _: measure(),
+    files=("src/kspr/review", "src/kspr/runs"),
+)
 
 if __name__ == "__main__":
-    main()
+    BENCH.run(__doc__)

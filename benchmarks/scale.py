@@ -6,6 +6,7 @@ over the same file in the same process. Files are made in ``--folder``, a tempor
 and removed after their row.
 """
 
+import argparse
 import json
 import mmap
 import os
@@ -19,24 +20,20 @@ from typing import Any
 
 import numpy as np
 
+from _clock import in_process, peak, reset_peak
 from _common import (
-    DOCS,
     RESULTS,
     SMOKE,
+    Bench,
     add_trial,
     arguments,
     either,
-    fill_page,
+    markdown_table,
     named_trials,
-    parsed,
 )
-from _peak_memory import peak, reset_peak
 from kspr import KnockoffsSPR, selection_quality
 
-COMMAND = "make bench-scale"
-PAGE = DOCS / "large-data.md"
 TRIALS = RESULTS / "scale.jsonl"
-MEASURES = ("src/kspr/core", "src/kspr/selectors", "src/kspr/runs", "src/kspr/sources")
 NOISE_RATE, BLOCK = 0.3, 8192
 SHORT = either((1_500, 5_000, 50_000), (200, 300, 500))
 PARTS = (50_000, 25_000, 12_500)
@@ -93,23 +90,7 @@ if SMOKE:
     COMMANDS = {"select": COMMANDS["select"]}
 
 
-def main() -> None:
-    options = arguments(__doc__)
-    options.add_argument("--only", help="name of a row")
-    options.add_argument("--folder", type=Path)
-    options.add_argument("--child", type=Path, help="measure the data in this folder")
-    options.add_argument("--seconds", type=Path, help="time short fits of the data in this folder")
-    options.add_argument("--peak", nargs=3, help="peak of a fit: folder, choice, rows")
-    chosen = parsed(options, TRIALS)
-    if chosen.child:
-        print(json.dumps(measured(chosen.child)))
-        return
-    if chosen.seconds:
-        print(json.dumps(short_fits(chosen.seconds)))
-        return
-    if chosen.peak:
-        print(peak_of(Path(chosen.peak[0]), chosen.peak[1], int(chosen.peak[2])))
-        return
+def measure(chosen: argparse.Namespace) -> None:
     works: dict[str, Any] = {
         case.name: lambda case=case: in_child(case, chosen.folder) for case in CASES
     }
@@ -120,21 +101,22 @@ def main() -> None:
         "parts": fitted_parts,
     }
     for name, work in works.items():
-        asked = chosen.only in (None, name) and not chosen.page
-        if asked and (name not in named_trials(TRIALS)):
+        if chosen.only in (None, name) and name not in named_trials(TRIALS):
             row = work()
             print(f"{name}: {json.dumps(row)}", flush=True)
             add_trial(TRIALS, {"name": name, "measured": row}, ["name"])
-    PAGE.write_text(filled(PAGE.read_text()))
 
 
 def in_child(case: Case, folder: Path | None) -> dict[str, Any]:
-    """Make the data, and measure it in a process of its own, whose peak is that of the fit."""
+    """Make the data, and measure it in a process of its own."""
     with tempfile.TemporaryDirectory(dir=folder) as place:
         make(Path(place), case.n, case.p, case.c)
-        command = [sys.executable, __file__, "--child", place]
-        done = subprocess.run(command, check=True, capture_output=True, text=True)
-    return {"n": case.n, "p": case.p, "c": case.c, **json.loads(done.stdout.splitlines()[-1])}
+        return {
+            "n": case.n,
+            "p": case.p,
+            "c": case.c,
+            **in_process(__file__, "fit", place),
+        }
 
 
 def make(folder: Path, n: int, p: int, c: int) -> None:
@@ -153,11 +135,11 @@ def make(folder: Path, n: int, p: int, c: int) -> None:
     np.save(folder / "truth.npy", truth)
 
 
-def measured(folder: Path) -> dict[str, Any]:
+def measured(place: str) -> dict[str, Any]:
     """Return what one X'X and one fit take, and what the fit keeps."""
-    X = np.load(folder / "X.npy", mmap_mode="r")
-    y, truth = np.load(folder / "y.npy"), np.load(folder / "truth.npy")
-    del truth  # its memory is no part of a fit
+    folder = Path(place)
+    # Not the true labels: their memory is no part of a fit.
+    X, y = np.load(folder / "X.npy", mmap_mode="r"), np.load(folder / "y.npy")
     model = KnockoffsSPR(q=0.05)
     times = []
     # Short fits take turns with the product: one of each says little.
@@ -191,14 +173,9 @@ def beside_a_busy_process() -> dict[str, Any]:
             try:
                 for threads in either(("all", "1"), ("1",)):
                     limit = {} if threads == "all" else {"OPENBLAS_NUM_THREADS": "1"}
-                    done = subprocess.run(
-                        [sys.executable, __file__, "--seconds", place],
-                        check=True,
-                        capture_output=True,
-                        text=True,
-                        env={**os.environ, **limit},
+                    found[f"{name}, threads: {threads}"] = in_process(
+                        __file__, "seconds", place, **limit
                     )
-                    found[f"{name}, threads: {threads}"] = json.loads(done.stdout)
             finally:
                 if other is not None:
                     other.kill()
@@ -212,16 +189,11 @@ def bytes_a_row() -> dict[str, float]:
     The fit itself is on few rows, so that its memory does not hide that of the columns.
     """
     found = {}
-    few, many = FEW, MANY
     with tempfile.TemporaryDirectory() as place:
-        make(Path(place), many, 64, 10)
+        make(Path(place), MANY, 64, 10)
         for name in CHOICES:
-            peaks = []
-            for n in (few, many):
-                command = [sys.executable, __file__, "--peak", place, name, str(n)]
-                done = subprocess.run(command, check=True, capture_output=True, text=True)
-                peaks.append(int(done.stdout))
-            found[name] = (peaks[1] - peaks[0]) / (many - few)
+            few, many = (in_process(__file__, "peak", place, name, n) for n in (FEW, MANY))
+            found[name] = (many - few) / (MANY - FEW)
     return found
 
 
@@ -275,21 +247,23 @@ def peak_in(folder: Path, words: tuple[str, ...]) -> int:
     return used.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
-def peak_of(folder: Path, choice: str, n: int) -> int:
+def peak_of(place: str, choice: str, rows: str) -> int:
     """Return the peak of one fit of the first `n` rows, after a short one that loads all code."""
+    folder, n = Path(place), int(rows)
     X, y = np.load(folder / "X.npy", mmap_mode="r")[:n], np.load(folder / "y.npy")[:n].copy()
     parameters = dict(CHOICES[choice])
-    rows = np.random.default_rng(0).choice(n, 200, replace=False)
-    truth = np.load(folder / "truth.npy", mmap_mode="r")[rows]
-    checked = (rows, truth) if parameters.pop("checked", False) else None
+    some = np.random.default_rng(0).choice(n, 200, replace=False)
+    truth = np.load(folder / "truth.npy", mmap_mode="r")[some]
+    checked = (some, truth) if parameters.pop("checked", False) else None
     KnockoffsSPR(fit_rows=FEW // 50, **parameters).fit(X[: FEW // 30], y[: FEW // 30])
     reset_peak()
     KnockoffsSPR(fit_rows=FEW // 10, **parameters).fit(X, y, checked=checked)
     return peak()
 
 
-def short_fits(folder: Path) -> dict[str, float]:
+def short_fits(place: str) -> dict[str, float]:
     """Return the median seconds of five fits, for each number of rows."""
+    folder = Path(place)
     X, y = np.load(folder / "X.npy").astype(np.float32), np.load(folder / "y.npy")
     found = {}
     for n in SHORT:
@@ -351,7 +325,6 @@ def more_rows(found: dict[str, Any]) -> list[str]:
         more = (many["peak_bytes"] - few["peak_bytes"]) / (many["n"] - few["n"])
         times = many["fit"]["seconds"] / few["fit"]["seconds"]
         lines += [
-            "",
             f"Eight times the rows ({few['n']:,} to {many['n']:,}) take {times:.1f} times as long "
             f"(<= 8.5), and {more:.0f} bytes of memory for each row more (<= 60). The peak of the "
             "smaller case is that of its fit.",
@@ -359,12 +332,11 @@ def more_rows(found: dict[str, Any]) -> list[str]:
     if found.get("bytes"):
         counted = ", ".join(f"{name} {value:.0f}" for name, value in found["bytes"].items())
         lines += [
-            "",
             "Bytes that a row more adds to the peak of all other passes, the caller's own labels "
             f"of 8 bytes among them (asked for: 60): {counted}.",
         ]
     if found.get("commands"):
-        lines += ["", commands_in_words(found["commands"])]
+        lines.append(commands_in_words(found["commands"]))
     return lines
 
 
@@ -386,14 +358,11 @@ def commands_in_words(found: dict[str, dict[str, dict[str, int]]]) -> str:
     )
 
 
-def filled(text: str) -> str:
-    """Return the page's text with the tables in their place."""
+def shown() -> str:
+    """Return the tables, and a sentence on each kind of memory."""
     trials = named_trials(TRIALS)
     found = {name: trial["measured"] for name, trial in trials.items() if trial["measured"]}
-    lines = [
-        "| data | times one X'X | in processor time | peak memory, GB | FSR, q = 0.05 | recall |",
-        "|---|---|---|---|---|---|",
-    ]
+    rows = []
     for case in CASES:
         row = found.get(case.name)
         if row is None:
@@ -401,28 +370,47 @@ def filled(text: str) -> str:
         wall, cpu = (row["fit"][unit] / row["product"][unit] for unit in ("seconds", "cpu"))
         limit = "" if case.ratio is None else f" (<= {case.ratio:g})"
         most = "" if case.gigabytes is None else f" (<= {case.gigabytes:g})"
-        shape = f"{row['n']:,} x {row['p']}, {row['c']:,} classes"
-        lines.append(
-            f"| {shape} | {wall:.1f}{limit} | {cpu:.1f} | {row['peak_bytes'] / 1e9:.2f}{most} "
-            f"| {row['fsr']:.3f} | {row['recall']:.3f} |"
-        )
-    lines += more_rows(found)
+        cells = [f"{row['n']:,} x {row['p']}, {row['c']:,} classes", f"{wall:.1f}{limit}"]
+        cells += [f"{cpu:.1f}", f"{row['peak_bytes'] / 1e9:.2f}{most}"]
+        rows.append([*cells, f"{row['fsr']:.3f}", f"{row['recall']:.3f}"])
+    head = ["data", "times one X'X", "in processor time", "peak memory, GB", "FSR, q = 0.05"]
+    lines = [markdown_table([*head, "recall"], rows), *more_rows(found)]
     if found.get("neighbour"):
         sizes = list(next(iter(found["neighbour"].values())))
-        lines += ["", f"| seconds of a fit, 512 columns | {' | '.join(sizes)} rows |"]
-        lines.append("|---" * (len(sizes) + 1) + "|")
-        for name, row in found["neighbour"].items():
-            lines.append(f"| {name} | {' | '.join(f'{row[size]:.2f}' for size in sizes)} |")
+        rows = [
+            [name, *(f"{row[size]:.2f}" for size in sizes)]
+            for name, row in found["neighbour"].items()
+        ]
+        head = ["seconds of a fit, 512 columns", *sizes[:-1], f"{sizes[-1]} rows"]
+        lines.append(markdown_table(head, rows))
     if found.get("parts"):
-        lines += ["", "| CIFAR-10 features, 50,000 x 512 | rows fitted | FSR | recall |"]
-        lines.append("|---|---|---|---|")
-        lines += [
-            f"| Sym. {part['noise']:.0%}, q = {part['q']:g} | {part['rows']:,} "
-            f"| {part['fsr']:.3f} | {part['recall']:.3f} |"
+        rows = [
+            [f"Sym. {part['noise']:.0%}, q = {part['q']:g}", f"{part['rows']:,}"]
+            + [f"{part[name]:.3f}" for name in ("fsr", "recall")]
             for part in found["parts"]
         ]
-    return fill_page(text, COMMAND, "\n".join(lines), trials.values())
+        head = ["CIFAR-10 features, 50,000 x 512", "rows fitted", "FSR", "recall"]
+        lines.append(markdown_table(head, rows))
+    return "\n\n".join(lines)
 
+
+BENCH = Bench(
+    "make bench-scale",
+    "large-data.md",
+    (TRIALS,),
+    shown,
+    measure,
+    files=("src/kspr/core", "src/kspr/selectors", "src/kspr/runs", "src/kspr/sources"),
+    shared=False,
+)
+CHILDREN = {"fit": measured, "seconds": short_fits, "peak": peak_of}
+"""What processes of their own measure."""
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["--child"]:
+        print(json.dumps(CHILDREN[sys.argv[2]](*sys.argv[3:])))
+        sys.exit()
+    parser = arguments(__doc__)
+    parser.add_argument("--only", help="name of a row")
+    parser.add_argument("--folder", type=Path, help="where files are made")
+    BENCH.run(parser)

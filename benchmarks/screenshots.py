@@ -28,7 +28,6 @@ from review import CHROMIUM, serving
 
 FIGURES = DOCS / "figures"
 NAMES = ("report-light.webp", "report-dark.webp", "review-light.webp", "review-dark.webp")
-MEASURES = ("src/kspr/report", "src/kspr/review")
 CHECKS = either(40, 3)
 """Rows that are checked before the review page is photographed."""
 SIZE = {"width": 1200, "height": 860}

@@ -12,25 +12,12 @@ from rich.progress import track
 from sklearn.datasets import load_digits
 from threadpoolctl import threadpool_limits
 
-from _common import (
-    DOCS,
-    RESULTS,
-    add_trial,
-    arguments,
-    either,
-    fill_page,
-    markdown_table,
-    parsed,
-    read_trials,
-)
-from _data import Case, Sample, check_shared, cifar10, confused_texts, human_labels
+from _common import RESULTS, Bench, add_trial, done, either, markdown_table, read_trials
+from _data import Case, Sample, cifar10, confused_texts, human_labels
 from kspr import KnockoffsSPR, selection_quality
 from kspr.noise import asymmetric_cifar10, symmetric
 
-COMMAND = "python benchmarks/sharper.py"
-PAGE = DOCS / "how-it-works.md"
 TRIALS = RESULTS / "sharper.jsonl"
-MEASURES = ("src/kspr/core", "src/kspr/selectors")
 VARIANTS: dict[str, dict[str, Any]] = {
     "default": {},
     "3 splits": {"n_splits": 3},
@@ -41,11 +28,7 @@ LEVELS = (0.05, 0.1)
 
 
 def _cifar(kind: Any, rate: float) -> Any:
-    def make(seed: int) -> Sample:
-        X, y, _, _ = cifar10()
-        return Sample(X, kind(y, rate, seed), y)
-
-    return make
+    return lambda seed: Sample(cifar10().X, kind(cifar10().y, rate, seed), cifar10().y)
 
 
 def _digits(seed: int) -> Sample:
@@ -60,9 +43,7 @@ CASES = [
     Case("CIFAR-10", "Asy. 40 %", _cifar(asymmetric_cifar10, 0.4)),
     Case("CIFAR-10N", "random1", lambda _: Sample(cifar10().X, *human_labels("random1"))),
     Case("digits", "Sym. 40 %", _digits, 5),
-    Case(
-        "banking77", "confused 20 %", lambda seed: Sample(*confused_texts("banking77", 0.2, seed))
-    ),
+    Case("banking77", "confused 20 %", lambda s: Sample(*confused_texts("banking77", 0.2, s))),
 ]
 
 
@@ -76,17 +57,18 @@ def best_recall(doubt: np.ndarray, right: np.ndarray, fsr: float) -> float:
 
 def measure() -> None:
     """Measure the missing trials."""
-    done = {(trial["case"], trial["seed"], trial["variant"]) for trial in read_trials(TRIALS)}
+    stored = done(TRIALS, "case", "seed", "variant")
     planned = [(c, s, v) for c in CASES for s in range(either(c.seeds, 1)) for v in VARIANTS]
     for case, seed, variant in track(planned, description="measuring"):
-        if (case.name, seed, variant) in done:
+        if (case.name, seed, variant) in stored:
             continue
         sample = case.make(seed)
         right = sample.y == sample.y_true
         model = KnockoffsSPR(random_state=seed, progress=False, **VARIANTS[variant])
         # Of the processor: other work on the machine does not count.
         start = time.process_time()
-        selection = model.fit(sample.X, sample.y).selection_
+        with threadpool_limits(1):
+            selection = model.fit(sample.X, sample.y).selection_
         seconds = time.process_time() - start
         found = {q: selection_quality(selection.at(q).clean_mask, right) for q in LEVELS}
         trial = {
@@ -100,10 +82,9 @@ def measure() -> None:
         add_trial(TRIALS, trial)
 
 
-def table() -> str:
-    """Return the trials as two tables in Markdown: what the order allows, and what is kept."""
-    trials = read_trials(TRIALS)
-    best, kept = [], []
+def shown() -> str:
+    """Return the trials as two tables: what the order allows, and what is kept."""
+    trials, best, kept = read_trials(TRIALS), [], []
     for case in CASES:
         of = {
             name: [t for t in trials if (t["case"], t["variant"]) == (case.name, name)]
@@ -112,28 +93,16 @@ def table() -> str:
         if not all(of.values()):
             continue
         seconds = {name: sum(t["seconds"] for t in found) for name, found in of.items()}
-        best.append(
-            [
-                case.name,
-                *(
-                    f"{_pair([list(t['best'].values()) for t in found])}; "
-                    f"{seconds[name] / seconds['default']:.1f} x"
-                    for name, found in of.items()
-                ),
-            ]
-        )
-        kept.append(
-            [case.name, *(_pair([t["at"]["0.05"] for t in found]) for found in of.values())]
-        )
+        times = {name: f"{s / seconds['default']:.1f} x" for name, s in seconds.items()}
+        cuts = {
+            name: _pair([list(t["best"].values()) for t in found]) for name, found in of.items()
+        }
+        best.append([case.name, *(f"{cuts[name]}; {times[name]}" for name in of)])
+        kept.append([case.name, *(_pair([t["at"]["0.05"] for t in f]) for f in of.values())])
     head = ["labels", *VARIANTS]
-    return "\n\n".join(
-        [
-            "Recall of the best cut at an FSR of .05 / .10, and the time against the default:",
-            markdown_table(head, best),
-            "FSR / recall at q = 0.05:",
-            markdown_table(head, kept),
-        ]
-    )
+    said = "Recall of the best cut at an FSR of .05 / .10, and the time against the default:"
+    tables = (markdown_table(head, best), "FSR / recall at q = 0.05:", markdown_table(head, kept))
+    return "\n\n".join([said, *tables])
 
 
 def _pair(values: list[list[float]]) -> str:
@@ -141,18 +110,13 @@ def _pair(values: list[list[float]]) -> str:
     return f"{first:.3f} / {second:.3f}"
 
 
-def filled(text: str) -> str:
-    """Return the page's text with the tables in their place."""
-    return fill_page(text, COMMAND, table(), read_trials(TRIALS))
-
-
-def main() -> None:
-    if not parsed(arguments(__doc__), TRIALS).page:
-        check_shared()
-        with threadpool_limits(1):
-            measure()
-    PAGE.write_text(filled(PAGE.read_text()))
-
+BENCH = Bench(
+    "python benchmarks/sharper.py",
+    "how-it-works.md",
+    (TRIALS,),
+    shown,
+    lambda _: measure(),
+)
 
 if __name__ == "__main__":
-    main()
+    BENCH.run(__doc__)

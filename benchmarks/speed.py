@@ -5,9 +5,9 @@ other work disturbs both sides of it or none. Rows are lines of ``benchmarks/res
 and a table of docs/speed.md.
 """
 
+import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -20,79 +20,63 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from _clock import Clock, fastest
+from _clock import Clock, fastest, in_process, peak, reset_peak
 from _common import (
-    DOCS,
     RESULTS,
+    Bench,
     add_trial,
     arguments,
     either,
-    fill_page,
     markdown_table,
     named_trials,
-    parsed,
-    read_trials,
     versions_in_words,
 )
 from _speed import (
     NOISE_RATE,
-    Bench,
     Check,
     Data,
     Row,
+    Setting,
     cells,
     load_data,
     plain,
     quality_on,
     slower,
 )
-from kspr import KnockoffsSPR
+from _transcription import row_a
+from kspr import KnockoffsSPR, PaperKnockoffsSPR
 from kspr.noise import symmetric
-from transcription import row_a
 
 COMMAND = "make bench"
-PAGE = DOCS / "speed.md"
 TRIALS = RESULTS / "speed.jsonl"
-MEASURES = ("src/kspr/core", "src/kspr/selectors", "src/kspr/runs")
 MILLION, COLUMNS, CLASSES = either(1_000_000, 2_000), either(256, 16), 10
 LIMIT_GB = 1.5
 
-_MEASURED = """
-import json, sys, time
-sys.path.insert(0, {folder!r})
-from _peak_memory import peak
-from kspr.cli import main
-start = time.perf_counter()
-main(sys.argv[1:])
-# Not ru_maxrss: a child inherits that of its parent, which holds the whole benchmark.
-print(json.dumps({{"seconds": time.perf_counter() - start, "peak_bytes": peak()}}))
-"""
 
-
-def row_b(bench: Bench) -> Row:
+def row_b(setting: Setting) -> Row:
     """Time the unsplit fit against one product X'X, which any second-order method needs."""
-    X, y = bench.data.X, bench.data.y
-    timings = bench.clock.alternate(
-        2 * bench.repeats,
+    X, y = setting.data.X, setting.data.y
+    timings = setting.clock.alternate(
+        2 * setting.repeats,
         product=lambda: X.T @ X,
-        fit=partial(bench.unsplit().fit, X, y),
+        fit=partial(setting.unsplit().fit, X, y),
     )
     checks = [Check.at_most("times one X'X", slower(timings, "fit", "product"), 12)]
     raw = {name: plain(found) for name, found in timings.items()}
     return Row("b", "unsplit, 64 dimensions", checks, raw)
 
 
-def row_c(bench: Bench) -> Row:
+def row_c(setting: Setting) -> Row:
     """Time the unsplit fit with eight times the rows, and with ten times the classes."""
-    data, X = bench.data, bench.data.X
-    rng = np.random.default_rng(bench.seed)
-    y_fine = symmetric(finer_classes(data), NOISE_RATE, bench.seed)
+    data, X = setting.data, setting.data.X
+    rng = np.random.default_rng(setting.seed)
+    y_fine = symmetric(finer_classes(data), NOISE_RATE, setting.seed)
     large, y_large = tiled(X, 8, rng), np.tile(data.y, 8)
-    timings = bench.clock.alternate(
-        bench.repeats,
-        base=partial(bench.unsplit().fit, X, data.y),
-        rows=partial(bench.unsplit().fit, large, y_large),
-        classes=partial(bench.unsplit().fit, X, y_fine),
+    timings = setting.clock.alternate(
+        setting.repeats,
+        base=partial(setting.unsplit().fit, X, data.y),
+        rows=partial(setting.unsplit().fit, large, y_large),
+        classes=partial(setting.unsplit().fit, X, y_fine),
     )
     checks = [
         Check.at_most("8 x the rows: times slower", slower(timings, "rows", "base"), 9),
@@ -127,14 +111,15 @@ def finer_classes(data: Data) -> np.ndarray:
     return fine
 
 
-def row_d(bench: Bench) -> Row:
+def row_d(setting: Setting) -> Row:
     """Measure the peak memory of one fit in a new process, X included."""
     raw: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
-        np.save(Path(folder) / "X.npy", bench.data.X)
-        np.save(Path(folder) / "y.npy", bench.data.y)
+        np.save(Path(folder) / "X.npy", setting.data.X)
+        np.save(Path(folder) / "y.npy", setting.data.y)
         for preset in either(("default", "paper"), ("paper",)):
-            raw[preset] = peak_memory(Path(folder), preset, bench.threads)
+            words = ("fit", preset, folder, setting.threads)
+            raw[preset] = in_process(__file__, *words)
     checks = [
         Check.at_most(
             f"{preset}: peak, in bytes of X", 1 + found["growth_bytes"] / found["x_bytes"], 3
@@ -144,23 +129,28 @@ def row_d(bench: Bench) -> Row:
     return Row("d", "peak memory of a fit", checks, raw)
 
 
-def peak_memory(folder: Path, preset: str, threads: int) -> dict[str, Any]:
-    script = Path(__file__).with_name("_peak_memory.py")
-    files = (folder / "X.npy", folder / "y.npy")
-    command = [sys.executable, str(script), preset, *map(str, files), str(threads)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    return dict(json.loads(done.stdout.splitlines()[-1]))
+def peak_memory(preset: str, folder: str, threads: str) -> dict[str, Any]:
+    """Return the growth of resident memory at its peak during one fit."""
+    # As for a user: everything is imported and X is loaded before the fit.
+    X, y = (np.load(Path(folder) / name) for name in ("X.npy", "y.npy"))
+    paper = PaperKnockoffsSPR(n_jobs=int(threads))
+    selector = paper if preset == "paper" else KnockoffsSPR(q=0.05)
+    reset = reset_peak()
+    before = peak("VmRSS")
+    with threadpool_limits(limits=int(threads), user_api="blas"):
+        selector.fit(X, y)
+    return {"x_bytes": X.nbytes, "growth_bytes": peak() - before, "peak_was_reset": reset}
 
 
-def row_e(bench: Bench) -> Row:
+def row_e(setting: Setting) -> Row:
     """Compare with cleanlab: cross-validated logistic regression, then its default filter."""
-    data = bench.data
+    data = setting.data
     X = np.ascontiguousarray(data.X[:, :256])
     ours, masks = KnockoffsSPR(q=0.05, progress=False), dict[str, np.ndarray]()
-    timings = bench.clock.alternate(
-        bench.repeats,
+    timings = setting.clock.alternate(
+        setting.repeats,
         ours=partial(ours.fit, X, data.y),
-        cleanlab=lambda: masks.update(cleanlab=cleanlab_mask(X, data.y, bench.threads)),
+        cleanlab=lambda: masks.update(cleanlab=cleanlab_mask(X, data.y, setting.threads)),
     )
     masks["ours"] = ours.selection_.clean_mask
     everything = np.arange(len(data.y))
@@ -190,14 +180,15 @@ def cleanlab_mask(X: np.ndarray, y: np.ndarray, jobs: int) -> np.ndarray:
         return ~np.asarray(find_label_issues(y, scores))
 
 
-def row_f(bench: Bench) -> Row:
+def row_f(setting: Setting) -> Row:
     """Select from a million half-precision rows; compare with reading the file once."""
     n = MILLION
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        _write(folder, n, bench.seed)
+        _write(folder, n, setting.seed)
         read_seconds = min(_read_once(folder / "x.npy") for _ in range(3))
-        found = _select(folder)
+        words = ("select", folder / "x.npy", "--labels", folder / "y.npy", "--out", folder / "run")
+        found = in_process(__file__, "select", *words, "--json")
     gigabytes = found["peak_bytes"] / 1e9
     checks = [
         Check.at_most("peak memory of `kspr select`, GB", gigabytes, LIMIT_GB),
@@ -228,20 +219,17 @@ def _read_once(path: Path) -> float:
     return time.perf_counter() - start
 
 
-def _select(folder: Path) -> dict[str, Any]:
-    script = _MEASURED.format(folder=str(Path(__file__).parent))
-    arguments = ["select", folder / "x.npy", "--labels", folder / "y.npy", "--out", folder / "run"]
-    done = subprocess.run(
-        [sys.executable, "-c", script, *map(str, arguments), "--json"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return answer
+def select(*words: str) -> dict[str, Any]:
+    """Return seconds and peak of one command."""
+    from kspr.cli import main
+
+    start = time.perf_counter()
+    main(words)
+    # Not ru_maxrss: a child inherits that of its parent, which holds the whole benchmark.
+    return {"seconds": time.perf_counter() - start, "peak_bytes": peak()}
 
 
-ROWS: dict[str, Callable[[Bench], Row]] = {
+ROWS: dict[str, Callable[[Setting], Row]] = {
     "a": row_a,
     "b": row_b,
     "c": row_c,
@@ -251,53 +239,58 @@ ROWS: dict[str, Callable[[Bench], Row]] = {
 }
 
 
-def table() -> str:
+def shown() -> str:
     """Return the measured rows, with a sentence on data and machine above them."""
     rows = named_trials(TRIALS)
     first = rows[min(rows)]
     # The last rows load cleanlab.
     last, data, (n, columns) = rows[max(rows)], first["data"], first["data"]["shape"]
     versions = versions_in_words(last, "python", "numpy", "scikit-learn", "cleanlab")
-    shown = []
+    table = []
     for name in sorted(rows):
-        shown += [[f"**{rows[name]['title']}**", "", ""], *cells(rows[name]["checks"])]
+        table += [[f"**{rows[name]['title']}**", "", ""], *cells(rows[name]["checks"])]
     return (
         f"`{COMMAND}` on {data['source']} ({n:,} x {columns}, {data['noise']:.0%} symmetric "
         f"noise, seed {first['seed']}); {versions}:\n\n"
-        + markdown_table(["", "measured", "target"], shown)
+        + markdown_table(["", "measured", "target"], table)
     )
 
 
-def filled(text: str) -> str:
-    """Return the page's text with the table in its place."""
-    return fill_page(text, COMMAND, table(), read_trials(TRIALS))
+def measure(chosen: argparse.Namespace) -> None:
+    data, clock = load_data(chosen.seed), Clock(chosen.patience)
+    setting = Setting(data, chosen.seed, chosen.threads, chosen.pieces, chosen.repeats, clock)
+    about = {"source": data.source, "shape": list(data.X.shape), "noise": NOISE_RATE}
+    with threadpool_limits(limits=chosen.threads, user_api="blas"):
+        for name in chosen.rows.split(","):
+            start = time.perf_counter()
+            row = asdict(ROWS[name](setting))
+            for what, value, target in cells(row["checks"]):
+                print(name, what, value, target, flush=True)
+            seconds = {"seconds": time.perf_counter() - start, "threads": chosen.threads}
+            add_trial(TRIALS, {**row, **seconds, "data": about, "seed": chosen.seed}, ["name"])
 
 
-def main() -> None:
+BENCH = Bench(
+    COMMAND,
+    "speed.md",
+    (TRIALS,),
+    shown,
+    measure,
+    files=("src/kspr/core", "src/kspr/selectors", "src/kspr/runs"),
+)
+
+CHILDREN = {"fit": peak_memory, "select": select}
+"""What processes of their own measure."""
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--child"]:
+        print(json.dumps(CHILDREN[sys.argv[2]](*sys.argv[3:])))
+        sys.exit()
     parser = arguments(__doc__)
     parser.add_argument("--rows", default=",".join(ROWS), help="which rows to measure")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="BLAS threads")
     parser.add_argument("--pieces", type=int, help="pieces that the transcription runs (row a)")
     parser.add_argument("--repeats", type=int, default=either(4, 1), help="repeats of each timing")
-    parser.add_argument(
-        "--patience", type=float, default=either(300, 0), help="seconds to wait for an idle machine"
-    )
-    chosen = parsed(parser, TRIALS)
-    if not chosen.page:
-        data, clock = load_data(chosen.seed), Clock(chosen.patience)
-        bench = Bench(data, chosen.seed, chosen.threads, chosen.pieces, chosen.repeats, clock)
-        about = {"source": data.source, "shape": list(data.X.shape), "noise": NOISE_RATE}
-        with threadpool_limits(limits=chosen.threads, user_api="blas"):
-            for name in chosen.rows.split(","):
-                start = time.perf_counter()
-                row = asdict(ROWS[name](bench))
-                for what, value, target in cells(row["checks"]):
-                    print(name, what, value, target, flush=True)
-                seconds = {"seconds": time.perf_counter() - start, "threads": chosen.threads}
-                add_trial(TRIALS, {**row, **seconds, "data": about, "seed": chosen.seed}, ["name"])
-    PAGE.write_text(filled(PAGE.read_text()))
-
-
-if __name__ == "__main__":
-    main()
+    parser.add_argument("--patience", type=float, default=either(300, 0), help="seconds for calm")
+    BENCH.run(parser)

@@ -7,6 +7,7 @@ A trial (method, noise, seed) is a line of benchmarks/results/train_head.jsonl; 
 interrupted continues with the missing ones. The page is docs/training-results.md.
 """
 
+import argparse
 import os
 import time
 from collections.abc import Callable
@@ -18,25 +19,12 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 import torch
 
-from _common import (
-    DOCS,
-    RESULTS,
-    arguments,
-    either,
-    markdown_table,
-    measured_when,
-    parsed,
-    read_trials,
-    run_trials,
-)
-from _data import check_shared, checked_rates, cifar10, human_labels, memorised
-from _prose import wrap_prose
+from _common import RESULTS, Bench, arguments, done, either, markdown_table, read_trials, run_trials
+from _data import checked_rates, cifar10, human_labels, memorised
 from kspr.noise import asymmetric_cifar10, symmetric
 from kspr.train import Trained, TrainSettings, fit
 
 TRIALS = RESULTS / "train_head.jsonl"
-PAGE = DOCS / "training-results.md"
-MEASURES = ("src/kspr/core", "src/kspr/selectors", "src/kspr/train")
 NOISES = [
     ("none", 0.0),
     *(("Sym.", rate) for rate in (0.2, 0.4, 0.6, 0.8)),
@@ -135,19 +123,11 @@ ON_REQUEST = ("default cycle, no guard", "own features")
 """Measured only if named with --methods: shows what the guard does, and what referees do."""
 
 
-def measured() -> list[dict[str, Any]]:
-    return read_trials(TRIALS)
-
-
-def key(trial: dict[str, Any]) -> tuple[Any, ...]:
-    return trial["method"], trial["noise"], trial["seed"]
-
-
 def name_of(kind: str, rate: float) -> str:
     return f"{kind} {rate:.0%}".replace("%", " %") if rate else kind
 
 
-def measure(method: str, kind: str, rate: float, seed: int) -> dict[str, Any]:
+def measured(method: str, kind: str, rate: float, seed: int) -> dict[str, Any]:
     """Run one trial; called in a process of its own."""
     torch.set_num_threads(1)
     data = Data(kind, rate, seed)
@@ -179,52 +159,47 @@ def measure(method: str, kind: str, rate: float, seed: int) -> dict[str, Any]:
     }
 
 
-def run(noises: list[str], methods: list[str], seeds: list[int], workers: int) -> None:
-    done = {key(trial) for trial in measured()}
+def measure(chosen: argparse.Namespace) -> None:
+    stored, noises = done(TRIALS, "method", "noise", "seed"), chosen.only.split(",")
     missing = [
-        (method, kind, rate, seed)
-        for seed in seeds
+        (method, kind, rate, int(seed))
+        for seed in chosen.seeds.split(",")
         for kind, rate in [*NOISES, *HUMAN]
-        for method in methods
+        for method in chosen.methods.split(";")
         if name_of(kind, rate) in noises
         and (method in HUMAN_METHODS or (kind, rate) not in HUMAN)
-        and (method, name_of(kind, rate), seed) not in done
+        and (method, name_of(kind, rate), int(seed)) not in stored
     ]
-    run_trials(measure, missing, TRIALS, workers)
+    run_trials(measured, missing, TRIALS, chosen.workers)
 
 
-def write_page() -> None:
-    trials = measured()
+def shown() -> dict[str, str]:
+    trials = read_trials(TRIALS)
     columns = [name_of(*noise) for noise in NOISES]
-    rows = []
-    for method in METHODS:
-        if method in ON_REQUEST and method not in {r["method"] for r in trials}:
-            continue
-        rows.append([method, *(_entry(trials, method, noise) for noise in columns)])
+    ran = {trial["method"] for trial in trials}
+    methods = [method for method in METHODS if method in ran or method not in ON_REQUEST]
+    rows = [[method, *(_entry(trials, method, noise) for noise in columns)] for method in methods]
     cycles = [r for r in trials if r["method"] == "default cycle"]
-    shares = [
+    noisy, clean = (
         _usual_share([r for r in cycles if (r["noise"] == "none") == is_clean])
         for is_clean in (False, True)
-    ]
-    seeds = ", ".join(str(seed) for seed in sorted({r["seed"] for r in trials}))
-    page = HEAD.format(
-        share=shares[0],
-        clean_share=shares[1],
-        seeds=seeds,
-        table=markdown_table(["method", *columns], rows),
-        human=markdown_table(
-            ["labels", *HUMAN_METHODS, "FSR / recall", f"with {CHECKS} checks"],
-            [_human(trials, kind) for kind, _ in HUMAN],
-        ),
-        checks=CHECKS,
-        draws=DRAWS,
-        own_seeds=", ".join(str(seed) for seed in sorted({r["seed"] for r in cycles})),
-        targets=markdown_table(["the default cycle", "measured", "target", ""], _targets(trials)),
-        n=len(trials),
-        minutes=sum(r["seconds"] for r in trials) / 60,
-        measured=measured_when(trials),
     )
-    PAGE.write_text(wrap_prose(page))
+    seeds, own = (", ".join(sorted({str(r["seed"]) for r in some})) for some in (trials, cycles))
+    minutes = sum(r["seconds"] for r in trials) / 60
+    said = (
+        f"Means over the seeds {seeds} (the default cycle: {own}); {len(trials)} trials that took "
+        f"{minutes:.0f} minutes on one core, beside other work. The selection, referees and "
+        f"teachers included, took {noisy} of the default cycle's time where there is noise (the "
+        f"median), and {clean} where there is none and no other network is trained."
+    )
+    head = ["labels", *HUMAN_METHODS, "FSR / recall", f"with {CHECKS} checks"]
+    return {
+        "accuracy": f"{said}\n\n{markdown_table(['method', *columns], rows)}",
+        "people": markdown_table(head, [_human(trials, kind) for kind, _ in HUMAN]),
+        "targets": markdown_table(
+            ["the default cycle", "measured", "target", ""], _targets(trials)
+        ),
+    }
 
 
 def _usual_share(trials: list[dict[str, Any]]) -> str:
@@ -304,49 +279,16 @@ def _entry(trials: list[dict[str, Any]], method: str, noise: str) -> str:
     return text
 
 
-HEAD = """# Results of training on features
+BENCH = Bench(
+    "make bench-train",
+    "training-results.md",
+    (TRIALS,),
+    shown,
+    measure,
+    files=("src/kspr/core", "src/kspr/selectors", "src/kspr/train"),
+)
 
-Test accuracy of the final network (FSR / recall of the last selection) on the CIFAR-10 features,
-50,000 samples, preset `cpu`, means over the seeds that were run ({seeds}; the default cycle:
-{own_seeds}). "once" selects one time, "cycle" again and again during training, both without the
-guard. "default cycle" is `kspr train` with its defaults, guard included: labels are judged by
-referees, which have not seen them. "own features" is the same with `select_on = "network"`, the
-default before: the network judges the labels that it has learned. The selection, referees and
-teachers included, took {share} of the default cycle's time where there is noise (the median), and
-{clean_share} where there is none and no other network is trained. How soft labels are made was
-chosen on 40,000 of the training rows, by the true labels of the other 10,000. One rule came after a
-look at this page: training is plain only where little noise is found, and not wherever all labels
-may be kept at q; before it, `aggre` and one seed of Asy. 20 % were trained plainly. A dash means
-that it was not run. "default once" and "own features" were measured before the default of the
-selection changed (SPR first, 128 components). Since these trials every epoch of a cycle has pieces,
-halves and random knockoffs of its own, the PCA of pieces is exact, and SPR keeps 50 % of the data,
-not of each class: the rows of SPR and paper are those of the code before.
-
-Made by `make bench-train` from `benchmarks/results/train_head.jsonl`: {n} trials that took
-{minutes:.0f} minutes on one core, beside other work. {measured}
-
-{table}
-
-## Labels that people gave
-
-CIFAR-10N: one person's answer (`random1`), and the majority of three (`aggre`). Accuracy of plain
-training, of the default cycle and of training on the right labels alone; then FSR / recall of the
-default cycle's selection, asked for q = 0.1, and of the same selection once {checks} rows are
-checked (`kspr verify`; the mean over {draws} draws of rows). Checks move the cut, and the network
-stays the same. People's errors depend on what a row looks like, which no estimate from the labels
-alone allows for: only checked rows hold q here.
-
-{human}
-
-## Targets
-
-Points of test accuracy, over the seeds that both methods were run with.
-
-{targets}
-"""
-
-
-def main() -> None:
+if __name__ == "__main__":
     every = [name_of(*noise) for noise in [*NOISES, *HUMAN]]
     usual = [method for method in METHODS if method not in ON_REQUEST]
     parser = arguments(__doc__)
@@ -354,13 +296,4 @@ def main() -> None:
     parser.add_argument("--methods", default=either(";".join(usual), ";".join(HUMAN_METHODS)))
     parser.add_argument("--seeds", default=",".join(map(str, SEEDS)))
     parser.add_argument("--workers", type=int, default=2)
-    given = parsed(parser, TRIALS)
-    if not given.page:
-        check_shared()
-        seeds = [int(seed) for seed in given.seeds.split(",")]
-        run(given.only.split(","), given.methods.split(";"), seeds, given.workers)
-    write_page()
-
-
-if __name__ == "__main__":
-    main()
+    BENCH.run(parser)

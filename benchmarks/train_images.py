@@ -10,6 +10,7 @@ Images and pre-training by SimSiam, which uses no labels, are the same in all tr
 training differ with the seed. The page is docs/training-images.md.
 """
 
+import argparse
 import os
 import shutil
 import time
@@ -22,20 +23,17 @@ import numpy as np
 import torch
 
 from _common import (
-    DOCS,
     RESULTS,
     SHARED,
     WORK,
+    Bench,
     arguments,
     either,
     markdown_table,
-    measured_when,
-    parsed,
     read_trials,
     run_trials,
 )
-from _data import check_shared, memorised
-from _prose import wrap_prose
+from _data import memorised
 from kspr.models.build import build_network
 from kspr.models.network import Network
 from kspr.noise import asymmetric_cifar10, symmetric
@@ -50,8 +48,6 @@ from kspr.train.simsiam import Pretraining, SimSiamSettings, pretrain
 IMAGES = SHARED / "cifar10"
 TRIALS = RESULTS / "train_images.jsonl"
 KEPT = WORK / "train_images"
-PAGE = DOCS / "training-images.md"
-MEASURES = ("src/kspr/core", "src/kspr/selectors", "src/kspr/train", "src/kspr/models")
 N_TRAIN, N_TEST, EPOCHS, PRETRAIN = either((4000, 2000, 20, 15), (100, 20, 2, 1))
 SEEDS = (0, 1)
 NOISES = {"Sym. 40 %": ("sym", 0.4), "Sym. 80 %": ("sym", 0.8), "Asy. 40 %": ("asy", 0.4)}
@@ -142,7 +138,7 @@ def pretrained(X: np.ndarray) -> Network:
     return network
 
 
-def measure(method: str, noise: str, seed: int) -> dict[str, Any]:
+def measured(method: str, noise: str, seed: int) -> dict[str, Any]:
     """Run one trial; called in a process of its own."""
     torch.set_num_threads(1)
     X, truth, X_test, y_test = load()
@@ -175,35 +171,39 @@ def measure(method: str, noise: str, seed: int) -> dict[str, Any]:
     return trial
 
 
-def measured() -> dict[tuple[str, str, int], dict[str, Any]]:
-    trials = read_trials(TRIALS)
-    return {(trial["method"], trial["noise"], trial["seed"]): trial for trial in trials}
+def stored() -> dict[tuple[str, str, int], dict[str, Any]]:
+    return {(t["method"], t["noise"], t["seed"]): t for t in read_trials(TRIALS)}
 
 
-def run(planned: list[tuple[str, str, int]], workers: int) -> None:
-    missing = [trial for trial in planned if trial not in measured()]
+def measure(chosen: argparse.Namespace) -> None:
+    found, wanted = stored(), [part.strip() for part in (chosen.trials or "").split(";")]
+    planned = [k for k in PLANNED if not chosen.trials or ", ".join(map(str, k)) in wanted]
+    if chosen.list:
+        for key in PLANNED:
+            print("done   " if key in found else "missing", *key)
+        return
+    missing = [key for key in planned if key not in found]
     if any("Self" not in method for method, *_ in missing):
         # Here, so that the processes find it ready and do not each compute it.
         pretrained(load()[0])
-    run_trials(measure, missing, TRIALS, workers)
+    run_trials(measured, missing, TRIALS, chosen.workers)
 
 
-def write_page() -> None:
-    found = measured()
+def shown() -> dict[str, str]:
+    found = stored()
     trials = [found[key] for key in PLANNED if key in found]
-    rows = markdown_table(COLUMNS, map(_row, trials))
-    courses = markdown_table(["noise", "method", "seed", *map(str, SHOWN)], map(_course, trials))
     error = max((t["accuracy"] * (1 - t["accuracy"]) / N_TEST) ** 0.5 for t in trials)
-    means = markdown_table(["method", *NOISES], [_means(trials, method) for method in REPEATED])
-    page = HEAD.format(
-        means=means,
-        rows=rows,
-        courses=courses,
-        error=error,
-        measured=measured_when(trials),
-        **SIZES,
+    said = (
+        f"The standard error of an accuracy is up to {error:.3f}: differences of that size say "
+        "nothing. Test accuracy, the mean over the seeds that were run, and each of them:"
     )
-    PAGE.write_text(wrap_prose(page))
+    means = markdown_table(["method", *NOISES], [_means(trials, method) for method in REPEATED])
+    courses = ["noise", "method", "seed", *map(str, SHOWN)]
+    return {
+        "accuracy": f"{said}\n\n{means}",
+        "trials": markdown_table(COLUMNS, map(_row, trials)),
+        "epochs": markdown_table(courses, map(_course, trials)),
+    }
 
 
 def _means(trials: list[dict[str, Any]], method: str) -> list[str]:
@@ -254,70 +254,18 @@ COLUMNS = (
     "F1",
     "q",
 )
-SIZES = {
-    "n": N_TRAIN,
-    "test": N_TEST,
-    "epochs": EPOCHS,
-    "pretrain": PRETRAIN,
-    "seeds": " and ".join(map(str, SEEDS)),
-}
-HEAD = """# Results of training whole networks
+BENCH = Bench(
+    "make bench-train-images",
+    "training-images.md",
+    (TRIALS,),
+    shown,
+    measure,
+    files=("src/kspr/core", "src/kspr/selectors", "src/kspr/train", "src/kspr/models"),
+)
 
-{n:,} CIFAR-10 images of 32 pixels, {test:,} to test on, `resnet_small`, {epochs} epochs after
-{pretrain} epochs of SimSiam (none for "- Self"), the same for both seeds of noise and training
-({seeds}). Made by `make bench-train-images` from `benchmarks/results/train_images.jsonl`.
-{measured} `SPR` and
-`paper` have no guard, as in the paper; `default` is the preset, ours at q = 0.1 with the guard:
-features of patches and referees judge the labels once, and the network is trained on soft labels.
-SimSiam only gives it, as all others, its first weights. "Own features" is our selector on the
-features of the network in training (`select_on = "network"`), with the guard, after 3 epochs on all
-given labels. A dash in the column FSR means that nothing was kept, or that there is no selection.
-"Weights" is the accuracy of the last weights without averaging ("- EMA" in the paper). "Final
-network" is the one that the run ends with. "Memorised" is the share of wrong labels that it
-predicts. The standard error of an accuracy is up to {error:.3f}: differences of that size say
-nothing. How `default` works was chosen by other training images with their true labels, before
-these trials were run: 4,000 for patches and soft labels, 2,000 more to test networks on.
-
-Since these trials the code has changed: SimSiam sees normalised pixels, as training does; in every
-epoch pieces, halves and random knockoffs are drawn anew; the PCA of pieces is exact; and SPR keeps
-50 % of the data, not of each class. So the rows of `SPR`, `paper` and "own features" are those of
-the code before.
-
-Test accuracy, the mean over the seeds that were run, and each of them:
-
-{means}
-
-## Every trial
-
-{rows}
-
-## By epoch
-
-FSR / recall / F1 / q reached, after a few epochs.
-
-{courses}
-"""
-
-
-def main() -> None:
+if __name__ == "__main__":
     parser = arguments(__doc__)
     parser.add_argument("--list", action="store_true", help="list the trials, measure nothing")
     parser.add_argument("--trials", help="'method, noise, seed' separated by semicolons")
     parser.add_argument("--workers", type=int, default=2)
-    given = parsed(parser, TRIALS)
-    if given.list:
-        for key in PLANNED:
-            print("done   " if key in measured() else "missing", *key)
-        return
-    if not given.page:
-        check_shared()
-        chosen = PLANNED
-        if given.trials:
-            wanted = [part.strip() for part in given.trials.split(";")]
-            chosen = [key for key in PLANNED if ", ".join(map(str, key)) in wanted]
-        run(chosen, given.workers)
-    write_page()
-
-
-if __name__ == "__main__":
-    main()
+    BENCH.run(parser)

@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "benchmarks"
-SCRIPTS = sorted(path.stem for path in FOLDER.glob("[!_]*.py") if path.stem != "transcription")
+SCRIPTS = sorted(path.stem for path in FOLDER.glob("[!_]*.py"))
 OF_OTHERS = {"clusters": "distributed", "review": "playwright", "screenshots": "playwright"}
 """Packages that a script needs, and that may be missing here."""
 
@@ -58,14 +58,15 @@ def contents() -> dict[Path, bytes]:
     return {file: file.read_bytes() for file in files}
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
-def test_a_benchmark_names_the_files_that_it_measures(script):
-    text = (FOLDER / f"{script}.py").read_text()
-    if script != "stale":
-        named = re.search(r"^MEASURES = \(([^)]*)\)", text, re.MULTILINE)
-        files = re.findall(r'"([^"]+)"', named[1])
-        assert files
-        assert [file for file in files if not (ROOT / file).exists()] == []
+def test_a_benchmark_names_the_files_that_it_measures(monkeypatch):
+    pytest.importorskip("playwright")
+    monkeypatch.syspath_prepend(FOLDER)
+    stale = importlib.import_module("stale")
+    stale.import_all()
+    for bench in stale.BENCHES:
+        assert bench.files
+        assert bench.trials(), bench.command
+        assert [file for file in bench.files if not (ROOT / file).exists()] == []
 
 
 @pytest.mark.parametrize("script", sorted(path.stem for path in FOLDER.glob("*.py")))
@@ -88,12 +89,25 @@ def test_a_stored_trial_carries_commit_date_and_machine(common, tmp_path):
 
 
 def test_measuring_again_keeps_only_results_of_this_commit(common, tmp_path, monkeypatch):
-    path = tmp_path / "trials.jsonl"
+    path, page = tmp_path / "trials.jsonl", tmp_path / "page.md"
     path.write_text('{"name": "old", "commit": "0"}\n{"name": "older"}\n')
     common.add_trial(path, {"name": "new"})
+    page.write_text("<!-- measured by `make it` -->\n")
+    given = []
+    bench = common.Bench("make it", page, (path,), lambda: "| 1 |", given.append, shared=False)
+    common.BENCHES.remove(bench)
     monkeypatch.setattr(sys, "argv", ["script", "--again"])
-    assert common.parsed(common.arguments("Measure."), path).again
+    bench.run(common.arguments("Measure."))
     assert [trial["name"] for trial in common.read_trials(path)] == ["new"]
+    assert given[0].again
+    assert "\n| 1 |\n\nMeasured 20" in page.read_text()
+
+
+def test_a_page_without_the_mark_is_named(common, tmp_path):
+    bench = common.Bench("make it", tmp_path / "page.md", (), lambda: {"a": "1"})
+    common.BENCHES.remove(bench)
+    with pytest.raises(ValueError, match=r"page\.md has no mark <!-- measured by `make it`: when"):
+        bench.filled("text")
 
 
 def square(x: int) -> dict:
@@ -123,7 +137,7 @@ def test_a_page_is_stale_where_measured_files_have_changed(monkeypatch):
     files = ("src/kspr/core",)
     assert stale.state([{"commit": "new"}], files) == ""
     assert stale.state([{"commit": "new"}, {"commit": "old"}], files).startswith("2 commits")
-    assert stale.state([{}, {"commit": "new"}], files) == "1 of 2 before stamps"
+    assert stale.state([{}, {"commit": None}, {"commit": "new"}], files) == "2 of 3 before stamps"
     assert stale.state([{"commit": "gone"}], files) == "gone: unknown here"
 
 

@@ -94,15 +94,11 @@ def results(monkeypatch):
     return results
 
 
-def test_the_page_is_made_from_the_stored_runs(results):
-    assert results.PAGE.read_text() == results.render_page(results.stored())
-
-
 def test_every_figure_of_the_page_has_a_stored_run(results):
-    shown = set(re.findall(r"!\[[^]]*\]\(figures/([^)]+)\)", results.PAGE.read_text()))
+    shown = set(re.findall(r"!\[[^]]*\]\(figures/([^)]+)\)", results.BENCH.page.read_text()))
     stored = {results.FIGURES[name] for name in results.stored() if name in results.FIGURES}
     assert shown == stored
-    drawn = {path.name for path in (results.PAGE.parent / "figures").glob("reproduced-*.svg")}
+    drawn = {path.name for path in (results.BENCH.page.parent / "figures").glob("reproduced-*.svg")}
     assert drawn == stored
 
 
@@ -115,7 +111,7 @@ def test_a_stored_run_is_shown_with_its_command(results, tmp_path, monkeypatch):
     made = reproduce(
         load_recipe("figure4"), "smoke", tmp_path, command=("kspr", "reproduce", "figure4")
     )
-    text = results.render_page({"figure4": made})
+    text = "".join(results.parts({"figure4": made}).values())
     assert "`kspr reproduce figure4`" in text
     assert "![" in text
     assert text.count("not yet") == len(recipe_names()) - 1

@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from _clock import Timing, median
 from _common import either
-from _speed import Bench, Check, Data, Row, plain, quality_on
+from _speed import Check, Data, Row, Setting, plain, quality_on
 from kspr import PaperKnockoffsSPR, Selection
 
 __all__ = ["row_a"]
@@ -150,15 +150,15 @@ class Piece:
     half: np.ndarray
 
 
-def row_a(bench: Bench) -> Row:
+def row_a(setting: Setting) -> Row:
     """Time the paper preset against the transcription, fits and pieces in turn."""
-    data = bench.data
-    ours = PaperKnockoffsSPR(n_jobs=bench.threads, progress=False)
+    data = setting.data
+    ours = PaperKnockoffsSPR(n_jobs=setting.threads, progress=False)
     pieces = split_of(ours.fit(data.X, data.y).selection_)
-    run = Run(bench, pieces, np.zeros(len(data.y), dtype=bool), [], [])
+    run = Run(setting, pieces, np.zeros(len(data.y), dtype=bool), [], [])
     while not run.is_enough():
         if len(run.piece_timings) % 6 == 0:
-            run.fit_timings.append(bench.clock.time(partial(ours.fit, data.X, data.y)))
+            run.fit_timings.append(setting.clock.time(partial(ours.fit, data.X, data.y)))
         run.next_piece()
     checks, raw = compared(run, ours.selection_.clean_mask)
     notes = [
@@ -173,7 +173,7 @@ def row_a(bench: Bench) -> Row:
 class Run:
     """Progress of the transcription through the pieces."""
 
-    bench: Bench
+    setting: Setting
     pieces: list[Piece]
     clean_mask: np.ndarray
     piece_timings: list[Timing]
@@ -186,7 +186,7 @@ class Run:
 
     def is_enough(self) -> bool:
         """Return whether to stop: at the number asked for, or when the time is up."""
-        n, asked = len(self.done), self.bench.pieces
+        n, asked = len(self.done), self.setting.pieces
         if n == len(self.pieces):
             return True
         if asked is not None:
@@ -195,12 +195,12 @@ class Run:
         return n >= LEAST_PIECES and seconds > TRANSCRIPTION_SECONDS
 
     def next_piece(self) -> None:
-        """Select on one more piece, on one BLAS thread: its fastest bench."""
+        """Select on one more piece, on one BLAS thread: its fastest setting."""
         piece = self.pieces[len(self.done)]
         answer: list[np.ndarray] = []
         with threadpool_limits(limits=1, user_api="blas"):
-            job = partial(transcribed, self.bench.data, piece, GRID)
-            self.piece_timings.append(self.bench.clock.time(lambda: answer.append(job())))
+            job = partial(transcribed, self.setting.data, piece, GRID)
+            self.piece_timings.append(self.setting.clock.time(lambda: answer.append(job())))
         self.clean_mask[piece.index] = answer[0]
 
 
@@ -236,9 +236,9 @@ def _fine_piece(data: Data, piece: Piece) -> np.ndarray:
 
 def compared(run: Run, ours: np.ndarray) -> tuple[list[Check], dict[str, Any]]:
     """Compare both selections on the samples that both have judged."""
-    data, done = run.bench.data, run.done
+    data, done = run.setting.data, run.done
     seen = np.concatenate([piece.index for piece in done])
-    fine = fine_transcription(data, done, run.bench.threads)
+    fine = fine_transcription(data, done, run.setting.threads)
     masks = {"ours": ours, "transcription": run.clean_mask, "transcription_fine": fine}
     quality = {name: quality_on(data, mask, seen) for name, mask in masks.items()}
     # Medians on both sides: pieces differ, so the fastest one is not typical.
