@@ -13,20 +13,7 @@ import numpy as np
 import pyarrow.csv as pc
 from scipy.stats import hypergeom
 
-from _common import (
-    DOCS,
-    RESULTS,
-    SHARED,
-    WORK,
-    add_trial,
-    arguments,
-    either,
-    fill_page,
-    markdown_table,
-    parsed,
-    read_trials,
-)
-from _data import check_shared
+from _common import RESULTS, SHARED, WORK, Bench, add_trial, either, markdown_table, read_trials
 from kspr import DoubtSelector, KnockoffsSPR, Selection
 from kspr.features.embedding import embed
 from kspr.features.options import EmbedSettings
@@ -35,16 +22,14 @@ from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
 
 COMMAND = "python benchmarks/plans.py"
-PAGES = (DOCS / "how-to" / "any-label.md", DOCS / "theory.md")
 TRIALS, SEEN = RESULTS / "plans.jsonl", RESULTS / "unseen.jsonl"
-MEASURES = ("src/kspr/core", "src/kspr/selectors")
 SETS = {"stance": "text", "misinfo": "headline"}
 """The column of the texts."""
 CONFIDENCE, MAX_WRONG, CHECKS, DRAWS = 0.95, (0.05, 0.1), (200, 400), either(400, 3)
 Q = 0.1
 
 
-def measure(name: str, column: str) -> None:
+def measured(name: str, column: str) -> None:
     """Store what plans ask for by each doubt, and whether the finished sets are good."""
     source = SHARED / "llm" / f"{name}.csv"
     table = pc.read_csv(source).to_pydict()
@@ -119,14 +104,14 @@ def unseen() -> str:
     return markdown_table(["texts", "rows", "wrong", "share explained", f"FSR at q = {Q:g}"], rows)
 
 
-def main() -> None:
-    if not parsed(arguments(__doc__), TRIALS, SEEN).page:
-        check_shared()
-        for name, column in SETS.items():
-            measure(name, column)
-    for page, shown, store in zip(PAGES, (plans(), unseen()), (TRIALS, SEEN), strict=True):
-        page.write_text(fill_page(page.read_text(), COMMAND, shown, read_trials(store)))
+def measure() -> None:
+    for name, column in SETS.items():
+        measured(name, column)
 
+
+PLANS = Bench(COMMAND, "how-to/any-label.md", (TRIALS,), plans, lambda _: measure())
+UNSEEN = Bench(COMMAND, "theory.md", (SEEN,), unseen)
 
 if __name__ == "__main__":
-    main()
+    for bench in (PLANS, UNSEEN):
+        bench.run(__doc__)

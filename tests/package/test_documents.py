@@ -85,7 +85,7 @@ def test_a_measured_part_of_a_page_is_the_measured_one(monkeypatch):
     stale = importlib.import_module("stale")
     stale.import_all()
     assert len(stale.BENCHES) >= 18
-    for bench in stale.BENCHES:
+    for bench in filter(lambda bench: bench.trials(), stale.BENCHES):
         text = bench.page.read_text()
         assert bench.filled(text) == text, (bench.command, bench.page)
 
