@@ -154,8 +154,12 @@ class Bench:
             for store in self.stores if chosen.again else ():
                 kept = [trial for trial in read_trials(store) if trial.get("commit") == commit()]
                 store.write_text("".join(json.dumps(trial) + "\n" for trial in kept))
-            if self.shared and not (SHARED / "cifar10" / "features.npz").exists():
-                parser.exit(1, f"The shared data is needed and not at {SHARED}.\n")
+            if self.shared:
+                # Imported here: it uses this module, and makes the data of a smoke run.
+                from _data import FEATURES
+
+                if not FEATURES.exists():
+                    parser.exit(1, f"The shared data is needed and not at {SHARED}.\n")
             self.measure(chosen)
         if self.draw is not None:
             self.draw()
