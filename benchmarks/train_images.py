@@ -43,7 +43,7 @@ from kspr.train import TrainSettings, fit
 from kspr.train.inputs import Images, image_inputs
 from kspr.train.pipelines import ImagePipeline
 from kspr.train.run_folder import read_tensors, write_tensors
-from kspr.train.simsiam import Pretraining, SimSiamSettings, pretrain
+from kspr.train.simsiam import Pretraining, SimSiamSettings
 
 IMAGES = SHARED / "cifar10"
 TRIALS = RESULTS / "train_images.jsonl"
@@ -121,20 +121,12 @@ def fresh() -> Network:
 def pretrained(X: np.ndarray) -> Network:
     """Return a network pre-trained by SimSiam; computed once, and continued if interrupted."""
     network, path = fresh(), KEPT / "simsiam-normalised.pt"
-    stored = read_tensors(path) if path.exists() else {"epoch": 0, "state": None}
-    done = stored["epoch"]
-
-    def keep(state: dict[str, Any]) -> None:
-        nonlocal done
-        done += 1
-        write_tensors(path, {"epoch": done, "state": state})
-
     chosen = SimSiamSettings(epochs=PRETRAIN, batch_size=256, width=256, bottleneck=64)
     seen = ImagePipeline(settings(SEEDS[0]), X.shape[1]).plain_view
     training = Pretraining(network, Images(X), chosen, SEEDS[0], seen)
-    if stored["state"] is not None:
-        training.load(stored["state"])
-    pretrain(training, on_epoch=keep)
+    if path.exists():
+        training.load(read_tensors(path)["state"])
+    training.run(lambda state: write_tensors(path, {"state": state}))
     return network
 
 

@@ -8,8 +8,8 @@ from torch.nn import functional
 from kspr.errors import InputError
 from kspr.train import augment as transforms
 from kspr.train.augment import (
-    Augment,
     ViewSettings,
+    crop_and_flip,
     normalise,
     random_boxes,
     resize_boxes,
@@ -34,7 +34,7 @@ def test_every_view_is_one_of_the_crops_and_all_are_equally_likely():
     """Chi-squared over 2 x 25 cells and 10,000 images: wrong by chance once in a thousand seeds."""
     _, known = crops(2, 6)
     known = torch.cat([known, known.flip(2)])
-    views = Augment(padding=2)(numbered(10_000, 6), rng(2))[:, 0]
+    views = crop_and_flip(numbered(10_000, 6), rng(2), 2)[:, 0]
     distance = torch.cdist(views.flatten(1), known.flatten(1), p=1)
     nearest = distance.min(1)
     assert nearest.values.max() < 1e-4
@@ -51,45 +51,34 @@ def test_offsets_and_flips_agree_with_kornia():
     with torch.random.fork_rng():
         torch.manual_seed(1)
         theirs = reference(images)
-    ours = Augment(padding=2)(images, rng(1))
+    ours = crop_and_flip(images, rng(1), 2)
     error = ((ours.var(0) + theirs.var(0)) / 4000).sqrt()
     assert ((ours.mean(0) - theirs.mean(0)).abs() < 4 * error).all()
     assert ((ours.std(0) / theirs.std(0)) - 1).abs().max() < 0.15
-
-
-def test_bytes_and_floats_give_the_same_view():
-    images = torch.randint(0, 256, (20, 3, 8, 8), dtype=torch.uint8, generator=rng())
-    augment = Augment(mean=(0.5, 0.4, 0.3), std=(0.2, 0.3, 0.4))
-    torch.testing.assert_close(augment(images, rng(1)), augment(images / 255, rng(1)))
 
 
 def test_without_crop_and_flip_only_normalising_is_left():
     images = torch.randint(0, 256, (4, 3, 5, 7), dtype=torch.uint8, generator=rng())
     mean, std = (0.1, 0.2, 0.3), (0.5, 1.0, 2.0)
     expected = (images / 255 - torch.tensor(mean).view(3, 1, 1)) / torch.tensor(std).view(3, 1, 1)
-    torch.testing.assert_close(normalise(images, mean, std), expected)
-    torch.testing.assert_close(Augment(0, False, mean, std)(images, rng()), expected)
+    for pixels in (images, images / 255):
+        torch.testing.assert_close(normalise(pixels, mean, std), expected)
+    assert torch.equal(crop_and_flip(images, rng(), 0, flip=False), images)
 
 
 def test_the_generator_decides_and_torchs_own_state_stays():
     before = torch.get_rng_state()
-    first, again, other = (Augment()(numbered(9, 8), rng(seed)) for seed in (1, 1, 2))
+    first, again, other = (crop_and_flip(numbered(9, 8), rng(seed)) for seed in (1, 1, 2))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
     assert torch.equal(torch.get_rng_state(), before)
 
 
-@pytest.mark.parametrize(
-    ("make", "says"),
-    [
-        (lambda: Augment(std=(0.0,)), "std must be positive"),
-        (lambda: Augment()(torch.zeros(3, 8, 8), rng()), r"images must be bytes .* \(3, 8, 8\)"),
-        (lambda: Augment()(torch.zeros(1, 3, 8, 8).long(), rng()), "images must be bytes"),
-    ],
-)
-def test_what_is_no_image_is_said_in_one_sentence(make, says):
-    with pytest.raises(InputError, match=says):
-        make()
+@pytest.mark.parametrize("wrong", [torch.zeros(3, 8, 8), torch.zeros(1, 3, 8, 8).long()])
+@pytest.mark.parametrize("use", [crop_and_flip, lambda images, _: normalise(images, (0,), (1,))])
+def test_what_is_no_image_is_said_in_one_sentence(wrong, use):
+    with pytest.raises(InputError, match="images must be bytes"):
+        use(wrong, rng())
 
 
 STILL = ViewSettings(

@@ -8,17 +8,18 @@ import torch
 
 import kspr
 from kspr.selectors.presets import from_preset
-from kspr.train.policies import Chosen, choose
+from kspr.train.guard import Health
+from kspr.train.policies import Chosen, choose, judgement
+from tests.train.digits import setup_of
 
 
-def test_the_spread_of_levels_is_over_the_cut_groups_that_reached_one(small):
+def test_the_spread_of_levels_is_over_the_cut_groups_that_reached_one(small, quick):
     selection = kspr.PaperKnockoffsSPR().fit(small.X, small.y).selection_
     level = np.full(len(selection.cut_groups), np.nan)
     level[:2] = 0.02, 0.1
-    chosen = Chosen(
-        replace(selection, cut_groups=replace(selection.cut_groups, q_reached=level)), 0.0
-    )
-    assert chosen.q_spread == pytest.approx(0.04)
+    other = replace(selection, cut_groups=replace(selection.cut_groups, q_reached=level))
+    judged = judgement(setup_of(small.X, small.y, quick), Chosen(other, 0.0), Health(None))
+    assert judged.q_spread == pytest.approx(0.04)
 
 
 def test_a_selection_is_the_selectors_own(small, quick):

@@ -61,6 +61,7 @@ def test_a_changed_selection_is_laid_over_the_presets():
         ({"selector": "spr", "select_on": "referees"}, "'referees' needs selector='default'"),
         ({"input": "images", "select_on": "inputs"}, "select_on='inputs' is for embeddings"),
         ({"mean": (0.5,)}, "mean has 1 channels but std has 3"),
+        ({"std": (0.5, 0.0, 0.5)}, "std must be above 0"),
         ({"seed": 10**40}, "seed must be a whole number from 0 to 4294967295"),
         ({"epochs": "3"}, "epochs must be a whole number, got '3'"),
         ({"epochs": True}, "epochs must be a whole number, got True"),

@@ -5,6 +5,7 @@ There is no loop over images. Colour functions take pixels as floats from 0 to 1
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,20 +16,18 @@ from kspr.selectors.validation import check_types
 from kspr.train.randomness import chance, integers_below, uniform
 
 __all__ = [
-    "Augment",
     "Boxes",
     "ViewSettings",
     "blur",
     "brightness",
     "contrast",
-    "flip_half",
+    "crop_and_flip",
     "grey",
     "hue",
     "normalise",
     "random_boxes",
     "resize_boxes",
     "saturation",
-    "shift",
     "simsiam_views",
 ]
 
@@ -37,27 +36,26 @@ _TRIES = 10
 torchvision."""
 
 
-def shift(images: Tensor, padding: int, generator: torch.Generator) -> Tensor:
-    """Pad images with `padding` black pixels on each side, and crop each at its own position."""
-    if padding == 0:
-        return images
-    n, _, height, width = images.shape
-    padded = functional.pad(images, (padding,) * 4)
-    places = torch.full((2, n), 2 * padding + 1, device=images.device)
-    top, left = integers_below(places, generator)
-    # A view of every possible crop; only the chosen ones are copied.
-    windows = padded.unfold(2, height, 1).unfold(3, width, 1)
-    return windows[torch.arange(n, device=images.device), :, top, left]
+def crop_and_flip(
+    images: Tensor, generator: torch.Generator, padding: int = 4, *, flip: bool = True
+) -> Tensor:
+    """Crop each image at its own position, and mirror it left to right with probability 1/2.
+
+    It is padded with `padding` black pixels on each side before, and keeps its size.
+    """
+    _check(images)
+    if padding:
+        n, _, height, width = images.shape
+        padded = functional.pad(images, (padding,) * 4)
+        places = torch.full((2, n), 2 * padding + 1, device=images.device)
+        top, left = integers_below(places, generator)
+        # A view of every possible crop; only the chosen ones are copied.
+        windows = padded.unfold(2, height, 1).unfold(3, width, 1)
+        images = windows[torch.arange(n, device=images.device), :, top, left]
+    return _sometimes(images, images.flip(3), 0.5, generator) if flip else images
 
 
-def flip_half(images: Tensor, generator: torch.Generator) -> Tensor:
-    """Mirror each image left to right with probability 1/2."""
-    flipped = chance(len(images), 0.5, generator, images.device)
-    return torch.where(flipped[:, None, None, None], images.flip(3), images)
-
-
-@dataclass(frozen=True)
-class Boxes:
+class Boxes(NamedTuple):
     """One box per image, in whole pixels."""
 
     top: Tensor
@@ -76,13 +74,17 @@ def random_boxes(
 
     The ratio of width to height is uniform on a logarithmic scale.
     """
-    full_height, full_width = images.shape[2:]
-    height, width, fits = _random_sides(images, area, ratio, generator)
+    n, _, full_height, full_width = images.shape
+    shape, device = (n, _TRIES), images.device
+    areas = uniform(shape, generator, device, *area) * (full_height * full_width)
+    ratios = uniform(shape, generator, device, math.log(ratio[0]), math.log(ratio[1])).exp()
+    heights, widths = (areas / ratios).sqrt().round(), (areas * ratios).sqrt().round()
+    fits = (heights >= 1) & (heights <= full_height) & (widths >= 1) & (widths <= full_width)
     # The first box that fits; argmax gives 0 where none does.
     first, fitted = fits.int().argmax(1, keepdim=True), fits.any(1)
     middle = _largest(full_height, full_width, ratio)
-    height = torch.where(fitted, height.gather(1, first)[:, 0], middle[0]).long()
-    width = torch.where(fitted, width.gather(1, first)[:, 0], middle[1]).long()
+    height = torch.where(fitted, heights.gather(1, first)[:, 0], middle[0]).long()
+    width = torch.where(fitted, widths.gather(1, first)[:, 0], middle[1]).long()
     top = integers_below(full_height - height + 1, generator)
     left = integers_below(full_width - width + 1, generator)
     return Boxes(
@@ -91,22 +93,6 @@ def random_boxes(
         height,
         width,
     )
-
-
-def _random_sides(
-    images: Tensor,
-    area: tuple[float, float],
-    ratio: tuple[float, float],
-    generator: torch.Generator,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return heights and widths of several boxes per image, and which of them fit into it."""
-    n, _, full_height, full_width = images.shape
-    shape, device = (n, _TRIES), images.device
-    areas = uniform(shape, generator, device, *area) * (full_height * full_width)
-    ratios = uniform(shape, generator, device, math.log(ratio[0]), math.log(ratio[1])).exp()
-    height, width = (areas / ratios).sqrt().round(), (areas * ratios).sqrt().round()
-    fits = (height >= 1) & (height <= full_height) & (width >= 1) & (width <= full_width)
-    return height, width, fits
 
 
 def _largest(height: int, width: int, ratio: tuple[float, float]) -> tuple[float, float]:
@@ -224,33 +210,6 @@ def normalise(images: Tensor, mean: tuple[float, ...], std: tuple[float, ...]) -
 
 
 @dataclass(frozen=True)
-class Augment:
-    """Crop with padding, flip and normalise: the augmentation of the paper."""
-
-    padding: int = 4
-    """Black pixels added on each side before an image is cropped to its old size; 0: no crop."""
-    flip: bool = True
-    """Mirror each image with probability 1/2."""
-    mean: tuple[float, ...] = (0.0,)
-    """Subtracted from pixels, one value or one per channel."""
-    std: tuple[float, ...] = (1.0,)
-    """Pixels are divided by it, one value or one per channel."""
-
-    def __post_init__(self) -> None:
-        if min(self.std) <= 0:
-            raise InputError(f"std must be positive, got {self.std}.")
-
-    def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        """Return augmented images as floats; they come as bytes, or as floats from 0 to 1."""
-        _check(images)
-        # Cropped and flipped as bytes, not as floats: that takes a quarter of the memory.
-        images = shift(images, self.padding, generator)
-        if self.flip:
-            images = flip_half(images, generator)
-        return normalise(images, self.mean, self.std)
-
-
-@dataclass(frozen=True)
 class ViewSettings:
     """The augmentations of SimSiam; defaults are its authors' for CIFAR, without blur."""
 
@@ -302,7 +261,7 @@ def _view(images: Tensor, generator: torch.Generator, settings: ViewSettings) ->
     boxes = random_boxes(images, settings.area, settings.ratio, generator)
     images = resize_boxes(images, boxes)
     if settings.flip:
-        images = flip_half(images, generator)
+        images = _sometimes(images, images.flip(3), 0.5, generator)
     jittered = _jitter(images, generator, settings)
     images = _sometimes(images, jittered, settings.jitter_probability, generator)
     if images.shape[1] == 3:
@@ -310,18 +269,23 @@ def _view(images: Tensor, generator: torch.Generator, settings: ViewSettings) ->
         shades = grey(images).expand_as(images)
         images = _sometimes(images, shades, settings.grey_probability, generator)
     if settings.blur_probability:
-        blurred = _blurred(images, generator, settings)
+        sigma = uniform((len(images),), generator, images.device, *settings.blur_sigma)
+        # Three times the largest sigma holds 99.7 % of the Gaussian.
+        blurred = blur(images, sigma, reach=math.ceil(3 * settings.blur_sigma[1]))
         images = _sometimes(images, blurred, settings.blur_probability, generator)
     return images
 
 
 def _jitter(images: Tensor, generator: torch.Generator, settings: ViewSettings) -> Tensor:
     changes = [
-        (brightness, _around_one(settings.brightness)),
-        (contrast, _around_one(settings.contrast)),
-        (saturation, _around_one(settings.saturation)),
-        (hue, (-settings.hue, settings.hue)),
+        (change, (max(0.0, 1 - strength), 1 + strength))
+        for change, strength in (
+            (brightness, settings.brightness),
+            (contrast, settings.contrast),
+            (saturation, settings.saturation),
+        )
     ]
+    changes.append((hue, (-settings.hue, settings.hue)))
     used = len(changes) if images.shape[1] == 3 else 2
     # The four changes do not commute, so their order is random too.
     order = torch.randperm(used, generator=generator, device=generator.device)
@@ -329,16 +293,6 @@ def _jitter(images: Tensor, generator: torch.Generator, settings: ViewSettings) 
         change, bounds = changes[number]
         images = change(images, uniform((len(images),), generator, images.device, *bounds))
     return images
-
-
-def _around_one(strength: float) -> tuple[float, float]:
-    return max(0.0, 1 - strength), 1 + strength
-
-
-def _blurred(images: Tensor, generator: torch.Generator, settings: ViewSettings) -> Tensor:
-    sigma = uniform((len(images),), generator, images.device, *settings.blur_sigma)
-    # Three times the largest sigma holds 99.7 % of the Gaussian.
-    return blur(images, sigma, reach=math.ceil(3 * settings.blur_sigma[1]))
 
 
 def _sometimes(

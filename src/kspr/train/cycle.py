@@ -18,21 +18,28 @@ from torch import Tensor, nn
 
 from kspr.models.network import Network
 from kspr.selectors import Selection
-from kspr.train.guard import (
-    Guard,
-    ModelChoice,
-    choose_model,
-)
+from kspr.train.guard import Guard, Health, ModelChoice, choose_model, keeps_nearly_all
 from kspr.train.learner import Learner, Pools, check_tensor, train_epoch
 from kspr.train.metrics import (
     Epoch,
     Performance,
     better,
+    check_converged,
     network_outputs,
     performance_of,
     quality_of,
 )
-from kspr.train.policies import Alg3, Judgement, Policy, Referees, choose
+from kspr.train.policies import (
+    Alg3,
+    Chosen,
+    Judgement,
+    Policy,
+    Referees,
+    Unseen,
+    choose,
+    judgement,
+    with_seen_labels,
+)
 from kspr.train.run_folder import Checkpoints
 from kspr.train.task import Setup
 
@@ -87,13 +94,15 @@ class Cycle:
 
     def begin(self) -> None:
         """Judge labels before the first epoch, as far as something knows them already."""
-        features = self.policy.unseen(self)
-        chosen = None
+        features, frozen, judged = self.policy.unseen(self), None, None
+        task, settings = self.setup.task, self.setup.settings
         if features is not None and self.setup.world.rank == 0:
-            task, settings = self.setup.task, self.setup.settings
-            chosen = choose(settings, features.values, task.given, None, None)
-            self.frozen = chosen.selection
-        self._new = self.policy.begin(self, features, chosen)
+            frozen = choose(settings, features.values, task.given)
+            self.frozen = frozen.selection
+        if settings.warmup_epochs == 0:
+            # The classifier is untrained, so its scores are noise.
+            judged = self.judge(features, frozen, trained=False)
+        self._new = self.policy.begin(self, features, judged)
 
     def train(self) -> Epoch:
         """Train for an epoch, let the policy judge, and return what was measured."""
@@ -105,7 +114,8 @@ class Cycle:
         self.state.epoch += 1
         performances = self._performances()
         # Before the learner may be overwritten below: candidates are compared as they were trained.
-        self.guard.consider(self.state.epoch, performances, self._networks())
+        if self.guard.best is not None:
+            self.guard.best.consider(self.state.epoch, performances, self._networks())
         notes = self.guard.start_over(self.learner, performances)
         # The judgement before the first epoch is reported with it.
         before = 0.0 if self._new is None else self._new.seconds
@@ -117,13 +127,67 @@ class Cycle:
         self._new = None
         return measured
 
-    def use(self, judged: Judgement, scores: Tensor) -> None:
+    def judge(
+        self, unseen: Unseen | None = None, frozen: Chosen | None = None, *, trained: bool = True
+    ) -> Judgement:
+        """Select, train on what may be used of it, and return both; arguments as for `select`."""
+        judged, scores = self.select(unseen, frozen, trained=trained)
+        return self.use(judged, scores)
+
+    def select(
+        self, unseen: Unseen | None = None, frozen: Chosen | None = None, *, trained: bool = True
+    ) -> tuple[Judgement, Tensor]:
+        """Select by features on rank 0; return the judgement and the network's scores on all.
+
+        `frozen` is the selection by the features `unseen`, on rank 0; without them a selection is
+        made by the network, or by the inputs if these are asked for. `trained` says whether the
+        network has learned the labels already.
+        """
+        setup, settings = self.setup, self.setup.settings
+        features, scores = self.outputs()
+        by_inputs = settings.select_on == "inputs"
+        if unseen is not None:
+            # Random layers on top of good embeddings would only blur them.
+            features = unseen.values
+        elif by_inputs:
+            features = setup.task.all_inputs
+        check_converged((features, scores), settings)
+        chosen = frozen
+        if chosen is None and setup.world.rank == 0:
+            # Classes without samples have scores too, but the selection does not know them.
+            present = torch.unique(setup.task.label).to(scores.device)
+            shown = scores[:, present] if trained else None
+            last = self.state.selected
+            chosen = choose(settings, features, setup.task.given, shown, last, self.epoch)
+        return self.judgement(chosen, has_seen=trained and not by_inputs), scores
+
+    def judgement(self, chosen: Chosen | None, *, has_seen: bool) -> Judgement:
+        """Return on all ranks what may be used of the selection `chosen`, which rank 0 knows.
+
+        `has_seen` says whether its features have learned the labels.
+        """
+        health: Health | None = None
+        if chosen is not None:
+            self.selection = with_seen_labels(chosen.selection) if has_seen else chosen.selection
+            health = self.guard.health(chosen.selection, self.policy.otherwise)
+        return judgement(self.setup, chosen, health)
+
+    def use(self, judged: Judgement, scores: Tensor) -> Judgement:
         """Train on what `judged` keeps; rejected samples with sure `scores` are mixed in."""
+        # Of the network's only the first: one that has memorised labels keeps more later on.
+        counts = self.state.selected is None or not self.policy.repeats
         self.state.selected, self.state.keep = judged.selected, judged.keep
         # Computed on every rank from the same gathered scores, so no broadcast is needed.
         confidence = self.setup.settings.confidence
         sure = scores.softmax(dim=1).amax(dim=1).cpu() >= confidence
         self.state.pool = None if judged.keep is None else ~judged.keep & sure
+        # At q = 0.1 a selection keeps all labels if fewer than a tenth are wrong. Only soft labels
+        # can be better then, so the estimated noise must be small too.
+        nothing_left = judged.has_little_noise or self.policy.repeats
+        if counts and nothing_left and keeps_nearly_all(judged.keep):
+            self.release()
+            return replace(judged, is_enough=True)
+        return judged
 
     def release(self) -> None:
         """End the guard, if there is one: train on the held-out samples too, without reference."""

@@ -42,7 +42,6 @@ __all__ = [
     "finds_little_noise",
     "is_behind",
     "keeps_nearly_all",
-    "unchanged",
 ]
 
 REFERENCE = 1
@@ -91,8 +90,10 @@ class Guard:
         """Return the labels of `selection` that may be used; arguments are as in `examine`."""
         if self._settings.guard:
             return examine(selection, otherwise)
-        # Batch normalisation needs two samples on each rank.
-        return unchanged(selection, 2 * self._world.size, otherwise)
+        # As in the paper. Batch normalisation needs two samples on each rank.
+        if selection.clean_mask.sum() < 2 * self._world.size:
+            return Health(None, (f"The selection is empty; {otherwise}.",))
+        return Health(selection.clean_mask)
 
     def train(self, setup: Setup, learner: Learner, epoch: int) -> float | None:
         """Train the reference for an epoch; during the warm-up it is a copy of `learner`."""
@@ -105,13 +106,6 @@ class Guard:
         rows = torch.nonzero(~setup.task.held_out)[:, 0]
         # An empty pool of rejected samples: the reference is plain training, without mixing.
         return train_epoch(self.reference, setup, Pools(rows, rows[:0]), (REFERENCE, epoch))
-
-    def consider(
-        self, epoch: int, performances: dict[str, Performance], networks: dict[str, nn.Module]
-    ) -> None:
-        """Remember the best network of this epoch if it is the best so far."""
-        if self.best is not None:
-            self.best.consider(epoch, performances, networks)
 
     def start_over(self, learner: Learner, performances: dict[str, Performance]) -> tuple[str, ...]:
         """Copy the reference's weights to `learner` if that is clearly behind; say so if it is."""
@@ -140,7 +134,12 @@ class Guard:
         elif self.reference is not None:
             self.reference.load(stored["reference"])
             self.best = BestSoFar(**stored["best"])
-            self.best.check(self.reference.network.state_dict(), self._n_held_out)
+            needed = self.reference.network.state_dict()
+            if self.best.weights.keys() != needed.keys() or type(self.best.epoch) is not int:
+                raise ValueError("the best network is another one")
+            for name, value in needed.items():
+                check_tensor(self.best.weights[name], value.shape, value.dtype)
+            check_tensor(self.best.worth, (self._n_held_out,), torch.float32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,8 +167,11 @@ def examine(selection: Selection, otherwise: str = "all given labels are used") 
     usual = float(np.median(share))
     starved = (share < STARVED * usual) | (kept < np.minimum(LEAST, size // 4))
     if starved.sum() * 2 > n_classes or usual == 0:
-        share = kept.sum() / size.sum()
-        return Health(None, (_unhealthy(int(starved.sum()), n_classes, share, otherwise),))
+        reason = (
+            f"{int(starved.sum())} of {n_classes} classes kept hardly any labels "
+            f"({kept.sum() / size.sum():.1%} of all); {otherwise}."
+        )
+        return Health(None, (reason,))
     if not starved.any():
         return Health(selection.clean_mask)
     # The selection itself is not changed: users see what it really kept.
@@ -177,36 +179,14 @@ def examine(selection: Selection, otherwise: str = "all given labels are used") 
     for code in np.flatnonzero(starved).tolist():
         # A small class gets LEAST samples even if the usual share would be fewer.
         wanted = max(int(usual * size[code]), min(LEAST, int(size[code])))
-        keep[_best(selection, codes, code, wanted)] = True
+        rows = np.flatnonzero(codes == code)
+        keep[rows[np.argsort(selection.selection_time[rows], kind="stable")[:wanted]]] = True
     names = ", ".join(map(str, selection.classes[starved][:5].tolist()))
-    return Health(
-        keep,
-        (f"{int(starved.sum())} classes kept hardly any labels ({names}); the best-ranked of them "
-         "are used instead.",),
-    )  # fmt: skip
-
-
-def _unhealthy(n_starved: int, n_classes: int, share: float, otherwise: str) -> str:
-    return (
-        f"{n_starved} of {n_classes} classes kept hardly any labels ({share:.1%} of all); "
-        f"{otherwise}."
+    reason = (
+        f"{int(starved.sum())} classes kept hardly any labels ({names}); the best-ranked of them "
+        "are used instead."
     )
-
-
-def _best(selection: Selection, codes: np.ndarray, code: int, n: int) -> np.ndarray:
-    """Return the `n` rows of a class with the smallest selection times."""
-    rows = np.flatnonzero(codes == code)
-    return rows[np.argsort(selection.selection_time[rows], kind="stable")[:n]]
-
-
-def unchanged(
-    selection: Selection, least: int, otherwise: str = "all given labels are used"
-) -> Health:
-    """Return `selection` unchanged, as in the paper; all labels if it keeps fewer than `least`."""
-    # A training step needs two samples on each rank.
-    if selection.clean_mask.sum() < least:
-        return Health(None, (f"The selection is empty; {otherwise}.",))
-    return Health(selection.clean_mask)
+    return Health(keep, (reason,))
 
 
 def credit_table(transition: Tensor) -> Tensor:
@@ -276,14 +256,6 @@ class BestSoFar:
     test_accuracy: float | None = None
     weights: dict[str, Any] = field(default_factory=dict)
 
-    def check(self, needed: dict[str, Tensor], n_held_out: int) -> None:
-        """Raise `ValueError` if this is no network with the weights `needed`."""
-        if self.weights.keys() != needed.keys() or type(self.epoch) is not int:
-            raise ValueError("the best network is another one")
-        for name, value in needed.items():
-            check_tensor(self.weights[name], value.shape, value.dtype)
-        check_tensor(self.worth, (n_held_out,), torch.float32)
-
     def consider(
         self, epoch: int, performances: dict[str, Performance], networks: dict[str, nn.Module]
     ) -> None:
@@ -292,13 +264,11 @@ class BestSoFar:
         # A tie keeps the earlier network: networks often are best before they memorise.
         if self.name and performances[name].mean_worth <= float(self.worth.double().mean()):
             return
-        self.name, self.epoch, self.worth = name, epoch, performances[name].worth
-        self.held_out, self.test_accuracy = (
-            performances[name].held_out,
-            performances[name].test_accuracy,
-        )
+        found = performances[name]
+        self.name, self.epoch, self.worth = name, epoch, found.worth
+        self.held_out, self.test_accuracy = found.held_out, found.test_accuracy
         # Copied: training goes on in the same tensors.
-        self.weights = {key: value.clone() for key, value in _state(networks[name]).items()}
+        self.weights = {key: value.clone() for key, value in _weights(networks[name]).items()}
 
 
 @dataclass(frozen=True)
@@ -328,49 +298,29 @@ def choose_model(
     must be ahead by one standard error, and the best network of any epoch by two to three. Without
     the guard (`best` is None) nothing is compared, and the cycle's average is taken.
     """
-    if best is None:
-        return _now("cycle average", epoch, performances, networks, {})
-    shares = {name: performance.held_out for name, performance in performances.items()}
-    # max takes the first of equals, and the average comes first in _KINDS.
-    own, other = (
-        max(_KINDS[learner], key=lambda name: performances[name].mean_worth) for learner in _KINDS
-    )
-    if is_behind(performances[own].worth, performances[other].worth, 1.0):
-        own = other
-    shares[f"{best.name} of epoch {best.epoch}"] = best.held_out
-    if is_behind(performances[own].worth, best.worth, _luck_of_the_best(epoch * len(performances))):
-        return ModelChoice(best.weights, best.name, best.epoch, shares, best.test_accuracy)
-    return _now(own, epoch, performances, networks, shares)
+    own, shares = "cycle average", dict[str, float]()
+    if best is not None:
+        shares = {name: performance.held_out for name, performance in performances.items()}
+        # max takes the first of equals: the average.
+        own, other = (
+            max(
+                (f"{learner} average", f"{learner} weights"),
+                key=lambda name: performances[name].mean_worth,
+            )
+            for learner in ("cycle", "reference")
+        )
+        if is_behind(performances[own].worth, performances[other].worth, 1.0):
+            own = other
+        shares[f"{best.name} of epoch {best.epoch}"] = best.held_out
+        # The best of n equal networks looks better by about so many standard errors.
+        luck = max(2.0, math.sqrt(2 * math.log(epoch * len(performances))))
+        if is_behind(performances[own].worth, best.worth, luck):
+            return ModelChoice(best.weights, best.name, best.epoch, shares, best.test_accuracy)
+    accuracy = performances[own].test_accuracy
+    return ModelChoice(_weights(networks[own]), own, epoch, shares, accuracy)
 
 
-def _luck_of_the_best(n: int) -> float:
-    """Return by how many standard errors the best of `n` equal networks looks better, at least 2.
-
-    >>> round(_luck_of_the_best(60), 2)
-    2.86
-    """
-    return max(2.0, math.sqrt(2 * math.log(n)))
-
-
-_KINDS = {
-    "cycle": ("cycle average", "cycle weights"),
-    "reference": ("reference average", "reference weights"),
-}
-
-
-def _now(
-    name: str,
-    epoch: int,
-    performances: dict[str, Performance],
-    networks: dict[str, nn.Module],
-    shares: dict[str, float],
-) -> ModelChoice:
-    return ModelChoice(
-        _state(networks[name]), name, epoch, shares, performances[name].test_accuracy
-    )
-
-
-def _state(network: nn.Module) -> dict[str, Any]:
+def _weights(network: nn.Module) -> dict[str, Any]:
     """Return the weights of a network; an average keeps them one level deeper."""
     if isinstance(network, torch.optim.swa_utils.AveragedModel):
         return network.module.state_dict()

@@ -32,6 +32,7 @@ __all__ = [
     "check_tensor",
     "cosine_rate",
     "epoch_batches",
+    "load_optimizer",
     "make_optimizer",
     "mean_loss",
     "pseudo_labels",
@@ -145,16 +146,21 @@ class Learner:
         """Restore `state`."""
         self.network.load_state_dict(state["network"])
         self.average.load_state_dict(state["average"])
-        # torch keeps the tensors it is given: two learners would share their momentum.
-        self._optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
-        # torch would notice in the next step.
-        for parameter, own in self._optimizer.state.items():
-            check_tensor(own.get("momentum_buffer"), parameter.shape, parameter.dtype)
+        load_optimizer(self._optimizer, state["optimizer"])
         self.steps = int(state["steps"])
 
     def candidates(self) -> dict[str, nn.Module]:
         """Return the networks that a run may end with: the weights and their average."""
         return {"weights": self.network, "average": self.average}
+
+
+def load_optimizer(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
+    """Restore the state of SGD; raise `ValueError` if its momentum is of other parameters."""
+    # torch keeps the tensors it is given: two learners would share their momentum.
+    optimizer.load_state_dict(copy.deepcopy(state))
+    # torch would notice in the next step.
+    for parameter, own in optimizer.state.items():
+        check_tensor(own.get("momentum_buffer"), parameter.shape, parameter.dtype)
 
 
 def check_tensor(value: Any, shape: Sequence[int], dtype: torch.dtype) -> None:

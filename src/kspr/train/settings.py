@@ -198,6 +198,8 @@ def _check(settings: TrainSettings) -> None:
     for name in ("learning_rate", "mix_alpha", "temperature"):
         if not getattr(settings, name) > 0:
             raise InputError(f"{name} must be above 0, got {getattr(settings, name)!r}.")
+    if min(settings.std, default=1.0) <= 0:
+        raise InputError(f"std must be above 0 for every channel, got {settings.std}.")
     _check_together(settings)
 
 

@@ -1,11 +1,11 @@
-"""`pretrain`: SimSiam learns features from images without labels (Chen and He, 2021)."""
+"""`Pretraining`: SimSiam learns features from images without labels (Chen and He, 2021)."""
 
 import copy
 import math
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -14,16 +14,22 @@ from torch.nn import functional
 from kspr._progress import Progress, ProgressMode
 from kspr.errors import InputError
 from kspr.models.network import Network, seeded
-from kspr.selectors.validation import check_type, check_types
+from kspr.selectors.validation import check_count, check_type, check_types
 from kspr.train.augment import ViewSettings, simsiam_views
 from kspr.train.inputs import Inputs
-from kspr.train.learner import check_tensor, cosine_rate
+from kspr.train.learner import cosine_rate, load_optimizer
 from kspr.train.randomness import generator_for, seed_for
-from kspr.train.run_folder import Checkpoints, check_same
+from kspr.train.run_folder import Checkpoints
 from kspr.train.settings import TrainSettings
 from kspr.train.task import Setup
 
-__all__ = ["PretrainEpoch", "SimSiamSettings", "pretrain", "pretrain_network", "simsiam_settings"]
+__all__ = [
+    "PretrainEpoch",
+    "Pretraining",
+    "SimSiamSettings",
+    "pretrain_network",
+    "simsiam_settings",
+]
 
 
 @dataclass(frozen=True)
@@ -55,19 +61,12 @@ class SimSiamSettings:
     def __post_init__(self) -> None:
         check_types(self)
         for name, least in _LEAST.items():
-            if getattr(self, name) < least:
-                raise InputError(f"{name} must be at least {least}, got {getattr(self, name)}.")
+            check_count(name, getattr(self, name), least)
         if not self.rate > 0:
             raise InputError(f"rate must be positive, got {self.rate}.")
 
 
-_LEAST = {
-    "epochs": 0,
-    "batch_size": 2,
-    "width": 1,
-    "bottleneck": 1,
-    "projector_layers": 1,
-}
+_LEAST = {"epochs": 0, "batch_size": 2, "width": 1, "bottleneck": 1, "projector_layers": 1}
 
 
 class Heads(nn.Module):
@@ -123,8 +122,7 @@ _COLLAPSED = 0.1
 """Spread below which outputs count as collapsed; healthy runs stay near 1."""
 
 
-@dataclass(frozen=True)
-class PretrainEpoch:
+class PretrainEpoch(NamedTuple):
     """The metrics of one epoch of pre-training."""
 
     epoch: int
@@ -136,7 +134,7 @@ class PretrainEpoch:
 
 
 class Pretraining:
-    """SimSiam on one network, with `steps` steps per epoch.
+    """SimSiam on one network, with `steps` steps per epoch; the classifier does not change.
 
     Parameters
     ----------
@@ -166,16 +164,65 @@ class Pretraining:
         self._prepare = prepare
         self._device = next(network.parameters()).device
         self._batch = min(settings.batch_size, len(inputs))
-        self._heads = self._make_heads()
-        self._optimizer = self._make_optimizer()
         self.steps = len(inputs) // self._batch
-        self.epochs, self.rate = settings.epochs, settings.rate
         self.history: list[PretrainEpoch] = []
+        with seeded(seed_for(seed, "pretrain", _HEADS)):
+            self._heads = Heads(
+                network.n_features, settings.width, settings.bottleneck, settings.projector_layers
+            ).to(self._device)
+        # SimSiam's linear rule: the rate is given per 256 images.
+        self._rate = settings.rate * self._batch / 256
+        falling = [*network.parameters(), *self._heads.projector.parameters()]
+        self._optimizer = torch.optim.SGD(
+            [
+                {"params": [p for p in falling if p.requires_grad]},
+                # The predictor's rate does not fall: it must keep up with the network to the end.
+                {"params": list(self._heads.predictor.parameters())},
+            ],
+            lr=self._rate,
+            momentum=settings.momentum,
+            weight_decay=settings.weight_decay,
+        )
 
     @property
     def epoch(self) -> int:
         """Number of epochs that are done."""
         return len(self.history)
+
+    def run(
+        self,
+        on_epoch: Callable[[dict[str, Any]], None] | None = None,
+        *,
+        progress: ProgressMode = "auto",
+    ) -> tuple[PretrainEpoch, ...]:
+        """Train for the epochs that are left, and return the metrics of all.
+
+        `on_epoch` is called after each epoch with its `state`. If the outputs collapse to one
+        point, a warning is given once.
+        """
+        warned = False
+        left = self._settings.epochs - self.epoch
+        with Progress(progress, "pre-training", left * self.steps) as bar:
+            for _ in range(left):
+                epoch = self.learn(bar.advance)
+                if not math.isfinite(epoch.loss):
+                    raise InputError(
+                        f"SimSiam diverged in epoch {epoch.epoch + 1}: its loss is {epoch.loss}. "
+                        "Train again with a smaller rate in [pretrain], "
+                        f"{self._settings.rate / 10:g} for example."
+                    )
+                if epoch.spread < _COLLAPSED and not warned:
+                    warned = True
+                    warnings.warn(
+                        f"SimSiam collapsed in epoch {epoch.epoch + 1}: all images get nearly the "
+                        f"same output (spread {epoch.spread:.2g}, where 1 is healthy). Such "
+                        "features cannot be used for a selection. Lower the rate, enlarge the "
+                        "batch, or set pretrain_epochs to 0.",
+                        stacklevel=2,
+                    )
+                if on_epoch is not None:
+                    on_epoch(self.state())
+        return tuple(self.history)
 
     def learn(self, advance: Callable[[], None]) -> PretrainEpoch:
         """Train for one epoch on all images in random order; call `advance` after each step."""
@@ -183,14 +230,15 @@ class Pretraining:
         order = torch.randperm(len(self._inputs), generator=generator)
         self._network.train()
         sums = torch.zeros(2, device=self._device)
+        total = self._settings.epochs * self.steps
         with seeded(seed_for(self._seed, "pretrain", _LAYERS, self.epoch)):
             # Images left over after the last full batch are used in other epochs.
             for step, rows in enumerate(order[: self.steps * self._batch].view(self.steps, -1)):
-                self._set_rate(self.epoch * self.steps + step)
+                rate = cosine_rate(self.epoch * self.steps + step, total, self._rate)
+                self._optimizer.param_groups[0]["lr"] = rate
                 sums += self._step(rows, generator)
                 advance()
-        loss, spread = (sums / self.steps).tolist()
-        self.history.append(PretrainEpoch(self.epoch, loss, spread))
+        self.history.append(PretrainEpoch(self.epoch, *(sums / self.steps).tolist()))
         return self.history[-1]
 
     def state(self) -> dict[str, Any]:
@@ -199,26 +247,17 @@ class Pretraining:
             "network": self._network.state_dict(),
             "heads": self._heads.state_dict(),
             "optimizer": self._optimizer.state_dict(),
-            "history": [asdict(epoch) for epoch in self.history],
-            "run": self._identity(),
+            "history": [epoch._asdict() for epoch in self.history],
         }
         # state_dict returns the live tensors, which the next epoch changes in place.
         return copy.deepcopy(live)
 
     def load(self, state: dict[str, Any]) -> None:
-        """Restore `state`; raise `InputError` if it belongs to another pre-training."""
-        check_same(state.get("run", {}), self._identity(), "state", "or start without a state")
+        """Restore `state`: on a CPU the result is then the same, bit for bit."""
         self._network.load_state_dict(state["network"])
         self._heads.load_state_dict(state["heads"])
-        self._optimizer.load_state_dict(state["optimizer"])
-        for parameter, own in self._optimizer.state.items():
-            check_tensor(own.get("momentum_buffer"), parameter.shape, parameter.dtype)
+        load_optimizer(self._optimizer, state["optimizer"])
         self.history = [PretrainEpoch(**epoch) for epoch in state["history"]]
-
-    def _identity(self) -> dict[str, Any]:
-        """Return what must be equal for a pre-training to be resumed."""
-        plain = {k: v for k, v in asdict(self._settings).items() if not isinstance(v, dict)}
-        return {"images": len(self._inputs), "seed": self._seed, **plain}
 
     def _step(self, rows: Tensor, generator: torch.Generator) -> Tensor:
         """Take one step and return the loss and the spread."""
@@ -231,82 +270,6 @@ class Pretraining:
         loss.backward()
         self._optimizer.step()
         return torch.stack([loss.detach(), spread])
-
-    def _make_heads(self) -> Heads:
-        settings, n_features = self._settings, self._network.n_features
-        with seeded(seed_for(self._seed, "pretrain", _HEADS)):
-            heads = Heads(
-                n_features, settings.width, settings.bottleneck, settings.projector_layers
-            )
-        return heads.to(self._device)
-
-    def _make_optimizer(self) -> torch.optim.SGD:
-        settings, heads = self._settings, self._heads
-        falling = [*self._network.parameters(), *heads.projector.parameters()]
-        return torch.optim.SGD(
-            [
-                {"params": [p for p in falling if p.requires_grad]},
-                # The predictor's rate does not fall: it must keep up with the network to the end.
-                {"params": list(heads.predictor.parameters())},
-            ],
-            # SimSiam's linear rule: the rate is given per 256 images.
-            lr=settings.rate * self._batch / 256,
-            momentum=settings.momentum,
-            weight_decay=settings.weight_decay,
-        )
-
-    def _set_rate(self, step: int) -> None:
-        base = self._settings.rate * self._batch / 256
-        falling = self._optimizer.param_groups[0]
-        falling["lr"] = cosine_rate(step, self._settings.epochs * self.steps, base)
-
-
-def pretrain(
-    run: Pretraining,
-    *,
-    on_epoch: Callable[[dict[str, Any]], None] | None = None,
-    progress: ProgressMode = "auto",
-) -> tuple[PretrainEpoch, ...]:
-    """Train features without labels for the epochs that are left; the classifier does not change.
-
-    Return the metrics of the epochs. If the outputs collapse to one point, a warning is given once.
-
-    Parameters
-    ----------
-    run
-        A pre-training at its beginning, or one that has loaded a state: on a CPU the result is then
-        the same, bit for bit.
-    on_epoch
-        Called after each epoch with everything that the next one depends on, as tensors and plain
-        numbers that ``torch.load(..., weights_only=True)`` can read.
-    progress
-        Whether to draw a progress bar.
-    """
-    warned = False
-    left = run.epochs - run.epoch
-    with Progress(progress, "pre-training", left * run.steps) as bar:
-        for _ in range(left):
-            epoch = run.learn(bar.advance)
-            if not math.isfinite(epoch.loss):
-                raise InputError(
-                    f"SimSiam diverged in epoch {epoch.epoch + 1}: its loss is {epoch.loss}. Train "
-                    f"again with a smaller rate in [pretrain], {run.rate / 10:g} for example."
-                )
-            if epoch.spread < _COLLAPSED and not warned:
-                _warn_of_collapse(epoch)
-                warned = True
-            if on_epoch is not None:
-                on_epoch(run.state())
-    return tuple(run.history)
-
-
-def _warn_of_collapse(epoch: PretrainEpoch) -> None:
-    warnings.warn(
-        f"SimSiam collapsed in epoch {epoch.epoch + 1}: all images get nearly the same output "
-        f"(spread {epoch.spread:.2g}, where 1 is healthy). Such features cannot be used for a "
-        "selection. Lower the rate, enlarge the batch, or set pretrain_epochs to 0.",
-        stacklevel=3,
-    )
 
 
 def simsiam_settings(settings: TrainSettings) -> SimSiamSettings:
@@ -328,21 +291,14 @@ def pretrain_network(setup: Setup, network: Network, checkpoints: Checkpoints) -
     network.to(world.device)
     # The other ranks wait for the broadcast below.
     if world.rank == 0:
-        stored, done = checkpoints.newest(), 0
+        stored = checkpoints.newest()
         asked, seed = simsiam_settings(settings), seed_for(settings.seed, "pretrain")
         # As for selection and training: other pixels would be other images to the network.
         run = Pretraining(network, setup.task.inputs, asked, seed, setup.pipeline.plain_view)
         with checkpoints.fitting():
             if stored is not None:
                 run.load(stored["state"])
-                done = int(stored["epoch"])
-
-        def keep(state: dict[str, Any]) -> None:
-            nonlocal done
-            done += 1
-            checkpoints.write(done, {"epoch": done, "state": state})
-
-        pretrain(run, on_epoch=keep)
+        run.run(lambda state: checkpoints.write(run.epoch, {"epoch": run.epoch, "state": state}))
     with torch.no_grad():
         # state_dict returns the tensors themselves, so the copy changes the network.
         for value in network.state_dict().values():

@@ -63,6 +63,11 @@ class Task:
         """The labels as the user gave them."""
         return np.asarray(self.classes[self.label.numpy()])
 
+    @property
+    def all_inputs(self) -> Tensor:
+        """All rows as one batch."""
+        return self.inputs.take(torch.arange(len(self.inputs)))
+
     def steps(self, batch_size: int) -> int:
         """Return the number of steps per epoch; held-out samples count too."""
         return steps_per_epoch(len(self.label), batch_size)
