@@ -69,7 +69,7 @@ def test_chosen_rows_estimate_nothing(fitted, digits40):
 @pytest.mark.parametrize("drawn", ["pool", "all"])
 def test_intervals_cover_what_they_are_about(fitted, digits40, drawn):
     """In 300 draws of 100 checks, at least 93 % of the intervals of each kind hold the truth."""
-    right, pool = digits40.right, fitted._ranking().pool(0.1)
+    right, pool = digits40.right, fitted._ranking(0.1).pool(0.1)
     frame = pool if drawn == "pool" else np.ones(len(right), dtype=bool)
     held = np.zeros(3)
     for seed in range(300):

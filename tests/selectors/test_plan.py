@@ -58,7 +58,7 @@ def test_rows_outside_of_the_pool_are_labelled_by_hand(digits40):
     selection = KnockoffsSPR(q=0.02).fit(digits40.X, digits40.y).selection_
     rows = selection.draw_checks(200)
     plan = selection.with_checks(rows, digits40.y_true[rows]).plan(0.2)
-    outside = ~selection._ranking().pool(0.02)
+    outside = ~selection._ranking(0.02).pool(0.02)
     outside[rows] = False
     assert outside.any()
     assert np.isin(np.flatnonzero(outside), plan.rows).all()

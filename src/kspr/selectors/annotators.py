@@ -13,7 +13,7 @@ from kspr.core.chances import closed_form_times
 from kspr.core.dawid_skene import Consensus, dawid_skene, find_consensus
 from kspr.core.intervals import wilson_interval
 from kspr.selectors.base import BaseSelector
-from kspr.selectors.cut_groups import cut_by_class
+from kspr.selectors.cut_groups import cut_apart, cut_by_class
 from kspr.selectors.knockoffs_spr import HeldOut, KnockoffsSPR, held_out_values
 from kspr.selectors.noise_estimate import NoiseEstimate
 from kspr.selectors.options import CutName
@@ -190,7 +190,8 @@ class AnnotatorSelector(BaseSelector):
         self.classes_ = crowd.classes
         self.probabilities_, self.evidence_weight_ = consensus.chance, consensus.evidence_weight
         self.annotators_ = _annotators(crowd, consensus)
-        self.selection_ = self._select(crowd, consensus, held_out).at(self.q)
+        selection = self._select(crowd, consensus, held_out)
+        self.selection_ = cut_apart(selection, self.q).at(self.q)
         return self
 
     def fit_resample(self, X: Any, y: Any, **fit_params: Any) -> tuple[Any, Any]:

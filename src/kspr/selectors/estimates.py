@@ -96,7 +96,7 @@ def estimate(selection: Selection) -> Estimates:
             "estimates() needs checked rows that were drawn at random and moved the cut. Draw some "
             "with draw_checks(), and pass the answers to with_checks()."
         )
-    ranking, chance = selection._ranking(), _chance(selection)
+    ranking, chance = selection._ranking(checked.q), _chance(selection)
     frame = _drawn_from(selection, checked)
     known = np.zeros(len(selection), dtype=bool)
     known[checked.rows] = True
@@ -147,7 +147,7 @@ def noise_rate(selection: Selection, checked: Checked) -> Estimate | None:
 def _drawn_from(selection: Selection, checked: Checked) -> np.ndarray:
     """Return a mask of the rows that the checked ones were drawn from."""
     if checked.drawn == "pool":
-        return selection._ranking().pool(checked.q)
+        return selection._ranking(checked.q).pool(checked.q)
     return np.ones(len(selection), dtype=bool)
 
 

@@ -38,7 +38,7 @@ from kspr.selectors._passes import (
 )
 from kspr.selectors.base import BaseSelector, split_rng
 from kspr.selectors.checked import read_checked
-from kspr.selectors.cut_groups import at_best_f1, cut_by_class
+from kspr.selectors.cut_groups import at_best_f1, cut_apart, cut_by_class
 from kspr.selectors.look import Census, look
 from kspr.selectors.noise_estimate import describe_noise
 from kspr.selectors.options import MODELLED, ControlName, CutName, DuplicatesName, LevelName
@@ -86,7 +86,8 @@ class KnockoffsSPR(BaseSelector):
         estimated F1, for users to whom a lost right label costs as much as a kept wrong one.
     cut
         ``"pooled"`` holds `q` over all classes together, ``"per_class"`` in every class. The former
-        keeps more, mostly of the classes that are easy to tell apart.
+        keeps more, mostly of the classes that are easy to tell apart. A class of which far more
+        than `q` would be wrong, as happens to rare ones, is cut by itself in either case.
     control
         How the error rate is estimated. ``"people"`` assumes that a label goes wrong by its true
         class, and, unless the labels themselves refute it, more often where a sample is unclear,
@@ -413,7 +414,9 @@ class KnockoffsSPR(BaseSelector):
             noise=noise,
             duplicate_set=copies,
         )
-        return at_best_f1(selection, self.q) if self.level == "f1" else selection.at(self.q)
+        if self.level == "f1":
+            return at_best_f1(selection, self.q)
+        return cut_apart(selection, self.q).at(self.q)
 
     def _graded(self, fitted: "_Fitted", judged: Judged, *, pooled: bool) -> Columns:
         """Return levels and doubts by the estimated noise."""

@@ -14,6 +14,7 @@ from kspr._text import percent, shorten
 from kspr.core.duplicates import conflicting
 from kspr.errors import InputError
 from kspr.selectors.checked import CANNOT_TELL
+from kspr.selectors.cut_groups import far_classes
 from kspr.selectors.options import DOUBTING, MODELLED, NOT_HELD, UNSEEN
 
 if TYPE_CHECKING:
@@ -44,8 +45,6 @@ _LONGEST = 40
 """Longest name of a class, in characters."""
 _USEFUL = 0.5
 """Largest q that is suggested: above it, most kept labels may be wrong."""
-_FAR = 3.0
-"""Estimated rate of a class, over q, from which on it is named."""
 _CHECK = "Check 100 rows to know."
 _UNCHECKED = (
     "Where people made the labels and 5 % was asked for, 4 to 11 % of the kept labels were "
@@ -288,38 +287,44 @@ def notices(selection: Selection) -> tuple[Notice, ...]:
 
 
 def _uneven(selection: Selection) -> tuple[Notice, ...]:
-    """Return the notice about classes whose own rate is far above that of all, or none."""
+    """Return the notice about classes that are cut by themselves, or should be, or none."""
     groups, kept = selection.cut_groups, selection.clean_mask
+    together = groups.class_code < 0
     # A cut per class holds q in each; checks, and a model that has none, say nothing of classes.
-    if selection.control not in DOUBTING or (groups.class_code >= 0).any() or not kept.any():
+    if selection.control not in DOUBTING or not together.any():
         return ()
-    unchecked = kept.copy()
-    if selection.checked is not None:
-        unchecked[selection.checked.rows] = False
-    code, q, n_classes = selection.label_code, groups.q_asked[0], len(selection.classes)
-    n_kept = np.bincount(code[kept], minlength=n_classes)
-    wrong = np.bincount(code[unchecked], selection.doubt[unchecked], n_classes)
-    own = wrong / np.maximum(n_kept, 1)
-    far = np.flatnonzero(own > _FAR * q + 2 * np.sqrt(q / np.maximum(n_kept, 1)))
-    if not far.size:
+    far, wrong, n_kept = far_classes(selection, kept, float(groups.q_asked[0]))
+    listed = groups.class_code[~together]
+    size = np.bincount(selection.label_code, minlength=len(n_kept))
+    detail = [f"{n_kept[k]:,} of {size[k]:,} rows kept" for k in listed]
+    headline, meaning, advice = (
+        "Cut by itself" if len(listed) == 1 else "Cut by themselves",
+        "Kept like the others, far more of these labels than q would be wrong.",
+        "Look at the suspects of these classes, which may be too few to stand out in any list.",
+    )
+    if not listed.size:
+        listed = far
+        detail = [f"about {wrong[k]:,.0f} of {n_kept[k]:,} kept labels wrong" for k in listed]
+        headline, meaning, advice = (
+            "A rate far above q",
+            "q holds over all classes together. A rare class may then be kept as it is, however "
+            "many of its labels are wrong.",
+            "A fit at this q cuts these classes by themselves; cut='per_class' does it with all.",
+        )
+    if not listed.size:
         return ()
-    far = far[np.argsort(-own[far], kind="stable")]
+    where = _of_classes(len(listed), len(n_kept))
     return (
         Notice(
             status="uneven",
-            headline=f"A rate far above q in {_of_classes(len(far), n_classes)} "
-            f"({int(n_kept[far].sum()):,} kept rows)",
-            meaning="q holds over all classes together. A rare class may then be kept as it is, "
-            "however many of its labels are wrong.",
-            help="cut='per_class' holds q in every class, and keeps less.",
+            headline=f"{headline} in {where} ({int(n_kept[listed].sum()):,} kept rows)",
+            meaning=meaning,
+            help=advice,
             classes=tuple(
-                NoticeClass(
-                    shorten(selection.classes[k], _LONGEST) or "(empty)",
-                    f"about {wrong[k]:,.0f} of {n_kept[k]:,} kept labels wrong",
-                )
-                for k in far[:MAX_LISTED]
+                NoticeClass(shorten(selection.classes[k], _LONGEST) or "(empty)", text)
+                for k, text in zip(listed[:MAX_LISTED], detail, strict=False)
             ),
-            n_more=max(0, len(far) - MAX_LISTED),
+            n_more=max(0, len(listed) - MAX_LISTED),
         ),
     )
 

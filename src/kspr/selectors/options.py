@@ -67,7 +67,8 @@ class SelectorOptions:
     [default: people]"""
     cut: CutName | None = None
     """Hold q over all classes together (`pooled`), or in every class (`per_class`), which keeps
-    less. [default: pooled]"""
+    less. A class of which far more labels would be wrong is cut by itself in either case.
+    [default: pooled]"""
     fit_rows: int | None = None
     """Fit this many rows, drawn at random, and judge all of them. [default: as many as 512 MB of
     components hold, such as 262,144 rows with 512 components]"""

@@ -64,7 +64,7 @@ def plan(selection: Selection, max_wrong: float, confidence: float) -> Plan:
             "draw_checks() or `kspr verify RUN --checks 400`, and pass the answers to "
             "with_checks() or `kspr verify RUN --answers FILE`."
         )
-    ranking = selection._ranking()
+    ranking = selection._ranking(checked.q)
     # Rows outside of what was drawn from are labelled by hand.
     frame = np.ones(len(selection), bool) if checked.drawn == "all" else ranking.pool(checked.q)
     counted = checked.sampled & frame[checked.rows]

@@ -16,7 +16,7 @@ from kspr.core.probabilities import fit_probabilities, memorised_share
 from kspr.errors import InputError
 from kspr.selectors._passes import Compare, Grade, shares_of
 from kspr.selectors.base import BaseSelector
-from kspr.selectors.cut_groups import at_best_f1, cut_by_class
+from kspr.selectors.cut_groups import at_best_f1, cut_apart, cut_by_class
 from kspr.selectors.look import look
 from kspr.selectors.noise_estimate import describe_noise
 from kspr.selectors.options import MODELLED, ControlName, CutName
@@ -150,7 +150,7 @@ class ProbabilitySelector(BaseSelector):
         if self.level == "f1":
             self.selection_ = at_best_f1(selection, self.q)
         else:
-            self.selection_ = selection.at(self.q)
+            self.selection_ = cut_apart(selection, self.q).at(self.q)
         return self
 
     def __sklearn_tags__(self) -> Tags:

@@ -273,7 +273,7 @@ class Selection:
         asked for): the rows that would be kept at twice that level, and at least 1,000. Its order
         is fixed by `seed`. So 50 rows, and 50 more once these are checked, are one draw of 100.
         """
-        return next_rows(self._ranking(), n, self._asked(q), seed)
+        return next_rows(self._ranking(self._asked(q)), n, self._asked(q), seed)
 
     def with_checks(
         self,
@@ -320,7 +320,7 @@ class Selection:
         # No level is needed: such rows do not move the cut.
         q = self.manifest.parameters.get("q", DEFAULT_Q) if stays else self._asked(q)
         checked, q_value = add_checks(
-            self._ranking(),
+            self._ranking(q),
             rows,
             true_labels,
             drawn=drawn,
@@ -411,9 +411,13 @@ class Selection:
         """
         return estimate(self)
 
-    def _ranking(self) -> Ranking:
+    def _ranking(self, q: float) -> Ranking:
+        """Return what checks need: the order of the rows, of which some cannot be kept at `q`."""
         level = self.q_value if self.checked is None else self.checked.level
-        doubt = self.doubt
+        doubt, apart = self.doubt, self.cut_groups.class_code >= 0
+        if level is not None and apart.any() and not apart.all():
+            # Of a class that is cut by itself, hundred answers about all rows say next to nothing.
+            doubt = np.where(apart[self.cut_group] & (level > q), np.inf, doubt)
         if self.duplicate_set is not None:
             # Checks move the cut; they do not bring back a label that fits worse than a copy's.
             codes = self.label_code.astype(np.intp)
