@@ -50,6 +50,32 @@ def test_checked_rows_give_a_doubt_its_rate(boxes, tmp_path, capsys):
     run("report", tmp_path / "moved")
 
 
+def test_first_answers_join_several_scores(boxes, tmp_path, capsys):
+    table, wrong = boxes
+    first = tmp_path / "first.csv"
+    rows = np.arange(0, N, 30)
+    truth = np.where(wrong[rows], "wrong", "right")
+    pd.DataFrame({"row": rows, "true_label": truth, "drawn_from": "all"}).to_csv(first, index=False)
+    # The width tells nothing, and which way the quality points is told by the answers.
+    text = run(
+        *("select", table, "--doubt", "quality", "--doubt", "width", "--checked", first),
+        *("--q", 0.1, "--out", tmp_path / "run"),
+        capsys=capsys,
+    )
+    assert "A doubt alone has no" in text
+    run("verify", tmp_path / "run", "--checks", 100, "--out", tmp_path / "checks.csv")
+    checks = pd.read_csv(tmp_path / "checks.csv", dtype=str)
+    position = checks["row"].astype(int)
+    assert not np.isin(position, rows).any()
+    checks["true_label"] = np.where(wrong[position], "wrong", "right")
+    checks.to_csv(tmp_path / "checks.csv", index=False)
+    run("verify", tmp_path / "run", "--answers", tmp_path / "checks.csv")
+    clean = Selection.load(tmp_path / "run").clean_mask
+    assert clean.mean() > 0.4
+    assert wrong[clean].mean() < 0.15
+    assert (clean[rows] == ~wrong[rows]).all()
+
+
 def test_without_checks_a_gate_does_not_pass(boxes, tmp_path, capsys):
     run("select", boxes[0], "--doubt", "quality", "--out", tmp_path / "run")
     run("report", tmp_path / "run")

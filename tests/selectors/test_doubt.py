@@ -83,6 +83,71 @@ def test_two_doubts_that_see_different_rows_keep_more_than_either():
     assert kept[2] > max(kept[:2])
 
 
+def sets(kind, seed):
+    """Return scores, features or None, and which rows are wrong."""
+    rng = np.random.default_rng(seed)
+    if kind == "one of three tells":
+        shown = rng.random((N, 3))
+        return shown, None, rng.random(N) < 0.8 * shown[:, 0] ** 3
+    if kind == "a feature tells":
+        shown, X = rng.random((N, 1)), rng.normal(size=(N, 20))
+        return shown, X, shown[:, 0] + 0.5 * X[:, 0] + 0.2 * rng.normal(size=N) > 1.1
+    shown = rng.random((N, 2))
+    wrong = shown.sum(axis=1) + 0.2 * rng.normal(size=N) > 1.4
+    return shown * [1, -1], None, wrong  # the second score is a quality
+
+
+@pytest.mark.parametrize(
+    ("kind", "least"),
+    [("one of three tells", 0.75), ("a feature tells", 0.85), ("one is low", 0.9)],
+)
+def test_first_answers_join_scores_and_features_and_later_ones_hold_the_rate(kind, least):
+    """Over 60 draws of 50 first and 100 later checks the mean FSR is below q + 3 std. errors."""
+    found, kept = [], []
+    for seed in range(60):
+        shown, X, wrong = sets(kind, seed)
+        first = np.random.default_rng(seed).choice(N, 50, replace=False)
+        given = first, answers_to(wrong[first])
+        fitted = DoubtSelector(q=0.1).fit(shown, features=X, checked=given).selection_
+        assert np.flatnonzero(fitted.clean_mask).tolist() == sorted(first[~wrong[first]])
+        rows = fitted.draw_checks(100, seed=seed)
+        assert not np.isin(rows, first).any()
+        clean = fitted.with_checks(rows, answers_to(wrong[rows]), seed=seed).clean_mask
+        found.append(wrong[clean].mean())
+        kept.append((clean & ~wrong).sum() / (~wrong).sum())
+    assert np.mean(found) < 0.1 + 3 * np.std(found) / np.sqrt(60)
+    assert np.mean(kept) > least
+
+
+def test_the_same_answers_for_all_rows_leave_the_mean_place():
+    quality, _ = scores()
+    fitted = DoubtSelector(doubtful="low").fit(quality, checked=([5, 7], ["right"] * 2)).selection_
+    assert fitted.suspect_indices[0] == quality.argmin()
+    assert fitted.clean_indices.tolist() == [5, 7]
+
+
+def test_groups_are_drawn_whole_and_the_rate_of_rows_holds():
+    """Over 200 draws the mean FSR is below q + 3 standard errors, for labels that err together."""
+    rng = np.random.default_rng(0)
+    image = np.sort(rng.integers(0, 400, N))
+    poor = rng.random(400)
+    doubt = poor[image] + 0.3 * rng.random(N)
+    # Of a poor image all labels are wrong, or none.
+    wrong = (rng.random(400) < poor**2)[image]
+    fitted = DoubtSelector(q=0.1).fit(doubt).selection_
+    found = []
+    for seed in range(200):
+        rows = fitted.draw_checks(40, seed=seed, groups=image)
+        assert (rows[:40] == fitted.draw_checks(40, seed=seed)).all()
+        assert set(rows) == set(np.flatnonzero(np.isin(image, image[rows[:40]])))
+        drawn, rest = rows[:40], rows[40:]
+        checked = fitted.with_checks(drawn, answers_to(wrong[drawn]), seed=seed)
+        clean = checked.with_checks(rest, answers_to(wrong[rest]), drawn="chosen").clean_mask
+        assert not (clean & wrong)[rows].any()
+        found.append(wrong[clean].mean())
+    assert np.mean(found) < 0.1 + 3 * np.std(found) / np.sqrt(200)
+
+
 def test_with_classes_an_answer_is_the_true_label():
     quality, wrong = scores()
     y_true = np.random.default_rng(1).choice(["cat", "dog", "owl"], N)
@@ -124,6 +189,19 @@ def test_a_saved_selection_is_the_same_again(tmp_path, checks):
 def test_what_is_no_doubt_is_refused(doubt, y, message):
     with pytest.raises(InputError, match=message):
         DoubtSelector().fit(doubt, y)
+
+
+def test_features_need_answers_and_as_many_rows():
+    quality, wrong = scores()
+    first = [0, 1], answers_to(wrong[:2])
+    for more, message in (
+        ({"features": quality[:, None]}, "pass checked="),
+        ({"features": np.ones((5, 2)), "checked": first}, "doubt has 3000 rows but features has 5"),
+    ):
+        with pytest.raises(InputError, match=message):
+            DoubtSelector().fit(quality, **more)
+    with pytest.raises(InputError, match="groups must hold one entry for each of the 3,000 rows"):
+        DoubtSelector().fit(quality).selection_.draw_checks(9, groups=[1, 2])
 
 
 def test_a_direction_that_is_unknown_is_refused():

@@ -24,7 +24,7 @@ def select(
     chosen: common.Chosen = common.AS_PRESET,
     kind: Literal["features", "probabilities"] = "features",
     model: str | None = None,
-    doubt: str | None = None,
+    doubt: common.Names = None,
     doubtful: Literal["high", "low"] = "high",
     checked: Path | None = None,
     scheduler: str | None = None,
@@ -76,7 +76,9 @@ def select(
         time and judges the others. Without it, a linear fit judges.
     doubt
         Column of a score that says how doubtful each row is, from any tool or model; for any kind
-        of label. Or several by a pattern such as `doubt_*`: their mean place in the order counts.
+        of label. Or several, by name or by a pattern such as `doubt_*`: their mean place in the
+        order counts, or with --checked, first answers about some rows, a fit to these answers, and
+        to --features.
         Nothing is kept before rows are checked. With --label, labels are classes; without it, a
         checked row is `right`, or else wrong.
     doubtful
@@ -126,14 +128,14 @@ def select(
         _print(select_new(source, out, load_run(judged_by), **how), json)
         return
     if doubt is not None:
-        others = (options.probabilities, options.annotators, options.groups, checked, scheduler)
+        others = (options.probabilities, options.annotators, options.groups, scheduler)
         if any(others) or model:
             raise InputError(
                 "--doubt takes the place of features, models and annotators: give it alone, "
                 "or with --label."
             )
         # To later commands they are numbers of a model, which are never shown beside an answer.
-        how["options"] = replace(options, probabilities=doubt)
+        how |= {"options": replace(options, probabilities=",".join(doubt)), "checked": checked}
         _print(
             select_by_doubt(source, out, of_kind(DoubtSelector, chosen, doubtful=doubtful), **how),
             json,

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,7 @@ from kspr.errors import InputError
 from kspr.features import Loaded, load
 from kspr.features.loading import check_rows_alone
 from kspr.features.options import AS_SHIPPED, EmbedSettings
-from kspr.runs.answers import Answers, Checks, read_answers
+from kspr.runs.answers import CANNOT_TELL, Answers, Checks, read_answers
 from kspr.runs.rows import rows_of
 from kspr.runs.run import CONSENSUS, Origin, Run, check_folder, origin_of, save_run
 from kspr.selectors import (
@@ -27,7 +28,7 @@ from kspr.selectors import (
     Selection,
     held_out_probabilities,
 )
-from kspr.selectors.options import DEFAULT_Q
+from kspr.selectors.options import DEFAULT_Q, RIGHT
 from kspr.sources.joining import VoteColumns, read_vote_columns
 from kspr.sources.options import AS_FOUND, ReadOptions, with_encoder
 
@@ -185,21 +186,32 @@ def select_by_doubt(
     options: ReadOptions,
     command: Sequence[str],
     overwrite: bool = False,
+    checked: Path | None = None,
 ) -> Run:
     """Order the rows of `source` by the scores that ``options.probabilities`` names.
 
     Labels are read if `options` name them. Otherwise every row of the run has the label ``right``,
-    in a file beside it that later commands take for the labels.
+    in a file beside it that later commands take for the labels. First answers, in the file
+    `checked`, join several scores, and the features if `options` name them.
     """
     check_folder(out, overwrite=overwrite)
     labelled = options.label is not None or options.labels is not None
     loaded = load(source, options, AS_SHIPPED, labelled=labelled, embed=False)
-    selection = selector.fit(loaded.probabilities, loaded.label if labelled else None).selection_
+    rows, y = rows_of(loaded), loaded.label if labelled else None
+    more: dict[str, Any] = {}
+    if checked is not None:
+        claimed = np.full(len(loaded.row), RIGHT) if y is None else y
+        answers = read_answers(checked, rows, claimed)
+        told = (answers.by_position[p] for p in answers.given)
+        truth = [None if answer == CANNOT_TELL else answer for answer in told]
+        more["checked"] = list(answers.given), truth
+        more["features"] = None if options.features is None else loaded.features
+    selection = selector.fit(loaded.probabilities, y, **more).selection_
     claims = {CONSENSUS: pa.table({"id": loaded.row_id, "label": selection.label})}
     return save_run(
         out,
         selection,
-        rows_of(loaded),
+        rows,
         origin_of(loaded, options, command),
         overwrite=overwrite,
         tables=None if labelled else claims,

@@ -4,16 +4,24 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal, Self
 
 import numpy as np
+from scipy import stats
+from sklearn.decomposition import PCA
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils import check_array
 
 from kspr.core.labels import encode_labels, name_rows
 from kspr.errors import InputError
 from kspr.selectors.base import BaseSelector
+from kspr.selectors.checked import read_checked
 from kspr.selectors.cut_groups import cut_by_class
 from kspr.selectors.options import RIGHT
 from kspr.selectors.selection import Selection
 from kspr.selectors.validation import check_choice, check_rate, on_host
 
 __all__ = ["DoubtSelector"]
+
+_COMPONENTS = 16
+"""Components of features that are joined with a doubt."""
 
 
 @dataclass(eq=False, repr=False)
@@ -31,7 +39,8 @@ class DoubtSelector(BaseSelector):
         The error rate: the largest share of wrong labels among the kept ones. It holds once rows
         have been checked.
     doubtful
-        Which scores are doubtful: ``"high"``, or ``"low"`` for a quality or a confidence.
+        Which scores are doubtful: ``"high"``, or ``"low"`` for a quality or a confidence. The
+        answers of `fit` say it by themselves.
 
     Attributes
     ----------
@@ -62,16 +71,23 @@ class DoubtSelector(BaseSelector):
     _: KW_ONLY
     doubtful: Literal["high", "low"] = "high"
 
-    def fit(self, doubt: Any, y: Any = None) -> Self:
+    def fit(self, doubt: Any, y: Any = None, *, features: Any = None, checked: Any = None) -> Self:
         """Order the rows; the result is in ``selection_``.
 
         Parameters
         ----------
         doubt : array-like of shape (n_samples,) or (n_samples, n_doubts)
             How doubtful each row is, in any unit: only the order counts. Of several scores the mean
-            place in their orders does.
+            place in their orders does, unless rows are `checked`.
         y : array-like of shape (n_samples,), optional
             The labels, where they are classes. Without them a checked row is right or wrong.
+        features : array-like of shape (n_samples, n_features), optional
+            Numbers that may tell wrong rows from right ones besides, with `checked`.
+        checked : tuple (rows, true labels), optional
+            First answers, about rows of any choice, at least 50 if possible. A logistic regression
+            of these answers joins the scores, and the features. These rows are kept or not by their
+            answers, and never drawn again: what `Selection.draw_checks` draws afterwards gives the
+            error rate, since the order has not seen those answers.
         """
         check_rate("q", self.q)
         check_choice("doubtful", self.doubtful, ("high", "low"))
@@ -97,10 +113,47 @@ class DoubtSelector(BaseSelector):
             manifest=self._manifest(scores.shape, 0, scores, labels.values),
         )
         status = np.full(len(table), "unchecked")
-        self.selection_ = replace(
-            selection, cut_groups=replace(selection.cut_groups, status=status)
-        )
+        selection = replace(selection, cut_groups=replace(selection.cut_groups, status=status))
+        if checked is not None:
+            rows, true_labels, _ = read_checked(checked, labels.values)
+            first = selection.with_checks(rows, true_labels, drawn="chosen").checked
+            assert first is not None  # noqa: S101 - answers have been given
+            shown = [stats.zscore(scores), stats.zscore(places)]
+            if features is not None:
+                shown.append(_components(features, len(scores)))
+            order = _joined(np.nan_to_num(np.hstack(shown)), first.rows, ~first.right)
+            place = place if order is None else _places(order[:, None])[:, 0]
+            # No cut decides on rows that were looked at, and no draw has them.
+            doubt = place.copy()
+            doubt[first.rows] = np.inf
+            selection = replace(selection, doubt=doubt, selection_time=place)
+            selection = selection.with_checks(rows, true_labels, drawn="chosen")
+        elif features is not None:
+            raise InputError(
+                "features are joined with the doubt by first answers: pass checked=(rows, true "
+                "labels) too, or leave them out."
+            )
+        self.selection_ = selection
         return self
+
+
+def _joined(shown: np.ndarray, rows: np.ndarray, wrong: np.ndarray) -> np.ndarray | None:
+    """Return log-odds of all rows to be wrong, by the answers about some; None if all are alike."""
+    if wrong.all() or not wrong.any():
+        return None
+    # On five made sets, .03 to 1 and cross-validation kept the same within 2 points.
+    model = LogisticRegression(C=0.1, max_iter=1000).fit(shown[rows], wrong)
+    return np.asarray(model.decision_function(shown))
+
+
+def _components(features: Any, n_rows: int) -> np.ndarray:
+    """Return features in a few components of equal spread: answers are too few for more."""
+    X = check_array(on_host(features))
+    if len(X) != n_rows:
+        raise InputError(f"doubt has {n_rows} rows but features has {len(X)}.")
+    count = min(_COMPONENTS, *X.shape)
+    scaled = np.nan_to_num(stats.zscore(X.astype(np.float64)))
+    return np.asarray(PCA(count, whiten=True, random_state=0).fit_transform(scaled))
 
 
 def _read_doubt(doubt: Any) -> np.ndarray:

@@ -87,8 +87,11 @@ def verdict(selection: Selection) -> Verdict:
     """Return how many labels are wrong, and what to expect of those that are kept."""
     wrong, kept, n = probably_wrong(selection), selection.clean_mask, len(selection)
     n_wrong, n_uncertain = int(wrong.sum()), int((~wrong & ~kept).sum())
-    if selection.q_value is None and not kept.any():
+    if "unchecked" in selection.cut_groups.status:
+        n_kept = int(kept.sum())
         found = f"None of the {n:,} labels is kept before some are checked."
+        if n_kept:
+            found = f"Of {n:,} labels only {n_kept:,} are kept: checked ones that are right."
         because = "A doubt alone has no error rate."
         return Verdict(n_wrong, n_uncertain, float("nan"), (found, because, _CHECK))
     if UNSEEN in selection.cut_groups.status:

@@ -265,15 +265,30 @@ class Selection:
         expected = np.bincount(self.cut_group[kept], self.doubt[kept], n_groups) / n_kept
         return np.asarray(expected > _APART * q + 2 * np.sqrt(q / n_kept))
 
-    def draw_checks(self, n: int, *, q: float | None = None, seed: int = 0) -> np.ndarray:
+    def draw_checks(
+        self, n: int, *, q: float | None = None, seed: int = 0, groups: Any = None
+    ) -> np.ndarray:
         """Return row numbers for a person to check, drawn at random from those that could be kept.
 
         They are in the order in which to check them, and go to `with_checks`. A hundred are enough
         for most purposes. The pool that they come from is fixed by `q` (None for the one that was
         asked for): the rows that would be kept at twice that level, and at least 1,000. Its order
         is fixed by `seed`. So 50 rows, and 50 more once these are checked, are one draw of 100.
+
+        With `groups`, an entry per row such as the image of each box, all other rows of the groups
+        that the `n` rows belong to follow them. The first `n` alone are drawn at random, and give
+        the error rate; answers about the rest go to `with_checks` afterwards, as ``"chosen"``.
         """
-        return next_rows(self._ranking(self._asked(q)), n, self._asked(q), seed)
+        q = self._asked(q)
+        rows = next_rows(self._ranking(q), n, q, seed)
+        if groups is None:
+            return rows
+        group = np.asarray(groups)
+        if group.shape != self.clean_mask.shape:
+            raise InputError(f"groups must hold one entry for each of the {len(self):,} rows.")
+        same = np.isin(group, group[rows])
+        same[rows] = False
+        return np.append(rows, np.flatnonzero(same))
 
     def with_checks(
         self,

@@ -38,7 +38,7 @@ STATUS_MEANING = {
     "fallback": "the best half is kept, without an error rate",
     "empty": "nothing is kept, because the error rate could not be reached",
     "share": "a fixed share is kept, without an error rate",
-    "unchecked": "nothing is kept yet, because a doubt alone has no error rate",
+    "unchecked": "no cut yet, because a doubt alone has no error rate",
 }
 """What each status of a cut group means, as it ends the sentence about the thresholds."""
 MAX_SHOWN = 10

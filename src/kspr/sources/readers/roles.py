@@ -192,9 +192,12 @@ def _of_several_kinds(fields: Fields, free: Fields, patterns: str, where: str) -
 def _matching(fields: Fields, free: Fields, pattern: str, where: str) -> tuple[Field, ...]:
     if pattern in fields:
         return (fields[pattern],)
-    matches = [free[name] for name in free if fnmatchcase(name, pattern)]
-    if not matches:
-        raise no_such(pattern, fields, where)
+    # Several names or patterns are joined by commas.
+    wanted = pattern.split(",")
+    matches = [free[name] for name in free if any(fnmatchcase(name, one) for one in wanted)]
+    for one in wanted:
+        if not any(fnmatchcase(field.name, one) for field in matches):
+            raise no_such(one, fields, where)
     if len(matches) > 1 and any(is_list(field.type) for field in matches):
         raise InputError(
             f"{pattern!r} matches several columns of {where}, and some hold lists: "
