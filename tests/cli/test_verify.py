@@ -118,7 +118,12 @@ def test_what_is_passed_over_counts_as_wrong(copy, digits, tmp_path, capsys):
     kept = Selection.load(copy).clean_mask
     assert not kept[[int(rows[k]["row"]) for k in (3, 7, 9)]].any()
     text = run("verify", copy, "--answers", out, capsys=capsys)
+    assert text.startswith("58 of 100 drawn rows checked,")
     assert "2 rows above the last answer are empty, and count as wrong" in text
+    # A rate of rows that nobody has answered would mislead.
+    assert "Without checks" not in text
+    text = run("verify", copy, "--checks", 10, "--out", tmp_path / "more.csv", capsys=capsys)
+    assert f"42 rows that were drawn before have no answer yet: `kspr review {copy}`" in text
 
 
 def test_rows_that_vanish_from_the_file_count_as_wrong(copy, digits, tmp_path, capsys):

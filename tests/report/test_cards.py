@@ -53,8 +53,8 @@ def test_pictures_stay_within_their_budget(chosen, digits40, write):
     """Noise is what JPEG compresses worst; photographs are far smaller."""
     noise = np.random.default_rng(0).integers(0, 256, (300, 200, 3), dtype=np.uint8)
     pixels = np.broadcast_to(noise, (len(chosen), *noise.shape))
-    bare = len(write(chosen, features=digits40.X).source)
-    page = write(chosen, items=Pictures(pixels), features=digits40.X, megabytes=2)
+    bare = len(write(chosen).source)
+    page = write(chosen, items=Pictures(pixels), megabytes=2)
     # The last picture may pass the budget by its own size, and each has a button around it.
     assert 1.9e6 < len(page.source) - bare < 2.1e6
     shown = page.data["content"]

@@ -11,7 +11,6 @@ from kspr.report._course import (
     moved_rows,
     render,
     restless_rows,
-    sides_by_epoch,
 )
 from kspr.report.contents import Contents
 from tests.report.samples import EPOCHS, Page, training_run
@@ -59,8 +58,8 @@ def test_nothing_moves_between_equal_selections(chosen, tmp_path):
 
 def test_columns_that_were_not_measured_are_left_out():
     bare = [{k: v for k, v in line.items() if k in ("epoch", "loss", "kept")} for line in EPOCHS]
-    assert epoch_rows(bare)["heads"] == ["epoch", "loss", "kept"]
-    full = epoch_rows(EPOCHS)
+    assert epoch_rows(bare, {})["heads"] == ["epoch", "loss", "kept"]
+    full = epoch_rows(EPOCHS, {})
     assert full["heads"][-1] == "seconds"
     assert [row[0] for row in full["rows"]] == ["1", "2", "3"]
     # Not measured in the second epoch.
@@ -104,12 +103,14 @@ def masks(n: int, *changes: list[int]) -> dict[int, np.ndarray]:
 
 
 def test_each_selection_is_counted_against_the_one_before_it():
-    found = sides_by_epoch(masks(10, [1, 2, 3], [3, 4]))
-    assert [(line.epoch, line.kept, line.left, line.joined) for line in found] == [
-        (2, 7, 3, 0),
-        (3, 7, 1, 1),
+    table = epoch_rows(EPOCHS, masks(10, [1, 2, 3], [3, 4]))
+    place = table["heads"].index("set aside")
+    assert [row[place : place + 2] for row in table["rows"]] == [
+        ["–", "–"],  # noqa: RUF001 - dashes are meant
+        ["3", "0"],
+        ["1", "1"],
     ]
-    assert sides_by_epoch(masks(10)) == []
+    assert "set aside" not in epoch_rows(EPOCHS, masks(10))["heads"]
 
 
 def test_the_rows_that_changed_most_often_come_first(chosen, tmp_path):
@@ -133,7 +134,7 @@ def test_the_page_shows_the_changes(chosen, tmp_path):
     sides = masks(len(chosen), [5, 6], [5])
     run = replace(training_run(tmp_path, chosen, chosen, None), sides=sides)
     page = Page(render(run, None, 1.0))
-    assert "Rows that changed sides: 2" in page.text
+    assert "Rows that changed sides in training: 2" in page.text
     assert "All of them: 1 to 2 times each." in page.text
 
 

@@ -18,9 +18,9 @@ from tests.report.samples import Page
 MADE = "kspr select 'my data.npz' --label species --q 0.05 --overwrite --out 'a run'"
 
 
-def commands(selection, run=Path("a run"), command=MADE, kind=None):
+def commands(selection, run=Path("a run"), kind=None):
     """Return the last command of each step."""
-    return {step.title: step.commands[-1] for step in next_steps(selection, run, command, kind)}
+    return {step.title: step.commands[-1] for step in next_steps(selection, run, kind)}
 
 
 def test_check_fix_and_export_come_in_this_order(chosen):
@@ -51,7 +51,7 @@ def test_the_commands_name_the_run_as_a_shell_needs_it(chosen):
 
 @pytest.mark.parametrize("kind", [None, "image"])
 def test_the_command_line_accepts_them(chosen, kind):
-    steps = next_steps(chosen, Path("a run"), MADE, kind)
+    steps = next_steps(chosen, Path("a run"), kind)
     for command in [command for step in steps for command in step.commands]:
         app.parse_args(shlex.split(command)[1:], exit_on_error=False, print_error=False)
 
@@ -64,10 +64,8 @@ def test_without_a_run_the_commands_are_python(chosen, write):
 
 
 def test_spr_is_led_to_an_error_rate(shares):
-    command = "kspr select d.npz --preset spr --clean-ratio=0.7 --out a"
-    found = commands(shares, command=command)
-    words = shlex.split(found["Ask for an error rate"])
-    assert words == ["kspr", "select", "d.npz", "--q", "0.05", "--out", "a run-q0.05"]
+    found = commands(shares)["Ask for an error rate"]
+    assert found == "kspr select SOURCE --q 0.05 --out 'a run-q'"
 
 
 @pytest.fixture(scope="module")
@@ -82,15 +80,12 @@ def nothing() -> Selection:
 def test_where_nothing_is_kept_a_larger_error_rate_comes_first(nothing):
     assert not nothing.clean_mask.any()
     assert list(commands(nothing)) == ["Try a larger error rate", "Check 100 rows"]
-    words = shlex.split(commands(nothing)["Try a larger error rate"])
-    assert words[:5] == ["kspr", "select", "my data.npz", "--label", "species"]
-    assert words[5:] == ["--q", "0.07", "--out", "a run-q0.07"]
-    step = next_steps(nothing, None, None, None)[0]
+    again = commands(nothing)["Try a larger error rate"]
+    assert again == "kspr report 'a run' --q 0.07 --open"
+    step = next_steps(nothing, None, None)[0]
     assert step.commands == ("selection.at(0.07)",)
     kept = nothing.at(0.07).clean_mask.sum()
     assert f"would keep {kept:,} labels" in step.gain.replace("\u202f", " ")
-    opened = commands(nothing, command="kspr train photos --out run")
-    assert opened["Try a larger error rate"].startswith("kspr.Selection.load('a run').at(")
 
 
 def test_a_threshold_by_checked_rows_is_not_selected_again_without_them(checked):
@@ -100,13 +95,13 @@ def test_a_threshold_by_checked_rows_is_not_selected_again_without_them(checked)
 
 
 def test_rows_are_checked_on_the_review_page_or_in_a_file(chosen, checked, write):
-    step = next_steps(chosen, Path("a run"), MADE, None)[0]
+    step = next_steps(chosen, Path("a run"), None)[0]
     assert step.commands[0] == "kspr review 'a run'"
     assert "kspr review 'a run' copy" in Page.plain(
         write(chosen, run=Path("a run"), command=MADE).section("next")
     )
     # A page that goes on with a draw counts all of its rows.
-    step = next_steps(checked, Path("r"), MADE, None, n_drawn=25)[0]
+    step = next_steps(checked, Path("r"), None, n_drawn=25)[0]
     assert step.commands[0] == "kspr review r --checks 125"
 
 

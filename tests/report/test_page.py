@@ -69,7 +69,6 @@ def test_how_it_was_made_shows_the_manifest(chosen, write):
 
 def test_what_is_not_given_is_left_out(chosen, write):
     page = write(chosen)
-    assert "the features were not given" in page.text
     assert "Compared with the true labels" not in page.text
     assert "<img" not in page.source
     assert page.data["content"] == []
@@ -115,7 +114,7 @@ def test_spr_is_said_to_have_no_error_rate(shares, write):
 
 
 def test_nothing_refers_to_the_network(chosen, digits40, pictures, write):
-    source = write(chosen, items=pictures, features=digits40.X, truth=chosen.label).source
+    source = write(chosen, items=pictures, truth=chosen.label).source
     assert not re.search(r"https?://|//[a-z]+\.", source)
     assert not re.search(r"@import|<link(?! rel=\"icon\" href=\"data:,\")|<script src", source)
     assert all(uri.startswith("data:image/jpeg") for uri in re.findall(r'src="([^"]*)"', source))
@@ -123,7 +122,7 @@ def test_nothing_refers_to_the_network(chosen, digits40, pictures, write):
 
 
 def test_ids_are_unique(chosen, digits40, write):
-    ids = re.findall(r' id="([^"]*)"', write(chosen, features=digits40.X).source)
+    ids = re.findall(r' id="([^"]*)"', write(chosen).source)
     assert len(ids) == len(set(ids))
 
 
@@ -131,7 +130,7 @@ def test_labels_titles_and_texts_are_escaped(blobs, write):
     names = np.array(["<script>alert(1)</script>", "a & b", '"$x$"'])
     selection = KnockoffsSPR().fit(blobs.X, names[blobs.y]).selection_
     texts = Texts(["<img src=x onerror=alert(2)>"] * len(selection))
-    page = write(selection, title="<b>t</b>", items=texts, command="<i>", features=blobs.X)
+    page = write(selection, title="<b>t</b>", items=texts, command="<i>")
     assert "<script>alert" not in page.source
     assert "<img" not in page.source
     assert "<b>t</b>" not in page.source
@@ -156,7 +155,7 @@ def test_many_classes_are_capped(write):
     y = np.repeat(np.arange(700), 4)
     X = rng.standard_normal((len(y), 8)).astype(np.float32)
     selection = PaperKnockoffsSPR().fit(X, y).selection_
-    page = write(selection, features=X)
+    page = write(selection)
     rows = page.table("classes")
     assert len(rows) == 700
     suspects = {str(row.label): row.n - row.n_kept for row in selection.summary().per_class}
@@ -165,7 +164,7 @@ def test_many_classes_are_capped(write):
     assert "First the 10 of 700 classes with most suspects" in page.text
     assert "show the other 690 classes" in page.text
     assert "more classes" in page.text
-    assert page.source.count("<figure>") == 3 + 12
+    assert page.source.count("<figure>") == 2 + 12
     assert len(page.source) < 1.2e6
 
 
@@ -240,7 +239,7 @@ def test_the_page_and_the_summary_say_the_same(raised, checked, write):
 
 
 def test_the_parts_come_in_the_order_of_the_questions(chosen, digits40, write):
-    source = write(chosen, features=digits40.X).source
+    source = write(chosen).source
     order = ["top", "next", "suspects", "classes", "noise", "levels", "borderline", "figures"]
     places = [source.index(f'id="{name}"') for name in (*order, "made")]
     assert places == sorted(places)

@@ -25,7 +25,6 @@ def report(tmp_path_factory, chosen, digits40, pictures) -> str:
         title="An extraordinarilylongtitlewithoutanybreaks" * 2,
         row_id=rows,
         items=pictures,
-        features=digits40.X,
         truth=chosen.label,
         run=Path("a run"),
         selfcheck=selfcheck(digits40.X, digits40.y, repeats=1),

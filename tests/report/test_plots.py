@@ -1,4 +1,4 @@
-"""Histograms, the solution path, and what other levels would keep."""
+"""Histograms, and what other levels would keep."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -14,9 +14,6 @@ from kspr.report.plots import (
     dial,
     draw_curve,
     draw_doubt,
-    draw_path,
-    path_rows,
-    solve_path,
 )
 from kspr.selectors.notices import estimated_share
 
@@ -72,28 +69,12 @@ def test_a_figure_without_its_numbers_is_refused(shares):
         shares.plot.confusion()
 
 
-def test_the_path_piece_is_small_and_balanced(chosen):
-    rows = path_rows(chosen)
-    _, sizes = np.unique(chosen.label[rows], return_counts=True)
-    assert len(rows) == 120
-    assert set(sizes.tolist()) == {12}
-
-
-def test_suspects_leave_zero_before_kept_rows(chosen, digits40):
-    rows = path_rows(chosen)
-    _, norms = solve_path(chosen, digits40.X, rows)
-    entered = (norms > 0).argmax(axis=0)
-    kept = chosen.clean_mask[rows]
-    assert np.median(entered[~kept]) < np.median(entered[kept])
-
-
-def test_figures_are_small_and_rasterise_nothing(chosen, digits40):
+def test_figures_are_small_and_rasterise_nothing(chosen):
     figures = [
         doubt_figure(chosen),
         curve_figure(chosen, None),
         curve_figure(chosen, chosen.label),
         noise_figure(chosen),
-        drawn("p", "Path", (390, 260), draw_path, chosen, digits40.X),
         *(svg for _, svg in class_histograms(chosen)),
     ]
     for figure in figures:

@@ -12,8 +12,8 @@ from tests.report.samples import Page
 
 
 def test_equal_arguments_give_equal_bytes(shares, blobs, write):
-    first = write(shares, features=blobs.X)
-    assert first == write(shares, features=blobs.X)
+    first = write(shares)
+    assert first == write(shares)
 
 
 def test_a_failed_report_leaves_what_was_there(shares, tmp_path, monkeypatch):
@@ -33,7 +33,7 @@ def test_a_missing_extra_is_named(shares, tmp_path, monkeypatch, missing):
         write_report(shares, tmp_path / "r.html", Shown("T"))
 
 
-@pytest.mark.parametrize("name", ["row_id", "truth", "features"])
+@pytest.mark.parametrize("name", ["row_id", "truth"])
 def test_rows_that_do_not_match_are_refused(shares, tmp_path, name):
     with pytest.raises(InputError, match=f"{name} has 3 rows but the selection has 360"):
         write_report(shares, tmp_path / "r.html", Shown("T", **{name: np.zeros((3, 2))}))

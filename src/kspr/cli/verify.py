@@ -46,7 +46,7 @@ def verify(
     run
         A directory that `kspr select` or `kspr train` made; a training's selection is verified.
     checks
-        How many rows to draw.
+        How many rows to draw; where a draw is there, how many more.
     out
         CSV file to make for the person. Without it: the name of the run and `-checks.csv`.
     answers
@@ -110,6 +110,11 @@ def _print_draw(draw: "Draw", run: Path, json: bool) -> None:
         return
     more = f"{draw.n_drawn:,} more rows" if draw.n_before else f"{draw.n_drawn:,} rows"
     print(f"{more} drawn, for q = {draw.q:g}: {draw.path}")
+    if draw.n_open:
+        print(
+            f"{draw.n_open:,} rows that were drawn before have no answer yet: `kspr review {run}` "
+            "shows them."
+        )
     print(
         "Fill in the column true_label, from the top: - where no class fits, ? where you cannot "
         "tell."
@@ -131,27 +136,30 @@ def _print_result(result: "Verification", run: Path, json: bool) -> None:
         # `vars` has the fields alone, without properties.
         common.print_json({**vars(result), "verdict": result.verdict})
         return
+    empty = result.n_passed_over
     print(
-        f"{result.n_counted:,} of {result.n_drawn:,} drawn rows checked, {result.n_wrong:,} wrong."
+        f"{result.n_counted - empty:,} of {result.n_drawn:,} drawn rows checked, "
+        f"{result.n_wrong - empty:,} wrong."
     )
-    if result.n_passed_over:
+    if empty:
         print(
-            f"{result.n_passed_over:,} rows above the last answer are empty, and count as wrong "
-            "until they are filled in."
+            f"{empty:,} rows above the last answer are empty, and count as wrong until they are "
+            f"filled in: `kspr review {run}` shows them too."
+        )
+    else:
+        low, high = result.interval_before
+        print(
+            f"Without checks {result.n_kept_before:,} of {result.n_rows:,} rows were kept at "
+            f"q = {result.q:g}; of the {result.n_checked_before:,} checked ones among them "
+            f"{result.n_wrong_before:,} are wrong (95 %: {low:.1%} to {high:.1%})."
         )
     if result.n_other:
         print(f"{result.n_other:,} other answers are kept; they do not move the threshold.")
-    low, high = result.interval_before
-    print(
-        f"Without checks {result.n_kept_before:,} of {result.n_rows:,} rows were kept at "
-        f"q = {result.q:g}; of the {result.n_checked_before:,} checked ones among them "
-        f"{result.n_wrong_before:,} are wrong (95 %: {low:.1%} to {high:.1%})."
-    )
     print(*result.notes, sep="\n")
     if result.estimates is not None:
         print(f"Now {result.n_kept:,} are kept. {_promise(result)}")
         print(result.estimates)
-    if result.n_counted:
+    if result.n_counted > empty:
         _print_forecast(
             result.forecast[1:],
             "Of the right labels, more checks of this draw can be expected to keep",

@@ -6,7 +6,7 @@
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -33,8 +33,6 @@ class Shown:
     """Names of the rows; their numbers by default."""
     items: "Items | None" = None
     """Images or texts for the cards."""
-    features: Any = None
-    """The features that were selected from; without them there is no solution path."""
     truth: np.ndarray | None = None
     """True labels, if they are known: the page then shows the true error rate too."""
     selfcheck: "SelfCheck | None" = None
@@ -60,8 +58,6 @@ def write_report(selection: "Selection", path: Path, shown: Shown) -> Path:
     """
     n = {name: getattr(shown, name) for name in ("row_id", "items", "truth")}
     lengths = {name: len(rows) for name, rows in n.items() if rows is not None}
-    if shown.features is not None:
-        lengths["features"] = shown.features.shape[0]
     for name, length in lengths.items():
         if length != len(selection):
             raise InputError(
@@ -109,7 +105,6 @@ def report_run(
         title=title or Path(run.origin.source).name,
         row_id=run.row_id,
         items=run.items(),
-        features=run.features(),
         truth=None if labels is None else labels.label,
         selfcheck=check_run(run) if selfcheck else None,
         verification=verification_of(run),

@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,17 +74,6 @@ Lines = dict[str, list[tuple[int, float]]]
 
 
 @dataclass(frozen=True)
-class Curves:
-    """One figure: its lines over the epochs."""
-
-    title: str
-    legend: list[tuple[str, str]]
-    """Class of the mark, and name, of each line."""
-    svg: Markup
-    caption: str
-
-
-@dataclass(frozen=True)
 class Moved:
     """Rows that changed sides."""
 
@@ -91,18 +81,6 @@ class Moved:
     cards: Cards
     times: tuple[int, int] = (1, 1)
     """How often the rows on the cards changed sides: the smallest and the largest number."""
-
-
-@dataclass(frozen=True)
-class Sides:
-    """What one selection changed against the one before it."""
-
-    epoch: int
-    kept: int
-    left: int
-    """Rows that the selection before kept, and this one does not."""
-    joined: int
-    """Rows that this selection keeps, and the one before did not."""
 
 
 def render(run: "TrainingRun", title: str | None, megabytes: float) -> str:
@@ -119,13 +97,12 @@ def render(run: "TrainingRun", title: str | None, megabytes: float) -> str:
         tiles=_tiles(run),
         next_steps=_next_steps(run),
         figures=[figure for entry in _FIGURES if (figure := _figure(run.history, *entry))],
-        epochs=epoch_rows(run.history),
+        epochs=epoch_rows(run.history, run.sides),
         notes=[(line["epoch"], note) for line in run.history for note in line.get("notes", ())],
         compares=run.before is not None and run.after is not None,
         left=left,
         joined=joined,
         has_referees=run.has_referees,
-        sides=sides_by_epoch(run.sides),
         restless=restless_rows(run, contents),
         kind=run.about.get("items"),
         command=_command(run),
@@ -175,13 +152,17 @@ def _figure(
     title: str,
     names: Mapping[str, str],
     caption: str,
-) -> Curves | None:
-    """Return one figure; None where nothing of it was measured."""
+) -> dict[str, Any] | None:
+    """Return one figure with the marks and names of its lines; None if nothing was measured."""
     lines = _lines(history, names)
     if not lines:
         return None
-    legend = list(zip(_STROKES, lines, strict=False))
-    return Curves(title, legend, curve(key, title, lines, as_share=key != "loss"), caption)
+    return {
+        "title": title,
+        "legend": list(zip(_STROKES, lines, strict=False)),
+        "svg": curve(key, title, lines, as_share=key != "loss"),
+        "caption": caption,
+    }
 
 
 def _lines(history: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> Lines:
@@ -230,8 +211,13 @@ def all_curves(history: Sequence[Mapping[str, Any]]) -> str:
         return standalone(to_svg(figure, "curves", "Accuracy, kept labels and loss, by epoch"))
 
 
-def epoch_rows(history: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the table of epochs: the heads of measured columns, and a row of texts for each."""
+def epoch_rows(
+    history: Sequence[Mapping[str, Any]], sides: Mapping[int, np.ndarray]
+) -> dict[str, Any]:
+    """Return the table of epochs: the heads of measured columns, and a row of texts for each.
+
+    `sides` are the masks of kept rows by epoch: each but the first is compared with the one before.
+    """
     columns = {
         "loss": ("loss", "{:.3f}"),
         "accuracy_average": ("test set", "{:.1%}"),
@@ -240,12 +226,19 @@ def epoch_rows(history: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "q_reached": ("estimated wrong", "{:.1%}"),
         "fsr": ("really wrong", "{:.1%}"),
         "recall": ("right ones kept", "{:.1%}"),
+        "left": ("set aside", "{:,}"),
+        "joined": ("taken back", "{:,}"),
         "seconds": ("seconds", "{:.1f}"),
     }
-    shown = {name: columns[name] for name in _lines(history, {name: name for name in columns})}
+    changes = {
+        epoch: {"left": int((was & ~now).sum()), "joined": int((~was & now).sum())}
+        for (_, was), (epoch, now) in pairwise(sorted(sides.items(), key=itemgetter(0)))
+    }
+    lines = [{**line, **changes.get(line["epoch"], {})} for line in history]
+    shown = {name: columns[name] for name in _lines(lines, {name: name for name in columns})}
     rows = [
         [str(line["epoch"]), *(_cell(line.get(name), form) for name, (_, form) in shown.items())]
-        for line in history
+        for line in lines
     ]
     return {"heads": ["epoch", *(head for head, _ in shown.values())], "rows": rows}
 
@@ -276,24 +269,6 @@ def _moved(judge_by: Run, rows: np.ndarray, contents: Contents) -> Moved:
     selection = judge_by.selection
     worst = rows[np.argsort(-selection.suspicion[rows], kind="stable")][:MOST_CARDS]
     return Moved(len(rows), cards_of(selection, worst, contents, judge_by.row_id))
-
-
-def sides_by_epoch(sides: Mapping[int, np.ndarray]) -> list[Sides]:
-    """Return what each selection but the first changed.
-
-    >>> sides_by_epoch({1: np.array([True, True]), 3: np.array([True, False])})
-    [Sides(epoch=3, kept=1, left=1, joined=0)]
-    """
-    epochs = sorted(sides)
-    return [
-        Sides(
-            epoch,
-            int(sides[epoch].sum()),
-            int((sides[last] & ~sides[epoch]).sum()),
-            int((~sides[last] & sides[epoch]).sum()),
-        )
-        for last, epoch in pairwise(epochs)
-    ]
 
 
 def restless_rows(run: "TrainingRun", contents: Contents) -> Moved | None:

@@ -24,7 +24,6 @@ from kspr.report.plots import (
     draw_confusion,
     draw_curve,
     draw_doubt,
-    draw_path,
     largest_flips,
     tile_classes,
 )
@@ -40,9 +39,6 @@ if TYPE_CHECKING:
 
 Tile = tuple[str, str, str]
 """Name, value and explanation of a number on top of a page."""
-_WITH_VALUE = ("--q", "--out", "--clean-ratio")
-_ALONE = ("--overwrite", "--json")
-"""Flags of the first command that the next one sets itself, or leaves out."""
 
 
 def render(selection: Selection, shown: "Shown") -> str:
@@ -63,7 +59,7 @@ def render(selection: Selection, shown: "Shown") -> str:
         **shared_parts(templates, ["style.css"], ["common.js", "script.js"]),
         summary=summary,
         tiles=tiles(selection, summary),
-        next_steps=next_steps(selection, shown.run, shown.command, contents.kind, n_drawn),
+        next_steps=next_steps(selection, shown.run, contents.kind, n_drawn),
         check=None if shown.truth is None else check(selection, shown.truth),
         selfcheck=shown.selfcheck,
         flips=KINDS,
@@ -73,7 +69,7 @@ def render(selection: Selection, shown: "Shown") -> str:
         rows=rows,
         status_meaning=STATUS_MEANING,
         manifest=selection.manifest,
-        figures=_draw(selection, shown.features, shown.truth),
+        figures=_draw(selection, shown.truth),
         matrix=matrix(selection),
         suspects=suspect_list(selection, shown.row_id, shown.truth, contents),
         megabytes=f"{shown.megabytes:g}",
@@ -82,7 +78,7 @@ def render(selection: Selection, shown: "Shown") -> str:
     )
 
 
-def _draw(selection: Selection, features: Any, truth: np.ndarray | None) -> dict[str, Any]:
+def _draw(selection: Selection, truth: np.ndarray | None) -> dict[str, Any]:
     figures: dict[str, Any] = {
         "histogram": drawn(
             "histogram",
@@ -93,7 +89,6 @@ def _draw(selection: Selection, features: Any, truth: np.ndarray | None) -> dict
         ),
         "classes": class_histograms(selection),
         "steps": [],
-        "path": None,
         "noise": None,
     }
     # Without an error rate (the preset spr) there are none to compare.
@@ -101,9 +96,6 @@ def _draw(selection: Selection, features: Any, truth: np.ndarray | None) -> dict
         words = "Estimated error rate against the share of rows kept"
         figures["steps"] = dial(selection, truth)
         figures["dial"] = drawn("dial", words, (390, 240), draw_curve, selection, truth)
-    if features is not None:
-        words = "Solution path of a small piece: suspects enter first"
-        figures["path"] = drawn("path", words, (390, 260), draw_path, selection, features)
     if selection.noise is not None and selection.noise.transition.size:
         figures["noise"] = noise_figure(selection)
         figures["flips"] = largest_flips(selection.noise)
@@ -180,28 +172,22 @@ class Step:
 
 
 def next_steps(
-    selection: Selection,
-    run: Path | None,
-    command: str | None,
-    kind: str | None,
-    n_drawn: int = 0,
+    selection: Selection, run: Path | None, kind: str | None, n_drawn: int = 0
 ) -> list[Step]:
     """Return what to do with the selection: check, fix, export.
 
-    `run` is the folder of the run; without one, the commands are Python. `command` is the one that
-    wrote the run, `kind` says whether its rows are images, and `n_drawn` how many of its rows have
-    been drawn for a person to check.
+    `run` is the folder of the run; without one, the commands are Python. `kind` says whether its
+    rows are images, and `n_drawn` how many of them have been drawn for a person to check.
     """
     steps = [_check(selection, run, n_drawn)]
     if selection.clean_mask.any():
         steps += [_leave_out(selection, run, kind), _fix(selection, run, kind), _export(run, kind)]
     else:
         # There is nothing to export, and a larger error rate comes first.
-        steps.insert(0, _larger_rate(selection, run, command))
-    by_share = selection.manifest.parameters.get("q") is None
-    if by_share and run is not None and (command or "").startswith("kspr select "):
+        steps.insert(0, _larger_rate(selection, run))
+    if selection.manifest.parameters.get("q") is None and run is not None:
         gain = "SPR keeps a fixed share, and cannot say how many of the kept labels are wrong."
-        again = _select_again(shlex.split(command or ""), DEFAULT_Q, run)
+        again = f"kspr select SOURCE --q {DEFAULT_Q:g} --out {_quoted(Path(f'{run}-q'))}"
         steps.append(Step("Ask for an error rate", gain, (again,)))
     return [step for step in steps if step is not None]
 
@@ -276,7 +262,7 @@ def _export(run: Path | None, kind: str | None) -> Step:
     return Step("Export what is kept", gain, (command,))
 
 
-def _larger_rate(selection: Selection, run: Path | None, command: str | None) -> Step | None:
+def _larger_rate(selection: Selection, run: Path | None) -> Step | None:
     """Return the step to the smallest error rate of the page at which something is kept."""
     if selection.q_value is None or has_checks(selection):
         return None
@@ -285,28 +271,10 @@ def _larger_rate(selection: Selection, run: Path | None, command: str | None) ->
         return None
     kept = int((selection.q_value <= q).sum())
     gain = f"q = {level(q)} would keep {kept:,} labels."
-    words = shlex.split(command or "")
-    if run is None:
-        again = f"selection.at({q:g})"
-    elif words[:2] == ["kspr", "select"]:
-        again = _select_again(words, q, run)
-    else:
-        again = f"kspr.Selection.load({str(run)!r}).at({q:g})"
+    again = f"selection.at({q:g})"
+    if run is not None:
+        again = f"kspr report {_quoted(run)} --q {q:g} --open"
     return Step("Try a larger error rate", gain, (again,))
-
-
-def _select_again(words: list[str], q: float, run: Path) -> str:
-    """Return the command that wrote the run, at another error rate and to another folder."""
-    again, skip = [], False
-    for word, following in zip(words, [*words[1:], ""], strict=True):
-        if skip:
-            skip = False
-        elif word in _WITH_VALUE or (word, following) == ("--preset", "spr"):
-            skip = True
-        elif not (word in _ALONE or word.startswith(tuple(f"{flag}=" for flag in _WITH_VALUE))):
-            again.append(word)
-    again += ["--q", f"{q:g}", "--out", f"{run}-q{q:g}"]
-    return visible(shlex.join(again))
 
 
 def _quoted(path: Path) -> str:

@@ -11,7 +11,7 @@ import matplotlib as mpl
 import numpy as np
 from markupsafe import Markup
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection, PatchCollection
+from matplotlib.collections import PatchCollection
 from matplotlib.colors import to_rgba
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
@@ -19,14 +19,12 @@ from matplotlib.ticker import MaxNLocator
 from kspr._figures import drawn
 from kspr._text import shorten
 from kspr.core.labels import truly_clean
-from kspr.core.paper.selection_times import gamma_path
 from kspr.errors import InputError
 from kspr.report._words import level, name, scale_of, statistic_of
 from kspr.selectors import Selection
 from kspr.selectors.noise_estimate import NoiseEstimate
 from kspr.selectors.notices import estimated_share
 from kspr.selectors.options import DOUBTING
-from kspr.selectors.parts import HostFeatures
 from kspr.selectors.validation import check_count
 
 __all__ = ["Plots"]
@@ -42,10 +40,6 @@ MAX_TILES = 20
 MAX_FLIPS = 6
 _LEAST = 0.005
 """Smallest chance of a flip that is shown."""
-PATH_CLASSES = 10
-ROWS_PER_CLASS = 12
-STEPS = 40
-"""Classes, rows of each class and penalty levels of the solution path."""
 
 
 class Plots:
@@ -222,66 +216,6 @@ def _bars(
     axes.margins(x=0.01)
     axes.set_ylim(bottom=0)
     axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
-
-
-def draw_path(axes: Axes, selection: Selection, features: Any) -> None:
-    """Draw the norms of mean shifts of a small piece against the falling penalty (Fig. 2)."""
-    rows = path_rows(selection)
-    lams, norms = solve_path(selection, features, rows)
-    kept = selection.clean_mask[rows]
-    for mask, colour, alpha in ((kept, "C0", 0.55), (~kept, "C1", 0.75)):
-        lines = [_visible(lams, norm) for norm in norms[:, mask].T]
-        axes.add_collection(
-            LineCollection(lines, colors=colour, linewidths=0.9, alpha=alpha, capstyle="round")
-        )
-    # From left to right the penalty falls: what stands out most enters first.
-    axes.set_xlim(lams.max(), 0)
-    axes.set_ylim(0, 1.03 * norms.max(initial=1e-9))
-    axes.set(xlabel="penalty λ, falling", ylabel="size of the mean shift")
-
-
-def path_rows(selection: Selection) -> np.ndarray:
-    """Return rows of a small balanced piece, spread evenly over all selection times.
-
-    Its classes are those with most suspects.
-    """
-    codes = selection.label_code
-    picked = []
-    for k in _most_suspect(selection, codes)[:PATH_CLASSES].tolist():
-        rows = np.flatnonzero(codes == k)
-        order = np.argsort(selection.selection_time[rows], kind="stable")
-        # Evenly over the order, so that early and late rows are both seen.
-        take = np.linspace(0, len(rows) - 1, min(ROWS_PER_CLASS, len(rows)))
-        picked.append(rows[order[np.unique(take.astype(int))]])
-    return np.sort(np.concatenate(picked))
-
-
-def solve_path(
-    selection: Selection, features: Any, rows: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return falling penalty levels, and the norm of every row's mean shift at each level."""
-    if hasattr(features, "to_numpy"):
-        features = features.to_numpy()
-    X = HostFeatures(features).take(rows).astype(np.float64)
-    classes, labels = np.unique(selection.label_code[rows], return_inverse=True)
-    # PCA, which gives X full column rank, so that beta is identifiable (as in the paper).
-    X = X - X.mean(axis=0)
-    left, scale, _ = np.linalg.svd(X, full_matrices=False)
-    X = (left * scale)[:, : len(classes)]
-    # (rows, classes); `gamma_path` returns (levels, rows, classes).
-    Y = np.eye(len(classes))[labels]
-    # Residuals of one-hot rows seldom exceed sqrt(2); levels at which all are zero are cut below.
-    lams = np.linspace(1.4, 0.02, STEPS)
-    norms = np.linalg.norm(gamma_path(X, Y, lams, intercept=True, tol=1e-5), axis=2)
-    # One level at which every shift is zero stays, so that lines begin on the axis.
-    first = max(0, int(np.argmax(norms.max(axis=1) > 0)) - 1)
-    return lams[first:], norms[first:]
-
-
-def _visible(lams: np.ndarray, norm: np.ndarray) -> np.ndarray:
-    """Return the points of a line from the last zero on."""
-    first = max(0, int(np.argmax(norm > 0)) - 1)
-    return np.column_stack([lams[first:], norm[first:]])
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,8 @@ class Draw:
     """Rows in the file."""
     n_before: int
     """Rows of the same draw that were drawn before."""
+    n_open: int
+    """Those of them that have no answer yet."""
     drawn: Drawn
     q: float
     seed: int
@@ -98,6 +100,7 @@ def draw_checks(
         path=out,
         n_drawn=len(rows),
         n_before=done,
+        n_open=len(begun.unanswered),
         drawn=draw.drawn,
         q=draw.q,
         seed=draw.seed,
@@ -120,7 +123,8 @@ def write_plan(
     if run.checks is not None and run.checks.unanswered:
         raise InputError(
             f"{len(run.checks.unanswered):,} of the {len(run.checks.positions):,} rows that were "
-            "drawn have no answer. Answer them first, with a question mark where nobody can tell."
+            "drawn have no answer. Answer them first, with a question mark where nobody can tell: "
+            f"`kspr review {folder}` shows them."
         )
     plan = run.selection.plan(max_wrong, confidence)
     if len(plan.rows):

@@ -247,8 +247,6 @@ def basis(selection: Selection) -> str | None:
         lines.append(f"Wrong among the kept: {ends(selection)}")
     if selection.control in DOUBTING:
         lines.append(_UNCHECKED_CROWD if selection.control == "annotators" else _UNCHECKED)
-    measured = percent(asked_rate(selection))
-    lines.append(f"Check about 100 rows: after that, {measured} is measured rather than assumed.")
     return "\n".join(lines)
 
 
