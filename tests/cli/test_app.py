@@ -70,7 +70,8 @@ def test_a_docstring_describes_parameters_of_its_command_only(command):
     assert described <= own
     # These come with a help text of their own.
     assert own - described <= {
-        *("chosen", "options", "settings", "embed", "json", "out", "q", "review", "seed")
+        *("chosen", "options", "settings", "embed", "drawing", "run", "source", "json", "out", "q"),
+        *("review", "seed"),
     }
 
 
@@ -255,7 +256,7 @@ def test_one_rate_is_the_default_of_every_command():
         if "q" in inspect.signature(command).parameters
     }
     # A training run takes the level of its preset, what is done with a run that of the run.
-    of_the_run = ("train", "verify", "review", "export", "report")
+    of_the_run = ("train", "export", "report")
     assert {found.pop(name) for name in of_the_run} == {None}
     assert set(found.values()) == {DEFAULT_Q}
     assert f"[default: {DEFAULT_Q}]" in Path(options.__file__).read_text(encoding="utf-8")

@@ -7,6 +7,7 @@ import statistics
 from pathlib import Path
 
 import pytest
+from tests.package.notebook import outputs
 from tests.package.prose import prose_lines, too_long
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,6 +21,21 @@ PAGES = [
 
 def name_of(page: Path) -> str:
     return str(page.relative_to(ROOT))
+
+
+def test_the_notebook_shows_what_its_cells_give():
+    notebook = json.loads((ROOT / "examples" / "notebook.ipynb").read_text(encoding="utf-8"))
+    stored = [cell["outputs"] for cell in notebook["cells"] if cell["cell_type"] == "code"]
+
+    def words(cells):
+        # Pictures differ with the version of Matplotlib.
+        return [
+            [(each.get("text"), {**each.get("data", {}), "image/png": None}) for each in cell]
+            for cell in cells
+        ]
+
+    assert words(outputs(notebook)) == words(stored)
+    assert sum("image/png" in each.get("data", {}) for cell in stored for each in cell) == 2
 
 
 def test_the_readmes_example_runs(capsys):

@@ -95,6 +95,7 @@ def test_after_checks_the_verdict_is_the_checked_one(met, digits40):
     found, fsr = verdict(done), done.estimates().fsr
     assert found.wrong_among_kept == fsr.value
     assert "by 150 checked rows." in found.sentences[-1]
+    assert ",:" not in str(found)
     assert "Check 100 rows" not in str(found)
     # The answers of a person decide on their own rows.
     wrong = rows[~digits40.right[rows]]

@@ -7,9 +7,9 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
 
@@ -20,14 +20,18 @@ from kspr.selectors.options import AS_PRESET, DEFAULT_Q, SelectorOptions
 from kspr.sources.options import AS_FOUND, ReadOptions
 
 __all__ = [
+    "AS_DRAWN",
     "AS_FOUND",
     "AS_PRESET",
     "AS_SHIPPED",
     "DEFAULT_Q",
     "INVOCATION",
     "Chosen",
+    "Drawing",
     "Embedding",
     "Json",
+    "Made",
+    "Moved",
     "Names",
     "Reading",
     "Switch",
@@ -57,6 +61,33 @@ Names = Annotated[tuple[str, ...] | None, Parameter(consume_multiple=True, negat
 """Several names behind one flag."""
 Switch = Annotated[bool, Parameter(negative="")]
 Json = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON instead of text.")]
+Made = Annotated[Path, Parameter(help="A directory that `kspr select` made.")]
+Moved = Annotated[Path | None, Parameter(help="Where the data of the run is now, if it has moved.")]
+
+
+@dataclass(frozen=True)
+class DrawOptions:
+    """How rows are drawn for a person to check, and what their answers are to promise."""
+
+    q: float | None = None
+    """The error rate to reach; without it, the one that the run was made for."""
+    guarantee: Literal["mean", "confidence", "anytime", "anywhere"] | None = None
+    """`mean`: at most q of the kept labels are wrong on average over draws. `confidence`: at most q
+    with the probability `--confidence`, which takes several times the checks. `anytime`: the same,
+    and you may stop when you like the result. `anywhere`: as `confidence`, for all q at once, so
+    that q may be chosen when you have seen the result. Set it when rows are drawn."""
+    confidence: float | None = None
+    """Probability for all but `mean`; 0.95 without it."""
+    seed: int | None = None
+    """Seed of the draw; 0 without it."""
+    new_draw: bool = False
+    """Begin another draw, with other settings. Without it, the draw that is there goes on, as it
+    was made. Answers that are there count for rows that are drawn again."""
+
+
+AS_DRAWN = DrawOptions()
+Drawing = Annotated[DrawOptions, Parameter(name="*", negative_bool="")]
+"""Settings of a draw, as flags of a command."""
 
 
 def print_json(value: Any) -> None:

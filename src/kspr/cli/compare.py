@@ -4,6 +4,7 @@ from pathlib import Path
 
 from kspr._packages import require
 from kspr.cli import _common as common
+from kspr.errors import InputError
 
 
 def compare(
@@ -71,9 +72,32 @@ def compare(
     """
     common.refuse_several(options, "compare")
     if train:
-        _compare_training(
-            source, test, methods, options, settings, epochs, noise_rate, seed, out, json
+        if test is None:
+            raise InputError(
+                "--train needs --test: a source with right labels, such as rows that were checked."
+            )
+        require("torch", "compare --train", "'knockoffs-spr[train]'")
+        from kspr.experiments.compare.trainings import compare_training_source
+        from kspr.train import TrainSettings
+
+        changes = {} if epochs is None else {"epochs": epochs}
+        trained = compare_training_source(
+            source,
+            test,
+            methods,
+            options=options,
+            embed=settings,
+            settings=TrainSettings.from_preset("cpu", seed=seed, **changes),
+            command=common.INVOCATION.get(),
+            noise_rate=noise_rate,
+            out=out,
         )
+        if json:
+            common.print_json(trained)
+            return
+        print(trained)
+        if out is not None:
+            print(f"Use the best: kspr predict {out / trained.trials[0].method} SOURCE")
         return
     from kspr.experiments.compare.comparing import compare_source
     from kspr.experiments.compare.comparison import write_comparison
@@ -94,45 +118,3 @@ def compare(
         common.print_json({**comparison.to_dict(), "written": written})
         return
     print(comparison, *(f"\n{path}" for path in written), sep="")
-
-
-def _compare_training(
-    source: Path,
-    test: Path | None,
-    methods: tuple[str, ...] | None,
-    options: common.Reading,
-    embed: common.Embedding,
-    epochs: int | None,
-    noise_rate: float | None,
-    seed: int,
-    out: Path | None,
-    json: bool,
-) -> None:
-    from kspr.errors import InputError
-
-    if test is None:
-        raise InputError(
-            "--train needs --test: a source with right labels, such as rows that were checked."
-        )
-    require("torch", "compare --train", "'knockoffs-spr[train]'")
-    from kspr.experiments.compare.trainings import compare_training_source
-    from kspr.train import TrainSettings
-
-    changes = {} if epochs is None else {"epochs": epochs}
-    comparison = compare_training_source(
-        source,
-        test,
-        methods,
-        options=options,
-        embed=embed,
-        settings=TrainSettings.from_preset("cpu", seed=seed, **changes),
-        command=common.INVOCATION.get(),
-        noise_rate=noise_rate,
-        out=out,
-    )
-    if json:
-        common.print_json(comparison)
-        return
-    print(comparison)
-    if out is not None:
-        print(f"Use the best: kspr predict {out / comparison.trials[0].method} SOURCE")

@@ -83,7 +83,12 @@ def _print(result: "DemoResult", q: float, seconds: float) -> None:
         "one suggested.\n",
         highlight=False,
     )
-    console.print(_on_chance(result, q) + "\n", highlight=False)
+    console.print(
+        "The rate is a mean over all digits; that of one digit scatters. It rests on an assumption "
+        "that holds here: labels were flipped whatever the picture looks like. On labels made by "
+        "people, check about 100 rows (kspr review).\n",
+        highlight=False,
+    )
     first = selection.suspect_indices[:_FIRST]
     wrong_first = first[selection.label[first] != result.y_true[first]]
     console.print(
@@ -100,42 +105,15 @@ def _print(result: "DemoResult", q: float, seconds: float) -> None:
     )
 
 
-def _on_chance(result: "DemoResult", q: float) -> str:
-    """Return why a class may lie above q, and what the rate rests on here."""
-    above = sum(quality.fsr > q for quality in result.class_quality)
-    what = "No digit lies" if not above else f"{above} of the 10 digits lie"
-    what = what if above != 1 else "1 of the 10 digits lies"
-    return (
-        f"{what} above {q:.1%}. The rate is a mean: with so few labels, the share "
-        f"in one class scatters by about {100 * _scatter(result, q):.1f} points (one standard "
-        "deviation). It rests on an assumption that holds here: labels were flipped whatever the "
-        "picture looks like. On labels made by people, check about 100 rows (kspr review)."
-    )
-
-
-def _scatter(result: "DemoResult", q: float) -> float:
-    """Return the standard deviation of the share of wrong labels in a class of average size."""
-    kept = float(result.selection.clean_mask.sum()) / len(result.class_quality)
-    return float((q * (1 - q) / max(kept, 1.0)) ** 0.5)
-
-
 def _table(result: "DemoResult") -> str:
     head = ["digit", "labels", "kept", "wrong among them", "right ones kept"]
-    rows = zip(result.selection.summary().per_class, result.class_quality, strict=True)
-    return text_table(
-        head,
-        [
-            [
-                str(row.label),
-                str(row.n),
-                str(row.n_kept),
-                f"{quality.fsr:.1%}",
-                f"{quality.recall:.0%}",
-            ]
-            for row, quality in rows
-        ],
-        left=0,
-    )
+    rows = [
+        [str(row.label), str(row.n), str(row.n_kept), f"{found.fsr:.1%}", f"{found.recall:.0%}"]
+        for row, found in zip(
+            result.selection.summary().per_class, result.class_quality, strict=True
+        )
+    ]
+    return text_table(head, rows, left=0)
 
 
 def _suspects(result: "DemoResult", rows: "np.ndarray") -> Text:

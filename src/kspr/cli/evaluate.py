@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    run: Path,
+    run: common.Made,
     /,
     *,
     truth: str | None = None,
-    source: Path | None = None,
+    source: common.Moved = None,
     json: common.Json = False,
 ) -> None:
     """Compare a run with the true labels.
@@ -28,14 +28,10 @@ def evaluate(
 
     Parameters
     ----------
-    run
-        A directory that `kspr select` or `kspr train` made.
     truth
         A file of true labels (a column `truth`, or the only one), or the name of a column of the
         source. Left out, the source must have a column of them. Where file and source have ids,
         rows are joined by them; rows without a true label are left out, and counted.
-    source
-        Where the data of the run is now, if it has moved.
     """
     from kspr.runs.evaluate import evaluate_run
 

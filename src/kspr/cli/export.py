@@ -8,7 +8,7 @@ from kspr.sources.formats import WrittenFormat
 
 
 def export(
-    run: Path,
+    run: common.Made,
     /,
     *,
     out: Path,
@@ -18,7 +18,7 @@ def export(
     q: float | None = None,
     rows: Literal["suspects", "drawn", "all"] | None = None,
     threshold: float = 0.8,
-    source: Path | None = None,
+    source: common.Moved = None,
     json: common.Json = False,
 ) -> None:
     """Write the cleaned data set, or rows for another tool; the source is not changed.
@@ -38,8 +38,6 @@ def export(
 
     Parameters
     ----------
-    run
-        A directory that `kspr select` made.
     out
         The file, or the folder for `imagefolder` and `huggingface`; it must not exist. Its suffix
         names the format.
@@ -60,8 +58,6 @@ def export(
     threshold
         For `relabel` and `relabel-keep`: least probability of a suggested label. What becomes of
         all rows, and what can be expected of it, is printed before anything is written.
-    source
-        Where the data of the run is now, if it has moved.
     """
     from kspr.runs.export import export_run
 

@@ -9,7 +9,7 @@ from kspr.cli import _common as common
 
 
 def gate(
-    run: Path,
+    run: common.Made,
     /,
     *,
     max_wrong: float,
@@ -18,7 +18,7 @@ def gate(
     confidence: float = 0.95,
     against: Path | None = None,
     junit: Path | None = None,
-    source: Path | None = None,
+    source: common.Moved = None,
     json: common.Json = False,
 ) -> None:
     """Fail, with exit code 1, if a run has too many wrong labels or keeps too few.
@@ -30,8 +30,6 @@ def gate(
 
     Parameters
     ----------
-    run
-        A directory that `kspr select` made.
     max_wrong
         Largest share of wrong labels among the kept ones.
     min_kept
@@ -47,8 +45,6 @@ def gate(
         classes or in one of them, by more than chance: 5 % of equally good batches fail.
     junit
         XML file to write, which CI services show as a list of tests.
-    source
-        Where the data of the run is now, if it has moved.
     """
     from kspr.runs.gate import gate_run, write_junit
 

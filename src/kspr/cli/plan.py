@@ -6,13 +6,13 @@ from kspr.cli import _common as common
 
 
 def plan(
-    run: Path,
+    run: common.Made,
     /,
     *,
     max_wrong: float,
     confidence: float = 0.95,
     out: Path | None = None,
-    source: Path | None = None,
+    source: common.Moved = None,
     json: common.Json = False,
 ) -> None:
     """Find the rows that a person must label, so that few of all labels are wrong in the end.
@@ -27,16 +27,12 @@ def plan(
 
     Parameters
     ----------
-    run
-        A directory that `kspr select` made.
     max_wrong
         Largest share of wrong labels in the finished data set. Set it before you look.
     confidence
         Probability of that.
     out
         CSV file to make for the person. Without it: the name of the run and `-plan.csv`.
-    source
-        Where the data is now, if it has moved.
     """
     from kspr.runs.draws import write_plan
 

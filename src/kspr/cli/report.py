@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def report(
-    run: Path,
+    run: common.Made,
     /,
     *,
     out: Path | None = None,
@@ -24,7 +24,7 @@ def report(
     truth: str | None = None,
     q: float | None = None,
     selfcheck: common.Switch = False,
-    source: Path | None = None,
+    source: common.Moved = None,
     megabytes: float = 12.0,
     show: Annotated[bool, Parameter(name="--open", negative="")] = False,
     json: common.Json = False,
@@ -41,9 +41,6 @@ def report(
 
     Parameters
     ----------
-    run
-        A directory made by `kspr select` or `kspr train`. The page shows images and texts of its
-        source, and the answers of `kspr review` and `kspr verify`.
     out
         The file to write. [default: RUN/report.html]
     title
@@ -54,8 +51,6 @@ def report(
         Another error rate than that of the run; nothing is fitted again.
     selfcheck
         Test the error rate on the run's source, as `kspr selfcheck` does; it takes a dozen fits.
-    source
-        Where the data of the run is now, if it has moved.
     megabytes
         Largest size of all pictures and texts on the page. The worst suspects have theirs first;
         the others are listed without.
@@ -67,7 +62,11 @@ def report(
 
     if is_training_run(run):
         _refuse({"--truth": truth, "--q": q, "--selfcheck": selfcheck or None}, run)
-        path = _of_training(run, out, title, source, megabytes)
+        from kspr.report.training_run import write_training_report
+
+        path = write_training_report(
+            _read_training(run, source), out or run / "report.html", title, megabytes=megabytes
+        )
     else:
         path, notes = report_run(
             run,
@@ -89,40 +88,28 @@ def report(
         raise InputError(f"No browser could be opened. Open {path} yourself.")
 
 
-def _of_training(
-    run: Path, out: Path | None, title: str | None, source: Path | None, megabytes: float
-) -> Path:
-    from kspr.report.training_run import write_training_report
-
-    training = _read_training(run, source)
-    return write_training_report(training, out or run / "report.html", title, megabytes=megabytes)
-
-
 def _read_training(folder: Path, source: Path | None = None) -> "TrainingRun":
     """Return what the folder of a training run says, finished or not.
 
     `source` is where the data of the run is now, if that has moved.
     """
     from kspr.report.training_run import TrainingRun
+    from kspr.runs.run import load_run
     from kspr.train.run_folder import RESULT, read_about, read_metrics, read_result, read_sides
 
-    finished = (folder / RESULT).is_file()
+    def inner(name: str) -> "Run | None":
+        return load_run(folder / name, source) if (folder / name).is_dir() else None
+
     about = read_about(folder)
     return TrainingRun(
         folder=folder,
         about=about,
         history=read_metrics(folder),
-        result=read_result(folder) if finished else None,
-        before=_inner_run(folder / "frozen", source),
-        after=_inner_run(folder / "selection", source),
+        result=read_result(folder) if (folder / RESULT).is_file() else None,
+        before=inner("frozen"),
+        after=inner("selection"),
         sides=read_sides(folder, int(about["rows"])),
     )
-
-
-def _inner_run(folder: Path, source: Path | None) -> "Run | None":
-    from kspr.runs.run import load_run
-
-    return load_run(folder, source) if folder.is_dir() else None
 
 
 def _refuse(given: dict[str, Any], run: Path) -> None:

@@ -1,27 +1,22 @@
 """`kspr review`: a page where people check labels."""
 
 from pathlib import Path
-from typing import Literal
 
 from kspr._packages import require
 from kspr.cli import _common as common
 
 
 def review(
-    run: Path,
+    run: common.Made,
     /,
     *,
     checks: int | None = None,
-    q: float | None = None,
-    guarantee: Literal["mean", "confidence", "anytime", "anywhere"] | None = None,
-    confidence: float | None = None,
-    seed: int | None = None,
-    new_draw: common.Switch = False,
+    drawing: common.Drawing = common.AS_DRAWN,
     reviewer: str | None = None,
     blind: common.Switch = False,
     share: common.Switch = False,
     guidelines: Path | None = None,
-    source: Path | None = None,
+    source: common.Moved = None,
     host: str = "127.0.0.1",
     port: int | None = None,
     browser: bool = True,
@@ -38,22 +33,9 @@ def review(
 
     Parameters
     ----------
-    run
-        A directory that `kspr select` made.
     checks
         How many rows to draw in all. It is set before rows are checked, and can be raised.
         [default: those of the draw, else 100]
-    q
-        The error rate to reach; without it, the one that the run was made for.
-    guarantee
-        `mean`, `confidence`, `anytime` or `anywhere`, as for `kspr verify`. Set when rows are
-        drawn.
-    confidence
-        Probability for all but `mean`; 0.95 without it.
-    seed
-        Seed of the draw.
-    new_draw
-        Begin another draw, with other settings; answers that are there count where they can.
     reviewer
         Your name; the page asks for it otherwise. Several people may review a run at once.
     blind
@@ -63,8 +45,6 @@ def review(
         through all of it.
     guidelines
         A text file that says how to label; it is shown beside the rows.
-    source
-        Where the data is now, if it has moved.
     host
         Address to listen on. Other machines can reach the page only if you name one of theirs.
     port
@@ -72,14 +52,19 @@ def review(
     browser
         Open the page in the browser.
     """
-    require("starlette", "The review page", "'knockoffs-spr[review]'")
-    require("uvicorn", "The review page", "'knockoffs-spr[review]'")
-    require("jinja2", "The review page", "'knockoffs-spr[review]'")
+    for package in ("starlette", "uvicorn", "jinja2"):
+        require(package, "The review page", "'knockoffs-spr[review]'")
     from kspr.review.server import Place, serve
     from kspr.review.session import Settings
 
     settings = Settings(
-        checks, q, guarantee, confidence, seed, new_draw, blind, reviewer, source, share, guidelines
+        checks,
+        **vars(drawing),
+        blind=blind,
+        reviewer=reviewer,
+        source=source,
+        share=share,
+        guidelines=guidelines,
     )
     try:
         serve(run, settings, Place(host, port, browser), lambda line: print(line, flush=True))

@@ -100,102 +100,78 @@ def select(
         Replace an earlier run in --out.
     """
     # In the function, as in every command: `kspr --help` imports all of them and must be quick.
+    from kspr import selectors
+    from kspr.runs import select as selecting
     from kspr.runs.run import load_run
-    from kspr.runs.select import (
-        select_by_annotators,
-        select_by_doubt,
-        select_by_probabilities,
-        select_new,
-        select_source,
-    )
-    from kspr.selectors import (
-        AnnotatorSelector,
-        DoubtSelector,
-        ProbabilitySelector,
-        from_options,
-        of_kind,
-    )
 
+    by_model = kind == "probabilities" or options.probabilities is not None
+    crowd, changed = options.annotators is not None, chosen != common.AS_PRESET
+    others = by_model or crowd or bool(scheduler)
+    # Before anything is read: embedding may take long.
+    for wrong, sentence in (
+        (
+            judged_by and (changed or model or doubt or checked or scheduler or kind != "features"),
+            f"--with takes all options of the selection from the run {judged_by}. Leave the others "
+            "out; another q is asked for afterwards, by `kspr export --q`.",
+        ),
+        (
+            doubt and (others or options.groups or model),
+            "--doubt takes the place of features, models and annotators: give it alone, or with "
+            "--label.",
+        ),
+        (
+            options.groups is not None and (by_model or chosen.preset != "default"),
+            "--groups keeps rows in one half of the data; there are no halves with "
+            f"{'probabilities of your own model' if by_model else f'the preset {chosen.preset!r}'}."
+            " Leave it out.",
+        ),
+        (
+            scheduler and chosen.preset != "default",
+            f"--scheduler goes with the preset 'default', got {chosen.preset!r}. Leave out either.",
+        ),
+        (
+            scheduler and (by_model or crowd),
+            "--scheduler goes with features and one label a row. Leave it out.",
+        ),
+        (
+            model and others,
+            "--model goes with features and one label a row, on one machine. Leave out "
+            "--probabilities, --annotators and --scheduler.",
+        ),
+        (
+            checked and crowd,
+            "--checked goes with one label a row. With --annotators, check rows of the run with "
+            "`kspr verify`.",
+        ),
+    ):
+        if wrong:
+            raise InputError(sentence)
+    if checked is not None:
+        common.refuse_spr(chosen, "--checked")
     how: dict[str, Any] = {"command": common.INVOCATION.get(), "overwrite": overwrite}
+    how["options"] = options
+    people = None
     if judged_by is not None:
-        said = (model, doubt, checked, scheduler)
-        if chosen != common.AS_PRESET or any(said) or kind != "features":
-            raise InputError(
-                f"--with takes all options of the selection from the run {judged_by}. Leave the "
-                "others out; another q is asked for afterwards, by `kspr export --q`."
-            )
-        how |= {"options": options, "settings": settings}
-        _print(select_new(source, out, load_run(judged_by), **how), json)
-        return
-    if doubt is not None:
-        others = (options.probabilities, options.annotators, options.groups, scheduler)
-        if any(others) or model:
-            raise InputError(
-                "--doubt takes the place of features, models and annotators: give it alone, "
-                "or with --label."
-            )
+        run = selecting.select_new(source, out, load_run(judged_by), settings=settings, **how)
+    elif doubt is not None:
         # To later commands they are numbers of a model, which are never shown beside an answer.
         how |= {"options": replace(options, probabilities=",".join(doubt)), "checked": checked}
-        _print(
-            select_by_doubt(source, out, of_kind(DoubtSelector, chosen, doubtful=doubtful), **how),
-            json,
-        )
-        return
-    by_model = kind == "probabilities" or options.probabilities is not None
-    # Before anything is read: embedding may take long.
-    _check(options, chosen, by_model=by_model, scheduler=scheduler)
-    if model is not None and (by_model or options.annotators is not None or scheduler is not None):
-        raise InputError(
-            "--model goes with features and one label a row, on one machine. Leave out "
-            "--probabilities, --annotators and --scheduler."
-        )
-    how["options"] = options
-    if by_model:
-        run = select_by_probabilities(
-            source, out, of_kind(ProbabilitySelector, chosen), checked=checked, **how
-        )
-        _print(run, json)
-    elif options.annotators is not None:
-        if checked is not None:
-            raise InputError(
-                "--checked goes with one label a row. With --annotators, check rows of the run "
-                "with `kspr verify`."
-            )
-        crowd = of_kind(AnnotatorSelector, chosen)
-        run, people = select_by_annotators(source, out, crowd, settings=settings, **how)
-        _print(run, json, people)
+        by_doubt = selectors.of_kind(selectors.DoubtSelector, chosen, doubtful=doubtful)
+        run = selecting.select_by_doubt(source, out, by_doubt, **how)
+    elif by_model:
+        selector = selectors.of_kind(selectors.ProbabilitySelector, chosen)
+        run = selecting.select_by_probabilities(source, out, selector, checked=checked, **how)
+    elif crowd:
+        by_all = selectors.of_kind(selectors.AnnotatorSelector, chosen)
+        run, people = selecting.select_by_annotators(source, out, by_all, settings=settings, **how)
     else:
-        if checked is not None:
-            common.refuse_spr(chosen, "--checked")
         how |= {"settings": settings, "checked": checked, "scheduler": scheduler}
         how |= {"model": model, "seed": chosen.seed}
-        usual = model is None
-        selector = from_options(chosen) if usual else of_kind(ProbabilitySelector, chosen)
-        _print(select_source(source, out, selector, **how), json)
-
-
-def _check(
-    options: common.Reading,
-    chosen: common.Chosen,
-    *,
-    by_model: bool,
-    scheduler: str | None,
-) -> None:
-    """Raise `InputError` for options that do not go together."""
-    if options.groups is not None and (by_model or chosen.preset != "default"):
-        without = "probabilities of your own model" if by_model else f"the preset {chosen.preset!r}"
-        raise InputError(
-            f"--groups keeps rows in one half of the data; there are no halves with {without}. "
-            "Leave it out."
-        )
-    if scheduler is not None:
-        if chosen.preset != "default":
-            raise InputError(
-                f"--scheduler goes with the preset 'default', got {chosen.preset!r}. Leave "
-                "out either."
-            )
-        if by_model or options.annotators is not None:
-            raise InputError("--scheduler goes with features and one label a row. Leave it out.")
+        usual = selectors.from_options(chosen)
+        if model is not None:
+            usual = selectors.of_kind(selectors.ProbabilitySelector, chosen)
+        run = selecting.select_source(source, out, usual, **how)
+    _print(run, json, people)
 
 
 def _print(run: "Run", json: bool, people: "Annotators | None" = None) -> None:

@@ -11,19 +11,15 @@ if TYPE_CHECKING:
 
 
 def verify(
-    run: Path,
+    run: common.Made,
     /,
     *,
     checks: int | None = None,
     out: Path | None = None,
     answers: Path | None = None,
-    q: float | None = None,
-    guarantee: Literal["mean", "confidence", "anytime", "anywhere"] | None = None,
-    confidence: float | None = None,
     drawn: Literal["pool", "all", "chosen"] | None = None,
-    seed: int | None = None,
-    new_draw: common.Switch = False,
-    source: Path | None = None,
+    drawing: common.Drawing = common.AS_DRAWN,
+    source: common.Moved = None,
     json: common.Json = False,
 ) -> None:
     """Draw rows for a person to check, and move the threshold by the answers.
@@ -35,7 +31,7 @@ def verify(
     CSV file. Fill in its column `true_label`, from the top: a dash for a row that belongs to no
     class, a question mark where you cannot tell. Then `--answers` moves the threshold of the run
     once all of them are answered; nothing is fitted again. An answer that is emptied is withdrawn.
-    More rows of the same draw can be checked later.
+    More rows of the same draw can be checked later. Of a training run, its selection is verified.
 
     Example: kspr verify run --checks 100
 
@@ -43,34 +39,16 @@ def verify(
 
     Parameters
     ----------
-    run
-        A directory that `kspr select` or `kspr train` made; a training's selection is verified.
     checks
         How many rows to draw; where a draw is there, how many more.
     out
         CSV file to make for the person. Without it: the name of the run and `-checks.csv`.
     answers
         The CSV file, filled in or partly so; or tasks that Label Studio exported as .json.
-    q
-        The error rate to reach; without it, the one that the run was made for.
-    guarantee
-        `mean`: at most q of the kept labels are wrong on average over draws. `confidence`: at most
-        q with the probability `--confidence`, which takes several times the checks. `anytime`:
-        the same, and you may stop when you like the result. `anywhere`: as `confidence`, for all q
-        at once, so that q may be chosen when you have seen the result. Set it when rows are drawn.
-    confidence
-        Probability for all but `mean`; 0.95 without it.
     drawn
         How rows are drawn, from the `pool` of those that could be kept or from `all` rows. With
         `--answers`, for rows that were not drawn here: from `all` rows at random, or `chosen` in
         any other way. Chosen rows are kept or not, and do not move the threshold.
-    seed
-        Seed of the draw; 0 without it.
-    new_draw
-        Begin another draw, with other settings. Without it, `--checks` goes on with the draw that
-        is there, as it was made. Answers that are there count for rows that are drawn again.
-    source
-        Where the data is now, if it has moved.
     """
     from kspr.errors import InputError
     from kspr.runs.draws import draw_checks
@@ -83,24 +61,15 @@ def verify(
     # Two steps of one command, days apart: neither both nor none of them.
     if (checks is None) == (answers is None):
         raise InputError("kspr verify needs --checks N, to draw rows, or --answers FILE, to read.")
-    how = {"q": q, "guarantee": guarantee, "confidence": confidence}
     if answers is not None:
+        how = {name: getattr(drawing, name) for name in ("q", "guarantee", "confidence")}
         _print_result(verify_run(run, answers, drawn, **how), run, json)
         return
     if checks is None or checks < 1:
         raise InputError(f"--checks must be at least 1, got {checks}.")
     if drawn == "chosen":
         raise InputError("--drawn chosen goes with --answers; rows are drawn from pool or all.")
-    draw = draw_checks(
-        run,
-        named,
-        n=checks,
-        new_draw=new_draw,
-        source=source,
-        **how,
-        drawn=drawn,
-        seed=seed,
-    )
+    draw = draw_checks(run, named, n=checks, source=source, drawn=drawn, **vars(drawing))
     _print_draw(draw, run, json)
 
 
