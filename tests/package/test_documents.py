@@ -52,7 +52,6 @@ def test_the_readmes_example_runs(capsys):
     ("page", "words"),
     [
         ("README.md", ("CIFAR-10N", "confused")),
-        ("docs/index.md", ("CIFAR-10N", "confused")),
         ("docs/what-q-means.md", ("CIFAR-10N", "confused")),
         ("docs/how-to/texts.md", ("confused",)),
         ("docs/error-rate.md", ("CIFAR-10N", "confused")),

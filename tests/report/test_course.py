@@ -10,7 +10,6 @@ from kspr.report._course import (
     epoch_rows,
     moved_rows,
     render,
-    restless_rows,
 )
 from kspr.report.contents import Contents
 from tests.report.samples import EPOCHS, Page, training_run
@@ -111,31 +110,6 @@ def test_each_selection_is_counted_against_the_one_before_it():
         ["1", "1"],
     ]
     assert "set aside" not in epoch_rows(EPOCHS, masks(10))["heads"]
-
-
-def test_the_rows_that_changed_most_often_come_first(chosen, tmp_path):
-    n = len(chosen)
-    sides = masks(n, [5, 6, *range(100, 140)], [5, 6], [5])
-    run = replace(training_run(tmp_path, chosen, chosen, None), sides=sides)
-    found = restless_rows(run, Contents(None, 0))
-    assert [card.row_id for card, _ in found.cards[:2]] == ["5", "6"]
-    assert (found.n, found.times, len(found.cards)) == (42, (1, 3), MOST_CARDS)
-
-
-def test_a_run_without_selections_in_training_has_no_such_rows(chosen, tmp_path):
-    run = training_run(tmp_path, chosen, chosen, None)
-    assert restless_rows(run, Contents(None, 0)) is None
-    still = replace(run, sides=masks(len(chosen), []))
-    assert restless_rows(still, Contents(None, 0)) is None
-    assert 'id="restless"' not in render(run, None, 1.0)
-
-
-def test_the_page_shows_the_changes(chosen, tmp_path):
-    sides = masks(len(chosen), [5, 6], [5])
-    run = replace(training_run(tmp_path, chosen, chosen, None), sides=sides)
-    page = Page(render(run, None, 1.0))
-    assert "Rows that changed sides in training: 2" in page.text
-    assert "All of them: 1 to 2 times each." in page.text
 
 
 def test_with_referees_the_page_says_that_there_was_one_selection(chosen, raised, tmp_path):

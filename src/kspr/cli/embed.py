@@ -88,7 +88,7 @@ def _print_parts(parts: "EmbeddedParts", scheduler: str, json: bool) -> None:
         return
     print(f"{parts.rows:,} rows of {parts.dimensions} features: {visible(files)}")
     if parts.reused:
-        print(f"{parts.reused:,} of the files were there from an earlier start.")
+        print(f"{parts.reused:,} of the files had been embedded by an earlier start.")
     _print_unreadable(parts.unreadable)
     print(visible(f"Next: kspr select {str(files)!r} --scheduler {scheduler} --out RUN"))
 

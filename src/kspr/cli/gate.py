@@ -66,7 +66,7 @@ def gate(
         rows = [
             ["ok" if one.met else "FAIL", one.name, one.sentence] for one in result.requirements
         ]
-        print(text_table(["", "asked for", "found"], rows, left=3))
+        print(text_table(["", "asked for", "result"], rows, left=3))
     if not result.passed:
         first = next(one for one in result.requirements if not one.met)
         common.print_notes([f"the run does not pass. {first.sentence}"])

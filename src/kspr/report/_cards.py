@@ -69,7 +69,7 @@ def cards_of(
 def judge(
     selection: Selection, rows: np.ndarray, row_id: np.ndarray | None, truth: np.ndarray | None
 ) -> list[Card]:
-    """Return what the cards of some rows say, without their content."""
+    """Return the words on the cards of some rows, without their content."""
     given, suggested = selection.label[rows].tolist(), selection.suggested_label[rows].tolist()
     others = [None if a == b else name(b) for a, b in zip(given, suggested, strict=True)]
     return list(
@@ -115,7 +115,7 @@ def _hints(selection: Selection, rows: np.ndarray) -> list[str]:
 
 
 def _marks(selection: Selection, rows: np.ndarray, truth: np.ndarray | None) -> list[str]:
-    """Return what the true label says about the given and the suggested one, for each row."""
+    """Return how the given and the suggested label of each row compare with the true one."""
     if truth is None:
         return [""] * len(rows)
     right = truly_clean(selection.label, truth)[rows].tolist()

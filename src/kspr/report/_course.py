@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kspr.report.training_run import TrainingRun
 
 MOST_CARDS = 24
-"""Cards of each direction, and of rows that changed sides most often."""
+"""Cards of each direction."""
 _FIGURES = (
     (
         "accuracy",
@@ -79,14 +79,12 @@ class Moved:
 
     n: int
     cards: Cards
-    times: tuple[int, int] = (1, 1)
-    """How often the rows on the cards changed sides: the smallest and the largest number."""
 
 
 def render(run: "TrainingRun", title: str | None, megabytes: float) -> str:
     """Return the page as text."""
     templates = environment()
-    contents = Contents(_items(run), megabytes * 1e6)
+    contents = Contents(None if run.after is None else run.after.items(), megabytes * 1e6)
     left, joined = moved_rows(run, contents)
     source = run.about.get("origin", {}).get("source")
     name = Path(source).name if source else run.folder.name
@@ -103,15 +101,10 @@ def render(run: "TrainingRun", title: str | None, megabytes: float) -> str:
         left=left,
         joined=joined,
         has_referees=run.has_referees,
-        restless=restless_rows(run, contents),
         kind=run.about.get("items"),
         command=_command(run),
         facts=_facts(run),
     )
-
-
-def _items(run: "TrainingRun") -> Any:
-    return None if run.after is None else run.after.items()
 
 
 def _tiles(run: "TrainingRun") -> list[Tile]:
@@ -120,7 +113,8 @@ def _tiles(run: "TrainingRun") -> list[Tile]:
     accuracy, held = result.get("test_accuracy"), run.held_out
     tiles: list[Tile] = []
     if accuracy is not None:
-        tiles.append(("right on the test set", share(accuracy), _choice(result)))
+        choice = f"the {result['model_choice']} of epoch {result['epoch']}"
+        tiles.append(("right on the test set", share(accuracy), choice))
     if held is not None:
         tiles.append(("held-out labels predicted", share(held), "some of them are wrong"))
     if run.judged is not None:
@@ -134,16 +128,9 @@ def _tiles(run: "TrainingRun") -> list[Tile]:
         hint = "in the last selection, by the true labels"
         tiles.append(("wrong among the kept", level(last["fsr"]), hint))
     seconds = sum(line["seconds"] for line in run.history)
-    tiles.append(("epochs", f"{len(run.history):,}", f"in {_duration(seconds)}"))
+    time = f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+    tiles.append(("epochs", f"{len(run.history):,}", f"in {time}"))
     return tiles
-
-
-def _choice(result: Mapping[str, Any]) -> str:
-    return f"the {result['model_choice']} of epoch {result['epoch']}"
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
 
 
 def _figure(
@@ -269,22 +256,6 @@ def _moved(judge_by: Run, rows: np.ndarray, contents: Contents) -> Moved:
     selection = judge_by.selection
     worst = rows[np.argsort(-selection.suspicion[rows], kind="stable")][:MOST_CARDS]
     return Moved(len(rows), cards_of(selection, worst, contents, judge_by.row_id))
-
-
-def restless_rows(run: "TrainingRun", contents: Contents) -> Moved | None:
-    """Return the rows that changed sides most often; None if none did, or no row is at hand."""
-    if len(run.sides) < 2 or run.after is None:
-        return None
-    masks = np.stack([run.sides[epoch] for epoch in sorted(run.sides)])
-    times = np.sum(masks[1:] != masks[:-1], axis=0)
-    changed = np.flatnonzero(times)
-    if len(changed) == 0 or len(run.after.selection) != len(times):
-        return None
-    # Equal counts: the row that looks worst in the last selection comes first.
-    order = np.lexsort((-run.after.selection.suspicion[changed], -times[changed]))
-    rows = changed[order][:MOST_CARDS]
-    cards = cards_of(run.after.selection, rows, contents, run.after.row_id)
-    return Moved(len(changed), cards, (int(times[rows].min()), int(times[rows].max())))
 
 
 def _next_steps(run: "TrainingRun") -> list[Step]:
