@@ -360,7 +360,7 @@ def test_paths_in_a_table_are_relative_to_it(parquet_file, picture, tmp_path):
         ({"a": [[1]], "b": [2], "y": [0]}, {"features": "?"}, "some hold lists: 'a', 'b'."),
         ({"a": [1, 2], "y": [0, None]}, {}, "has no label in row 1."),
         ({"a": [1, 2], "y": [0.5, float("nan")]}, {}, "has no label in row 1."),
-        ({"a": [1], "y": [[0, 1]]}, {}, "not one label per row."),
+        ({"a": [1], "y": [[0, 1]]}, {}, "not one value per row."),
         ({"a": [1], "y": [0]}, {"image": "a"}, "Column 'a' of "),
         ({"a": [1], "y": [0]}, {"image": "a"}, "holds int64, not images."),
         ({"a": [1], "y": [0]}, {"text": "a"}, "holds int64, not text."),
@@ -423,14 +423,14 @@ def test_arrow_never_holds_more_than_a_few_blocks(large):
     """The features are 61 MB; beside them, Arrow may hold blocks, not a second copy."""
     before = pa.total_allocated_bytes()
     seen = []
-    original = numbers.RowSink.append
+    original = numbers.SingleRows.append
 
     def watched(self, block):
         seen.append(pa.total_allocated_bytes() - before)
         original(self, block)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(numbers.RowSink, "append", watched)
+        patch.setattr(numbers.SingleRows, "append", watched)
         found = open_source(large, ReadOptions())
     assert found.features.nbytes == 120_000 * 128 * 4
     assert found.features[-1, -1] == np.float32(120_000 * 128 - 1)

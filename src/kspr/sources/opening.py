@@ -2,13 +2,13 @@
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from kspr._files import read_json
 from kspr.errors import InputError
-from kspr.sources.formats import FORMATS, Format, format_of, some_suffixes
+from kspr.sources.formats import FORMATS, format_of, some_suffixes
 from kspr.sources.joining import long_table, with_label_file
 from kspr.sources.options import AS_FOUND, ReadOptions
 from kspr.sources.parts import Part
@@ -35,13 +35,11 @@ from kspr.sources.records import Records
 __all__ = [
     "PUBLISHED",
     "READERS",
-    "Known",
-    "Sources",
     "data_folders",
     "find_published",
     "find_root",
     "label_column",
-    "list_sources",
+    "list_published",
     "open_part",
     "open_source",
     "open_table",
@@ -103,19 +101,15 @@ def _with_its_labels(records: Records, options: ReadOptions, unlabelled: bool) -
     """Return `records` if every row has a label, or need have none, or is to be dropped."""
     if records.no_labels is None:
         return records
-    if records.unlabelled is not None and options.missing == "drop":
-        return _without_gaps(records)
-    if unlabelled:
-        return replace(records, label=None, unlabelled=None)
-    raise InputError(records.no_labels)
-
-
-def _without_gaps(records: Records) -> Records:
-    count, left = len(records), len(records.labelled())
-    if not left:
+    if records.unlabelled is None or options.missing != "drop":
+        if unlabelled:
+            return replace(records, label=None, unlabelled=None)
+        raise InputError(records.no_labels)
+    count, gaps = len(records), len(records.unlabelled)
+    if gaps == count:
         raise InputError(f"None of the {count} rows of {records.source} has a label.")
-    has, is_ = ("has", "is") if count - left == 1 else ("have", "are")
-    note = f"{count - left:,} of {count:,} rows {has} no label and {is_} left out."
+    has, is_ = ("has", "is") if gaps == 1 else ("have", "are")
+    note = f"{gaps:,} of {count:,} rows {has} no label and {is_} left out."
     return replace(records, notes=(*records.notes, note))
 
 
@@ -287,40 +281,12 @@ def find_root(name: str) -> Path | None:
     return next((root for root in where(name) if dataset.present(root)), None)
 
 
-@dataclass(frozen=True)
-class Known:
-    """A published data set, and whether it is here."""
-
-    name: str
-    about: str
-    root: Path | None
-    """Folder that holds it; None if none does."""
-    places: tuple[Path, ...]
-    """Folders in which it is looked for."""
-    files: tuple[tuple[str, str], ...]
-    """Files that are expected in its folder, and what each is."""
-
-
-@dataclass(frozen=True)
-class Sources:
-    """Everything that can be read."""
-
-    formats: tuple[Format, ...]
-    published: tuple[Known, ...]
-
-
-def list_sources() -> Sources:
-    """Return the formats, and the published data sets with the folders that are searched."""
-    return Sources(
-        formats=FORMATS,
-        published=tuple(
-            Known(
-                dataset.name,
-                dataset.about,
-                root := find_root(dataset.name),
-                tuple(where(dataset.name)),
-                tuple((str(f), purpose) for f, purpose in dataset.files(root or Path())),
-            )
-            for dataset in PUBLISHED
-        ),
-    )
+def list_published() -> list[dict[str, Any]]:
+    """Return the published data sets: names, the folders that are searched, and expected files."""
+    listed = []
+    for dataset in PUBLISHED:
+        root = find_root(dataset.name)
+        files = [(str(name), purpose) for name, purpose in dataset.files(root or Path())]
+        about = {"name": dataset.name, "about": dataset.about, "root": root}
+        listed.append({**about, "places": where(dataset.name), "files": files})
+    return listed

@@ -9,7 +9,7 @@ from kspr.sources.opening import (
     PUBLISHED,
     find_published,
     find_root,
-    list_sources,
+    list_published,
     open_source,
     where,
 )
@@ -75,7 +75,7 @@ def test_mini_is_found_in_the_whole_sets_folder(tmp_path, monkeypatch, webvision
 
 
 def test_the_listing_covers_every_data_set():
-    assert [known.name for known in list_sources().published] == [d.name for d in PUBLISHED]
+    assert [known["name"] for known in list_published()] == [d.name for d in PUBLISHED]
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones():

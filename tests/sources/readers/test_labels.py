@@ -16,24 +16,22 @@ from kspr.sources.readers import labels
 from kspr.sources.readers.label_files import open_label_file, read_label_file
 from kspr.sources.readers.labels import (
     class_names,
-    labels_from_array,
-    labels_from_column,
     labels_with_gaps,
-    texts_to_labels,
+    whole_labels,
 )
 
 
 def test_text_is_a_number_only_if_every_row_is_one():
-    assert texts_to_labels(np.array(["1", " 2", "3.0"]), "x").tolist() == [1, 2, 3]
+    assert whole_labels(np.array(["1", " 2", "3.0"]), "x", untyped=True).tolist() == [1, 2, 3]
     for odd in ("007", "1e3", "x", "1.5", "9" * 20):
-        assert texts_to_labels(np.array(["1", odd]), "x").tolist() == ["1", odd]
+        assert whole_labels(np.array(["1", odd]), "x", untyped=True).tolist() == ["1", odd]
 
 
 def test_class_names_take_the_place_of_numbers_unless_one_has_none():
     codes = pa.chunked_array([[1, 0]])
-    assert labels_from_column(codes, "x", ["cat", "dog"]).tolist() == ["dog", "cat"]
+    assert whole_labels(codes, "x", ["cat", "dog"]).tolist() == ["dog", "cat"]
     with pytest.raises(InputError, match="has the value 1 in row 0, but only 1 class names"):
-        labels_from_column(codes, "x", ["cat"])
+        whole_labels(codes, "x", ["cat"])
 
 
 @pytest.mark.parametrize("metadata", [{}, {b"huggingface": b"["}, {b"huggingface": b'{"info": 3}'}])
@@ -44,12 +42,12 @@ def test_class_names_that_cannot_be_read_are_none(metadata):
 def test_a_missing_label_is_named_by_its_row():
     for values in (np.array([1.0, np.nan]), np.array(["a", " "])):
         with pytest.raises(InputError, match="x has no label in row 1"):
-            labels_from_array(values, "x")
+            whole_labels(values, "x")
 
 
 def test_labels_that_are_not_utf8_are_refused(tmp_path, refusal, features):
     np.savez(tmp_path / "x.npz", X=features[:2], y=np.array([b"caf\xe9", b"x"]))
-    assert "holds labels that are not UTF-8, such as b'caf\\xe9'. Save" in refusal(
+    assert "holds bytes that are not UTF-8, or half of a character. Save" in refusal(
         tmp_path / "x.npz"
     )
 
@@ -86,15 +84,15 @@ def test_labels_of_many_rows_are_labels_however_much_memory_their_texts_take(mon
     # Beyond this, texts of ids are kept as objects; labels have few distinct values.
     monkeypatch.setattr(labels, "_WIDE", 10)
     column = pa.chunked_array([["cat", "dog"], ["dog"], ["cat"]])
-    assert labels_from_column(column, "x").tolist() == ["cat", "dog", "dog", "cat"]
+    assert whole_labels(column, "x").tolist() == ["cat", "dog", "dog", "cat"]
     with pytest.raises(InputError, match="x holds a text of 1,001 characters"):
-        labels_from_column(pa.chunked_array([["cat", "d" * 1001]]), "x")
+        whole_labels(pa.chunked_array([["cat", "d" * 1001]]), "x")
 
 
 def test_the_row_without_a_label_is_named_where_texts_repeat():
     column = pa.chunked_array([["cat", "cat", "dog", " ", "cat"]])
     with pytest.raises(InputError, match="x has no label in row 3"):
-        labels_from_column(column, "x")
+        whole_labels(column, "x")
 
 
 def test_labels_of_a_dictionary_with_gaps_are_those_of_its_rows():
@@ -278,7 +276,7 @@ def test_texts_that_are_no_unicode_are_refused(tmp_path, refusal, code, name):
         np.save(tmp_path / "x.npy", X)
         np.save(tmp_path / name, labels.astype(">U1") if code < 0x110000 else labels)
         message = refusal(tmp_path / "x.npy", labels=tmp_path / name)
-    assert "holds a text with half of a character, or with a number that is none." in message
+    assert "holds bytes that are not UTF-8, or half of a character." in message
 
 
 def test_a_file_of_labels_may_unpack_to_so_much_only(text_file, monkeypatch):

@@ -256,5 +256,5 @@ def test_rows_without_a_group_are_refused():
     ):
         open_source(frame, ReadOptions(groups="patient"))
     lists = pl.DataFrame({"emb": [1.0, 2], "patient": [["p"], ["q"]], "y": ["a", "b"]})
-    with pytest.raises(InputError, match="not one group per row"):
+    with pytest.raises(InputError, match="not one value per row"):
         open_source(lists, ReadOptions(groups="patient"))

@@ -28,7 +28,7 @@ from kspr.sources.readers.file_checks import (
 )
 from kspr.sources.readers.table import Cells, Columns, Field, Table, keep
 
-__all__ = ["first_line", "open_csv_table", "open_lines", "split_by"]
+__all__ = ["NULLS", "first_line", "is_number", "open_csv_table", "open_lines", "split_by"]
 
 _KIND = "a CSV or TSV table"
 NULLS = ["", "#N/A", "N/A", "NA", "NULL", "NaN", "-NaN", "-nan", "None", "n/a", "nan", "null", "?"]

@@ -5,11 +5,10 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
-from os import cpu_count
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
@@ -127,16 +126,14 @@ def _stored(cell: Any) -> bytes | str | None:
 def _file_bytes(path: Path) -> bytes:
     try:
         # Opening a pipe waits for a writer, and a device may have no end.
-        if path.exists() and not path.is_file():
-            raise UnreadableItemError(f"{path} is no regular file.")
-        return path.read_bytes()
+        if path.is_file() or not path.exists():
+            return path.read_bytes()
+        reason = "no regular file"
     # A ValueError says that there is a NUL byte in the name.
     except (OSError, ValueError) as error:
-        if isinstance(error, UnreadableItemError):
-            raise
         reason = (getattr(error, "strerror", None) or str(error)).lower()
-        name = str(path) if len(str(path)) < 300 else f"{str(path)[:300]}..."
-        raise UnreadableItemError(f"{name} cannot be read ({reason}).") from error
+    name = str(path) if len(str(path)) < 300 else f"{str(path)[:300]}..."
+    raise UnreadableItemError(f"{name} cannot be read ({reason}).")
 
 
 _PIXELS = "KSPR_MAX_MEGAPIXELS"
@@ -151,14 +148,6 @@ def pixel_limit() -> int:
     return int(limit_of(_PIXELS, 80, "millions of pixels") * 1e6)
 
 
-def _too_many_pixels(what: str, limit: int) -> str:
-    """Return the sentence for an image that would take too much memory."""
-    return (
-        f"{what} has more than {limit / 1e6:g} million pixels. If that is right, set {_PIXELS} to "
-        "a larger number."
-    )
-
-
 def _decode(data: bytes, what: str) -> Image.Image:
     limit = pixel_limit()
     if Image.MAX_IMAGE_PIXELS is not None and limit > Image.MAX_IMAGE_PIXELS:
@@ -168,14 +157,15 @@ def _decode(data: bytes, what: str) -> Image.Image:
         with Image.open(io.BytesIO(data)) as image:
             pixels = image.width * image.height
             if pixels > limit:
-                raise UnreadableItemError(_too_many_pixels(what, limit))
+                raise Image.DecompressionBombError
             with _large if pixels > _LARGE else nullcontext():
                 # Cameras store the rotation beside the pixels.
                 return _as_rgb(ImageOps.exif_transpose(image))
-    except UnreadableItemError:
-        raise
     except Image.DecompressionBombError as error:
-        raise UnreadableItemError(_too_many_pixels(what, limit)) from error
+        raise UnreadableItemError(
+            f"{what} has more than {limit / 1e6:g} million pixels. If that is right, set {_PIXELS} "
+            "to a larger number."
+        ) from error
     # Decoders of damaged images raise almost anything: SyntaxError, struct.error, IndexError...
     except Exception as error:
         raise UnreadableItemError(f"{what} cannot be decoded as an image.") from error
@@ -193,7 +183,7 @@ def _as_rgb(image: Image.Image) -> Image.Image:
     return image.convert("RGB")
 
 
-_THREADS = min(4, cpu_count() or 1)
+_THREADS = min(4, os.cpu_count() or 1)
 
 
 @dataclass(frozen=True)
@@ -222,25 +212,18 @@ def decoded(
     # Texts need no decoding that would be worth a thread.
     if items.kind == "text":
         yield from map(decode, rows)
-    else:
-        yield from _in_threads(decode, iter(rows), ahead)
-
-
-def _in_threads(
-    decode: Callable[[int], Decoded], rows: Iterator[int], ahead: int
-) -> Generator[Decoded, None, None]:
+        return
     # A few at a time: handing over a small image takes as long as decoding it.
     few = min(8, max(1, ahead // (4 * _THREADS)))
-    chunks = iter(lambda: list(islice(rows, few)), [])
+    left = iter(rows)
+    chunks = iter(lambda: list(islice(left, few)), [])
 
     def decode_all(chunk: list[int]) -> list[Decoded]:
         return [decode(row) for row in chunk]
 
     pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="kspr-decode")
     try:
-        waiting: deque[Future[list[Decoded]]] = deque(
-            pool.submit(decode_all, chunk) for chunk in islice(chunks, ahead // few)
-        )
+        waiting = deque(pool.submit(decode_all, chunk) for chunk in islice(chunks, ahead // few))
         while waiting:
             yield from waiting.popleft().result()
             # One in for each one out: never more than `ahead` are held.
@@ -265,21 +248,13 @@ def read_image_folder(path: Path, options: ReadOptions) -> Records:
             ".png in it."
         )
     row_id = np.asarray(names, dtype=np.str_)
-    items = ImageFiles(path, row_id)
+    found = Records(path, "imagefolder", row_id, items=ImageFiles(path, row_id), named=True)
     if options.labels is not None:
-        return Records(path, "imagefolder", row_id, items=items, named=True)
+        return found
     label = np.asarray([PurePosixPath(name).parts[0] for name in names], dtype=np.str_)
     reason = _no_classes(path, names, np.unique(label).tolist())
-    return Records(
-        path,
-        "imagefolder",
-        row_id,
-        # Without classes the images can still be read: a network may predict their labels.
-        label=None if reason else label,
-        items=items,
-        named=True,
-        no_labels=reason,
-    )
+    # Without classes the images can still be read: a network may predict their labels.
+    return replace(found, label=None if reason else label, no_labels=reason)
 
 
 def _images(folder: Path) -> Iterator[str]:

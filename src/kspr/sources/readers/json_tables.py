@@ -1,7 +1,6 @@
 """JSON lines and arrays of objects, and documents of Label Studio and FiftyOne, as tables."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -125,7 +124,7 @@ def tasks_in(document: list[dict[str, Any]], path: Path) -> list[Task]:
         where = f"task {number}"
         annotations = _objects(task.get("annotations"), f"{path}, {where}: 'annotations'")
         entries.append(
-            (where, task["data"], [_Annotation(a, f"{path}, {where}") for a in annotations])
+            (where, task["data"], [_annotation(a, f"{path}, {where}") for a in annotations])
         )
     control = _control([a for *_, annotations in entries for a in annotations], path)
     return [
@@ -139,49 +138,48 @@ def task_columns(tasks: list[Task]) -> dict[str, list[Any]]:
 
     None stands for no label: no answer, no agreement, or an answer that is no class.
     """
-    names = dict.fromkeys(name for task in tasks for name in task.data)
-    columns = {name: [_simple(task.data.get(name)) for task in tasks] for name in names}
-    used = {name: cells for name, cells in columns.items() if any(c is not None for c in cells)}
+    used: dict[str, list[Any]] = {}
+    for name in dict.fromkeys(name for task in tasks for name in task.data):
+        cells = [task.data.get(name) for task in tasks]
+        cells = [cell if isinstance(cell, (str, int, float)) else None for cell in cells]
+        if any(cell is not None for cell in cells):
+            used[name] = cells
     chosen = [None if task.choice in _NO_LABEL else task.choice for task in tasks]
     return {**used, CONTROL: chosen}
 
 
-def _simple(value: Any) -> Any:
-    return value if isinstance(value, (str, int, float)) else None
-
-
+@dataclass(frozen=True)
 class _Annotation:
     """One person's choices for a task, by the name of the question."""
 
-    def __init__(self, content: dict[str, Any], where: str) -> None:
-        self.settles = content.get("ground_truth") is True
-        self.skipped = content.get("was_cancelled") is True
-        self.choices: dict[str, set[str]] = {}
-        self._where = where
-        for name, choices in _choices(content, where):
-            self.choices.setdefault(name, set()).update(choices)
+    where: str
+    settles: bool
+    skipped: bool
+    choices: dict[str, set[str]]
 
-    def chosen(self, control: str | None) -> str | None:
+    def chosen(self, control: str) -> str | None:
         """Return the choice; None if the task was skipped, or sent without a choice."""
-        choices = set() if self.skipped else self.choices.get(control or "", set())
+        choices = set() if self.skipped else self.choices.get(control, set())
         if len(choices) > 1:
             raise InputError(
-                f"{self._where} has the choices {listed(sorted(choices), 5)} in one annotation; a "
+                f"{self.where} has the choices {listed(sorted(choices), 5)} in one annotation; a "
                 'row has one label. Set choice="single" in the labelling config.'
             )
         return next(iter(choices), None)
 
 
-def _choices(annotation: dict[str, Any], where: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield the questions of an annotation that are answered by choices, and these."""
-    for result in _objects(annotation.get("result"), f"{where}: 'result'"):
+def _annotation(content: dict[str, Any], where: str) -> _Annotation:
+    chosen: dict[str, set[str]] = {}
+    for result in _objects(content.get("result"), f"{where}: 'result'"):
         if result.get("type") != "choices":
             continue
         value = result.get("value")
         choices = value.get("choices") if isinstance(value, dict) else None
         if not isinstance(choices, list) or not all(isinstance(c, str) for c in choices):
             raise InputError(f"{where}: a result of the type 'choices' has no list of choices.")
-        yield str(result.get("from_name")), choices
+        chosen.setdefault(str(result.get("from_name")), set()).update(choices)
+    settles, skipped = (content.get(k) is True for k in ("ground_truth", "was_cancelled"))
+    return _Annotation(where, settles, skipped, chosen)
 
 
 def _objects(value: Any, what: str) -> list[dict[str, Any]]:
@@ -192,18 +190,18 @@ def _objects(value: Any, what: str) -> list[dict[str, Any]]:
     return value
 
 
-def _control(annotations: list[_Annotation], path: Path) -> str | None:
-    """Return the question that asks for the label; None if no choice was made."""
+def _control(annotations: list[_Annotation], path: Path) -> str:
+    """Return the question that asks for the label."""
     names = {name for annotation in annotations for name in annotation.choices}
     if CONTROL in names or len(names) < 2:
-        return CONTROL if CONTROL in names else next(iter(names), None)
+        return CONTROL if CONTROL in names else next(iter(names), CONTROL)
     raise InputError(
         f"{path} has answers to several questions: {listed(sorted(names))}. Name the one that asks "
         f"for the label {CONTROL!r} in the labelling config."
     )
 
 
-def _agreed(annotations: list[_Annotation], control: str | None) -> str | None:
+def _agreed(annotations: list[_Annotation], control: str) -> str | None:
     settled = [a for a in annotations if a.settles]
     answers = {annotation.chosen(control) for annotation in settled or annotations}
     return answers.pop() if len(answers) == 1 else None
@@ -229,10 +227,11 @@ def open_json_table(path: Path, encoding: str | None = None) -> Table:
 
 def _labels(text: PlainText) -> pa.Table | None:
     """Return the labels of FiftyOne; None if the file is of another kind."""
-    content = text.whole()
     try:
         # JSON lines are given up at the end of the first one.
-        document = json.loads(content)
+        document = json.loads(text.whole())
+    except InputError:
+        raise
     except (ValueError, RecursionError):
         return None
     if not is_fiftyone(document):
@@ -244,23 +243,23 @@ def _labels(text: PlainText) -> pa.Table | None:
 def _lines(text: PlainText) -> pa.Table:
     # A row must fit into a block.
     options = pajson.ReadOptions(block_size=BLOCK_BYTES)
+
+    def read(schema: pa.Schema | None) -> pa.Table:
+        parsing = pajson.ParseOptions(explicit_schema=schema, newlines_in_values=False)
+        with text.open() as file:
+            return pajson.read_json(file, options, parsing)
+
     try:
-        table = _read(text, options, None)
+        table = read(None)
         # Arrow takes texts that look like dates for dates; a label must stay as it is written.
-        dates = [field for field in table.schema if pa.types.is_temporal(field.type)]
+        dates = [field.name for field in table.schema if pa.types.is_temporal(field.type)]
         if dates:
-            texts = pa.schema([(field.name, pa.string()) for field in dates])
             # Those that are named would come first.
-            table = _read(text, options, texts).select(table.schema.names)
+            texts = pa.schema([(name, pa.string()) for name in dates])
+            table = read(texts).select(table.schema.names)
     except pa.ArrowInvalid as error:
         raise _wrong_line(text, error) from error
     return table
-
-
-def _read(text: PlainText, options: Any, schema: pa.Schema | None) -> pa.Table:
-    with text.open() as file:
-        parsing = pajson.ParseOptions(explicit_schema=schema, newlines_in_values=False)
-        return pajson.read_json(file, options, parsing)
 
 
 def _array(text: PlainText) -> pa.Table:

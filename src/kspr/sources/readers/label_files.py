@@ -14,13 +14,12 @@ from kspr.sources.formats import LABEL_FORMATS, format_of, some_suffixes
 from kspr.sources.readers.csv_tables import first_line, open_csv_table, open_lines
 from kspr.sources.readers.file_checks import PlainText, check_exists, check_file, listed, plain_text
 from kspr.sources.readers.labels import (
-    array_with_gaps,
     class_names,
     group_names,
     identifiers,
-    labels_from_column,
     labels_with_gaps,
     no_label_in,
+    whole_labels,
 )
 from kspr.sources.readers.numpy_files import open_npy
 from kspr.sources.readers.roles import (
@@ -76,7 +75,7 @@ def open_label_file(
         check_file(path, "a file of labels", b"PK\x03\x04")
         raise InputError(f"{path} is no file of labels: use {some_suffixes(LABEL_FORMATS)}.")
     if known.name == "npy":
-        label, empty = array_with_gaps(open_npy(path), str(path))
+        label, empty = labels_with_gaps(open_npy(path), str(path))
         return LabelFile(path, label, {}, empty, str(path))
     if known.name == "txt" or (known.name == "csv" and column is None):
         text = plain_text(path, "a file of labels")
@@ -111,7 +110,7 @@ def read_label_columns(path: Path) -> dict[str, np.ndarray]:
     table = open_csv_table(path)
     columns = zip(table.fields, table.read(list(table.fields.values())), strict=True)
     return {
-        name: labels_from_column(column, f"Column {name!r} of {path}", untyped=True)
+        name: whole_labels(column, f"Column {name!r} of {path}", untyped=True)
         for name, column in columns
     }
 

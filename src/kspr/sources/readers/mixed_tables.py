@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from kspr.errors import InputError
 from kspr.sources.readers.csv_tables import NULLS
 from kspr.sources.readers.file_checks import BLOCK_BYTES, listed, shown
-from kspr.sources.readers.numbers import RowSink
+from kspr.sources.readers.numbers import SingleRows
 from kspr.sources.records import content_digests, number_digests
 
 __all__ = ["Encoded", "Encoder", "OtherColumn", "encode"]
@@ -250,7 +250,7 @@ def encode(
     def encoded(rows: slice) -> np.ndarray:
         return encoder.rows(numbers(rows), [place[rows] for place in places])
 
-    sink = RowSink(width := encoded(slice(1)).shape[1], n)
+    sink = SingleRows(width := encoded(slice(1)).shape[1], n)
     for rows in _blocks(n, width):
         sink.append(encoded(rows))
     return Encoded(sink.result(), _digests(table, used), encoder, note)

@@ -7,6 +7,7 @@ the same numbers in every format, and so the same answer.
 
 import tempfile
 from collections.abc import Sequence
+from itertools import chain
 from typing import IO, Any
 
 import numpy as np
@@ -14,11 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kspr.errors import InputError
+from kspr.sources.readers.csv_tables import is_number
 from kspr.sources.readers.file_checks import BLOCK_BYTES, IN_MEMORY, listed, map_bytes, room, shown
 from kspr.sources.readers.roles import is_list, is_numeric
 from kspr.sources.readers.table import Field, Table
 
-__all__ = ["FeatureBuilder", "RowSink", "as_single", "check_numeric"]
+__all__ = ["FeatureBuilder", "SingleRows", "as_single", "check_numeric"]
 
 _EXACT = (np.dtype(np.float32), np.dtype(np.float16))
 """Types whose numbers single precision holds; half precision is widened where it is used."""
@@ -26,43 +28,56 @@ _LOST = 1e-3
 """Rounding error, as a share of a column's range, above which rows may no longer differ."""
 
 
-class Narrowing:
-    """Turns blocks of numbers into single precision, and remembers what that loses."""
+class SingleRows:
+    """Blocks of rows in single precision, one array in the end; remembers what is lost by that.
 
-    def __init__(self, names: Sequence[str], what: str) -> None:
-        self._names, self._what = names, what
+    In memory while they are few, then in a temporary file, which has no name, and is gone when
+    nothing refers to it any more. `names` are those of the columns, `what` that of all in errors;
+    `n_rows` are as many as are expected, where that is known.
+    """
+
+    def __init__(
+        self, width: int, n_rows: int | None = None, what: str = "", names: Sequence[str] = ()
+    ) -> None:
+        self._width, self._expected = width, n_rows or 0
+        self._what, self._names = what, names
         self._low, self._high, self._error = np.inf, -np.inf, 0.0
-        self._row = 0
+        self._rows = 0
+        self._blocks: list[np.ndarray] = []
+        self._file: IO[bytes] | None = None
 
-    def __call__(self, block: np.ndarray) -> np.ndarray:
-        """Return the next block in single precision; raise if a number is too large for it."""
-        start, self._row = self._row, self._row + len(block)
-        if block.dtype in _EXACT:
-            return block.astype(np.float32, copy=False)
+    def append(self, block: np.ndarray) -> None:
+        """Add a block of shape ``(rows, width)``; raise if a number is too large."""
+        # A copy: the block may lie in a file, or in Arrow's memory.
+        single = block.astype(np.float32, "C") if block.dtype in _EXACT else self._narrowed(block)
+        self._blocks.append(single)
+        self._rows += len(block)
+        rows = max(self._rows, self._expected)
+        if self._file is None and rows * self._width * 4 > IN_MEMORY:
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed when it is mapped
+        if self._file is not None:
+            with room():
+                while self._blocks:
+                    self._file.write(self._blocks.pop(0).data)
+
+    def _narrowed(self, block: np.ndarray) -> np.ndarray:
         # Through double precision, as a number in a text file: each is rounded the same way.
         wide = block.astype(np.float64, copy=False)
-        with np.errstate(over="ignore"):
-            single = wide.astype(np.float32)
-        self._check_range(wide, single, start)
-        with np.errstate(invalid="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
+            single = wide.astype(np.float32, "C")
             error = np.fmax.reduce(np.abs(wide - single), axis=0, initial=0.0)
+        lost = np.isinf(single) & np.isfinite(wide)
+        if lost.any():
+            row, column = np.argwhere(lost)[0]
+            name = f"Feature column {self._names[column]!r} of " if self._names else ""
+            raise InputError(
+                f"{name}{self._what} must lie within 3.4e38, got {wide[row, column]:.3g} in row "
+                f"{self._rows + row}. Scale the column, or take its logarithm."
+            )
         self._error = np.fmax(self._error, error)
         self._low = np.fmin(self._low, np.fmin.reduce(wide, axis=0))
         self._high = np.fmax(self._high, np.fmax.reduce(wide, axis=0))
         return single
-
-    def _check_range(self, wide: np.ndarray, single: np.ndarray, start: int) -> None:
-        lost = np.isinf(single) & np.isfinite(wide)
-        if lost.any():
-            row, column = np.argwhere(lost)[0]
-            raise InputError(
-                f"{self._place(column)} must lie within 3.4e38, got {wide[row, column]:.3g} in row "
-                f"{start + row}. Scale the column, or take its logarithm."
-            )
-
-    def _place(self, column: int) -> str:
-        name = f"Feature column {self._names[column]!r} of " if self._names else ""
-        return f"{name}{self._what}"
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -76,34 +91,6 @@ class Narrowing:
             f"{self._what}: the values of {listed(columns, 3)} lie too close together for single "
             "precision. Subtract their mean and save the file again.",
         )
-
-
-class RowSink:
-    """Blocks of rows, one array in the end: in memory while they are few, then in a temporary file.
-
-    The file has no name, and is gone when nothing refers to it any more. `n_rows` are as many as
-    are expected, where that is known.
-    """
-
-    def __init__(self, width: int, n_rows: int | None = None) -> None:
-        self._width = width
-        self._expected = n_rows or 0
-        self._rows = 0
-        self._blocks: list[np.ndarray] = []
-        self._file: IO[bytes] | None = None
-
-    def append(self, block: np.ndarray) -> None:
-        """Add a block of shape ``(rows, width)``."""
-        self._rows += len(block)
-        # A copy: the block may lie in a file, or in Arrow's memory.
-        self._blocks.append(np.array(block, np.float32, order="C"))
-        rows = max(self._rows, self._expected)
-        if self._file is None and rows * self._width * 4 > IN_MEMORY:
-            self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed when it is mapped
-        if self._file is not None:
-            with room():
-                while self._blocks:
-                    self._file.write(self._blocks.pop(0).data)
 
     def result(self) -> np.ndarray:
         """Return all rows: an array, or a memory map of the temporary file."""
@@ -125,26 +112,23 @@ def as_single(array: np.ndarray, what: str) -> tuple[np.ndarray, tuple[str, ...]
     """
     if array.dtype in _EXACT:
         return array, ()
-    narrowing = Narrowing((), what)
-    sink = RowSink(array.shape[1], len(array))
+    rows = SingleRows(array.shape[1], len(array), what)
     step = max(1, BLOCK_BYTES // max(1, array.shape[1] * array.dtype.itemsize))
     for start in range(0, len(array), step):
-        sink.append(narrowing(array[start : start + step]))
-    return sink.result(), narrowing.notes
+        rows.append(array[start : start + step])
+    return rows.result(), rows.notes
 
 
 class FeatureBuilder:
     """Collects blocks of the feature columns into one array in single precision."""
 
     def __init__(self, fields: Sequence[Field], where: str, n_rows: int | None) -> None:
-        self._fields = fields
-        self._n_rows = n_rows
         self._lists = is_list(fields[0].type)
         self._dtype = np.result_type(*(_dtype(field.type) for field in fields))
         names = () if self._lists else [field.name for field in fields]
-        self._narrow = Narrowing(names, where if names else f"Feature column {fields[0].name!r}")
+        self._about = (n_rows, where if names else f"Feature column {fields[0].name!r}", names)
         self._what = f"Feature column {fields[0].name!r} of {where}"
-        self._sink: RowSink | None = None
+        self._rows: SingleRows | None = None
         self._width = len(fields)
         self._row = 0
 
@@ -153,19 +137,19 @@ class FeatureBuilder:
         if not len(arrays[0]):
             return
         block = self._flat(arrays[0]) if self._lists else self._stacked(arrays)
-        if self._sink is None:
-            self._sink = RowSink(block.shape[1], self._n_rows)
-        self._sink.append(self._narrow(block))
+        if self._rows is None:
+            self._rows = SingleRows(block.shape[1], *self._about)
+        self._rows.append(block)
         self._row += len(block)
 
     def result(self) -> np.ndarray:
         """Return all rows."""
-        return self._sink.result() if self._sink else np.empty((0, 0), np.float32)
+        return self._rows.result() if self._rows else np.empty((0, 0), np.float32)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What single precision loses of the columns."""
-        return self._narrow.notes if self._sink else ()
+        return self._rows.notes if self._rows else ()
 
     def _stacked(self, arrays: Sequence[pa.Array]) -> np.ndarray:
         block = np.empty((len(arrays[0]), len(arrays)), self._dtype)
@@ -177,7 +161,7 @@ class FeatureBuilder:
     def _flat(self, array: pa.Array) -> np.ndarray:
         # A missing list counts as empty, and is refused below with its row.
         lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
-        if self._sink is None and self._row == 0:
+        if self._rows is None:
             self._width = int(lengths[0])
         odd = np.flatnonzero(lengths != self._width)
         if odd.size or not self._width:
@@ -204,21 +188,10 @@ def check_numeric(table: Table, fields: Sequence[Field], where: str) -> None:
 
 def _first_value(table: Table, field: Field) -> Any:
     """Return the first value that is no number, or just the first."""
-    first = None
-    for (array,) in table.batches([field]):
-        for value in filter(lambda cell: cell.is_valid, array):
-            first = value.as_py() if first is None else first
-            if not _reads_as_number(value.as_py()):
-                return value.as_py()
-    return first
-
-
-def _reads_as_number(value: Any) -> bool:
-    try:
-        float(value)
-    except (TypeError, ValueError):
-        return False
-    return True
+    cells = (cell for (array,) in table.batches([field]) for cell in array if cell.is_valid)
+    values = (cell.as_py() for cell in cells)
+    first = next(values, None)
+    return next((v for v in chain([first], values) if not is_number(str(v))), first)
 
 
 def _dtype(kind: pa.DataType) -> np.dtype[Any]:

@@ -6,7 +6,6 @@ The user names them; those that are not named are told by their names and types.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -88,8 +87,13 @@ def choose_roles(
     or texts. Columns that are named like row numbers, labels or truth are features only if the
     user names them; one that is named like ids identifies the rows.
     """
-    annotators = _annotators(fields, options, where)
+    annotators: tuple[Field, ...] = ()
     label = None
+    if options.annotators is not None:
+        annotators = tuple(f for n, f in fields.items() if fnmatchcase(n, options.annotators))
+        # With a file of labels, the name may be that of a column there.
+        if not annotators and options.labels is None:
+            raise no_such(options.annotators, fields, where)
     if not (options.labels or annotators):
         label = choose_label(fields, options.label, where, class_columns)
     truth = _named(fields, options.truth, where) or usual_field(fields, TRUTH_NAMES)
@@ -116,19 +120,6 @@ def choose_roles(
         identity = usual_field(rest, ID_NAMES)
     others = roles.others
     return Roles(label, truth, identity, *content, probabilities, groups, annotators, others)
-
-
-def _annotators(fields: Fields, options: ReadOptions, where: str) -> tuple[Field, ...]:
-    """Return the columns that hold the labels of one person each."""
-    if options.annotators is None:
-        return ()
-    columns = tuple(
-        field for name, field in fields.items() if fnmatchcase(name, options.annotators)
-    )
-    # With a file of labels, the name may be that of a column there.
-    if not columns and options.labels is None:
-        raise no_such(options.annotators, fields, where)
-    return columns
 
 
 def choose_label(
@@ -177,7 +168,7 @@ def _of_several_kinds(fields: Fields, free: Fields, patterns: str, where: str) -
         and any(fnmatchcase(name, pattern) for pattern in wanted)
         and not any(fnmatchcase(name, pattern) for pattern in unwanted)
         # Named in full, a column of ids is one like all others.
-        and (name in wanted or name.casefold() not in (*LABEL_NAMES, *TRUTH_NAMES, *ID_NAMES))
+        and (name in wanted or _is_unusual(field))
     ]
     numbers = tuple(field for field in chosen if is_numeric(field.type))
     others = tuple(field for field in chosen if _may_be_category(field))
@@ -209,6 +200,10 @@ def _matching(fields: Fields, free: Fields, pattern: str, where: str) -> tuple[F
 def _found(
     free: Fields, where: str, class_columns: Collection[str], *, needed: bool = True
 ) -> Roles:
+    """Choose by types and names; raise unless exactly one kind of content is there.
+
+    Where the content is not `needed`, nothing is chosen instead.
+    """
     images = _images(free)
     lists = [field for field in free.values() if is_list(field.type)]
     for several, option in ((images, "--image"), (lists, "--features")):
@@ -217,32 +212,24 @@ def _found(
                 f"{where} has several columns that may be used: "
                 f"{listed(field.name for field in several)}. Say which with {option}."
             )
-    image = images[0] if images else None
-    if image or lists:
-        return Roles(image=image, features=tuple(lists))
-    return _plain(free, where, class_columns, needed=needed)
-
-
-def _plain(free: Fields, where: str, class_columns: Collection[str], *, needed: bool) -> Roles:
-    """Choose among numeric columns, paths and texts; raise unless exactly one kind is there.
-
-    Where the content is not `needed`, nothing is chosen instead.
-    """
+    if images or lists:
+        return Roles(image=images[0] if images else None, features=tuple(lists))
     # Members of structs are used only if they are named.
     columns = {name: field for name, field in free.items() if len(field.path) == 1}
-    features = tuple(f for f in columns.values() if _may_be_feature(f, class_columns))
+    features = tuple(
+        field
+        for field in columns.values()
+        if is_numeric(field.type) and _is_unusual(field) and field.name not in class_columns
+    )
     path = usual_field(columns, PATH_NAMES, only_text=True)
     text = usual_field(columns, _TEXT_NAMES, only_text=True)
     others = tuple(f for f in columns.values() if f not in (path, text) and _may_be_category(f))
     # Beside an embedding, other columns say where a row is from.
     others = others if needed and len(features) <= _MOST_BESIDE else ()
-    choices = []
-    if features:
-        choices.append(f"numeric columns ({listed((f.name for f in features), 3)}; --features)")
-    if path:
-        choices.append(f"images ({path.name!r}; --image)")
-    if text:
-        choices.append(f"texts ({text.name!r}; --text)")
+    few = listed((f.name for f in features), 3)
+    choices = [f"numeric columns ({few}; --features)"] if features else []
+    choices += [f"images ({path.name!r}; --image)"] if path else []
+    choices += [f"texts ({text.name!r}; --text)"] if text else []
     if len(choices) != 1 and not needed:
         return Roles()
     if len(choices) > 1:
@@ -260,19 +247,17 @@ def no_content(fields: Iterable[str], where: str) -> InputError:
     )
 
 
-def _may_be_feature(field: Field, class_columns: Collection[str]) -> bool:
-    unusual = field.name.casefold() not in (*LABEL_NAMES, *TRUTH_NAMES, *ID_NAMES)
-    return is_numeric(field.type) and unusual and field.name not in class_columns
-
-
 _MOST_BESIDE = 100
 """Columns of numbers above which they are taken for an embedding."""
 
 
+def _is_unusual(field: Field) -> bool:
+    return field.name.casefold() not in (*LABEL_NAMES, *TRUTH_NAMES, *ID_NAMES)
+
+
 def _may_be_category(field: Field) -> bool:
-    unusual = field.name.casefold() not in (*LABEL_NAMES, *TRUTH_NAMES, *ID_NAMES)
     dates = pa.types.is_date(field.type) or pa.types.is_timestamp(field.type)
-    return unusual and (dates or is_text(field.type))
+    return _is_unusual(field) and (dates or is_text(field.type))
 
 
 def _named(fields: Fields, name: str | None, where: str) -> Field | None:
@@ -350,17 +335,13 @@ def used_columns(fields: Fields, roles: Roles) -> dict[str, tuple[str, ...]]:
         "features": (*roles.features, *roles.others),
         "probabilities": roles.probabilities,
         "annotators": roles.annotators,
-        **{name: _one(getattr(roles, name)) for name in SINGLE},
+        **{name: tuple(filter(None, [getattr(roles, name)])) for name in SINGLE},
     }
     used = {role: tuple(f.name for f in columns) for role, columns in named.items() if columns}
     # A member of a struct stands for its column.
     roots = {f.path[0] for columns in named.values() for f in columns}
     ignored = tuple(f.name for f in fields.values() if len(f.path) == 1 and f.name not in roots)
     return {**used, "ignored": ignored} if ignored else used
-
-
-def _one(field: Any) -> tuple[Any, ...]:
-    return () if field is None else (field,)
 
 
 def columns_sentence(used: Mapping[str, tuple[str, ...]]) -> str:
@@ -378,27 +359,18 @@ def id_warning(names: tuple[str, ...], features: np.ndarray) -> tuple[str, ...]:
     """Return a sentence about features that look like ids, by their name or by their values."""
     if len(names) != features.shape[1]:
         return ()
-    by_value = _all_distinct_whole(features[:_LOOKED_AT])
-    suspects = [
-        name for name, distinct in zip(names, by_value, strict=True) if distinct or _is(name)
-    ]
+    block = features[:_LOOKED_AT]
+    suspects = [name for name, column in zip(names, block.T, strict=True) if _is_id(name, column)]
     if not suspects:
         return ()
     are = "looks like an id and is" if len(suspects) == 1 else "look like ids and are"
     return (f"{listed(suspects, 4)} {are} used as features. Name the right ones with --features.",)
 
 
-def _is(name: str) -> bool:
+def _is_id(name: str, column: np.ndarray) -> bool:
     plain = name.casefold().replace(" ", "_").replace("-", "_")
-    return plain.replace("_", "") in _NAMES or plain.endswith(_ENDS)
-
-
-def _all_distinct_whole(block: np.ndarray) -> np.ndarray:
-    if len(block) < _ENOUGH:
-        return np.zeros(block.shape[1], dtype=bool)
+    if plain.replace("_", "") in _NAMES or plain.endswith(_ENDS):
+        return True
     with np.errstate(invalid="ignore"):
-        whole = (block == np.floor(block)).all(axis=0)
-    distinct = np.zeros(block.shape[1], dtype=bool)
-    for column in np.flatnonzero(whole):
-        distinct[column] = len(np.unique(block[:, column])) == len(block)
-    return distinct
+        whole = len(column) >= _ENOUGH and (column == np.floor(column)).all()
+    return bool(whole) and len(np.unique(column)) == len(column)

@@ -29,8 +29,8 @@ from kspr.sources.readers.labels import (
     group_names,
     identifiers,
     label_fields,
-    labels_from_column,
     labels_with_gaps,
+    whole_labels,
 )
 from kspr.sources.readers.mixed_tables import Encoded, Encoder, OtherColumn, encode
 from kspr.sources.readers.numbers import FeatureBuilder, check_numeric
@@ -90,38 +90,32 @@ def _files(path: Path, name: str) -> list[str]:
 
 def _saved_files(path: Path) -> list[str]:
     """Return the files of a Hugging Face data set."""
-    if (path / _SPLIT_LIST).is_file():
-        listing = _read_dictionary(path / _SPLIT_LIST).get("splits")
-        splits = [str(name) for name in listing] if isinstance(listing, list) else []
-        first = path / next(iter(splits), "train")
-        raise InputError(f"{path} holds the splits {listed(splits)}. Name one, such as {first}.")
-    state = _read_dictionary(path / _STATE)
-    names = _file_names(state)
-    if names is None:
+    splits = _entries(path / _SPLIT_LIST, "splits") if (path / _SPLIT_LIST).is_file() else None
+    if splits is not None:
+        first = path / str(next(iter(splits), "train"))
+        raise InputError(
+            f"{path} holds the splits {listed(map(str, splits))}. Name one, such as {first}."
+        )
+    entries = _entries(path / _STATE, "_data_files")
+    names = [entry.get("filename") if isinstance(entry, dict) else None for entry in entries]
+    if not all(isinstance(name, str) and Path(name).name for name in names):
         raise InputError(f"{path / _STATE} does not list the files of a data set. Copy it again.")
     if not names:
         raise InputError(f"{path} has no rows.")
     # A name is a file in this folder: a path that leads out of it is not followed.
-    return [str(path / Path(name).name) for name in names]
+    return [str(path / Path(str(name)).name) for name in names]
 
 
-def _file_names(state: Mapping[str, Any]) -> list[str] | None:
-    """Return the names of the data files; None if the entries are of other types."""
-    entries = state.get("_data_files")
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        return None
-    names = [entry.get("filename") for entry in entries]
-    return names if all(isinstance(name, str) and Path(name).name for name in names) else None
-
-
-def _read_dictionary(path: Path) -> dict[str, Any]:
-    content = read_json(path)
-    if not isinstance(content, dict):
+def _entries(path: Path, key: str) -> list[Any]:
+    """Return a list in a JSON document of a data set."""
+    document = read_json(path)
+    if not isinstance(document, dict):
         raise InputError(
             f"{path} cannot be read as JSON; it may be cut short or damaged. Write or copy it "
             "again."
         )
-    return content
+    entries = document.get(key)
+    return entries if isinstance(entries, list) else [None]
 
 
 def read_table(path: Path, options: ReadOptions) -> Records:
@@ -190,7 +184,17 @@ def _records(
     if not count:
         raise InputError(f"{where} has no rows.")
     row_id = _row_id(walked, roles, options, where)
-    labels = _given_labels(table, walked, roles.label, where)
+    labels: dict[str, Any] = {}
+    if roles.label:
+        what = f"Label column {roles.label.name!r} of {where}"
+        labels = label_fields(*labels_with_gaps(*_labels(table, walked, roles.label, what)), what)
+    truth = groups = None
+    if roles.truth:
+        what = f"Truth column {roles.truth.name!r} of {where}"
+        truth = whole_labels(*_labels(table, walked, roles.truth, what))
+    if roles.groups:
+        what = f"Column {roles.groups.name!r} of {where}"
+        groups = group_names(walked.columns[roles.groups.name], what)
     encoded = _encoded(walked, roles, labels.get("label"), options) if whole else None
     encoder = None if encoded is None else encoded.encoder
     known = () if encoder is None else (*encoder.dates, *encoder.categories)
@@ -211,8 +215,8 @@ def _records(
         row_id=number_texts(np.arange(count)) if row_id is None else row_id,
         features=walked.features if encoded is None else encoded.features,
         items=items,
-        truth=_true_labels(table, walked, roles.truth, where),
-        groups=_groups(walked, roles.groups, where),
+        truth=truth,
+        groups=groups,
         named=row_id is not None,
         notes=notes if encoded is None else (*notes, encoded.note),
         columns=used,
@@ -304,28 +308,12 @@ def _row_id(walked: _Walked, roles: Roles, options: ReadOptions, where: str) -> 
     return None if found_by_name and not all_distinct(ids) else ids
 
 
-def _given_labels(table: Table, walked: _Walked, field: Field | None, where: str) -> dict[str, Any]:
-    """Return the fields of `Records` that are about labels."""
-    if field is None:
-        return {}
-    what, names = f"Label column {field.name!r} of {where}", class_names(table.metadata)
-    column = walked.columns[field.name]
-    label, empty = labels_with_gaps(column, what, names.get(field.name), table.untyped)
-    return label_fields(label, empty, what)
-
-
-def _true_labels(table: Table, walked: _Walked, field: Field | None, where: str) -> Any:
-    if field is None:
-        return None
-    what, names = f"Truth column {field.name!r} of {where}", class_names(table.metadata)
-    column = walked.columns[field.name]
-    return labels_from_column(column, what, names.get(field.name), table.untyped)
-
-
-def _groups(walked: _Walked, field: Field | None, where: str) -> np.ndarray | None:
-    if field is None:
-        return None
-    return group_names(walked.columns[field.name], f"Column {field.name!r} of {where}")
+def _labels(
+    table: Table, walked: _Walked, field: Field, what: str
+) -> tuple[pa.ChunkedArray, str, Sequence[str] | None, bool]:
+    """Return what the readers of labels are told about a column of them."""
+    names = class_names(table.metadata).get(field.name)
+    return walked.columns[field.name], what, names, table.untyped
 
 
 def _items(table: Table, roles: Roles, source: Path) -> Items | None:
